@@ -1,0 +1,109 @@
+"""Every error that Fleetlore raises on purpose.
+
+    FleetloreError
+    ├── Invalid            the caller's input is not acceptable; nothing was stored
+    │   ├── InvalidEvent   an event breaks the envelope's or its payload's rules (.path says where)
+    │   ├── InvalidScope   not `town`, `agent:X`, `mission:X`, …
+    │   ├── InvalidUrl     a log address that no backend understands
+    │   ├── TooLarge       an event or an append is over its limit
+    │   └── DialectError   a foreign record that its dialect cannot read (.path says where)
+    ├── ConfigError        a setting is wrong or unreadable
+    └── LogError           the log could not do what was asked
+        ├── Conflict       the scope moved on since its head was read
+        ├── Forgotten      the event was erased for good and is not taken again
+        ├── Busy           another process holds the log for too long
+        ├── DiskFull       no room left; what was acknowledged is safe
+        ├── Unwritable     the file or its directory cannot be written
+        ├── Damaged        the stored bytes are not a readable log
+        └── Closed         the handle was used after it was closed
+
+The message of each says what to do next; the data is on the attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class FleetloreError(Exception):
+    """Anything that Fleetlore raises on purpose."""
+
+
+class Invalid(FleetloreError):
+    """The input is not acceptable; nothing was stored."""
+
+
+class InvalidEvent(Invalid):
+    """An event breaks a rule; `path` names the field, as in `$.data.issue`."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path}: {reason}")
+
+
+class InvalidScope(Invalid):
+    """A scope that is neither `town` nor one of the named kinds."""
+
+
+class InvalidUrl(Invalid):
+    """A log address that no backend understands."""
+
+
+class TooLarge(Invalid):
+    """An event or an append is over its limit."""
+
+    def __init__(self, what: str, size: int, limit: int) -> None:
+        self.what, self.size, self.limit = what, size, limit
+        super().__init__(f"{what}: {size} is over the limit of {limit}")
+
+
+class DialectError(Invalid):
+    """A foreign record that cannot be read; `path` names the place in it."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(reason if path in ("", "$") else f"{path}: {reason}")
+
+
+class ConfigError(FleetloreError):
+    """A setting is wrong, or a settings file cannot be read."""
+
+
+class LogError(FleetloreError):
+    """The log could not do what was asked."""
+
+
+class Conflict(LogError):
+    """The scope moved on between reading its head and appending; read again and retry."""
+
+    def __init__(self, scope: str, expected: str | None, actual: str | None) -> None:
+        self.scope, self.expected, self.actual = scope, expected, actual
+        super().__init__(f"{scope}: expected head {expected}, found {actual}; read again and retry")
+
+
+class Forgotten(LogError):
+    """These events were erased for good; the log does not take them again."""
+
+    def __init__(self, ids: Sequence[str]) -> None:
+        self.ids = tuple(ids)
+        super().__init__(f"erased for good, not stored again: {', '.join(self.ids[:3])}" + (" …" if len(self.ids) > 3 else ""))
+
+
+class Busy(LogError):
+    """Another process holds the log; try again, or raise `?timeout=`."""
+
+
+class DiskFull(LogError):
+    """No room left on the disk; everything acknowledged so far is safe."""
+
+
+class Unwritable(LogError):
+    """The log's file or directory cannot be written."""
+
+
+class Damaged(LogError):
+    """The stored bytes are not a readable log."""
+
+
+class Closed(LogError):
+    """The log was closed; open it again with `connect()`."""

@@ -1,0 +1,1 @@
+"""What happened: the envelope, the known kinds with their payloads and beats, and the JSON codec."""

@@ -1,0 +1,86 @@
+"""Every known kind. A family's module is loaded when one of its kinds is first asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from fleetlore.errors import InvalidEvent
+from fleetlore.events.envelope import Event
+from fleetlore.events.payload import Beat, Payload
+
+KIND_PATTERN = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)+")
+LONGEST_KIND = 100
+
+FAMILIES: Mapping[str, str] = {
+    "fleet": "fleet",
+    "town": "town",
+    "driver": "driver",
+    "run": "stage",
+    "world": "stage",
+    "oracle": "stage",
+    "judge": "stage",
+    "user": "stage",
+    "commentary": "stage",
+    "agent": "agents",
+    "session": "agents",
+    "prompt": "agents",
+    "tool": "tools",
+    "process": "tools",
+    "audit": "tools",
+    "model": "models",
+    "context": "models",
+    "work": "work",
+    "control": "goals",
+    "goal": "goals",
+    "node": "graph",
+    "ui": "graph",
+    "machine": "graph",
+    "sensor": "graph",
+    "notify": "records",
+    "log": "records",
+}
+"""First word of a kind → the module in `fleetlore.events` that describes it."""
+
+
+@cache
+def find(kind: str) -> type[Payload] | None:
+    """The payload class of a known kind; `None` for any other."""
+    module = FAMILIES.get(kind.partition(".")[0])
+    return None if module is None else _family(module).get(kind)
+
+
+@cache
+def known_kinds() -> Mapping[str, type[Payload]]:
+    """All known kinds, in the order of their families."""
+    return {kind: payload for module in dict.fromkeys(FAMILIES.values()) for kind, payload in _family(module).items()}
+
+
+@cache
+def _family(module: str) -> Mapping[str, type[Payload]]:
+    contents = vars(import_module(f"fleetlore.events.{module}")).values()
+    payloads = (thing for thing in contents if isinstance(thing, type) and issubclass(thing, Payload) and hasattr(thing, "kind"))
+    return {payload.kind: payload for payload in payloads}
+
+
+def beat_of(event: Event) -> Beat | None:
+    """The event's narrative beat; `None` for an unknown kind."""
+    payload = find(event.kind)
+    return None if payload is None else payload.beat
+
+
+def check_payload(kind: str, data: dict[str, Any]) -> None:
+    """Refuse data that does not fit a known kind, with the path of the misfit."""
+    payload = find(kind)
+    if payload is None or payload.lenient:
+        return
+    try:
+        msgspec.convert(data, payload)
+    except msgspec.ValidationError as error:
+        reason, _, path = str(error).partition(" - at `$")
+        raise InvalidEvent("$.data" + path.rstrip("`"), f"{reason} (for {kind})") from error

@@ -1,0 +1,91 @@
+"""Events as canonical JSON bytes and back; older schema versions are lifted on the way in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from fleetlore.errors import InvalidEvent
+from fleetlore.events.envelope import SCHEMA_VERSION, Event
+
+Upcaster: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+
+UPCASTERS: Mapping[int, Upcaster] = {}
+"""Version n → a function that makes a record of version n + 1 of it."""
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Event)
+_untyped = msgspec.json.Decoder()
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+# {"id":"<36 characters>","at":"2026-11-15T20:23:12Z" ends its seconds at byte 70.
+_AT_KEY, _SECONDS_END = slice(43, 51), 70
+
+
+def encode(event: Event) -> bytes:
+    """Canonical JSON: fields in the envelope's order, absent ones omitted, six digits of a second."""
+    if event.position is not None:
+        event = replace(event, position=None)
+    raw = _encoder.encode(event)
+    # msgspec leaves the fraction out of a whole second; with it, text order is time order.
+    if raw[_SECONDS_END : _SECONDS_END + 1] == b"Z" and raw[_AT_KEY] == b'","at":"':
+        raw = raw[:_SECONDS_END] + b".000000" + raw[_SECONDS_END:]
+    return raw
+
+
+def encode_with_position(event: Event) -> bytes:
+    """Canonical JSON plus the `position`: the form in which programs are given events."""
+    raw = encode(event)
+    return raw if event.position is None else raw[:-1] + b',"position":"' + event.position.encode() + b'"}'
+
+
+def decode(raw: bytes | str, *, upcasters: Mapping[int, Upcaster] = UPCASTERS) -> Event:
+    """An event from its JSON; `InvalidEvent` says where it does not fit."""
+    try:
+        event = _decoder.decode(raw)
+    except _UNREADABLE as error:
+        return _decode_slowly(raw, upcasters, error)
+    if event.v != SCHEMA_VERSION:
+        return _decode_slowly(raw, upcasters, None)
+    return event if event.position is None else replace(event, position=None)
+
+
+def _decode_slowly(raw: bytes | str, upcasters: Mapping[int, Upcaster], first: Exception | None) -> Event:
+    try:
+        record = _untyped.decode(raw)
+    except _UNREADABLE as error:
+        raise InvalidEvent("$", f"not JSON: {error}") from error
+    if not isinstance(record, dict):
+        raise InvalidEvent("$", f"an object is needed, not {type(record).__name__}") from first
+    record.pop("position", None)
+    return from_builtins(lift(record, upcasters))
+
+
+def lift(record: dict[str, Any], upcasters: Mapping[int, Upcaster] = UPCASTERS) -> dict[str, Any]:
+    """Bring a record of an older version up to the present one."""
+    version = record.get("v", SCHEMA_VERSION)
+    while isinstance(version, int) and version in upcasters and version < SCHEMA_VERSION:
+        record = upcasters[version](record)
+        version += 1
+    if version != SCHEMA_VERSION:
+        raise InvalidEvent("$.v", f"schema version {version!r} is not known here (newest: {SCHEMA_VERSION})")
+    record["v"] = SCHEMA_VERSION
+    return record
+
+
+def from_builtins(record: dict[str, Any]) -> Event:
+    """An event from plain dicts and strings."""
+    try:
+        return msgspec.convert(record, Event)
+    except msgspec.ValidationError as error:
+        reason, _, path = str(error).partition(" - at `")
+        raise InvalidEvent(path.rstrip("`") or "$", reason) from error
+
+
+def to_builtins(event: Event) -> dict[str, Any]:
+    """The canonical JSON as plain dicts and strings."""
+    record: dict[str, Any] = _untyped.decode(encode(event))
+    return record

@@ -1,0 +1,35 @@
+"""Ids that follow from what is recorded: the same record gives the same id, wherever it is read."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+_HEX = frozenset("0123456789abcdef")
+
+
+def derive_id(dialect: str, key: bytes, nth: int = 0) -> str:
+    """A UUIDv8 of the record's own key or bytes, and of how often those bytes came before in the same input."""
+    digest = bytearray(sha256(b"\0".join((dialect.encode(), str(nth).encode(), key))).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x80
+    digest[8] = digest[8] & 0x3F | 0x80
+    return format_uuid(bytes(digest))
+
+
+def format_uuid(raw: bytes) -> str:
+    """Sixteen bytes as the usual text."""
+    text = raw.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def is_uuid(text: str) -> bool:
+    """Whether this is a UUID in canonical form: lower case, hyphenated."""
+    return (
+        len(text) == 36
+        and text[8] == text[13] == text[18] == text[23] == "-"
+        and _HEX.issuperset(text.replace("-", "", 4))
+    )
+
+
+def uuid_bytes(text: str) -> bytes:
+    """The sixteen bytes of a canonical UUID."""
+    return bytes.fromhex(text.replace("-", ""))

@@ -1,0 +1,177 @@
+"""The seam between the recorder and its backends, and the rules of scopes.
+
+A backend stores records that are already stamped, checked and redacted. It is plain synchronous
+code; the recorder adds threads for asyncio. Every backend passes `tests/contract/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from msgspec import Struct, field
+
+from fleetlore.errors import InvalidScope, LogError
+from fleetlore.events.envelope import SCOPE_FIELDS, Event
+
+Position: TypeAlias = str
+"""Opaque; text order is log order; one and the same in every scope of a town."""
+
+TOWN = "town"
+SCOPE_KINDS = ("agent", "mission", "task", "goal", "run", "source")
+LONGEST_NAME = 200
+MOST_EVENTS = 500
+MOST_BYTES = 1 << 20
+PAGE = 500
+
+# An agent's scope also holds what it did as a parent or a child.
+_SCOPE_OF_FIELD = {field_name: "agent" if field_name in ("parent", "child") else field_name for field_name in SCOPE_FIELDS}
+
+
+class Record(NamedTuple):
+    """One event, ready to be stored: what a backend indexes, and the canonical JSON."""
+
+    id: str
+    at: datetime
+    kind: str
+    scopes: tuple[str, ...]
+    """Every scope that the event names, `town` excepted, none twice."""
+    raw: bytes
+
+
+class Stored(NamedTuple):
+    """One stored record: its position and its bytes as they were written."""
+
+    position: Position
+    raw: bytes
+
+
+class Expect(Struct, frozen=True):
+    """Append only if the scope's newest event is still at `head` (`None`: if it has none)."""
+
+    scope: str
+    head: Position | None
+
+
+class Batch(NamedTuple):
+    """One append: all of it is stored, or nothing."""
+
+    records: Sequence[Record]
+    expect: Expect | None = None
+
+
+Outcome: TypeAlias = list[Position] | LogError
+"""What became of one batch: a position for each record, or the reason why nothing was stored."""
+
+
+class Query(Struct, frozen=True, kw_only=True):
+    """Which stored records to read."""
+
+    scope: str = TOWN
+    after: Position | None = None
+    before: Position | None = None
+    kinds: tuple[str, ...] = ()
+    """Kinds, or families such as `town.*`; none means all."""
+    since: datetime | None = None
+    newest_first: bool = False
+    limit: int = PAGE
+
+
+class Page(NamedTuple):
+    """What a follower is given at once. `gap` is the position up to which its past was trimmed away unseen."""
+
+    rows: list[Stored]
+    gap: Position | None = None
+
+
+class Tail(Protocol):
+    """A cursor that waits for what comes next in one scope. Holds no read transaction while it waits."""
+
+    def next(self, timeout: float) -> Page:
+        """The next records, waiting at most `timeout` seconds; an empty page when nothing came."""
+
+    def close(self) -> None:
+        """End it; a `next` that waits in another thread returns at once."""
+
+
+class Info(Struct, frozen=True, kw_only=True):
+    """What a log is and what it promises."""
+
+    backend: str
+    town: str
+    log_id: str
+    """The town's log, wherever it is shipped to."""
+    events: int
+    first: Position | None
+    head: Position | None
+    trimmed_before: Position | None
+    """Everything before this position was trimmed."""
+    bytes: int
+    dedup: str
+    """For how long the same id is known again."""
+    durability: str
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class Backend(Protocol):
+    """One place to keep one town's records."""
+
+    def commit(self, batches: Sequence[Batch]) -> list[Outcome]:
+        """Store several appends with one durable write; each is all or nothing by itself."""
+
+    def read(self, query: Query) -> list[Stored]:
+        """At most `query.limit` records, in the order asked for."""
+
+    def tail(self, scope: str, after: Position | None) -> Tail:
+        """Wait for what follows `after` in a scope."""
+
+    def get(self, ids: Sequence[str]) -> list[Stored]:
+        """The records with these ids that are here, in log order."""
+
+    def head(self, scope: str) -> Position | None:
+        """The position of the newest record in a scope."""
+
+    def trim(self, before: Position) -> int:
+        """Drop every record of the town before a position; answers how many."""
+
+    def erase(self, ids: Sequence[str], fact: Record) -> int:
+        """Drop these records, refuse their ids for ever, and store `fact`, all at once; answers how many were here."""
+
+    def info(self) -> Info:
+        """What this log is, how large, and what it promises."""
+
+    def close(self) -> None:
+        """Let go of files and connections; waiting tails return."""
+
+
+def scopes_of(event: Event) -> tuple[str, ...]:
+    """Every scope that an event names, `town` excepted."""
+    named = {f"{kind}:{value}": None for name, kind in _SCOPE_OF_FIELD.items() if (value := getattr(event, name)) is not None}
+    if event.origin is not None and event.origin.log is not None:
+        named[f"source:{event.origin.log.id}"] = None
+    return tuple(named)
+
+
+def check_scope(scope: str) -> str:
+    """The scope itself, if it is one."""
+    kind, colon, value = scope.partition(":")
+    if scope == TOWN or (colon and kind in SCOPE_KINDS and is_name(value)):
+        return scope
+    raise InvalidScope(f"no such scope: {scope!r}; say `town`, or {', '.join(f'`{kind}:NAME`' for kind in SCOPE_KINDS)}")
+
+
+def is_name(value: str) -> bool:
+    """Whether a value can name a scope: 1 to 200 bytes of UTF-8, no control characters."""
+    if value.isascii():
+        return 0 < len(value) <= LONGEST_NAME and value.isprintable()
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        return False
+    return size <= LONGEST_NAME and not any(character < " " or "\x7f" <= character <= "\x9f" for character in value)
+
+
+def matches_kind(kind: str, wanted: Sequence[str]) -> bool:
+    """Whether a kind is one of those wanted, or of a family such as `town.*`."""
+    return not wanted or any(kind.startswith(want[:-1]) if want.endswith(".*") else kind == want for want in wanted)
