@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
+from hashlib import sha256
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct, field
@@ -26,7 +28,7 @@ MOST_BYTES = 1 << 20
 PAGE = 500
 
 # An agent's scope also holds what it did as a parent or a child.
-_SCOPE_OF_FIELD = {field_name: "agent" if field_name in ("parent", "child") else field_name for field_name in SCOPE_FIELDS}
+_SCOPE_OF_FIELD = [(name, "agent" if name in ("parent", "child") else name) for name in SCOPE_FIELDS]
 
 
 class Record(NamedTuple):
@@ -79,7 +81,7 @@ class Query(Struct, frozen=True, kw_only=True):
 
 
 class Page(NamedTuple):
-    """What a follower is given at once. `gap` is the position up to which its past was trimmed away unseen."""
+    """What a follower is given at once. `gap` is the last position that was trimmed away before it was read."""
 
     rows: list[Stored]
     gap: Position | None = None
@@ -147,10 +149,12 @@ class Backend(Protocol):
 
 def scopes_of(event: Event) -> tuple[str, ...]:
     """Every scope that an event names, `town` excepted."""
-    named = {f"{kind}:{value}": None for name, kind in _SCOPE_OF_FIELD.items() if (value := getattr(event, name)) is not None}
+    scopes = [f"{kind}:{value}" for name, kind in _SCOPE_OF_FIELD if (value := getattr(event, name)) is not None]
     if event.origin is not None and event.origin.log is not None:
-        named[f"source:{event.origin.log.id}"] = None
-    return tuple(named)
+        scopes.append(f"source:{event.origin.log.id}")
+    if event.parent is not None or event.child is not None:
+        scopes = list(dict.fromkeys(scopes))  # only these can name an agent twice
+    return tuple(scopes)
 
 
 def check_scope(scope: str) -> str:
@@ -161,6 +165,7 @@ def check_scope(scope: str) -> str:
     raise InvalidScope(f"no such scope: {scope!r}; say `town`, or {', '.join(f'`{kind}:NAME`' for kind in SCOPE_KINDS)}")
 
 
+@lru_cache(maxsize=16384)
 def is_name(value: str) -> bool:
     """Whether a value can name a scope: 1 to 200 bytes of UTF-8, no control characters."""
     if value.isascii():
@@ -175,3 +180,8 @@ def is_name(value: str) -> bool:
 def matches_kind(kind: str, wanted: Sequence[str]) -> bool:
     """Whether a kind is one of those wanted, or of a family such as `town.*`."""
     return not wanted or any(kind.startswith(want[:-1]) if want.endswith(".*") else kind == want for want in wanted)
+
+
+def hash_of(id: str) -> bytes:
+    """What is remembered of an erased event: the SHA-256 of its id."""
+    return sha256(id.encode()).digest()

@@ -1,0 +1,114 @@
+"""What every dialect shares: one record to one event and back, losing nothing.
+
+A dialect is two pure mappings, record → event and event → record. After reading, the event is
+written again at once; only what that gets wrong is kept, in `origin.rest`:
+
+    {"keys": [...], "values": {key: ...}, "inner": {key: the same again}, "spellings": {pointer: text}}
+
+`keys` are the record's own, in order, where they differ; `values` what stood under a key; `inner` the
+differences inside an object; `spellings` are explained in `wire`. Encoding applies them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from fleetlore.dialects import wire
+from fleetlore.dialects.fields import EPOCH, own_origin
+from fleetlore.dialects.wire import Record, Style
+from fleetlore.events.envelope import Event
+from fleetlore.events.ids import derive_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """One foreign way of writing events down."""
+
+    name: str
+    style: Style
+    read: Callable[[Record], Event]
+    """A record's event, its id left out where the record has none; `DialectError` for a bad record."""
+    write: Callable[[Event, str], Record | None]
+    """The record of an event in a town; `None` where the dialect has no word for it."""
+
+    def decode(self, raw: bytes, *, nth: int = 0) -> Event:
+        """One record, without its newline, as an event; `DialectError` for anything that is none.
+
+        `nth` says how often the same bytes came before in the same input.
+        """
+        record, spellings = wire.parse(raw, self.style)
+        event = self.read(record)
+        if event.id is None:
+            event = replace(event, id=derive_id(self.name, raw, nth))
+        origin = own_origin(event, self.name)
+        if origin is None:
+            return event
+        rest = self._rest(event, record)
+        if spellings:
+            rest["spellings"] = spellings
+        return replace(event, origin=replace(origin, rest=rest)) if rest else event
+
+    def encode(self, event: Event, *, town: str = "default") -> bytes | None:
+        """The event as one record; `None` where the dialect has no word for it."""
+        record = self.write(event, town)
+        if record is None:
+            return None
+        origin = own_origin(event, self.name)
+        rest = _mapping(origin.rest if origin else None)
+        return wire.write(restore(record, rest), self.style, _mapping(rest.get("spellings")))
+
+    def _rest(self, event: Event, record: Record) -> Record:
+        written = self.write(event, "default") or {}
+        rest = difference(written, record) or {}
+        if event.at is None:
+            # An importer gives a record without a time that of its neighbour, which is not to be written back.
+            timed = self.write(replace(event, at=EPOCH), "default") or {}
+            if list(timed) != list(written):
+                rest["keys"] = list(record)
+        return rest
+
+
+def difference(written: Record, record: Record) -> Record | None:
+    """What has to be known beside `written` to get `record`, keys in order; `None` if nothing."""
+    if _same(written, record):
+        return None
+    values = {key: value for key, value in record.items() if not _derivable(key, value, written)}
+    inner = {
+        key: found
+        for key, value in record.items()
+        if key not in values and isinstance(value, dict) and (found := difference(written[key], value)) is not None
+    }
+    keys = list(record) if list(record) != list(written) else None
+    return {name: part for name, part in (("keys", keys), ("values", values), ("inner", inner)) if part or part == []}
+
+
+def _derivable(key: str, value: Any, written: Record) -> bool:
+    return key in written and ((isinstance(value, dict) and isinstance(written[key], dict)) or _same(written[key], value))
+
+
+def _same(left: Any, right: Any) -> bool:
+    return msgspec.json.encode(left) == msgspec.json.encode(right)
+
+
+def restore(written: Record, rest: Record) -> Record:
+    """Apply a difference; parts of it that were damaged meanwhile are left aside."""
+    keys, values, inner = rest.get("keys"), _mapping(rest.get("values")), _mapping(rest.get("inner"))
+    if not (isinstance(keys, list) or values or inner):
+        return written
+    order = [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else list(written)
+    return {
+        key: values[key] if key in values else _inside(written[key], inner.get(key)) for key in order if key in values or key in written
+    }
+
+
+def _inside(value: Any, rest: Any) -> Any:
+    return restore(value, rest) if isinstance(value, dict) and isinstance(rest, dict) else value
+
+
+def _mapping(value: Any) -> Record:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,156 @@
+"""`cloudevents`: CloudEvents 1.0 in their structured JSON form, one a line.
+
+Every event can be written so: its canonical JSON is the `data` of a CloudEvent of type
+`fleetlore.<kind>`, and reading that gives the very event back. A CloudEvent of anybody else becomes an
+event of a kind made from its type, and is written again as it came.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any
+
+from fleetlore.dialects.base import Dialect
+from fleetlore.dialects.fields import (
+    as_name,
+    as_object,
+    as_uuid,
+    need_text,
+    own_origin,
+    read_time,
+    without_none,
+    write_time,
+)
+from fleetlore.dialects.wire import COMPACT, Record
+from fleetlore.errors import DialectError, InvalidEvent
+from fleetlore.events import catalog, codec
+from fleetlore.events.envelope import Event, Origin
+from fleetlore.events.ids import derive_id
+
+NAME = "cloudevents"
+SPEC_VERSION = "1.0"
+OURS = "fleetlore"
+"""What our own types and sources begin with."""
+
+_THREADS = ("task", "goal", "run", "mission", "agent")
+_traceparent = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+def _read(record: Record) -> Event:
+    if (version := need_text(record, "specversion")) != SPEC_VERSION:
+        raise DialectError("$.specversion", f"only {SPEC_VERSION} is read here, not {version[:40]!r}")
+    own_id, source, own_type = (_need(record, key) for key in ("id", "source", "type"))
+    return _unwrap(record, own_id, source, own_type) or _read_foreign(record, own_id, source, own_type)
+
+
+def _need(record: Record, key: str) -> str:
+    value = need_text(record, key)
+    if not value:
+        raise DialectError(f"$.{key}", "empty")
+    return value
+
+
+def _unwrap(record: Record, own_id: str, source: str, own_type: str) -> Event | None:
+    """The event inside one of our own, `None` if it is none of ours."""
+    inner = record.get("data")
+    if not source.startswith(f"{OURS}:") or not isinstance(inner, dict) or own_type != f"{OURS}.{inner.get('kind')}":
+        return None
+    try:
+        event = codec.from_builtins(codec.lift(dict(inner)))
+    except InvalidEvent:
+        return None
+    return event if event.id in (None, own_id) and event.position is None and own_origin(event, NAME) is None else None
+
+
+def _read_foreign(record: Record, own_id: str, source: str, own_type: str) -> Event:
+    data = as_object(record.get("data"))
+    event_id = as_uuid(own_id) or derive_id(NAME, f"{source}\0{own_id}".encode())
+    at = _read_time(record)
+    return Event(
+        id=event_id,
+        at=at,
+        kind=_kind(own_type, data),
+        actor=as_name(source) or NAME,
+        trace=_read_trace(record.get("traceparent")),
+        data=data,
+        origin=Origin(
+            dialect=NAME,
+            id=None if own_id == event_id else own_id,
+            at=None if at is None or write_time(at) == record["time"] else record["time"],
+        ),
+    )
+
+
+def _read_time(record: Record) -> datetime | None:
+    text = record.get("time")
+    at = read_time(text)
+    if at is None and text is not None:
+        raise DialectError("$.time", f"not an RFC 3339 time: {str(text)[:40]!r}")
+    return at
+
+
+def _read_trace(value: object) -> str | None:
+    return value if isinstance(value, str) and _traceparent.fullmatch(value) else None
+
+
+def _kind(own_type: str, data: Record) -> str:
+    kind = kind_of(own_type)
+    try:
+        catalog.check_payload(kind, data)
+    except InvalidEvent:
+        # Somebody else's word that happens to be one of ours, for another thing.
+        return _fit(f"{NAME}.{kind}")
+    return kind
+
+
+def kind_of(own_type: str) -> str:
+    """A kind that comes as near to a CloudEvent's type as the rules for kinds allow."""
+    words = re.sub(r"[^a-z0-9_.]", "_", own_type.lower()).split(".")
+    kind = _fit(".".join(word if "a" <= word[0] <= "z" else f"x{word}" for word in words if word))
+    return kind if "." in kind else _fit(f"{NAME}.{kind or 'event'}")
+
+
+def _fit(kind: str) -> str:
+    return kind[: catalog.LONGEST_KIND].rstrip(".")
+
+
+def _write(event: Event, town: str) -> Record | None:
+    origin = own_origin(event, NAME)
+    return _wrap(event, town) if origin is None else _write_foreign(event, origin)
+
+
+def _write_foreign(event: Event, origin: Origin) -> Record:
+    return without_none(
+        specversion=SPEC_VERSION,
+        type=event.kind,
+        source=event.actor,
+        id=origin.id or event.id,
+        time=origin.at or (None if event.at is None else write_time(event.at)),
+        traceparent=event.trace,
+        data=event.data or None,
+    )
+
+
+def _wrap(event: Event, town: str) -> Record:
+    canonical = codec.to_builtins(event)
+    return without_none(
+        specversion=SPEC_VERSION,
+        id=event.id or derive_id(OURS, codec.encode(event)),
+        source=f"{OURS}:{town}",
+        type=f"{OURS}.{event.kind}",
+        time=canonical.get("at"),
+        datacontenttype="application/json",
+        subject=_subject(event),
+        traceparent=event.trace,
+        data=canonical,
+    )
+
+
+def _subject(event: Event) -> str | None:
+    named: dict[str, Any] = {name: value for name in _THREADS if (value := getattr(event, name)) is not None}
+    return next((f"{name}:{value}" for name, value in named.items()), None)
+
+
+DIALECT = Dialect(name=NAME, style=COMPACT, read=_read, write=_write)
+"""One CloudEvent a line."""

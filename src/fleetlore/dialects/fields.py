@@ -1,0 +1,123 @@
+"""Reading the fields of foreign records: names, times, ids."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from fleetlore.dialects.wire import name_of
+from fleetlore.errors import DialectError, InvalidEvent
+from fleetlore.events import catalog
+from fleetlore.events.envelope import Event, Origin
+from fleetlore.events.ids import is_uuid
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LONGEST_NAME = 200
+_control = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_rfc3339 = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]+))?([Zz]|[+-][0-9]{2}:[0-9]{2})")
+
+
+def need_text(record: Mapping[str, Any], key: str) -> str:
+    """The string under a key that every record has."""
+    if key not in record:
+        raise DialectError(f"$.{key}", "missing")
+    value = record[key]
+    if not isinstance(value, str):
+        raise DialectError(f"$.{key}", f"a string is needed, not {name_of(value)}")
+    return value
+
+
+def as_name(value: object) -> str | None:
+    """The value if it can name a scope: 1 to 200 bytes of UTF-8, no control characters."""
+    if not isinstance(value, str) or not value or _control.search(value) or len(value.encode()) > LONGEST_NAME:
+        return None
+    return value
+
+
+def as_text(value: object) -> str | None:
+    """The value if it is a string with something in it."""
+    return value if isinstance(value, str) and value else None
+
+
+def as_object(value: object) -> dict[str, Any]:
+    """The value if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_uuid(value: object) -> str | None:
+    """A UUID in its canonical form, if the value is one in any case of letters."""
+    return value.lower() if isinstance(value, str) and value.isascii() and is_uuid(value.lower()) else None
+
+
+def first_line(value: object) -> str | None:
+    """The first line with something in it, if there is one."""
+    return next((line.strip() for line in value.splitlines() if line.strip()), None) if isinstance(value, str) else None
+
+
+def without_none(**values: Any) -> dict[str, Any]:
+    """The values that are there."""
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def own_origin(event: Event, dialect: str) -> Origin | None:
+    """The event's origin if it came in by this dialect."""
+    return event.origin if event.origin is not None and event.origin.dialect == dialect else None
+
+
+def fit_payload(kind: str, data: dict[str, Any], *, under: str) -> None:
+    """Refuse data that does not fit its kind; `under` is where the data stands in the record."""
+    try:
+        catalog.check_payload(kind, data)
+    except InvalidEvent as error:
+        raise DialectError(error.path.replace("$.data", under, 1), error.reason) from error
+
+
+def fit_kind(kind: str) -> bool:
+    """Whether this can be the kind of an event."""
+    return len(kind) <= catalog.LONGEST_KIND and catalog.KIND_PATTERN.fullmatch(kind) is not None
+
+
+def read_time(value: object) -> datetime | None:
+    """RFC 3339 to the microsecond, in UTC; `None` where it is not a time."""
+    match = _rfc3339.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return None
+    day, clock, fraction, zone = match.groups()
+    try:
+        return datetime.fromisoformat(f"{day}T{clock}.{(fraction or '').ljust(6, '0')[:6]}{zone.upper()}").astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def need_time(record: Mapping[str, Any], key: str) -> datetime:
+    """The RFC 3339 time under a key that every record has."""
+    text = need_text(record, key)
+    at = read_time(text)
+    if at is None:
+        raise DialectError(f"$.{key}", f"not an RFC 3339 time: {text[:40]!r}")
+    return at
+
+
+def write_time(at: datetime) -> str:
+    """RFC 3339 in UTC with six digits of a second."""
+    return as_utc(at).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def read_seconds(seconds: float) -> datetime | None:
+    """Seconds since 1970 to the microsecond; `None` where no calendar reaches."""
+    try:
+        return EPOCH + timedelta(seconds=seconds)
+    except (OverflowError, ValueError):
+        return None
+
+
+def write_seconds(at: datetime) -> float:
+    """Seconds since 1970."""
+    return (as_utc(at) - EPOCH).total_seconds()
+
+
+def as_utc(at: datetime) -> datetime:
+    """The same moment in UTC; a time without a zone is taken for UTC."""
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)

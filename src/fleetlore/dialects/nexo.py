@@ -1,0 +1,116 @@
+"""`nexo`: the sixteen events of a goal driver, tagged by `kind`, and the NATS subject of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from fleetlore.dialects.base import Dialect
+from fleetlore.dialects.fields import as_name, as_object, first_line, fit_payload, need_text, own_origin, read_time
+from fleetlore.dialects.wire import COMPACT, Record
+from fleetlore.errors import DialectError, Invalid
+from fleetlore.events import catalog
+from fleetlore.events.envelope import Event, Origin
+
+NAME = "nexo"
+FAMILY = "driver."
+
+SUBJECTS: Mapping[str, str] = {
+    "goal_started": "agent.driver.goal.started",
+    "goal_completed": "agent.driver.goal.completed",
+    "attempt_started": "agent.driver.attempt.started",
+    "attempt_completed": "agent.driver.attempt.completed",
+    "decision": "agent.driver.decision",
+    "acceptance": "agent.driver.acceptance",
+    "budget_exhausted": "agent.driver.budget.exhausted",
+    "escalate": "agent.driver.escalate",
+    "replay_decision": "agent.driver.replay",
+    "compact_requested": "agent.driver.compact",
+    "compact_completed": "agent.driver.compact.completed",
+    "compact_summary_stored": "agent.driver.compact.summary_stored",
+    "extract_memories_completed": "agent.driver.extract_memories.completed",
+    "extract_memories_skipped": "agent.driver.extract_memories.skipped",
+    "auto_dream_outcome": "agent.driver.auto_dream",
+    "progress": "agent.driver.progress",
+}
+"""The sixteen kinds, as they stand in a record → the subject on which each is published."""
+
+# Where a record may hold words for people, best first.
+_WORDS = (
+    ("goal", "description"),
+    ("reason",),
+    ("error_message",),
+    ("last_text",),
+    ("decision", "rationale"),
+    ("result", "outcome", "reason"),
+    ("outcome", "outcome", "reason"),
+    ("result", "final_text"),
+    ("outcome", "final_text"),
+    ("focus",),
+)
+_GOAL_IDS = (("goal_id",), ("goal", "id"), ("outcome", "goal_id"), ("result", "goal_id"), ("decision", "goal_id"))
+_TIMES = (("decision", "decided_at"), ("verdict", "evaluated_at"))
+
+
+def subject(event: Event) -> str:
+    """The NATS subject of a `driver.*` event; `Invalid` for any other."""
+    name = SUBJECTS.get(event.kind.removeprefix(FAMILY)) if event.kind.startswith(FAMILY) else None
+    if name is None:
+        raise Invalid(f"{event.kind} has no subject; only the {len(SUBJECTS)} kinds of `driver.*` have one")
+    return name
+
+
+def _read(record: Record) -> Event:
+    kind = need_text(record, "kind")
+    if kind not in SUBJECTS:
+        raise DialectError("$.kind", f"not one of the {len(SUBJECTS)} kinds: {kind[:40]!r}")
+    data = {key: value for key, value in record.items() if key != "kind"}
+    fit_payload(FAMILY + kind, data, under="$")
+    return Event(
+        at=_time(data),
+        kind=FAMILY + kind,
+        actor=NAME,
+        goal=next((name for value in _all(data, _GOAL_IDS) if (name := as_name(value))), None),
+        text=next((line for value in _all(data, _WORDS) if (line := first_line(value))), None),
+        data=data,
+        origin=Origin(dialect=NAME),
+    )
+
+
+def _time(data: Record) -> datetime | None:
+    return next((at for value in _all(data, _TIMES) if (at := read_time(value))), None)
+
+
+def _all(data: Record, paths: tuple[tuple[str, ...], ...]) -> Iterator[Any]:
+    for path in paths:
+        value: Any = data
+        for key in path:
+            value = as_object(value).get(key)
+        yield value
+
+
+def _write(event: Event, town: str) -> Record | None:
+    kind = event.kind.removeprefix(FAMILY)
+    if kind not in SUBJECTS or kind == event.kind:
+        return None
+    data = event.data if own_origin(event, NAME) else _declared(event)
+    return None if data is None else {"kind": kind, **data}
+
+
+def _declared(event: Event) -> Record | None:
+    payload = catalog.find(event.kind)
+    if payload is None:
+        return None
+    try:
+        raw = msgspec.json.encode(msgspec.convert(event.data, payload))
+    except msgspec.ValidationError:
+        return None
+    record: Record = msgspec.json.decode(raw)
+    return record
+
+
+DIALECT = Dialect(name=NAME, style=COMPACT, read=_read, write=_write)
+"""What a driver publishes."""

@@ -1,0 +1,142 @@
+"""`nexus`: a fleet's chronicle, one JSON object a line: `{kind, agent, detail, timestamp, metadata}`.
+
+The builders make the same events out of a forge's payloads and of heartbeats.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from fleetlore.dialects.base import Dialect
+from fleetlore.dialects.fields import (
+    as_name,
+    as_object,
+    as_text,
+    first_line,
+    need_text,
+    own_origin,
+    read_seconds,
+    read_time,
+    without_none,
+    write_seconds,
+)
+from fleetlore.dialects.wire import PYTHON, Record, name_of
+from fleetlore.errors import DialectError
+from fleetlore.events.envelope import Event, Origin
+
+NAME = "nexus"
+FAMILY = "fleet."
+NOBODY = "unknown"
+
+KINDS = frozenset(
+    ("dispatch", "commit", "push", "pr_open", "pr_merge", "error", "recovery", "abandon", "collab", "heartbeat", "idle", "milestone")
+)
+"""The twelve kinds, as they stand in a line."""
+
+
+def _read(record: Record) -> Event:
+    kind, agent = need_text(record, "kind"), as_name(need_text(record, "agent"))
+    if kind not in KINDS:
+        raise DialectError("$.kind", f"not one of the {len(KINDS)} kinds: {kind[:40]!r}")
+    at, spelling = _read_timestamp(record)
+    return Event(
+        at=at,
+        kind=FAMILY + kind,
+        actor=agent or NAME,
+        agent=agent,
+        text=as_text(record.get("detail")),
+        data=as_object(record.get("metadata")),
+        origin=Origin(dialect=NAME, at=spelling),
+    )
+
+
+def _read_timestamp(record: Record) -> tuple[datetime | None, str | None]:
+    if "timestamp" not in record:
+        return None, None
+    seconds = record["timestamp"]
+    if seconds is None:
+        raise DialectError("$.timestamp", "a finite number of seconds is needed")
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise DialectError("$.timestamp", f"a number of seconds is needed, not {name_of(seconds)}")
+    at = read_seconds(seconds)
+    if at is None:
+        raise DialectError("$.timestamp", f"not in any year from 1 to 9999: {seconds} seconds since 1970")
+    spelling = json.dumps(seconds)
+    return at, None if spelling == json.dumps(write_seconds(at)) else spelling
+
+
+def _write(event: Event, town: str) -> Record | None:
+    kind = event.kind.removeprefix(FAMILY)
+    if kind not in KINDS or kind == event.kind:
+        return None
+    record = {
+        "kind": kind,
+        "agent": event.agent or event.actor or NOBODY,
+        "detail": event.text or "",
+        "timestamp": _write_timestamp(event),
+        "metadata": event.data,
+    }
+    return {key: value for key, value in record.items() if value is not None}
+
+
+def _write_timestamp(event: Event) -> float | None:
+    origin = own_origin(event, NAME)
+    if origin is not None and origin.at is not None and (number := _number(origin.at)) is not None:
+        return number
+    return None if event.at is None else write_seconds(event.at)
+
+
+def _number(spelling: str) -> float | None:
+    try:
+        value = json.loads(spelling)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, int | float) and not isinstance(value, bool) and read_seconds(value) is not None else None
+
+
+DIALECT = Dialect(name=NAME, style=PYTHON, read=_read, write=_write)
+"""The chronicle's lines."""
+
+
+def from_gitea_issue(payload: Mapping[str, Any] | None, agent: str | None) -> Event:
+    """An agent was given an issue: the issue itself, or a webhook's payload around it."""
+    whole = dict(payload or {})
+    issue = as_object(whole.get("issue")) or whole
+    number, title = issue.get("number"), first_line(issue.get("title"))
+    text = f"issue #{'?' if number is None else number}" + (f": {title}" if title else "")
+    return _native("dispatch", agent, text, without_none(issue_number=number))
+
+
+def from_heartbeat(heartbeat: Mapping[str, Any] | None) -> Event:
+    """A sign of life, by the agent that it names, else by its model; at its own time if it has one."""
+    beat = dict(heartbeat or {})
+    agent = as_name(beat.get("agent")) or as_name(beat.get("model"))
+    cycle, status = beat.get("cycle"), beat.get("status")
+    text = f"cycle {0 if cycle is None else cycle}, status={'thinking' if status is None else status}"
+    return _native("heartbeat", agent, text, beat, at=_own_time(beat))
+
+
+def from_commit(commit: Mapping[str, Any] | None, agent: str | None) -> Event:
+    """An agent committed: the commit as a webhook lists it, or as the forge's API nests it."""
+    whole = dict(commit or {})
+    message = as_text(whole.get("message")) or as_object(whole.get("commit")).get("message")
+    sha = as_text(whole.get("sha")) or as_text(whole.get("id"))
+    return _native("commit", agent, first_line(message), {"sha": sha[:8]} if sha else {})
+
+
+def _native(kind: str, agent: str | None, text: str | None, data: dict[str, Any], *, at: datetime | None = None) -> Event:
+    name = as_name(agent) or NOBODY
+    return Event(at=at, kind=FAMILY + kind, actor=name, agent=name, text=text, data=data)
+
+
+def _own_time(beat: Record) -> datetime | None:
+    for key in ("timestamp", "at", "time", "ts"):
+        value = beat.get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return read_seconds(value)
+        if isinstance(value, str):
+            return read_time(value)
+    return None

@@ -1,0 +1,137 @@
+"""`stage`: the ledger of a cast that plays a scene. Absent fields are written as `null`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from fleetlore.dialects.base import Dialect
+from fleetlore.dialects.fields import (
+    as_name,
+    as_text,
+    as_uuid,
+    fit_kind,
+    fit_payload,
+    need_text,
+    need_time,
+    own_origin,
+    without_none,
+    write_time,
+)
+from fleetlore.dialects.wire import COMPACT, Record, name_of
+from fleetlore.errors import DialectError
+from fleetlore.events.envelope import Event, Origin
+from fleetlore.events.ids import derive_id
+
+NAME = "stage"
+SCHEMA_VERSION = 1
+
+KINDS = frozenset(
+    (
+        "run.started",
+        "run.finished",
+        "world.observed",
+        "agent.spoke",
+        "agent.thought",
+        "agent.reflected",
+        "oracle.spoke",
+        "judge.verdict",
+        "user.injected",
+        "commentary.posted",
+    )
+)
+"""The family's kinds; a ledger may hold others of its own."""
+
+_BY_AN_AGENT = frozenset(("agent.spoke", "agent.thought", "agent.reflected"))
+
+_BESIDE_PAYLOAD: Mapping[str, str] = {
+    "turn": "turn",
+    "session": "session_id",
+    "model_profile": "model_profile",
+    "model_id": "model_id",
+}
+"""Our name in `data` → the record's field beside its payload."""
+
+
+def _read(record: Record) -> Event:
+    kind, payload, at = _read_kind(record), _read_payload(record), need_time(record, "created_at")
+    own_id, run_id, actor = need_text(record, "id"), need_text(record, "run_id"), as_name(need_text(record, "actor"))
+    text = payload.get("text") if isinstance(payload.get("text"), str) else None
+    said = {key: value for key, value in payload.items() if key != "text" or text is None}
+    data = {key: value for key, value in said.items() if key not in _BESIDE_PAYLOAD} | _read_beside(record)
+    fit_payload(kind, data, under="$.payload")
+    event_id = as_uuid(own_id) or derive_id(NAME, f"{run_id}\0{own_id}".encode())
+    return Event(
+        id=event_id,
+        at=at,
+        kind=kind,
+        actor=actor or NAME,
+        agent=actor if kind in _BY_AN_AGENT else None,
+        run=as_name(run_id),
+        text=text,
+        visibility="private" if kind == "agent.thought" else "public",
+        data=data,
+        origin=Origin(
+            dialect=NAME,
+            id=None if own_id == event_id else own_id,
+            at=None if _write_time(at) == record["created_at"] else record["created_at"],
+        ),
+    )
+
+
+def _read_kind(record: Record) -> str:
+    kind = need_text(record, "kind")
+    if not fit_kind(kind):
+        raise DialectError("$.kind", f"not a dotted lower-case kind: {kind[:40]!r}")
+    return kind
+
+
+def _read_payload(record: Record) -> Record:
+    if "payload" not in record:
+        raise DialectError("$.payload", "missing")
+    payload = record["payload"]
+    if not isinstance(payload, dict):
+        raise DialectError("$.payload", f"an object is needed, not {name_of(payload)}")
+    return payload
+
+
+def _read_beside(record: Record) -> Record:
+    turn = record.get("turn")
+    names = {ours: as_text(record.get(theirs)) for ours, theirs in _BESIDE_PAYLOAD.items() if ours != "turn"}
+    return without_none(turn=turn if isinstance(turn, int) and not isinstance(turn, bool) else None, **names)
+
+
+def _write(event: Event, town: str) -> Record | None:
+    origin = own_origin(event, NAME)
+    if (event.kind not in KINDS and origin is None) or event.id is None or event.at is None:
+        return None
+    beside = {theirs: event.data.get(ours) for ours, theirs in _BESIDE_PAYLOAD.items()}
+    return {
+        "id": (origin.id if origin else None) or event.id,
+        "run_id": event.run or "",
+        "turn": _turn(beside.pop("turn"), native=origin is None),
+        "kind": event.kind,
+        "actor": event.actor or event.agent or NAME,
+        "payload": _write_payload(event),
+        "created_at": (origin.at if origin else None) or _write_time(event.at),
+        "schema_version": SCHEMA_VERSION,
+        **beside,
+    }
+
+
+def _turn(turn: Any, *, native: bool) -> Any:
+    return 0 if native and turn is None else turn
+
+
+def _write_payload(event: Event) -> Record:
+    said = {key: value for key, value in event.data.items() if key not in _BESIDE_PAYLOAD}
+    return said if event.text is None else {"text": event.text, **said}
+
+
+def _write_time(at: datetime) -> str:
+    return write_time(at).replace(".000000Z", "Z")
+
+
+DIALECT = Dialect(name=NAME, style=COMPACT, read=_read, write=_write)
+"""The JSON of one event of a ledger."""

@@ -1,0 +1,109 @@
+"""`tinytown`: the JSON of a town's event streams. Field order is wire order; what is absent is left out."""
+
+from __future__ import annotations
+
+from functools import partial
+from uuid import NAMESPACE_URL, uuid5
+
+from fleetlore.dialects.base import Dialect
+from fleetlore.dialects.fields import as_name, as_text, as_uuid, need_text, need_time, own_origin, without_none, write_time
+from fleetlore.dialects.wire import COMPACT, Record
+from fleetlore.errors import DialectError
+from fleetlore.events.envelope import Event, Origin
+
+NAME = "tinytown"
+FAMILY = "town."
+
+TYPES = frozenset(
+    (
+        "agent_state_changed",
+        "agent_spawned",
+        "agent_stopped",
+        "task_assigned",
+        "task_completed",
+        "task_failed",
+        "mission_state_changed",
+        "mission_work_promoted",
+        "mission_work_assigned",
+        "mission_work_completed",
+        "mission_work_blocked",
+        "mission_help_needed",
+        "mission_watch_triggered",
+        "mission_event",
+        "task_delegated",
+        "agent_interrupted",
+        "agent_resumed",
+        "agent_completed",
+        "agent_failed",
+        "reviewer_handoff",
+        "reviewer_approval",
+        "conductor_escalation",
+    )
+)
+"""The twenty-two event types, as they stand in a record."""
+
+SPAWN_MODES = frozenset(("fresh", "forkedcontext", "resumed"))
+
+
+def town_uuid(town: str, value: str) -> str:
+    """The UUID by which tinytown knows an agent, a task or a mission: its own, or one that follows from town and name."""
+    return as_uuid(value) or str(uuid5(uuid5(NAMESPACE_URL, f"fleetlore:{town}"), value))
+
+
+def _read(record: Record) -> Event:
+    kind = need_text(record, "event_type")
+    if kind not in TYPES:
+        raise DialectError("$.event_type", f"not one of the {len(TYPES)} types: {kind[:40]!r}")
+    text, at = need_text(record, "message"), need_time(record, "timestamp")
+    agent = as_name(record.get("agent_id"))
+    return Event(
+        at=at,
+        kind=FAMILY + kind,
+        actor=agent or NAME,
+        agent=agent,
+        parent=as_name(record.get("parent_agent_id")),
+        child=as_name(record.get("child_agent_id")),
+        task=as_name(record.get("task_id")),
+        mission=as_name(record.get("mission_id")),
+        old_state=as_text(record.get("old_state")),
+        new_state=as_text(record.get("new_state")),
+        text=text or None,
+        data=without_none(scope=record.get("scope"), spawn_mode=record.get("spawn_mode")),
+        origin=Origin(dialect=NAME, at=None if write_time(at) == record["timestamp"] else record["timestamp"]),
+    )
+
+
+def _write(event: Event, town: str) -> Record | None:
+    kind = event.kind.removeprefix(FAMILY)
+    if kind not in TYPES or kind == event.kind or event.at is None:
+        return None
+    origin = own_origin(event, NAME)
+    # What came from tinytown goes back as it was; only our own names have to become UUIDs.
+    known_as = partial(_known_as, None if origin else town)
+    return without_none(
+        event_type=kind,
+        agent_id=known_as(event.agent),
+        task_id=known_as(event.task),
+        mission_id=known_as(event.mission),
+        old_state=event.old_state,
+        new_state=event.new_state,
+        message=event.text or "",
+        timestamp=(origin.at if origin else None) or write_time(event.at),
+        parent_agent_id=known_as(event.parent),
+        child_agent_id=known_as(event.child),
+        scope=event.data.get("scope") if origin else as_text(event.data.get("scope")),
+        spawn_mode=_spawn_mode(event.data.get("spawn_mode"), foreign=origin is not None),
+    )
+
+
+def _known_as(town: str | None, value: str | None) -> str | None:
+    return value if town is None or value is None else town_uuid(town, value)
+
+
+def _spawn_mode(value: object, *, foreign: bool) -> object:
+    # A reader of the Rust program drops the whole entry for a mode that it does not know.
+    return value if foreign or (isinstance(value, str) and value in SPAWN_MODES) else None
+
+
+DIALECT = Dialect(name=NAME, style=COMPACT, read=_read, write=_write)
+"""The `data` field of a stream entry."""

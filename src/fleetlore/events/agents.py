@@ -1,0 +1,124 @@
+"""`session.*`, `agent.*`, `prompt.*`: coding agents at work, session by session."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from fleetlore.events.payload import Beat, Payload
+
+# The stage's three `agent.*` kinds are looked up here, by their first word.
+from fleetlore.events.stage import AgentReflected, AgentSpoke, AgentThought
+
+__all__ = [
+    "AgentLaunched",
+    "AgentReflected",
+    "AgentReturned",
+    "AgentSpoke",
+    "AgentThought",
+    "PromptSubmitted",
+    "SessionCompacted",
+    "SessionEnded",
+    "SessionStarted",
+    "SessionTurnEnded",
+    "SessionWaiting",
+]
+
+
+class SessionStarted(Payload, frozen=True, kw_only=True):
+    """A session was opened."""
+
+    kind: ClassVar[str] = "session.started"
+    beat: ClassVar[Beat] = "pulse"
+    source: str | None = None
+    """What opened it: `startup`, `resume`, `clear`, `fork`."""
+    title: str | None = None
+    project: str | None = None
+    branch: str | None = None
+    cwd: str | None = None
+    host: str | None = None
+    person: str | None = None
+    program: str | None = None
+    version: str | None = None
+    model: str | None = None
+
+
+class SessionWaiting(Payload, frozen=True, kw_only=True):
+    """A session could not go on until a person acted."""
+
+    kind: ClassVar[str] = "session.waiting"
+    beat: ClassVar[Beat] = "rest"
+    why: str
+    """`permission`, `idle`, or what the program said."""
+    tool: str | None = None
+    call_id: str | None = None
+
+
+class SessionTurnEnded(Payload, frozen=True, kw_only=True):
+    """An agent ended its turn."""
+
+    kind: ClassVar[str] = "session.turn_ended"
+    beat: ClassVar[Beat] = "rest"
+    reason: str | None = None
+    turn: int | None = None
+    duration_ms: float | None = None
+
+
+class SessionEnded(Payload, frozen=True, kw_only=True):
+    """A session was closed."""
+
+    kind: ClassVar[str] = "session.ended"
+    beat: ClassVar[Beat] = "rest"
+    reason: str | None = None
+
+
+class SessionCompacted(Payload, frozen=True, kw_only=True):
+    """A session's context was made smaller."""
+
+    kind: ClassVar[str] = "session.compacted"
+    beat: ClassVar[Beat] = "pulse"
+    trigger: str | None = None
+    """`auto` or `manual`."""
+    before_tokens: int | None = None
+    after_tokens: int | None = None
+    summary: str | None = None
+
+
+class AgentLaunched(Payload, frozen=True, kw_only=True):
+    """An agent set another to work."""
+
+    kind: ClassVar[str] = "agent.launched"
+    beat: ClassVar[Beat] = "claim"
+    role: str | None = None
+    """The kind of helper asked for."""
+    call_id: str | None = None
+    """The tool call that launched it."""
+    prompt: str | None = None
+    model: str | None = None
+    background: bool | None = None
+
+
+class AgentReturned(Payload, frozen=True, kw_only=True):
+    """An agent that another had set to work came back."""
+
+    kind: ClassVar[str] = "agent.returned"
+    beat: ClassVar[Beat] = "progress"
+    role: str | None = None
+    call_id: str | None = None
+    status: str | None = None
+    result: Any = None
+    tokens: int | None = None
+    tool_calls: int | None = None
+    duration_ms: float | None = None
+
+
+class PromptSubmitted(Payload, frozen=True, kw_only=True):
+    """A person told an agent what to do."""
+
+    kind: ClassVar[str] = "prompt.submitted"
+    beat: ClassVar[Beat] = "claim"
+    prompt: str | None = None
+    """All of it, where `text` is only its first line."""
+    prompt_id: str | None = None
+    images: int | None = None
+    task_guessed: bool | None = None
+    """True where the task was read out of a branch or a prompt."""

@@ -1,0 +1,275 @@
+"""The shapes inside `driver.*`: goals, budgets, criteria, verdicts, attempts. Field order is wire order.
+
+Where the wire format leaves an absent value out, the struct omits its defaults; where it writes
+`null` or the default, it does not. A struct that needs both marks what is always written.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+
+from msgspec import Meta, Struct, field
+
+from fleetlore.events import humantime
+
+T = TypeVar("T")
+
+
+def always(value: T) -> T:
+    """A default that is written out even by a struct that omits its defaults."""
+    # msgspec omits a field only if it can compare the value with a plain default.
+    return field(default_factory=lambda: value)
+
+
+U32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+U64 = Annotated[int, Meta(ge=0)]
+Uuid = Annotated[str, Meta(pattern=r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")]
+Duration = Annotated[str, Meta(pattern=humantime.PATTERN)]
+"""Text such as `1h 30m`; `humantime` reads and writes it."""
+Timestamp = Annotated[
+    str,
+    Meta(
+        pattern=r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])[Tt ]"
+        r"([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})\Z"
+    ),
+]
+"""RFC 3339, kept as text because it may count nanoseconds."""
+
+BudgetAxis = Literal["turns", "wall_time", "tokens", "consecutive_denies", "consecutive_errors", "consecutive413"]
+"""What ran out. The last is spelt without the underscore that its field in the usage has."""
+
+DreamOutcome = Literal[
+    "completed",
+    "skipped_disabled",
+    "skipped_kairos_active",
+    "skipped_remote_mode",
+    "skipped_auto_memory_disabled",
+    "skipped_time_gate",
+    "skipped_scan_throttle",
+    "skipped_session_gate",
+    "lock_blocked",
+    "errored",
+    "timed_out",
+    "escape_audit",
+]
+SkipReason = Literal["disabled", "throttled", "in_progress", "circuit_breaker_open", "main_agent_wrote"]
+
+
+class BudgetGuards(Struct, frozen=True, kw_only=True):
+    """How much a goal may use before it is stopped; zero for errors or overflows means no limit."""
+
+    max_turns: U32
+    max_wall_time: Duration
+    max_tokens: U64
+    max_consecutive_denies: U32
+    max_consecutive_errors: U32 = 5
+    max_consecutive_413: U32 = 2
+
+
+class BudgetUsage(Struct, frozen=True, kw_only=True):
+    """How much a goal has used."""
+
+    turns: U32
+    wall_time: Duration
+    tokens: U64
+    consecutive_denies: U32
+    consecutive_errors: U32 = 0
+    consecutive_413: U32 = 0
+
+
+class ShellCommand(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="shell_command"):
+    """Met when a command ends as expected."""
+
+    command: str
+    expected_exit: int | None = None
+    stdout_must_match: str | None = None
+    timeout_secs: U64 = always(300)
+
+
+class FileMatches(Struct, frozen=True, kw_only=True, tag_field="kind", tag="file_matches"):
+    """Met when a file of the workspace holds what a pattern looks for."""
+
+    path: str
+    regex: str
+    required: bool = True
+
+
+class Custom(Struct, frozen=True, kw_only=True, tag_field="kind", tag="custom"):
+    """Met when a named verifier says so."""
+
+    name: str
+    args: Any
+
+
+class LlmJudge(Struct, frozen=True, kw_only=True, tag_field="kind", tag="llm_judge"):
+    """Met when a model judges that it is."""
+
+    criterion_text: str
+
+
+Criterion: TypeAlias = ShellCommand | FileMatches | Custom | LlmJudge
+
+
+class Goal(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is to be reached, how it is checked, and what it may cost."""
+
+    id: Uuid
+    description: str
+    acceptance: tuple[Criterion, ...]
+    budget: BudgetGuards
+    workspace: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One criterion that was not met, and what shows it."""
+
+    criterion_index: U64
+    criterion_label: str
+    message: str
+    evidence: str | None = None
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What checking all criteria of a goal came to."""
+
+    met: bool
+    failures: tuple[Failure, ...] = ()
+    evaluated_at: Timestamp
+    elapsed_ms: U64
+
+
+class Allow(Struct, frozen=True, kw_only=True, tag_field="kind", tag="allow"):
+    """The tool may be used."""
+
+
+class Deny(Struct, frozen=True, kw_only=True, tag_field="kind", tag="deny"):
+    """The tool may not be used; the agent is told why."""
+
+    message: str
+
+
+class Observe(Struct, frozen=True, kw_only=True, tag_field="kind", tag="observe"):
+    """Noted without standing in the way."""
+
+    note: str
+
+
+Choice: TypeAlias = Allow | Deny | Observe
+
+
+class Decision(Struct, frozen=True, kw_only=True):
+    """Whether an agent may use a tool on this input, and why."""
+
+    id: Uuid
+    goal_id: Uuid
+    turn_index: U32
+    tool: str
+    input: Any
+    choice: Choice
+    rationale: str
+    decided_at: Timestamp
+
+
+class Done(Struct, frozen=True, kw_only=True, tag_field="kind", tag="done"):
+    """The agent said that it was done, and all criteria are met."""
+
+
+class NeedsRetry(Struct, frozen=True, kw_only=True, tag_field="kind", tag="needs_retry"):
+    """The agent said that it was done, and these criteria are not met."""
+
+    failures: tuple[Failure, ...]
+
+
+class Continue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="continue"):
+    """The turn ended before the work did."""
+
+    reason: str
+
+
+class Sleep(Struct, frozen=True, kw_only=True, tag_field="kind", tag="sleep"):
+    """The agent asked to be woken later."""
+
+    duration_ms: U64
+    reason: str
+
+
+class BudgetSpent(Struct, frozen=True, kw_only=True, tag_field="kind", tag="budget_exhausted"):
+    """A budget ran out."""
+
+    axis: BudgetAxis
+
+
+class Cancelled(Struct, frozen=True, kw_only=True, tag_field="kind", tag="cancelled"):
+    """Somebody called it off."""
+
+
+class Escalate(Struct, frozen=True, kw_only=True, tag_field="kind", tag="escalate"):
+    """A person is needed."""
+
+    reason: str
+
+
+AttemptOutcome: TypeAlias = Done | NeedsRetry | Continue | Sleep | BudgetSpent | Cancelled | Escalate
+
+
+class AttemptResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one turn came to."""
+
+    goal_id: Uuid
+    turn_index: U32
+    outcome: AttemptOutcome
+    decisions_recorded: tuple[Decision, ...] = always(())
+    usage_after: BudgetUsage
+    acceptance: Verdict | None = None
+    final_text: str | None = None
+    harness_extras: dict[str, Any] = field(default_factory=dict)
+
+
+class GoalOutcome(Struct, frozen=True, kw_only=True):
+    """How a goal ended."""
+
+    goal_id: Uuid
+    outcome: AttemptOutcome
+    total_turns: U32
+    usage: BudgetUsage
+    final_text: str | None = None
+    acceptance: Verdict | None = None
+    elapsed: Duration
+
+
+class FreshSessionRetry(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="fresh_session_retry"):
+    """The turn is tried again in a new session."""
+
+    rollback_to: str | None = None
+
+
+class NextTurn(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="next_turn"):
+    """The next turn goes on from here."""
+
+    rollback_to: str | None = None
+
+
+class CompactAndRetry(Struct, frozen=True, kw_only=True, tag_field="kind", tag="compact_and_retry"):
+    """The context is made smaller and the turn tried again."""
+
+
+Replay: TypeAlias = FreshSessionRetry | NextTurn | CompactAndRetry | Escalate
+
+
+class TokenPressure(Struct, frozen=True, kw_only=True, tag_field="kind", tag="token_pressure"):
+    """The context had grown too full."""
+
+    pct: float
+    tokens_used: U64
+    context_window: U64
+
+
+class Age(Struct, frozen=True, kw_only=True, tag_field="kind", tag="age"):
+    """The context had grown too old."""
+
+    age_minutes: U64
+    max_age_minutes: U64
+
+
+CompactTrigger: TypeAlias = TokenPressure | Age

@@ -1,0 +1,79 @@
+"""`control.*`, `goal.*`: what steers a goal, and the facts of ours that its driver needs to go on after a crash."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from fleetlore.events.payload import Beat, Payload
+
+
+class ControlRequested(Payload, frozen=True, kw_only=True):
+    """Somebody asked for a change of course."""
+
+    kind: ClassVar[str] = "control.requested"
+    beat: ClassVar[Beat] = "voice"
+    action: str
+    """`pause`, `resume`, `cancel`, `raise`, `say`, `decide`, `interrupt`, `drain`, `kill`, `restart`, `redirect` and the like."""
+    value: Any = None
+    """What the action needs: the new limit, the message, the choice."""
+    of: str | None = None
+    """Id of the question that this answers."""
+    reason: str | None = None
+
+
+class SessionBound(Payload, frozen=True, kw_only=True):
+    """A goal was bound to an agent's session."""
+
+    kind: ClassVar[str] = "goal.session_bound"
+    beat: ClassVar[Beat] = "pulse"
+    session: str
+    harness: str | None = None
+    model: str | None = None
+    workspace: str | None = None
+
+
+class Checkpointed(Payload, frozen=True, kw_only=True):
+    """The workspace was saved before a turn."""
+
+    kind: ClassVar[str] = "goal.checkpointed"
+    beat: ClassVar[Beat] = "pulse"
+    turn: int | None = None
+    sha: str | None = None
+    workspace: str | None = None
+
+
+class GoalWaiting(Payload, frozen=True, kw_only=True):
+    """A goal had to wait."""
+
+    kind: ClassVar[str] = "goal.waiting"
+    beat: ClassVar[Beat] = "rest"
+    why: str
+    until: str | None = None
+    """RFC 3339, where the end is known."""
+    attempt: int | None = None
+    turn: int | None = None
+
+
+class PermissionAsked(Payload, frozen=True, kw_only=True):
+    """A person was asked whether the agent may use a tool."""
+
+    kind: ClassVar[str] = "goal.permission_asked"
+    beat: ClassVar[Beat] = "rest"
+    tool: str
+    call_id: str | None = None
+    input: Any = None
+    turn: int | None = None
+    expires: str | None = None
+    """RFC 3339; unanswered by then, it is denied."""
+
+
+class ToolEffect(Payload, frozen=True, kw_only=True):
+    """A tool changed something outside the log."""
+
+    kind: ClassVar[str] = "goal.tool_effect"
+    beat: ClassVar[Beat] = "progress"
+    tool: str
+    call_id: str | None = None
+    paths: tuple[str, ...] = ()
+    result: Any = None
+    turn: int | None = None

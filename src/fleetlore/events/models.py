@@ -1,0 +1,83 @@
+"""`model.*`, `context.*`: what was asked of a model, what it answered, and what that cost."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from msgspec import Struct
+
+from fleetlore.events.payload import Beat, Payload
+
+
+class Block(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One block of a prompt: how large it is, and what of it was left out."""
+
+    name: str
+    tokens: int | None = None
+    events: int | None = None
+    left_out: int | None = None
+
+
+class ModelCalled(Payload, frozen=True, kw_only=True):
+    """A model was asked."""
+
+    kind: ClassVar[str] = "model.called"
+    beat: ClassVar[Beat] = "pulse"
+    model: str | None = None
+    provider: str | None = None
+    purpose: str | None = None
+    call_id: str | None = None
+    attempt: int | None = None
+    prompt_tokens: int | None = None
+    """The estimate made before the call."""
+
+
+class ModelReplied(Payload, frozen=True, kw_only=True):
+    """A model answered."""
+
+    kind: ClassVar[str] = "model.replied"
+    beat: ClassVar[Beat] = "pulse"
+    model: str | None = None
+    provider: str | None = None
+    input: int | None = None
+    """Tokens read, those from the cache not counted."""
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    usd: float | None = None
+    latency_ms: float | None = None
+    message_id: str | None = None
+    request_id: str | None = None
+    call_id: str | None = None
+    stop_reason: str | None = None
+
+
+class ModelFailed(Payload, frozen=True, kw_only=True):
+    """A model gave no answer."""
+
+    kind: ClassVar[str] = "model.failed"
+    beat: ClassVar[Beat] = "setback"
+    model: str | None = None
+    provider: str | None = None
+    error: str | None = None
+    status: int | None = None
+    retry_after_ms: float | None = None
+    attempt: int | None = None
+    call_id: str | None = None
+    latency_ms: float | None = None
+
+
+class ContextBuilt(Payload, frozen=True, kw_only=True):
+    """The prompt for an agent's turn was put together."""
+
+    kind: ClassVar[str] = "context.built"
+    beat: ClassVar[Beat] = "pulse"
+    role: str | None = None
+    blocks: tuple[Block, ...] = ()
+    tokens: int | None = None
+    budget: int | None = None
+    tokenizer: str | None = None
+    events: tuple[str, ...] = ()
+    """Ids of the events that it tells."""
+    as_of: str | None = None
+    """The position up to which the log was read."""

@@ -1,0 +1,80 @@
+"""`notify.*`, `log.*`: what the record says about itself."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from fleetlore.events.payload import Beat, Payload
+
+
+class NotifySent(Payload, frozen=True, kw_only=True):
+    """Somebody was notified."""
+
+    kind: ClassVar[str] = "notify.sent"
+    beat: ClassVar[Beat] = "pulse"
+    rule: str
+    event: str | None = None
+    """Id of the event that set it off."""
+    arc: str | None = None
+    via: str | None = None
+    """`webhook`, `command` or `browser`."""
+    ok: bool | None = None
+    attempts: int | None = None
+    error: str | None = None
+
+
+class LogGap(Payload, frozen=True, kw_only=True):
+    """A reader missed events that were trimmed away before it came to them."""
+
+    kind: ClassVar[str] = "log.gap"
+    beat: ClassVar[Beat] = "pulse"
+    after: str | None = None
+    """The position that it had read up to."""
+    trimmed_before: str
+    """The first position that may still be there."""
+
+
+class LogRejected(Payload, frozen=True, kw_only=True):
+    """A record could not be taken in."""
+
+    kind: ClassVar[str] = "log.rejected"
+    beat: ClassVar[Beat] = "pulse"
+    reason: str
+    source: str | None = None
+    """File or stream."""
+    n: int | None = None
+    """Its line or place in the source, from one."""
+    dialect: str | None = None
+    sample: str | None = None
+    """Its first 2 KiB, secrets taken out."""
+    bytes: int | None = None
+
+
+class LogTrimmed(Payload, frozen=True, kw_only=True):
+    """The oldest part of the log was cut off."""
+
+    kind: ClassVar[str] = "log.trimmed"
+    beat: ClassVar[Beat] = "pulse"
+    before: str
+    events: int | None = None
+    counts: dict[str, int] | None = None
+    """Events of each kind."""
+    input: int | None = None
+    """Tokens, as on `model.replied`."""
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    usd: float | None = None
+    first_at: str | None = None
+    last_at: str | None = None
+
+
+class LogForgotten(Payload, frozen=True, kw_only=True):
+    """Events were erased for good."""
+
+    kind: ClassVar[str] = "log.forgotten"
+    beat: ClassVar[Beat] = "pulse"
+    count: int
+    reason: str
+    id_hashes: tuple[str, ...]
+    """SHA-256 of each id, in hex: enough to refuse it, not to recall it."""

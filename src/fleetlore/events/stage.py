@@ -1,0 +1,118 @@
+"""The stage: a cast that plays a scene, in the words of the stage dialect."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from fleetlore.events.payload import Beat, Payload
+
+
+class StageFact(Payload, frozen=True, kw_only=True):
+    """What every event of a stage may say beside its words, which are the envelope's `text`."""
+
+    turn: int | None = None
+    session: str | None = None
+    model_profile: str | None = None
+    model_id: str | None = None
+
+
+class RunStarted(StageFact, frozen=True, kw_only=True):
+    """A run began."""
+
+    kind: ClassVar[str] = "run.started"
+    beat: ClassVar[Beat] = "claim"
+    seed: str | int | None = None
+    goal: str | None = None
+    scenario: str | None = None
+    cast: dict[str, Any] | None = None
+    """Name of each player → its model."""
+    competition: Any = None
+
+
+class RunFinished(StageFact, frozen=True, kw_only=True):
+    """A run ended."""
+
+    kind: ClassVar[str] = "run.finished"
+    beat: ClassVar[Beat] = "deliver"
+    reason: str | None = None
+    """`verdict`, `budget`, `tick_cap` or `user_stop`."""
+    winner: str | None = None
+    winner_kind: str | None = None
+    winning_model: str | None = None
+    winning_models: tuple[str, ...] | None = None
+    turns: int | None = None
+    tokens: int | None = None
+
+
+class WorldObserved(StageFact, frozen=True, kw_only=True):
+    """The scene changed."""
+
+    kind: ClassVar[str] = "world.observed"
+    beat: ClassVar[Beat] = "progress"
+
+
+class AgentSpoke(StageFact, frozen=True, kw_only=True):
+    """A player said something to all."""
+
+    kind: ClassVar[str] = "agent.spoke"
+    beat: ClassVar[Beat] = "voice"
+    thought: str | None = None
+    """What it thought while it spoke: never shown to its peers."""
+    mood: str | None = None
+    secret: Any = None
+
+
+class AgentThought(StageFact, frozen=True, kw_only=True):
+    """A player thought something to itself."""
+
+    kind: ClassVar[str] = "agent.thought"
+    beat: ClassVar[Beat] = "thought"
+    mood: str | None = None
+
+
+class AgentReflected(StageFact, frozen=True, kw_only=True):
+    """A player came to a belief."""
+
+    kind: ClassVar[str] = "agent.reflected"
+    beat: ClassVar[Beat] = "thought"
+    mood: str | None = None
+
+
+class OracleSpoke(StageFact, frozen=True, kw_only=True):
+    """The oracle said something to all."""
+
+    kind: ClassVar[str] = "oracle.spoke"
+    beat: ClassVar[Beat] = "voice"
+    thought: str | None = None
+    mood: str | None = None
+
+
+class JudgeVerdict(StageFact, frozen=True, kw_only=True):
+    """A judge gave a verdict."""
+
+    kind: ClassVar[str] = "judge.verdict"
+    beat: ClassVar[Beat] = "judgement"
+    mood: str | None = None
+    winner: str | None = None
+    scores: dict[str, Any] | None = None
+    accused: str | None = None
+    correct: bool | None = None
+    no_contest: bool | None = None
+    reveal: tuple[dict[str, Any], ...] | None = None
+
+
+class UserInjected(StageFact, frozen=True, kw_only=True):
+    """A visitor broke in."""
+
+    kind: ClassVar[str] = "user.injected"
+    beat: ClassVar[Beat] = "voice"
+    label: str | None = None
+
+
+class CommentaryPosted(StageFact, frozen=True, kw_only=True):
+    """A commentator remarked on the run."""
+
+    kind: ClassVar[str] = "commentary.posted"
+    beat: ClassVar[Beat] = "voice"
+    image: dict[str, Any] | None = None
+    audio: dict[str, Any] | None = None

@@ -1,0 +1,201 @@
+"""`town.*`: the twenty-two events of a town that shares work, as tinytown names them."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from fleetlore.events.payload import Beat, Payload
+
+
+class TownFact(Payload, frozen=True):
+    """A town's event in its own words: who, what and from which state to which stand in the envelope."""
+
+    lenient: ClassVar[bool] = True
+
+
+class AgentStateChanged(TownFact, frozen=True, kw_only=True):
+    """An agent passed from one state to another."""
+
+    kind: ClassVar[str] = "town.agent_state_changed"
+    beat: ClassVar[Beat] = "pulse"
+    reason: Any = None
+
+
+class AgentSpawned(TownFact, frozen=True, kw_only=True):
+    """An agent joined the town."""
+
+    kind: ClassVar[str] = "town.agent_spawned"
+    beat: ClassVar[Beat] = "pulse"
+    spawn_mode: Any = None
+    """`fresh`, `forkedcontext` or `resumed`."""
+    scope: Any = None
+    role: Any = None
+    harness: Any = None
+
+
+class AgentStopped(TownFact, frozen=True, kw_only=True):
+    """An agent stopped, or began to."""
+
+    kind: ClassVar[str] = "town.agent_stopped"
+    beat: ClassVar[Beat] = "rest"
+    reason: Any = None
+
+
+class TaskAssigned(TownFact, frozen=True, kw_only=True):
+    """A task was given to an agent."""
+
+    kind: ClassVar[str] = "town.task_assigned"
+    beat: ClassVar[Beat] = "claim"
+    epoch: Any = None
+    """Counts the leases of the task; a completion with an older one is refused."""
+    lease: Any = None
+
+
+class TaskCompleted(TownFact, frozen=True, kw_only=True):
+    """A task was finished well."""
+
+    kind: ClassVar[str] = "town.task_completed"
+    beat: ClassVar[Beat] = "deliver"
+    epoch: Any = None
+    result: Any = None
+
+
+class TaskFailed(TownFact, frozen=True, kw_only=True):
+    """A task failed."""
+
+    kind: ClassVar[str] = "town.task_failed"
+    beat: ClassVar[Beat] = "setback"
+    epoch: Any = None
+    error: Any = None
+    attempt: Any = None
+
+
+class MissionStateChanged(TownFact, frozen=True, kw_only=True):
+    """A mission passed from one state to another."""
+
+    kind: ClassVar[str] = "town.mission_state_changed"
+    beat: ClassVar[Beat] = "pulse"
+    reason: Any = None
+
+
+class MissionWorkPromoted(TownFact, frozen=True, kw_only=True):
+    """A work item became ready, all that it waited for being done."""
+
+    kind: ClassVar[str] = "town.mission_work_promoted"
+    beat: ClassVar[Beat] = "progress"
+    item: Any = None
+
+
+class MissionWorkAssigned(TownFact, frozen=True, kw_only=True):
+    """A work item was given to an agent."""
+
+    kind: ClassVar[str] = "town.mission_work_assigned"
+    beat: ClassVar[Beat] = "claim"
+    item: Any = None
+
+
+class MissionWorkCompleted(TownFact, frozen=True, kw_only=True):
+    """A work item of the mission was done."""
+
+    kind: ClassVar[str] = "town.mission_work_completed"
+    beat: ClassVar[Beat] = "progress"
+    item: Any = None
+
+
+class MissionWorkBlocked(TownFact, frozen=True, kw_only=True):
+    """A work item could not go on."""
+
+    kind: ClassVar[str] = "town.mission_work_blocked"
+    beat: ClassVar[Beat] = "setback"
+    item: Any = None
+    reason: Any = None
+
+
+class MissionHelpNeeded(TownFact, frozen=True, kw_only=True):
+    """A mission asked for help."""
+
+    kind: ClassVar[str] = "town.mission_help_needed"
+    beat: ClassVar[Beat] = "setback"
+    reason: Any = None
+    attempt: Any = None
+
+
+class MissionWatchTriggered(TownFact, frozen=True, kw_only=True):
+    """Something that a mission watched for came about."""
+
+    kind: ClassVar[str] = "town.mission_watch_triggered"
+    beat: ClassVar[Beat] = "pulse"
+    watch: Any = None
+    item: Any = None
+    action: Any = None
+
+
+class MissionEvent(TownFact, frozen=True, kw_only=True):
+    """Something else about a mission was noted."""
+
+    kind: ClassVar[str] = "town.mission_event"
+    beat: ClassVar[Beat] = "pulse"
+
+
+class TaskDelegated(TownFact, frozen=True, kw_only=True):
+    """An agent passed a task on to another."""
+
+    kind: ClassVar[str] = "town.task_delegated"
+    beat: ClassVar[Beat] = "handoff"
+    scope: Any = None
+
+
+class AgentInterrupted(TownFact, frozen=True, kw_only=True):
+    """An agent was made to pause."""
+
+    kind: ClassVar[str] = "town.agent_interrupted"
+    beat: ClassVar[Beat] = "rest"
+    reason: Any = None
+
+
+class AgentResumed(TownFact, frozen=True, kw_only=True):
+    """A paused agent went on."""
+
+    kind: ClassVar[str] = "town.agent_resumed"
+    beat: ClassVar[Beat] = "pulse"
+
+
+class AgentCompleted(TownFact, frozen=True, kw_only=True):
+    """An agent finished all that it was there for."""
+
+    kind: ClassVar[str] = "town.agent_completed"
+    beat: ClassVar[Beat] = "deliver"
+    scope: Any = None
+
+
+class AgentFailed(TownFact, frozen=True, kw_only=True):
+    """An agent could not do what it was there for."""
+
+    kind: ClassVar[str] = "town.agent_failed"
+    beat: ClassVar[Beat] = "setback"
+    scope: Any = None
+    error: Any = None
+
+
+class ReviewerHandoff(TownFact, frozen=True, kw_only=True):
+    """Work was handed to a reviewer."""
+
+    kind: ClassVar[str] = "town.reviewer_handoff"
+    beat: ClassVar[Beat] = "handoff"
+    item: Any = None
+
+
+class ReviewerApproval(TownFact, frozen=True, kw_only=True):
+    """A reviewer approved the work."""
+
+    kind: ClassVar[str] = "town.reviewer_approval"
+    beat: ClassVar[Beat] = "judgement"
+    item: Any = None
+
+
+class ConductorEscalation(TownFact, frozen=True, kw_only=True):
+    """An agent turned to the conductor for help."""
+
+    kind: ClassVar[str] = "town.conductor_escalation"
+    beat: ClassVar[Beat] = "setback"
+    reason: Any = None

@@ -1,0 +1,151 @@
+"""What every event passes before it is stored: stamped, checked, redacted, cut to size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from fleetlore import clock
+from fleetlore.errors import InvalidEvent, TooLarge
+from fleetlore.events import codec
+from fleetlore.events.catalog import KIND_PATTERN, LONGEST_KIND, check_payload
+from fleetlore.events.envelope import SCOPE_FIELDS, Event
+from fleetlore.events.ids import is_uuid
+from fleetlore.log.base import LONGEST_NAME, Record, is_name, scopes_of
+from fleetlore.redact import Redactor
+
+MOST_EVENT_BYTES = 256 * 1024
+LONGEST_STRING = 16 * 1024
+OWN_DIALECT = "fleetlore"
+
+# The envelope's own identifiers: they hold no free text, and cutting or masking them would break references.
+_FIXED = frozenset({"id", "at", "kind", "cause", "trace", "visibility", "mac", "v"})
+
+
+class Admission:
+    """Turns an event as a caller made it into a record that can be stored."""
+
+    def __init__(self, *, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7, redactor: Redactor | None = None) -> None:
+        self._now, self._new_id = now, new_id
+        self._redactor = redactor or Redactor()
+
+    def admit(self, event: Event) -> Record:
+        """The record to store; `InvalidEvent` or `TooLarge` says what is wrong with the event."""
+        event = self._stamp(event)
+        raw = _encode(event)
+        _check(codec.decode(raw))
+        check_payload(event.kind, event.data)
+        if self._redactor.suspects(raw):
+            event, raw = self._redact(event, raw)
+        if len(raw) > LONGEST_STRING:
+            event, raw = _cut(event, raw)
+        if len(raw) > MOST_EVENT_BYTES:
+            raise TooLarge("an event's JSON, in bytes", len(raw), MOST_EVENT_BYTES)
+        assert event.id is not None
+        assert event.at is not None
+        return Record(event.id, event.at, event.kind, scopes_of(event), raw)
+
+    def _stamp(self, event: Event) -> Event:
+        if event.id is None or event.at is None or event.actor is None or event.at.tzinfo is not UTC or not is_uuid(event.id):
+            event = replace(
+                event,
+                id=self._new_id() if event.id is None else _canonical_uuid("$.id", event.id),
+                at=self._now() if event.at is None else _in_utc(event.at),
+                actor=event.agent if event.actor is None else event.actor,
+            )
+        return event
+
+    def _redact(self, event: Event, raw: bytes) -> tuple[Event, bytes]:
+        record = codec.to_builtins(event)
+        cleaned, found = self._redactor.clean({key: value for key, value in record.items() if key not in _FIXED})
+        if not found:
+            return event, raw
+        origin = cleaned.setdefault("origin", {"dialect": OWN_DIALECT})
+        origin["redacted"] = origin.get("redacted", 0) + found
+        return _rebuilt(record | cleaned)
+
+
+def _encode(event: Event) -> bytes:
+    try:
+        return codec.encode(event)
+    except (TypeError, ValueError, OverflowError, RecursionError, UnicodeEncodeError) as error:
+        raise InvalidEvent("$", f"cannot be written as JSON: {error}") from error
+
+
+def _rebuilt(record: dict[str, Any]) -> tuple[Event, bytes]:
+    event = codec.from_builtins(record)
+    return event, codec.encode(event)
+
+
+def _in_utc(at: datetime) -> datetime:
+    if not isinstance(at, datetime) or at.tzinfo is None:
+        raise InvalidEvent("$.at", "needs a time zone, as in 2026-11-15T20:23:12Z or datetime.now(UTC)")
+    return at.astimezone(UTC)
+
+
+def _canonical_uuid(path: str, text: str) -> str:
+    from uuid import UUID
+
+    try:
+        return str(UUID(text))
+    except (ValueError, AttributeError, TypeError) as error:
+        raise InvalidEvent(path, f"not a UUID: {text!r}; leave it out and the log gives one") from error
+
+
+def _check(event: Event) -> None:
+    if not _is_kind(event.kind):
+        raise InvalidEvent("$.kind", f"{event.kind!r} is not a kind; dotted lower-case words are, such as fleet.commit")
+    if event.actor is None:
+        raise InvalidEvent("$.actor", "say who did it (actor, or agent)")
+    for name in ("actor", *SCOPE_FIELDS):
+        value = getattr(event, name)
+        if value is not None and not is_name(value):
+            raise InvalidEvent(f"$.{name}", f"1 to {LONGEST_NAME} bytes without control characters are needed")
+    if event.cause is not None and not is_uuid(event.cause):
+        raise InvalidEvent("$.cause", "the id of an event is needed: a lower-case UUID")
+    if event.trace is not None and not _is_traceparent(event.trace):
+        raise InvalidEvent("$.trace", "a W3C traceparent is needed: 00-<32 hex>-<16 hex>-<2 hex>")
+    if event.origin is not None and event.origin.log is not None and not is_name(event.origin.log.id):
+        raise InvalidEvent("$.origin.log.id", f"1 to {LONGEST_NAME} bytes without control characters are needed")
+
+
+@lru_cache(maxsize=4096)
+def _is_kind(kind: str) -> bool:
+    return len(kind) <= LONGEST_KIND and KIND_PATTERN.fullmatch(kind) is not None
+
+
+def _is_traceparent(text: str) -> bool:
+    parts = text.split("-")
+    return [len(part) for part in parts] == [2, 32, 16, 2] and all(set(part) <= set("0123456789abcdef") for part in parts)
+
+
+def _cut(event: Event, raw: bytes) -> tuple[Event, bytes]:
+    """Shorten every string over the limit, and say in `origin.cut` what was lost."""
+    record = codec.to_builtins(event)
+    cuts: list[dict[str, Any]] = []
+    shortened = {key: value if key in _FIXED else _shorten(value, f"$.{key}", cuts) for key, value in record.items()}
+    if not cuts:
+        return event, raw
+    origin = shortened.setdefault("origin", {"dialect": OWN_DIALECT})
+    origin["cut"] = [*origin.get("cut", ()), *cuts]
+    return _rebuilt(shortened)
+
+
+def _shorten(value: Any, path: str, cuts: list[dict[str, Any]]) -> Any:
+    if isinstance(value, str):
+        encoded = value.encode()
+        if len(encoded) <= LONGEST_STRING:
+            return value
+        cuts.append({"path": path, "bytes": len(encoded), "sha256": sha256(encoded).hexdigest()})
+        return encoded[:LONGEST_STRING].decode(errors="ignore")
+    if isinstance(value, dict):
+        return {key: _shorten(item, f"{path}.{key}", cuts) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_shorten(item, f"{path}[{index}]", cuts) for index, item in enumerate(value)]
+    return value

@@ -1,0 +1,181 @@
+"""The async door to any backend: one writer thread that commits everything waiting, and a few readers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from queue import SimpleQueue
+from threading import Thread
+from typing import TypeVar
+
+from fleetlore.errors import Closed
+from fleetlore.events.envelope import Event
+from fleetlore.events.ids import is_uuid
+from fleetlore.log.admission import Admission
+from fleetlore.log.base import TOWN, Backend, Batch, Expect, Info, Outcome, Position, check_scope
+from fleetlore.log.reading import revive
+from fleetlore.log.recorder import (
+    WAIT_SECONDS,
+    check_ids,
+    cut,
+    events_of,
+    forgotten_fact,
+    make_query,
+    move_on,
+    next_page,
+    prepare,
+)
+
+READERS = 4
+_Question = TypeVar("_Question")
+_Answer = TypeVar("_Answer")
+_Waiting = tuple[Batch, "asyncio.Future[list[Position]]"]
+
+
+class Recorder:
+    """A log, opened on the running event loop. Tasks that append at the same time share one write to the disk."""
+
+    def __init__(self, backend: Backend, admission: Admission) -> None:
+        self._backend = backend
+        self._admission = admission
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[_Waiting] = []
+        self._committing = False
+        self._closing = False
+        self._work: SimpleQueue[list[_Waiting] | None] = SimpleQueue()
+        self._writer = Thread(target=self._write, name="fleetlore-writer", daemon=True)
+        self._writer.start()
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="fleetlore-reader")
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def close(self) -> None:
+        """Store what is waiting, then let go of the log."""
+        if self._closing:
+            return
+        self._closing = True
+        await self._idle.wait()
+        self._work.put(None)
+        await asyncio.to_thread(self._writer.join)
+        await asyncio.to_thread(self._backend.close)
+        self._readers.shutdown(wait=False)
+
+    async def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
+        """Store events, all or none, and answer their positions once they are durable."""
+        self._check_open()
+        return await self._submit(prepare(self._admission, events, expect))
+
+    async def append_all(self, events: Iterable[Event]) -> list[Position]:
+        """Store any number of events, cut into appends of the largest size allowed; each is all or nothing by itself."""
+        positions: list[Position] = []
+        for records in cut(map(self._admission.admit, events)):
+            self._check_open()
+            positions += await self._submit(Batch(records))
+        return positions
+
+    def _submit(self, batch: Batch) -> asyncio.Future[list[Position]]:
+        future: asyncio.Future[list[Position]] = self._loop.create_future()
+        self._waiting.append((batch, future))
+        if not self._committing:
+            self._committing = True
+            self._idle.clear()
+            # At the end of this turn of the loop, so that every task that is ready now shares the commit.
+            self._loop.call_soon(self._hand_over)
+        return future
+
+    def _hand_over(self) -> None:
+        if self._waiting:
+            group, self._waiting = self._waiting, []
+            self._work.put(group)
+        else:
+            self._committing = False
+            self._idle.set()
+
+    def _write(self) -> None:
+        """The writer thread: one commit after another."""
+        while (group := self._work.get()) is not None:
+            try:
+                outcomes: Sequence[Outcome | BaseException] = self._backend.commit([batch for batch, _ in group])
+            except BaseException as error:  # noqa: BLE001 - it belongs to those who wait, not to this thread
+                outcomes = [error] * len(group)
+            self._loop.call_soon_threadsafe(self._settle, group, outcomes)
+
+    def _settle(self, group: Sequence[_Waiting], outcomes: Sequence[Outcome | BaseException]) -> None:
+        for (_, future), outcome in zip(group, outcomes, strict=True):
+            if future.done():
+                continue  # whoever waited was cancelled
+            if isinstance(outcome, BaseException):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+        self._loop.call_soon(self._hand_over)
+
+    async def read(
+        self,
+        scope: str = TOWN,
+        *,
+        after: Position | None = None,
+        before: Position | None = None,
+        kinds: Sequence[str] = (),
+        since: datetime | None = None,
+        newest_first: bool = False,
+        limit: int | None = None,
+    ) -> AsyncIterator[Event]:
+        """Events of a scope, oldest first unless told otherwise, read a page at a time."""
+        query = make_query(scope, after, before, kinds, since, newest_first)
+        while (page := next_page(query, limit)) is not None:
+            rows = await self._run(self._backend.read, page)
+            for stored in rows:
+                yield revive(stored)
+            if len(rows) < page.limit:
+                return
+            limit = None if limit is None else limit - len(rows)
+            query = move_on(query, rows[-1].position)
+
+    async def follow(self, scope: str = TOWN, *, after: Position | None = None) -> AsyncIterator[Event]:
+        """What is in a scope behind `after`, and then what comes, each event once. Ends when the log is closed."""
+        self._check_open()
+        tail = self._backend.tail(check_scope(scope), after)
+        thread = ThreadPoolExecutor(1, thread_name_prefix="fleetlore-follower")
+        try:
+            while not self._closing:
+                page = await self._loop.run_in_executor(thread, tail.next, WAIT_SECONDS)
+                for event in events_of(page, after):
+                    yield event
+        except Closed:
+            return
+        finally:
+            # Waits only until the follower's thread has seen that it is to stop.
+            tail.close()
+            thread.shutdown(wait=False)
+
+    async def get(self, ids: Sequence[str]) -> list[Event]:
+        """The events with these ids that are here, in log order."""
+        return [revive(stored) for stored in await self._run(self._backend.get, [id for id in ids if is_uuid(id)])]
+
+    async def head(self, scope: str = TOWN) -> Position | None:
+        """The position of the newest event in a scope; `None` if it has none."""
+        return await self._run(self._backend.head, check_scope(scope))
+
+    async def trim(self, before: Position) -> int:
+        """Drop everything in the town before a position; answers how many events went."""
+        return await self._run(self._backend.trim, before)
+
+    async def erase(self, ids: Sequence[str], reason: str) -> int:
+        """Drop these events for good and leave one `log.forgotten`; their ids are refused from now on."""
+        fact = self._admission.admit(forgotten_fact(ids, reason))
+        return await self._run(lambda _: self._backend.erase(check_ids(ids), fact), None)
+
+    async def info(self) -> Info:
+        """What this log is, how large, and what it promises."""
+        return await self._run(lambda _: self._backend.info(), None)
+
+    async def _run(self, verb: Callable[[_Question], _Answer], question: _Question) -> _Answer:
+        self._check_open()
+        return await self._loop.run_in_executor(self._readers, verb, question)
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise Closed("the log was closed; open it again with connect()")

@@ -1,0 +1,117 @@
+"""From an address to a log. The only module that knows which backends there are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from fleetlore import clock
+from fleetlore.errors import InvalidUrl
+from fleetlore.log.admission import Admission
+from fleetlore.log.base import Backend, is_name
+from fleetlore.redact import Redactor
+
+if TYPE_CHECKING:
+    from fleetlore.log.async_recorder import Recorder
+    from fleetlore.log.recorder import BlockingRecorder
+
+DEFAULT_URL = "sqlite:"
+DEFAULT_TOWN = "default"
+
+
+class Log:
+    """A log that is not open yet: `async with log` for asyncio, `with log.blocking()` without it."""
+
+    def __init__(self, open_backend: Callable[[], Backend], admission: Admission) -> None:
+        self._open_backend, self._admission = open_backend, admission
+        self._recorder: Recorder | None = None
+
+    async def __aenter__(self) -> Recorder:
+        from fleetlore.log.async_recorder import Recorder
+
+        self._recorder = Recorder(self._open_backend(), self._admission)
+        return self._recorder
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._recorder is not None:
+            await self._recorder.close()
+
+    def blocking(self) -> BlockingRecorder:
+        """The same verbs for scripts, hooks and threads."""
+        from fleetlore.log.recorder import BlockingRecorder
+
+        return BlockingRecorder(self._open_backend, self._admission)
+
+
+def connect(
+    url: str = DEFAULT_URL,
+    *,
+    town: str | None = None,
+    now: clock.Clock = clock.now,
+    new_id: Callable[[], str] = clock.uuid7,
+    redactor: Redactor | None = None,
+) -> Log:
+    """The log at an address: `memory:`, `sqlite:PATH?sync=normal&town=NAME`, or `sqlite:` for the user's own."""
+    scheme, path, options = split(url)
+    name = town or options.pop("town", None) or DEFAULT_TOWN
+    options.pop("town", None)
+    if not is_name(name):
+        raise InvalidUrl(f"not a name for a town: {name!r}; 1 to 200 bytes without control characters are needed")
+    return Log(_opener(scheme, path, options, name), Admission(now=now, new_id=new_id, redactor=redactor))
+
+
+def _opener(scheme: str, path: str, options: dict[str, str], town: str) -> Callable[[], Backend]:
+    match scheme:
+        case "memory":
+            return lambda: _open_memory(options, town)
+        case "sqlite":
+            return lambda: _open_sqlite(path, options, town)
+        case _:
+            raise InvalidUrl(f"no log at {scheme}:; say sqlite:PATH, or memory: for one that is not kept")
+
+
+def _open_memory(options: dict[str, str], town: str) -> Backend:
+    from fleetlore.log.memory import MemoryLog
+
+    if options:
+        raise InvalidUrl(f"memory: takes no options, not ?{next(iter(options))}=")
+    return MemoryLog(town=town)
+
+
+def _open_sqlite(path: str, options: dict[str, str], town: str) -> Backend:
+    from fleetlore.log import sqlite_file
+    from fleetlore.log.sqlite import SqliteLog
+
+    return SqliteLog(file_of(path), town=town, **sqlite_file.parse_options(options))
+
+
+def file_of(path: str) -> str:
+    """The file that a `sqlite:` address means. The user's own log gets its directory made."""
+    from fleetlore.log import sqlite_file
+
+    if path:
+        return os.path.expanduser(path)
+    own = sqlite_file.default_path()
+    try:
+        os.makedirs(os.path.dirname(own), mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise sqlite_file.Unwritable(f"{os.path.dirname(own)}: cannot be made ({error.strerror}); name another place with --log") from error
+    return own
+
+
+def split(url: str) -> tuple[str, str, dict[str, str]]:
+    """The scheme, the path and the options of an address."""
+    scheme, colon, rest = url.partition(":")
+    if not colon:
+        raise InvalidUrl(f"{url!r} is no address of a log; write sqlite:{url} for a file")
+    path, _, query = rest.partition("?")
+    if path.startswith("//"):
+        path = path[2:]  # sqlite:///abs/file and sqlite://relative are written by habit
+    options = dict(part.partition("=")[::2] for part in query.split("&") if part)
+    if "%" in url:
+        from urllib.parse import unquote
+
+        path, options = unquote(path), {name: unquote(value) for name, value in options.items()}
+    return scheme, path, options

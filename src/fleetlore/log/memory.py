@@ -1,0 +1,185 @@
+"""A log in memory: the contract in its plainest form, for tests and trials. It ends with its handle."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from datetime import datetime
+from threading import Condition
+from time import monotonic
+from typing import NamedTuple
+
+from fleetlore import clock
+from fleetlore.errors import Closed, Conflict, Forgotten
+from fleetlore.log.base import TOWN, Batch, Info, Outcome, Page, Position, Query, Record, Stored, hash_of, matches_kind
+from fleetlore.log.sequence import to_position, to_sequence
+
+
+class _Row(NamedTuple):
+    at: datetime
+    kind: str
+    stored: Stored
+
+
+class MemoryLog:
+    """Keeps one town's records in dicts and sorted lists."""
+
+    def __init__(self, *, town: str) -> None:
+        self._town = town
+        self._log_id = clock.uuid7()
+        self._rows: dict[int, _Row] = {}
+        self._members: dict[str, list[int]] = {TOWN: []}
+        self._ids: dict[str, int] = {}
+        self._forgotten: set[bytes] = set()
+        self._last = 0
+        self._trimmed = 0
+        self._closed = False
+        self.changed = Condition()
+
+    def commit(self, batches: Sequence[Batch]) -> list[Outcome]:
+        """Store each batch that nothing speaks against."""
+        with self.changed:
+            self._check_open()
+            outcomes = [self._commit_one(batch) for batch in batches]
+            self.changed.notify_all()
+        return outcomes
+
+    def _commit_one(self, batch: Batch) -> Outcome:
+        if all(record.id in self._ids for record in batch.records):
+            return [to_position(self._ids[record.id]) for record in batch.records]
+        if forgotten := [record.id for record in batch.records if hash_of(record.id) in self._forgotten]:
+            return Forgotten(forgotten)
+        if batch.expect is not None and (head := self.head(batch.expect.scope)) != batch.expect.head:
+            return Conflict(batch.expect.scope, batch.expect.head, head)
+        return [to_position(self._ids.get(record.id) or self._store(record)) for record in batch.records]
+
+    def _store(self, record: Record) -> int:
+        self._last += 1
+        self._rows[self._last] = _Row(record.at, record.kind, Stored(to_position(self._last), record.raw))
+        self._ids[record.id] = self._last
+        for scope in (TOWN, *record.scopes):
+            self._members.setdefault(scope, []).append(self._last)
+        return self._last
+
+    def read(self, query: Query) -> list[Stored]:
+        """The records asked for."""
+        with self.changed:
+            self._check_open()
+            members = self._members.get(query.scope, [])
+            start = 0 if query.after is None else bisect_right(members, to_sequence(query.after))
+            end = len(members) if query.before is None else bisect_left(members, to_sequence(query.before))
+            span = members[start:end]
+            if query.newest_first:
+                span.reverse()
+            rows: list[Stored] = []
+            for row in map(self._rows.__getitem__, span):
+                if len(rows) >= query.limit:
+                    break
+                if matches_kind(row.kind, query.kinds) and (query.since is None or row.at >= query.since):
+                    rows.append(row.stored)
+            return rows
+
+    def tail(self, scope: str, after: Position | None) -> MemoryTail:
+        """Wait for what follows."""
+        return MemoryTail(self, scope, after)
+
+    def page(self, scope: str, after: Position | None) -> Page:
+        """What a tail is given, with the gap that it fell into."""
+        lost = after is not None and to_sequence(after) < self._trimmed
+        return Page(self.read(Query(scope=scope, after=after)), to_position(self._trimmed) if lost else None)
+
+    def get(self, ids: Sequence[str]) -> list[Stored]:
+        """The records with these ids."""
+        with self.changed:
+            return [self._rows[sequence].stored for sequence in sorted({self._ids[id] for id in ids if id in self._ids})]
+
+    def head(self, scope: str) -> Position | None:
+        """The newest position in a scope."""
+        with self.changed:
+            members = self._members.get(scope)
+            return to_position(members[-1]) if members else None
+
+    def trim(self, before: Position) -> int:
+        """Drop the oldest records."""
+        with self.changed:
+            limit = min(to_sequence(before), self._last + 1)
+            gone = [sequence for sequence in self._members[TOWN] if sequence < limit]
+            self._drop(gone)
+            self._trimmed = max(self._trimmed, limit - 1)
+            self.changed.notify_all()
+            return len(gone)
+
+    def erase(self, ids: Sequence[str], fact: Record) -> int:
+        """Drop these records for good."""
+        with self.changed:
+            gone = sorted({self._ids[id] for id in ids if id in self._ids})
+            self._drop(gone)
+            self._forgotten.update(hash_of(id) for id in ids)
+            self._store(fact)
+            self.changed.notify_all()
+            return len(gone)
+
+    def _drop(self, sequences: Sequence[int]) -> None:
+        dropped = set(sequences)
+        for sequence in sequences:
+            del self._rows[sequence]
+        self._ids = {id: sequence for id, sequence in self._ids.items() if sequence not in dropped}
+        for scope, members in self._members.items():
+            self._members[scope] = [sequence for sequence in members if sequence not in dropped]
+
+    def info(self) -> Info:
+        """What this log holds."""
+        with self.changed:
+            town = self._members[TOWN]
+            return Info(
+                backend="memory",
+                town=self._town,
+                log_id=self._log_id,
+                events=len(town),
+                first=to_position(town[0]) if town else None,
+                head=self.head(TOWN),
+                trimmed_before=to_position(self._trimmed + 1) if self._trimmed else None,
+                bytes=sum(len(row.stored.raw) for row in self._rows.values()),
+                dedup="as long as the event is kept",
+                durability="none: gone when the handle is closed",
+            )
+
+    def close(self) -> None:
+        """Forget everything."""
+        with self.changed:
+            self._closed = True
+            self.changed.notify_all()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the log was closed; open it again with connect()")
+
+
+class MemoryTail:
+    """Waits on the log's own condition."""
+
+    def __init__(self, log: MemoryLog, scope: str, after: Position | None) -> None:
+        self._log, self._scope, self._after = log, scope, after
+        self._closed = False
+
+    def next(self, timeout: float) -> Page:
+        """The next records."""
+        deadline = monotonic() + timeout
+        with self._log.changed:
+            while not self._closed:
+                page = self._log.page(self._scope, self._after)
+                if page.rows or page.gap:
+                    self._after = page.rows[-1].position if page.rows else page.gap
+                    return page
+                left = deadline - monotonic()
+                if left <= 0:
+                    break
+                self._log.changed.wait(left)
+        return Page([])
+
+    def close(self) -> None:
+        """Stop waiting."""
+        self._closed = True
+        with self._log.changed:
+            self._log.changed.notify_all()
+

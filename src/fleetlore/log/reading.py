@@ -1,0 +1,54 @@
+"""Stored records given back as events; one that cannot be read becomes a `log.rejected`, never an exception."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from msgspec.structs import force_setattr
+
+from fleetlore import clock
+from fleetlore.errors import InvalidEvent
+from fleetlore.events import codec
+from fleetlore.events.envelope import Event
+from fleetlore.events.ids import derive_id
+from fleetlore.log.base import Position, Stored
+
+SAMPLE = 2048
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ACTOR = "fleetlore"
+
+
+def revive(stored: Stored) -> Event:
+    """The event of a stored record, with its position."""
+    try:
+        event = codec.decode(stored.raw)
+    except InvalidEvent as error:
+        event = _rejected(stored.raw, str(error))
+    force_setattr(event, "position", stored.position)  # nobody else holds this event yet
+    return event
+
+
+def _rejected(raw: bytes, reason: str) -> Event:
+    return Event(
+        id=derive_id("log.rejected", raw),
+        at=_EPOCH,
+        kind="log.rejected",
+        actor=_ACTOR,
+        text="a stored record could not be read",
+        visibility="system",
+        data={"reason": reason, "bytes": len(raw), "sample": raw[:SAMPLE].decode(errors="replace")},
+    )
+
+
+def gap(after: Position | None, through: Position) -> Event:
+    """What a follower is told when events that it had not seen were trimmed away; it goes on behind them."""
+    return Event(
+        id=derive_id("log.gap", f"{after}/{through}".encode()),
+        at=clock.now(),
+        kind="log.gap",
+        actor=_ACTOR,
+        text="older events were trimmed away before they were read",
+        visibility="system",
+        data={"after": after, "through": through},
+        position=through,
+    )

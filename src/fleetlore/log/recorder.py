@@ -1,0 +1,248 @@
+"""The blocking door to any backend: for scripts, hooks and threads. Never imports asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from threading import Lock
+from types import TracebackType
+from typing import Self
+
+from msgspec.structs import replace
+
+from fleetlore.errors import Closed, InvalidEvent, TooLarge
+from fleetlore.events.envelope import Event
+from fleetlore.events.ids import is_uuid
+from fleetlore.log.admission import Admission
+from fleetlore.log.base import (
+    MOST_BYTES,
+    MOST_EVENTS,
+    PAGE,
+    TOWN,
+    Backend,
+    Batch,
+    Expect,
+    Info,
+    Outcome,
+    Page,
+    Position,
+    Query,
+    Record,
+    check_scope,
+    hash_of,
+)
+from fleetlore.log.reading import gap, revive
+
+WAIT_SECONDS = 1.0
+"""How long one wait of a follower lasts; it then looks whether it was closed, and waits again."""
+
+
+class BlockingRecorder:
+    """A log, opened. Threads that append at the same time share one write to the disk."""
+
+    def __init__(self, open_backend: Callable[[], Backend], admission: Admission) -> None:
+        self._open_backend = open_backend
+        self._admission = admission
+        self._backend: Backend | None = None
+        self._waiting: list[_Request] = []
+        self._committing = Lock()
+
+    def __enter__(self) -> Self:
+        self._backend = self._open_backend()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the log; nothing acknowledged is lost."""
+        if self._backend is not None:
+            self._backend.close()
+            self._backend = None
+
+    def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
+        """Store events, all or none, and answer their positions once they are durable."""
+        request = _Request(prepare(self._admission, events, expect))
+        self._waiting.append(request)
+        with self._committing:
+            if request.outcome is None:
+                self._commit_waiting()
+        return request.result()
+
+    def _commit_waiting(self) -> None:
+        """Commit for every thread that is waiting; those behind find their outcome when they get the lock."""
+        requests, self._waiting = self._waiting, []
+        try:
+            outcomes: Sequence[Outcome | BaseException] = self._opened().commit([request.batch for request in requests])
+        except BaseException as error:
+            outcomes = [error] * len(requests)
+        for request, outcome in zip(requests, outcomes, strict=True):
+            request.outcome = outcome
+
+    def append_all(self, events: Iterable[Event]) -> list[Position]:
+        """Store any number of events, cut into appends of the largest size allowed; each is all or nothing by itself."""
+        positions: list[Position] = []
+        for records in cut(map(self._admission.admit, events)):
+            [outcome] = self._opened().commit([Batch(records)])
+            positions += settled(outcome)
+        return positions
+
+    def read(
+        self,
+        scope: str = TOWN,
+        *,
+        after: Position | None = None,
+        before: Position | None = None,
+        kinds: Sequence[str] = (),
+        since: datetime | None = None,
+        newest_first: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[Event]:
+        """Events of a scope, oldest first unless told otherwise, read a page at a time."""
+        query = make_query(scope, after, before, kinds, since, newest_first)
+        return self._read(query, limit)
+
+    def _read(self, query: Query, limit: int | None) -> Iterator[Event]:
+        while (page := next_page(query, limit)) is not None:
+            rows = self._opened().read(page)
+            yield from map(revive, rows)
+            if len(rows) < page.limit:
+                return
+            limit = None if limit is None else limit - len(rows)
+            query = move_on(query, rows[-1].position)
+
+    def follow(self, scope: str = TOWN, *, after: Position | None = None) -> Iterator[Event]:
+        """What is in a scope behind `after`, and then what comes, each event once. Ends when the log is closed."""
+        return self._follow(check_scope(scope), after)
+
+    def _follow(self, scope: str, after: Position | None) -> Iterator[Event]:
+        tail = self._opened().tail(scope, after)
+        try:
+            while self._backend is not None:
+                yield from events_of(tail.next(WAIT_SECONDS), after)
+        except Closed:
+            return
+        finally:
+            tail.close()
+
+    def get(self, ids: Sequence[str]) -> list[Event]:
+        """The events with these ids that are here, in log order."""
+        return [revive(stored) for stored in self._opened().get([id for id in ids if is_uuid(id)])]
+
+    def head(self, scope: str = TOWN) -> Position | None:
+        """The position of the newest event in a scope; `None` if it has none."""
+        return self._opened().head(check_scope(scope))
+
+    def trim(self, before: Position) -> int:
+        """Drop everything in the town before a position; answers how many events went."""
+        return self._opened().trim(before)
+
+    def erase(self, ids: Sequence[str], reason: str) -> int:
+        """Drop these events for good and leave one `log.forgotten`; their ids are refused from now on."""
+        return self._opened().erase(check_ids(ids), self._admission.admit(forgotten_fact(ids, reason)))
+
+    def info(self) -> Info:
+        """What this log is, how large, and what it promises."""
+        return self._opened().info()
+
+    def _opened(self) -> Backend:
+        if self._backend is None:
+            raise Closed("the log is not open; use it inside `with connect(…).blocking() as log:`")
+        return self._backend
+
+
+class _Request:
+    """One append that waits for its turn."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self.outcome: Outcome | BaseException | None = None
+
+    def result(self) -> list[Position]:
+        """The positions, or the error that kept the events out."""
+        assert self.outcome is not None
+        return settled(self.outcome)
+
+
+def settled(outcome: Outcome | BaseException) -> list[Position]:
+    """The positions, or the error raised."""
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
+
+
+def prepare(admission: Admission, events: Sequence[Event], expect: Expect | None) -> Batch:
+    """Everything that can be said against an append before the backend is asked."""
+    if isinstance(events, Event):
+        raise InvalidEvent("$", "append takes a list of events; write append([event])")
+    if len(events) > MOST_EVENTS:
+        raise TooLarge("events in one append (append_all takes any number)", len(events), MOST_EVENTS)
+    records = [admission.admit(event) for event in events]
+    size = sum(len(record.raw) for record in records)
+    if size > MOST_BYTES:
+        raise TooLarge("one append, in bytes (append_all takes any number)", size, MOST_BYTES)
+    if expect is not None and check_scope(expect.scope).startswith("agent:"):
+        raise InvalidEvent("expect", "an agent's scope cannot be expected on; take its task, goal, run or mission")
+    return Batch(records, expect)
+
+
+def cut(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Any number of records, in groups that one append may hold."""
+    group: list[Record] = []
+    size = 0
+    for record in records:
+        if group and (len(group) >= MOST_EVENTS or size + len(record.raw) > MOST_BYTES):
+            yield group
+            group, size = [], 0
+        group.append(record)
+        size += len(record.raw)
+    if group:
+        yield group
+
+
+def make_query(
+    scope: str, after: Position | None, before: Position | None, kinds: Sequence[str], since: datetime | None, newest_first: bool
+) -> Query:
+    """A query whose parts were checked."""
+    if since is not None and since.tzinfo is None:
+        raise InvalidEvent("since", "needs a time zone, as datetime.now(UTC) has")
+    wanted = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    return Query(scope=check_scope(scope), after=after, before=before, kinds=wanted, since=since, newest_first=newest_first)
+
+
+def next_page(query: Query, limit: int | None) -> Query | None:
+    """The query for the next page; `None` when enough was read."""
+    size = PAGE if limit is None else min(PAGE, limit)
+    return replace(query, limit=size) if size > 0 else None
+
+
+def move_on(query: Query, last: Position) -> Query:
+    """The same query, behind what was read."""
+    return replace(query, before=last) if query.newest_first else replace(query, after=last)
+
+
+def events_of(page: Page, after: Position | None) -> Iterator[Event]:
+    """A follower's page as events, the gap first."""
+    if page.gap is not None:
+        yield gap(after, page.gap)
+    yield from map(revive, page.rows)
+
+
+def check_ids(ids: Sequence[str]) -> Sequence[str]:
+    """Ids of events, as the log writes them."""
+    for id in ids:
+        if not is_uuid(id):
+            raise InvalidEvent("ids", f"not the id of an event: {id!r}")
+    return ids
+
+
+def forgotten_fact(ids: Sequence[str], reason: str) -> Event:
+    """The one trace that erased events leave."""
+    hashes = sorted(hash_of(id).hex() for id in ids)
+    return Event(
+        kind="log.forgotten",
+        actor="fleetlore",
+        text=f"{len(ids)} events were erased: {reason}",
+        visibility="system",
+        data={"count": len(ids), "reason": reason, "id_hashes": hashes},
+    )

@@ -1,0 +1,20 @@
+"""Positions of the embedded backends: a sequence number, zero-padded so that text order is log order."""
+
+from __future__ import annotations
+
+from fleetlore.errors import Invalid
+from fleetlore.log.base import Position
+
+_DIGITS = 16  # more events than the largest SQLite file can hold
+
+
+def to_position(sequence: int) -> Position:
+    """The position of a sequence number."""
+    return f"{sequence:0{_DIGITS}d}"
+
+
+def to_sequence(position: Position) -> int:
+    """The sequence number of a position."""
+    if position.isascii() and position.isdigit() and len(position) <= _DIGITS:
+        return int(position)
+    raise Invalid(f"not a position of this log: {position!r}")

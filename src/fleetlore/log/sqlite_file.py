@@ -1,0 +1,176 @@
+"""The SQLite file itself: opening it, its tables and migrations, its errors in our words."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import apsw
+
+from fleetlore import clock
+from fleetlore.errors import Busy, Damaged, DiskFull, InvalidUrl, LogError, Unwritable
+
+Sync = Literal["full", "normal", "off"]
+
+APPLICATION_ID = 0x464C4F52  # "FLOR"
+
+_ERRORS: tuple[tuple[type[apsw.Error], type[LogError], str], ...] = (
+    (apsw.FullError, DiskFull, "the disk is full; make room and try again (what was acknowledged is safe)"),
+    (apsw.ReadOnlyError, Unwritable, "cannot be written; check the permissions of the file and its directory"),
+    (apsw.CantOpenError, Unwritable, "cannot be opened; check that the directory exists and can be written"),
+    (apsw.PermissionsError, Unwritable, "cannot be written; check the permissions of the file and its directory"),
+    (apsw.AuthError, Unwritable, "cannot be written; check the permissions of the file and its directory"),
+    (apsw.BusyError, Busy, "another program holds it locked; try again, or raise ?timeout= (seconds)"),
+    (apsw.LockedError, Busy, "another program holds it locked; try again, or raise ?timeout= (seconds)"),
+    (apsw.NotADBError, Damaged, "is not a SQLite file; give another path, or restore a backup"),
+    (apsw.CorruptError, Damaged, "is damaged; run `lore verify`, then `lore restore` from a backup"),
+    (apsw.IOError, LogError, "could not be read or written; check the disk (what was acknowledged is safe)"),
+)
+
+Migration = Sequence[str]
+MIGRATIONS: tuple[Migration, ...] = (
+    (
+        """CREATE TABLE towns (
+            n INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, log_id TEXT NOT NULL, created TEXT NOT NULL,
+            trimmed INTEGER NOT NULL DEFAULT 0, -- the last sequence number that was trimmed away
+            highest INTEGER NOT NULL DEFAULT 0, -- the highest one that was ever removed: none is given twice
+            indexed INTEGER NOT NULL DEFAULT 0  -- the last one whose scopes stand in members_N
+        ) STRICT""",
+    ),
+)
+"""Each step runs together with its own record in one transaction; a step is never changed once released."""
+
+_TOWN_TABLES = (
+    "CREATE TABLE events_{n}"
+    " (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind INTEGER NOT NULL, scopes TEXT NOT NULL, raw TEXT NOT NULL) STRICT",
+    "CREATE TABLE ids_{n} (id BLOB PRIMARY KEY, seq INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+    "CREATE TABLE scopes_{n} (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT",
+    "CREATE TABLE kinds_{n} (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT",
+    "CREATE TABLE members_{n} (scope INTEGER NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (scope, seq)) STRICT, WITHOUT ROWID",
+    "CREATE TABLE zones_{n} (zone INTEGER PRIMARY KEY, newest INTEGER NOT NULL) STRICT",
+    "CREATE TABLE forgotten_{n} (hash BLOB PRIMARY KEY) STRICT, WITHOUT ROWID",
+)
+
+
+@contextmanager
+def our_errors(path: str) -> Iterator[None]:
+    """SQLite's errors, said in our words with what to do next."""
+    try:
+        yield
+    except apsw.Error as error:
+        for theirs, ours, advice in _ERRORS:
+            if isinstance(error, theirs):
+                raise ours(f"{path}: {advice} ({error})") from error
+        raise LogError(f"{path}: {error}") from error
+
+
+def open_file(path: str, *, sync: Sync = "full", timeout: float = 10.0, vfs: str | None = None) -> apsw.Connection:
+    """A connection to a log file, which is made if it is not there, readable by its owner only."""
+    with our_errors(path):
+        if not os.path.exists(path) and vfs is None:
+            _create_private(path)
+        connection = apsw.Connection(path, vfs=vfs)
+        try:
+            connection.set_busy_timeout(int(timeout * 1000))
+            _check_ours(connection, path)
+            connection.execute("PRAGMA journal_mode=WAL").fetchall()
+            connection.execute(f"PRAGMA synchronous={sync}")
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _create_private(path: str) -> None:
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    except OSError as error:
+        raise Unwritable(f"{path}: cannot be made ({error.strerror}); check that the directory exists and can be written") from error
+
+
+def _check_ours(connection: apsw.Connection, path: str) -> None:
+    [(application,)] = connection.execute("PRAGMA application_id").fetchall()
+    [(tables,)] = connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+    if application != APPLICATION_ID and tables:
+        raise Damaged(f"{path}: a SQLite file of another program; give another path")
+
+
+def migrate(connection: apsw.Connection, path: str, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+    """Bring the file up to the newest schema, one transaction a step."""
+    with our_errors(path):
+        while (done := _schema_version(connection)) < len(migrations):
+            with transaction(connection):
+                if _schema_version(connection) != done:
+                    continue  # another process took this step meanwhile
+                if done == 0:
+                    connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+                    connection.execute("CREATE TABLE migrations (n INTEGER PRIMARY KEY, at TEXT NOT NULL) STRICT")
+                for statement in migrations[done]:
+                    connection.execute(statement)
+                connection.execute("INSERT INTO migrations VALUES (?, ?)", (done + 1, clock.now().isoformat()))
+        if done > len(migrations):
+            raise Damaged(f"{path}: written by a newer Fleetlore (schema {done}, known here: {len(migrations)}); upgrade fleetlore")
+
+
+def _schema_version(connection: apsw.Connection) -> int:
+    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'migrations'").fetchall():
+        return 0
+    [(done,)] = connection.execute("SELECT coalesce(max(n), 0) FROM migrations").fetchall()
+    return int(done)
+
+
+@contextmanager
+def transaction(connection: apsw.Connection) -> Iterator[None]:
+    """A write transaction: all of it or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # Some errors, a full disk for one, have rolled back already.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def find_town(connection: apsw.Connection, name: str) -> int | None:
+    """The number under which a town's tables are kept."""
+    rows = connection.execute("SELECT n FROM towns WHERE name = ?", (name,)).fetchall()
+    return rows[0][0] if rows else None
+
+
+def found_town(connection: apsw.Connection, name: str) -> int:
+    """The town's number; its tables are made if they are not there. Runs in a transaction."""
+    number = find_town(connection, name)
+    if number is None:
+        [(number,)] = connection.execute(
+            "INSERT INTO towns (name, log_id, created) VALUES (?, ?, ?) RETURNING n", (name, clock.uuid7(), clock.now().isoformat())
+        ).fetchall()
+        for statement in _TOWN_TABLES:
+            connection.execute(statement.format(n=number))
+    return number
+
+
+def parse_options(options: dict[str, str]) -> dict[str, Any]:
+    """What `?sync=` and `?timeout=` ask for."""
+    known: dict[str, Any] = {}
+    for name, value in options.items():
+        if name == "sync" and value in ("full", "normal", "off"):
+            known["sync"] = value
+        elif name == "timeout" and value.replace(".", "", 1).isdigit():
+            known["timeout"] = float(value)
+        else:
+            raise InvalidUrl(f"?{name}={value}: not an option of sqlite:; say sync=full|normal or timeout=SECONDS")
+    return known
+
+
+def default_path() -> str:
+    """The user's one log: in the data directory of the platform."""
+    if sys.platform == "darwin":
+        home = os.path.expanduser("~/Library/Application Support")
+    else:
+        home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    return os.path.join(home, "fleetlore", "fleet.db")

@@ -1,0 +1,96 @@
+"""Reading a town's tables: by scope, kind and time, in either direction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import apsw
+
+from fleetlore.log.base import TOWN, Position, Query, Stored
+from fleetlore.log.sequence import to_position, to_sequence
+
+ZONE = 4096
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_NO_END = 1 << 62
+
+
+def select(connection: apsw.Connection, n: int, query: Query) -> list[Stored]:
+    """The records that a query asks for."""
+    where, values = _filters(connection, n, query)
+    if query.scope == TOWN:
+        source = f"SELECT e.seq, CAST(e.raw AS BLOB) FROM events_{n} e WHERE e.seq > ? AND e.seq < ?{where}"
+    else:
+        scope = _scope_number(connection, n, query.scope)
+        if scope is None:
+            return []
+        indexed = f"(SELECT indexed FROM towns WHERE n = {n})"
+        # The two halves meet at `indexed`, so that they are one list in log order. CROSS JOIN keeps SQLite from starting with the events.
+        source = (
+            f"SELECT m.seq, CAST(e.raw AS BLOB) FROM members_{n} m CROSS JOIN events_{n} e ON e.seq = m.seq"
+            f" WHERE m.scope = {scope} AND m.seq > ?1 AND m.seq < ?2{where}"
+            f" UNION ALL SELECT e.seq, CAST(e.raw AS BLOB) FROM events_{n} e"
+            f" WHERE e.seq > max(?1, {indexed}) AND e.seq < ?2 AND instr(e.scopes, ' {scope} '){where}"
+        )
+    order = "DESC" if query.newest_first else "ASC"
+    rows = connection.execute(f"{source} ORDER BY 1 {order} LIMIT {int(query.limit)}", values)
+    return [Stored(to_position(seq), raw) for seq, raw in rows.fetchall()]
+
+
+def _filters(connection: apsw.Connection, n: int, query: Query) -> tuple[str, list[Any]]:
+    after = -1 if query.after is None else to_sequence(query.after)
+    before = _NO_END if query.before is None else to_sequence(query.before)
+    where, values = "", []
+    if query.kinds:
+        where += f" AND e.kind IN ({', '.join(str(number) for number in _kind_numbers(connection, n, query.kinds))})"
+    if query.since is not None:
+        since = microseconds(query.since)
+        after = max(after, _last_before(connection, n, since))
+        where += f" AND e.at >= {since}"
+    values = [after, before]
+    return where, values
+
+
+def _kind_numbers(connection: apsw.Connection, n: int, kinds: Sequence[str]) -> list[int]:
+    # A kind holds no character that means something to GLOB, so `town.*` is its own pattern, and a plain kind too.
+    sql = f"SELECT id FROM kinds_{n} WHERE " + " OR ".join(["name GLOB ?"] * len(kinds))
+    return [number for (number,) in connection.execute(sql, tuple(kinds))]
+
+
+def _scope_number(connection: apsw.Connection, n: int, scope: str) -> int | None:
+    rows = connection.execute(f"SELECT id FROM scopes_{n} WHERE name = ?", (scope,)).fetchall()
+    return rows[0][0] if rows else None
+
+
+def _last_before(connection: apsw.Connection, n: int, since: int) -> int:
+    """A sequence number up to which every event is older than `since`: the last of the zones in a row that are."""
+    rows = connection.execute(
+        f"SELECT coalesce((SELECT min(zone) FROM zones_{n} WHERE newest >= ?), (SELECT max(zone) + 1 FROM zones_{n}), 0)", (since,)
+    ).fetchall()
+    return int(rows[0][0]) * ZONE - 1
+
+
+def newest(connection: apsw.Connection, n: int, scope: str) -> int | None:
+    """The newest sequence number in a scope."""
+    if scope == TOWN:
+        [(seq,)] = connection.execute(f"SELECT max(seq) FROM events_{n}").fetchall()
+        return seq
+    number = _scope_number(connection, n, scope)
+    [(seq,)] = connection.execute(
+        f"SELECT coalesce((SELECT max(seq) FROM events_{n} WHERE seq > (SELECT indexed FROM towns WHERE n = {n}) AND instr(scopes, ?1)),"
+        f" (SELECT max(seq) FROM members_{n} WHERE scope = ?2))",
+        (f" {number} ", number),
+    ).fetchall()
+    return seq
+
+
+def microseconds(moment: datetime) -> int:
+    """A time as it is kept: microseconds since 1970."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def as_position(sequence: int | None) -> Position | None:
+    """The position of a sequence number that may be missing."""
+    return None if sequence is None else to_position(sequence)

@@ -1,0 +1,137 @@
+"""The events of a goal driver."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from fleetlore.dialects.nexo import DIALECT, SUBJECTS, subject
+from fleetlore.errors import DialectError, Invalid
+from fleetlore.events.envelope import Event
+from tests.dialects import golden
+
+GOAL = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+
+
+def first(kind: str) -> Event:
+    """The first golden record of a kind."""
+    return next(event for line in golden.lines("nexo") if (event := DIALECT.decode(line)).kind == f"driver.{kind}")
+
+
+def test_a_started_goal_carries_its_words_and_its_id() -> None:
+    event = first("goal_started")
+    assert (event.actor, event.goal, event.text) == ("nexo", GOAL, "Make the tests pass")
+    assert event.data["goal"]["budget"]["max_wall_time"] == "4h"
+    assert list(event.data) == ["goal"]
+
+
+@pytest.mark.parametrize("kind", SUBJECTS)
+def test_the_goal_is_found_wherever_it_is_nested(kind: str) -> None:
+    assert first(kind).goal in (GOAL, "00000000-0000-0000-0000-000000000000")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("escalate", "x"),
+        ("decision", "only looks"),
+        ("replay_decision", "session invalid: retrying"),
+        ("compact_requested", "keep the plan"),
+        ("goal_completed", "All green."),
+        ("attempt_completed", "Done."),
+        ("progress", "Half way – weiter so"),
+        ("extract_memories_skipped", "throttled"),
+        ("compact_completed", None),
+    ],
+)
+def test_an_event_says_in_words_what_the_record_says_in_words(kind: str, text: str | None) -> None:
+    assert first(kind).text == text
+
+
+def test_decisions_and_verdicts_know_their_time_and_the_others_do_not() -> None:
+    assert first("decision").at == datetime(2026, 5, 4, 12, 0, 1, 123_456, tzinfo=UTC)
+    assert first("acceptance").at == datetime(2026, 5, 4, 12, 0, 4, 123_456, tzinfo=UTC)
+    assert first("progress").at is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("goal_started", "agent.driver.goal.started"),
+        ("goal_completed", "agent.driver.goal.completed"),
+        ("attempt_started", "agent.driver.attempt.started"),
+        ("attempt_completed", "agent.driver.attempt.completed"),
+        ("decision", "agent.driver.decision"),
+        ("acceptance", "agent.driver.acceptance"),
+        ("budget_exhausted", "agent.driver.budget.exhausted"),
+        ("escalate", "agent.driver.escalate"),
+        ("replay_decision", "agent.driver.replay"),
+        ("compact_requested", "agent.driver.compact"),
+        ("compact_completed", "agent.driver.compact.completed"),
+        ("compact_summary_stored", "agent.driver.compact.summary_stored"),
+        ("extract_memories_completed", "agent.driver.extract_memories.completed"),
+        ("extract_memories_skipped", "agent.driver.extract_memories.skipped"),
+        ("auto_dream_outcome", "agent.driver.auto_dream"),
+        ("progress", "agent.driver.progress"),
+    ],
+)
+def test_every_kind_has_its_subject(kind: str, name: str) -> None:
+    assert subject(first(kind)) == name
+
+
+@pytest.mark.parametrize("kind", ["driver.danced", "fleet.idle", "escalate.escalate"])
+def test_nothing_else_has_a_subject(kind: str) -> None:
+    with pytest.raises(Invalid, match="no subject"):
+        subject(Event(kind=kind))
+
+
+@pytest.mark.parametrize("line", [line for line in golden.lines("nexo") if b'"seq":7' not in line and b"90min" not in line])
+def test_a_native_event_is_written_in_the_wire_s_own_order(line: bytes) -> None:
+    event = DIALECT.decode(line)
+    scrambled = replace(event, origin=None, data=_turned(event.data) | {"surprise": 1})
+    assert DIALECT.encode(scrambled) == line
+
+
+def _turned(value: Any) -> Any:
+    """The same value with the keys of every object in reverse order, those of free-form maps excepted."""
+    if isinstance(value, list):
+        return [_turned(inner) for inner in value]
+    if isinstance(value, dict):
+        free = ("metadata", "harness_extras", "input", "args")
+        return {key: inner if key in free else _turned(inner) for key, inner in reversed(value.items())}
+    return value
+
+
+def test_defaults_that_the_wire_always_writes_are_filled_in_for_native_events_only() -> None:
+    thin = golden.lines("nexo")[-2]
+    event = DIALECT.decode(thin)
+    assert DIALECT.encode(event) == thin
+    record = json.loads(DIALECT.encode(replace(event, origin=None)) or b"")
+    assert record["usage"]["consecutive_errors"] == record["usage"]["consecutive_413"] == 0
+    assert record["last_text"] is None
+
+
+@pytest.mark.parametrize(
+    ("raw", "path"),
+    [
+        (b"{}", "$.kind"),
+        (b'{"kind":"danced"}', "$.kind"),
+        (b'{"kind":"escalate","goal_id":"g1","reason":"x"}', "$.goal_id"),
+        (b'{"kind":"escalate","goal_id":"00000000-0000-0000-0000-000000000000"}', "$"),
+        (b'{"kind":"goal_started","goal":{"id":"00000000-0000-0000-0000-000000000000"}}', "$.goal"),
+        (b'{"kind":"budget_exhausted","goal_id":"00000000-0000-0000-0000-000000000000","axis":"consecutive_413","usage":{}}', "$.axis"),
+    ],
+)
+def test_a_misfit_is_refused_with_its_path(raw: bytes, path: str) -> None:
+    with pytest.raises(DialectError) as refused:
+        DIALECT.decode(raw)
+    assert refused.value.path == path
+
+
+@pytest.mark.parametrize(("kind", "data"), [("driver.escalate", {}), ("driver.danced", {}), ("fleet.idle", {})])
+def test_a_native_event_that_the_driver_has_no_shape_for_cannot_be_said(kind: str, data: dict[str, Any]) -> None:
+    assert DIALECT.encode(Event(kind=kind, data=data)) is None

@@ -1,0 +1,114 @@
+"""Every kind is known by name, beat and sentence, and a family is loaded only when it is asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+
+from fleetlore.events import catalog
+from fleetlore.events.envelope import Event
+from fleetlore.events.payload import BEATS, Payload
+from tests.events.docs import row, shape_row, shapes
+
+FAMILIES = {
+    "fleet": "dispatch commit push pr_open pr_merge error recovery abandon collab heartbeat idle milestone",
+    "town": "agent_state_changed agent_spawned agent_stopped task_assigned task_completed task_failed mission_state_changed "
+    "mission_work_promoted mission_work_assigned mission_work_completed mission_work_blocked mission_help_needed "
+    "mission_watch_triggered mission_event task_delegated agent_interrupted agent_resumed agent_completed agent_failed "
+    "reviewer_handoff reviewer_approval conductor_escalation",
+    "driver": "goal_started goal_completed attempt_started attempt_completed decision acceptance budget_exhausted escalate "
+    "replay_decision compact_requested compact_completed compact_summary_stored extract_memories_completed "
+    "extract_memories_skipped auto_dream_outcome progress",
+    "run": "started finished",
+    "world": "observed",
+    "agent": "spoke thought reflected launched returned",
+    "oracle": "spoke",
+    "judge": "verdict",
+    "user": "injected",
+    "commentary": "posted",
+    "session": "started waiting turn_ended ended compacted",
+    "prompt": "submitted",
+    "tool": "called returned failed denied",
+    "model": "called replied failed",
+    "work": "task_created updated started reopened cancelled lease_taken lease_lost message_sent message_acked item_added "
+    "review_rejected watch_added watch_snoozed archived",
+    "control": "requested",
+    "goal": "session_bound checkpointed waiting permission_asked tool_effect",
+    "context": "built",
+    "node": "started finished failed",
+    "ui": "controls action reported",
+    "machine": "created moved reset destroyed",
+    "process": "started finished",
+    "audit": "mismatch code_without_tool talk_without_action",
+    "sensor": "idle returned",
+    "notify": "sent",
+    "log": "gap rejected trimmed forgotten",
+}
+KINDS = [f"{family}.{name}" for family, names in FAMILIES.items() for name in names.split()]
+PAYLOADS = list(catalog.known_kinds().values())
+DOCS = (Path(__file__).parents[2] / "docs" / "events.md").read_text()
+
+
+def test_the_catalog_holds_exactly_the_kinds_of_the_design() -> None:
+    assert sorted(catalog.known_kinds()) == sorted(KINDS)
+    assert set(catalog.FAMILIES) == set(FAMILIES)
+    assert (len(FAMILIES["fleet"].split()), len(FAMILIES["town"].split()), len(FAMILIES["driver"].split())) == (12, 22, 16)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_known_kind_has_a_fitting_name_a_beat_and_one_sentence(kind: str) -> None:
+    payload = catalog.find(kind)
+    assert payload is not None
+    assert payload.kind == kind
+    assert catalog.KIND_PATTERN.fullmatch(kind)
+    assert catalog.beat_of(Event(kind=kind)) == payload.beat in BEATS
+    assert payload.__doc__
+    assert payload.__doc__.endswith(".")
+    assert "\n" not in payload.__doc__
+
+
+def test_every_beat_stands_for_something() -> None:
+    assert {payload.beat for payload in PAYLOADS} == set(BEATS)
+
+
+def test_an_unknown_kind_passes_with_any_data() -> None:
+    for kind in ("clue.found", "fleet.parade", "log.lost", "nonsense"):
+        assert catalog.find(kind) is None
+        assert catalog.beat_of(Event(kind=kind)) is None
+        catalog.check_payload(kind, {"anything": [1, None]})
+
+
+@pytest.mark.parametrize(
+    "payload", [payload for payload in PAYLOADS if payload.kind.startswith(("fleet.", "town."))], ids=lambda p: str(p.kind)
+)
+def test_foreign_writers_may_put_what_they_like_into_their_data(payload: type[Payload]) -> None:
+    assert payload.lenient
+    catalog.check_payload(payload.kind, dict.fromkeys(payload.__struct_fields__, object()))
+
+
+@pytest.mark.parametrize("kind", ["fleet.dispatch", "tool.called", "log.rejected"])
+def test_finding_a_kind_loads_its_own_family_alone(kind: str) -> None:
+    """Fast commands would otherwise pay for families that they never use."""
+    program = f"import sys; from fleetlore.events import catalog; assert catalog.find({kind!r}); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    families = {f"fleetlore.events.{module}" for module in catalog.FAMILIES.values()}
+    assert families.intersection(loaded) == {f"fleetlore.events.{catalog.FAMILIES[kind.partition('.')[0]]}"}
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: str(payload.kind))
+def test_every_kind_is_documented_as_it_is(payload: type[Payload]) -> None:
+    assert row(payload) in DOCS.splitlines(), f"docs/events.md lacks this line:\n{row(payload)}"
+
+
+@pytest.mark.parametrize("shape", shapes(), ids=lambda shape: str(shape.__name__))
+def test_every_shape_inside_a_payload_is_documented_as_it_is(shape: type[Struct]) -> None:
+    assert shape_row(shape) in DOCS.splitlines(), f"docs/events.md lacks this line:\n{shape_row(shape)}"
+
+
+def test_every_field_of_the_envelope_is_documented() -> None:
+    for field in Event.__struct_fields__:
+        assert f"| `{field}` |" in DOCS
