@@ -129,3 +129,8 @@ def test_an_unknown_dialect_is_answered_with_the_known_ones() -> None:
 @pytest.mark.parametrize("name", dialects.NAMES)
 def test_a_dialect_is_found_by_its_name(name: str) -> None:
     assert dialects.find(name).name == name
+
+
+@pytest.mark.parametrize("name", dialects.NAMES)
+def test_every_dialect_is_documented(name: str) -> None:
+    assert f"\n## {name}\n" in (golden.FOLDER.parents[2] / "docs" / "dialects.md").read_text()

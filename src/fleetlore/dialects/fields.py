@@ -12,10 +12,9 @@ from fleetlore.errors import DialectError, InvalidEvent
 from fleetlore.events import catalog
 from fleetlore.events.envelope import Event, Origin
 from fleetlore.events.ids import is_uuid
+from fleetlore.events.names import is_name
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-LONGEST_NAME = 200
-_control = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _rfc3339 = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]+))?([Zz]|[+-][0-9]{2}:[0-9]{2})")
 
 
@@ -31,9 +30,7 @@ def need_text(record: Mapping[str, Any], key: str) -> str:
 
 def as_name(value: object) -> str | None:
     """The value if it can name a scope: 1 to 200 bytes of UTF-8, no control characters."""
-    if not isinstance(value, str) or not value or _control.search(value) or len(value.encode()) > LONGEST_NAME:
-        return None
-    return value
+    return value if isinstance(value, str) and is_name(value) else None
 
 
 def as_text(value: object) -> str | None:

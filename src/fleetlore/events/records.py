@@ -30,8 +30,8 @@ class LogGap(Payload, frozen=True, kw_only=True):
     beat: ClassVar[Beat] = "pulse"
     after: str | None = None
     """The position that it had read up to."""
-    trimmed_before: str
-    """The first position that may still be there."""
+    through: str
+    """The last position that was trimmed away; the reader goes on behind it."""
 
 
 class LogRejected(Payload, frozen=True, kw_only=True):

@@ -8,7 +8,6 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from fleetlore import clock
@@ -17,7 +16,8 @@ from fleetlore.events import codec
 from fleetlore.events.catalog import KIND_PATTERN, LONGEST_KIND, check_payload
 from fleetlore.events.envelope import SCOPE_FIELDS, Event
 from fleetlore.events.ids import is_uuid
-from fleetlore.log.base import LONGEST_NAME, Record, is_name, scopes_of
+from fleetlore.events.names import LONGEST_NAME, is_name
+from fleetlore.log.base import Record, scopes_of
 from fleetlore.redact import Redactor
 
 MOST_EVENT_BYTES = 256 * 1024
@@ -37,29 +37,33 @@ class Admission:
 
     def admit(self, event: Event) -> Record:
         """The record to store; `InvalidEvent` or `TooLarge` says what is wrong with the event."""
-        event = self._stamp(event)
-        raw = _encode(event)
-        _check(codec.decode(raw))
+        raw = self._stamped(event)
+        event = codec.decode(raw)  # from here on it is what a reader will get, every type checked
+        _check(event)
         check_payload(event.kind, event.data)
         if self._redactor.suspects(raw):
             event, raw = self._redact(event, raw)
         if len(raw) > LONGEST_STRING:
             event, raw = _cut(event, raw)
-        if len(raw) > MOST_EVENT_BYTES:
-            raise TooLarge("an event's JSON, in bytes", len(raw), MOST_EVENT_BYTES)
-        assert event.id is not None
-        assert event.at is not None
-        return Record(event.id, event.at, event.kind, scopes_of(event), raw)
+            if len(raw) > MOST_EVENT_BYTES:
+                raise TooLarge("an event's JSON, in bytes", len(raw), MOST_EVENT_BYTES)
+        return Record(event.id, event.at, event.kind, scopes_of(event), raw)  # type: ignore[arg-type]  # _stamped gave both
 
-    def _stamp(self, event: Event) -> Event:
-        if event.id is None or event.at is None or event.actor is None or event.at.tzinfo is not UTC or not is_uuid(event.id):
-            event = replace(
+    def _stamped(self, event: Event) -> bytes:
+        """The event's JSON with an id, a time in UTC and an actor."""
+        if event.actor is None:
+            event = replace(event, actor=event.agent)
+        if event.id is None and event.at is None:
+            # Written in front of the rest: about a third of the cost of a copy of the event.
+            stamps = f'{{"id":"{self._new_id()}","at":"{self._now().isoformat(timespec="microseconds")[:26]}Z",'
+            return stamps.encode() + _encode(event)[1:]
+        return _encode(
+            replace(
                 event,
                 id=self._new_id() if event.id is None else _canonical_uuid("$.id", event.id),
                 at=self._now() if event.at is None else _in_utc(event.at),
-                actor=event.agent if event.actor is None else event.actor,
             )
-        return event
+        )
 
     def _redact(self, event: Event, raw: bytes) -> tuple[Event, bytes]:
         record = codec.to_builtins(event)
@@ -90,6 +94,8 @@ def _in_utc(at: datetime) -> datetime:
 
 
 def _canonical_uuid(path: str, text: str) -> str:
+    if isinstance(text, str) and is_uuid(text):
+        return text
     from uuid import UUID
 
     try:

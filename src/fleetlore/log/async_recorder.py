@@ -19,7 +19,7 @@ from fleetlore.log.reading import revive
 from fleetlore.log.recorder import (
     WAIT_SECONDS,
     check_ids,
-    cut,
+    crates,
     events_of,
     forgotten_fact,
     make_query,
@@ -70,9 +70,10 @@ class Recorder:
     async def append_all(self, events: Iterable[Event]) -> list[Position]:
         """Store any number of events, cut into appends of the largest size allowed; each is all or nothing by itself."""
         positions: list[Position] = []
-        for records in cut(map(self._admission.admit, events)):
+        for batches in crates(map(self._admission.admit, events)):
             self._check_open()
-            positions += await self._submit(Batch(records))
+            for answer in await asyncio.gather(*map(self._submit, batches)):
+                positions += answer
         return positions
 
     def _submit(self, batch: Batch) -> asyncio.Future[list[Position]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import lru_cache
 from hashlib import sha256
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -16,13 +15,13 @@ from msgspec import Struct, field
 
 from fleetlore.errors import InvalidScope, LogError
 from fleetlore.events.envelope import SCOPE_FIELDS, Event
+from fleetlore.events.names import is_name
 
 Position: TypeAlias = str
 """Opaque; text order is log order; one and the same in every scope of a town."""
 
 TOWN = "town"
 SCOPE_KINDS = ("agent", "mission", "task", "goal", "run", "source")
-LONGEST_NAME = 200
 MOST_EVENTS = 500
 MOST_BYTES = 1 << 20
 PAGE = 500
@@ -163,18 +162,6 @@ def check_scope(scope: str) -> str:
     if scope == TOWN or (colon and kind in SCOPE_KINDS and is_name(value)):
         return scope
     raise InvalidScope(f"no such scope: {scope!r}; say `town`, or {', '.join(f'`{kind}:NAME`' for kind in SCOPE_KINDS)}")
-
-
-@lru_cache(maxsize=16384)
-def is_name(value: str) -> bool:
-    """Whether a value can name a scope: 1 to 200 bytes of UTF-8, no control characters."""
-    if value.isascii():
-        return 0 < len(value) <= LONGEST_NAME and value.isprintable()
-    try:
-        size = len(value.encode())
-    except UnicodeEncodeError:
-        return False
-    return size <= LONGEST_NAME and not any(character < " " or "\x7f" <= character <= "\x9f" for character in value)
 
 
 def matches_kind(kind: str, wanted: Sequence[str]) -> bool:

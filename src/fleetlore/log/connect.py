@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from fleetlore import clock
 from fleetlore.errors import InvalidUrl
+from fleetlore.events.names import is_name
 from fleetlore.log.admission import Admission
-from fleetlore.log.base import Backend, is_name
+from fleetlore.log.base import Backend
 from fleetlore.redact import Redactor
 
 if TYPE_CHECKING:

@@ -182,4 +182,3 @@ class MemoryTail:
         self._closed = True
         with self._log.changed:
             self._log.changed.notify_all()
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 from threading import Lock
 from types import TracebackType
 from typing import Self
@@ -32,6 +33,9 @@ from fleetlore.log.base import (
     hash_of,
 )
 from fleetlore.log.reading import gap, revive
+
+BATCHES_TOGETHER = 10
+"""Full appends that `append_all` puts on the disk at once; it holds no more than these in memory."""
 
 WAIT_SECONDS = 1.0
 """How long one wait of a follower lasts; it then looks whether it was closed, and waits again."""
@@ -74,7 +78,7 @@ class BlockingRecorder:
         requests, self._waiting = self._waiting, []
         try:
             outcomes: Sequence[Outcome | BaseException] = self._opened().commit([request.batch for request in requests])
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - it belongs to every thread that waits, this one among them
             outcomes = [error] * len(requests)
         for request, outcome in zip(requests, outcomes, strict=True):
             request.outcome = outcome
@@ -82,9 +86,9 @@ class BlockingRecorder:
     def append_all(self, events: Iterable[Event]) -> list[Position]:
         """Store any number of events, cut into appends of the largest size allowed; each is all or nothing by itself."""
         positions: list[Position] = []
-        for records in cut(map(self._admission.admit, events)):
-            [outcome] = self._opened().commit([Batch(records)])
-            positions += settled(outcome)
+        for batches in crates(map(self._admission.admit, events)):
+            for outcome in self._opened().commit(batches):
+                positions += settled(outcome)
         return positions
 
     def read(
@@ -198,6 +202,13 @@ def cut(records: Iterable[Record]) -> Iterator[list[Record]]:
         size += len(record.raw)
     if group:
         yield group
+
+
+def crates(records: Iterable[Record]) -> Iterator[list[Batch]]:
+    """Any number of records as appends of the largest size, as many together as are worth one write to the disk."""
+    batches = map(Batch, cut(records))
+    while crate := list(islice(batches, BATCHES_TOGETHER)):
+        yield crate
 
 
 def make_query(

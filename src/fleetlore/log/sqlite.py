@@ -1,10 +1,10 @@
 """The embedded log: one SQLite file in WAL mode, a set of tables a town.
 
-`events_N` holds the canonical JSON in log order, and `ids_N` makes appends idempotent. `members_N`
-lists the sequence numbers of every scope. Writing it with each event would double the pages that a
-commit has to put on the disk, so it lags behind by at most `LAG` events; for those, readers look at
-the scopes that stand in the event's own row. `zones_N` remembers the newest time in each run of
-4096 events, so that `since` need not read the past.
+`events_N` holds the canonical JSON in log order. `ids_N` (which makes appends idempotent) and
+`members_N` (the sequence numbers of every scope) are its indexes. Writing them with each event would
+multiply the pages that a commit has to put on the disk, so they lag behind by at most `LAG` events;
+for those, readers look at the id and the scopes that stand in the event's own row. `zones_N`
+remembers the newest time in each run of 4096 events, so that `since` need not read the past.
 """
 
 from __future__ import annotations
@@ -18,21 +18,24 @@ from typing import Any
 
 import apsw
 
-from fleetlore.errors import Closed, InvalidEvent
-from fleetlore.events import codec
-from fleetlore.events.ids import uuid_bytes
+from fleetlore.errors import Closed
 from fleetlore.log import sqlite_file
-from fleetlore.log.base import Batch, Info, Outcome, Page, Position, Query, Record, Stored, hash_of, scopes_of
+from fleetlore.log.base import Batch, Info, Outcome, Page, Position, Query, Record, Stored, hash_of
 from fleetlore.log.sequence import to_position, to_sequence
 from fleetlore.log.sqlite_file import Sync, our_errors, transaction
-from fleetlore.log.sqlite_plan import Plan
-from fleetlore.log.sqlite_query import ZONE, as_position, microseconds, newest, select
+from fleetlore.log.sqlite_plan import Book, Plan
+from fleetlore.log.sqlite_query import ZONE, as_position, microseconds, newest, select, select_by_id, span
 
 LAG = 256
 TRIM_STEP = 5000
 MOST_NUMBERS = 100_000
 # SQLite cannot wake another process; asking for its change counter costs some microseconds.
 POLL_SECONDS = 0.004
+_DURABILITY: dict[Sync, str] = {
+    "full": "every acknowledged append is on the disk",
+    "normal": "safe from crashes of programs; a power cut may take the newest",
+    "off": "none against a power cut: for tests",
+}
 
 
 class SqliteLog:
@@ -46,9 +49,12 @@ class SqliteLog:
         self._pool: list[apsw.Connection] = []
         self._closed = False
         self.changed = Condition()
+        self.tails = 0
         self._n: int | None = None
-        self._scope_numbers: dict[str, int] = {}
-        self._kind_numbers: dict[str, int] = {}
+        self._book = Book()
+        self._kinds: dict[str, int] = {}
+        self._scopes: dict[str, int] = {}
+        self._scope_texts: dict[tuple[str, ...], str] = {}
         self._writer = sqlite_file.open_file(path, **self._options)
         try:
             sqlite_file.migrate(self._writer, path)
@@ -60,72 +66,111 @@ class SqliteLog:
 
     def commit(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Store each batch that nothing speaks against, all with one write to the disk."""
-        with self._writing() as n:
-            plan = Plan(self._writer, n, batches)
-            outcomes = [plan.place(batch) for batch in batches]
-            self._insert(n, plan)
-        self._wake()
-        return outcomes
+        # Written out, where the other verbs use `_writing`: this path is taken for every event.
+        with self._write_lock:
+            self.check_open()
+            run = self._writer.execute
+            try:
+                run("BEGIN IMMEDIATE")
+                n = self._n or sqlite_file.found_town(self._writer, self._town)
+                self._book.catch_up(self._writer, n)
+                plan = Plan(self._writer, self._book, batches)
+                if plan.rows:
+                    self._insert(plan)
+                run("COMMIT")
+            except BaseException as error:
+                self._undo(error)
+                raise
+            self._n = n
+            self._note(plan)
+        if self.tails:
+            self._wake()
+        return plan.outcomes
 
     @contextmanager
     def _writing(self) -> Iterator[int]:
         """One write transaction on the town's tables, which are made if need be."""
-        with self._write_lock, our_errors(self.path):
+        with self._write_lock:
             self.check_open()
             try:
                 with transaction(self._writer):
-                    if self._n is None:
-                        self._n = sqlite_file.found_town(self._writer, self._town)
-                    yield self._n
-            except BaseException:
-                # Numbers given in this transaction were never stored.
-                self._n = None
-                self._scope_numbers.clear()
-                self._kind_numbers.clear()
+                    n = self._n or sqlite_file.found_town(self._writer, self._town)
+                    yield n
+            except BaseException as error:
+                self._undo(error)
                 raise
+            self._n = n
+            self._book = Book()
 
-    def _insert(self, n: int, plan: Plan) -> None:
-        if not plan.rows:
-            return
-        end = plan.first + len(plan.rows)
-        kinds, scopes = self._kind_numbers, self._scope_numbers
-        self._learn("kinds", kinds, {record.kind for record in plan.rows})
-        self._learn("scopes", scopes, {scope for record in plan.rows for scope in record.scopes})
-        self._writer.executemany(
-            f"INSERT INTO events_{n} VALUES (?, ?, ?, ?, ?)",
-            [
-                (seq, microseconds(record.at), kinds[record.kind], _scopes_text(record, scopes), record.raw.decode())
-                for seq, record in enumerate(plan.rows, plan.first)
-            ],
-        )
-        self._writer.executemany(f"INSERT INTO ids_{n} VALUES (?, ?)", sorted(plan.placed.items()))
-        if end - 1 - plan.indexed >= LAG:
-            self._index(n, plan.indexed)
-        if plan.first // ZONE < end // ZONE:
+    def _undo(self, error: BaseException) -> None:
+        """After a failed transaction nothing that was learnt in it is true."""
+        self._book = Book()
+        self._kinds.clear()
+        self._scopes.clear()
+        self._scope_texts.clear()
+        # Some errors, a full disk for one, have rolled back already.
+        if self._writer.in_transaction:
+            self._writer.execute("ROLLBACK")
+        if isinstance(error, apsw.Error):
+            raise sqlite_file.in_our_words(self.path, error) from error
+
+    def _insert(self, plan: Plan) -> None:
+        n, first, end = self._book.n, plan.first, plan.first + len(plan.rows)
+        rows = [
+            (seq, key, microseconds(record.at), self._kind_number(record.kind), self._scopes_text(record.scopes), record.raw.decode())
+            for seq, (key, record) in enumerate(plan.rows, first)
+        ]
+        self._writer.executemany(f"INSERT INTO events_{n} VALUES (?, ?, ?, ?, ?, ?)", rows)
+        if end - 1 - self._book.indexed >= LAG:
+            self._index(n)
+        if first // ZONE < end // ZONE:
             self._close_zones(n, end // ZONE)
 
-    def _index(self, n: int, after: int) -> None:
-        """Bring `members_N` up to date."""
-        rows = self._writer.execute(f"SELECT seq, scopes FROM events_{n} WHERE seq > ?", (after,)).fetchall()
-        # In key order, so that neighbours land on one page.
-        members = sorted([(int(scope), seq) for seq, scopes in rows for scope in scopes.split()])
-        self._writer.executemany(f"INSERT INTO members_{n} VALUES (?, ?)", members)
+    def _note(self, plan: Plan) -> None:
+        """Remember what was committed."""
+        book = self._book
+        if plan.rows:
+            book.recent.update({key: seq for seq, (key, _) in enumerate(plan.rows, plan.first)})
+            book.last = plan.first + len(plan.rows) - 1
+            book.next = book.last + 1
+            if book.last - book.indexed >= LAG:
+                book.indexed, book.recent = book.last, {}
+
+    def _index(self, n: int) -> None:
+        """Bring `ids_N` and `members_N` up to date, in key order, so that neighbours land on one page."""
+        run = self._writer.executemany
+        rows = self._writer.execute(f"SELECT seq, id, scopes FROM events_{n} WHERE seq > ?", (self._book.indexed,)).fetchall()
+        run(f"INSERT INTO ids_{n} VALUES (?, ?)", sorted([(key, seq) for seq, key, _ in rows]))
+        run(f"INSERT INTO members_{n} VALUES (?, ?)", sorted([(int(scope), seq) for seq, _, scopes in rows for scope in scopes.split()]))
         self._writer.execute("UPDATE towns SET indexed = ? WHERE n = ?", (rows[-1][0], n))
+
+    def _kind_number(self, kind: str) -> int:
+        return self._kinds.get(kind) or self._learn("kinds", self._kinds, kind)
+
+    def _scopes_text(self, scopes: tuple[str, ...]) -> str:
+        """The scopes of an event as they stand in its row: numbers with a blank around each."""
+        text = self._scope_texts.get(scopes)
+        if text is None:
+            numbers = [str(self._scopes.get(scope) or self._learn("scopes", self._scopes, scope)) for scope in scopes]
+            text = self._scope_texts[scopes] = f" {' '.join(numbers)} " if numbers else ""
+        return text
+
+    def _learn(self, table: str, known: dict[str, int], name: str) -> int:
+        """The small number that stands for a scope or a kind; it never changes, so it may be remembered."""
+        if len(known) > MOST_NUMBERS:
+            known.clear()
+            self._scope_texts.clear()
+        self._writer.execute(f"INSERT OR IGNORE INTO {table}_{self._book.n} (name) VALUES (?)", (name,))
+        [(known[name],)] = self._writer.execute(f"SELECT id FROM {table}_{self._book.n} WHERE name = ?", (name,)).fetchall()
+        return known[name]
 
     def _close_zones(self, n: int, end: int) -> None:
         [(start,)] = self._writer.execute(f"SELECT coalesce(max(zone) + 1, 0) FROM zones_{n}").fetchall()
         self._writer.executemany(
-            f"INSERT INTO zones_{n} SELECT ?1, max(at) FROM events_{n} WHERE seq >= ?1 * {ZONE} AND seq < (?1 + 1) * {ZONE} HAVING count(*)",
+            f"INSERT INTO zones_{n} SELECT ?1, max(at) FROM events_{n} WHERE seq >= ?1 * {ZONE} AND seq < (?1 + 1) * {ZONE}"
+            " HAVING count(*)",
             [(zone,) for zone in range(start, end)],
         )
-
-    def _learn(self, table: str, known: dict[str, int], names: set[str]) -> None:
-        """The small numbers that stand for scopes and kinds; they never change, so they may be remembered."""
-        if len(known) > MOST_NUMBERS:
-            known.clear()
-        for name in sorted(names - known.keys()):
-            self._writer.execute(f"INSERT OR IGNORE INTO {table}_{self._n} (name) VALUES (?)", (name,))
-            [(known[name],)] = self._writer.execute(f"SELECT id FROM {table}_{self._n} WHERE name = ?", (name,)).fetchall()
 
     def trim(self, before: Position) -> int:
         """Drop the oldest records, a few thousand at a time, so that other writers wait only briefly."""
@@ -137,9 +182,7 @@ class SqliteLog:
 
     def _trim_step(self, limit: int) -> int:
         with self._writing() as n:
-            rows = self._writer.execute(
-                f"SELECT seq, CAST(raw AS BLOB) FROM events_{n} WHERE seq < ? ORDER BY seq LIMIT {TRIM_STEP}", (limit,)
-            ).fetchall()
+            rows = self._writer.execute(f"SELECT seq, id FROM events_{n} WHERE seq < ? ORDER BY seq LIMIT {TRIM_STEP}", (limit,)).fetchall()
             if rows:
                 last = rows[-1][0]
                 self._delete(n, rows)
@@ -151,18 +194,14 @@ class SqliteLog:
         """Drop these records, overwrite their bytes, and remember only the hashes of their ids."""
         with self._writing() as n:
             self._writer.execute("PRAGMA secure_delete=ON").fetchall()
-            rows = self._writer.execute(
-                f"SELECT seq, CAST(raw AS BLOB) FROM events_{n} WHERE seq IN (SELECT seq FROM ids_{n} WHERE id IN carray(?))",
-                (_array(ids),),
-            ).fetchall()
+            rows = select_by_id(self._writer, n, ids)
             self._delete(n, rows)
             self._writer.executemany(f"INSERT OR IGNORE INTO forgotten_{n} VALUES (?)", [(hash_of(id),) for id in ids])
             highest = max((seq for seq, _ in rows), default=0)
-            self._writer.execute("UPDATE towns SET highest = max(highest, ?) WHERE n = ?", (highest, n))
-            batch = Batch([fact])
-            plan = Plan(self._writer, n, [batch])
-            plan.place(batch)
-            self._insert(n, plan)
+            self._writer.execute("UPDATE towns SET highest = max(highest, ?), erasures = erasures + 1 WHERE n = ?", (highest, n))
+            self._book = Book()
+            self._book.catch_up(self._writer, n)
+            self._insert(Plan(self._writer, self._book, [Batch([fact])]))
         with self._write_lock, our_errors(self.path):
             # The WAL still holds the old pages until it is written back and cut.
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -170,19 +209,11 @@ class SqliteLog:
         return len(rows)
 
     def _delete(self, n: int, rows: Sequence[tuple[int, bytes]]) -> None:
-        run = self._writer.executemany
-        run(f"DELETE FROM events_{n} WHERE seq = ?", [(seq,) for seq, _ in rows])
-        for seq, raw in rows:
-            try:
-                event = codec.decode(raw)
-            except InvalidEvent:  # what cannot be read has to be looked for
-                self._writer.execute(f"DELETE FROM ids_{n} WHERE seq = ?", (seq,))
-                self._writer.execute(f"DELETE FROM members_{n} WHERE seq = ?", (seq,))
-                continue
-            self._writer.execute(f"DELETE FROM ids_{n} WHERE id = ?", (uuid_bytes(event.id or ""),))
-            run(
-                f"DELETE FROM members_{n} WHERE scope = (SELECT id FROM scopes_{n} WHERE name = ?) AND seq = ?",
-                [(scope, seq) for scope in scopes_of(event)],
+        for seq, _ in rows:
+            [(key, scopes)] = self._writer.execute(f"DELETE FROM events_{n} WHERE seq = ? RETURNING id, scopes", (seq,)).fetchall()
+            self._writer.execute(f"DELETE FROM ids_{n} WHERE id = ?", (key,))
+            self._writer.executemany(
+                f"DELETE FROM members_{n} WHERE scope = ? AND seq = ?", [(int(scope), seq) for scope in scopes.split()]
             )
 
     def _wake(self) -> None:
@@ -193,6 +224,7 @@ class SqliteLog:
 
     def read(self, query: Query) -> list[Stored]:
         """The records asked for, as they are at one moment."""
+        span(query)
         with self._reader() as connection:
             n = self.town_number(connection)
             return [] if n is None else select(connection, n, query)
@@ -206,13 +238,9 @@ class SqliteLog:
         """The records with these ids."""
         with self._reader() as connection:
             n = self.town_number(connection)
-            if n is None or not ids:
+            if n is None:
                 return []
-            rows = connection.execute(
-                f"SELECT seq, CAST(raw AS BLOB) FROM events_{n} WHERE seq IN (SELECT seq FROM ids_{n} WHERE id IN carray(?)) ORDER BY seq",
-                (_array(ids),),
-            )
-            return [Stored(to_position(seq), raw) for seq, raw in rows]
+            return [Stored(to_position(seq), raw) for seq, raw in select_by_id(connection, n, ids)]
 
     def head(self, scope: str) -> Position | None:
         """The newest position in a scope."""
@@ -224,12 +252,11 @@ class SqliteLog:
         """What this log holds, and what it promises."""
         with self._reader() as connection:
             n = self.town_number(connection)
-            [(log_id, trimmed)] = connection.execute("SELECT log_id, trimmed FROM towns WHERE n = ?", (n,)).fetchall() or [("", 0)]
-            count, first, last = 0, None, None
+            log_id, trimmed, count, first, last = "", 0, 0, None, None
             if n is not None:
-                [(count,)] = connection.execute(f"SELECT count(*) FROM ids_{n}").fetchall()
-                [(first, last)] = connection.execute(
-                    f"SELECT (SELECT min(seq) FROM events_{n}), (SELECT max(seq) FROM events_{n})"
+                [(log_id, trimmed, count, first, last)] = connection.execute(
+                    f"SELECT log_id, trimmed, (SELECT count(*) FROM ids_{n}) + (SELECT count(*) FROM events_{n} WHERE seq > indexed),"
+                    f" (SELECT min(seq) FROM events_{n}), (SELECT max(seq) FROM events_{n}) FROM towns WHERE n = {n}"
                 ).fetchall()
             towns = [name for (name,) in connection.execute("SELECT name FROM towns ORDER BY name")]
         return Info(
@@ -242,7 +269,7 @@ class SqliteLog:
             trimmed_before=to_position(trimmed + 1) if trimmed else None,
             bytes=sum(os.path.getsize(path) for path in (self.path, f"{self.path}-wal") if os.path.exists(path)),
             dedup="as long as the event is kept",
-            durability={"full": "every append is on the disk", "normal": "safe from crashes, not from power cuts", "off": "none"}[self._sync],
+            durability=_DURABILITY[self._sync],
             details={"path": os.path.abspath(self.path), "sync": self._sync, "sqlite": apsw.sqlite_lib_version(), "towns": towns},
         )
 
@@ -291,6 +318,7 @@ class SqliteTail:
         self._after = None if after is None else to_sequence(after)
         self._closed = False
         self._in_use = Lock()
+        log.tails += 1
 
     def next(self, timeout: float) -> Page:
         """The next records."""
@@ -329,17 +357,10 @@ class SqliteTail:
 
     def close(self) -> None:
         """Stop waiting, and let the connection go."""
+        if not self._closed:
+            self._log.tails -= 1
         self._closed = True
         with self._log.changed:
             self._log.changed.notify_all()
         with self._in_use:
             self._connection.close()
-
-
-def _scopes_text(record: Record, numbers: dict[str, int]) -> str:
-    """The scopes of an event as they stand in its row: numbers with a blank around each."""
-    return f" {' '.join([str(numbers[scope]) for scope in record.scopes])} " if record.scopes else ""
-
-
-def _array(ids: Sequence[str]) -> Any:
-    return apsw.carray(tuple([uuid_bytes(id) for id in ids]))

@@ -37,15 +37,17 @@ MIGRATIONS: tuple[Migration, ...] = (
             n INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, log_id TEXT NOT NULL, created TEXT NOT NULL,
             trimmed INTEGER NOT NULL DEFAULT 0, -- the last sequence number that was trimmed away
             highest INTEGER NOT NULL DEFAULT 0, -- the highest one that was ever removed: none is given twice
-            indexed INTEGER NOT NULL DEFAULT 0  -- the last one whose scopes stand in members_N
+            indexed INTEGER NOT NULL DEFAULT 0, -- the last one that stands in ids_N and members_N
+            erasures INTEGER NOT NULL DEFAULT 0 -- how often events were erased for good
         ) STRICT""",
     ),
 )
 """Each step runs together with its own record in one transaction; a step is never changed once released."""
 
 _TOWN_TABLES = (
-    "CREATE TABLE events_{n}"
-    " (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind INTEGER NOT NULL, scopes TEXT NOT NULL, raw TEXT NOT NULL) STRICT",
+    """CREATE TABLE events_{n} (
+        seq INTEGER PRIMARY KEY, id BLOB NOT NULL, at INTEGER NOT NULL, kind INTEGER NOT NULL, scopes TEXT NOT NULL, raw TEXT NOT NULL
+    ) STRICT""",
     "CREATE TABLE ids_{n} (id BLOB PRIMARY KEY, seq INTEGER NOT NULL) STRICT, WITHOUT ROWID",
     "CREATE TABLE scopes_{n} (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT",
     "CREATE TABLE kinds_{n} (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT",
@@ -57,14 +59,19 @@ _TOWN_TABLES = (
 
 @contextmanager
 def our_errors(path: str) -> Iterator[None]:
-    """SQLite's errors, said in our words with what to do next."""
+    """SQLite's errors, said in our words."""
     try:
         yield
     except apsw.Error as error:
-        for theirs, ours, advice in _ERRORS:
-            if isinstance(error, theirs):
-                raise ours(f"{path}: {advice} ({error})") from error
-        raise LogError(f"{path}: {error}") from error
+        raise in_our_words(path, error) from error
+
+
+def in_our_words(path: str, error: apsw.Error) -> LogError:
+    """What one of SQLite's errors means, and what to do next."""
+    for theirs, ours, advice in _ERRORS:
+        if isinstance(error, theirs):
+            return ours(f"{path}: {advice} ({error})")
+    return LogError(f"{path}: {error}")
 
 
 def open_file(path: str, *, sync: Sync = "full", timeout: float = 10.0, vfs: str | None = None) -> apsw.Connection:

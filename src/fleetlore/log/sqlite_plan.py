@@ -13,53 +13,79 @@ from fleetlore.log.sequence import to_position
 from fleetlore.log.sqlite_query import as_position, newest
 
 
+class Book:
+    """What a writer remembers of the log's end from one commit to the next, so that it need not read it again."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.last: int | None = None
+        """The newest sequence number in the log."""
+        self.next = 1
+        """The next one to be given: none is given twice, whatever was removed."""
+        self.indexed = 0
+        self.erasures = 0
+        self.recent: dict[bytes, int] = {}
+        """The ids behind `indexed`."""
+
+    def catch_up(self, connection: apsw.Connection, n: int) -> None:
+        """Read what others have written since. Runs in the write transaction, so nobody writes meanwhile."""
+        [(last,)] = connection.execute(f"SELECT max(seq) FROM events_{n}").fetchall()
+        if last == self.last and n == self.n:
+            return
+        [(highest, indexed, erasures)] = connection.execute("SELECT highest, indexed, erasures FROM towns WHERE n = ?", (n,)).fetchall()
+        if self.last is None or (indexed, erasures, n) != (self.indexed, self.erasures, self.n):
+            self.recent, start = {}, indexed
+        else:
+            start = self.last
+        self.recent.update(connection.execute(f"SELECT id, seq FROM events_{n} WHERE seq > ?", (start,)).fetchall())
+        self.n, self.last, self.next, self.indexed, self.erasures = n, last, max(last or 0, highest) + 1, indexed, erasures
+
+
 class Plan:
     """Gives sequence numbers to the records that are new, and says what speaks against a batch."""
 
-    def __init__(self, connection: apsw.Connection, n: int, batches: Sequence[Batch]) -> None:
-        self._connection, self._n = connection, n
-        [(last, self.indexed, forgets)] = connection.execute(
-            f"SELECT max(coalesce((SELECT max(seq) FROM events_{n}), 0), highest), indexed, EXISTS (SELECT 1 FROM forgotten_{n})"
-            f" FROM towns WHERE n = {n}"
-        ).fetchall()
-        self._forgets = bool(forgets)
-        self._known = self._look_up([uuid_bytes(record.id) for batch in batches for record in batch.records])
-        self.first: int = last + 1
-        self.rows: list[Record] = []
-        """The records to store, the first at sequence number `first`."""
-        self.placed: dict[bytes, int] = {}
-        """Their ids and sequence numbers."""
+    def __init__(self, connection: apsw.Connection, book: Book, batches: Sequence[Batch]) -> None:
+        self._connection, self._book = connection, book
+        self.first = book.next
+        self.rows: list[tuple[bytes, Record]] = []
+        """The records to store and their keys, the first at sequence number `first`."""
+        self._keys = [[uuid_bytes(record.id) for record in batch.records] for batch in batches]
+        self._known = self._look_up([key for keys in self._keys for key in keys if key not in book.recent])
+        self.outcomes = [self._place(batch, keys) for batch, keys in zip(batches, self._keys, strict=True)]
 
     def _look_up(self, keys: list[bytes]) -> dict[bytes, int]:
+        if not keys:
+            return {}
         if len(keys) == 1:
-            found = self._connection.execute(f"SELECT id, seq FROM ids_{self._n} WHERE id = ?", keys)
-        else:
-            found = self._connection.execute(f"SELECT id, seq FROM ids_{self._n} WHERE id IN carray(?)", (apsw.carray(tuple(keys)),))
+            return dict(self._connection.execute(f"SELECT id, seq FROM ids_{self._book.n} WHERE id = ?", keys).fetchall())
+        found = self._connection.execute(f"SELECT id, seq FROM ids_{self._book.n} WHERE id IN carray(?)", (apsw.carray(tuple(keys)),))
         return dict(found.fetchall())
 
-    def place(self, batch: Batch) -> Outcome:
+    def _place(self, batch: Batch, keys: Sequence[bytes]) -> Outcome:
         """The positions of a batch's records, or the reason why it is left out."""
-        keys = [uuid_bytes(record.id) for record in batch.records]
-        if not all(key in self._known for key in keys):
-            if self._forgets and (forgotten := [record.id for record in batch.records if self._is_forgotten(record)]):
-                return Forgotten(forgotten)
-            if batch.expect is not None and (head := self._head(batch.expect.scope)) != batch.expect.head:
-                return Conflict(batch.expect.scope, batch.expect.head, head)
-        return [to_position(self._place(key, record)) for key, record in zip(keys, batch.records, strict=True)]
+        places = [self._known.get(key) or self._book.recent.get(key) for key in keys]
+        if None not in places:
+            return [to_position(seq) for seq in places if seq]
+        if self._book.erasures and (forgotten := [record.id for record in batch.records if self._is_forgotten(record)]):
+            return Forgotten(forgotten)
+        if batch.expect is not None and (head := self._head(batch.expect.scope)) != batch.expect.head:
+            return Conflict(batch.expect.scope, batch.expect.head, head)
+        return [to_position(seq or self._new(key, record)) for seq, key, record in zip(places, keys, batch.records, strict=True)]
 
-    def _place(self, key: bytes, record: Record) -> int:
+    def _new(self, key: bytes, record: Record) -> int:
         seq = self._known.get(key)
         if seq is None:
-            seq = self._known[key] = self.placed[key] = self.first + len(self.rows)
-            self.rows.append(record)
+            seq = self._known[key] = self.first + len(self.rows)
+            self.rows.append((key, record))
         return seq
 
     def _head(self, scope: str) -> Position | None:
         """The scope's newest position, with what this very transaction is going to add."""
-        for seq in range(self.first + len(self.rows) - 1, self.first - 1, -1):
-            if scope == TOWN or scope in self.rows[seq - self.first].scopes:
-                return to_position(seq)
-        return as_position(newest(self._connection, self._n, scope))
+        for back, (_, record) in enumerate(reversed(self.rows), 1):
+            if scope == TOWN or scope in record.scopes:
+                return to_position(self.first + len(self.rows) - back)
+        return as_position(newest(self._connection, self._book.n, scope))
 
     def _is_forgotten(self, record: Record) -> bool:
-        return bool(self._connection.execute(f"SELECT 1 FROM forgotten_{self._n} WHERE hash = ?", (hash_of(record.id),)).fetchall())
+        found = self._connection.execute(f"SELECT 1 FROM forgotten_{self._book.n} WHERE hash = ?", (hash_of(record.id),))
+        return bool(found.fetchall())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import apsw
 
+from fleetlore.events.ids import uuid_bytes
 from fleetlore.log.base import TOWN, Position, Query, Stored
 from fleetlore.log.sequence import to_position, to_sequence
 
@@ -39,18 +39,22 @@ def select(connection: apsw.Connection, n: int, query: Query) -> list[Stored]:
     return [Stored(to_position(seq), raw) for seq, raw in rows.fetchall()]
 
 
-def _filters(connection: apsw.Connection, n: int, query: Query) -> tuple[str, list[Any]]:
+def span(query: Query) -> tuple[int, int]:
+    """The sequence numbers between which a query reads."""
     after = -1 if query.after is None else to_sequence(query.after)
-    before = _NO_END if query.before is None else to_sequence(query.before)
-    where, values = "", []
+    return after, _NO_END if query.before is None else to_sequence(query.before)
+
+
+def _filters(connection: apsw.Connection, n: int, query: Query) -> tuple[str, tuple[int, int]]:
+    after, before = span(query)
+    where = ""
     if query.kinds:
         where += f" AND e.kind IN ({', '.join(str(number) for number in _kind_numbers(connection, n, query.kinds))})"
     if query.since is not None:
         since = microseconds(query.since)
         after = max(after, _last_before(connection, n, since))
         where += f" AND e.at >= {since}"
-    values = [after, before]
-    return where, values
+    return where, (after, before)
 
 
 def _kind_numbers(connection: apsw.Connection, n: int, kinds: Sequence[str]) -> list[int]:
@@ -70,6 +74,19 @@ def _last_before(connection: apsw.Connection, n: int, since: int) -> int:
         f"SELECT coalesce((SELECT min(zone) FROM zones_{n} WHERE newest >= ?), (SELECT max(zone) + 1 FROM zones_{n}), 0)", (since,)
     ).fetchall()
     return int(rows[0][0]) * ZONE - 1
+
+
+def select_by_id(connection: apsw.Connection, n: int, ids: Sequence[str]) -> list[tuple[int, bytes]]:
+    """The sequence numbers and bytes of the records with these ids."""
+    if not ids:
+        return []
+    keys = apsw.carray(tuple([uuid_bytes(id) for id in ids]))
+    return connection.execute(
+        f"SELECT seq, CAST(raw AS BLOB) FROM events_{n} WHERE seq IN (SELECT seq FROM ids_{n} WHERE id IN carray(?1))"
+        f" UNION ALL SELECT seq, CAST(raw AS BLOB) FROM events_{n}"
+        f" WHERE seq > (SELECT indexed FROM towns WHERE n = {n}) AND id IN carray(?1) ORDER BY 1",
+        (keys,),
+    ).fetchall()
 
 
 def newest(connection: apsw.Connection, n: int, scope: str) -> int | None:

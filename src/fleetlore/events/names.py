@@ -1,0 +1,20 @@
+"""Names of agents, tasks and the like: what a scope can be called."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+LONGEST_NAME = 200
+"""In bytes of UTF-8."""
+
+
+@lru_cache(maxsize=16384)
+def is_name(value: str) -> bool:
+    """Whether a value can name a scope: 1 to 200 bytes of UTF-8, no control characters."""
+    if value.isascii():
+        return 0 < len(value) <= LONGEST_NAME and value.isprintable()
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        return False
+    return size <= LONGEST_NAME and not any(character < " " or "\x7f" <= character <= "\x9f" for character in value)

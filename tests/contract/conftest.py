@@ -1,0 +1,45 @@
+"""One suite for every backend: a new one adds its name to `BACKENDS` and a line to `address`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from fleetlore import connect
+from fleetlore.log.async_recorder import Recorder
+from fleetlore.log.connect import Log
+
+BACKENDS = ("memory", "sqlite")
+SHARED = tuple(name for name in BACKENDS if name != "memory")
+"""Those that several handles and processes can open at once."""
+
+
+def address(backend: str, folder: Path) -> str:
+    """Where a fresh log of this backend is."""
+    return {"memory": "memory:", "sqlite": f"sqlite:{folder / 'fleet.db'}"}[backend]
+
+
+@pytest.fixture(params=BACKENDS)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return address(request.param, tmp_path)
+
+
+@pytest.fixture(params=SHARED)
+def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return address(request.param, tmp_path)
+
+
+@pytest.fixture
+async def log(url: str) -> AsyncIterator[Recorder]:
+    async with connect(url) as recorder:
+        yield recorder
+
+
+@pytest.fixture
+def reopen(shared_url: str) -> Callable[..., Log]:
+    def again(**options: str) -> Log:
+        return connect(shared_url, **options)  # type: ignore[arg-type]
+
+    return again
