@@ -23,11 +23,7 @@ def format_uuid(raw: bytes) -> str:
 
 def is_uuid(text: str) -> bool:
     """Whether this is a UUID in canonical form: lower case, hyphenated."""
-    return (
-        len(text) == 36
-        and text[8] == text[13] == text[18] == text[23] == "-"
-        and _HEX.issuperset(text.replace("-", "", 4))
-    )
+    return len(text) == 36 and text[8] == text[13] == text[18] == text[23] == "-" and _HEX.issuperset(text.replace("-", "", 4))
 
 
 def uuid_bytes(text: str) -> bytes:

@@ -37,7 +37,8 @@ class Admission:
 
     def admit(self, event: Event) -> Record:
         """The record to store; `InvalidEvent` or `TooLarge` says what is wrong with the event."""
-        raw = self._stamped(event)
+        minted = event.id is None
+        raw = _encode(self._stamp(event))
         event = codec.decode(raw)  # from here on it is what a reader will get, every type checked
         _check(event)
         check_payload(event.kind, event.data)
@@ -47,22 +48,15 @@ class Admission:
             event, raw = _cut(event, raw)
             if len(raw) > MOST_EVENT_BYTES:
                 raise TooLarge("an event's JSON, in bytes", len(raw), MOST_EVENT_BYTES)
-        return Record(event.id, event.at, event.kind, scopes_of(event), raw)  # type: ignore[arg-type]  # _stamped gave both
+        return Record(event.id, event.at, event.kind, scopes_of(event), raw, minted)  # type: ignore[arg-type]  # both were stamped
 
-    def _stamped(self, event: Event) -> bytes:
-        """The event's JSON with an id, a time in UTC and an actor."""
-        if event.actor is None:
-            event = replace(event, actor=event.agent)
-        if event.id is None and event.at is None:
-            # Written in front of the rest: about a third of the cost of a copy of the event.
-            stamps = f'{{"id":"{self._new_id()}","at":"{self._now().isoformat(timespec="microseconds")[:26]}Z",'
-            return stamps.encode() + _encode(event)[1:]
-        return _encode(
-            replace(
-                event,
-                id=self._new_id() if event.id is None else _canonical_uuid("$.id", event.id),
-                at=self._now() if event.at is None else _in_utc(event.at),
-            )
+    def _stamp(self, event: Event) -> Event:
+        """The event with an id, a time in UTC and an actor."""
+        return replace(
+            event,
+            id=self._new_id() if event.id is None else _canonical_uuid("$.id", event.id),
+            at=self._now() if event.at is None else _in_utc(event.at),
+            actor=event.agent if event.actor is None else event.actor,
         )
 
     def _redact(self, event: Event, raw: bytes) -> tuple[Event, bytes]:

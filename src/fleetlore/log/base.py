@@ -39,6 +39,8 @@ class Record(NamedTuple):
     scopes: tuple[str, ...]
     """Every scope that the event names, `town` excepted, none twice."""
     raw: bytes
+    minted: bool = False
+    """Whether the id was made just now, so that no log can know it yet."""
 
 
 class Stored(NamedTuple):

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from fleetlore import clock
-from fleetlore.errors import InvalidUrl
+from fleetlore.errors import InvalidUrl, Unwritable
 from fleetlore.events.names import is_name
 from fleetlore.log.admission import Admission
 from fleetlore.log.base import Backend
@@ -98,7 +98,7 @@ def file_of(path: str) -> str:
     try:
         os.makedirs(os.path.dirname(own), mode=0o700, exist_ok=True)
     except OSError as error:
-        raise sqlite_file.Unwritable(f"{os.path.dirname(own)}: cannot be made ({error.strerror}); name another place with --log") from error
+        raise Unwritable(f"{os.path.dirname(own)}: cannot be made ({error.strerror}); name another place with --log") from error
     return own
 
 

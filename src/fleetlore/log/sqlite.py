@@ -22,7 +22,7 @@ from fleetlore.errors import Closed
 from fleetlore.log import sqlite_file
 from fleetlore.log.base import Batch, Info, Outcome, Page, Position, Query, Record, Stored, hash_of
 from fleetlore.log.sequence import to_position, to_sequence
-from fleetlore.log.sqlite_file import Sync, our_errors, transaction
+from fleetlore.log.sqlite_file import Sync, ask, our_errors, transaction
 from fleetlore.log.sqlite_plan import Book, Plan
 from fleetlore.log.sqlite_query import ZONE, as_position, microseconds, newest, select, select_by_id, span
 
@@ -139,7 +139,7 @@ class SqliteLog:
     def _index(self, n: int) -> None:
         """Bring `ids_N` and `members_N` up to date, in key order, so that neighbours land on one page."""
         run = self._writer.executemany
-        rows = self._writer.execute(f"SELECT seq, id, scopes FROM events_{n} WHERE seq > ?", (self._book.indexed,)).fetchall()
+        rows = ask(self._writer, f"SELECT seq, id, scopes FROM events_{n} WHERE seq > ?", (self._book.indexed,))
         run(f"INSERT INTO ids_{n} VALUES (?, ?)", sorted([(key, seq) for seq, key, _ in rows]))
         run(f"INSERT INTO members_{n} VALUES (?, ?)", sorted([(int(scope), seq) for seq, _, scopes in rows for scope in scopes.split()]))
         self._writer.execute("UPDATE towns SET indexed = ? WHERE n = ?", (rows[-1][0], n))
@@ -161,11 +161,11 @@ class SqliteLog:
             known.clear()
             self._scope_texts.clear()
         self._writer.execute(f"INSERT OR IGNORE INTO {table}_{self._book.n} (name) VALUES (?)", (name,))
-        [(known[name],)] = self._writer.execute(f"SELECT id FROM {table}_{self._book.n} WHERE name = ?", (name,)).fetchall()
+        [(known[name],)] = ask(self._writer, f"SELECT id FROM {table}_{self._book.n} WHERE name = ?", (name,))
         return known[name]
 
     def _close_zones(self, n: int, end: int) -> None:
-        [(start,)] = self._writer.execute(f"SELECT coalesce(max(zone) + 1, 0) FROM zones_{n}").fetchall()
+        [(start,)] = ask(self._writer, f"SELECT coalesce(max(zone) + 1, 0) FROM zones_{n}")
         self._writer.executemany(
             f"INSERT INTO zones_{n} SELECT ?1, max(at) FROM events_{n} WHERE seq >= ?1 * {ZONE} AND seq < (?1 + 1) * {ZONE}"
             " HAVING count(*)",
@@ -182,7 +182,7 @@ class SqliteLog:
 
     def _trim_step(self, limit: int) -> int:
         with self._writing() as n:
-            rows = self._writer.execute(f"SELECT seq, id FROM events_{n} WHERE seq < ? ORDER BY seq LIMIT {TRIM_STEP}", (limit,)).fetchall()
+            rows = ask(self._writer, f"SELECT seq, id FROM events_{n} WHERE seq < ? ORDER BY seq LIMIT {TRIM_STEP}", (limit,))
             if rows:
                 last = rows[-1][0]
                 self._delete(n, rows)
@@ -193,7 +193,7 @@ class SqliteLog:
     def erase(self, ids: Sequence[str], fact: Record) -> int:
         """Drop these records, overwrite their bytes, and remember only the hashes of their ids."""
         with self._writing() as n:
-            self._writer.execute("PRAGMA secure_delete=ON").fetchall()
+            ask(self._writer, "PRAGMA secure_delete=ON")
             rows = select_by_id(self._writer, n, ids)
             self._delete(n, rows)
             self._writer.executemany(f"INSERT OR IGNORE INTO forgotten_{n} VALUES (?)", [(hash_of(id),) for id in ids])
@@ -204,13 +204,13 @@ class SqliteLog:
             self._insert(Plan(self._writer, self._book, [Batch([fact])]))
         with self._write_lock, our_errors(self.path):
             # The WAL still holds the old pages until it is written back and cut.
-            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            ask(self._writer, "PRAGMA wal_checkpoint(TRUNCATE)")
         self._wake()
         return len(rows)
 
     def _delete(self, n: int, rows: Sequence[tuple[int, bytes]]) -> None:
         for seq, _ in rows:
-            [(key, scopes)] = self._writer.execute(f"DELETE FROM events_{n} WHERE seq = ? RETURNING id, scopes", (seq,)).fetchall()
+            [(key, scopes)] = ask(self._writer, f"DELETE FROM events_{n} WHERE seq = ? RETURNING id, scopes", (seq,))
             self._writer.execute(f"DELETE FROM ids_{n} WHERE id = ?", (key,))
             self._writer.executemany(
                 f"DELETE FROM members_{n} WHERE scope = ? AND seq = ?", [(int(scope), seq) for scope in scopes.split()]
@@ -254,11 +254,12 @@ class SqliteLog:
             n = self.town_number(connection)
             log_id, trimmed, count, first, last = "", 0, 0, None, None
             if n is not None:
-                [(log_id, trimmed, count, first, last)] = connection.execute(
+                [(log_id, trimmed, count, first, last)] = ask(
+                    connection,
                     f"SELECT log_id, trimmed, (SELECT count(*) FROM ids_{n}) + (SELECT count(*) FROM events_{n} WHERE seq > indexed),"
-                    f" (SELECT min(seq) FROM events_{n}), (SELECT max(seq) FROM events_{n}) FROM towns WHERE n = {n}"
-                ).fetchall()
-            towns = [name for (name,) in connection.execute("SELECT name FROM towns ORDER BY name")]
+                    f" (SELECT min(seq) FROM events_{n}), (SELECT max(seq) FROM events_{n}) FROM towns WHERE n = {n}",
+                )
+            towns = [name for (name,) in ask(connection, "SELECT name FROM towns ORDER BY name")]
         return Info(
             backend="sqlite",
             town=self._town,
@@ -327,7 +328,7 @@ class SqliteTail:
             seen = None
             while not self._closed:
                 self._log.check_open()
-                version = self._connection.execute("PRAGMA data_version").fetchall()
+                version = ask(self._connection, "PRAGMA data_version")
                 if version != seen:
                     seen = version
                     page = self._page()
@@ -345,7 +346,7 @@ class SqliteTail:
             return Page([])
         rows = select(self._connection, n, Query(scope=self._scope, after=as_position(self._after)))
         # Asked after the rows: what was trimmed in between is told as a gap, never passed over.
-        [(trimmed,)] = self._connection.execute("SELECT trimmed FROM towns WHERE n = ?", (n,)).fetchall()
+        [(trimmed,)] = ask(self._connection, "SELECT trimmed FROM towns WHERE n = ?", (n,))
         gap = None
         if self._after is not None and self._after < trimmed:
             gap = to_position(trimmed)

@@ -57,6 +57,11 @@ _TOWN_TABLES = (
 )
 
 
+def ask(connection: apsw.Connection, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+    """Every row of an answer; no statement stays open behind it."""
+    return connection.execute(sql, values).fetchall()
+
+
 @contextmanager
 def our_errors(path: str) -> Iterator[None]:
     """SQLite's errors, said in our words."""
@@ -83,7 +88,7 @@ def open_file(path: str, *, sync: Sync = "full", timeout: float = 10.0, vfs: str
         try:
             connection.set_busy_timeout(int(timeout * 1000))
             _check_ours(connection, path)
-            connection.execute("PRAGMA journal_mode=WAL").fetchall()
+            ask(connection, "PRAGMA journal_mode=WAL")
             connection.execute(f"PRAGMA synchronous={sync}")
         except BaseException:
             connection.close()
@@ -99,8 +104,8 @@ def _create_private(path: str) -> None:
 
 
 def _check_ours(connection: apsw.Connection, path: str) -> None:
-    [(application,)] = connection.execute("PRAGMA application_id").fetchall()
-    [(tables,)] = connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+    [(application,)] = ask(connection, "PRAGMA application_id")
+    [(tables,)] = ask(connection, "SELECT count(*) FROM sqlite_schema")
     if application != APPLICATION_ID and tables:
         raise Damaged(f"{path}: a SQLite file of another program; give another path")
 
@@ -123,9 +128,9 @@ def migrate(connection: apsw.Connection, path: str, migrations: Sequence[Migrati
 
 
 def _schema_version(connection: apsw.Connection) -> int:
-    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'migrations'").fetchall():
+    if not ask(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'migrations'"):
         return 0
-    [(done,)] = connection.execute("SELECT coalesce(max(n), 0) FROM migrations").fetchall()
+    [(done,)] = ask(connection, "SELECT coalesce(max(n), 0) FROM migrations")
     return int(done)
 
 
@@ -145,7 +150,7 @@ def transaction(connection: apsw.Connection) -> Iterator[None]:
 
 def find_town(connection: apsw.Connection, name: str) -> int | None:
     """The number under which a town's tables are kept."""
-    rows = connection.execute("SELECT n FROM towns WHERE name = ?", (name,)).fetchall()
+    rows = ask(connection, "SELECT n FROM towns WHERE name = ?", (name,))
     return rows[0][0] if rows else None
 
 
@@ -153,9 +158,11 @@ def found_town(connection: apsw.Connection, name: str) -> int:
     """The town's number; its tables are made if they are not there. Runs in a transaction."""
     number = find_town(connection, name)
     if number is None:
-        [(number,)] = connection.execute(
-            "INSERT INTO towns (name, log_id, created) VALUES (?, ?, ?) RETURNING n", (name, clock.uuid7(), clock.now().isoformat())
-        ).fetchall()
+        [(number,)] = ask(
+            connection,
+            "INSERT INTO towns (name, log_id, created) VALUES (?, ?, ?) RETURNING n",
+            (name, clock.uuid7(), clock.now().isoformat()),
+        )
         for statement in _TOWN_TABLES:
             connection.execute(statement.format(n=number))
     return number

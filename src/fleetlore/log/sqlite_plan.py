@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import apsw
 
-from fleetlore.errors import Conflict, Forgotten
+from fleetlore.errors import Conflict, Forgotten, LogError
 from fleetlore.events.ids import uuid_bytes
 from fleetlore.log.base import TOWN, Batch, Outcome, Position, Record, hash_of
 from fleetlore.log.sequence import to_position
+from fleetlore.log.sqlite_file import ask
 from fleetlore.log.sqlite_query import as_position, newest
 
 
@@ -29,15 +30,15 @@ class Book:
 
     def catch_up(self, connection: apsw.Connection, n: int) -> None:
         """Read what others have written since. Runs in the write transaction, so nobody writes meanwhile."""
-        [(last,)] = connection.execute(f"SELECT max(seq) FROM events_{n}").fetchall()
+        [(last,)] = ask(connection, f"SELECT max(seq) FROM events_{n}")
         if last == self.last and n == self.n:
             return
-        [(highest, indexed, erasures)] = connection.execute("SELECT highest, indexed, erasures FROM towns WHERE n = ?", (n,)).fetchall()
+        [(highest, indexed, erasures)] = ask(connection, "SELECT highest, indexed, erasures FROM towns WHERE n = ?", (n,))
         if self.last is None or (indexed, erasures, n) != (self.indexed, self.erasures, self.n):
             self.recent, start = {}, indexed
         else:
             start = self.last
-        self.recent.update(connection.execute(f"SELECT id, seq FROM events_{n} WHERE seq > ?", (start,)).fetchall())
+        self.recent.update(ask(connection, f"SELECT id, seq FROM events_{n} WHERE seq > ?", (start,)))
         self.n, self.last, self.next, self.indexed, self.erasures = n, last, max(last or 0, highest) + 1, indexed, erasures
 
 
@@ -49,34 +50,44 @@ class Plan:
         self.first = book.next
         self.rows: list[tuple[bytes, Record]] = []
         """The records to store and their keys, the first at sequence number `first`."""
-        self._keys = [[uuid_bytes(record.id) for record in batch.records] for batch in batches]
-        self._known = self._look_up([key for keys in self._keys for key in keys if key not in book.recent])
-        self.outcomes = [self._place(batch, keys) for batch, keys in zip(batches, self._keys, strict=True)]
+        self._known = self._look_up([record for batch in batches for record in batch.records if not record.minted])
+        self.outcomes = [self._place(batch) for batch in batches]
 
-    def _look_up(self, keys: list[bytes]) -> dict[bytes, int]:
-        if not keys:
+    def _look_up(self, records: Sequence[Record]) -> dict[bytes, int]:
+        """Where those of the records stand that are stored already."""
+        if not records:
             return {}
+        recent = self._book.recent
+        keys = [uuid_bytes(record.id) for record in records]
+        sql = f"SELECT id, seq FROM ids_{self._book.n} WHERE id"
         if len(keys) == 1:
-            return dict(self._connection.execute(f"SELECT id, seq FROM ids_{self._book.n} WHERE id = ?", keys).fetchall())
-        found = self._connection.execute(f"SELECT id, seq FROM ids_{self._book.n} WHERE id IN carray(?)", (apsw.carray(tuple(keys)),))
-        return dict(found.fetchall())
+            known = dict(ask(self._connection, f"{sql} = ?", keys))
+        else:
+            known = dict(ask(self._connection, f"{sql} IN carray(?)", (apsw.carray(tuple(keys)),)))
+        known.update({key: recent[key] for key in keys if key in recent})
+        return known
 
-    def _place(self, batch: Batch, keys: Sequence[bytes]) -> Outcome:
+    def _place(self, batch: Batch) -> Outcome:
         """The positions of a batch's records, or the reason why it is left out."""
-        places = [self._known.get(key) or self._book.recent.get(key) for key in keys]
-        if None not in places:
-            return [to_position(seq) for seq in places if seq]
+        keys = [uuid_bytes(record.id) for record in batch.records]
+        if batch.expect is not None or self._book.erasures:
+            objection = self._objection(batch, keys)
+            if objection is not None:
+                return objection
+        return [to_position(self._known.get(key) or self._new(key, record)) for key, record in zip(keys, batch.records, strict=True)]
+
+    def _objection(self, batch: Batch, keys: Sequence[bytes]) -> LogError | None:
+        if all(key in self._known for key in keys):
+            return None  # a repetition, whose first answer may have been lost
         if self._book.erasures and (forgotten := [record.id for record in batch.records if self._is_forgotten(record)]):
             return Forgotten(forgotten)
         if batch.expect is not None and (head := self._head(batch.expect.scope)) != batch.expect.head:
             return Conflict(batch.expect.scope, batch.expect.head, head)
-        return [to_position(seq or self._new(key, record)) for seq, key, record in zip(places, keys, batch.records, strict=True)]
+        return None
 
     def _new(self, key: bytes, record: Record) -> int:
-        seq = self._known.get(key)
-        if seq is None:
-            seq = self._known[key] = self.first + len(self.rows)
-            self.rows.append((key, record))
+        seq = self._known[key] = self.first + len(self.rows)
+        self.rows.append((key, record))
         return seq
 
     def _head(self, scope: str) -> Position | None:
@@ -87,5 +98,4 @@ class Plan:
         return as_position(newest(self._connection, self._book.n, scope))
 
     def _is_forgotten(self, record: Record) -> bool:
-        found = self._connection.execute(f"SELECT 1 FROM forgotten_{self._book.n} WHERE hash = ?", (hash_of(record.id),))
-        return bool(found.fetchall())
+        return bool(ask(self._connection, f"SELECT 1 FROM forgotten_{self._book.n} WHERE hash = ?", (hash_of(record.id),)))

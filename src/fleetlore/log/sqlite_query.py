@@ -10,6 +10,7 @@ import apsw
 from fleetlore.events.ids import uuid_bytes
 from fleetlore.log.base import TOWN, Position, Query, Stored
 from fleetlore.log.sequence import to_position, to_sequence
+from fleetlore.log.sqlite_file import ask
 
 ZONE = 4096
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -35,8 +36,8 @@ def select(connection: apsw.Connection, n: int, query: Query) -> list[Stored]:
             f" WHERE e.seq > max(?1, {indexed}) AND e.seq < ?2 AND instr(e.scopes, ' {scope} '){where}"
         )
     order = "DESC" if query.newest_first else "ASC"
-    rows = connection.execute(f"{source} ORDER BY 1 {order} LIMIT {int(query.limit)}", values)
-    return [Stored(to_position(seq), raw) for seq, raw in rows.fetchall()]
+    rows = ask(connection, f"{source} ORDER BY 1 {order} LIMIT {int(query.limit)}", values)
+    return [Stored(to_position(seq), raw) for seq, raw in rows]
 
 
 def span(query: Query) -> tuple[int, int]:
@@ -60,19 +61,21 @@ def _filters(connection: apsw.Connection, n: int, query: Query) -> tuple[str, tu
 def _kind_numbers(connection: apsw.Connection, n: int, kinds: Sequence[str]) -> list[int]:
     # A kind holds no character that means something to GLOB, so `town.*` is its own pattern, and a plain kind too.
     sql = f"SELECT id FROM kinds_{n} WHERE " + " OR ".join(["name GLOB ?"] * len(kinds))
-    return [number for (number,) in connection.execute(sql, tuple(kinds))]
+    return [number for (number,) in ask(connection, sql, kinds)]
 
 
 def _scope_number(connection: apsw.Connection, n: int, scope: str) -> int | None:
-    rows = connection.execute(f"SELECT id FROM scopes_{n} WHERE name = ?", (scope,)).fetchall()
+    rows = ask(connection, f"SELECT id FROM scopes_{n} WHERE name = ?", (scope,))
     return rows[0][0] if rows else None
 
 
 def _last_before(connection: apsw.Connection, n: int, since: int) -> int:
     """A sequence number up to which every event is older than `since`: the last of the zones in a row that are."""
-    rows = connection.execute(
-        f"SELECT coalesce((SELECT min(zone) FROM zones_{n} WHERE newest >= ?), (SELECT max(zone) + 1 FROM zones_{n}), 0)", (since,)
-    ).fetchall()
+    rows = ask(
+        connection,
+        f"SELECT coalesce((SELECT min(zone) FROM zones_{n} WHERE newest >= ?), (SELECT max(zone) + 1 FROM zones_{n}), 0)",
+        (since,),
+    )
     return int(rows[0][0]) * ZONE - 1
 
 
@@ -81,25 +84,25 @@ def select_by_id(connection: apsw.Connection, n: int, ids: Sequence[str]) -> lis
     if not ids:
         return []
     keys = apsw.carray(tuple([uuid_bytes(id) for id in ids]))
-    return connection.execute(
+    return ask(
+        connection,
         f"SELECT seq, CAST(raw AS BLOB) FROM events_{n} WHERE seq IN (SELECT seq FROM ids_{n} WHERE id IN carray(?1))"
         f" UNION ALL SELECT seq, CAST(raw AS BLOB) FROM events_{n}"
         f" WHERE seq > (SELECT indexed FROM towns WHERE n = {n}) AND id IN carray(?1) ORDER BY 1",
         (keys,),
-    ).fetchall()
+    )
 
 
 def newest(connection: apsw.Connection, n: int, scope: str) -> int | None:
     """The newest sequence number in a scope."""
+    seq: int | None
     if scope == TOWN:
-        [(seq,)] = connection.execute(f"SELECT max(seq) FROM events_{n}").fetchall()
+        [(seq,)] = ask(connection, f"SELECT max(seq) FROM events_{n}")
         return seq
     number = _scope_number(connection, n, scope)
-    [(seq,)] = connection.execute(
-        f"SELECT coalesce((SELECT max(seq) FROM events_{n} WHERE seq > (SELECT indexed FROM towns WHERE n = {n}) AND instr(scopes, ?1)),"
-        f" (SELECT max(seq) FROM members_{n} WHERE scope = ?2))",
-        (f" {number} ", number),
-    ).fetchall()
+    behind = f"SELECT max(seq) FROM events_{n} WHERE seq > (SELECT indexed FROM towns WHERE n = {n}) AND instr(scopes, ?1)"
+    indexed = f"SELECT max(seq) FROM members_{n} WHERE scope = ?2"
+    [(seq,)] = ask(connection, f"SELECT coalesce(({behind}), ({indexed}))", (f" {number} ", number))
     return seq
 
 

@@ -1,0 +1,102 @@
+"""For tests of what is built on Fleetlore: time that stands still, ids that count, and folds told as given, when, then.
+
+from fleetlore.testing import given
+from fleetlore.views import fleet
+
+given(fleet, Event(kind="fleet.dispatch", agent="ada")).when(Event(kind="fleet.idle", agent="ada")).then(
+    lambda state: state.agents["ada"].standing == "idle"
+)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Generic, Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from fleetlore.events.envelope import Event
+
+State = TypeVar("State")
+
+START = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
+"""When tests begin, unless they say otherwise."""
+
+
+class FrozenClock:
+    """A clock that moves only when it is told to: `connect(url, now=clock)`."""
+
+    def __init__(self, start: datetime = START) -> None:
+        if start.tzinfo is None:
+            raise ValueError("a clock needs a time zone, as in datetime(2026, 1, 1, tzinfo=UTC)")
+        self.moment = start
+
+    def __call__(self) -> datetime:
+        """The moment at which time stands."""
+        return self.moment
+
+    def advance(self, seconds: float) -> datetime:
+        """Let time pass; answers the new moment."""
+        self.moment += timedelta(seconds=seconds)
+        return self.moment
+
+
+def counting_ids(first: int = 1) -> Callable[[], str]:
+    """Ids that count, as UUIDs: `connect(url, new_id=counting_ids())`."""
+    numbers = count(first)
+    return lambda: f"00000000-0000-7000-8000-{next(numbers):012x}"
+
+
+class View(Protocol[State]):
+    """A fold, as the modules of `fleetlore.views` are."""
+
+    def initial(self) -> State:
+        """The state before the first event."""
+
+    def apply(self, state: State, event: Event, /) -> State:
+        """The state after one more event; may consume the one that it is given."""
+
+
+class Told(Generic[State]):
+    """A view that has been told some events. An event without id, time or position gets the next one; a second passes between two."""
+
+    def __init__(self, view: View[State], clock: FrozenClock) -> None:
+        self._view, self._clock, self._new_id, self._positions = view, clock, counting_ids(), count(1)
+        self.state = view.initial()
+
+    @property
+    def now(self) -> datetime:
+        """The moment after the last event that was stamped here."""
+        return self._clock()
+
+    def when(self, *events: Event) -> Told[State]:
+        """Tell more events."""
+        for event in events:
+            self.state = self._view.apply(self.state, self._stored(event))
+        return self
+
+    def then(self, expected: State | Callable[[State], bool]) -> Told[State]:
+        """The state must be this, or must satisfy this."""
+        holds = expected(self.state) if callable(expected) else self.state == expected
+        assert holds, f"the state is {self.state!r}"
+        return self
+
+    def _stored(self, event: Event) -> Event:
+        at = event.at
+        if at is None:
+            at = self._clock()
+            self._clock.advance(1)
+        return replace(
+            event,
+            id=event.id or self._new_id(),
+            at=at,
+            actor=event.actor or event.agent or "test",
+            position=event.position or f"{next(self._positions):020d}",
+        )
+
+
+def given(view: View[State], *events: Event, clock: FrozenClock | None = None) -> Told[State]:
+    """A view that was told these events: `given(fleet, …).when(…).then(…)`."""
+    return Told(view, clock or FrozenClock()).when(*events)
