@@ -18,7 +18,7 @@ from typing import Any
 
 import apsw
 
-from fleetlore.errors import Closed
+from fleetlore.errors import Closed, LogError
 from fleetlore.log import sqlite_file
 from fleetlore.log.base import Batch, Info, Outcome, Page, Position, Query, Record, Stored, hash_of
 from fleetlore.log.sequence import to_position, to_sequence
@@ -69,23 +69,34 @@ class SqliteLog:
         # Written out, where the other verbs use `_writing`: this path is taken for every event.
         with self._write_lock:
             self.check_open()
-            run = self._writer.execute
             try:
-                run("BEGIN IMMEDIATE")
-                n = self._n or sqlite_file.found_town(self._writer, self._town)
-                self._book.catch_up(self._writer, n)
-                plan = Plan(self._writer, self._book, batches)
-                if plan.rows:
-                    self._insert(plan)
-                run("COMMIT")
-            except BaseException as error:
-                self._undo(error)
-                raise
-            self._n = n
-            self._note(plan)
+                plan = self._commit(batches)
+            except LogError as error:
+                if self._n is None or not isinstance(error.__cause__, apsw.SQLError):
+                    raise
+                # A backup was restored: the town's tables have another number now.
+                self._n = None
+                plan = self._commit(batches)
         if self.tails:
             self._wake()
         return plan.outcomes
+
+    def _commit(self, batches: Sequence[Batch]) -> Plan:
+        run = self._writer.execute
+        try:
+            run("BEGIN IMMEDIATE")
+            n = self._n or sqlite_file.found_town(self._writer, self._town)
+            self._book.catch_up(self._writer, n)
+            plan = Plan(self._writer, self._book, batches)
+            if plan.rows:
+                self._insert(plan)
+            run("COMMIT")
+        except BaseException as error:
+            self._undo(error)
+            raise
+        self._n = n
+        self._note(plan)
+        return plan
 
     @contextmanager
     def _writing(self) -> Iterator[int]:
@@ -94,7 +105,7 @@ class SqliteLog:
             self.check_open()
             try:
                 with transaction(self._writer):
-                    n = self._n or sqlite_file.found_town(self._writer, self._town)
+                    n = sqlite_file.found_town(self._writer, self._town)
                     yield n
             except BaseException as error:
                 self._undo(error)
@@ -285,9 +296,8 @@ class SqliteLog:
 
     def town_number(self, connection: apsw.Connection) -> int | None:
         """The number of the town's tables; `None` as long as nothing was ever stored in it."""
-        if self._n is None:
-            self._n = sqlite_file.find_town(connection, self._town)
-        return self._n
+        # Asked each time: after a restore it is another one.
+        return sqlite_file.find_town(connection, self._town)
 
     @contextmanager
     def _reader(self) -> Iterator[apsw.Connection]:

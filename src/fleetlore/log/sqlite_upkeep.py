@@ -11,7 +11,7 @@ import errno
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any, NamedTuple, TypeAlias
 
@@ -25,7 +25,7 @@ from fleetlore.events.ids import format_uuid, is_uuid, uuid_bytes
 from fleetlore.log import sqlite_file
 from fleetlore.log.base import hash_of, scopes_of
 from fleetlore.log.sequence import to_position
-from fleetlore.log.sqlite_file import our_errors, transaction
+from fleetlore.log.sqlite_file import ask, our_errors, transaction
 from fleetlore.log.sqlite_query import ZONE, microseconds
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -243,7 +243,7 @@ class _TownCheck:
             self._tell(problem, seq)
 
     def _rows(self, sql: str, *values: Any) -> list[Any]:
-        return _rows(self._connection, sql, values)
+        return ask(self._connection, sql, values)
 
 
 # --- backing up
@@ -416,7 +416,7 @@ class _Old(NamedTuple):
     def of(cls, log: apsw.Connection) -> _Old:
         """Read it, as far as it can be read."""
         towns = _towns(log)
-        founding = {n: (log_id, created) for n, log_id, created in _rows(log, "SELECT n, log_id, created FROM towns")}
+        founding = {n: (log_id, created) for n, log_id, created in ask(log, "SELECT n, log_id, created FROM towns")}
         return cls(
             has_events=any(_has_events(log, town.n) for town in towns),
             last_n=max((town.n for town in towns), default=0),
@@ -427,14 +427,14 @@ class _Old(NamedTuple):
 
 def _has_events(log: apsw.Connection, n: int) -> bool:
     try:
-        return bool(_rows(log, f"SELECT 1 FROM events_{n} LIMIT 1"))
+        return bool(ask(log, f"SELECT 1 FROM events_{n} LIMIT 1"))
     except (apsw.CorruptError, apsw.SQLError):
         return True
 
 
 def _last_given(log: apsw.Connection, town: Town) -> int:
     try:
-        [(last,)] = _rows(log, f"SELECT max(seq) FROM events_{town.n}")
+        [(last,)] = ask(log, f"SELECT max(seq) FROM events_{town.n}")
     except (apsw.CorruptError, apsw.SQLError):
         return max(town.highest, town.indexed) + LEAP
     return max(last or 0, town.highest)
@@ -442,7 +442,7 @@ def _last_given(log: apsw.Connection, town: Town) -> int:
 
 def _forgotten(log: apsw.Connection, n: int) -> list[bytes]:
     try:
-        return [hash for (hash,) in _rows(log, f"SELECT hash FROM forgotten_{n}")]
+        return [hash for (hash,) in ask(log, f"SELECT hash FROM forgotten_{n}")]
     except (apsw.CorruptError, apsw.SQLError):
         return []
 
@@ -467,7 +467,7 @@ def _renumber(staged: apsw.Connection, above: int) -> None:
     towns = _towns(staged)
     shift = max([above, *(town.n for town in towns)]) if above else 0
     for town in towns if shift else ():
-        for (table,) in _rows(staged, "SELECT name FROM sqlite_schema WHERE type = 'table'"):
+        for (table,) in ask(staged, "SELECT name FROM sqlite_schema WHERE type = 'table'"):
             if match := re.fullmatch(rf"([a-z]+)_{town.n}", table):
                 staged.execute(f"ALTER TABLE {table} RENAME TO {match[1]}_{town.n + shift}")
         staged.execute("UPDATE towns SET n = ? WHERE n = ?", (town.n + shift, town.n))
@@ -479,12 +479,13 @@ def _forget(staged: apsw.Connection, n: int, hashes: list[bytes]) -> None:
     staged.executemany(f"INSERT OR IGNORE INTO forgotten_{n} VALUES (?)", [(hash,) for hash in hashes])
     staged.create_scalar_function("hash_of_key", _hash_of_key, 1, deterministic=True)
     run("PRAGMA secure_delete=ON").fetchall()
-    rows = _rows(staged, f"SELECT seq, id, scopes FROM events_{n} WHERE hash_of_key(id) IN (SELECT hash FROM forgotten_{n})")
+    rows = ask(staged, f"SELECT seq, id, scopes FROM events_{n} WHERE hash_of_key(id) IN (SELECT hash FROM forgotten_{n})")
     for seq, key, scopes in rows:
         run(f"DELETE FROM events_{n} WHERE seq = ?", (seq,))
         run(f"DELETE FROM ids_{n} WHERE id = ?", (key,))
         staged.executemany(f"DELETE FROM members_{n} WHERE scope = ? AND seq = ?", [(int(scope), seq) for scope in scopes.split()])
-        run("UPDATE towns SET highest = max(highest, ?) WHERE n = ?", (seq, n))
+    last = max((seq for seq, _, _ in rows), default=0)
+    run("UPDATE towns SET highest = max(highest, ?), erasures = erasures + 1 WHERE n = ?", (last, n))
 
 
 def _hash_of_key(*keys: Any) -> bytes:
@@ -525,25 +526,21 @@ def _check_is_log(connection: apsw.Connection, path: str) -> None:
     [(application,)] = connection.execute("PRAGMA application_id").fetchall()
     if application != sqlite_file.APPLICATION_ID:
         raise Damaged(f"{path}: is not a log of Fleetlore; give another path")
-    [(schema,)] = _rows(connection, "SELECT max(n) FROM migrations")
+    [(schema,)] = ask(connection, "SELECT max(n) FROM migrations")
     if schema > len(sqlite_file.MIGRATIONS):
         raise Damaged(
             f"{path}: written by a newer Fleetlore (schema {schema}, known here: {len(sqlite_file.MIGRATIONS)}); upgrade fleetlore"
         )
 
 
-def _rows(connection: apsw.Connection, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-    return connection.execute(sql, tuple(values)).fetchall()
-
-
 def _towns(connection: apsw.Connection) -> list[Town]:
-    return [Town(*row) for row in _rows(connection, "SELECT n, name, trimmed, highest, indexed FROM towns ORDER BY n")]
+    return [Town(*row) for row in ask(connection, "SELECT n, name, trimmed, highest, indexed FROM towns ORDER BY n")]
 
 
 def _count(connection: apsw.Connection, n: int) -> int:
     """How many events a town holds, without reading them all."""
     late = f"seq > (SELECT indexed FROM towns WHERE n = {n})"
-    [(count,)] = _rows(connection, f"SELECT (SELECT count(*) FROM ids_{n}) + (SELECT count(*) FROM events_{n} WHERE {late})")
+    [(count,)] = ask(connection, f"SELECT (SELECT count(*) FROM ids_{n}) + (SELECT count(*) FROM events_{n} WHERE {late})")
     return int(count)
 
 

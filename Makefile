@@ -1,0 +1,54 @@
+# The front door. Every target installs what it needs into .venv by itself.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+STAMP := $(VENV)/.installed
+
+.PHONY: help setup demo test check bench torture lock clean
+
+help:  ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+setup: $(STAMP)  ## install the project and its tools into .venv
+
+$(STAMP): pyproject.toml requirements/dev.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { apt-get update -qq && apt-get install -y -qq python3-venv && $(PYTHON) -m venv $(VENV); }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements/dev.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	touch $@
+
+demo: $(STAMP)  ## watch a scripted fleet being recorded
+	$(BIN)/lore demo
+
+test: $(STAMP)  ## everything that must hold (CI runs this)
+	$(BIN)/ruff check src tests benchmarks torture
+	$(BIN)/ruff format --check src tests benchmarks torture
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+check: $(STAMP)  ## lint, types, layers and the quick tests
+	$(BIN)/ruff check src tests benchmarks torture
+	$(BIN)/ruff format --check src tests benchmarks torture
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+
+bench: $(STAMP)  ## ratios against the peers, in one run
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements/bench.txt
+	$(BIN)/python -m benchmarks.foundation
+
+torture: $(STAMP)  ## the long fault tests, with full repeat counts
+	$(BIN)/python -m torture.run
+
+lock:  ## pin the newest versions that fit together
+	$(BIN)/uv pip compile --quiet --no-header --no-emit-index-url --no-emit-find-links --universal --python-version 3.11 \
+		pyproject.toml --group dev --extra all --output-file requirements/dev.txt
+	$(BIN)/uv pip compile --quiet --no-header --no-emit-index-url --no-emit-find-links --universal --python-version 3.11 \
+		pyproject.toml --group bench --constraint requirements/dev.txt --output-file requirements/bench.txt
+
+clean:  ## remove what was installed and made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

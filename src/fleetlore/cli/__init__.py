@@ -1,0 +1,1 @@
+"""The `lore` command: one small module a command, loaded when its word is said."""

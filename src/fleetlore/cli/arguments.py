@@ -1,0 +1,53 @@
+"""What the commands' parsers share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import NoReturn
+
+from fleetlore.cli import terminal
+
+USAGE = 2
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that takes no abbreviations and says what to do next."""
+
+    def __init__(self, *, prog: str, description: str) -> None:
+        super().__init__(
+            prog=prog, description=description, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, add_help=False
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """One line, and where to read on."""
+        if "expected one argument" in message:
+            message += "; a value that begins with a dash is written --NAME=VALUE"
+        terminal.err(f"{self.prog}: {message}\nsee {self.prog} --help")
+        raise SystemExit(USAGE)
+
+
+def add_common(parser: argparse.ArgumentParser, *, log: str | None, town: str | None) -> None:
+    """`--log` and `--town`, with what was given before the command's word."""
+    group = parser.add_argument_group("the log, on every command")
+    group.add_argument("--log", metavar="URL", default=log, help="which log, such as sqlite:fleet.db (else the configuration's)")
+    group.add_argument("--town", metavar="NAME", default=town, help="which town in it (else the configuration's)")
+    group.add_argument("-h", "--help", action="help", help="show this and exit")
+
+
+def add_json(parser: argparse.ArgumentParser, help: str = "print JSON, for programs") -> None:
+    """`--json`."""
+    parser.add_argument("--json", action="store_true", help=help)
+
+
+def add_selection(parser: argparse.ArgumentParser) -> None:
+    """Which events: `--scope`, `--kind`, `--since`."""
+    parser.add_argument("--scope", metavar="S", default="town", help="town (all), or agent:X, task:X, mission:X, goal:X, run:X, source:X")
+    parser.add_argument("--kind", metavar="K", action="append", default=[], help="a kind, or a family such as 'fleet.*'; may be repeated")
+    parser.add_argument("--since", metavar="WHEN", help="30m, 2h, 3d or 1w ago, a day, or a time such as 2026-11-15T20:00Z")
+
+
+def teach(parser: argparse.ArgumentParser, examples: Sequence[tuple[str, str]], notes: str = "") -> None:
+    """End the help with examples, each with what it does, and with notes."""
+    lines = [f"  {example}\n      {what}" for example, what in examples]
+    parser.epilog = "examples:\n" + "\n".join(lines) + (f"\n\n{notes.strip()}" if notes else "")

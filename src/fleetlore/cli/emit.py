@@ -1,0 +1,123 @@
+"""`lore emit`: record one event from the arguments, or many from standard input. The fast path: loads next to nothing."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from fleetlore import clock
+from fleetlore.cli import arguments, opening, terminal
+from fleetlore.errors import InvalidEvent
+from fleetlore.events import codec
+from fleetlore.events.envelope import Event
+from fleetlore.events.ids import is_uuid
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+SUMMARY = "record one event, or many from standard input"
+
+_FIELDS = (
+    ("actor", "NAME", "who did it (else the agent, else your user name)"),
+    ("agent", "NAME", "the agent that it belongs to"),
+    ("parent", "NAME", "the agent above it"),
+    ("child", "NAME", "the agent below it"),
+    ("task", "ID", "its task"),
+    ("mission", "ID", "its mission"),
+    ("goal", "ID", "its goal"),
+    ("run", "ID", "its run"),
+    ("cause", "UUID", "the event that led to it"),
+    ("trace", "TRACEPARENT", "W3C traceparent"),
+    ("old-state", "STATE", "for a transition: from"),
+    ("new-state", "STATE", "for a transition: to"),
+    ("text", "LINE", "one line for people"),
+)
+_EXAMPLES = (
+    ('lore emit fleet.commit --agent ada --task t7 --text "parser fixed"', "one event; prints its position in the log"),
+    ("lore emit tool.called --agent ada --data '{\"tool\": \"Bash\"}'", "with a payload; known kinds check theirs"),
+    ("lore emit deploy.started --at 5m --json", "any dotted kind will do; it happened five minutes ago; prints the event"),
+    ("lore emit - < events.jsonl", "one event a line, as `lore events --json` prints them"),
+)
+_NOTES = """\
+The same --id again stores nothing and answers with the first position, so a retry is safe.
+Lines of standard input that are no events are kept as log.rejected; the rest goes in.
+Exit code: 0 stored or already there, 1 failed, 2 bad arguments (nothing stored), 3 some lines rejected.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """The kind, and one option a field."""
+    parser.add_argument("kind", metavar="KIND", help="such as fleet.commit; or - to read events from standard input, one JSON a line")
+    for name, metavar, help in _FIELDS:
+        parser.add_argument(f"--{name}", metavar=metavar, help=help)
+    parser.add_argument("--visibility", choices=("public", "private", "system"), default="public", help="who may be shown it")
+    parser.add_argument("--at", metavar="WHEN", help="when it happened: a time, or 5m, 2h, 3d ago (else now)")
+    parser.add_argument("--id", metavar="UUID", help="its id (else a new one)")
+    parser.add_argument("--data", metavar="JSON", help="the kind's own payload, an object")
+    arguments.add_json(parser, "print the stored event (for -: the counts) as JSON")
+    arguments.teach(parser, _EXAMPLES, _NOTES)
+
+
+def run(args: Namespace) -> int:
+    """Store it and print where."""
+    if args.kind == "-":
+        from fleetlore.cli import emit_lines
+
+        return emit_lines.run(args)
+    event = event_of(args)
+    with opening.open_log(args) as log:
+        [position] = log.append([event])
+        if args.json:
+            for stored in log.get([event.id or ""]):
+                terminal.out_json(codec.encode_with_position(stored))
+        else:
+            terminal.out(position)
+    return 0
+
+
+def event_of(args: Namespace) -> Event:
+    """The event that the arguments describe."""
+    at = None
+    if args.at is not None:
+        from fleetlore.cli import times
+
+        at = times.moment(args.at, now=clock.now())
+    fields: dict[str, Any] = {name.replace("-", "_"): getattr(args, name.replace("-", "_")) for name, _, _ in _FIELDS}
+    if args.actor is None and args.agent is None:
+        fields["actor"] = user_name()
+    return Event(id=_id_of(args.id), at=at, kind=args.kind, visibility=args.visibility, data=_data_of(args.data), **fields)
+
+
+def _id_of(text: str | None) -> str:
+    if text is None:
+        return clock.uuid7()
+    if not is_uuid(text.lower()):
+        raise InvalidEvent("--id", f"not a UUID: {text!r}; leave it out and the log gives one")
+    return text.lower()
+
+
+def _data_of(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    try:
+        data = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise InvalidEvent("--data", f"not JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise InvalidEvent("--data", "a JSON object is needed, such as '{\"issue\": 42}'")
+    return data
+
+
+def user_name() -> str:
+    """Who runs this, as the system calls them."""
+    name = os.environ.get("LOGNAME") or os.environ.get("USER")
+    if name:
+        return name
+    from pwd import getpwuid
+
+    try:
+        return getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"uid-{os.getuid()}"

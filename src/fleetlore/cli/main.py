@@ -1,0 +1,178 @@
+"""Finds the command's word, loads its module only, runs it, and says in one line what went wrong."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+
+from fleetlore.cli import terminal
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+OK, FAILED, USAGE, SOME_REJECTED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
+
+COMMANDS = {
+    "emit": "fleetlore.cli.emit",
+    "import": "fleetlore.cli.import_",
+    "export": "fleetlore.cli.export",
+    "events": "fleetlore.cli.events",
+    "status": "fleetlore.cli.status",
+    "demo": "fleetlore.cli.demo",
+    "verify": "fleetlore.cli.verify",
+    "backup": "fleetlore.cli.backup",
+    "restore": "fleetlore.cli.restore",
+    "config": "fleetlore.cli.config",
+    "doctor": "fleetlore.cli.doctor",
+}
+"""The word → the module that does it."""
+
+INTRODUCTION = """\
+Record every deed of a fleet of agents once, and get it back.
+
+usage: lore [--log URL] [--town NAME] COMMAND …
+"""
+
+EPILOGUE = """
+examples:
+  lore emit fleet.commit --agent ada --text "parser fixed"    record one event
+  lore events --scope agent:ada --follow                      read them back, live
+  lore import nexus chronicle.jsonl                           take in what others wrote
+
+`lore COMMAND --help` explains a command. --log and --town may stand before or after it.
+"""
+
+
+class Command(Protocol):
+    """What each command's module offers."""
+
+    SUMMARY: str
+    """One line for the list of commands, lower case, no full stop."""
+
+    def configure(self, parser: ArgumentParser) -> None:
+        """Add its own arguments, and examples by `arguments.teach`; `--log` and `--town` are there already."""
+
+    def run(self, args: Namespace) -> int:
+        """Do it; answers the exit code. A `FleetloreError` becomes one line and a code by itself."""
+
+
+class Call(NamedTuple):
+    """A command line, cut up: what stood before the word, the word, and what came behind it."""
+
+    command: str | None
+    rest: list[str]
+    log: str | None = None
+    town: str | None = None
+
+
+class UsageError(Exception):
+    """The command line itself is wrong."""
+
+
+def entry() -> int:
+    """Where `lore` and `fleetlore` start."""
+    if sys.platform == "win32":
+        terminal.err("lore: Fleetlore runs on Linux and macOS; on Windows, use it inside WSL.")
+        return FAILED
+    return main(sys.argv[1:])
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command line; answers the exit code and never raises."""
+    try:
+        code = _dispatch(argv)
+        terminal.flush()
+    except SystemExit as end:  # argparse has said what there is to say
+        return end.code if isinstance(end.code, int) else FAILED
+    except UsageError as error:
+        terminal.err(f"lore: {error}")
+        return USAGE
+    except BaseException as error:
+        from fleetlore.cli import failing
+
+        return failing.explain(error)
+    return code
+
+
+def _dispatch(argv: Sequence[str]) -> int:
+    call = _cut_up(argv)
+    if call.command == "--version":
+        from fleetlore import __version__
+
+        terminal.out(f"lore {__version__}")
+        return OK
+    if call.command in (None, "-h", "--help", "help"):
+        if call.command == "help" and call.rest:
+            return _run(call._replace(command=call.rest[0], rest=["--help"]))
+        return _list_commands()
+    return _run(call)
+
+
+def _cut_up(argv: Sequence[str]) -> Call:
+    """Find the command's word; only `--log` and `--town` may stand before it."""
+    given: dict[str, str] = {}
+    words = iter(argv)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name not in ("--log", "--town"):
+            if word.startswith("-") and word not in ("-h", "--help", "--version"):
+                raise UsageError(f"no such option before the command: {word}; see lore --help")
+            return Call(word, list(words), given.get("log"), given.get("town"))
+        if not equals:
+            value = next(words, "")
+        if not value:
+            raise UsageError(f"{name} needs a value, as in {'--log sqlite:fleet.db' if name == '--log' else '--town NAME'}")
+        given[name[2:]] = value
+    return Call(None, [])
+
+
+def _run(call: Call) -> int:
+    from fleetlore.cli import arguments
+
+    name = call.command or ""
+    if name not in COMMANDS:
+        raise UsageError(f"no such command: {name}{_nearest(name)}; see lore --help")
+    command = _load(name)
+    parser = arguments.Parser(prog=f"lore {name}", description=_sentence(command.SUMMARY))
+    arguments.add_common(parser, log=call.log, town=call.town)
+    command.configure(parser)
+    return command.run(parser.parse_args(call.rest))
+
+
+def _nearest(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, COMMANDS, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _load(name: str) -> Command:
+    from importlib import import_module
+
+    _spare_typing_extensions()
+    return cast("Command", import_module(COMMANDS[name]))
+
+
+def _spare_typing_extensions() -> None:
+    """Have msgspec (0.22) take what it wants from `typing`: typing_extensions, where it is installed, starts as slowly as all the rest."""
+    if "typing_extensions" in sys.modules or "msgspec" in sys.modules:
+        return
+    sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # an import of it now fails
+    try:
+        import msgspec  # noqa: F401
+    finally:
+        del sys.modules["typing_extensions"]
+
+
+def _list_commands() -> int:
+    terminal.out(INTRODUCTION)
+    terminal.out("commands:")
+    for name in COMMANDS:
+        terminal.out(f"  {name:<9} {_load(name).SUMMARY}")
+    terminal.out(EPILOGUE.rstrip("\n"))
+    return OK
+
+
+def _sentence(summary: str) -> str:
+    return f"{summary[:1].upper()}{summary[1:]}."

@@ -1,0 +1,43 @@
+"""What became of many lines, said the same way by every command that takes lines in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleetlore.cli import terminal
+from fleetlore.cli.main import OK, SOME_REJECTED
+
+if TYPE_CHECKING:
+    from fleetlore.intake.deposit import Tally
+    from fleetlore.intake.lines import Line
+
+MOST_SHOWN = 10
+
+
+class Rejections:
+    """Says why lines were rejected; the first few at once, the others as a number at the end."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def add(self, line: Line, reason: str) -> None:
+        """One more."""
+        self._count += 1
+        if self._count <= MOST_SHOWN:
+            terminal.err(f"lore: {line.source}, line {line.n}: {reason}")
+
+    def end(self) -> None:
+        """Say how many were not shown."""
+        if self._count > MOST_SHOWN:
+            terminal.err(f"lore: … and {self._count - MOST_SHOWN:,} more; `lore events --kind log.rejected --all` shows them")
+
+
+def end(tally: Tally, *, json: bool, verb: str = "stored") -> int:
+    """The counts, and the exit code that they call for."""
+    if json:
+        terminal.out_value(tally)
+    parts = [f"{verb} {tally.recorded:,}", f"already there {tally.already_there:,}", f"rejected {tally.rejected:,}"]
+    if tally.forgotten:
+        parts.append(f"erased earlier and left out {tally.forgotten:,}")
+    terminal.err(" · ".join(parts))
+    return SOME_REJECTED if tally.rejected else OK

@@ -1,0 +1,100 @@
+"""Everything that is written to a terminal or a pipe goes through here; hostile text leaves harmless."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from functools import cache
+from typing import IO
+
+_SEQUENCES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # OSC and its like: titles, links, clipboard
+    r"|\x1b[ -/]*[0-~]"
+)
+_BREAKS = re.compile("[\t\n\x0b\f\r\x1c-\x1e\x85\u2028\u2029]+")
+# Controls; marks that turn the direction of writing; what is not seen at all; halves of characters.
+# The joiners U+200C and U+200D stay: they belong to words and to emoji.
+_HOSTILE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
+)
+
+
+def sanitise(text: str) -> str:
+    """The text on one line, without anything that could move a cursor, change a colour or turn words around."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _HOSTILE.sub("�", _BREAKS.sub(" ", _SEQUENCES.sub("", text)))
+
+
+def escape_json(text: str) -> str:
+    """JSON with the same meaning whose strings hold no hostile character."""
+    return _HOSTILE.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    code -= 0x10000
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+
+
+def out(line: str) -> None:
+    """One line, made by us, to standard output."""
+    sys.stdout.write(f"{line}\n")
+
+
+def err(message: str) -> None:
+    """A message to standard error, whatever it quotes."""
+    sys.stderr.write("".join(f"{sanitise(line)}\n" for line in message.split("\n")))
+
+
+def out_json(raw: bytes) -> None:
+    """One line of JSON to standard output; on a terminal its strings are made harmless."""
+    if is_terminal(sys.stdout):
+        sys.stdout.write(f"{escape_json(raw.decode(errors='replace'))}\n")
+    else:
+        sys.stdout.buffer.write(raw + b"\n")
+
+
+def out_value(value: object) -> None:
+    """Any plain value as one line of JSON."""
+    import msgspec
+
+    out_json(msgspec.json.encode(value))
+
+
+def flush() -> None:
+    """Have everything out, so that a full disk or a closed pipe is noticed."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+def is_terminal(stream: IO[str]) -> bool:
+    """Whether somebody looks at it."""
+    try:
+        return stream.isatty()
+    except ValueError:  # closed
+        return False
+
+
+@cache
+def _wants_colour() -> bool:
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def has_colour(stream: IO[str]) -> bool:
+    """Whether colours may be written; NO_COLOR turns them off."""
+    return is_terminal(stream) and _wants_colour()
+
+
+def width(stream: IO[str]) -> int:
+    """How many columns there are."""
+    import shutil
+
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError):
+        return shutil.get_terminal_size().columns

@@ -1,0 +1,31 @@
+"""Moments as people write them on a command line."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from fleetlore.errors import Invalid
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGO = re.compile(r"(?:[0-9]{1,9}[smhdw])+")
+_PART = re.compile(r"([0-9]+)([smhdw])")
+
+
+def moment(text: str, *, now: datetime) -> datetime:
+    """`2h`, `1d12h` ago; a day; or an ISO time, in the local time zone unless it names one."""
+    text = text.strip()
+    if _AGO.fullmatch(text):
+        return _ago(text, now)
+    try:
+        at = datetime.fromisoformat(text)
+        return at.astimezone(UTC)  # one without a zone is taken as local
+    except (ValueError, OverflowError, OSError) as error:
+        raise Invalid(f"not a time: {text!r}; say 30m, 2h or 3d for that long ago, 2026-11-15, or 2026-11-15T20:00Z") from error
+
+
+def _ago(text: str, now: datetime) -> datetime:
+    try:
+        return now - sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in _PART.findall(text)), timedelta())
+    except OverflowError as error:
+        raise Invalid(f"too long ago: {text}") from error

@@ -1,0 +1,195 @@
+"""Settings: flags, environment, the project's file, the user's file, defaults, in that order. Standard library only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from fleetlore.errors import ConfigError
+
+FILE_NAME = "fleetlore.toml"
+DEFAULT_LOG = "sqlite:"
+DEFAULT_TOWN = "default"
+DEFAULT = "default"
+
+_Value = TypeVar("_Value")
+
+
+class Setting(NamedTuple, Generic[_Value]):
+    """A value, and where it comes from: a flag, an environment variable, a file, or `default`."""
+
+    value: _Value
+    source: str
+
+
+class Settings(NamedTuple):
+    """Everything that can be set."""
+
+    log: Setting[str]
+    """The address of the log."""
+    town: Setting[str]
+    redact_patterns: Setting[tuple[str, ...]]
+    """Regular expressions of further secrets; those of all files together."""
+    files: tuple[str, ...]
+    """The files that were read, the strongest first."""
+
+
+class _Level(NamedTuple):
+    """What one place says; the strongest place that says something wins."""
+
+    source: str
+    log: str | None = None
+    log_source: str = ""
+    town: str | None = None
+    town_source: str = ""
+    redact_patterns: tuple[str, ...] = ()
+
+
+def load(
+    *, log: str | None = None, town: str | None = None, environ: Mapping[str, str] = os.environ, folder: str | None = None
+) -> Settings:
+    """The settings as seen from a folder (the current one), with what the flags say."""
+    levels = [
+        _Level("the command line", log, "--log", town, "--town"),
+        _Level("the environment", environ.get("FLEETLORE_LOG") or None, "FLEETLORE_LOG", environ.get("FLEETLORE_TOWN") or None, "FLEETLORE_TOWN"),
+    ]
+    files = tuple(path for path in (project_file(folder), user_file(environ)) if path is not None and os.path.isfile(path))
+    levels += [_read(path) for path in dict.fromkeys(files)]
+    chosen = next((level for level in levels if level.log is not None), None)
+    return Settings(
+        log=Setting(DEFAULT_LOG, DEFAULT) if chosen is None or chosen.log is None else Setting(chosen.log, chosen.log_source),
+        town=_town(levels, chosen),
+        redact_patterns=_patterns(levels),
+        files=tuple(dict.fromkeys(files)),
+    )
+
+
+def _town(levels: Sequence[_Level], chosen: _Level | None) -> Setting[str]:
+    """The strongest level's town; an address with `?town=` speaks for the level that it was given at."""
+    for level in levels:
+        if level.town is not None:
+            return Setting(level.town, level.town_source)
+        if level is chosen and (town := _town_in(level.log or "")) is not None:
+            return Setting(town, f"?town= of {level.log_source}")
+    return Setting(DEFAULT_TOWN, DEFAULT)
+
+
+def _town_in(url: str) -> str | None:
+    for part in url.partition("?")[2].split("&"):
+        name, _, value = part.partition("=")
+        if name == "town" and value:
+            if "%" in value:
+                from urllib.parse import unquote
+
+                return unquote(value)
+            return value
+    return None
+
+
+def _patterns(levels: Sequence[_Level]) -> Setting[tuple[str, ...]]:
+    """All of them: a project adds to what its user wants hidden, and never takes from it."""
+    speaking = [level for level in levels if level.redact_patterns]
+    patterns = tuple(dict.fromkeys(pattern for level in speaking for pattern in level.redact_patterns))
+    return Setting(patterns, ", ".join(level.source for level in speaking) or DEFAULT)
+
+
+def project_file(folder: str | None = None) -> str | None:
+    """The nearest `fleetlore.toml` at or above a folder."""
+    try:
+        folder = os.path.abspath(folder or os.getcwd())
+    except OSError:  # the current folder was removed
+        return None
+    while not os.path.isfile(path := os.path.join(folder, FILE_NAME)):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+    return path
+
+
+def user_file(environ: Mapping[str, str] = os.environ) -> str:
+    """Where the user's own settings are, or would be."""
+    home = environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(home, "fleetlore", FILE_NAME)
+
+
+def _read(path: str) -> _Level:
+    """What a file says; every key and type is checked."""
+    import tomllib
+
+    try:
+        with open(path, "rb") as file:
+            content = tomllib.load(file)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from error
+    _refuse_unknown(path, content, ("log", "town", "redact"))
+    redact = _table(path, content, "redact")
+    _refuse_unknown(path, redact, ("patterns",), under="redact.")
+    log = _text(path, content, "log")
+    return _Level(
+        source=path,
+        log=None if log is None else _anchored(log, os.path.dirname(path)),
+        log_source=path,
+        town=_text(path, content, "town"),
+        town_source=path,
+        redact_patterns=_expressions(path, redact),
+    )
+
+
+def _refuse_unknown(path: str, table: Mapping[str, Any], known: Sequence[str], *, under: str = "") -> None:
+    for key in table:
+        if key not in known:
+            raise ConfigError(f"{path}: no such setting: {under}{key}; known are {', '.join(under + name for name in known)}")
+
+
+def _text(path: str, table: Mapping[str, Any], key: str) -> str | None:
+    value = table.get(key)
+    if value is None or (isinstance(value, str) and value):
+        return value
+    raise ConfigError(f'{path}: {key}: a string is needed, as in {key} = "{"sqlite:fleet.db" if key == "log" else "harbour"}"')
+
+
+def _table(path: str, content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = content.get(key, {})
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path}: {key}: a table is needed, as in [{key}]")
+    return value
+
+
+def _expressions(path: str, table: Mapping[str, Any]) -> tuple[str, ...]:
+    patterns = table.get("patterns", [])
+    if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
+        raise ConfigError(f"{path}: redact.patterns: a list of strings is needed, as in patterns = ['EMP-[0-9]{{6}}']")
+    import re
+
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ConfigError(f"{path}: redact.patterns: {pattern!r} is no regular expression: {error}") from error
+    return tuple(patterns)
+
+
+def _anchored(url: str, folder: str) -> str:
+    """The address with a relative path of `sqlite:` made absolute: a file's paths are relative to the file."""
+    scheme, _, rest = url.partition(":")
+    path, mark, options = rest.partition("?")
+    path = path.removeprefix("//")
+    if scheme != "sqlite" or not path or path.startswith(("/", "~")):
+        return url
+    # The folder's own name may hold what means something in an address.
+    safe = folder.replace("%", "%25").replace("?", "%3F")
+    return f"sqlite:{os.path.join(safe, path)}{mark}{options}"
+
+
+def masked(url: str) -> str:
+    """An address that may be shown: no user names, passwords or tokens."""
+    import re
+
+    from fleetlore.redact import Redactor
+
+    shown, _ = Redactor().clean(re.sub(r"(://)[^/@\s]+@", r"\1[redacted]@", url))
+    return shown

@@ -1,0 +1,1 @@
+"""What brings events in: files and streams of one record a line."""

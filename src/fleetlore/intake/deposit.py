@@ -1,0 +1,153 @@
+"""How any intake puts its records into the log: in groups, each once, the unreadable ones as `log.rejected`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from fleetlore.errors import Forgotten, Invalid
+from fleetlore.events.envelope import Event
+from fleetlore.events.ids import derive_id
+from fleetlore.intake.lines import SAMPLE, Line
+from fleetlore.log.base import MOST_EVENTS
+
+if TYPE_CHECKING:
+    from fleetlore.log.admission import Admission
+    from fleetlore.log.recorder import BlockingRecorder
+
+MOST_BYTES_AT_ONCE = 8 * 1024 * 1024
+ACTOR = "lore"
+
+
+class Item(NamedTuple):
+    """A line and the event that came of it: its own, or a `log.rejected` with the reason."""
+
+    line: Line
+    event: Event
+    rejected: str | None = None
+
+
+class Tally(Struct):
+    """What became of every line; the four add up to the lines."""
+
+    recorded: int = 0
+    already_there: int = 0
+    rejected: int = 0
+    forgotten: int = 0
+    """Erased for good earlier, and not taken again."""
+
+
+class Deposit:
+    """Stores items and keeps count. Storing the same items again changes nothing."""
+
+    def __init__(
+        self,
+        log: BlockingRecorder,
+        *,
+        dialect: str,
+        admission: Admission,
+        on_rejected: Callable[[Line, str], None] = lambda line, reason: None,
+    ) -> None:
+        self._log, self._dialect, self._admission, self._on_rejected = log, dialect, admission, on_rejected
+        self.tally = Tally()
+
+    def put_all(self, items: Iterable[Item]) -> None:
+        """Store any number of items, in groups."""
+        for group in _groups(items):
+            self.put(group)
+
+    def put(self, items: Sequence[Item]) -> None:
+        """Store one group; every id is given, so that a second try stores nothing twice."""
+        head = self._log.head()
+        while items:
+            try:
+                positions = self._log.append_all([item.event for item in items])
+            except Forgotten as error:
+                items = self._without(items, frozenset(error.ids))
+            except Invalid:
+                items = self._without_misfits(items)
+            else:
+                self._count(items, positions, head or "")
+                return
+
+    def _without(self, items: Sequence[Item], ids: frozenset[str]) -> list[Item]:
+        for item in items:
+            if item.event.id in ids:
+                if item.rejected is None:
+                    self.tally.forgotten += 1
+                else:
+                    self._count_rejected(item)
+        return [item for item in items if item.event.id not in ids]
+
+    def _without_misfits(self, items: Sequence[Item]) -> list[Item]:
+        checked = [self._checked(item) for item in items]
+        if checked == items:
+            raise AssertionError("the log refused a group whose every event it would take")
+        return checked
+
+    def _checked(self, item: Item) -> Item:
+        """The item itself, or its rejection where the log would not take the event."""
+        try:
+            self._admission.admit(item.event)
+        except Invalid as error:
+            return rejection(item.line, str(error), dialect=self._dialect, at=item.event.at)
+        return item
+
+    def _count(self, items: Sequence[Item], positions: Sequence[str], head: str) -> None:
+        new = {position for position in positions if position > head}
+        for item, position in zip(items, positions, strict=True):
+            if item.rejected is not None:
+                self._count_rejected(item)
+            elif position in new:
+                self.tally.recorded += 1
+            else:
+                self.tally.already_there += 1
+            new.discard(position)
+
+    def _count_rejected(self, item: Item) -> None:
+        self.tally.rejected += 1
+        self._on_rejected(item.line, item.rejected or "")
+
+
+def rejection(line: Line, reason: str, *, dialect: str, at: datetime | None) -> Item:
+    """What is kept of a line that is no record: where it stood, what was wrong, how it began."""
+    reason = reason.encode(errors="replace").decode()
+    event = Event(
+        id=derive_id(f"log.rejected:{dialect}", line.raw, line.nth),
+        at=at,
+        kind="log.rejected",
+        actor=ACTOR,
+        text=f"{line.source}, line {line.n}: {reason}",
+        visibility="system",
+        data={
+            "reason": reason,
+            "source": line.source,
+            "n": line.n,
+            "dialect": dialect,
+            "sample": line.raw[:SAMPLE].decode(errors="replace"),
+            "bytes": line.size,
+        },
+    )
+    return Item(line, event, reason)
+
+
+def dated(item: Item, at: datetime) -> Item:
+    """The item at a time that its own record does not tell."""
+    return item._replace(event=replace(item.event, at=at))
+
+
+def _groups(items: Iterable[Item]) -> Iterator[list[Item]]:
+    group: list[Item] = []
+    size = 0
+    for item in items:
+        group.append(item)
+        size += len(item.line.raw)
+        if len(group) >= MOST_EVENTS or size >= MOST_BYTES_AT_ONCE:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group

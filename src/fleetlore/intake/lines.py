@@ -1,0 +1,118 @@
+"""Bytes cut into lines: numbered, counted, and never longer than memory allows."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b, sha256
+from typing import NamedTuple
+
+LONGEST_LINE = 16 * 1024 * 1024
+SAMPLE = 2048
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class Line(NamedTuple):
+    """One record as it stood in its source, without its end of line."""
+
+    source: str
+    n: int
+    """From one; empty lines count."""
+    raw: bytes
+    """Of a line that is too long only the beginning and a digest of the whole."""
+    nth: int
+    """How often the same bytes came before in the same source."""
+    size: int
+
+    @property
+    def too_long(self) -> bool:
+        """Whether `raw` is not all of it."""
+        return self.size > LONGEST_LINE
+
+
+def split(source: str, chunks: Iterable[bytes]) -> Iterator[Line]:
+    """The lines of a source that have something in them; the last may lack its end."""
+    splitter = Splitter(source)
+    for chunk in chunks:
+        yield from splitter.feed(chunk)
+    yield from splitter.end()
+
+
+class Splitter:
+    """Cuts what it is fed into lines; a byte order mark and carriage returns are left out."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._n = 0
+        self._held = bytearray()
+        self._size = 0
+        self._digest = sha256()
+        self._occurrences = _Occurrences()
+
+    def feed(self, chunk: bytes) -> Iterator[Line]:
+        """The lines that end in this chunk."""
+        *ended, rest = chunk.split(b"\n")
+        for part in ended:
+            self._hold(part)
+            yield from self.end()
+        self._hold(rest)
+
+    def end(self) -> Iterator[Line]:
+        """The line that is held back, if it has something in it; a new one begins."""
+        raw, size = bytes(self._held), self._size
+        if size > LONGEST_LINE:
+            raw += self._digest.digest()
+        self._held.clear()
+        self._size = 0
+        self._n += 1
+        if self._n == 1:
+            raw = raw.removeprefix(_BYTE_ORDER_MARK)
+        raw = raw.removesuffix(b"\r")
+        if raw and not raw.isspace():
+            yield Line(self._source, self._n, raw, self._occurrences.count(raw), size)
+
+    def _hold(self, part: bytes) -> None:
+        before, self._size = self._size, self._size + len(part)
+        if self._size <= LONGEST_LINE:
+            self._held += part
+            return
+        if before <= LONGEST_LINE:
+            self._digest = sha256(self._held)
+            self._held = (self._held + part[:SAMPLE])[:SAMPLE]
+        self._digest.update(part)
+
+
+class _Occurrences:
+    """How often each line came before, at some 16 bytes a line. Two lines in 2⁶⁴ may be taken for one, the same two every time."""
+
+    def __init__(self) -> None:
+        self._marks = array("Q", bytes(8 * 1024))
+        self._used = 0
+        self._again: dict[int, int] = {}
+
+    def count(self, raw: bytes) -> int:
+        """How often these bytes were counted before."""
+        mark = int.from_bytes(blake2b(raw, digest_size=8).digest(), "big") or 1
+        if self._add(mark):
+            self._used += 1
+            if self._used * 3 > len(self._marks) * 2:
+                self._grow()
+            return 0
+        self._again[mark] = self._again.get(mark, 0) + 1
+        return self._again[mark]
+
+    def _add(self, mark: int) -> bool:
+        marks, last = self._marks, len(self._marks) - 1
+        place = mark & last
+        while found := marks[place]:
+            if found == mark:
+                return False
+            place = (place + 1) & last
+        marks[place] = mark
+        return True
+
+    def _grow(self) -> None:
+        old, self._marks = self._marks, array("Q", bytes(16 * len(self._marks)))
+        for mark in old:
+            if mark:
+                self._add(mark)

@@ -1,0 +1,214 @@
+"""What the embedded log promises beyond the contract."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from fleetlore import Event, connect
+from fleetlore.errors import Damaged, InvalidUrl
+from fleetlore.log import sqlite_file
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.log.sqlite import LAG, SqliteLog
+from tests.contract.helpers import deed
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "fleet.db"
+
+
+def opened(path: Path, **options: Any) -> BlockingRecorder:
+    return connect(f"sqlite:{path}", **options).blocking()
+
+
+def pages_per_commit(log: BlockingRecorder, path: Path, count: int) -> float:
+    before = Path(f"{path}-wal").stat().st_size
+    for _ in range(count):
+        log.append([deed("x" * 300, agent="ada", task="t7", mission="m1")])
+    return (Path(f"{path}-wal").stat().st_size - before) / 4120 / count
+
+
+def test_the_file_is_for_its_owner_only(path: Path) -> None:
+    with opened(path) as log:
+        log.append([deed()])
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(Path(f"{path}-wal").stat().st_mode) == 0o600
+
+
+def test_a_commit_writes_few_pages_whatever_the_number_of_scopes(path: Path) -> None:
+    """The indexes lag behind, so that one event costs little more than one page in the WAL."""
+    with opened(path) as log:
+        log.append([deed(agent="ada", task="t7", mission="m1")])
+        assert pages_per_commit(log, path, LAG - 10) < 1.5
+
+
+def test_threads_that_append_together_share_a_commit(path: Path) -> None:
+    """One thread holds the door; the others queue behind it and are stored by whoever comes next."""
+    with opened(path) as log:
+        commits: list[int] = []
+        backend = log._opened()
+        commit = backend.commit
+        first_is_in, go_on = threading.Event(), threading.Event()
+
+        def slow_commit(batches: Any) -> Any:
+            commits.append(len(batches))
+            if len(commits) == 1:
+                first_is_in.set()
+                go_on.wait(20)
+            return commit(batches)
+
+        backend.commit = slow_commit  # type: ignore[method-assign]
+        threads = [threading.Thread(target=log.append, args=([deed(str(n))],)) for n in range(8)]
+        threads[0].start()
+        first_is_in.wait(20)
+        for thread in threads[1:]:
+            thread.start()
+        while len(log._waiting) < 7:
+            pass
+        go_on.set()
+        for thread in threads:
+            thread.join()
+        assert commits == [1, 7]
+        assert len(list(log.read())) == 8
+
+
+def test_a_waiting_follower_holds_no_read_transaction(path: Path) -> None:
+    """If it did, the WAL could not be written back and cut."""
+    with opened(path) as log:
+        log.append([deed("1")])
+        follower = log.follow()
+        assert next(follower).text == "1"
+        waiting = threading.Thread(target=lambda: next(follower))
+        waiting.start()
+        other = apsw.Connection(str(path))
+        [(busy, _, _)] = other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        assert busy == 0
+        log.append([deed("2")])
+        waiting.join(20)
+        assert not waiting.is_alive()
+        other.close()
+
+
+def test_a_follower_in_another_process_is_woken(path: Path) -> None:
+    code = (
+        "import sys; from fleetlore import connect\n"
+        f"with connect('sqlite:{path}').blocking() as log:\n"
+        "    print('ready', flush=True)\n"
+        "    for event in log.follow('task:t7'):\n"
+        "        print(event.text, flush=True)\n"
+        "        if event.text == 'stop': break\n"
+    )
+    with opened(path) as log, subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        for text in ("one", "two", "stop"):
+            log.append([deed(text, task="t7"), deed("noise")])
+            assert child.stdout.readline() == f"{text}\n"
+        assert child.wait(20) == 0
+
+
+def test_erased_text_is_gone_from_the_files(path: Path) -> None:
+    with opened(path) as log:
+        log.append([deed("plain sight")])
+        log.append([deed("a very private thought", id="0190f3a0-0000-7000-8000-000000000001")])
+        log.append_all(deed(str(n)) for n in range(400))
+        assert b"very private" in path.read_bytes() + Path(f"{path}-wal").read_bytes()
+        log.erase(["0190f3a0-0000-7000-8000-000000000001"], "asked to")
+        left = path.read_bytes() + Path(f"{path}-wal").read_bytes()
+        assert b"very private" not in left
+        assert b"plain sight" in left
+
+
+def test_a_stored_record_that_cannot_be_read_is_given_as_rejected(path: Path) -> None:
+    with opened(path) as log:
+        positions = log.append([deed("1"), deed("2"), deed("3")])
+        other = apsw.Connection(str(path))
+        other.execute("UPDATE events_1 SET raw = '{\"kind\":' WHERE seq = 2")
+        other.close()
+        events = list(log.read())
+        assert [event.kind for event in events] == ["fleet.commit", "log.rejected", "fleet.commit"]
+        assert [event.position for event in events] == positions
+        assert events[1].data["sample"] == '{"kind":'
+        assert log.erase([events[1].id or ""], "cannot be read") == 0
+
+
+def test_a_migration_and_its_record_are_one_step(path: Path) -> None:
+    with opened(path) as log:
+        log.append([deed("kept")])
+    connection = sqlite_file.open_file(str(path))
+    broken = (*sqlite_file.MIGRATIONS, ("CREATE TABLE extra (n INTEGER)", "this is no SQL"))
+    with pytest.raises(Exception, match="syntax error"):
+        sqlite_file.migrate(connection, str(path), broken)
+    assert not sqlite_file.ask(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'extra'")
+    good = (*sqlite_file.MIGRATIONS, ("CREATE TABLE extra (n INTEGER)",))
+    sqlite_file.migrate(connection, str(path), good)
+    sqlite_file.migrate(connection, str(path), good)
+    assert sqlite_file.ask(connection, "SELECT n FROM migrations") == [(1,), (2,)]
+    connection.close()
+    with pytest.raises(Damaged, match="newer Fleetlore"):
+        SqliteLog(str(path), town="default")
+
+
+def test_many_may_open_a_new_log_at_the_same_moment(path: Path) -> None:
+    code = (
+        "from fleetlore import connect, Event\n"
+        f"with connect('sqlite:{path}').blocking() as log: log.append([Event(kind='fleet.idle', agent='a')])"
+    )
+    children = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(6)]
+    assert [child.wait(60) for child in children] == [0] * 6
+    with opened(path) as log:
+        assert log.info().events == 6
+
+
+def test_reading_a_town_that_is_not_there_makes_nothing(path: Path) -> None:
+    with opened(path, town="ghost") as log:
+        assert list(log.read()) == []
+        assert log.head() is None
+        assert log.info().details["towns"] == []
+
+
+def test_the_address_says_how_safe_the_log_is(path: Path) -> None:
+    with connect(f"sqlite:{path}?sync=normal&town=east").blocking() as log:
+        info = log.info()
+        assert (info.town, info.details["sync"]) == ("east", "normal")
+        log.append([deed()])
+    with connect(f"sqlite://{path}").blocking() as log:
+        assert log.info().details["sync"] == "full"
+        assert log.info().details["towns"] == ["east"]
+
+
+@pytest.mark.parametrize("url", ["fleet.db", "carrier-pigeon:x", "sqlite:x.db?sync=maybe", "sqlite:x.db?colour=red", "memory:?sync=off"])
+def test_an_address_that_nobody_understands_is_refused(url: str) -> None:
+    with pytest.raises(InvalidUrl), connect(url).blocking():
+        pass
+
+
+def test_a_town_needs_a_proper_name(path: Path) -> None:
+    with pytest.raises(InvalidUrl):
+        connect(f"sqlite:{path}", town="a\nb")
+
+
+def test_without_a_path_the_log_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "platform", "linux")
+    with connect("sqlite:").blocking() as log:
+        log.append([Event(kind="fleet.idle", agent="ada")])
+    assert (tmp_path / "fleetlore" / "fleet.db").exists()
+
+
+def test_the_blocking_door_never_imports_asyncio(path: Path) -> None:
+    code = (
+        "import sys; from fleetlore import Event, connect\n"
+        f"with connect('sqlite:{path}').blocking() as log:\n"
+        "    log.append([Event(kind='fleet.idle', agent='ada')]); list(log.read()); next(log.follow())\n"
+        "assert 'asyncio' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

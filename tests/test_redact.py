@@ -1,0 +1,115 @@
+"""Secrets never reach a disk; ordinary words are left alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleetlore.redact import MASK, Redactor
+from tests.strategies import json_values
+
+# Put together here, so that no scanner takes this file for a leak.
+RANDOM = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+SECRETS = {
+    "a model key": "sk-" + "ant-api03-" + RANDOM,
+    "a project key": "sk-" + "proj-" + RANDOM,
+    "a payment key": "sk_" + "live_" + RANDOM[:24],
+    "a forge token": "gh" + "p_" + RANDOM,
+    "a fine-grained forge token": "github_" + "pat_" + RANDOM,
+    "another forge's token": "glpat" + "-" + RANDOM[:20],
+    "a chat token": "xox" + "b-1234567890-" + RANDOM[:12],
+    "a cloud key": "AKIA" + "ABCDEFGHIJKLMNOP",
+    "a maps key": "AIza" + RANDOM[:35],
+    "a package token": "npm" + "_" + RANDOM,
+    "a hub token": "hf" + "_" + RANDOM,
+    "a web token": "eyJ" + "hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0." + RANDOM,
+    "a private key": "-----BEGIN " + "RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----",
+    "a private key without its end": "-----BEGIN " + "OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk",
+}
+HIDDEN_VALUES = {
+    "password=hunter22": "hunter22",
+    "DB_PASSWORD='correct horse'": "correct",
+    "PGPASSWORD=abcd1234 psql": "abcd1234",
+    "password: s3cr3t!": "s3cr3t!",
+    "passwd = 12345678": "12345678",
+    "export API_KEY=abcdefgh": "abcdefgh",
+    "client_secret=zzzz-yyyy": "zzzz-yyyy",
+    "--token abcdef123456": "abcdef123456",
+    "GITHUB_TOKEN=abcdef": "abcdef",
+    "Authorization: Basic dXNlcjpwYXNz": "dXNlcjpwYXNz",
+    "authorization: token abcdef0123": "abcdef0123",
+    "curl -H 'Bearer abcdef0123456789'": "abcdef0123456789",
+    "postgres://ada:hunter2@db/fleet": "hunter2",
+    "redis://:pa55@localhost:6379": "pa55",
+    "https://user:tok@example.test/x": "tok",
+}
+INNOCENT = (
+    "Fixed the tokenizer; tokens: 41234, max_tokens=4096",
+    "the password: please reset it on the login page",
+    "task-42 and desk-set and risk-averse",
+    "press any key: the keyboard shortcut is documented",
+    "mailed ada@example.test about https://example.test/a/b",
+    "see git@forge.test:team/repo.git and https://example.test:8080/path",
+    "a secret: nobody reads the changelog",
+    "bearer of good news arrived",
+    "hash 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+)
+
+
+def clean(value: Any, *extra: str) -> tuple[Any, int]:
+    """What the recorder does: the quick look first, the thorough one only if that finds something."""
+    redactor = Redactor(extra)
+    return redactor.clean(value) if redactor.suspects(msgspec.json.encode(value)) else (value, 0)
+
+
+@pytest.mark.parametrize("name", SECRETS)
+@pytest.mark.parametrize("frame", ["{}", "use {} for now", "KEY={}", '{{"text": "{}"}}', "({})", "url?k={}&x=1"])
+def test_known_kinds_of_secrets_are_found_wherever_they_stand(name: str, frame: str) -> None:
+    secret = SECRETS[name]
+    cleaned, found = clean({"text": frame.format(secret)})
+    assert found >= 1
+    assert secret[8:] not in cleaned["text"]
+    assert MASK in cleaned["text"]
+
+
+@pytest.mark.parametrize("text", HIDDEN_VALUES)
+def test_the_value_behind_a_telling_name_is_hidden_and_the_name_is_kept(text: str) -> None:
+    cleaned, found = clean({"text": text})
+    assert found == 1
+    assert HIDDEN_VALUES[text] not in cleaned["text"]
+    assert cleaned["text"].startswith(text[:6])
+
+
+@pytest.mark.parametrize("key", ["password", "apiKey", "api_key", "access_token", "client-secret", "Authorization", "aws.secret"])
+def test_a_string_under_a_telling_key_is_hidden_whatever_it_looks_like(key: str) -> None:
+    assert clean({"data": [{key: "plain words"}]}) == ({"data": [{key: MASK}]}, 1)
+
+
+@pytest.mark.parametrize("text", INNOCENT)
+def test_ordinary_words_are_left_alone(text: str) -> None:
+    assert clean({"text": text, "tokens": 12, "token_count": 7}) == ({"text": text, "tokens": 12, "token_count": 7}, 0)
+
+
+def test_every_secret_is_counted() -> None:
+    text = f"{SECRETS['a model key']} and {SECRETS['a cloud key']}"
+    assert clean({"a": text, "b": [text]})[1] == 4
+
+
+def test_users_add_patterns_of_their_own() -> None:
+    assert clean({"text": "badge ACME-12345678"}, r"ACME-\d{8}") == ({"text": f"badge {MASK}"}, 1)
+
+
+@given(json_values())
+def test_cleaning_twice_changes_nothing_more(value: Any) -> None:
+    once, _ = Redactor().clean(value)
+    assert Redactor().clean(once) == (once, 0)
+
+
+@given(st.sampled_from(sorted(SECRETS)), st.text(max_size=40), st.text(max_size=40))
+def test_the_quick_look_never_misses_what_the_thorough_one_finds(name: str, before: str, after: str) -> None:
+    text = f"{before} {SECRETS[name]} {after}"
+    assert Redactor().suspects(msgspec.json.encode({"text": text}))
