@@ -52,7 +52,13 @@ def load(
     """The settings as seen from a folder (the current one), with what the flags say."""
     levels = [
         _Level("the command line", log, "--log", town, "--town"),
-        _Level("the environment", environ.get("FLEETLORE_LOG") or None, "FLEETLORE_LOG", environ.get("FLEETLORE_TOWN") or None, "FLEETLORE_TOWN"),
+        _Level(
+            "the environment",
+            environ.get("FLEETLORE_LOG") or None,
+            "FLEETLORE_LOG",
+            environ.get("FLEETLORE_TOWN") or None,
+            "FLEETLORE_TOWN",
+        ),
     ]
     files = tuple(path for path in (project_file(folder), user_file(environ)) if path is not None and os.path.isfile(path))
     levels += [_read(path) for path in dict.fromkeys(files)]

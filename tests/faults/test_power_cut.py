@@ -18,6 +18,7 @@ from fleetlore.log.admission import Admission
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.sqlite import SqliteLog
 from fleetlore.log.sqlite_file import Sync
+from tests.faults import disk
 from tests.faults.disk import Disk, Operation, recording
 
 CUTS = 60
@@ -77,12 +78,12 @@ def cut_points(story: Story, chance: Random, count: int) -> list[int]:
 
 def failures(story: Story, folder: Path, seed: int, cuts: int) -> list[str]:
     """Cut the power so often; what was wrong afterwards, in words."""
-    chance, disk, wrong = Random(seed), Disk(story.operations), []
+    chance, machine, wrong = Random(seed), Disk(story.operations), []
     for moment in cut_points(story, chance, cuts):
-        disk.run_to(moment)
+        machine.run_to(moment)
         place = folder / "cut"
         place.mkdir()
-        disk.cut_power(place, chance)
+        machine.cut_power(place, chance)
         try:
             look(story, moment, place / FILE)
         except (AssertionError, LogError) as error:
@@ -130,7 +131,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
 
 def test_the_story_is_long_enough_to_tell(story: Story) -> None:
     """The WAL was written back into the file in the middle of it, and the indexes caught up more than once."""
-    synced_file = [n for n, operation in enumerate(story.operations) if operation == ("fleet.db",)]
+    synced_file = [n for n, operation in enumerate(story.operations) if isinstance(operation, disk.Sync) and operation.file == FILE]
     middle = [n for n in synced_file if story.appends[0].moment < n < story.appends[-1].moment]
     assert middle, "no checkpoint between the first append and the last"
     assert sum(len(append.events) for append in story.appends) > 3 * 256
@@ -148,11 +149,11 @@ def test_a_log_that_never_syncs_does_not_survive_it(tmp_path: Path) -> None:
 
 def test_with_normal_sync_the_newest_may_be_lost_but_nothing_else(tmp_path: Path) -> None:
     relaxed = write_story(tmp_path, seed=3, sync="normal", appends=400)
-    chance, disk = Random(7), Disk(relaxed.operations)
+    chance, machine = Random(7), Disk(relaxed.operations)
     for moment in cut_points(relaxed, chance, 15):
-        disk.run_to(moment)
+        machine.run_to(moment)
         place = tmp_path / f"cut-{moment}"
         place.mkdir(exist_ok=True)
-        disk.cut_power(place, chance)
+        machine.cut_power(place, chance)
         look(relaxed, moment, place / FILE, may_lose=True)
         rmtree(place)

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from fleetlore import clock
 from fleetlore.cli import arguments, opening, terminal
@@ -36,7 +37,7 @@ _FIELDS = (
 )
 _EXAMPLES = (
     ('lore emit fleet.commit --agent ada --task t7 --text "parser fixed"', "one event; prints its position in the log"),
-    ("lore emit tool.called --agent ada --data '{\"tool\": \"Bash\"}'", "with a payload; known kinds check theirs"),
+    ('lore emit tool.called --agent ada --data \'{"tool": "Bash"}\'', "with a payload; known kinds check theirs"),
     ("lore emit deploy.started --at 5m --json", "any dotted kind will do; it happened five minutes ago; prints the event"),
     ("lore emit - < events.jsonl", "one event a line, as `lore events --json` prints them"),
 )
@@ -67,6 +68,8 @@ def run(args: Namespace) -> int:
 
         return emit_lines.run(args)
     event = event_of(args)
+    if args.json and event.id is None:
+        event = replace(event, id=clock.uuid7())
     with opening.open_log(args) as log:
         [position] = log.append([event])
         if args.json:
@@ -90,9 +93,9 @@ def event_of(args: Namespace) -> Event:
     return Event(id=_id_of(args.id), at=at, kind=args.kind, visibility=args.visibility, data=_data_of(args.data), **fields)
 
 
-def _id_of(text: str | None) -> str:
+def _id_of(text: str | None) -> str | None:
     if text is None:
-        return clock.uuid7()
+        return None
     if not is_uuid(text.lower()):
         raise InvalidEvent("--id", f"not a UUID: {text!r}; leave it out and the log gives one")
     return text.lower()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
@@ -18,6 +18,7 @@ from fleetlore.log.admission import OWN_DIALECT, Admission
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from io import BufferedReader
 
     from fleetlore.events.envelope import Event
 
@@ -48,7 +49,8 @@ def _refuse_fields(args: Namespace) -> None:
 def _arriving() -> Iterator[Iterator[Line]]:
     """Whatever has arrived, line by line: a slow writer's events are not kept waiting."""
     splitter = Splitter("stdin")
-    while chunk := sys.stdin.buffer.read1(CHUNK):
+    stdin = cast("BufferedReader", sys.stdin.buffer)
+    while chunk := stdin.read1(CHUNK):
         yield splitter.feed(chunk)
     yield splitter.end()
 
@@ -59,7 +61,7 @@ def _item(line: Line) -> Item:
     try:
         return Item(line, _stamped(codec.decode(line.raw)))
     except InvalidEvent as error:
-        return _rejection(line, str(error))
+        return _rejection(line, error.reason if error.path == "$" else str(error))
 
 
 def _stamped(event: Event) -> Event:

@@ -49,5 +49,5 @@ def _let_go_of_output() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
-    except (OSError, ValueError):
+    except (OSError, ValueError):  # not a real file: nothing to be done
         return

@@ -8,29 +8,32 @@ import sys
 from functools import cache
 from typing import IO
 
-_SEQUENCES = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # OSC and its like: titles, links, clipboard
-    r"|\x1b[ -/]*[0-~]"
-)
-_BREAKS = re.compile("[\t\n\x0b\f\r\x1c-\x1e\x85\u2028\u2029]+")
+# CSI: colours, cursor. OSC and its like: titles, links, clipboard. Then every shorter one.
+_SEQUENCES = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)|\x1b[ -/]*[0-~]"
+_BREAKS = "[\t\n\x0b\f\r\x1c-\x1e\x85\u2028\u2029]+"
 # Controls; marks that turn the direction of writing; what is not seen at all; halves of characters.
 # The joiners U+200C and U+200D stay: they belong to words and to emoji.
-_HOSTILE = re.compile(
+_HOSTILE = (
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
 )
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compiled at first use: `lore emit` prints a number and needs none."""
+    return re.compile(pattern)
 
 
 def sanitise(text: str) -> str:
     """The text on one line, without anything that could move a cursor, change a colour or turn words around."""
     if text.isascii() and text.isprintable():
         return text
-    return _HOSTILE.sub("�", _BREAKS.sub(" ", _SEQUENCES.sub("", text)))
+    return _compiled(_HOSTILE).sub("�", _compiled(_BREAKS).sub(" ", _compiled(_SEQUENCES).sub("", text)))
 
 
 def escape_json(text: str) -> str:
     """JSON with the same meaning whose strings hold no hostile character."""
-    return _HOSTILE.sub(_escape, text)
+    return _compiled(_HOSTILE).sub(_escape, text)
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -43,7 +46,11 @@ def _escape(match: re.Match[str]) -> str:
 
 def out(line: str) -> None:
     """One line, made by us, to standard output."""
-    sys.stdout.write(f"{line}\n")
+    try:
+        sys.stdout.write(f"{line}\n")
+    except UnicodeEncodeError:  # a locale without UTF-8
+        known = sys.stdout.encoding
+        sys.stdout.write(f"{line}\n".encode(known, "replace").decode(known))
 
 
 def err(message: str) -> None:
@@ -80,21 +87,15 @@ def is_terminal(stream: IO[str]) -> bool:
         return False
 
 
-@cache
-def _wants_colour() -> bool:
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
 def has_colour(stream: IO[str]) -> bool:
     """Whether colours may be written; NO_COLOR turns them off."""
-    return is_terminal(stream) and _wants_colour()
+    return is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def width(stream: IO[str]) -> int:
     """How many columns there are."""
-    import shutil
-
     try:
         return os.get_terminal_size(stream.fileno()).columns or 80
     except (OSError, ValueError):
-        return shutil.get_terminal_size().columns
+        columns = os.environ.get("COLUMNS", "")
+        return int(columns) if columns.isdecimal() and int(columns) else 80

@@ -67,8 +67,10 @@ def open_all(paths: Sequence[str]) -> Iterator[list[Source]]:
 
 
 def _open(path: str, stack: ExitStack) -> Source:
-    file = sys.stdin.buffer if path == STDIN else stack.enter_context(open(path, "rb"))
-    name = "stdin" if path == STDIN else os.path.basename(path)
+    if path == STDIN:
+        name, file = "stdin", sys.stdin.buffer
+    else:
+        name, file = os.path.basename(path), stack.enter_context(open(path, "rb"))  # noqa: SIM115  # the stack closes it
     status = os.stat(file.fileno())
     size = status.st_size if S_ISREG(status.st_mode) else 0
     return Source(name.encode(errors="replace").decode(), file, datetime.fromtimestamp(status.st_mtime, UTC), size)

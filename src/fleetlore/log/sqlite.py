@@ -10,11 +10,11 @@ remembers the newest time in each run of 4096 events, so that `since` need not r
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Condition, Lock
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
@@ -31,6 +31,7 @@ TRIM_STEP = 5000
 MOST_NUMBERS = 100_000
 # SQLite cannot wake another process; asking for its change counter costs some microseconds.
 POLL_SECONDS = 0.004
+_Answer = TypeVar("_Answer")
 _DURABILITY: dict[Sync, str] = {
     "full": "every acknowledged append is on the disk",
     "normal": "safe from crashes of programs; a power cut may take the newest",
@@ -98,6 +99,17 @@ class SqliteLog:
         self._note(plan)
         return plan
 
+    def _catch_up(self) -> int:
+        """Learn what others have written meanwhile; answers the number of the town's tables, which are made if need be."""
+        n = self._n or sqlite_file.found_town(self._writer, self._town)
+        try:
+            self._book.catch_up(self._writer, n)
+        except apsw.SQLError:  # no such table: a backup was restored, under another number
+            self._forget()
+            n = sqlite_file.found_town(self._writer, self._town)
+            self._book.catch_up(self._writer, n)
+        return n
+
     @contextmanager
     def _writing(self) -> Iterator[int]:
         """One write transaction on the town's tables, which are made if need be."""
@@ -115,15 +127,19 @@ class SqliteLog:
 
     def _undo(self, error: BaseException) -> None:
         """After a failed transaction nothing that was learnt in it is true."""
-        self._book = Book()
-        self._kinds.clear()
-        self._scopes.clear()
-        self._scope_texts.clear()
+        self._forget()
         # Some errors, a full disk for one, have rolled back already.
         if self._writer.in_transaction:
             self._writer.execute("ROLLBACK")
         if isinstance(error, apsw.Error):
             raise sqlite_file.in_our_words(self.path, error) from error
+
+    def _forget(self) -> None:
+        self._n = None
+        self._book = Book()
+        self._kinds.clear()
+        self._scopes.clear()
+        self._scope_texts.clear()
 
     def _insert(self, plan: Plan) -> None:
         n, first, end = self._book.n, plan.first, plan.first + len(plan.rows)
@@ -236,40 +252,41 @@ class SqliteLog:
     def read(self, query: Query) -> list[Stored]:
         """The records asked for, as they are at one moment."""
         span(query)
+        return self._look(lambda connection, n: select(connection, n, query)) or []
+
+    def get(self, ids: Sequence[str]) -> list[Stored]:
+        """The records with these ids."""
+        rows = self._look(lambda connection, n: select_by_id(connection, n, ids))
+        return [Stored(to_position(seq), raw) for seq, raw in rows or ()]
+
+    def head(self, scope: str) -> Position | None:
+        """The newest position in a scope."""
+        return as_position(self._look(lambda connection, n: newest(connection, n, scope)))
+
+    def _look(self, work: Callable[[apsw.Connection, int], _Answer]) -> _Answer | None:
         with self._reader() as connection:
-            n = self.town_number(connection)
-            return [] if n is None else select(connection, n, query)
+            return self.look(connection, work)
+
+    def look(self, connection: apsw.Connection, work: Callable[[apsw.Connection, int], _Answer]) -> _Answer | None:
+        """Ask the town's tables; `None` as long as nothing was ever stored in it."""
+        known = self._n
+        if known is not None:
+            try:
+                return work(connection, known)
+            except apsw.SQLError:  # no such table: a backup was restored, under another number
+                self._n = None
+        self._n = sqlite_file.find_town(connection, self._town)
+        return None if self._n is None else work(connection, self._n)
 
     def tail(self, scope: str, after: Position | None) -> SqliteTail:
         """Wait for what follows, on a connection of its own."""
         self.check_open()
         return SqliteTail(self, sqlite_file.open_file(self.path, **self._options), scope, after)
 
-    def get(self, ids: Sequence[str]) -> list[Stored]:
-        """The records with these ids."""
-        with self._reader() as connection:
-            n = self.town_number(connection)
-            if n is None:
-                return []
-            return [Stored(to_position(seq), raw) for seq, raw in select_by_id(connection, n, ids)]
-
-    def head(self, scope: str) -> Position | None:
-        """The newest position in a scope."""
-        with self._reader() as connection:
-            n = self.town_number(connection)
-            return None if n is None else as_position(newest(connection, n, scope))
-
     def info(self) -> Info:
         """What this log holds, and what it promises."""
         with self._reader() as connection:
-            n = self.town_number(connection)
-            log_id, trimmed, count, first, last = "", 0, 0, None, None
-            if n is not None:
-                [(log_id, trimmed, count, first, last)] = ask(
-                    connection,
-                    f"SELECT log_id, trimmed, (SELECT count(*) FROM ids_{n}) + (SELECT count(*) FROM events_{n} WHERE seq > indexed),"
-                    f" (SELECT min(seq) FROM events_{n}), (SELECT max(seq) FROM events_{n}) FROM towns WHERE n = {n}",
-                )
+            log_id, trimmed, count, first, last = self.look(connection, _facts) or ("", 0, 0, None, None)
             towns = [name for (name,) in ask(connection, "SELECT name FROM towns ORDER BY name")]
         return Info(
             backend="sqlite",
@@ -293,11 +310,6 @@ class SqliteLog:
             self._writer.close()
             while self._pool:
                 self._pool.pop().close()
-
-    def town_number(self, connection: apsw.Connection) -> int | None:
-        """The number of the town's tables; `None` as long as nothing was ever stored in it."""
-        # Asked each time: after a restore it is another one.
-        return sqlite_file.find_town(connection, self._town)
 
     @contextmanager
     def _reader(self) -> Iterator[apsw.Connection]:
@@ -351,12 +363,12 @@ class SqliteTail:
         return Page([])
 
     def _page(self) -> Page:
-        n = self._log.town_number(self._connection)
-        if n is None:
-            return Page([])
-        rows = select(self._connection, n, Query(scope=self._scope, after=as_position(self._after)))
+        return self._log.look(self._connection, self._read) or Page([])
+
+    def _read(self, connection: apsw.Connection, n: int) -> Page:
+        rows = select(connection, n, Query(scope=self._scope, after=as_position(self._after)))
         # Asked after the rows: what was trimmed in between is told as a gap, never passed over.
-        [(trimmed,)] = ask(self._connection, "SELECT trimmed FROM towns WHERE n = ?", (n,))
+        [(trimmed,)] = ask(connection, "SELECT trimmed FROM towns WHERE n = ?", (n,))
         gap = None
         if self._after is not None and self._after < trimmed:
             gap = to_position(trimmed)
@@ -375,3 +387,13 @@ class SqliteTail:
             self._log.changed.notify_all()
         with self._in_use:
             self._connection.close()
+
+
+def _facts(connection: apsw.Connection, n: int) -> tuple[str, int, int, int | None, int | None]:
+    """A town's log id, last trimmed number, count of events, first and last number."""
+    [facts] = ask(
+        connection,
+        f"SELECT log_id, trimmed, (SELECT count(*) FROM ids_{n}) + (SELECT count(*) FROM events_{n} WHERE seq > indexed),"
+        f" (SELECT min(seq) FROM events_{n}), (SELECT max(seq) FROM events_{n}) FROM towns WHERE n = {n}",
+    )
+    return tuple(facts)

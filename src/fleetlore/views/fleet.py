@@ -196,7 +196,7 @@ def _place(fleet: Fleet, agent: Agent, event: Event, stamp: Stamp, is_child: boo
 def _move(fleet: Fleet, agent: Agent, name: str, value: str | None, stamp: Stamp) -> None:
     old = getattr(agent, name)
     setattr(agent, name, value)
-    if name == "task" and value is not None and agent.marks.get("standing") == stamp:
+    if name == "task" and agent.marks.get("standing") == stamp:
         agent.since = stamp[0]
     if name in _HELD:
         if old is not None:

@@ -1,0 +1,1 @@
+"""Fleetlore against its peers, always as ratios taken in one run on one machine."""

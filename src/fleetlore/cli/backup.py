@@ -1,0 +1,44 @@
+"""`lore backup`: copy the log to one file while it is in use."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from fleetlore.cli import arguments, opening, progress, terminal
+from fleetlore.errors import LogError
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+SUMMARY = "copy the log to one file, while others use it"
+
+_EXAMPLES = (
+    ("lore backup fleet-2026-11-15.db", "the whole log, all towns, as it is at this moment"),
+    ("lore backup --force /mnt/nas/fleet.db", "over an earlier backup"),
+    ("lore events --log sqlite:fleet-2026-11-15.db", "a backup is a log like any other"),
+)
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Where to."""
+    parser.add_argument("file", metavar="FILE", help="the file to make")
+    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
+    arguments.add_json(parser)
+    arguments.teach(parser, _EXAMPLES, "The file is there whole or not at all. `lore restore` brings it back.")
+
+
+def run(args: Namespace) -> int:
+    """Copy it."""
+    from fleetlore.log import sqlite_upkeep
+
+    path = opening.need_file(opening.log_file(args))
+    if os.path.lexists(args.file) and not args.force:
+        raise LogError(f"{args.file}: is there already; name another file, or replace it with --force")
+    with progress.bar("backing up") as show:
+        events = sqlite_upkeep.backup(path, args.file, overwrite=args.force, progress=show)
+    if args.json:
+        terminal.out_value({"path": path, "backup": args.file, "events": events})
+    else:
+        terminal.out(f"{terminal.sanitise(args.file)}: {events:,} events")
+    return 0

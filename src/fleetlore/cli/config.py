@@ -1,0 +1,73 @@
+"""`lore config`: which settings hold here, and where each comes from."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from fleetlore import config
+from fleetlore.cli import arguments, opening, terminal
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+SUMMARY = "show every setting and where it comes from"
+
+_EXAMPLES = (
+    ("lore config show", "what holds in this folder"),
+    ("FLEETLORE_TOWN=harbour lore config show --json", "the same for programs"),
+)
+_NOTES = """\
+Strongest first: --log and --town, then FLEETLORE_LOG and FLEETLORE_TOWN, then the nearest fleetlore.toml
+in this folder or above it, then the user's, then the defaults.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """`show`, the only thing that can be done so far."""
+    parser.add_argument("action", choices=("show",), nargs="?", default="show", help="show the settings")
+    arguments.add_json(parser)
+    arguments.teach(parser, _EXAMPLES, _NOTES)
+
+
+def run(args: Namespace) -> int:
+    """Print them; secrets in addresses are masked."""
+    settings = opening.settings_of(args)
+    if args.json:
+        terminal.out_value(described(settings))
+        return 0
+    rows = [
+        ("log", config.masked(settings.log.value), settings.log.source),
+        ("town", settings.town.value, settings.town.source),
+        ("redact.patterns", f"{len(settings.redact_patterns.value)} of your own", settings.redact_patterns.source),
+    ]
+    path = opening.find_file(settings)
+    if path is not None:
+        rows.insert(1, ("", f"= {os.path.abspath(path)}", ""))
+    space = max(len(value) for _, value, _ in rows)
+    for name, value, source in rows:
+        terminal.out(terminal.sanitise(f"{name:<16} {value:<{space}}  {source and f'from {source}'}").rstrip())
+    for path in settings.redact_patterns.value:
+        terminal.out(f"{'':<16}   {terminal.sanitise(path)}")
+    for what, path in file_places():
+        terminal.out(terminal.sanitise(f"{what + ' file':<16} {path}"))
+    return 0
+
+
+def described(settings: config.Settings) -> dict[str, Any]:
+    """The settings as plain values."""
+    return {
+        "log": {"value": config.masked(settings.log.value), "from": settings.log.source, "file": opening.find_file(settings)},
+        "town": {"value": settings.town.value, "from": settings.town.source},
+        "redact.patterns": {"value": settings.redact_patterns.value, "from": settings.redact_patterns.source},
+        "files": settings.files,
+    }
+
+
+def file_places() -> list[tuple[str, str]]:
+    """Where settings files are, or would be."""
+    project, user = config.project_file(), config.user_file()
+    return [
+        ("project", project or f"none ({config.FILE_NAME} in this folder or above it)"),
+        ("user", user if os.path.isfile(user) else f"none ({user})"),
+    ]

@@ -1,0 +1,136 @@
+"""`lore demo`: a scripted fleet, recorded live into a fresh log."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from fleetlore import clock, config
+from fleetlore.cli import arguments, opening, terminal
+from fleetlore.errors import Invalid
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from fleetlore.events.envelope import Event
+    from fleetlore.log.recorder import BlockingRecorder
+
+SUMMARY = "play a scripted fleet into a fresh log, and watch it"
+
+PLAY_SECONDS = 5.0
+"""How long the story takes at --speed 1."""
+SEED = 1
+
+_EXAMPLES = (
+    ("lore demo", "forty minutes of five agents, in five seconds"),
+    ("lore demo --speed 0.2", "slowly; run `lore status --watch` on its log beside it"),
+    ("lore demo --log sqlite:demo.db --speed 0", "into a file of your own, at once"),
+)
+_NOTES = """\
+The log is a new file in your data directory unless --log names one; your own log is never touched.
+The same --seed plays the same events, but for their time.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """How fast, and where to."""
+    parser.add_argument("--speed", metavar="X", type=float, default=1.0, help="2 is twice as fast, 0 as fast as it can be stored (1)")
+    parser.add_argument("--seed", metavar="N", type=int, help=f"which variant of the small chances ({SEED})")
+    parser.add_argument("--into", action="store_true", help="play into the log of --log although it is not empty")
+    arguments.add_json(parser, "print each event as JSON, as `lore events --json` does")
+    arguments.teach(parser, _EXAMPLES, _NOTES)
+
+
+def run(args: Namespace) -> int:
+    """Play it, print it, and say what to try next."""
+    from fleetlore.cli.demo_fleet import script
+    from fleetlore.cli.demo_lines import writer
+
+    if not 0 <= args.speed < float("inf"):
+        raise Invalid("--speed: a number from 0 on is needed, such as 2 for twice as fast")
+    if args.log is None:
+        args.log = fresh_log(clock.now())
+    with opening.open_log(args) as log:
+        is_empty = log.head() is None
+        if not (is_empty or args.into):
+            raise Invalid(f"{config.masked(args.log)} is not empty; play into it with --into, or leave --log out for a fresh one")
+        # In a log that may hold an earlier play, the same ids would store nothing.
+        seed = args.seed if args.seed is not None else SEED if is_empty else int(clock.now().timestamp())
+        pages = script(seed)
+        write = writer(json=args.json)
+        for event in play(log, pages, speed=args.speed):
+            write(event)
+            terminal.flush()
+    _say_what_next(args, len(pages))
+    return 0
+
+
+def fresh_log(now: datetime) -> str:
+    """The address of a new file in the user's data directory."""
+    from fleetlore.log.connect import file_of
+
+    folder = os.path.dirname(file_of(""))
+    stem = os.path.join(folder, f"demo-{now.astimezone(None):%Y%m%d-%H%M%S}")
+    path, count = f"{stem}.db", 1
+    while os.path.exists(path):
+        count += 1
+        path = f"{stem}-{count}.db"
+    # A folder's name may hold what means something in an address.
+    return "sqlite:" + path.replace("%", "%25").replace("?", "%3F")
+
+
+def play(
+    log: BlockingRecorder,
+    pages: list[tuple[float, Event]],
+    *,
+    speed: float,
+    now: clock.Clock = clock.now,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[Event]:
+    """Record the story and give back each event once it is stored. It is told as if it ended when the play does."""
+    length = pages[-1][0]
+    began = now()
+    pace = PLAY_SECONDS / speed / length if speed else 0.0
+    first = began + timedelta(seconds=length * pace - length)
+    stamped = [(offset * pace, replace(event, at=first + timedelta(seconds=offset))) for offset, event in pages]
+    if not speed:
+        positions = log.append([event for _, event in stamped])
+        yield from (replace(event, position=position) for (_, event), position in zip(stamped, positions, strict=True))
+        return
+    for due, event in stamped:
+        early = due - (now() - began).total_seconds()
+        if early > 0:
+            sleep(early)
+        [position] = log.append([event])
+        yield replace(event, position=position)
+
+
+def _say_what_next(args: Namespace, count: int) -> None:
+    address = _from_home(config.masked(args.log))
+    log = f"--log {shlex.quote(address)}" + (f" --town {shlex.quote(args.town)}" if args.town else "")
+    end = f"""
+{count} events recorded in {address}
+
+Now try:
+  lore status {log}
+      who needs you, who works, who has fallen silent
+  lore events {log} --scope task:wh-1
+      the task that bram gave up and ada finished
+  lore export cloudevents {log}
+      everything, for other programs"""
+    if args.json:
+        terminal.err(end.strip().partition("\n")[0])
+    else:
+        terminal.out(end)
+
+
+def _from_home(address: str) -> str:
+    """The address with `~` for the home directory: shorter, and understood by `--log`."""
+    home = os.path.expanduser("~").rstrip("/")
+    return address.replace(f"sqlite:{home}/", "sqlite:~/", 1) if home else address

@@ -1,0 +1,67 @@
+"""How the demo prints what it records: one short line an event, with room for its words."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fleetlore.cli import terminal
+from fleetlore.cli.event_lines import Columns, cut, name_of, pad, text_of
+from fleetlore.events import catalog, codec
+
+if TYPE_CHECKING:
+    from fleetlore.events.envelope import Event
+
+_COLOURS = {"ada": 75, "bram": 179, "cleo": 176, "dov": 109, "edda": 114}
+_BEATS = {
+    "setback": ("✗", "31"),
+    "release": ("↓", "33"),
+    "recovery": ("↑", "32"),
+    "deliver": ("✓", "1;32"),
+    "feat": ("★", "1;35"),
+    "judgement": ("⚖", "36"),
+    "propose": ("→", "36"),
+    "handoff": ("⇄", "36"),
+    "together": ("∞", "36"),
+    "claim": ("»", ""),
+    "progress": ("+", ""),
+    "rest": ("○", "2"),
+    "pulse": ("·", "2"),
+    "voice": ("“", ""),
+}
+"""Beat → its sign and its colour."""
+_WAITING = ("▲", "1;33")
+
+
+def writer(*, json: bool) -> Callable[[Event], None]:
+    """What writes one event in the way that the output can take."""
+    if json:
+        return lambda event: terminal.out_json(codec.encode_with_position(event))
+    if not terminal.is_terminal(sys.stdout):
+        columns = Columns(None)
+        return lambda event: terminal.out(columns.line(event))
+    width, colour = terminal.width(sys.stdout), terminal.has_colour(sys.stdout)
+    return lambda event: terminal.out(line(event, width=width, colour=colour))
+
+
+def line(event: Event, *, width: int, colour: bool) -> str:
+    """Time, sign, name, deed, task, words."""
+    sign, style = _WAITING if event.kind == "session.waiting" else _BEATS.get(catalog.beat_of(event) or "", (" ", ""))
+    name, at = name_of(event), event.at
+    cells = (
+        ("     " if at is None else at.astimezone(None).strftime("%H:%M"), "2"),
+        (sign, style),
+        (pad(cut(name, 5), 5), f"38;5;{_COLOURS[name]}" if name in _COLOURS else "1"),
+        (pad(cut(_deed(event.kind), 15), 15), style),
+        (pad(cut(event.task or "", 4), 4), "2"),
+        (cut(text_of(event), max(10, width - 40)), "2" if style == "2" else "1" if style.startswith("1;") else ""),
+    )
+    return "  ".join(f"\x1b[{style}m{cell}\x1b[0m" if colour and style else cell for cell, style in cells).rstrip()
+
+
+def _deed(kind: str) -> str:
+    """The kind as two words at most."""
+    family, _, name = kind.partition(".")
+    words = name.replace("mission_work", "work").replace("reviewer_", "").replace("_", " ")
+    return words if " " in words or family in ("fleet", "town") else f"{family} {words}"

@@ -1,0 +1,156 @@
+"""`lore doctor`: what is installed, where the log is, and how it does."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from fleetlore import __version__, clock, config
+from fleetlore.cli import arguments, opening, terminal
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from fleetlore.log.recorder import BlockingRecorder
+
+SUMMARY = "look at the installation and the log, and say what is wrong"
+
+TRUST = "not sealed: anyone who can write this file is trusted"
+_WEEK = timedelta(days=7)
+_EXAMPLES = (
+    ("lore doctor", "paths, versions, the log's size and growth"),
+    ("lore doctor --json", "the same for programs, or for a bug report"),
+)
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Nothing of its own but `--json`."""
+    arguments.add_json(parser)
+    arguments.teach(parser, _EXAMPLES, "Exit code: 0 all well, 1 the log cannot be read or written.")
+
+
+def run(args: Namespace) -> int:
+    """Look at everything; what cannot be looked at is a finding."""
+    settings = opening.settings_of(args)
+    report: dict[str, Any] = {"versions": _versions(), "settings": {"files": list(settings.files)}, "log": {}, "problems": []}
+    log = report["log"]
+    log |= {"url": config.masked(settings.log.value), "town": settings.town.value}
+    path = opening.find_file(settings)
+    if path is not None:
+        log |= _about_file(path, report["problems"])
+    if path is None or log["exists"]:
+        _look_into(args, settings, report)
+    if args.json:
+        terminal.out_value(report)
+    else:
+        _print(report)
+    return 1 if report["problems"] else 0
+
+
+def _versions() -> dict[str, str]:
+    import apsw
+    import msgspec
+
+    return {
+        "fleetlore": __version__,
+        "python": platform.python_version(),
+        "sqlite": apsw.sqlite_lib_version(),
+        "apsw": apsw.apsw_version(),
+        "msgspec": msgspec.__version__,
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+    }
+
+
+def _about_file(path: str, problems: list[str]) -> dict[str, Any]:
+    folder = os.path.dirname(os.path.abspath(path))
+    exists = os.path.exists(path)
+    writable = os.access(folder, os.W_OK | os.X_OK) and (not exists or os.access(path, os.W_OK))
+    if not writable:
+        problems.append(f"{path}: cannot be written; check the permissions of the file and its folder")
+    return {"path": os.path.abspath(path), "exists": exists, "writable": writable, "trust": TRUST}
+
+
+def _look_into(args: Namespace, settings: config.Settings, report: dict[str, Any]) -> None:
+    from fleetlore.errors import FleetloreError
+
+    try:
+        with opening.open_log(args, settings=settings) as log:
+            report["log"] |= _about_log(log)
+    except FleetloreError as error:
+        report["problems"].append(str(error))
+
+
+def _about_log(log: BlockingRecorder) -> dict[str, Any]:
+    info = log.info()
+    newest = next(log.read(newest_first=True, limit=1), None)
+    about = {
+        "log_id": info.log_id,
+        "events": info.events,
+        "bytes": info.bytes,
+        "durability": info.durability,
+        "towns": info.details.get("towns", [info.town]),
+        "newest": newest.at.isoformat() if newest is not None and newest.at is not None else None,
+    }
+    if info.events and len(about["towns"]) == 1:
+        about["bytes_per_event"] = round(info.bytes / info.events)
+    about["events_per_day"] = _growth(log, info.events)
+    return about
+
+
+def _growth(log: BlockingRecorder, events: int) -> int:
+    """Events a day over the last week, or over the log's whole life if that is shorter; near enough, without reading them."""
+    from fleetlore.log.sequence import to_sequence
+
+    now = clock.now()
+    first = next(log.read(since=now - _WEEK, limit=1), None)
+    head = log.head()
+    if first is None or first.at is None or first.position is None or head is None:
+        return 0
+    count = min(events, to_sequence(head) - to_sequence(first.position) + 1)
+    days = max(1.0, (now - first.at) / timedelta(days=1))
+    return round(count / days)
+
+
+def _print(report: dict[str, Any]) -> None:
+    for name, version in report["versions"].items():
+        _row(name, version)
+    log = report["log"]
+    _row("log", log.get("path") or log["url"])
+    if "exists" in log and not log["exists"]:
+        _row("", "not there yet; the first event makes it")
+    _row("writable", {True: "yes", False: "no", None: "not kept"}[log.get("writable")])
+    _row("town", log["town"])
+    if "events" in log:
+        _print_numbers(log)
+    if "trust" in log:
+        _row("trust", log["trust"])
+    for file in report["settings"]["files"] or ["no files, all defaults"]:
+        _row("settings", file)
+    for problem in report["problems"]:
+        terminal.err(f"lore: {problem}")
+
+
+def _print_numbers(log: dict[str, Any]) -> None:
+    per_event = log.get("bytes_per_event")
+    _row("towns", ", ".join(log["towns"]) or "none yet")
+    _row("events", f"{log['events']:,}")
+    _row("size", size(log["bytes"]) + (f", {per_event:,} bytes an event" if per_event else ""))
+    growth = f"{log['events_per_day']:,} events a day" + (f", {size(log['events_per_day'] * per_event)}" if per_event else "")
+    _row("growth", f"about {growth}, over the last week")
+    _row("newest", log["newest"] or "none yet")
+    _row("durability", log["durability"])
+
+
+def _row(name: str, value: str) -> None:
+    terminal.out(terminal.sanitise(f"{name:<12} {value}"))
+
+
+def size(count: float) -> str:
+    """Bytes as people read them."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:,.0f} {unit}" if unit == "bytes" else f"{count:,.1f} {unit}"
+        count /= 1024
+    return f"{count:,.1f} GiB"

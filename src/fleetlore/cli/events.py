@@ -1,0 +1,120 @@
+"""`lore events`: what is in the log, oldest first, and what comes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from fleetlore import clock
+from fleetlore.cli import arguments, opening, terminal, times
+from fleetlore.errors import Invalid
+from fleetlore.events import codec
+from fleetlore.log.base import matches_kind
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from fleetlore.events.envelope import Event
+    from fleetlore.log.recorder import BlockingRecorder
+
+SUMMARY = "read events back, oldest first, and follow them live"
+
+LAST = 20
+_EXAMPLES = (
+    ("lore events", f"the newest {LAST}"),
+    ("lore events --scope agent:ada --since 2h", "all of an agent's events of the last two hours"),
+    ("lore events --kind 'tool.*' --kind model.failed --last 100", "the newest hundred of some kinds"),
+    ("lore events --follow", "the newest, and then what comes; Ctrl-C ends it"),
+    ("lore events --all --json | jq -r .kind | sort | uniq -c", "for programs: one JSON a line, with its position"),
+)
+_NOTES = f"""\
+Without --all, --last or --since the newest {LAST} are shown, on a terminal and in a pipe alike.
+Times are local unless --utc says otherwise; in JSON they are always UTC. NO_COLOR is honoured.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Which events, and how to show them."""
+    arguments.add_selection(parser)
+    parser.add_argument("--last", metavar="N", type=int, help=f"only the newest N (else {LAST}, unless --since or --all)")
+    parser.add_argument("--all", action="store_true", help="everything")
+    parser.add_argument("--follow", "-f", action="store_true", help="go on with what comes")
+    parser.add_argument("--utc", action="store_true", help="times in UTC")
+    arguments.add_json(parser, "one JSON a line: the canonical event and its position")
+    arguments.teach(parser, _EXAMPLES, _NOTES)
+
+
+def run(args: Namespace) -> int:
+    """Print the past, then follow if asked to."""
+    if args.last is not None and args.last < 0:
+        raise Invalid("--last: a number from 0 on is needed")
+    since = None if args.since is None else times.moment(args.since, now=clock.now())
+    write = _writer(args)
+    opened = opening.open_log(args) if args.follow else opening.open_existing_log(args)
+    with opened as log:
+        head = log.head()
+        shown = _print(_past(log, args, since), write)
+        if args.follow:
+            _follow(log, args, since, write, after=max(shown, head or "") or None)
+        else:
+            _say_what_is_missing(log, args, shown)
+    return 0
+
+
+def _past(log: BlockingRecorder, args: Namespace, since: datetime | None) -> Iterator[Event]:
+    if args.last is None and (args.all or since is not None):
+        return log.read(args.scope, kinds=args.kind, since=since)
+    limit = LAST if args.last is None else args.last
+    newest = list(log.read(args.scope, kinds=args.kind, since=since, newest_first=True, limit=limit))
+    return reversed(newest)
+
+
+def _print(events: Iterator[Event], write: Callable[[Event], None]) -> str:
+    """Write them; answers the last position."""
+    position = ""
+    for event in events:
+        write(event)
+        position = event.position or position
+    terminal.flush()
+    return position
+
+
+def _follow(log: BlockingRecorder, args: Namespace, since: datetime | None, write: Callable[[Event], None], *, after: str | None) -> None:
+    try:
+        for event in log.follow(args.scope, after=after):
+            if event.kind == "log.gap" or (
+                matches_kind(event.kind, args.kind) and (since is None or event.at is None or event.at >= since)
+            ):
+                write(event)
+                terminal.flush()
+    except KeyboardInterrupt:
+        return
+
+
+def _writer(args: Namespace) -> Callable[[Event], None]:
+    if args.json:
+        return lambda event: terminal.out_json(codec.encode_with_position(event))
+    from fleetlore.cli.event_lines import Columns, Screen
+
+    zone = UTC if args.utc else None
+    if terminal.is_terminal(sys.stdout):
+        form: Columns | Screen = Screen(zone, width=terminal.width(sys.stdout), colour=terminal.has_colour(sys.stdout))
+    else:
+        form = Columns(zone)
+    return lambda event: terminal.out(form.line(event))
+
+
+def _say_what_is_missing(log: BlockingRecorder, args: Namespace, shown: str) -> None:
+    """On a terminal, say that there is more, or that there is nothing."""
+    if args.json or not terminal.is_terminal(sys.stdout):
+        return
+    if not shown and args.last != 0:
+        terminal.err("no such events yet")
+    elif args.last is None and not args.all and args.since is None and _is_more(log, args):
+        terminal.err(f"the newest {LAST} are shown; --all shows everything, --last N more")
+
+
+def _is_more(log: BlockingRecorder, args: Namespace) -> bool:
+    return sum(1 for _ in log.read(args.scope, kinds=args.kind, limit=LAST + 1)) > LAST

@@ -1,0 +1,86 @@
+"""`lore export`: give events back as other fleets write them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from fleetlore import clock, dialects
+from fleetlore.cli import arguments, opening, terminal, times
+from fleetlore.errors import Invalid
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+SUMMARY = "write events as other fleets do"
+
+_EXAMPLES = (
+    ("lore export nexus > chronicle.jsonl", "everything that nexus has a word for"),
+    ("lore export cloudevents --since 1d --out today.jsonl", "the last day, every kind, to a file"),
+    ("lore export tinytown --scope mission:m1 --kind 'town.*'", "one mission"),
+)
+_NOTES = """\
+What came in by the same dialect goes out as it came. Events that the dialect has no word for are
+counted on standard error and left out; that is no failure.
+"""
+
+Write = Callable[[bytes], None]
+
+
+def configure(parser: ArgumentParser) -> None:
+    """The dialect, which events, where to."""
+    parser.add_argument("dialect", metavar="DIALECT", help=f"how to write them: {', '.join(dialects.NAMES)}")
+    arguments.add_selection(parser)
+    parser.add_argument("--out", metavar="FILE", help="write to a file, which is there whole or not at all (else standard output)")
+    arguments.teach(parser, _EXAMPLES, _NOTES)
+
+
+def run(args: Namespace) -> int:
+    """Stream what can be said, count the rest."""
+    dialect = dialects.find(args.dialect)
+    settings = opening.settings_of(args)
+    since = None if args.since is None else times.moment(args.since, now=clock.now())
+    left_out: Counter[str] = Counter()
+    with opening.open_existing_log(args, settings=settings) as log, _output(args.out) as write:
+        for event in log.read(args.scope, kinds=args.kind, since=since):
+            record = dialect.encode(event, town=settings.town.value)
+            if record is None:
+                left_out[event.kind.partition(".")[0]] += 1
+            else:
+                write(record)
+    if left_out:
+        families = ", ".join(f"{count:,} {family}.*" for family, count in left_out.most_common())
+        terminal.err(f"left out {left_out.total():,} events that {dialect.name} cannot say: {families}")
+    return 0
+
+
+@contextmanager
+def _output(path: str | None) -> Iterator[Write]:
+    if path is None:
+        yield terminal.out_json if terminal.is_terminal(sys.stdout) else _write_to_pipe
+        return
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise Invalid(f"--out {path}: is no file; leave it out and redirect the output")
+    part = f"{path}.part"
+    try:
+        with open(part, "wb") as file:
+            yield lambda record: _write_line(file.write, record)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        if os.path.exists(part):
+            os.unlink(part)
+        raise
+
+
+def _write_to_pipe(record: bytes) -> None:
+    _write_line(sys.stdout.buffer.write, record)
+
+
+def _write_line(write: Callable[[bytes], int], record: bytes) -> None:
+    write(record + b"\n")

@@ -1,0 +1,43 @@
+"""`lore restore`: bring a backup back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleetlore.cli import arguments, opening, progress, terminal
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+SUMMARY = "bring a backup back in the log's place"
+
+_EXAMPLES = (
+    ("lore restore fleet-2026-11-15.db", "into a log that is empty or not there yet"),
+    ("lore restore --force fleet-2026-11-15.db", "in place of what is there; make a backup of that first"),
+)
+_NOTES = """\
+The backup is checked before anything is changed. Positions that the replaced log gave are not given
+again, and what was erased for good stays so.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Where from."""
+    parser.add_argument("file", metavar="FILE", help="a file that `lore backup` made")
+    parser.add_argument("--force", action="store_true", help="replace a log that holds events")
+    arguments.add_json(parser)
+    arguments.teach(parser, _EXAMPLES, _NOTES)
+
+
+def run(args: Namespace) -> int:
+    """Put it in the log's place."""
+    from fleetlore.log import sqlite_upkeep
+
+    path = opening.log_file(args)
+    with progress.bar("restoring") as show:
+        events = sqlite_upkeep.restore(args.file, path, overwrite=args.force, progress=show)
+    if args.json:
+        terminal.out_value({"path": path, "backup": args.file, "events": events})
+    else:
+        terminal.out(f"{terminal.sanitise(path)}: {events:,} events")
+    return 0

@@ -1,0 +1,164 @@
+"""How `lore status` looks: a table on a terminal, aligned text in a pipe. Every word of an agent is made harmless first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleetlore.cli.terminal import sanitise
+from fleetlore.views.fleet import Fleet, in_order
+from fleetlore.views.standings import STANDINGS, Standing
+
+if TYPE_CHECKING:
+    from rich.console import Group, RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
+LOOKS: dict[Standing, tuple[str, str]] = {
+    "needs you": ("▲", "bold yellow"),
+    "working": ("●", "green"),
+    "idle": ("○", "cyan"),
+    "silent": ("◌", "red"),
+    "ended": ("■", "bright_black"),
+}
+"""Symbol and colour of each standing; the symbol is enough where there is no colour."""
+
+WIDE = 100
+"""Columns from which on there is room for the mission, and for how long."""
+
+EMPTY = """\
+No agents yet. Three ways to put some here:
+
+  lore demo                                               watch a scripted fleet for five seconds
+  lore emit fleet.dispatch --agent ada --text "issue 42"  record one event
+  lore import nexus chronicle.jsonl                       take in what another fleet wrote\
+"""
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+class Row(NamedTuple):
+    """One agent, ready to be shown."""
+
+    agent: str
+    standing: Standing
+    doing: str
+    task: str
+    mission: str
+    lasting: str
+    seen: str
+
+
+def rows_of(fleet: Fleet, *, now: datetime, silent_after: timedelta) -> list[Row]:
+    """The agents in the order of being shown."""
+    return [
+        Row(
+            agent=sanitise(agent.name),
+            standing=standing,
+            doing=sanitise(agent.doing),
+            task=sanitise(agent.task or agent.goal or ""),
+            mission=sanitise(agent.mission or ""),
+            lasting="" if agent.since is None else span(now - (agent.last_seen or now if standing == "silent" else agent.since)),
+            seen="never" if agent.last_seen is None else ago(now - agent.last_seen),
+        )
+        for standing, agent in in_order(fleet, now=now, silent_after=silent_after)
+    ]
+
+
+def span(time: timedelta) -> str:
+    """A stretch of time in its largest unit: `45 s`, `3 min`, `2 h`, `5 d`."""
+    seconds = max(0, int(time.total_seconds()))
+    size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= size), _UNITS[-1])
+    return f"{seconds // size} {unit}"
+
+
+def ago(time: timedelta) -> str:
+    """How long ago; a clock that is ahead of ours is told as such."""
+    if time < timedelta(seconds=-1):
+        return f"in {span(-time)}"
+    return "now" if time < timedelta(seconds=1) else f"{span(time)} ago"
+
+
+def headline(rows: list[Row]) -> list[tuple[str, str]]:
+    """`5 agents: 1 needs you · 2 working`, in parts, each with its colour."""
+    counts = Counter(row.standing for row in rows)
+    parts = [(f"{len(rows):,} agent{'' if len(rows) == 1 else 's'}: ", "bold")]
+    for standing in STANDINGS:
+        if counts[standing]:
+            parts += [(f"{counts[standing]:,} {standing}", LOOKS[standing][1]), (" · ", "bright_black")]
+    return parts[:-1]
+
+
+def tail(fleet: Fleet, town: str) -> str:
+    """`118 events in town default`."""
+    cut = ", older ones trimmed away" if fleet.trimmed_before else ""
+    return f"{fleet.events:,} event{'' if fleet.events == 1 else 's'} in town {sanitise(town)}{cut}"
+
+
+def calls(fleet: Fleet, now: datetime) -> list[str]:
+    """Missions that asked for help without naming an agent."""
+    return [f"mission {sanitise(name)} asks for help ({ago(now - ask.since)}): {sanitise(ask.text)}" for name, ask in fleet.asking.items()]
+
+
+def plain(fleet: Fleet, *, town: str, now: datetime, silent_after: timedelta) -> str:
+    """The page for a pipe: nothing is cut off, and what an agent does comes last."""
+    rows = rows_of(fleet, now=now, silent_after=silent_after)
+    if not rows and not fleet.asking:
+        return f"{EMPTY}\n\n{tail(fleet, town)}" if fleet.events else EMPTY
+    table = [("AGENT", "STATE", "SEEN", "TASK", "MISSION", "DOING")]
+    table += [(row.agent, row.standing, row.seen, row.task or "-", row.mission or "-", row.doing) for row in rows]
+    widths = [max(len(line[column]) for line in table) for column in range(5)]
+    lines = ["  ".join([*(cell.ljust(size) for cell, size in zip(line, widths, strict=False)), line[-1]]).rstrip() for line in table]
+    head = "".join(words for words, _ in headline(rows)) + f" ({tail(fleet, town)})"
+    return "\n".join([head, *calls(fleet, now), "", *lines])
+
+
+def page(fleet: Fleet, *, town: str, now: datetime, silent_after: timedelta, columns: int) -> Group:
+    """The page for a terminal."""
+    from rich.console import Group
+    from rich.text import Text
+
+    rows = rows_of(fleet, now=now, silent_after=silent_after)
+    parts: list[RenderableType] = []
+    if not rows and not fleet.asking:
+        parts += [Text(EMPTY)] + ([Text(f"\n{tail(fleet, town)}", style="bright_black")] if fleet.events else [])
+        return Group(*parts)
+    head = Text.assemble(*headline(rows))
+    note = Text(tail(fleet, town), style="bright_black")
+    room = columns - head.cell_len - note.cell_len
+    parts = [Text.assemble(head, " " * room, note, no_wrap=True)] if room > 1 else [head, note]
+    parts += [Text(f"▲ {call}", style="bold yellow") for call in calls(fleet, now)]
+    return Group(*parts, Text(), _table(rows, columns=columns))
+
+
+def _table(rows: list[Row], *, columns: int) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    wide = columns >= WIDE
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bright_black", expand=True)
+    table.add_column("agent", no_wrap=True, overflow="ellipsis", max_width=20)
+    table.add_column("state", no_wrap=True)
+    if wide:
+        table.add_column("for", no_wrap=True, justify="right")
+    table.add_column("doing", no_wrap=True, overflow="ellipsis", ratio=1, min_width=12)
+    table.add_column("task", no_wrap=True, overflow="ellipsis", max_width=16)
+    if wide:
+        table.add_column("mission", no_wrap=True, overflow="ellipsis", max_width=24)
+    table.add_column("seen", no_wrap=True, justify="right")
+    for row in rows:
+        dim = "bright_black" if row.standing == "ended" else ""
+        cells = [Text(row.agent, style=dim or "bold"), _state(row.standing)]
+        cells += [Text(row.lasting, style=dim)] if wide else []
+        cells += [Text(row.doing, style=dim), Text(row.task, style=dim)]
+        cells += [Text(row.mission, style="bright_black")] if wide else []
+        table.add_row(*cells, Text(row.seen, style="red" if row.standing == "silent" else dim))
+    return table
+
+
+def _state(standing: Standing) -> Text:
+    from rich.text import Text
+
+    symbol, style = LOOKS[standing]
+    return Text(f"{symbol} {standing}", style=style)

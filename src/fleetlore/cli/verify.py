@@ -1,0 +1,42 @@
+"""`lore verify`: read the whole log and see that it is sound."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleetlore.cli import arguments, opening, progress, terminal
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+SUMMARY = "check that the whole log can be read and its indexes agree"
+
+_EXAMPLES = (
+    ("lore verify", "prints what it checked; exit code 1 if something is wrong"),
+    ("lore verify --json", "the same for programs"),
+)
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Nothing of its own but `--json`."""
+    arguments.add_json(parser)
+    arguments.teach(parser, _EXAMPLES, "All towns of the file are checked. Others may go on writing meanwhile. Nothing is changed.")
+
+
+def run(args: Namespace) -> int:
+    """Check, and say what was found."""
+    from fleetlore.log import sqlite_upkeep
+
+    path = opening.need_file(opening.log_file(args))
+    with progress.bar("verifying") as show:
+        report = sqlite_upkeep.check(path, progress=show)
+    if args.json:
+        terminal.out_value({"path": path, "events": report.events, "towns": report.towns, "problems": report.problems})
+    else:
+        for problem in report.problems:
+            terminal.out(terminal.sanitise(problem))
+        towns = "1 town" if report.towns == 1 else f"{report.towns} towns"
+        terminal.out(f"{terminal.sanitise(path)}: {report.events:,} events in {towns}, {len(report.problems) or 'no'} problems")
+    if report.problems:
+        terminal.err("lore: the log is not sound; keep a copy of the file, then `lore restore` a backup")
+    return 1 if report.problems else 0
