@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from fleetlore import clock
 from fleetlore.cli import arguments, opening, terminal, times
 from fleetlore.errors import Invalid
 from fleetlore.events import codec
-from fleetlore.log.base import matches_kind
+from fleetlore.log.base import check_scope, matches_kind
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -50,17 +49,24 @@ def run(args: Namespace) -> int:
     """Print the past, then follow if asked to."""
     if args.last is not None and args.last < 0:
         raise Invalid("--last: a number from 0 on is needed")
-    since = None if args.since is None else times.moment(args.since, now=clock.now())
+    check_scope(args.scope)
+    try:
+        _show(args, times.since(args.since))
+    except KeyboardInterrupt:
+        if not args.follow:
+            raise
+    return 0
+
+
+def _show(args: Namespace, since: datetime | None) -> None:
     write = _writer(args)
-    opened = opening.open_log(args) if args.follow else opening.open_existing_log(args)
-    with opened as log:
+    with opening.open_log(args) if args.follow else opening.open_existing_log(args) as log:
         head = log.head()
         shown = _print(_past(log, args, since), write)
         if args.follow:
             _follow(log, args, since, write, after=max(shown, head or "") or None)
         else:
             _say_what_is_missing(log, args, shown)
-    return 0
 
 
 def _past(log: BlockingRecorder, args: Namespace, since: datetime | None) -> Iterator[Event]:
@@ -82,15 +88,11 @@ def _print(events: Iterator[Event], write: Callable[[Event], None]) -> str:
 
 
 def _follow(log: BlockingRecorder, args: Namespace, since: datetime | None, write: Callable[[Event], None], *, after: str | None) -> None:
-    try:
-        for event in log.follow(args.scope, after=after):
-            if event.kind == "log.gap" or (
-                matches_kind(event.kind, args.kind) and (since is None or event.at is None or event.at >= since)
-            ):
-                write(event)
-                terminal.flush()
-    except KeyboardInterrupt:
-        return
+    for event in log.follow(args.scope, after=after):
+        is_wanted = matches_kind(event.kind, args.kind) and (since is None or event.at is None or event.at >= since)
+        if is_wanted or event.kind == "log.gap":
+            write(event)
+            terminal.flush()
 
 
 def _writer(args: Namespace) -> Callable[[Event], None]:

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fleetlore import clock, dialects
+from fleetlore import dialects
 from fleetlore.cli import arguments, opening, terminal, times
 from fleetlore.errors import Invalid
+from fleetlore.log.base import check_scope
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -43,10 +44,10 @@ def run(args: Namespace) -> int:
     """Stream what can be said, count the rest."""
     dialect = dialects.find(args.dialect)
     settings = opening.settings_of(args)
-    since = None if args.since is None else times.moment(args.since, now=clock.now())
+    scope, since = check_scope(args.scope), times.since(args.since)
     left_out: Counter[str] = Counter()
     with opening.open_existing_log(args, settings=settings) as log, _output(args.out) as write:
-        for event in log.read(args.scope, kinds=args.kind, since=since):
+        for event in log.read(scope, kinds=args.kind, since=since):
             record = dialect.encode(event, town=settings.town.value)
             if record is None:
                 left_out[event.kind.partition(".")[0]] += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from fleetlore import clock, config
@@ -116,17 +117,20 @@ class Board:
         from fleetlore.cli.watching import batches
 
         console = make_console()
-        with Live(self._page(fleet, clock.now(), console), console=console, auto_refresh=False, vertical_overflow="crop") as live:
-            for events in batches(log, after=fleet.position):
-                fleet = add(fleet, events)
-                live.update(self._page(fleet, clock.now(), console), refresh=True)
+        try:
+            with Live(self._page(fleet, clock.now(), console), console=console, screen=True, auto_refresh=False) as live:
+                for events in batches(log, after=fleet.position):
+                    fleet = add(fleet, events)
+                    live.update(self._page(fleet, clock.now(), console), refresh=True)
+        except KeyboardInterrupt:  # the page goes with its screen; what it said last stays
+            self.show(fleet)
         return 0
 
     def _watch_changes(self, log: BlockingRecorder, fleet: Fleet) -> int:
         from fleetlore.cli.watching import batches
 
-        shown = None
-        for events in batches(log, after=fleet.position, tick=1.0):
+        shown: list[Any] = []
+        for events in chain([[]], batches(log, after=fleet.position)):
             fleet = add(fleet, events)
             essence = self._essence(fleet, clock.now())
             if essence != shown:

@@ -14,7 +14,7 @@ _BREAKS = "[\t\n\x0b\f\r\x1c-\x1e\x85\u2028\u2029]+"
 # Controls; marks that turn the direction of writing; what is not seen at all; halves of characters.
 # The joiners U+200C and U+200D stay: they belong to words and to emoji.
 _HOSTILE = (
-    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff\ud800-\udfff]"
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
 )
 
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
+from fleetlore import clock
 from fleetlore.errors import Invalid
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGO = re.compile(r"(?:[0-9]{1,9}[smhdw])+")
 _PART = re.compile(r"([0-9]+)([smhdw])")
+
+
+def since(text: str | None) -> datetime | None:
+    """What `--since` says, seen from now."""
+    return None if text is None else moment(text, now=clock.now())
 
 
 def moment(text: str, *, now: datetime) -> datetime:

@@ -69,7 +69,7 @@ class Splitter:
             raw = raw.removeprefix(_BYTE_ORDER_MARK)
         raw = raw.removesuffix(b"\r")
         if raw and not raw.isspace():
-            yield Line(self._source, self._n, raw, self._occurrences.count(raw), size)
+            yield Line(self._source, self._n, raw, self._occurrences.count(raw), size if size > LONGEST_LINE else len(raw))
 
     def _hold(self, part: bytes) -> None:
         before, self._size = self._size, self._size + len(part)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from fleetlore import clock
 from fleetlore.errors import InvalidEvent, TooLarge
@@ -24,6 +24,8 @@ MOST_EVENT_BYTES = 256 * 1024
 LONGEST_STRING = 16 * 1024
 OWN_DIALECT = "fleetlore"
 
+_NAMES = ("actor", *SCOPE_FIELDS)
+_NAMES_AT = slice(Event.__struct_fields__.index(_NAMES[0]), Event.__struct_fields__.index(_NAMES[-1]) + 1)
 # The envelope's own identifiers: they hold no free text, and cutting or masking them would break references.
 _FIXED = frozenset({"id", "at", "kind", "cause", "trace", "visibility", "mac", "v"})
 
@@ -103,8 +105,7 @@ def _check(event: Event) -> None:
         raise InvalidEvent("$.kind", f"{event.kind!r} is not a kind; dotted lower-case words are, such as fleet.commit")
     if event.actor is None:
         raise InvalidEvent("$.actor", "say who did it (actor, or agent)")
-    for name in ("actor", *SCOPE_FIELDS):
-        value = getattr(event, name)
+    for name, value in zip(_NAMES, astuple(event)[_NAMES_AT], strict=True):
         if value is not None and not is_name(value):
             raise InvalidEvent(f"$.{name}", f"1 to {LONGEST_NAME} bytes without control characters are needed")
     if event.cause is not None and not is_uuid(event.cause):

@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import astuple
 
 from fleetlore.errors import InvalidScope, LogError
 from fleetlore.events.envelope import SCOPE_FIELDS, Event
@@ -27,7 +28,8 @@ MOST_BYTES = 1 << 20
 PAGE = 500
 
 # An agent's scope also holds what it did as a parent or a child.
-_SCOPE_OF_FIELD = [(name, "agent" if name in ("parent", "child") else name) for name in SCOPE_FIELDS]
+_PREFIXES = tuple("agent:" if name in ("parent", "child") else f"{name}:" for name in SCOPE_FIELDS)
+_SCOPES_AT = slice(Event.__struct_fields__.index(SCOPE_FIELDS[0]), Event.__struct_fields__.index(SCOPE_FIELDS[-1]) + 1)
 
 
 class Record(NamedTuple):
@@ -150,7 +152,8 @@ class Backend(Protocol):
 
 def scopes_of(event: Event) -> tuple[str, ...]:
     """Every scope that an event names, `town` excepted."""
-    scopes = [f"{kind}:{value}" for name, kind in _SCOPE_OF_FIELD if (value := getattr(event, name)) is not None]
+    values = astuple(event)[_SCOPES_AT]
+    scopes = [prefix + value for prefix, value in zip(_PREFIXES, values, strict=True) if value is not None]
     if event.origin is not None and event.origin.log is not None:
         scopes.append(f"source:{event.origin.log.id}")
     if event.parent is not None or event.child is not None:

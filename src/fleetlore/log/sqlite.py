@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 
 import apsw
 
-from fleetlore.errors import Closed, LogError
+from fleetlore.errors import Closed
+from fleetlore.events.ids import uuid_bytes
 from fleetlore.log import sqlite_file
 from fleetlore.log.base import Batch, Info, Outcome, Page, Position, Query, Record, Stored, hash_of
 from fleetlore.log.sequence import to_position, to_sequence
@@ -71,37 +72,53 @@ class SqliteLog:
         with self._write_lock:
             self.check_open()
             try:
-                plan = self._commit(batches)
-            except LogError as error:
-                if self._n is None or not isinstance(error.__cause__, apsw.SQLError):
-                    raise
-                # A backup was restored: the town's tables have another number now.
-                self._n = None
-                plan = self._commit(batches)
+                outcomes = self._commit_one(batches) or self._commit_all(batches)
+            except BaseException as error:
+                self._undo(error)
+                raise
         if self.tails:
             self._wake()
-        return plan.outcomes
+        return outcomes
 
-    def _commit(self, batches: Sequence[Batch]) -> Plan:
-        run = self._writer.execute
-        try:
-            run("BEGIN IMMEDIATE")
-            n = self._n or sqlite_file.found_town(self._writer, self._town)
-            self._book.catch_up(self._writer, n)
-            plan = Plan(self._writer, self._book, batches)
-            if plan.rows:
-                self._insert(plan)
-            run("COMMIT")
-        except BaseException as error:
-            self._undo(error)
-            raise
+    def _commit_one(self, batches: Sequence[Batch]) -> list[Outcome] | None:
+        """The short way for a single event with a new id: one statement, if nothing has changed since our last commit."""
+        book = self._book
+        if len(batches) != 1 or book.last is None or book.n != self._n or book.next - book.indexed >= LAG or book.next % ZONE == ZONE - 1:
+            return None
+        records, expect = batches[0]
+        if len(records) != 1 or expect is not None or not records[0].minted:
+            return None
+        [record] = records
+        kind, scopes = self._kinds.get(record.kind), self._scope_texts.get(record.scopes)
+        if kind is None or scopes is None:
+            return None
+        key, seq = uuid_bytes(record.id), book.next
+        self._writer.execute(
+            f"INSERT INTO events_{book.n} SELECT ?, ?, ?, ?, ?, ? WHERE (SELECT max(seq) FROM events_{book.n}) = ?",
+            (seq, key, microseconds(record.at), kind, scopes, record.raw.decode(), book.last),
+        )
+        if not self._writer.changes():
+            return None
+        book.recent[key] = book.last = seq
+        book.next = seq + 1
+        return [[to_position(seq)]]
+
+    def _commit_all(self, batches: Sequence[Batch]) -> list[Outcome]:
+        self._writer.execute("BEGIN IMMEDIATE")
+        n = self._catch_up()
+        plan = Plan(self._writer, self._book, batches)
+        if plan.rows:
+            self._insert(plan)
+        self._writer.execute("COMMIT")
         self._n = n
         self._note(plan)
-        return plan
+        return plan.outcomes
 
     def _catch_up(self) -> int:
         """Learn what others have written meanwhile; answers the number of the town's tables, which are made if need be."""
         n = self._n or sqlite_file.found_town(self._writer, self._town)
+        if n != self._book.n:
+            self._forget()  # a reader may have been first to notice a restore: the numbers of kinds and scopes are old too
         try:
             self._book.catch_up(self._writer, n)
         except apsw.SQLError:  # no such table: a backup was restored, under another number
@@ -117,6 +134,7 @@ class SqliteLog:
             self.check_open()
             try:
                 with transaction(self._writer):
+                    self._forget()  # rare enough to start afresh, whatever was trimmed or restored meanwhile
                     n = sqlite_file.found_town(self._writer, self._town)
                     yield n
             except BaseException as error:
@@ -149,7 +167,8 @@ class SqliteLog:
         ]
         self._writer.executemany(f"INSERT INTO events_{n} VALUES (?, ?, ?, ?, ?, ?)", rows)
         if end - 1 - self._book.indexed >= LAG:
-            self._index(n)
+            behind = ask(self._writer, f"SELECT seq, id, scopes FROM events_{n} WHERE seq > ? AND seq < ?", (self._book.indexed, first))
+            self._index(n, [*behind, *((seq, key, scopes) for seq, key, _, _, scopes, _ in rows)])
         if first // ZONE < end // ZONE:
             self._close_zones(n, end // ZONE)
 
@@ -163,10 +182,9 @@ class SqliteLog:
             if book.last - book.indexed >= LAG:
                 book.indexed, book.recent = book.last, {}
 
-    def _index(self, n: int) -> None:
+    def _index(self, n: int, rows: Sequence[tuple[int, bytes, str]]) -> None:
         """Bring `ids_N` and `members_N` up to date, in key order, so that neighbours land on one page."""
         run = self._writer.executemany
-        rows = ask(self._writer, f"SELECT seq, id, scopes FROM events_{n} WHERE seq > ?", (self._book.indexed,))
         run(f"INSERT INTO ids_{n} VALUES (?, ?)", sorted([(key, seq) for seq, key, _ in rows]))
         run(f"INSERT INTO members_{n} VALUES (?, ?)", sorted([(int(scope), seq) for seq, _, scopes in rows for scope in scopes.split()]))
         self._writer.execute("UPDATE towns SET indexed = ? WHERE n = ?", (rows[-1][0], n))

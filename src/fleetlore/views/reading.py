@@ -28,7 +28,7 @@ def line_of(event: Event) -> str | None:
     """What an event says in one line, else what its kind says; `None` for a pulse that says nothing. Hostile."""
     if event.text is not None and (line := _first_line(event.text)):
         return line
-    for key in ("reason", "why", "title", "error", "tool"):
+    for key in ("reason", "why", "title", "error", "action", "tool"):
         if isinstance(words := event.data.get(key), str) and (line := _first_line(words)):
             return line
     return None if beat_of(event) == "pulse" else event.kind.partition(".")[2].replace("_", " ").replace(".", " ")

@@ -1,0 +1,23 @@
+"""Every command line of these tests runs in a folder, a home and an environment of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import Lore
+
+
+@pytest.fixture
+def lore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lore:
+    for name in ("FLEETLORE_LOG", "FLEETLORE_TOWN", "FLEETLORE_DEBUG", "NO_COLOR", "XDG_CONFIG_HOME", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("LOGNAME", "grace")
+    monkeypatch.setenv("TZ", "UTC")
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return Lore(folder)

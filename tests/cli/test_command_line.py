@@ -1,0 +1,155 @@
+"""The command line as a whole: the list of commands, help, options anywhere, errors in one line."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fleetlore import __version__
+from fleetlore.cli import main as cli
+from fleetlore.cli.main import COMMANDS
+from tests.cli.running import Lore, command
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("argv", [[], ["--help"], ["-h"], ["help"]])
+def test_lore_alone_lists_the_commands_with_examples(lore: Lore, argv: list[str]) -> None:
+    result = lore(*argv, code=0)
+    for name in COMMANDS:
+        assert re.search(rf"^  {name} +\S", result.out, re.MULTILINE)
+    assert "lore emit fleet.commit" in result.out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_every_command_has_an_example(lore: Lore, name: str) -> None:
+    result = lore(name, "--help", code=0)
+    assert "examples:" in result.out
+    assert re.search(rf"^  .*lore .*{name}", result.out, re.MULTILINE)
+    assert "--log URL" in result.out
+    assert lore("help", name).out == result.out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_and_each_of_its_options_is_documented(lore: Lore, name: str) -> None:
+    pages = (DOCS / "cli.md").read_text() + ((DOCS / "status.md").read_text() if name == "status" else "")
+    assert f"## `lore {name}" in pages
+    for option in re.findall(r"^  (?:-\w, )?(--[a-z-]+)", lore(name, "--help").out, re.MULTILINE):
+        assert option in pages, f"docs/cli.md does not speak of {option}"
+
+
+def test_the_version_is_told(lore: Lore) -> None:
+    assert lore("--version", code=0).out == f"lore {__version__}\n"
+
+
+def test_a_slip_of_the_pen_is_answered_with_the_nearest_command(lore: Lore) -> None:
+    result = lore("evnets", code=2)
+    assert result.err == "lore: no such command: evnets; did you mean `lore events`? or see lore --help\n"
+    assert "did you mean" not in lore("xyzzy", code=2).err
+
+
+@pytest.mark.parametrize("argv", [["--frob", "emit"], ["--log"], ["--town=", "emit"], ["events", "--frob"], ["events", "--scop", "town"]])
+def test_a_wrong_command_line_is_a_usage_error(lore: Lore, argv: list[str]) -> None:
+    result = lore(*argv, code=2)
+    assert result.err.startswith("lore")
+    assert "Traceback" not in result.err
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--log", "sqlite:a.db", "--town", "harbour", "emit", "fleet.idle"],
+        ["--log=sqlite:a.db", "emit", "--town=harbour", "fleet.idle"],
+        ["emit", "fleet.idle", "--log", "sqlite:a.db", "--town", "harbour"],
+        ["--log", "sqlite:b.db", "--town", "elsewhere", "emit", "--log", "sqlite:a.db", "fleet.idle", "--town", "harbour"],
+        ["emit", "fleet.idle", "--log", "sqlite:a.db?town=harbour"],
+        ["emit", "fleet.idle", "--log", "sqlite:a.db?town=elsewhere", "--town", "harbour"],
+    ],
+)
+def test_log_and_town_may_stand_before_or_behind_the_command(lore: Lore, argv: list[str]) -> None:
+    lore(*argv, code=0)
+    assert not (lore.folder / "b.db").exists()
+    assert len(lore("events", "--json", "--log", "sqlite:a.db", "--town", "harbour").lines) == 1
+    assert lore("events", "--json", "--log", "sqlite:a.db").lines == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "reason"),
+    [
+        (["events", "--scope", "planet:x"], 2, "no such scope"),
+        (["events", "--log", "fleet.db"], 2, "write sqlite:fleet.db"),
+        (["events", "--log", "sqlite:absent.db"], 1, "there is no log yet"),
+        (["emit", "fleet.idle", "--log", "sqlite:no/such/folder.db"], 1, "folder.db"),
+        (["import", "klingon", "x"], 2, "no such dialect"),
+        (["export", "klingon"], 2, "no such dialect"),
+        (["verify", "--log", "memory:"], 2, "sqlite: logs only"),
+        (["events", "--since", "whenever"], 2, "not a time"),
+        (["events", "--last", "-1"], 2, "--last"),
+    ],
+)
+def test_an_error_is_one_line_that_says_what_to_do(lore: Lore, argv: list[str], code: int, reason: str) -> None:
+    result = lore(*argv, code=code)
+    assert reason in result.err
+    assert result.err.count("\n") == 1
+    assert result.err.startswith("lore: ")
+
+
+def test_what_nobody_foresaw_is_told_without_a_traceback_unless_asked_for(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(COMMANDS, "emit", "fleetlore.cli.no_such_module")
+    assert "Traceback" not in lore("emit", "fleet.idle", code=1).err
+    monkeypatch.setenv("FLEETLORE_DEBUG", "1")
+    assert "Traceback" in lore("emit", "fleet.idle", code=1).err
+
+
+def test_windows_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert cli.entry() == 1
+    assert capsys.readouterr().err == "lore: Fleetlore runs on Linux and macOS; on Windows, use it inside WSL.\n"
+
+
+def test_a_reader_that_stops_early_ends_it_quietly(lore: Lore) -> None:
+    lore("emit", "-", stdin=b'{"kind":"fleet.commit","actor":"ada","text":"%s"}\n' % (b"x" * 500) * 1000)
+    process = lore.start("events", "--all", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == 141
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_output_that_cannot_be_written_is_a_failure(lore: Lore) -> None:
+    lore("emit", "fleet.idle")
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(command(["events"]), stdout=full, stderr=subprocess.PIPE, check=False)
+    assert result.returncode == 1
+    assert result.stderr.startswith(b"lore: No space left")
+
+
+def test_an_event_is_stored_though_nobody_reads_the_position(lore: Lore) -> None:
+    code = subprocess.run(["sh", "-c", 'exec "$@" >&- 2>&- <&-', "sh", *command(["emit", "fleet.idle"])], check=False).returncode
+    assert code == 0
+    assert len(lore("events", "--json").lines) == 1
+
+
+def test_an_interrupt_ends_a_command_with_130_and_no_words(lore: Lore) -> None:
+    process = lore.start("emit", "-", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    follower = lore.start("events", "--follow", "--json", stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert follower.stdout is not None
+    process.stdin.write(b'{"kind":"fleet.commit","actor":"ada"}\n')
+    process.stdin.flush()
+    follower.stdout.readline()  # it has come so far as to store
+    follower.send_signal(signal.SIGINT)
+    follower.communicate()
+    process.send_signal(signal.SIGINT)
+    assert process.communicate()[1] == b""
+    assert process.returncode == 130

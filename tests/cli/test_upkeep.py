@@ -1,0 +1,78 @@
+"""`lore verify`, `backup`, `restore`, `doctor`: looking after a log."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+
+from tests.cli.running import Lore
+
+
+@pytest.fixture
+def filled(lore: Lore) -> Lore:
+    for n in range(3):
+        lore("emit", "fleet.commit", "--agent", "ada", "--text", str(n))
+    return lore
+
+
+def test_a_sound_log_verifies(filled: Lore) -> None:
+    assert filled("verify", code=0).out.endswith("3 events in 1 town, no problems\n")
+    assert filled("verify", "--json", code=0).json["problems"] == []
+
+
+def test_a_damaged_log_does_not(filled: Lore) -> None:
+    filled("backup", "copy.db")
+    content = bytearray((filled.folder / "copy.db").read_bytes())
+    at = content.index(b'"kind":"fleet.commit"')
+    content[at : at + 6] = b"'kind'"
+    filled.write("copy.db", bytes(content))
+    result = filled("verify", "--log", "sqlite:copy.db", code=1)
+    assert "1 problems" in result.out
+    assert "not sound" in result.err
+    assert filled("verify", "--log", "sqlite:copy.db", "--json", code=1).json["problems"]
+
+
+def test_a_backup_is_a_log_and_comes_back(filled: Lore) -> None:
+    before = filled("events", "--json").raw
+    assert filled("backup", "copy.db", code=0).out == "copy.db: 3 events\n"
+    assert filled("events", "--json", "--log", "sqlite:copy.db").raw == before
+    filled("emit", "fleet.push", "--agent", "ada")
+    assert filled("restore", "copy.db", code=1).err.startswith("lore: ")
+    filled("restore", "--force", "copy.db", code=0)
+    assert filled("events", "--json").raw == before
+    assert filled("restore", "copy.db", "--log", "sqlite:fresh.db", "--json", code=0).json["events"] == 3
+
+
+def test_a_backup_replaces_nothing_unless_told_to(filled: Lore) -> None:
+    filled.write("copy.db", "something dear")
+    assert "--force" in filled("backup", "copy.db", code=1).err
+    assert (filled.folder / "copy.db").read_text() == "something dear"
+    assert filled("backup", "--force", "copy.db", "--json", code=0).json["events"] == 3
+
+
+def test_the_doctor_tells_paths_versions_and_growth(filled: Lore) -> None:
+    told = filled("doctor", code=0).out
+    for word in ("python", "sqlite", "apsw", "msgspec", "fleet.db", "anyone who can write this file is trusted", "bytes an event"):
+        assert word in told
+    assert re.search(r"growth +about 3 events a day", told)
+    report = filled("doctor", "--json", code=0).json
+    assert report["log"]["events"] == 3
+    assert report["log"]["events_per_day"] == 3
+    assert report["log"]["towns"] == ["default"]
+    assert report["log"]["writable"] is True
+    assert report["problems"] == []
+
+
+def test_the_doctor_works_where_there_is_no_log_yet(lore: Lore) -> None:
+    assert "not there yet" in lore("doctor", code=0).out
+    assert lore("doctor", "--json", "--log", "memory:", code=0).json["log"]["events"] == 0
+    assert not os.path.exists("fleet.db")
+
+
+def test_the_doctor_finds_a_file_that_is_no_log(lore: Lore) -> None:
+    lore.write("x.db", "this is no database, and long enough to be looked at " * 20)
+    result = lore("doctor", "--log", "sqlite:x.db", code=1)
+    assert "x.db" in result.err
+    assert lore("doctor", "--json", "--log", "sqlite:x.db", code=1).json["problems"]

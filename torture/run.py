@@ -1,0 +1,103 @@
+"""The fault tests, for long: power cuts, kills and crowds by the thousand. Prints lines for docs/benchmarks.md.
+
+`make torture` runs it; exits non-zero if anything acknowledged was lost, doubled or torn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import apsw
+from tests.faults import test_kill, test_many_processes, test_power_cut, writer
+
+from fleetlore.errors import LogError
+from fleetlore.log import sqlite_upkeep
+
+CUTS_PER_STORY = 100
+
+
+def cut_power(folder: Path, seed: int, cuts: int) -> str:
+    """Power cuts in many stories; a few long ones among them, so that the WAL is written back often."""
+    operations, appends = 0, 0
+    for number, start in enumerate(range(0, cuts, CUTS_PER_STORY)):
+        place = folder / f"story-{number}"
+        place.mkdir()
+        story = test_power_cut.write_story(place, seed + number, appends=1500 if number % 10 == 9 else 450)
+        wrong = test_power_cut.failures(story, place, seed + number, min(CUTS_PER_STORY, cuts - start))
+        assert not wrong, "; ".join(wrong[:3])
+        operations, appends = operations + len(story.operations), appends + len(story.appends)
+    return f"{cuts} power cuts in {operations} disk operations of {appends} appends: nothing acknowledged lost, nothing torn"
+
+
+def lose_without_sync(folder: Path, seed: int, cuts: int) -> str:
+    """The same on a log that does not sync: the test must notice."""
+    story = test_power_cut.write_story(folder, seed, sync="off", appends=300)
+    lost = [wrong for wrong in test_power_cut.failures(story, folder, seed, cuts) if "lost" in wrong]
+    assert lost, "no power cut was noticed on a log that never syncs"
+    return f"with ?sync=off, as it must be, {len(lost)} of {cuts} cuts lose something"
+
+
+def kill_writers(folder: Path, seed: int, kills: int) -> str:
+    """`kill -9`, shared out among the ways to write."""
+    acknowledged = 0
+    for number, mode in enumerate(writer.MODES):
+        share = kills // len(writer.MODES) + (number < kills % len(writer.MODES))
+        acknowledged += test_kill.torment(folder, mode, seed, share, per_file=5)
+    return f"{kills} writers killed with -9 after {acknowledged} acknowledged appends: none lost, none twice, none by half"
+
+
+def gather_crowds(folder: Path, rounds: int, count: int) -> str:
+    """Eight writers and two followers, again and again."""
+    events = 0
+    for number in range(rounds):
+        path = folder / f"crowd-{number}.db"
+        stored, seen = test_many_processes.crowd(path, count)
+        test_many_processes.look(stored, seen, count)
+        assert sqlite_upkeep.check(str(path)).problems == []
+        events += len(stored)
+    return f"{rounds} crowds of eight writers and two followers, {events} events: one order, no gap, nothing twice"
+
+
+def run(what: Callable[[Path], str]) -> bool:
+    """One kind of torture in a folder of its own; whether the log stood it."""
+    start = perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            line, sound = what(Path(folder)), True
+        except (AssertionError, LogError) as error:
+            line, sound = f"FAILED: {error!r}", False
+    today = datetime.now(UTC).date()
+    print(f"- {today} · {line} ({perf_counter() - start:.0f} s)", flush=True)
+    return sound
+
+
+def main() -> int:
+    """All of it."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--cuts", type=int, default=5000, help="power cuts")
+    options.add_argument("--kills", type=int, default=200, help="writers killed")
+    options.add_argument("--rounds", type=int, default=10, help="crowds of ten processes")
+    options.add_argument("--count", type=int, default=400, help="appends of each writer in a crowd")
+    options.add_argument("--seed", type=int, default=1, help="where chance starts")
+    chosen = options.parse_args()
+    print(f"SQLite {apsw.sqlite_lib_version()}, Python {platform.python_version()}, {platform.system()}, seed {chosen.seed}")
+    sound = [
+        run(lambda folder: cut_power(folder, chosen.seed, chosen.cuts)),
+        run(lambda folder: lose_without_sync(folder, chosen.seed, max(20, chosen.cuts // 50))),
+        run(lambda folder: kill_writers(folder, chosen.seed, chosen.kills)),
+        run(lambda folder: gather_crowds(folder, chosen.rounds, chosen.count)),
+    ]
+    return 0 if all(sound) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
