@@ -68,7 +68,8 @@ def test_the_doctor_tells_paths_versions_and_growth(filled: Lore) -> None:
 def test_the_doctor_works_where_there_is_no_log_yet(lore: Lore) -> None:
     assert "not there yet" in lore("doctor", code=0).out
     assert lore("doctor", "--json", "--log", "memory:", code=0).json["log"]["events"] == 0
-    assert not os.path.exists("fleet.db")
+    assert not os.path.exists(os.environ["XDG_DATA_HOME"])
+    assert "cannot be written" in lore("doctor", "--log", "sqlite:no/such/folder.db", code=1).err
 
 
 def test_the_doctor_finds_a_file_that_is_no_log(lore: Lore) -> None:

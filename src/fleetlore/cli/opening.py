@@ -47,18 +47,21 @@ def redactor_of(settings: Settings) -> Redactor | None:
 
 
 def find_file(settings: Settings) -> str | None:
-    """The file of a `sqlite:` log; `None` for any other log."""
+    """The file of a `sqlite:` log, there or not; `None` for any other log."""
     scheme, path, _ = split(settings.log.value)
-    return file_of(path) if scheme == "sqlite" else None
+    if scheme != "sqlite":
+        return None
+    from fleetlore.log import sqlite_file
+
+    return os.path.expanduser(path) if path else sqlite_file.default_path()
 
 
 def log_file(args: Namespace) -> str:
-    """The file of the log, for commands that only make sense for one."""
+    """The file of the log, for commands that only make sense for one; the folder of the user's own log is made."""
     settings = settings_of(args)
-    path = find_file(settings)
-    if path is None:
+    if find_file(settings) is None:
         raise Invalid(f"{config.masked(settings.log.value)} is no file; this works on sqlite: logs only")
-    return path
+    return file_of(split(settings.log.value)[1])
 
 
 def need_file(path: str) -> str:
