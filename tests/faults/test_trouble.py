@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from random import Random
 from shutil import rmtree
+from typing import Any
 
 import apsw
 import pytest
@@ -191,6 +192,19 @@ def test_a_file_that_cannot_be_written_is_said_and_unchanged(open_folder: Path) 
     assert path.read_bytes() == before
 
 
+def test_a_backup_is_checked_and_restored_from_where_nothing_can_be_written(path: Path, open_folder: Path, tmp_path: Path) -> None:
+    """It is not in WAL mode, which would need a second file next to it."""
+    kept = open_folder / "kept.db"
+    sqlite_upkeep.backup(str(path), str(kept))
+    kept.chmod(0o444)
+    open_folder.chmod(0o555)
+    with without_rights():
+        report = sqlite_upkeep.check(str(kept))
+    assert (report.events, report.problems) == (3, [])
+    assert sqlite_upkeep.restore(str(kept), str(tmp_path / "new.db")) == 3
+    assert os.listdir(open_folder) == ["kept.db"]
+
+
 # --- not a log
 
 
@@ -224,6 +238,24 @@ def test_another_programs_sqlite_file_is_refused_and_unchanged(tmp_path: Path) -
         connect(f"sqlite:{path}").blocking().__enter__()
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["recipes.db"]
+
+
+def test_a_log_that_another_process_makes_at_the_same_moment_is_not_taken_for_a_strangers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one is through between the first question that is asked of the new file and the second."""
+    path, ask = tmp_path / "fleet.db", sqlite_file.ask
+
+    def ask_slowly(connection: apsw.Connection, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        monkeypatch.undo()
+        answer = ask(connection, sql, values)
+        SqliteLog(str(path), town="default").close()
+        return answer
+
+    monkeypatch.setattr(sqlite_file, "ask", ask_slowly)
+    with connect(f"sqlite:{path}").blocking() as log:
+        log.append([deed()])
+    assert texts(path) == ["a deed"]
 
 
 def test_a_log_of_a_newer_fleetlore_is_refused_and_unchanged(path: Path) -> None:

@@ -71,7 +71,7 @@ def _family(module: str) -> Mapping[str, type[Payload]]:
 def beat_of(event: Event) -> Beat | None:
     """The event's narrative beat; `None` for an unknown kind."""
     payload = find(event.kind)
-    return None if payload is None else payload.beat
+    return None if payload is None else payload.beat_for(event.data)
 
 
 def check_payload(kind: str, data: dict[str, Any]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from fleetlore.events.driver_types import (
     U32,
@@ -37,6 +38,16 @@ class GoalCompleted(Payload, frozen=True, kw_only=True):
     kind: ClassVar[str] = "driver.goal_completed"
     beat: ClassVar[Beat] = "deliver"
     outcome: GoalOutcome
+
+    @classmethod
+    def beat_for(cls, data: Mapping[str, Any]) -> Beat:
+        """Only a goal that was reached is delivered."""
+        match data:
+            case {"outcome": {"outcome": {"kind": "done"}}}:
+                return "deliver"
+            case {"outcome": {"outcome": {"kind": "cancelled"}}}:
+                return "release"
+        return "setback"
 
 
 class AttemptStarted(Payload, frozen=True, kw_only=True):

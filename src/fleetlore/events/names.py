@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 LONGEST_NAME = 200
 """In bytes of UTF-8."""
 
 
-@lru_cache(maxsize=16384)
 def is_name(value: str) -> bool:
     """Whether a value can name a scope: 1 to 200 bytes of UTF-8, no control characters."""
     if value.isascii():

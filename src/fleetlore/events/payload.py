@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, get_args
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, get_args
 
 from msgspec import Struct
 
@@ -35,3 +36,8 @@ class Payload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     beat: ClassVar[Beat]
     lenient: ClassVar[bool] = False
     """True where foreign writers fill `data` as they like: then nothing in it is refused."""
+
+    @classmethod
+    def beat_for(cls, data: Mapping[str, Any]) -> Beat:
+        """The beat of one event of this kind, where its outcome decides; `data` may be anything."""
+        return cls.beat

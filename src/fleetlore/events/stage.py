@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from fleetlore.events.payload import Beat, Payload
@@ -42,6 +43,16 @@ class RunFinished(StageFact, frozen=True, kw_only=True):
     winning_models: tuple[str, ...] | None = None
     turns: int | None = None
     tokens: int | None = None
+
+    @classmethod
+    def beat_for(cls, data: Mapping[str, Any]) -> Beat:
+        """A run that a budget or a person cut short delivered nothing."""
+        match data.get("reason"):
+            case "budget" | "tick_cap":
+                return "setback"
+            case "user_stop":
+                return "release"
+        return cls.beat
 
 
 class WorldObserved(StageFact, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -152,13 +153,16 @@ class Backend(Protocol):
 
 def scopes_of(event: Event) -> tuple[str, ...]:
     """Every scope that an event names, `town` excepted."""
-    values = astuple(event)[_SCOPES_AT]
-    scopes = [prefix + value for prefix, value in zip(_PREFIXES, values, strict=True) if value is not None]
+    scopes = _scopes_named(astuple(event)[_SCOPES_AT])
     if event.origin is not None and event.origin.log is not None:
-        scopes.append(f"source:{event.origin.log.id}")
-    if event.parent is not None or event.child is not None:
-        scopes = list(dict.fromkeys(scopes))  # only these can name an agent twice
-    return tuple(scopes)
+        scopes = (*scopes, f"source:{event.origin.log.id}")
+    return scopes
+
+
+@lru_cache(maxsize=8192)
+def _scopes_named(names: tuple[str | None, ...]) -> tuple[str, ...]:
+    scopes = [prefix + name for prefix, name in zip(_PREFIXES, names, strict=True) if name is not None]
+    return tuple(dict.fromkeys(scopes))  # an agent may be named twice, as its own parent or child
 
 
 def check_scope(scope: str) -> str:

@@ -27,7 +27,7 @@ from fleetlore.log.sqlite_file import Sync, ask, our_errors, transaction
 from fleetlore.log.sqlite_plan import Book, Plan
 from fleetlore.log.sqlite_query import ZONE, as_position, microseconds, newest, select, select_by_id, span
 
-LAG = 256
+LAG = 1024
 TRIM_STEP = 5000
 MOST_NUMBERS = 100_000
 # SQLite cannot wake another process; asking for its change counter costs some microseconds.

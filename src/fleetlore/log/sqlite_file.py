@@ -106,8 +106,9 @@ def _create_private(path: str) -> None:
 
 
 def _check_ours(connection: apsw.Connection, path: str) -> None:
-    [(application,)] = ask(connection, "PRAGMA application_id")
+    # In this order: another process that makes the log right now has set its id by the time that its tables are seen.
     [(tables,)] = ask(connection, "SELECT count(*) FROM sqlite_schema")
+    [(application,)] = ask(connection, "PRAGMA application_id")
     if application != APPLICATION_ID and tables:
         raise Damaged(f"{path}: a SQLite file of another program; give another path")
 
