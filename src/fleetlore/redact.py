@@ -45,7 +45,6 @@ _SIGNS = "|".join(
         r"A(?:KIA|SIA|Iza)",
         r"J(?<=eyJ)",
         r"P(?<=-----BEGIN P)RIVATE KEY|P(?<= P)RIVATE KEY",
-        r"://[^\s/]*@",
     )
 )
 """Something of which stands in every secret that the patterns below can find."""
@@ -99,9 +98,9 @@ class Redactor:
     def suspects(self, raw: bytes) -> bool:
         """Whether JSON bytes may hold a secret. Cheap; wrong only on the side of caution."""
         start = _STAMPS if raw.startswith(b'{"id":"') else 0
-        if _signs().search(raw, start):
+        if _signs().search(raw, start) or (b"@" in raw and b"://" in raw):
             return True
-        return any(pattern.search(raw.decode()) for pattern in _compiled_extra(self._extra))
+        return bool(self._extra) and any(pattern.search(raw.decode()) for pattern in _compiled_extra(self._extra))
 
     def clean(self, value: _Value) -> tuple[_Value, int]:
         """The value without its secrets, and how many there were."""

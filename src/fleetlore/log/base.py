@@ -33,7 +33,8 @@ _PREFIXES = tuple("agent:" if name in ("parent", "child") else f"{name}:" for na
 _SCOPES_AT = slice(Event.__struct_fields__.index(SCOPE_FIELDS[0]), Event.__struct_fields__.index(SCOPE_FIELDS[-1]) + 1)
 
 
-class Record(NamedTuple):
+# Neither can be part of a cycle, and there are many of them: the garbage collector need not look at them.
+class Record(Struct, frozen=True, gc=False):
     """One event, ready to be stored: what a backend indexes, and the canonical JSON."""
 
     id: str
@@ -46,7 +47,7 @@ class Record(NamedTuple):
     """Whether the id was made just now, so that no log can know it yet."""
 
 
-class Stored(NamedTuple):
+class Stored(Struct, frozen=True, gc=False):
     """One stored record: its position and its bytes as they were written."""
 
     position: Position

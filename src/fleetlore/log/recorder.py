@@ -66,7 +66,18 @@ class BlockingRecorder:
 
     def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
         """Store events, all or none, and answer their positions once they are durable."""
-        request = _Request(prepare(self._admission, events, expect))
+        batch = prepare(self._admission, events, expect)
+        if not self._committing.acquire(blocking=False):
+            return self._append_with_others(batch)
+        try:
+            [outcome] = self._opened().commit((batch,))
+        finally:
+            self._committing.release()
+        return settled(outcome)
+
+    def _append_with_others(self, batch: Batch) -> list[Position]:
+        """Another thread is committing: whoever comes next stores everything that gathers meanwhile."""
+        request = _Request(batch)
         self._waiting.append(request)
         with self._committing:
             if request.outcome is None:
@@ -179,15 +190,20 @@ def prepare(admission: Admission, events: Sequence[Event], expect: Expect | None
     """Everything that can be said against an append before the backend is asked."""
     if isinstance(events, Event):
         raise InvalidEvent("$", "append takes a list of events; write append([event])")
-    if len(events) > MOST_EVENTS:
-        raise TooLarge("events in one append (append_all takes any number)", len(events), MOST_EVENTS)
     records = [admission.admit(event) for event in events]
-    size = sum(len(record.raw) for record in records)
-    if size > MOST_BYTES:
-        raise TooLarge("one append, in bytes (append_all takes any number)", size, MOST_BYTES)
+    if len(records) > 1:
+        _check_size(records)
     if expect is not None and check_scope(expect.scope).startswith("agent:"):
         raise InvalidEvent("expect", "an agent's scope cannot be expected on; take its task, goal, run or mission")
     return Batch(records, expect)
+
+
+def _check_size(records: Sequence[Record]) -> None:
+    if len(records) > MOST_EVENTS:
+        raise TooLarge("events in one append (append_all takes any number)", len(records), MOST_EVENTS)
+    size = sum(len(record.raw) for record in records)
+    if size > MOST_BYTES:
+        raise TooLarge("one append, in bytes (append_all takes any number)", size, MOST_BYTES)
 
 
 def cut(records: Iterable[Record]) -> Iterator[list[Record]]:
