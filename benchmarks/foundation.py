@@ -269,9 +269,9 @@ def _redaction() -> Iterator[Row]:
     redactor, raws = Redactor(), samples.payloads()
     assert not any(map(redactor.suspects, raws)), "the sample events are clean"
     yield _redaction_row("redaction of a clean event / one encode", redactor, raws, target=5.0)
-    mentions = [raw.replace(b" (step ", b" (tokens ") for raw in raws[:400]]
-    assert all(map(redactor.suspects, mentions)), "the word calls for a closer look"
-    yield _redaction_row("redaction, the text mentions tokens / one encode", redactor, mentions)
+    telling = [raw.replace(b" (step ", b" (token: ") for raw in raws[:400]]
+    assert all(map(redactor.suspects, telling)), "the word calls for a closer look"
+    yield _redaction_row("redaction, the text says token: / one encode", redactor, telling)
 
 
 def _redaction_row(what: str, redactor: Redactor, raws: Sequence[bytes], target: float | None = None) -> Row:

@@ -31,8 +31,12 @@ def _word(rare: str, rest: str, *looks: str) -> str:
 # skips most of the text without trying anything. Written plainly, the same search takes four times as long.
 _SIGNS = "|".join(
     (
-        r"-(?:(?<=[^A-Za-z0-9]sk-)|(?<=glpat-)|(?<=xox[a-z]-))",
-        r"_(?:(?<=gh[pousr]_)|(?<=github_pat_)|(?<=npm_)|(?<=hf_)|(?<=[rs]k_live_)|(?<=[rs]k_test_))",
+        r"k-(?<=[^A-Za-z0-9]sk-)",
+        r"k_(?<=[rs]k_)(?:live|test)_",
+        r"_(?:(?<=gh[pousr]_)|(?<=hf_))",
+        r"pat(?:-(?<=glpat-)|_(?<=github_pat_))",
+        r"pm_(?<=npm_)",
+        r"xox[a-z]-",
         _word("k", "en", "token"),
         _word("k", "ey", "api[_-]key", "apikey", "access[_-]key", "accesskey", "private[_-]key", "privatekey"),
         _word("w", "ord", "password"),

@@ -161,8 +161,16 @@ class SqliteLog:
 
     def _insert(self, plan: Plan) -> None:
         n, first, end = self._book.n, plan.first, plan.first + len(plan.rows)
+        kinds, texts = self._kinds, self._scope_texts
         rows = [
-            (seq, key, microseconds(record.at), self._kind_number(record.kind), self._scopes_text(record.scopes), record.raw.decode())
+            (
+                seq,
+                key,
+                microseconds(record.at),
+                kinds.get(record.kind) or self._learn("kinds", kinds, record.kind),
+                texts.get(record.scopes) or self._scopes_text(record.scopes),
+                record.raw.decode(),
+            )
             for seq, (key, record) in enumerate(plan.rows, first)
         ]
         self._writer.executemany(f"INSERT INTO events_{n} VALUES (?, ?, ?, ?, ?, ?)", rows)
@@ -175,29 +183,31 @@ class SqliteLog:
     def _note(self, plan: Plan) -> None:
         """Remember what was committed."""
         book = self._book
-        if plan.rows:
+        if not plan.rows:
+            return
+        book.last = plan.first + len(plan.rows) - 1
+        book.next = book.last + 1
+        if book.last - book.indexed >= LAG:
+            book.indexed, book.recent = book.last, {}
+        else:
             book.recent.update({key: seq for seq, (key, _) in enumerate(plan.rows, plan.first)})
-            book.last = plan.first + len(plan.rows) - 1
-            book.next = book.last + 1
-            if book.last - book.indexed >= LAG:
-                book.indexed, book.recent = book.last, {}
 
     def _index(self, n: int, rows: Sequence[tuple[int, bytes, str]]) -> None:
         """Bring `ids_N` and `members_N` up to date, in key order, so that neighbours land on one page."""
+        members: dict[str, list[int]] = {}
+        for seq, _, scopes in rows:
+            for scope in scopes.split():
+                members.setdefault(scope, []).append(seq)
         run = self._writer.executemany
         run(f"INSERT INTO ids_{n} VALUES (?, ?)", sorted([(key, seq) for seq, key, _ in rows]))
-        run(f"INSERT INTO members_{n} VALUES (?, ?)", sorted([(int(scope), seq) for seq, _, scopes in rows for scope in scopes.split()]))
+        ordered = sorted((int(scope), seqs) for scope, seqs in members.items())
+        run(f"INSERT INTO members_{n} VALUES (?, ?)", [(scope, seq) for scope, seqs in ordered for seq in seqs])
         self._writer.execute("UPDATE towns SET indexed = ? WHERE n = ?", (rows[-1][0], n))
-
-    def _kind_number(self, kind: str) -> int:
-        return self._kinds.get(kind) or self._learn("kinds", self._kinds, kind)
 
     def _scopes_text(self, scopes: tuple[str, ...]) -> str:
         """The scopes of an event as they stand in its row: numbers with a blank around each."""
-        text = self._scope_texts.get(scopes)
-        if text is None:
-            numbers = [str(self._scopes.get(scope) or self._learn("scopes", self._scopes, scope)) for scope in scopes]
-            text = self._scope_texts[scopes] = f" {' '.join(numbers)} " if numbers else ""
+        numbers = [str(self._scopes.get(scope) or self._learn("scopes", self._scopes, scope)) for scope in scopes]
+        text = self._scope_texts[scopes] = f" {' '.join(numbers)} " if numbers else ""
         return text
 
     def _learn(self, table: str, known: dict[str, int], name: str) -> int:
