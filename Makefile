@@ -5,6 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# uv for speed; where it cannot reach the index, pip may (proxies, certificates of the house).
+INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
 .PHONY: help setup demo test check bench torture lock clean
 
@@ -15,9 +18,9 @@ setup: $(STAMP)  ## install the project and its tools into .venv
 
 $(STAMP): pyproject.toml requirements/dev.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { apt-get update -qq && apt-get install -y -qq python3-venv && $(PYTHON) -m venv $(VENV); }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements/dev.txt
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	$(PIP) install --quiet uv
+	$(INSTALL) -r requirements/dev.txt || $(PIP) install --quiet -r requirements/dev.txt
+	$(INSTALL) --no-deps --editable . || $(PIP) install --quiet --no-deps --editable .
 	touch $@
 
 demo: $(STAMP)  ## watch a scripted fleet being recorded
@@ -38,7 +41,7 @@ check: $(STAMP)  ## lint, types, layers and the quick tests
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
 
 bench: $(STAMP)  ## ratios against the peers, in one run
-	$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements/bench.txt
+	$(INSTALL) -r requirements/bench.txt || $(PIP) install --quiet -r requirements/bench.txt
 	$(BIN)/python -m benchmarks.foundation
 
 torture: $(STAMP)  ## the long fault tests, with full repeat counts
