@@ -49,16 +49,8 @@ def test_the_same_id_again_stores_nothing_and_answers_with_the_first_position(lo
 @pytest.mark.parametrize(
     ("argv", "reason"),
     [
-        (["fleet"], "'fleet' is not a kind"),
-        (["fleet.commit", "--data", "{"], "--data: not JSON"),
-        (["fleet.commit", "--data", "[1]"], "--data: a JSON object is needed"),
-        (["tool.called", "--data", "{}"], "$.data: Object missing required field `tool`"),
-        (["fleet.commit", "--id", "7"], "--id: not a UUID"),
         (["fleet.commit", "--at", "soon"], "not a time: 'soon'"),
-        (["fleet.commit", "--cause", "7"], "$.cause"),
-        (["fleet.commit", "--task", ""], "$.task"),
         (["fleet.commit", "--visibility", "secret"], "invalid choice"),
-        (["fleet.commit", "--text", "\udcff"], "cannot be written as JSON"),
         (["fleet.commit", "--text"], "--NAME=VALUE"),
         (["-", "--agent", "ada"], "--agent does not go with -"),
         ([], "KIND"),
@@ -70,6 +62,31 @@ def test_bad_arguments_are_refused_with_a_reason_and_nothing_is_stored(lore: Lor
     assert result.out == ""
     lore("emit", "fleet.idle", code=0)
     assert len(lore("events", "--json").lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("argv", "reason"),
+    [
+        (["fleet"], "'fleet' is not a kind"),
+        (["fleet.commit", "--data", "{"], "--data: not JSON"),
+        (["fleet.commit", "--data", "[1]"], "--data: a JSON object is needed"),
+        (["tool.called", "--data", "{}"], "$.data: Object missing required field `tool`"),
+        (["fleet.commit", "--id", "7"], "--id: not a UUID"),
+        (["fleet.commit", "--cause", "7"], "$.cause"),
+        (["fleet.commit", "--task", ""], "$.task"),
+        (["fleet.commit", "--text", "\udcff"], "cannot be written as JSON"),
+    ],
+)
+def test_an_event_that_is_refused_is_kept_as_one_rejection_however_often(lore: Lore, argv: list[str], reason: str) -> None:
+    for _ in range(2):
+        result = lore("emit", *argv, code=2)
+        assert reason in result.err
+        assert result.out == ""
+    [line] = lore("events", "--json").lines
+    event = json.loads(line)
+    assert event["kind"] == "log.rejected"
+    assert reason.replace("\udcff", "?") in event["data"]["reason"]
+    assert argv[0] in event["data"]["sample"]
 
 
 def test_lines_of_standard_input_are_stored_in_their_order(lore: Lore) -> None:

@@ -6,11 +6,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec.structs import replace
 
 from fleetlore import clock
 from fleetlore.cli import arguments, opening, terminal
-from fleetlore.errors import InvalidEvent
+from fleetlore.errors import InvalidEvent, TooLarge
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import is_uuid
@@ -44,7 +43,7 @@ _EXAMPLES = (
 _NOTES = """\
 The same --id again stores nothing and answers with the first position, so a retry is safe.
 Lines of standard input that are no events are kept as log.rejected; the rest goes in.
-Exit code: 0 stored or already there, 1 failed, 2 bad arguments (nothing stored), 3 some lines rejected.
+Exit code: 0 stored or already there, 1 failed, 2 refused (bad arguments; kept as one log.rejected), 3 some lines rejected.
 """
 
 
@@ -67,11 +66,13 @@ def run(args: Namespace) -> int:
         from fleetlore.cli import emit_lines
 
         return emit_lines.run(args)
-    event = event_of(args)
-    if args.json and event.id is None:
-        event = replace(event, id=clock.uuid7())
     with opening.open_log(args) as log:
-        [position] = log.append([event])
+        try:
+            event = event_of(args)
+            [position] = log.append([event])
+        except (InvalidEvent, TooLarge) as error:
+            log.append([_rejection(args, str(error))])
+            raise
         if args.json:
             for stored in log.get([event.id or ""]):
                 terminal.out_json(codec.encode_with_position(stored))
@@ -90,7 +91,18 @@ def event_of(args: Namespace) -> Event:
     fields: dict[str, Any] = {name.replace("-", "_"): getattr(args, name.replace("-", "_")) for name, _, _ in _FIELDS}
     if args.actor is None and args.agent is None:
         fields["actor"] = user_name()
-    return Event(id=_id_of(args.id), at=at, kind=args.kind, visibility=args.visibility, data=_data_of(args.data), **fields)
+    id = clock.uuid7() if args.json and args.id is None else _id_of(args.id)
+    return Event(id=id, at=at, kind=args.kind, visibility=args.visibility, data=_data_of(args.data), **fields)
+
+
+def _rejection(args: Namespace, reason: str) -> Event:
+    """What is kept of an event that was refused: a recorder does not lose even those."""
+    from fleetlore.intake.deposit import rejection
+    from fleetlore.intake.lines import Line
+
+    given = {name: str(value) for name, value in vars(args).items() if value is not None and name not in ("log", "town", "json")}
+    raw = msgspec.json.encode({name: value.encode(errors="replace").decode() for name, value in given.items()})
+    return rejection(Line("arguments", 1, raw, 0, len(raw)), reason, dialect="emit", at=None).event
 
 
 def _id_of(text: str | None) -> str | None:

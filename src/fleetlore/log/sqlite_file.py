@@ -90,6 +90,8 @@ def open_file(path: str, *, sync: Sync = "full", timeout: float = 10.0, vfs: str
             _check_ours(connection, path)
             ask(connection, "PRAGMA journal_mode=WAL")
             connection.execute(f"PRAGMA synchronous={sync}")
+            # macOS: without it a sync stops at the drive's cache. Means nothing elsewhere.
+            connection.execute(f"PRAGMA fullfsync={int(sync == 'full')}")
             # Pages that are split or emptied leave no copies of events behind that `erase` could not find.
             ask(connection, "PRAGMA secure_delete=FAST")
         except BaseException:
