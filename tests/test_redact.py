@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import timeit
 from typing import Any
 
 import msgspec
@@ -46,6 +47,16 @@ HIDDEN_VALUES = {
     "postgres://ada:hunter2@db/fleet": "hunter2",
     "redis://:pa55@localhost:6379": "pa55",
     "https://user:tok@example.test/x": "tok",
+    "postgres://ada:p@ss@db/fleet": "p@ss",
+    "--access-key abcdefgh1": "abcdefgh1",
+    "--client-secret abcdefgh1": "abcdefgh1",
+    "Bearer\tabcdef0123456789": "abcdef0123456789",
+    "TELEGRAM_TOKEN=110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw": "AAHdq",
+    "token=12345678-90ab-4def-8000": "90ab",
+    "SECRET_KEY=abcdefgh": "abcdefgh",
+    r"{\"password\": \"x1y2z3w4\"}": "x1y2",
+    '{"access_token":"abcdefghijklmnop"}': "abcdefghijklmnop",
+    "password => 'open sesame'": "sesame",
 }
 INNOCENT = (
     "Fixed the tokenizer; tokens: 41234, max_tokens=4096",
@@ -56,6 +67,12 @@ INNOCENT = (
     "see git@forge.test:team/repo.git and https://example.test:8080/path",
     "a secret: nobody reads the changelog",
     "bearer of good news arrived",
+    "the per-token cost fell, and a non-secret value went up",
+    "const token = await getToken()",
+    "token = tokenizer.encode(text)",
+    "def login(user, password=None): ...",
+    "secret=os.environ['SECRET']",
+    "next_token = lexer.next()",
     "hash 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
 )
 
@@ -89,6 +106,23 @@ def test_a_string_under_a_telling_key_is_hidden_whatever_it_looks_like(key: str)
     assert clean({"data": [{key: "plain words"}]}) == ({"data": [{key: MASK}]}, 1)
 
 
+@pytest.mark.parametrize(
+    ("value", "cleaned"),
+    [
+        ({"password": 12345678, "tokens": 12}, {"password": MASK, "tokens": 12}),
+        ({"secret": ["hunter2"], "token": {"value": "abcd", "count": 5}}, {"secret": [MASK], "token": {"value": MASK, "count": 5}}),
+        ({"command": ["mysql", "--password", "hunter2", "-v"]}, {"command": ["mysql", "--password", MASK, "-v"]}),
+        ({"text": 'passphrase="correct horse battery staple" ok'}, {"text": f'passphrase="{MASK}" ok'}),
+        ({"text": "PASSWORD: 'hunter 2'"}, {"text": f"PASSWORD: '{MASK}'"}),
+        ({"text": '{"password": "two words", "n": 1}'}, {"text": f'{{"password": "{MASK}", "n": 1}}'}),
+        ({SECRETS["a forge token"]: "x"}, {MASK: "x"}),
+        ({"accessToken": "abc"}, {"accessToken": MASK}),
+    ],
+)
+def test_secrets_are_found_beneath_telling_keys_behind_flags_and_within_quotes(value: Any, cleaned: Any) -> None:
+    assert clean(value)[0] == cleaned
+
+
 @pytest.mark.parametrize("text", INNOCENT)
 def test_ordinary_words_are_left_alone(text: str) -> None:
     assert clean({"text": text, "tokens": 12, "token_count": 7}) == ({"text": text, "tokens": 12, "token_count": 7}, 0)
@@ -101,12 +135,30 @@ def test_every_secret_is_counted() -> None:
 
 def test_users_add_patterns_of_their_own() -> None:
     assert clean({"text": "badge ACME-12345678"}, r"ACME-\d{8}") == ({"text": f"badge {MASK}"}, 1)
+    assert clean({"text": "PIN 1234"}, r"^PIN \d+$") == ({"text": MASK}, 1)
+    assert clean({"text": 'say "sesame"'}, r'say "\w+"') == ({"text": MASK}, 1)
+
+
+@pytest.mark.parametrize("piece", ["a.://x@", "token:", "eyJ-", "password=", "://", "a:b@", "-----BEGIN PRIVATE KEY-----", "secret='"])
+def test_the_time_grows_with_the_length_and_not_with_its_square(piece: str) -> None:
+    def seconds(size: int) -> float:
+        value = {"text": piece * (size // len(piece))}
+        return min(timeit.repeat(lambda: Redactor().clean(value), number=1, repeat=3))
+
+    assert seconds(60_000) < 12 * seconds(15_000) + 0.01
 
 
 @given(json_values())
 def test_cleaning_twice_changes_nothing_more(value: Any) -> None:
     once, _ = Redactor().clean(value)
     assert Redactor().clean(once) == (once, 0)
+
+
+@given(st.sampled_from(sorted({*SECRETS.values(), *HIDDEN_VALUES})), json_values())
+def test_whatever_is_taken_out_was_suspected(secret: str, value: Any) -> None:
+    for holder in ({"text": secret}, {"data": [value, secret]}, {secret: value}):
+        if Redactor().clean(holder)[1]:
+            assert Redactor().suspects(msgspec.json.encode(holder))
 
 
 @given(st.sampled_from(sorted(SECRETS)), st.text(max_size=40), st.text(max_size=40))

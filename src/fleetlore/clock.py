@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from threading import Lock
 
 Clock = Callable[[], datetime]
 
@@ -20,23 +21,26 @@ class _Uuid7Maker:
 
     def __init__(self) -> None:
         self._last = 0
-        self._forget_chance()
+        self.start_afresh()
 
-    def _forget_chance(self) -> None:
+    def start_afresh(self) -> None:
+        """A forked child would otherwise draw the same random bits as its parent, or find the lock taken for ever."""
         self._chance, self._used = "", 0
+        self._lock = Lock()
 
     def __call__(self) -> str:
         stamp = time.time_ns() * 4096 // 1_000_000
-        if stamp <= self._last:
-            stamp = self._last + 1
-        self._last = stamp
-        if self._used >= len(self._chance):
-            self._chance, self._used = os.urandom(960).hex(), 0
-        when, used = f"{stamp:015x}", self._used
-        self._used = end = used + 15
-        return f"{when[:8]}-{when[8:12]}-7{when[12:]}-8{self._chance[used : used + 3]}-{self._chance[used + 3 : end]}"
+        with self._lock:
+            if stamp <= self._last:
+                stamp = self._last + 1
+            self._last = stamp
+            if self._used >= len(self._chance):
+                self._chance, self._used = os.urandom(960).hex(), 0
+            chance = self._chance[self._used : self._used + 15]
+            self._used += 15
+        when = f"{stamp:015x}"
+        return f"{when[:8]}-{when[8:12]}-7{when[12:]}-8{chance[:3]}-{chance[3:]}"
 
 
 uuid7 = _Uuid7Maker()
-# A forked child would otherwise draw the same random bits as its parent.
-os.register_at_fork(after_in_child=uuid7._forget_chance)
+os.register_at_fork(after_in_child=uuid7.start_afresh)

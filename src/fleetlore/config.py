@@ -50,6 +50,8 @@ def load(
     *, log: str | None = None, town: str | None = None, environ: Mapping[str, str] = os.environ, folder: str | None = None
 ) -> Settings:
     """The settings as seen from a folder (the current one), with what the flags say."""
+    if town == "":
+        raise ConfigError("--town: a name is needed")
     levels = [
         _Level("the command line", log, "--log", town, "--town"),
         _Level(
@@ -173,9 +175,11 @@ def _expressions(path: str, table: Mapping[str, Any]) -> tuple[str, ...]:
 
     for pattern in patterns:
         try:
-            re.compile(pattern)
+            matches_nothing = re.compile(pattern).search("")
         except re.error as error:
             raise ConfigError(f"{path}: redact.patterns: {pattern!r} is no regular expression: {error}") from error
+        if matches_nothing:
+            raise ConfigError(f"{path}: redact.patterns: {pattern!r} matches even where nothing stands; say what must be there")
     return tuple(patterns)
 
 

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 MASK = "[redacted]"
 
-_WORDS = r"password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|client[_-]?secret"
+_WORDS = r"password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|secret[_-]?key|client[_-]?secret"
+# What may stand between a name and its value, in text that was itself quoted once.
+_TO_VALUE = r"\\*[\"']?\s*"
+# A number alone is a count: token=4096.
+_NO_COUNT = r"(?!\d+(?:[\s\"',;&)\]}]|$))(?!\[redacted\])"
+# Code that fetches a secret does not hold it.
+_NO_CODE = r"(?!(?:None|null|true|false|await|self|this)\b)(?![A-Za-z_][\w.]*[(\[])"
 
 # A telling word counts only where something is given to it: `token=…`, `"token": "…"`, `--token …`.
 _GIVEN = r"(?=[\\\"'\s]*[=:])"
@@ -24,7 +30,8 @@ _GIVEN = r"(?=[\\\"'\s]*[=:])"
 def _word(rare: str, rest: str, *looks: str) -> str:
     """A word found by one of its rarer letters, in either case, and by looking back for its beginning."""
     behind = "|".join(f"(?<={look})" for look in looks)
-    return "|".join(f"{letter}(?i:{rest}(?:{behind})(?:{_GIVEN}|(?<=--{looks[0]}) ))" for letter in (rare, rare.upper()))
+    flag = "|".join(f"(?<=-{look})" for look in looks)
+    return "|".join(f'{letter}(?i:{rest}(?:{behind})(?:{_GIVEN}|(?:{flag})[ "]))' for letter in (rare, rare.upper()))
 
 
 # Each alternative starts with a letter that is rare in text, and looks back for the rest: the engine then
@@ -38,15 +45,22 @@ _SIGNS = "|".join(
         r"pm_(?<=npm_)",
         r"xox[a-z]-",
         _word("k", "en", "token"),
-        _word("k", "ey", "api[_-]key", "apikey", "access[_-]key", "accesskey", "private[_-]key", "privatekey"),
+        _word(
+            "k", "ey", "api[_-]key", "apikey", "access[_-]key", "accesskey", "private[_-]key", "privatekey", "secret[_-]key", "secretkey"
+        ),
         _word("w", "ord", "password"),
         _word("w", "d", "passwd"),
         _word("p", "hrase", "passphrase"),
         _word("c", "ret", "secret"),
         _word("c", "redentials?", "credential", "credentials"),
         *(f"{letter}(?i:ation(?<=authorization))" for letter in "zZ"),
-        *(f"{letter}(?i:earer\\s)" for letter in "bB"),
-        r"A(?:KIA|SIA|Iza)",
+        *(f"{letter}(?i:earer(?:\\s|\\\\t))" for letter in "bB"),
+        r"A(?:KIA|SIA|Iza|GE-SECRET-KEY-)",
+        r"SG\.",
+        r"GOCSPX-",
+        r"pypi-",
+        r"whsec_",
+        r"kr_pat_(?<=dckr_pat_)",
         r"J(?<=eyJ)",
         r"P(?<=-----BEGIN P)RIVATE KEY|P(?<= P)RIVATE KEY",
     )
@@ -73,22 +87,32 @@ _PATTERNS = (
     _Pattern(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
     _Pattern(r"\bAIza[A-Za-z0-9_-]{30,}"),
     _Pattern(r"\b(?:npm|hf)_[A-Za-z0-9]{20,}"),
-    _Pattern(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"),
+    _Pattern(
+        r"\b(?:SG\.[\w-]{16,}\.[\w-]{16,}|GOCSPX-[\w-]{20,}|pypi-[\w-]{40,}|whsec_\w{16,}|dckr_pat_[\w-]{16,}|AGE-SECRET-KEY-1\w{20,})"
+    ),
+    _Pattern(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"),
     _Pattern(r"(?P<before>\bauthorization[\"']?\s*[:=]\s*[\"']?\w+\s+)[A-Za-z0-9._~+/=-]{6,}", ignore_case=True),
     _Pattern(r"(?P<before>\bbearer\s+)(?=[A-Za-z._~+/=-]*[0-9])[A-Za-z0-9._~+/=-]{12,}", ignore_case=True),
-    _Pattern(r"(?P<before>\b[a-z][a-z0-9+.-]*://[^\s/:@\"'\\]*:)[^\s@/\"'\\]+(?P<after>@)", ignore_case=True),
-    # name=value and --name value; a count such as token=4096 is no secret
-    _Pattern(rf"(?P<before>(?:{_WORDS})[\"']?\s*=\s*[\"']?)(?!\d+\b)(?!\[redacted\])[^\s\"',;&)\]}}]{{4,}}", ignore_case=True),
-    _Pattern(rf"(?P<before>--(?:{_WORDS})[ =][\"']?)(?!\[redacted\])[^\s\"']{{4,}}", ignore_case=True),
-    # name: value, where the value does not look like a word of prose
+    _Pattern(r"(?P<before>://[^\s/:@\"'\\]{0,256}:)[^\s/\"'\\]{1,256}(?P<after>@)"),
+    # name="some words"
     _Pattern(
-        rf"(?P<before>(?:{_WORDS})[\"']?\s*:\s*[\"']?)(?!\d+\b)(?!\[redacted\])(?=[^\s\"',;]*[0-9!#$%^&*+=~])[^\s\"',;&)\]}}]{{6,}}",
+        rf"(?P<before>(?:{_WORDS}){_TO_VALUE}(?:=>|[=:])\s*\\*(?P<quote>[\"']))(?!\[redacted\])[^\"'\\\n]{{2,}}(?P<after>\\*(?P=quote))",
         ignore_case=True,
     ),
-    _Pattern(r"(?P<before>(?:password|passwd|passphrase)[\"']?\s*[:=]\s*[\"']?)\d{4,}", ignore_case=True),
+    # name=value and --name value
+    _Pattern(rf"(?P<before>(?:{_WORDS}){_TO_VALUE}=\s*\\*[\"']?){_NO_COUNT}{_NO_CODE}[^\s\"',;&)\]}}\\]{{4,}}", ignore_case=True),
+    _Pattern(rf"(?P<before>(?<!\S)--[\w-]{{0,40}}(?:{_WORDS})[ =][\"']?)(?!\[redacted\])[^\s\"']{{4,}}", ignore_case=True),
+    # name: value, where the value does not look like a word of prose
+    _Pattern(
+        rf"(?P<before>(?:{_WORDS}){_TO_VALUE}:\s*\\*[\"']?){_NO_COUNT}{_NO_CODE}(?=[^\s\"',;]{{0,200}}[0-9!#$%^&*+=~])[^\s\"',;&)\]}}\\]{{6,}}",
+        ignore_case=True,
+    ),
+    _Pattern(rf"(?P<before>(?:password|passwd|passphrase){_TO_VALUE}[:=]\s*\\*[\"']?)\d{{4,}}", ignore_case=True),
 )
 
-_KEY = rf"(?:^|[_.-])(?:{_WORDS}|authorization|credentials?)$"
+_KEY = rf"(?:{_WORDS}|authorization|credentials?)$"
+_NUMBERS_TOO = r"(?:password|passwd|passphrase|secret)$"
+_FLAG = rf"--[\w-]{{0,40}}(?:{_WORDS})"
 
 _Value = TypeVar("_Value")
 
@@ -108,7 +132,7 @@ class Redactor:
             start = words
         if _signs().search(raw, start) or (b"@" in raw and b"://" in raw):
             return True
-        return bool(self._extra) and any(pattern.search(raw.decode()) for pattern in _compiled_extra(self._extra))
+        return bool(self._extra)  # written for the text itself, they cannot be tried on its JSON
 
     def clean(self, value: _Value) -> tuple[_Value, int]:
         """The value without its secrets, and how many there were."""
@@ -124,23 +148,45 @@ class Redactor:
         return cleaned, found
 
 
-def _walk(value: Any, mask: Callable[[re.Match[str]], str], patterns: Sequence[re.Pattern[str]]) -> Any:
+class _Told(NamedTuple):
+    """What the keys above a value say: that its strings are secrets, or its numbers too."""
+
+    strings: bool = False
+    numbers: bool = False
+
+
+_NOTHING_TOLD = _Told()
+
+
+def _walk(value: Any, mask: Callable[[re.Match[str]], str], patterns: Sequence[re.Pattern[str]], told: _Told = _NOTHING_TOLD) -> Any:
     if isinstance(value, str):
+        if told.strings:
+            return value if value == MASK else _expression(r"(?s).+").sub(mask, value, count=1)
         for pattern in patterns:
             value = pattern.sub(mask, value)
         return value
     if isinstance(value, dict):
-        return {key: _walk_item(key, item, mask, patterns) for key, item in value.items()}
+        return {_walk(key, mask, patterns): _walk(item, mask, patterns, _told_by(key, told)) for key, item in value.items()}
     if isinstance(value, list):
-        return [_walk(item, mask, patterns) for item in value]
+        before = (None, *value)
+        return [_walk(item, mask, patterns, _told_by_flag(flag, told)) for flag, item in zip(before, value, strict=False)]
+    if told.numbers and isinstance(value, int | float) and not isinstance(value, bool):
+        return _expression(r"(?s).+").sub(mask, str(value), count=1)
     return value
 
 
-def _walk_item(key: Any, item: Any, mask: Callable[[re.Match[str]], str], patterns: Sequence[re.Pattern[str]]) -> Any:
-    """A string under a telling key is a secret whatever it looks like."""
-    if isinstance(item, str) and item and item != MASK and isinstance(key, str) and _telling_key().search(key):
-        return _anything().sub(mask, item, count=1)
-    return _walk(item, mask, patterns)
+def _told_by(key: Any, above: _Told) -> _Told:
+    """A value under a telling key is a secret whatever it looks like."""
+    if above.strings or not isinstance(key, str) or not _expression(_KEY).search(key):
+        return above
+    return _Told(True, _expression(_NUMBERS_TOO).search(key) is not None)
+
+
+def _told_by_flag(before: Any, above: _Told) -> _Told:
+    """So is what follows a telling flag in a list of arguments."""
+    if above.strings or not isinstance(before, str) or not _expression(_FLAG).fullmatch(before):
+        return above
+    return _Told(True, False)
 
 
 @lru_cache(maxsize=4096)
@@ -173,14 +219,7 @@ def _compiled_extra(extra: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
 
 
 @cache
-def _telling_key() -> re.Pattern[str]:
+def _expression(source: str) -> re.Pattern[str]:
     import re
 
-    return re.compile(_KEY, re.IGNORECASE)
-
-
-@cache
-def _anything() -> re.Pattern[str]:
-    import re
-
-    return re.compile(r".+", re.DOTALL)
+    return re.compile(source, re.IGNORECASE)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
@@ -267,3 +268,50 @@ def test_the_blocking_door_has_the_same_verbs(url: str) -> None:
         assert log.erase([EVENT_ID], "test") == 1
         assert log.trim(second) == 0
         assert log.info().events == 602
+
+
+@pytest.mark.parametrize("kind", ["*", "fleet", "*.commit", "fleet.c?mmit", "Fleet.*"])
+async def test_what_is_neither_a_kind_nor_a_family_is_refused(log: Recorder, kind: str) -> None:
+    with pytest.raises(Invalid):
+        await texts(log, kinds=[kind])
+
+
+async def test_what_is_no_event_is_refused_with_a_reason(log: Recorder) -> None:
+    with pytest.raises(InvalidEvent, match="an Event is needed, not dict"):
+        await log.append([{"kind": "fleet.idle"}])  # type: ignore[list-item]
+    with pytest.raises(InvalidEvent, match="not a position"):
+        await log.append([deed()], expect=Expect("town", "rubbish"))
+    deep: dict[str, Any] = {}
+    for _ in range(5000):
+        deep = {"x": deep}
+    with pytest.raises(InvalidEvent):
+        await log.append([deed("token: x", data=deep)])
+    with pytest.raises(InvalidEvent, match="calendar"):
+        await log.append([deed(at=datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5))))])
+
+
+async def test_closing_goes_on_when_whoever_waits_for_it_gives_up(url: str) -> None:
+    async with connect(url) as log:
+        await log.append([deed()])
+        closing = asyncio.ensure_future(log.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        await log.close()
+        with pytest.raises(Closed):
+            await log.append([deed()])
+
+
+def test_a_log_is_not_used_from_another_event_loop(url: str) -> None:
+    async def open_it() -> Recorder:
+        return await connect(url).__aenter__()
+
+    async def use_it(log: Recorder) -> None:
+        with pytest.raises(Closed, match="another event loop"):
+            await log.append([deed()])
+
+    with asyncio.Runner() as first, asyncio.Runner() as second:
+        log = first.run(open_it())
+        second.run(use_it(log))
+        first.run(log.close())

@@ -113,13 +113,14 @@ async def test_there_is_no_gap_where_nothing_was_missed(log: Recorder) -> None:
 
 
 async def test_a_slow_follower_that_is_overtaken_by_a_trim_is_told_too(log: Recorder) -> None:
-    await log.append([deed("first")])
+    [first] = await log.append([deed("first")])
     follower = log.follow()
     assert [(await anext(follower)).text] == ["first"]
     positions = await log.append([deed(str(n)) for n in range(4)])
     await log.trim(positions[2])
     rest = await take(follower, 3)
     assert [event.kind if event.kind == "log.gap" else event.text for event in rest] == ["log.gap", "2", "3"]
+    assert rest[0].data == {"after": first, "through": positions[1]}
 
 
 async def test_erasing_leaves_a_hole_and_one_fact(log: Recorder) -> None:

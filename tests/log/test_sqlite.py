@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import subprocess
 import sys
@@ -12,11 +13,13 @@ from typing import Any
 import apsw
 import pytest
 
-from fleetlore import Event, connect
-from fleetlore.errors import Damaged, InvalidUrl
+from fleetlore import Event, Expect, connect
+from fleetlore.errors import Closed, Conflict, Damaged, InvalidEvent, InvalidUrl
 from fleetlore.log import sqlite_file
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.sqlite import LAG, SqliteLog
+from fleetlore.log.sqlite_upkeep import backup, check, restore
+from fleetlore.testing import counting_ids
 from tests.contract.helpers import deed
 
 
@@ -185,7 +188,9 @@ def test_the_address_says_how_safe_the_log_is(path: Path) -> None:
         assert log.info().details["towns"] == ["east"]
 
 
-@pytest.mark.parametrize("url", ["fleet.db", "carrier-pigeon:x", "sqlite:x.db?sync=maybe", "sqlite:x.db?colour=red", "memory:?sync=off"])
+@pytest.mark.parametrize(
+    "url", ["fleet.db", "carrier-pigeon:x", "sqlite:x.db?sync=maybe", "sqlite:x.db?colour=red", "memory:?sync=off", "sqlite::memory:"]
+)
 def test_an_address_that_nobody_understands_is_refused(url: str) -> None:
     with pytest.raises(InvalidUrl), connect(url).blocking():
         pass
@@ -212,3 +217,101 @@ def test_the_blocking_door_never_imports_asyncio(path: Path) -> None:
         "assert 'asyncio' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_forked_child_is_told_to_open_the_log_again(path: Path) -> None:
+    """Its parent holds the locks; what it wrote on the old handle could be lost."""
+    with opened(path) as log:
+        log.append([deed("parent")])
+        child = os.fork()
+        if child == 0:
+            try:
+                log.append([deed("child")])
+            except Closed:
+                os._exit(7)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert [event.text for event in log.read()] == ["parent"]
+
+
+def test_no_position_is_given_twice_though_everything_was_trimmed_meanwhile(path: Path) -> None:
+    with opened(path) as one, opened(path) as other:
+        with pytest.raises(Conflict):
+            one.append([deed()], expect=Expect("town", "0000000000000007"))
+        positions = other.append([deed(), deed()])
+        other.trim("9" * 16)
+        assert one.append([deed()]) > positions[-1:]
+
+
+def test_the_first_append_after_a_restore_goes_in(path: Path, tmp_path: Path) -> None:
+    with opened(path) as log:
+        log.append([deed("1")])
+        log.append([deed("2")])
+        backup(str(path), str(tmp_path / "kept.db"))
+        log.append([deed("3")])
+        restore(str(tmp_path / "kept.db"), str(path), overwrite=True)
+        log.append([deed("4")])
+        assert [event.text for event in log.read()] == ["1", "2", "4"]
+
+
+def test_ids_of_somebody_elses_making_may_come_twice(path: Path) -> None:
+    for _ in range(2):
+        with opened(path, new_id=counting_ids()) as log:
+            for n in range(3):
+                log.append([deed(str(n))])
+    with opened(path) as log:
+        assert log.info().events == 3
+        with pytest.raises(InvalidEvent), connect(f"sqlite:{path}", new_id=lambda: "abc").blocking() as odd:
+            odd.append([deed()])
+
+
+def test_erased_bytes_go_as_soon_as_nobody_reads_them_any_more(path: Path) -> None:
+    with connect(f"sqlite:{path}?timeout=0.1").blocking() as log:
+        log.append([deed("a very private thought", id="0190f3a0-0000-7000-8000-000000000001")])
+        reader = apsw.Connection(str(path))
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM towns").fetchall()
+        log.erase(["0190f3a0-0000-7000-8000-000000000001"], "asked to")
+        assert log.info().details["unscrubbed"]
+        reader.close()
+        log.append([deed("and on"), deed("and on")])
+        assert not log.info().details["unscrubbed"]
+        assert b"very private" not in path.read_bytes() + Path(f"{path}-wal").read_bytes()
+
+
+def test_trimmed_text_is_gone_from_the_file(path: Path) -> None:
+    with opened(path) as log:
+        positions = log.append_all(deed(f"a very private thought {n}") for n in range(300))
+        log.trim(positions[-1])
+    assert path.read_bytes().count(b"very private") == 1
+
+
+def test_the_log_stays_the_same_when_the_directory_changes(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    with connect("sqlite:fleet.db").blocking() as log:
+        log.append([deed("here")])
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        assert [event.text for event in log.read()] == ["here"]
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_trigger_that_somebody_hid_in_the_file_is_not_run(path: Path) -> None:
+    with opened(path) as log:
+        log.append([deed("1")])
+    evil = apsw.Connection(str(path))
+    evil.execute("CREATE TRIGGER eat AFTER INSERT ON events_1 BEGIN DELETE FROM events_1 WHERE seq = new.seq; END")
+    evil.close()
+    with opened(path) as log:
+        log.append([deed("2")])
+        assert [event.text for event in log.read()] == ["1", "2"]
+    assert any("eat" in problem for problem in check(str(path)).problems)
+
+
+def test_an_id_in_capitals_is_found(path: Path) -> None:
+    with opened(path) as log:
+        log.append([deed("x", id="0190F3A0-0000-7000-8000-00000000000A")])
+        assert [event.text for event in log.get(["0190F3A0-0000-7000-8000-00000000000A"])] == ["x"]
+        assert log.erase(["0190F3A0-0000-7000-8000-00000000000A"] * 2, "asked to") == 1
+        assert log.erase([], "nothing") == 0
+        assert [event.data["count"] for event in log.read(kinds=["log.forgotten"])] == [1]

@@ -21,6 +21,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAMES = (33, 37, 64, 68, 71, 97, 103, 106, 130, 132, 136, 140, 166, 169, 172, 173)
 _BEATS = {"setback": "31", "release": "33", "recovery": "32", "deliver": "1;32", "feat": "1;35", "judgement": "36", "propose": "36"}
 _DIM = "2"
+_WIDE = 100
+"""Columns from which on there is room for the scopes."""
 
 
 class Columns:
@@ -47,13 +49,15 @@ class Screen:
         """One event, and a heading where a new day begins."""
         at = (event.at or _EPOCH).astimezone(self._zone)
         name, scopes, text = name_of(event), scopes_of(event), text_of(event)
-        rest = self._width - len("00:00:00  ") - _NAME - _KIND - 4
-        scopes = cut(scopes, max(8, rest // 3))
+        narrow = self._width < _WIDE
+        name_width, kind_width = (_NAME - 5, _KIND - 4) if narrow else (_NAME, _KIND)
+        rest = self._width - len("00:00:00  ") - name_width - kind_width - 4
+        scopes = "" if narrow else cut(scopes, max(8, rest // 3))
         rest -= cells(scopes) + 2 if scopes else 0
         parts = (
             self._paint(at.strftime("%H:%M:%S"), _DIM),
-            self._paint(pad(cut(name, _NAME), _NAME), f"38;5;{_NAMES[crc32(name.encode()) % len(_NAMES)]}"),
-            self._paint(pad(cut(sanitise(event.kind), _KIND), _KIND), self._style_of(event)),
+            self._paint(pad(cut(name, name_width), name_width), f"38;5;{_NAMES[crc32(name.encode()) % len(_NAMES)]}"),
+            self._paint(pad(cut(sanitise(event.kind), kind_width), kind_width), self._style_of(event)),
             *((self._paint(scopes, _DIM),) if scopes else ()),
             cut(text, max(0, rest)),
         )

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from errno import ENOENT
 from typing import TYPE_CHECKING
 
 from fleetlore import dialects
@@ -66,13 +67,16 @@ def _output(path: str | None) -> Iterator[Write]:
         return
     if os.path.exists(path) and not os.path.isfile(path):
         raise Invalid(f"--out {path}: is no file; leave it out and redirect the output")
-    part = f"{path}.part"
+    target = os.path.realpath(path)
+    part = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{os.getpid()}.part")
+    if not os.path.isdir(os.path.dirname(target)):
+        raise FileNotFoundError(ENOENT, "there is no such directory", path)
     try:
-        with open(part, "wb") as file:
+        with open(part, "xb") as file:
             yield lambda record: _write_line(file.write, record)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(part, path)
+        os.replace(part, target)
     except BaseException:
         if os.path.exists(part):
             os.unlink(part)

@@ -26,6 +26,8 @@ def explain(error: BaseException) -> int:
             return _say(str(error), USAGE)
         case FleetloreError():
             return _say(str(error), FAILED)
+        case UnicodeError():
+            return _say("an argument or a file name is not valid text in this locale; use UTF-8", USAGE)
         case OSError():
             return _say(os_reason(error), FAILED)
         case _:

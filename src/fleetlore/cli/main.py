@@ -77,6 +77,7 @@ def entry() -> int:
         terminal.err("lore: Fleetlore runs on Linux and macOS; on Windows, use it inside WSL.")
         return FAILED
     _fill_streams()
+    terminal.be_lenient()
     code = main(sys.argv[1:])
     if not os.environ.get("FLEETLORE_DEBUG"):
         # All is stored, closed and flushed; taking the interpreter apart would add a tenth to the time of `lore emit`.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fleetlore.cli import terminal
 from fleetlore.cli.main import OK, SOME_REJECTED
+from fleetlore.redact import Redactor
 
 if TYPE_CHECKING:
     from fleetlore.intake.deposit import Tally
@@ -24,7 +25,7 @@ class Rejections:
         """One more."""
         self._count += 1
         if self._count <= MOST_SHOWN:
-            terminal.err(f"lore: {line.source}, line {line.n}: {reason}")
+            terminal.err(f"lore: {line.source}, line {line.n}: {Redactor().clean(reason)[0]}")
 
     def end(self) -> None:
         """Say how many were not shown."""

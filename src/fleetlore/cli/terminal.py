@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from functools import cache
+from io import TextIOWrapper
 from typing import IO
 
 # CSI: colours, cursor. OSC and its like: titles, links, clipboard. Then every shorter one.
@@ -44,13 +45,15 @@ def _escape(match: re.Match[str]) -> str:
     return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
 
 
+def be_lenient() -> None:
+    """Have characters that the locale cannot say written as `?` rather than not at all."""
+    if sys.stdout.encoding.lower() not in ("utf-8", "utf8") and isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+
+
 def out(line: str) -> None:
     """One line, made by us, to standard output."""
-    try:
-        sys.stdout.write(f"{line}\n")
-    except UnicodeEncodeError:  # a locale without UTF-8
-        known = sys.stdout.encoding
-        sys.stdout.write(f"{line}\n".encode(known, "replace").decode(known))
+    sys.stdout.write(f"{line}\n")
 
 
 def err(message: str) -> None:

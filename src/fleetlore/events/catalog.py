@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -48,7 +48,7 @@ FAMILIES: Mapping[str, str] = {
 """First word of a kind → the module in `fleetlore.events` that describes it."""
 
 
-@cache
+@lru_cache(maxsize=4096)
 def find(kind: str) -> type[Payload] | None:
     """The payload class of a known kind; `None` for any other."""
     module = FAMILIES.get(kind.partition(".")[0])
@@ -66,6 +66,11 @@ def _family(module: str) -> Mapping[str, type[Payload]]:
     contents = vars(import_module(f"fleetlore.events.{module}")).values()
     payloads = (thing for thing in contents if isinstance(thing, type) and issubclass(thing, Payload) and hasattr(thing, "kind"))
     return {payload.kind: payload for payload in payloads}
+
+
+def is_kind_or_family(text: str) -> bool:
+    """Whether this is a kind, or a family such as `town.*`."""
+    return KIND_PATTERN.fullmatch(f"{text[:-1]}x" if text.endswith(".*") else text) is not None
 
 
 def beat_of(event: Event) -> Beat | None:

@@ -68,7 +68,10 @@ def lift(record: dict[str, Any], upcasters: Mapping[int, Upcaster] = UPCASTERS) 
     """Bring a record of an older version up to the present one."""
     version = record.get("v", SCHEMA_VERSION)
     while isinstance(version, int) and version in upcasters and version < SCHEMA_VERSION:
-        record = upcasters[version](record)
+        try:
+            record = upcasters[version](record)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InvalidEvent("$", f"a record of version {version} that cannot be lifted: {error!r}") from error
         version += 1
     if version != SCHEMA_VERSION:
         raise InvalidEvent("$.v", f"schema version {version!r} is not known here (newest: {SCHEMA_VERSION})")

@@ -14,6 +14,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.events.ids import derive_id
 from fleetlore.intake.lines import SAMPLE, Line
 from fleetlore.log.base import MOST_EVENTS
+from fleetlore.redact import Redactor
 
 if TYPE_CHECKING:
     from fleetlore.log.admission import Admission
@@ -117,7 +118,8 @@ def rejection(line: Line, reason: str, *, dialect: str, at: datetime | None) -> 
     """What is kept of a line that is no record: where it stood, what was wrong, how it began."""
     reason = reason.encode(errors="replace").decode()
     event = Event(
-        id=derive_id(f"log.rejected:{dialect}", line.raw, line.nth),
+        # Its place belongs to it: the same bad line in two files, or twice in one, is two rejections.
+        id=derive_id(f"log.rejected:{dialect}:{line.source}:{line.n}", line.raw, line.nth),
         at=at,
         kind="log.rejected",
         actor=ACTOR,
@@ -128,11 +130,17 @@ def rejection(line: Line, reason: str, *, dialect: str, at: datetime | None) -> 
             "source": line.source,
             "n": line.n,
             "dialect": dialect,
-            "sample": line.raw[:SAMPLE].decode(errors="replace"),
+            "sample": sample_of(line.raw),
             "bytes": line.size,
         },
     )
     return Item(line, event, reason)
+
+
+def sample_of(raw: bytes) -> str:
+    """How a record began. Secrets go first, so that none is cut in half and then not recognised."""
+    text, _ = Redactor().clean(raw[: 4 * SAMPLE].decode(errors="replace"))
+    return text.encode()[:SAMPLE].decode(errors="ignore")
 
 
 def dated(item: Item, at: datetime) -> Item:

@@ -39,13 +39,23 @@ class Admission:
 
     def admit(self, event: Event) -> Record:
         """The record to store; `InvalidEvent` or `TooLarge` says what is wrong with the event."""
-        minted = event.id is None
+        if not isinstance(event, Event):
+            raise InvalidEvent("$", f"an Event is needed, not {type(event).__name__}")
+        try:
+            return self._admit(event)
+        except RecursionError as error:
+            raise InvalidEvent("$.data", "nested too deeply") from error
+
+    def _admit(self, event: Event) -> Record:
+        # Ids that somebody else makes may come twice, as those of a test do.
+        minted = event.id is None and self._new_id is clock.uuid7
         raw = _encode(self._stamp(event))
         event = codec.decode(raw)  # from here on it is what a reader will get, every type checked
         _check(event)
         check_payload(event.kind, event.data)
         if self._redactor.suspects(raw):
             event, raw = self._redact(event, raw)
+            _check(event)
         if len(raw) > LONGEST_STRING:
             event, raw = _cut(event, raw)
             if len(raw) > MOST_EVENT_BYTES:
@@ -56,8 +66,8 @@ class Admission:
         """The event with an id, a time in UTC and an actor."""
         return replace(
             event,
-            id=self._new_id() if event.id is None else _canonical_uuid("$.id", event.id),
-            at=self._now() if event.at is None else _in_utc(event.at),
+            id=_canonical_uuid("$.id", self._new_id() if event.id is None else event.id),
+            at=_in_utc(self._now() if event.at is None else event.at),
             actor=event.agent if event.actor is None else event.actor,
         )
 
@@ -86,7 +96,10 @@ def _rebuilt(record: dict[str, Any]) -> tuple[Event, bytes]:
 def _in_utc(at: datetime) -> datetime:
     if not isinstance(at, datetime) or at.tzinfo is None:
         raise InvalidEvent("$.at", "needs a time zone, as in 2026-11-15T20:23:12Z or datetime.now(UTC)")
-    return at.astimezone(UTC)
+    try:
+        return at if at.tzinfo is UTC else at.astimezone(UTC)
+    except OverflowError as error:
+        raise InvalidEvent("$.at", "lies outside of the calendar in UTC") from error
 
 
 def _canonical_uuid(path: str, text: str) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from typing import TypeVar
 
-from fleetlore.errors import Closed
+from fleetlore.errors import Closed, LogError
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import is_uuid
 from fleetlore.log.admission import Admission
@@ -18,10 +19,10 @@ from fleetlore.log.base import TOWN, Backend, Batch, Expect, Info, Outcome, Posi
 from fleetlore.log.reading import revive
 from fleetlore.log.recorder import (
     WAIT_SECONDS,
-    check_ids,
     crates,
     events_of,
     forgotten_fact,
+    id_groups,
     make_query,
     move_on,
     next_page,
@@ -29,7 +30,6 @@ from fleetlore.log.recorder import (
 )
 
 READERS = 4
-_Question = TypeVar("_Question")
 _Answer = TypeVar("_Answer")
 _Waiting = tuple[Batch, "asyncio.Future[list[Position]]"]
 
@@ -43,7 +43,7 @@ class Recorder:
         self._loop = asyncio.get_running_loop()
         self._waiting: list[_Waiting] = []
         self._committing = False
-        self._closing = False
+        self._closed: asyncio.Future[None] | None = None
         self._work: SimpleQueue[list[_Waiting] | None] = SimpleQueue()
         self._writer = Thread(target=self._write, name="fleetlore-writer", daemon=True)
         self._writer.start()
@@ -52,10 +52,12 @@ class Recorder:
         self._idle.set()
 
     async def close(self) -> None:
-        """Store what is waiting, then let go of the log."""
-        if self._closing:
-            return
-        self._closing = True
+        """Store what is waiting, then let go of the log. Goes on to its end even if whoever waits for it is cancelled."""
+        if self._closed is None:
+            self._closed = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closed)
+
+    async def _close(self) -> None:
         await self._idle.wait()
         self._work.put(None)
         await asyncio.to_thread(self._writer.join)
@@ -101,17 +103,22 @@ class Recorder:
                 outcomes: Sequence[Outcome | BaseException] = self._backend.commit([batch for batch, _ in group])
             except BaseException as error:  # noqa: BLE001 - it belongs to those who wait, not to this thread
                 outcomes = [error] * len(group)
-            self._loop.call_soon_threadsafe(self._settle, group, outcomes)
+            try:
+                self._loop.call_soon_threadsafe(self._settle, group, outcomes)
+            except RuntimeError:  # the loop has ended, and with it everybody who waited
+                return
 
     def _settle(self, group: Sequence[_Waiting], outcomes: Sequence[Outcome | BaseException]) -> None:
+        self._loop.call_soon(self._hand_over)
         for (_, future), outcome in zip(group, outcomes, strict=True):
             if future.done():
                 continue  # whoever waited was cancelled
-            if isinstance(outcome, BaseException):
+            if isinstance(outcome, StopIteration):
+                future.set_exception(LogError(f"the log stopped: {outcome!r}"))  # asyncio does not let a future raise it
+            elif isinstance(outcome, BaseException):
                 future.set_exception(outcome)
             else:
                 future.set_result(outcome)
-        self._loop.call_soon(self._hand_over)
 
     async def read(
         self,
@@ -123,11 +130,11 @@ class Recorder:
         since: datetime | None = None,
         newest_first: bool = False,
         limit: int | None = None,
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         """Events of a scope, oldest first unless told otherwise, read a page at a time."""
         query = make_query(scope, after, before, kinds, since, newest_first)
         while (page := next_page(query, limit)) is not None:
-            rows = await self._run(self._backend.read, page)
+            rows = await self._run(partial(self._backend.read, page))
             for stored in rows:
                 yield revive(stored)
             if len(rows) < page.limit:
@@ -135,48 +142,55 @@ class Recorder:
             limit = None if limit is None else limit - len(rows)
             query = move_on(query, rows[-1].position)
 
-    async def follow(self, scope: str = TOWN, *, after: Position | None = None) -> AsyncIterator[Event]:
+    async def follow(self, scope: str = TOWN, *, after: Position | None = None) -> AsyncGenerator[Event, None]:
         """What is in a scope behind `after`, and then what comes, each event once. Ends when the log is closed."""
         self._check_open()
         tail = self._backend.tail(check_scope(scope), after)
         thread = ThreadPoolExecutor(1, thread_name_prefix="fleetlore-follower")
         try:
-            while not self._closing:
+            while self._closed is None:
                 page = await self._loop.run_in_executor(thread, tail.next, WAIT_SECONDS)
                 for event in events_of(page, after):
+                    after = event.position
                     yield event
         except Closed:
             return
         finally:
-            # Waits only until the follower's thread has seen that it is to stop.
+            # Waits until the follower's thread has seen that it is to stop: some milliseconds at the most.
             tail.close()
             thread.shutdown(wait=False)
 
     async def get(self, ids: Sequence[str]) -> list[Event]:
         """The events with these ids that are here, in log order."""
-        return [revive(stored) for stored in await self._run(self._backend.get, [id for id in ids if is_uuid(id)])]
+        known = [id.lower() for id in ids if is_uuid(id.lower())]
+        return [revive(stored) for stored in await self._run(partial(self._backend.get, known))]
 
     async def head(self, scope: str = TOWN) -> Position | None:
         """The position of the newest event in a scope; `None` if it has none."""
-        return await self._run(self._backend.head, check_scope(scope))
+        return await self._run(partial(self._backend.head, check_scope(scope)))
 
     async def trim(self, before: Position) -> int:
         """Drop everything in the town before a position; answers how many events went."""
-        return await self._run(self._backend.trim, before)
+        return await self._run(partial(self._backend.trim, before))
 
     async def erase(self, ids: Sequence[str], reason: str) -> int:
         """Drop these events for good and leave one `log.forgotten`; their ids are refused from now on."""
-        fact = self._admission.admit(forgotten_fact(ids, reason))
-        return await self._run(lambda _: self._backend.erase(check_ids(ids), fact), None)
+        count = 0
+        for part in id_groups(ids):
+            fact = self._admission.admit(forgotten_fact(part, reason))
+            count += await self._run(partial(self._backend.erase, part, fact))
+        return count
 
     async def info(self) -> Info:
         """What this log is, how large, and what it promises."""
-        return await self._run(lambda _: self._backend.info(), None)
+        return await self._run(self._backend.info)
 
-    async def _run(self, verb: Callable[[_Question], _Answer], question: _Question) -> _Answer:
+    async def _run(self, verb: Callable[[], _Answer]) -> _Answer:
         self._check_open()
-        return await self._loop.run_in_executor(self._readers, verb, question)
+        return await self._loop.run_in_executor(self._readers, verb)
 
     def _check_open(self) -> None:
-        if self._closing:
+        if self._closed is not None:
             raise Closed("the log was closed; open it again with connect()")
+        if asyncio.get_running_loop() is not self._loop:
+            raise Closed("the log was opened in another event loop; open it again in this one with connect()")

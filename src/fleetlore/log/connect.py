@@ -92,6 +92,8 @@ def file_of(path: str) -> str:
     """The file that a `sqlite:` address means. The user's own log gets its directory made."""
     from fleetlore.log import sqlite_file
 
+    if path.startswith(":"):
+        raise InvalidUrl(f"sqlite:{path} is no file; say memory: for a log that is not kept")
     if path:
         return os.path.expanduser(path)
     own = sqlite_file.default_path()

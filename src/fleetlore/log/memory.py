@@ -91,11 +91,13 @@ class MemoryLog:
     def get(self, ids: Sequence[str]) -> list[Stored]:
         """The records with these ids."""
         with self.changed:
+            self._check_open()
             return [self._rows[sequence].stored for sequence in sorted({self._ids[id] for id in ids if id in self._ids})]
 
     def head(self, scope: str) -> Position | None:
         """The newest position in a scope."""
         with self.changed:
+            self._check_open()
             members = self._members.get(scope)
             return to_position(members[-1]) if members else None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from threading import Lock
@@ -12,6 +12,7 @@ from typing import Self
 from msgspec.structs import replace
 
 from fleetlore.errors import Closed, InvalidEvent, TooLarge
+from fleetlore.events.catalog import is_kind_or_family
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import is_uuid
 from fleetlore.log.admission import Admission
@@ -36,6 +37,8 @@ from fleetlore.log.reading import gap, revive
 
 BATCHES_TOGETHER = 10
 """Full appends that `append_all` puts on the disk at once; it holds no more than these in memory."""
+
+MOST_FORGOTTEN = 3000
 
 WAIT_SECONDS = 1.0
 """How long one wait of a follower lasts; it then looks whether it was closed, and waits again."""
@@ -112,12 +115,12 @@ class BlockingRecorder:
         since: datetime | None = None,
         newest_first: bool = False,
         limit: int | None = None,
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         """Events of a scope, oldest first unless told otherwise, read a page at a time."""
         query = make_query(scope, after, before, kinds, since, newest_first)
         return self._read(query, limit)
 
-    def _read(self, query: Query, limit: int | None) -> Iterator[Event]:
+    def _read(self, query: Query, limit: int | None) -> Generator[Event, None, None]:
         while (page := next_page(query, limit)) is not None:
             rows = self._opened().read(page)
             yield from map(revive, rows)
@@ -126,15 +129,17 @@ class BlockingRecorder:
             limit = None if limit is None else limit - len(rows)
             query = move_on(query, rows[-1].position)
 
-    def follow(self, scope: str = TOWN, *, after: Position | None = None) -> Iterator[Event]:
+    def follow(self, scope: str = TOWN, *, after: Position | None = None) -> Generator[Event, None, None]:
         """What is in a scope behind `after`, and then what comes, each event once. Ends when the log is closed."""
         return self._follow(check_scope(scope), after)
 
-    def _follow(self, scope: str, after: Position | None) -> Iterator[Event]:
+    def _follow(self, scope: str, after: Position | None) -> Generator[Event, None, None]:
         tail = self._opened().tail(scope, after)
         try:
             while self._backend is not None:
-                yield from events_of(tail.next(WAIT_SECONDS), after)
+                for event in events_of(tail.next(WAIT_SECONDS), after):
+                    after = event.position
+                    yield event
         except Closed:
             return
         finally:
@@ -142,7 +147,7 @@ class BlockingRecorder:
 
     def get(self, ids: Sequence[str]) -> list[Event]:
         """The events with these ids that are here, in log order."""
-        return [revive(stored) for stored in self._opened().get([id for id in ids if is_uuid(id)])]
+        return [revive(stored) for stored in self._opened().get([id.lower() for id in ids if is_uuid(id.lower())])]
 
     def head(self, scope: str = TOWN) -> Position | None:
         """The position of the newest event in a scope; `None` if it has none."""
@@ -154,7 +159,8 @@ class BlockingRecorder:
 
     def erase(self, ids: Sequence[str], reason: str) -> int:
         """Drop these events for good and leave one `log.forgotten`; their ids are refused from now on."""
-        return self._opened().erase(check_ids(ids), self._admission.admit(forgotten_fact(ids, reason)))
+        backend = self._opened()
+        return sum(backend.erase(part, self._admission.admit(forgotten_fact(part, reason))) for part in id_groups(ids))
 
     def info(self) -> Info:
         """What this log is, how large, and what it promises."""
@@ -193,9 +199,16 @@ def prepare(admission: Admission, events: Sequence[Event], expect: Expect | None
     records = [admission.admit(event) for event in events]
     if len(records) > 1:
         _check_size(records)
-    if expect is not None and check_scope(expect.scope).startswith("agent:"):
-        raise InvalidEvent("expect", "an agent's scope cannot be expected on; take its task, goal, run or mission")
+    if expect is not None:
+        _check_expect(expect)
     return Batch(records, expect)
+
+
+def _check_expect(expect: Expect) -> None:
+    if check_scope(expect.scope).startswith("agent:"):
+        raise InvalidEvent("expect", "an agent's scope cannot be expected on; take its task, goal, run or mission")
+    if expect.head is not None and not expect.head.replace("-", "").isdecimal():
+        raise InvalidEvent("expect", f"not a position: {expect.head!r}")
 
 
 def _check_size(records: Sequence[Record]) -> None:
@@ -234,6 +247,9 @@ def make_query(
     if since is not None and since.tzinfo is None:
         raise InvalidEvent("since", "needs a time zone, as datetime.now(UTC) has")
     wanted = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    for kind in wanted:
+        if not is_kind_or_family(kind):
+            raise InvalidEvent("kinds", f"{kind!r} is neither a kind such as fleet.commit nor a family such as fleet.*")
     return Query(scope=check_scope(scope), after=after, before=before, kinds=wanted, since=since, newest_first=newest_first)
 
 
@@ -255,21 +271,22 @@ def events_of(page: Page, after: Position | None) -> Iterator[Event]:
     yield from map(revive, page.rows)
 
 
-def check_ids(ids: Sequence[str]) -> Sequence[str]:
-    """Ids of events, as the log writes them."""
+def id_groups(ids: Sequence[str]) -> Iterator[list[str]]:
+    """Ids of events as the log writes them, each once, as many together as one fact can name."""
     for id in ids:
-        if not is_uuid(id):
+        if not is_uuid(id.lower()):
             raise InvalidEvent("ids", f"not the id of an event: {id!r}")
-    return ids
+    each = iter(dict.fromkeys(id.lower() for id in ids))
+    while group := list(islice(each, MOST_FORGOTTEN)):
+        yield group
 
 
 def forgotten_fact(ids: Sequence[str], reason: str) -> Event:
     """The one trace that erased events leave."""
-    hashes = sorted(hash_of(id).hex() for id in ids)
     return Event(
         kind="log.forgotten",
         actor="fleetlore",
-        text=f"{len(ids)} events were erased: {reason}",
+        text=f"forgotten for good: {len(ids)} {'event' if len(ids) == 1 else 'events'} ({reason})",
         visibility="system",
-        data={"count": len(ids), "reason": reason, "id_hashes": hashes},
+        data={"count": len(ids), "reason": reason, "id_hashes": sorted(hash_of(id).hex() for id in ids)},
     )

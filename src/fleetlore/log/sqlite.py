@@ -44,7 +44,9 @@ class SqliteLog:
     """One town in one SQLite file. One writer at a time; readers never wait for it."""
 
     def __init__(self, path: str, *, town: str, sync: Sync = "full", timeout: float = 10.0, vfs: str | None = None) -> None:
-        self.path = path
+        self.path = path = os.path.abspath(path)  # whoever changes the directory later still means this file
+        self._process = os.getpid()
+        self._unscrubbed = False
         self._town, self._sync = town, sync
         self._options: dict[str, Any] = {"sync": sync, "timeout": timeout, "vfs": vfs}
         self._write_lock = Lock()
@@ -93,10 +95,13 @@ class SqliteLog:
         if kind is None or scopes is None:
             return None
         key, seq = uuid_bytes(record.id), book.next
-        self._writer.execute(
-            f"INSERT INTO events_{book.n} SELECT ?, ?, ?, ?, ?, ? WHERE (SELECT max(seq) FROM events_{book.n}) = ?",
-            (seq, key, microseconds(record.at), kind, scopes, record.raw.decode(), book.last),
-        )
+        try:
+            self._writer.execute(
+                f"INSERT INTO events_{book.n} SELECT ?, ?, ?, ?, ?, ? WHERE (SELECT max(seq) FROM events_{book.n}) = ?",
+                (seq, key, microseconds(record.at), kind, scopes, record.raw.decode(), book.last),
+            )
+        except apsw.SQLError:  # no such table: a backup was restored, under another number
+            return None
         if not self._writer.changes():
             return None
         book.recent[key] = book.last = seq
@@ -112,6 +117,8 @@ class SqliteLog:
         self._writer.execute("COMMIT")
         self._n = n
         self._note(plan)
+        if self._unscrubbed:
+            self._scrub(wait=False)
         return plan.outcomes
 
     def _catch_up(self) -> int:
@@ -199,13 +206,16 @@ class SqliteLog:
             for scope in scopes.split():
                 members.setdefault(scope, []).append(seq)
         run = self._writer.executemany
-        run(f"INSERT INTO ids_{n} VALUES (?, ?)", sorted([(key, seq) for seq, key, _ in rows]))
+        # An id that is there twice is for `lore verify` to tell; it must not keep anything from being stored.
+        run(f"INSERT OR IGNORE INTO ids_{n} VALUES (?, ?)", sorted([(key, seq) for seq, key, _ in rows]))
         ordered = sorted((int(scope), seqs) for scope, seqs in members.items())
         run(f"INSERT INTO members_{n} VALUES (?, ?)", [(scope, seq) for scope, seqs in ordered for seq in seqs])
         self._writer.execute("UPDATE towns SET indexed = ? WHERE n = ?", (rows[-1][0], n))
 
     def _scopes_text(self, scopes: tuple[str, ...]) -> str:
         """The scopes of an event as they stand in its row: numbers with a blank around each."""
+        if len(self._scope_texts) > MOST_NUMBERS:
+            self._scope_texts.clear()
         numbers = [str(self._scopes.get(scope) or self._learn("scopes", self._scopes, scope)) for scope in scopes]
         text = self._scope_texts[scopes] = f" {' '.join(numbers)} " if numbers else ""
         return text
@@ -237,10 +247,10 @@ class SqliteLog:
 
     def _trim_step(self, limit: int) -> int:
         with self._writing() as n:
-            rows = ask(self._writer, f"SELECT seq, id FROM events_{n} WHERE seq < ? ORDER BY seq LIMIT {TRIM_STEP}", (limit,))
+            rows = ask(self._writer, f"SELECT seq FROM events_{n} WHERE seq < ? ORDER BY seq LIMIT {TRIM_STEP}", (limit,))
             if rows:
                 last = rows[-1][0]
-                self._delete(n, rows)
+                self._delete(n, [seq for (seq,) in rows])
                 self._writer.execute("UPDATE towns SET trimmed = max(trimmed, ?1), highest = max(highest, ?1) WHERE n = ?2", (last, n))
                 self._writer.execute(f"DELETE FROM zones_{n} WHERE (zone + 1) * {ZONE} <= ?", (last,))
         return len(rows)
@@ -248,23 +258,28 @@ class SqliteLog:
     def erase(self, ids: Sequence[str], fact: Record) -> int:
         """Drop these records, overwrite their bytes, and remember only the hashes of their ids."""
         with self._writing() as n:
-            ask(self._writer, "PRAGMA secure_delete=ON")
-            rows = select_by_id(self._writer, n, ids)
-            self._delete(n, rows)
+            gone = [seq for seq, _ in select_by_id(self._writer, n, ids)]
+            self._delete(n, gone)
             self._writer.executemany(f"INSERT OR IGNORE INTO forgotten_{n} VALUES (?)", [(hash_of(id),) for id in ids])
-            highest = max((seq for seq, _ in rows), default=0)
+            highest = max(gone, default=0)
             self._writer.execute("UPDATE towns SET highest = max(highest, ?), erasures = erasures + 1 WHERE n = ?", (highest, n))
             self._book = Book()
             self._book.catch_up(self._writer, n)
             self._insert(Plan(self._writer, self._book, [Batch([fact])]))
         with self._write_lock, our_errors(self.path):
-            # The WAL still holds the old pages until it is written back and cut.
-            ask(self._writer, "PRAGMA wal_checkpoint(TRUNCATE)")
+            self._scrub(wait=True)
         self._wake()
-        return len(rows)
+        return len(gone)
 
-    def _delete(self, n: int, rows: Sequence[tuple[int, bytes]]) -> None:
-        for seq, _ in rows:
+    def _scrub(self, *, wait: bool) -> None:
+        """The WAL holds the old pages until it is written back and cut; while somebody reads them, it is tried again with each commit."""
+        self._writer.set_busy_timeout(int(self._options["timeout"] * 1000) if wait else 0)
+        [(busy, _, _)] = ask(self._writer, "PRAGMA wal_checkpoint(TRUNCATE)")
+        self._writer.set_busy_timeout(int(self._options["timeout"] * 1000))
+        self._unscrubbed = bool(busy)
+
+    def _delete(self, n: int, sequences: Sequence[int]) -> None:
+        for seq in sequences:
             [(key, scopes)] = ask(self._writer, f"DELETE FROM events_{n} WHERE seq = ? RETURNING id, scopes", (seq,))
             self._writer.execute(f"DELETE FROM ids_{n} WHERE id = ?", (key,))
             self._writer.executemany(
@@ -309,7 +324,8 @@ class SqliteLog:
     def tail(self, scope: str, after: Position | None) -> SqliteTail:
         """Wait for what follows, on a connection of its own."""
         self.check_open()
-        return SqliteTail(self, sqlite_file.open_file(self.path, **self._options), scope, after)
+        start = None if after is None else to_sequence(after)
+        return SqliteTail(self, sqlite_file.open_file(self.path, **self._options), scope, start)
 
     def info(self) -> Info:
         """What this log holds, and what it promises."""
@@ -327,7 +343,13 @@ class SqliteLog:
             bytes=sum(os.path.getsize(path) for path in (self.path, f"{self.path}-wal") if os.path.exists(path)),
             dedup="as long as the event is kept",
             durability=_DURABILITY[self._sync],
-            details={"path": os.path.abspath(self.path), "sync": self._sync, "sqlite": apsw.sqlite_lib_version(), "towns": towns},
+            details={
+                "path": os.path.abspath(self.path),
+                "sync": self._sync,
+                "sqlite": apsw.sqlite_lib_version(),
+                "towns": towns,
+                "unscrubbed": self._unscrubbed,
+            },
         )
 
     def close(self) -> None:
@@ -356,17 +378,18 @@ class SqliteLog:
                     self._pool.append(connection)
 
     def check_open(self) -> None:
-        """Refuse to go on once the log was closed."""
+        """Refuse to go on once the log was closed, or in a forked child: SQLite's locks stay behind with the parent."""
         if self._closed:
             raise Closed("the log was closed; open it again with connect()")
+        if os.getpid() != self._process:
+            raise Closed("the log was opened before a fork; open it again in the child with connect()")
 
 
 class SqliteTail:
     """Waits for its scope to grow: told at once by this process's writer, asking for the others' every few milliseconds."""
 
-    def __init__(self, log: SqliteLog, connection: apsw.Connection, scope: str, after: Position | None) -> None:
-        self._log, self._connection, self._scope = log, connection, scope
-        self._after = None if after is None else to_sequence(after)
+    def __init__(self, log: SqliteLog, connection: apsw.Connection, scope: str, after: int | None) -> None:
+        self._log, self._connection, self._scope, self._after = log, connection, scope, after
         self._closed = False
         self._in_use = Lock()
         log.tails += 1

@@ -95,6 +95,8 @@ def _check_pages(connection: apsw.Connection, problems: _Problems) -> None:
         if line != "ok":
             problems.add(f"the file: {' '.join(str(line).split())}")
     towns_of(connection)
+    for kind, name in ask(connection, "SELECT type, name FROM sqlite_schema WHERE type IN ('trigger', 'view')"):
+        problems.add(f"the file: a {kind} that is not ours: {name}")
 
 
 class _TownCheck:

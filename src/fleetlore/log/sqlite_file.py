@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from time import monotonic, sleep
 from typing import Any, Literal
 
 import apsw
@@ -16,6 +17,7 @@ from fleetlore.errors import Busy, Damaged, DiskFull, InvalidUrl, LogError, Unwr
 Sync = Literal["full", "normal", "off"]
 
 APPLICATION_ID = 0x464C4F52  # "FLOR"
+LONGEST_WAIT = 86_400
 
 _ERRORS: tuple[tuple[type[apsw.Error], type[LogError], str], ...] = (
     (apsw.FullError, DiskFull, "the disk is full; make room and try again (what was acknowledged is safe)"),
@@ -87,17 +89,39 @@ def open_file(path: str, *, sync: Sync = "full", timeout: float = 10.0, vfs: str
         connection = apsw.Connection(path, vfs=vfs)
         try:
             connection.set_busy_timeout(int(timeout * 1000))
+            harden(connection)
             _check_ours(connection, path)
-            ask(connection, "PRAGMA journal_mode=WAL")
+            if not connection.readonly("main"):  # a backup on a read-only disk is read as it is
+                _use_wal(connection, timeout)
             connection.execute(f"PRAGMA synchronous={sync}")
             # macOS: without it a sync stops at the drive's cache. Means nothing elsewhere.
             connection.execute(f"PRAGMA fullfsync={int(sync == 'full')}")
-            # Pages that are split or emptied leave no copies of events behind that `erase` could not find.
-            ask(connection, "PRAGMA secure_delete=FAST")
+            # Pages that are split, emptied or freed leave no copies of events behind that `erase` could not find.
+            ask(connection, "PRAGMA secure_delete=ON")
         except BaseException:
             connection.close()
             raise
     return connection
+
+
+def _use_wal(connection: apsw.Connection, timeout: float) -> None:
+    """Several processes may make a new log at the same moment; SQLite does not wait for this one by itself."""
+    deadline = monotonic() + timeout
+    while True:
+        try:
+            ask(connection, "PRAGMA journal_mode=WAL")
+        except apsw.BusyError:
+            if monotonic() >= deadline:
+                raise
+            sleep(0.002)
+        else:
+            return
+
+
+def harden(connection: apsw.Connection) -> None:
+    """A file may come from anywhere: nothing that was hidden in its schema is run."""
+    for feature in (apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, apsw.SQLITE_DBCONFIG_ENABLE_VIEW, apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA):
+        connection.config(feature, 0)
 
 
 def _create_private(path: str) -> None:
@@ -179,7 +203,7 @@ def parse_options(options: dict[str, str]) -> dict[str, Any]:
     for name, value in options.items():
         if name == "sync" and value in ("full", "normal", "off"):
             known["sync"] = value
-        elif name == "timeout" and value.replace(".", "", 1).isdigit():
+        elif name == "timeout" and value.replace(".", "", 1).isdigit() and float(value) <= LONGEST_WAIT:
             known["timeout"] = float(value)
         else:
             raise InvalidUrl(f"?{name}={value}: not an option of sqlite:; say sync=full|normal or timeout=SECONDS")

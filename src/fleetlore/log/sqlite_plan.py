@@ -31,7 +31,7 @@ class Book:
     def catch_up(self, connection: apsw.Connection, n: int) -> None:
         """Read what others have written since. Runs in the write transaction, so nobody writes meanwhile."""
         [(last,)] = ask(connection, f"SELECT max(seq) FROM events_{n}")
-        if last == self.last and n == self.n:
+        if last is not None and last == self.last and n == self.n:
             return
         [(highest, indexed, erasures)] = ask(connection, "SELECT highest, indexed, erasures FROM towns WHERE n = ?", (n,))
         if self.last is None or (indexed, erasures, n) != (self.indexed, self.erasures, self.n):

@@ -60,8 +60,8 @@ def _filters(connection: apsw.Connection, n: int, query: Query) -> tuple[str, tu
 
 def _kind_numbers(connection: apsw.Connection, n: int, kinds: Sequence[str]) -> list[int]:
     # A kind holds no character that means something to GLOB, so `town.*` is its own pattern, and a plain kind too.
-    sql = f"SELECT id FROM kinds_{n} WHERE " + " OR ".join(["name GLOB ?"] * len(kinds))
-    return [number for (number,) in ask(connection, sql, kinds)]
+    sql = f"SELECT id FROM kinds_{n} WHERE name GLOB ?"
+    return sorted({number for kind in kinds for (number,) in ask(connection, sql, (kind,))})
 
 
 def _scope_number(connection: apsw.Connection, n: int, scope: str) -> int | None:

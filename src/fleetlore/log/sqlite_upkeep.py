@@ -53,7 +53,7 @@ def _check_target(path: str, target: str, overwrite: bool) -> None:
     if not os.path.lexists(target):
         return
     if not overwrite:
-        raise Unwritable(f"{target}: is there already; name another file, or allow it to be overwritten")
+        raise Unwritable(f"{target}: is there already; name another file, or let it be replaced (`lore backup --force`)")
     if not os.path.isfile(target):
         raise Unwritable(f"{target}: is not a plain file; name another")
     # A -wal that outlives its file would be played into the new one.
@@ -150,7 +150,7 @@ def _restore_into(path: str, staged: apsw.Connection, overwrite: bool, timeout: 
             pages.step(0)  # takes the write lock: from here on nobody gives a number away
             old = _Old.of(reader)
             if old.has_events and not overwrite:
-                raise Unwritable(f"{path}: has events already; name another path, or allow it to be overwritten")
+                raise Unwritable(f"{path}: has events already; name another path, or let it be replaced (`lore restore --force`)")
             with transaction(staged):
                 _carry_over(staged, old)
             _copy_pages(pages, progress)
