@@ -34,7 +34,10 @@ class Admission:
     """Turns an event as a caller made it into a record that can be stored."""
 
     def __init__(self, *, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7, redactor: Redactor | None = None) -> None:
-        self._now, self._new_id = now, new_id
+        # Our own clock and ids need no checking; others do, and ids of others may come twice, as those of a test do.
+        self._mints = new_id is clock.uuid7
+        self._now: clock.Clock = now if now is clock.now else lambda: _in_utc(now())
+        self._new_id: Callable[[], str] = new_id if self._mints else lambda: _canonical_uuid("$.id", new_id())
         self._redactor = redactor or Redactor()
 
     def admit(self, event: Event) -> Record:
@@ -47,8 +50,7 @@ class Admission:
             raise InvalidEvent("$.data", "nested too deeply") from error
 
     def _admit(self, event: Event) -> Record:
-        # Ids that somebody else makes may come twice, as those of a test do.
-        minted = event.id is None and self._new_id is clock.uuid7
+        minted = event.id is None and self._mints
         raw = _encode(self._stamp(event))
         event = codec.decode(raw)  # from here on it is what a reader will get, every type checked
         _check(event)
@@ -66,8 +68,8 @@ class Admission:
         """The event with an id, a time in UTC and an actor."""
         return replace(
             event,
-            id=_canonical_uuid("$.id", self._new_id() if event.id is None else event.id),
-            at=_in_utc(self._now() if event.at is None else event.at),
+            id=self._new_id() if event.id is None else _canonical_uuid("$.id", event.id),
+            at=self._now() if event.at is None else _in_utc(event.at),
             actor=event.agent if event.actor is None else event.actor,
         )
 
