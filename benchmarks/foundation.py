@@ -50,7 +50,7 @@ BULK = 10_000
 DISK = 100_000
 SMALL = 10_000
 LAST = 100
-UNINDEXED = 128
+UNINDEXED = 512
 """Events at the end of a log that its indexes do not hold yet: on average, in a log that grows by single appends."""
 
 
