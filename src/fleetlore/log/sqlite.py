@@ -10,6 +10,7 @@ remembers the newest time in each run of 4096 events, so that `since` need not r
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Condition, Lock
@@ -200,17 +201,29 @@ class SqliteLog:
             book.recent.update({key: seq for seq, (key, _) in enumerate(plan.rows, plan.first)})
 
     def _index(self, n: int, rows: Sequence[tuple[int, bytes, str]]) -> None:
-        """Bring `ids_N` and `members_N` up to date, in key order, so that neighbours land on one page."""
-        members: dict[str, list[int]] = {}
+        """Bring `ids_N` and `members_N` up to date, in key order, so that neighbours land on one page.
+
+        Whole arrays go into one statement: a third of the time that single rows take.
+        """
+        members: dict[str, array[int]] = {}
         for seq, _, scopes in rows:
             for scope in scopes.split():
-                members.setdefault(scope, []).append(seq)
-        run = self._writer.executemany
-        # An id that is there twice is for `lore verify` to tell; it must not keep anything from being stored.
-        run(f"INSERT OR IGNORE INTO ids_{n} VALUES (?, ?)", sorted([(key, seq) for seq, key, _ in rows]))
-        ordered = sorted((int(scope), seqs) for scope, seqs in members.items())
-        run(f"INSERT INTO members_{n} VALUES (?, ?)", [(scope, seq) for scope, seqs in ordered for seq in seqs])
+                members.setdefault(scope, array("q")).append(seq)
+        self._index_ids(n, rows)
+        for scope in sorted(members, key=int):
+            values = (int(scope), apsw.carray(members[scope]))
+            self._writer.execute(f"INSERT INTO members_{n} SELECT ?, value FROM carray(?)", values)
         self._writer.execute("UPDATE towns SET indexed = ? WHERE n = ?", (rows[-1][0], n))
+
+    def _index_ids(self, n: int, rows: Sequence[tuple[int, bytes, str]]) -> None:
+        # An id that is there twice is for `lore verify` to tell; it must not keep anything from being stored.
+        into = f"INSERT OR IGNORE INTO ids_{n}"
+        before = rows[0][0] - 1
+        if rows[-1][0] - before == len(rows):
+            keys = apsw.carray(tuple([key for _, key, _ in rows]))
+            self._writer.execute(f"{into} SELECT value, ? + rowid FROM carray(?) ORDER BY 1", (before, keys))
+        else:  # erased events have left holes
+            self._writer.executemany(f"{into} VALUES (?, ?)", sorted([(key, seq) for seq, key, _ in rows]))
 
     def _scopes_text(self, scopes: tuple[str, ...]) -> str:
         """The scopes of an event as they stand in its row: numbers with a blank around each."""
