@@ -6,7 +6,7 @@ compiled and run only when that finds something.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -136,16 +136,25 @@ class Redactor:
 
     def clean(self, value: _Value) -> tuple[_Value, int]:
         """The value without its secrets, and how many there were."""
-        found = 0
+        mask = _Mask()
+        return _walk(value, mask, _compiled() + _compiled_extra(self._extra)), mask.found
 
-        def count(match: re.Match[str]) -> str:
-            nonlocal found
-            found += 1
-            kept = match.groupdict()
-            return f"{kept.get('before') or ''}{MASK}{kept.get('after') or ''}"
 
-        cleaned = _walk(value, count, _compiled() + _compiled_extra(self._extra))
-        return cleaned, found
+class _Mask:
+    """Puts the mask in a secret's place, and counts."""
+
+    def __init__(self) -> None:
+        self.found = 0
+
+    def __call__(self, match: re.Match[str]) -> str:
+        """Mask what a pattern has found, without what stands before and after it."""
+        kept = match.groupdict()
+        return f"{kept.get('before') or ''}{self.whole()}{kept.get('after') or ''}"
+
+    def whole(self) -> str:
+        """Mask all of a value."""
+        self.found += 1
+        return MASK
 
 
 class _Told(NamedTuple):
@@ -158,10 +167,10 @@ class _Told(NamedTuple):
 _NOTHING_TOLD = _Told()
 
 
-def _walk(value: Any, mask: Callable[[re.Match[str]], str], patterns: Sequence[re.Pattern[str]], told: _Told = _NOTHING_TOLD) -> Any:
+def _walk(value: Any, mask: _Mask, patterns: Sequence[re.Pattern[str]], told: _Told = _NOTHING_TOLD) -> Any:
     if isinstance(value, str):
         if told.strings:
-            return value if value == MASK else _expression(r"(?s).+").sub(mask, value, count=1)
+            return value if value in ("", MASK) else mask.whole()
         for pattern in patterns:
             value = pattern.sub(mask, value)
         return value
@@ -171,7 +180,7 @@ def _walk(value: Any, mask: Callable[[re.Match[str]], str], patterns: Sequence[r
         before = (None, *value)
         return [_walk(item, mask, patterns, _told_by_flag(flag, told)) for flag, item in zip(before, value, strict=False)]
     if told.numbers and isinstance(value, int | float) and not isinstance(value, bool):
-        return _expression(r"(?s).+").sub(mask, str(value), count=1)
+        return mask.whole()
     return value
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from fleetlore import Event
@@ -22,7 +22,7 @@ async def texts(log: Recorder, scope: str = "town", **options: Any) -> list[str 
     return [event.text async for event in log.read(scope, **options)]
 
 
-async def take(events: AsyncIterator[Event], count: int) -> list[Event]:
+async def take(events: AsyncGenerator[Event, None], count: int) -> list[Event]:
     """So many events from a follower; it is closed afterwards."""
     taken: list[Event] = []
     async with asyncio.timeout(PATIENCE):
@@ -30,5 +30,5 @@ async def take(events: AsyncIterator[Event], count: int) -> list[Event]:
             taken.append(event)
             if len(taken) == count:
                 break
-    await events.aclose()  # type: ignore[attr-defined]
+    await events.aclose()
     return taken

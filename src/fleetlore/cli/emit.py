@@ -12,7 +12,7 @@ from fleetlore.cli import arguments, opening, terminal
 from fleetlore.errors import InvalidEvent, TooLarge
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
-from fleetlore.events.ids import is_uuid
+from fleetlore.events.ids import find_uuid
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -108,9 +108,10 @@ def _rejection(args: Namespace, reason: str) -> Event:
 def _id_of(text: str | None) -> str | None:
     if text is None:
         return None
-    if not is_uuid(text.lower()):
+    known = find_uuid(text)
+    if known is None:
         raise InvalidEvent("--id", f"not a UUID: {text!r}; leave it out and the log gives one")
-    return text.lower()
+    return known
 
 
 def _data_of(text: str | None) -> dict[str, Any]:

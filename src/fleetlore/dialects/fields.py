@@ -11,7 +11,7 @@ from fleetlore.dialects.wire import name_of
 from fleetlore.errors import DialectError, InvalidEvent
 from fleetlore.events import catalog
 from fleetlore.events.envelope import Event, Origin
-from fleetlore.events.ids import is_uuid
+from fleetlore.events.ids import find_uuid
 from fleetlore.events.names import is_name
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -45,7 +45,7 @@ def as_object(value: object) -> dict[str, Any]:
 
 def as_uuid(value: object) -> str | None:
     """A UUID in its canonical form, if the value is one in any case of letters."""
-    return value.lower() if isinstance(value, str) and value.isascii() and is_uuid(value.lower()) else None
+    return find_uuid(value) if isinstance(value, str) else None
 
 
 def first_line(value: object) -> str | None:

@@ -26,6 +26,12 @@ def is_uuid(text: str) -> bool:
     return len(text) == 36 and text[8] == text[13] == text[18] == text[23] == "-" and _HEX.issuperset(text.replace("-", "", 4))
 
 
+def find_uuid(text: str) -> str | None:
+    """The canonical form of a UUID written with hyphens, whatever its capitals; `None` for anything else."""
+    lower = text.lower()
+    return lower if is_uuid(lower) else None
+
+
 def uuid_bytes(text: str) -> bytes:
     """The sixteen bytes of a canonical UUID."""
     return bytes.fromhex(text.replace("-", ""))

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from fleetlore.errors import Closed, LogError
 from fleetlore.events.envelope import Event
-from fleetlore.events.ids import is_uuid
+from fleetlore.events.ids import find_uuid
 from fleetlore.log.admission import Admission
 from fleetlore.log.base import TOWN, Backend, Batch, Expect, Info, Outcome, Position, check_scope
 from fleetlore.log.reading import revive
@@ -162,7 +162,7 @@ class Recorder:
 
     async def get(self, ids: Sequence[str]) -> list[Event]:
         """The events with these ids that are here, in log order."""
-        known = [id.lower() for id in ids if is_uuid(id.lower())]
+        known = [form for id in ids if (form := find_uuid(id))]
         return [revive(stored) for stored in await self._run(partial(self._backend.get, known))]
 
     async def head(self, scope: str = TOWN) -> Position | None:

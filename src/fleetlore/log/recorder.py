@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from fleetlore.errors import Closed, InvalidEvent, TooLarge
 from fleetlore.events.catalog import is_kind_or_family
 from fleetlore.events.envelope import Event
-from fleetlore.events.ids import is_uuid
+from fleetlore.events.ids import find_uuid
 from fleetlore.log.admission import Admission
 from fleetlore.log.base import (
     MOST_BYTES,
@@ -147,7 +147,8 @@ class BlockingRecorder:
 
     def get(self, ids: Sequence[str]) -> list[Event]:
         """The events with these ids that are here, in log order."""
-        return [revive(stored) for stored in self._opened().get([id.lower() for id in ids if is_uuid(id.lower())])]
+        known = [form for id in ids if (form := find_uuid(id))]
+        return [revive(stored) for stored in self._opened().get(known)]
 
     def head(self, scope: str = TOWN) -> Position | None:
         """The position of the newest event in a scope; `None` if it has none."""
@@ -273,10 +274,12 @@ def events_of(page: Page, after: Position | None) -> Iterator[Event]:
 
 def id_groups(ids: Sequence[str]) -> Iterator[list[str]]:
     """Ids of events as the log writes them, each once, as many together as one fact can name."""
+    known: dict[str, None] = {}
     for id in ids:
-        if not is_uuid(id.lower()):
+        if (form := find_uuid(id)) is None:
             raise InvalidEvent("ids", f"not the id of an event: {id!r}")
-    each = iter(dict.fromkeys(id.lower() for id in ids))
+        known[form] = None
+    each = iter(known)
     while group := list(islice(each, MOST_FORGOTTEN)):
         yield group
 

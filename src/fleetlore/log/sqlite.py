@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Condition, Lock
 from time import monotonic
 from typing import Any, TypeVar
@@ -79,6 +79,9 @@ class SqliteLog:
             except BaseException as error:
                 self._undo(error)
                 raise
+            if self._unscrubbed:
+                with suppress(apsw.Error):  # the events are stored; this is tried again with the next
+                    self._scrub(wait=False)
         if self.tails:
             self._wake()
         return outcomes
@@ -118,8 +121,6 @@ class SqliteLog:
         self._writer.execute("COMMIT")
         self._n = n
         self._note(plan)
-        if self._unscrubbed:
-            self._scrub(wait=False)
         return plan.outcomes
 
     def _catch_up(self) -> int:
@@ -263,7 +264,7 @@ class SqliteLog:
             rows = ask(self._writer, f"SELECT seq FROM events_{n} WHERE seq < ? ORDER BY seq LIMIT {TRIM_STEP}", (limit,))
             if rows:
                 last = rows[-1][0]
-                self._delete(n, [seq for (seq,) in rows])
+                sqlite_file.remove_events(self._writer, n, [seq for (seq,) in rows])
                 self._writer.execute("UPDATE towns SET trimmed = max(trimmed, ?1), highest = max(highest, ?1) WHERE n = ?2", (last, n))
                 self._writer.execute(f"DELETE FROM zones_{n} WHERE (zone + 1) * {ZONE} <= ?", (last,))
         return len(rows)
@@ -272,7 +273,7 @@ class SqliteLog:
         """Drop these records, overwrite their bytes, and remember only the hashes of their ids."""
         with self._writing() as n:
             gone = [seq for seq, _ in select_by_id(self._writer, n, ids)]
-            self._delete(n, gone)
+            sqlite_file.remove_events(self._writer, n, gone)
             self._writer.executemany(f"INSERT OR IGNORE INTO forgotten_{n} VALUES (?)", [(hash_of(id),) for id in ids])
             highest = max(gone, default=0)
             self._writer.execute("UPDATE towns SET highest = max(highest, ?), erasures = erasures + 1 WHERE n = ?", (highest, n))
@@ -286,18 +287,14 @@ class SqliteLog:
 
     def _scrub(self, *, wait: bool) -> None:
         """The WAL holds the old pages until it is written back and cut; while somebody reads them, it is tried again with each commit."""
-        self._writer.set_busy_timeout(int(self._options["timeout"] * 1000) if wait else 0)
-        [(busy, _, _)] = ask(self._writer, "PRAGMA wal_checkpoint(TRUNCATE)")
-        self._writer.set_busy_timeout(int(self._options["timeout"] * 1000))
+        timeout = int(self._options["timeout"] * 1000)
+        self._unscrubbed = True
+        self._writer.set_busy_timeout(timeout if wait else 0)
+        try:
+            [(busy, _, _)] = ask(self._writer, "PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            self._writer.set_busy_timeout(timeout)
         self._unscrubbed = bool(busy)
-
-    def _delete(self, n: int, sequences: Sequence[int]) -> None:
-        for seq in sequences:
-            [(key, scopes)] = ask(self._writer, f"DELETE FROM events_{n} WHERE seq = ? RETURNING id, scopes", (seq,))
-            self._writer.execute(f"DELETE FROM ids_{n} WHERE id = ?", (key,))
-            self._writer.executemany(
-                f"DELETE FROM members_{n} WHERE scope = ? AND seq = ?", [(int(scope), seq) for scope in scopes.split()]
-            )
 
     def _wake(self) -> None:
         with self.changed:

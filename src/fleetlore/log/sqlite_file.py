@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import Any, Literal
@@ -195,6 +195,14 @@ def found_town(connection: apsw.Connection, name: str) -> int:
         for statement in _TOWN_TABLES:
             connection.execute(statement.format(n=number))
     return number
+
+
+def remove_events(connection: apsw.Connection, n: int, sequences: Iterable[int]) -> None:
+    """Take events out of a town's table and out of its indexes. Runs in a transaction."""
+    for seq in sequences:
+        [(key, scopes)] = ask(connection, f"DELETE FROM events_{n} WHERE seq = ? RETURNING id, scopes", (seq,))
+        connection.execute(f"DELETE FROM ids_{n} WHERE id = ?", (key,))
+        connection.executemany(f"DELETE FROM members_{n} WHERE scope = ? AND seq = ?", [(int(scope), seq) for scope in scopes.split()])
 
 
 def parse_options(options: dict[str, str]) -> dict[str, Any]:

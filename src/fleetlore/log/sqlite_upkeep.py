@@ -265,12 +265,9 @@ def _forget(staged: apsw.Connection, n: int, hashes: list[bytes]) -> None:
     staged.executemany(f"INSERT OR IGNORE INTO forgotten_{n} VALUES (?)", [(hash,) for hash in hashes])
     staged.create_scalar_function("hash_of_key", _hash_of_key, 1, deterministic=True)
     run("PRAGMA secure_delete=ON").fetchall()
-    rows = ask(staged, f"SELECT seq, id, scopes FROM events_{n} WHERE hash_of_key(id) IN (SELECT hash FROM forgotten_{n})")
-    for seq, key, scopes in rows:
-        run(f"DELETE FROM events_{n} WHERE seq = ?", (seq,))
-        run(f"DELETE FROM ids_{n} WHERE id = ?", (key,))
-        staged.executemany(f"DELETE FROM members_{n} WHERE scope = ? AND seq = ?", [(int(scope), seq) for scope in scopes.split()])
-    last = max((seq for seq, _, _ in rows), default=0)
+    gone = [seq for (seq,) in ask(staged, f"SELECT seq FROM events_{n} WHERE hash_of_key(id) IN (SELECT hash FROM forgotten_{n})")]
+    sqlite_file.remove_events(staged, n, gone)
+    last = max(gone, default=0)
     run("UPDATE towns SET highest = max(highest, ?), erasures = erasures + 1 WHERE n = ?", (last, n))
 
 
