@@ -43,6 +43,7 @@ check: $(STAMP)  ## lint, types, layers and the quick tests
 bench: $(STAMP)  ## ratios against the peers, in one run
 	$(INSTALL) -r requirements/bench.txt || $(PIP) install --quiet -r requirements/bench.txt
 	$(BIN)/python -m benchmarks.foundation
+	$(BIN)/python -m benchmarks.servers
 
 torture: $(STAMP)  ## the long fault tests, with full repeat counts
 	$(BIN)/python -m torture.run

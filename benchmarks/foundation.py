@@ -83,7 +83,7 @@ def main(argv: list[str] | None = None) -> int:
     options = _parse(argv)
     plan = _plan(options)
     start = perf_counter()
-    with tempfile.TemporaryDirectory(prefix="fleetlore-bench-", dir=_real_disk(options.dir)) as name:
+    with tempfile.TemporaryDirectory(prefix="fleetlore-bench-", dir=real_disk(options.dir)) as name:
         rows = _all_rows(Path(name), plan)
     _report(rows, perf_counter() - start)
     if options.json is not None:
@@ -107,15 +107,15 @@ def _plan(options: argparse.Namespace) -> Plan:
     return Plan(**(vars(base) | given))
 
 
-def _real_disk(wanted: Path | None) -> Path:
+def real_disk(wanted: Path | None) -> Path:
     """A directory where fsync means something: not the system's temporary one if that is kept in memory."""
     if wanted is not None:
         return wanted
     place = Path(tempfile.gettempdir())
-    return Path.cwd() if _kind_of_disk(place) in ("tmpfs", "ramfs") else place
+    return Path.cwd() if kind_of_disk(place) in ("tmpfs", "ramfs") else place
 
 
-def _kind_of_disk(place: Path) -> str:
+def kind_of_disk(place: Path) -> str:
     """The file system's type, where the system tells."""
     mounts = Path("/proc/mounts")
     if not mounts.exists():
@@ -127,7 +127,7 @@ def _kind_of_disk(place: Path) -> str:
 def _all_rows(folder: Path, plan: Plan) -> list[Row]:
     sizes = [len(raw) for raw in samples.payloads()]
     print(f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version} (peers) and {apsw.sqlite_lib_version()} (ours, apsw),")
-    print(f"disk: {_kind_of_disk(folder)}; events of {min(sizes)}–{max(sizes)} bytes, 3 scopes each; every commit is synced", flush=True)
+    print(f"disk: {kind_of_disk(folder)}; events of {min(sizes)}–{max(sizes)} bytes, 3 scopes each; every commit is synced", flush=True)
     return [
         *_commits(folder, plan),
         *_bulk(folder, plan),
@@ -156,10 +156,10 @@ def _commits(folder: Path, plan: Plan) -> Iterator[Row]:
         "apsw": peers.BareApsw(folder / "apsw.db"),
         "eventsourcing": peers.EventSourcing(folder / "eventsourcing.db"),
         "jsonl": peers.JsonLines(folder / "lines.jsonl"),
-        "blocking": ours.Blocking(log),
-        "async": ours.Async(folder / "async.db"),
+        "blocking": ours.Blocking(ours.url_of(log)),
+        "async": ours.Async(ours.url_of(folder / "async.db")),
     }
-    tasks = ours.Async(folder / "tasks.db")
+    tasks = ours.Async(ours.url_of(folder / "tasks.db"))
     lanes = [Lane(name, one.take, one.one_a_commit, plan.chunk) for name, one in contestants.items()]
     # Several times as fast, so that its chunk may be larger; a whole number of events a task.
     by_tasks = Lane("tasks", tasks.take, tasks.by_tasks, max(640, plan.chunk * 4 // 64 * 64))
@@ -198,8 +198,8 @@ def _bulk(folder: Path, plan: Plan) -> Iterator[Row]:
     contestants: dict[str, BulkContestant] = {
         "bare": peers.BareSqlite(folder / "bulk-bare.db"),
         "eventsourcing": peers.EventSourcing(folder / "bulk-eventsourcing.db"),
-        "blocking": ours.Blocking(folder / "bulk-blocking.db"),
-        "async": ours.Async(folder / "bulk-async.db"),
+        "blocking": ours.Blocking(ours.url_of(folder / "bulk-blocking.db")),
+        "async": ours.Async(ours.url_of(folder / "bulk-async.db")),
     }
     lanes = [Lane(name, one.take, one.bulk, BULK) for name, one in contestants.items()]
     _warm_up(lanes, BULK)
@@ -303,7 +303,7 @@ def _whole_processes(folder: Path, plan: Plan) -> Iterator[Row]:
     ratios = [a / b for a, b in zip(emit, bare, strict=True)]
     what = "lore emit / python -c 'import sqlite3, json'"
     yield Row(what, "ms", median(emit) * 1e3, median(bare) * 1e3, median(ratios), middle_half(ratios), 3.0, "≤")
-    delays = processes.follow_delays(folder / "follow.db", plan.follows)
+    delays = processes.follow_delays(ours.url_of(folder / "follow.db"), plan.follows)
     yield Row("append → follower in another process, p50", "µs", median(delays), None, None)
     yield Row("append → follower in another process, p99", "µs", percentile(delays, 99), None, None)
 

@@ -21,14 +21,19 @@ def url_of(path: Path) -> str:
 class Blocking:
     """The door for scripts and threads."""
 
-    def __init__(self, path: Path) -> None:
-        self.take = Supply(events()).take
-        self.log = connect(url_of(path)).blocking()
+    def __init__(self, url: str, supply: Sequence[Event] | None = None) -> None:
+        self.take = Supply(supply or events()).take
+        self.log = connect(url).blocking()
         self.log.__enter__()
 
     def one_a_commit(self, batch: Sequence[Event]) -> None:
         for event in batch:
             self.log.append([event])
+
+    def by(self, batch: Sequence[Event], *, size: int) -> None:
+        """So many events an append."""
+        for start in range(0, len(batch), size):
+            self.log.append(batch[start : start + size])
 
     def bulk(self, batch: Sequence[Event]) -> None:
         self.log.append_all(batch)
@@ -40,9 +45,9 @@ class Blocking:
 class Async:
     """The door for asyncio; one event loop for all rounds."""
 
-    def __init__(self, path: Path) -> None:
-        self.take = Supply(events()).take
-        self._door = connect(url_of(path))
+    def __init__(self, url: str, supply: Sequence[Event] | None = None) -> None:
+        self.take = Supply(supply or events()).take
+        self._door = connect(url)
         self._runner = asyncio.Runner()
         self._log = self._runner.run(self._door.__aenter__())
 

@@ -57,12 +57,12 @@ def _run(command: list[str], folder: Path) -> None:
     subprocess.run(command, cwd=folder, env=environment, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
 
-def follow_delays(path: Path, count: int) -> list[float]:
+def follow_delays(url: str, count: int) -> list[float]:
     """Microseconds from the call of `append`, the commit included, to the follower in another process."""
     chance = Random(7)
-    with connect(url_of(path)).blocking() as log:
+    with connect(url).blocking() as log:
         log.append([_sign()])
-        command = [sys.executable, "-m", "benchmarks.follower", url_of(path), str(count)]
+        command = [sys.executable, "-m", "benchmarks.follower", url, str(count)]
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
             assert child.stdout is not None
             assert child.stdout.readline() == "waiting\n"

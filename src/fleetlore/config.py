@@ -33,6 +33,10 @@ class Settings(NamedTuple):
     """Regular expressions of further secrets; those of all files together."""
     files: tuple[str, ...]
     """The files that were read, the strongest first."""
+    ship_to: Setting[str | None] = Setting(None, DEFAULT)
+    """Where the log is to be shipped; `None`: nowhere."""
+    ship_full: Setting[bool] = Setting(False, DEFAULT)
+    """Whether prompts and code are shipped too."""
 
 
 class _Level(NamedTuple):
@@ -44,6 +48,8 @@ class _Level(NamedTuple):
     town: str | None = None
     town_source: str = ""
     redact_patterns: tuple[str, ...] = ()
+    ship_to: str | None = None
+    ship_full: bool = False
 
 
 def load(
@@ -63,14 +69,23 @@ def load(
         ),
     ]
     files = tuple(path for path in (project_file(folder), user_file(environ)) if path is not None and os.path.isfile(path))
-    levels += [_read(path) for path in dict.fromkeys(files)]
+    levels += [_read(path, is_user=path == user_file(environ)) for path in dict.fromkeys(files)]
     chosen = next((level for level in levels if level.log is not None), None)
+    address = Setting(DEFAULT_LOG, DEFAULT) if chosen is None or chosen.log is None else Setting(chosen.log, chosen.log_source)
+    shipping = _shipping(levels, address.value)
     return Settings(
-        log=Setting(DEFAULT_LOG, DEFAULT) if chosen is None or chosen.log is None else Setting(chosen.log, chosen.log_source),
+        log=address,
         town=_town(levels, chosen),
         redact_patterns=_patterns(levels),
         files=tuple(dict.fromkeys(files)),
+        ship_to=Setting(shipping.ship_to, shipping.source) if shipping else Setting(None, DEFAULT),
+        ship_full=Setting(shipping.ship_full, shipping.source) if shipping else Setting(False, DEFAULT),
     )
+
+
+def _shipping(levels: Sequence[_Level], log: str) -> _Level | None:
+    """The file whose `[ship]` holds: it speaks for the log of that file, and for no other."""
+    return next((level for level in levels if level.ship_to is not None and (level.log or DEFAULT_LOG) == log), None)
 
 
 def _town(levels: Sequence[_Level], chosen: _Level | None) -> Setting[str]:
@@ -122,7 +137,7 @@ def user_file(environ: Mapping[str, str] = os.environ) -> str:
     return os.path.join(home, "fleetlore", FILE_NAME)
 
 
-def _read(path: str) -> _Level:
+def _read(path: str, *, is_user: bool) -> _Level:
     """What a file says; every key and type is checked."""
     import tomllib
 
@@ -133,18 +148,52 @@ def _read(path: str) -> _Level:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not TOML: {error}") from error
-    _refuse_unknown(path, content, ("log", "town", "redact"))
+    _refuse_unknown(path, content, ("log", "town", "redact", "ship"))
     redact = _table(path, content, "redact")
     _refuse_unknown(path, redact, ("patterns",), under="redact.")
     log = _text(path, content, "log")
+    log = None if log is None else _anchored(log, os.path.dirname(path))
+    to, full = _ship(path, content, None if is_user else log or DEFAULT_LOG)
     return _Level(
         source=path,
-        log=None if log is None else _anchored(log, os.path.dirname(path)),
+        log=log,
         log_source=path,
         town=_text(path, content, "town"),
         town_source=path,
         redact_patterns=_expressions(path, redact),
+        ship_to=to,
+        ship_full=full,
     )
+
+
+def _ship(path: str, content: Mapping[str, Any], project_log: str | None) -> tuple[str | None, bool]:
+    """What `[ship]` says. A project's file comes with a repository that others wrote: it may ship the project's own log, never more."""
+    ship = _table(path, content, "ship")
+    _refuse_unknown(path, ship, ("to", "full"), under="ship.")
+    to, full = ship.get("to"), ship.get("full", False)
+    if not isinstance(full, bool):
+        raise ConfigError(f"{path}: ship.full: true or false is needed")
+    if to is None:
+        if ship:
+            raise ConfigError(f'{path}: ship.to: it is not said where to, as in to = "nats://team:4222"')
+        return None, False
+    if not isinstance(to, str) or ":" not in to:
+        raise ConfigError(f'{path}: ship.to: the address of a log is needed, as in to = "nats://team:4222"')
+    if project_log is not None:
+        _check_project_ship(path, project_log, full)
+    return _anchored(to, os.path.dirname(path)), full
+
+
+def _check_project_ship(path: str, log: str, full: bool) -> None:
+    if full:
+        raise ConfigError(f"{path}: ship.full: a project cannot ask for prompts and code; say `lore ship --full` yourself")
+    from urllib.parse import unquote
+
+    scheme, _, rest = log.partition(":")
+    folder = os.path.realpath(os.path.dirname(path))
+    file = unquote(rest.partition("?")[0].removeprefix("//"))
+    if scheme != "sqlite" or not file or not os.path.realpath(os.path.expanduser(file)).startswith(os.path.join(folder, "")):
+        raise ConfigError(f'{path}: [ship] in a project\'s file is for a log inside the project, as log = "sqlite:fleet.db" beside it is')
 
 
 def _refuse_unknown(path: str, table: Mapping[str, Any], known: Sequence[str], *, under: str = "") -> None:

@@ -11,8 +11,14 @@
     └── LogError           the log could not do what was asked
         ├── Conflict       the scope moved on since its head was read
         ├── Forgotten      the event was erased for good and is not taken again
+        ├── LeaseLost      the lease is over, was given back, or belongs to a later epoch (.name, .epoch)
         ├── Busy           another process holds the log for too long
-        ├── DiskFull       no room left; what was acknowledged is safe
+        ├── Unreachable    the server does not answer
+        │   └── Unanswered the connection broke before the answer came: stored or not, nobody knows (.ids)
+        ├── Denied         the server does not let us in, or not do this
+        ├── Unsuitable     the server is too old, or set up so that it would lose events
+        ├── NoRoom         the server has no room left; what was acknowledged is safe
+        │   └── DiskFull   the disk has none
         ├── Unwritable     the file or its directory cannot be written
         ├── Damaged        the stored bytes are not a readable log
         └── Closed         the handle was used after it was closed
@@ -89,11 +95,43 @@ class Forgotten(LogError):
         super().__init__(f"erased for good, not stored again: {', '.join(self.ids[:3])}" + (" …" if len(self.ids) > 3 else ""))
 
 
+class LeaseLost(LogError):
+    """The lease is no longer held: stop what it covers, and take it anew to go on."""
+
+    def __init__(self, name: str, holder: str, epoch: int) -> None:
+        self.name, self.holder, self.epoch = name, holder, epoch
+        super().__init__(f"lease {name}: {holder} no longer holds it (epoch {epoch}); stop what it covers, and take it anew to go on")
+
+
 class Busy(LogError):
     """Another process holds the log; try again, or raise `?timeout=`."""
 
 
-class DiskFull(LogError):
+class Unreachable(LogError):
+    """The server does not answer; try again once it is back."""
+
+
+class Unanswered(Unreachable):
+    """The connection broke before the answer came. Whoever appends the same ids again gets their positions, and nothing is stored twice."""
+
+    def __init__(self, message: str, ids: Sequence[str]) -> None:
+        self.ids = tuple(ids)
+        super().__init__(message)
+
+
+class Denied(LogError):
+    """The server does not let us in, or does not let us do this."""
+
+
+class Unsuitable(LogError):
+    """The server cannot keep a log: too old, or set up so that it would lose events."""
+
+
+class NoRoom(LogError):
+    """The server has no room left; everything acknowledged so far is safe."""
+
+
+class DiskFull(NoRoom):
     """No room left on the disk; everything acknowledged so far is safe."""
 
 

@@ -10,25 +10,34 @@ import pytest
 from fleetlore import connect
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.connect import Log
+from tests.servers import Nats, Valkey
 
-BACKENDS = ("memory", "sqlite")
+BACKENDS = ("memory", "sqlite", "redis", "nats")
 SHARED = tuple(name for name in BACKENDS if name != "memory")
 """Those that several handles and processes can open at once."""
 
 
-def address(backend: str, folder: Path) -> str:
+def address(backend: str, request: pytest.FixtureRequest, folder: Path) -> str:
     """Where a fresh log of this backend is."""
-    return {"memory": "memory:", "sqlite": f"sqlite:{folder / 'fleet.db'}"}[backend]
+    match backend:
+        case "memory":
+            return "memory:"
+        case "sqlite":
+            return f"sqlite:{folder / 'fleet.db'}"
+        case _:
+            server: Valkey | Nats = request.getfixturevalue({"redis": "valkey", "nats": "nats_server"}[backend])
+            server.wipe()
+            return server.url
 
 
 @pytest.fixture(params=BACKENDS)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return address(request.param, tmp_path)
+    return address(request.param, request, tmp_path)
 
 
 @pytest.fixture(params=SHARED)
 def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return address(request.param, tmp_path)
+    return address(request.param, request, tmp_path)
 
 
 @pytest.fixture

@@ -176,8 +176,7 @@ async def test_two_handles_on_one_log_see_each_other(reopen: Callable[..., Log])
 async def test_towns_in_one_place_do_not_know_of_each_other(reopen: Callable[..., Log]) -> None:
     async with reopen(town="east") as east, reopen(town="west") as west:
         [first] = await east.append([deed("east", id=IDS[0], task="t7")])
-        [also_first] = await west.append([deed("west", id=IDS[0], task="t7")])
-        assert first == also_first
+        await west.append([deed("west", id=IDS[0], task="t7")])
         assert await texts(east, "task:t7") == ["east"]
         assert await texts(west, "task:t7") == ["west"]
         assert (await east.info()).log_id != (await west.info()).log_id

@@ -40,6 +40,8 @@ def run(args: Namespace) -> int:
         ("log", config.masked(settings.log.value), settings.log.source),
         ("town", settings.town.value, settings.town.source),
         ("redact.patterns", f"{len(settings.redact_patterns.value)} of your own", settings.redact_patterns.source),
+        ("ship.to", config.masked(settings.ship_to.value or "nowhere"), settings.ship_to.source),
+        ("ship.full", str(settings.ship_full.value).lower(), settings.ship_full.source),
     ]
     path = opening.find_file(settings)
     if path is not None:
@@ -60,6 +62,8 @@ def described(settings: config.Settings) -> dict[str, Any]:
         "log": {"value": config.masked(settings.log.value), "from": settings.log.source, "file": opening.find_file(settings)},
         "town": {"value": settings.town.value, "from": settings.town.source},
         "redact.patterns": {"value": settings.redact_patterns.value, "from": settings.redact_patterns.source},
+        "ship.to": {"value": settings.ship_to.value and config.masked(settings.ship_to.value), "from": settings.ship_to.source},
+        "ship.full": {"value": settings.ship_full.value, "from": settings.ship_full.source},
         "files": settings.files,
     }
 

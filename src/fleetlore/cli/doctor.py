@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleetlore import __version__, clock, config
 from fleetlore.cli import arguments, opening, terminal
+from fleetlore.errors import Invalid
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
 SUMMARY = "look at the installation and the log, and say what is wrong"
 
-TRUST = "not sealed: anyone who can write this file is trusted"
+TRUST = "not sealed: anyone who can write {} is trusted"
+_CLIENTS = {"redis": ("redis", "hiredis"), "nats": ("nats-py",)}
+_SERVER_FACTS = ("server", "keeps", "cut_by_others", "replicas", "stream")
 _WEEK = timedelta(days=7)
 _EXAMPLES = (
     ("lore doctor", "paths, versions, the log's size and growth"),
@@ -34,7 +37,8 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Look at everything; what cannot be looked at is a finding."""
     settings = opening.settings_of(args)
-    report: dict[str, Any] = {"versions": _versions(), "settings": {"files": list(settings.files)}, "log": {}, "problems": []}
+    versions, files = _versions(settings.log.value), list(settings.files)
+    report: dict[str, Any] = {"versions": versions, "settings": {"files": files}, "log": {}, "problems": []}
     log = report["log"]
     log |= {"url": config.masked(settings.log.value), "town": settings.town.value}
     path = opening.find_file(settings)
@@ -49,11 +53,19 @@ def run(args: Namespace) -> int:
     return 1 if report["problems"] else 0
 
 
-def _versions() -> dict[str, str]:
+def _versions(url: str) -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
     import apsw
     import msgspec
 
-    return {
+    clients = {}
+    for name in _CLIENTS["nats" if url.startswith(("nats:", "tls:")) else "redis"] if opening.is_server(url) else ():
+        try:
+            clients[name] = version(name)
+        except PackageNotFoundError:
+            clients[name] = "not installed"
+    return clients | {
         "fleetlore": __version__,
         "python": platform.python_version(),
         "sqlite": apsw.sqlite_lib_version(),
@@ -71,7 +83,7 @@ def _about_file(path: str, problems: list[str], *, is_own: bool) -> dict[str, An
     writable = os.access(folder, os.W_OK | os.X_OK) and (not exists or os.access(path, os.W_OK))
     if not writable:
         problems.append(f"{path}: cannot be written; check the permissions of the file and its folder")
-    return {"path": os.path.abspath(path), "exists": exists, "writable": writable, "trust": TRUST}
+    return {"path": os.path.abspath(path), "exists": exists, "writable": writable, "trust": TRUST.format("this file")}
 
 
 def _look_into(args: Namespace, settings: config.Settings, report: dict[str, Any]) -> None:
@@ -88,9 +100,11 @@ def _about_log(log: BlockingRecorder) -> dict[str, Any]:
     info = log.info()
     newest = next(log.read(newest_first=True, limit=1), None)
     about = {
+        "backend": info.backend,
         "log_id": info.log_id,
         "events": info.events,
         "bytes": info.bytes,
+        "dedup": info.dedup,
         "durability": info.durability,
         "towns": info.details.get("towns", [info.town]),
         "newest": newest.at.isoformat() if newest is not None and newest.at is not None else None,
@@ -98,21 +112,30 @@ def _about_log(log: BlockingRecorder) -> dict[str, Any]:
     if info.events and len(about["towns"]) == 1:
         about["bytes_per_event"] = round(info.bytes / info.events)
     about["events_per_day"] = _growth(log, info.events)
+    if info.backend in _CLIENTS:
+        about |= {"trust": TRUST.format("to this server"), **{key: info.details[key] for key in _SERVER_FACTS if key in info.details}}
     return about
 
 
 def _growth(log: BlockingRecorder, events: int) -> int:
     """Events a day over the last week, or over the log's whole life if that is shorter; near enough, without reading them."""
-    from fleetlore.log.sequence import to_sequence
-
     now = clock.now()
     first = next(log.read(since=now - _WEEK, limit=1), None)
     head = log.head()
     if first is None or first.at is None or first.position is None or head is None:
         return 0
-    count = min(events, to_sequence(head) - to_sequence(first.position) + 1)
     days = max(1.0, (now - first.at) / timedelta(days=1))
-    return round(count / days)
+    return round(min(events, _distance(first.position, head, events)) / days)
+
+
+def _distance(first: str, last: str, otherwise: int) -> int:
+    """How many positions lie between two, both counted; not every log's positions are numbers in a row."""
+    from fleetlore.log.sequence import to_sequence
+
+    try:
+        return to_sequence(last) - to_sequence(first) + 1
+    except Invalid:
+        return otherwise
 
 
 def _print(report: dict[str, Any]) -> None:
@@ -122,7 +145,10 @@ def _print(report: dict[str, Any]) -> None:
     _row("log", log.get("path") or log["url"])
     if "exists" in log and not log["exists"]:
         _row("", "not there yet; the first event makes it")
-    _row("writable", {True: "yes", False: "no", None: "not kept"}[log.get("writable")])
+    if "server" in log:
+        _row("server", log["server"])
+    elif "events" in log or "writable" in log:
+        _row("writable", {True: "yes", False: "no", None: "not kept"}[log.get("writable")])
     _row("town", log["town"])
     if "events" in log:
         _print_numbers(log)
@@ -138,11 +164,17 @@ def _print_numbers(log: dict[str, Any]) -> None:
     per_event = log.get("bytes_per_event")
     _row("towns", ", ".join(log["towns"]) or "none yet")
     _row("events", f"{log['events']:,}")
-    _row("size", size(log["bytes"]) + (f", {per_event:,} bytes an event" if per_event else ""))
+    _row("memory" if log["backend"] == "redis" else "size", size(log["bytes"]) + (f", {per_event:,} bytes an event" if per_event else ""))
     growth = f"{log['events_per_day']:,} events a day" + (f", {size(log['events_per_day'] * per_event)}" if per_event else "")
     _row("growth", f"about {growth}, over the last week")
     _row("newest", log["newest"] or "none yet")
     _row("durability", log["durability"])
+    if "server" in log:
+        _row("same id", f"known again for {log['dedup']}" if "hour" in log["dedup"] else f"known again {log['dedup']}")
+    if log.get("keeps") == "tinytown":
+        _row("keeps", "only the newest 1,000 events of the town, 100 of an agent, 500 of a mission, as tinytown does")
+    if log.get("cut_by_others"):
+        _row("", f"{log['cut_by_others']:,} entries were cut off by another writer's cap (tinytown's own programs do that)")
 
 
 def _row(name: str, value: str) -> None:

@@ -20,6 +20,7 @@ COMMANDS = {
     "export": "fleetlore.cli.export",
     "events": "fleetlore.cli.events",
     "status": "fleetlore.cli.status",
+    "ship": "fleetlore.cli.ship",
     "demo": "fleetlore.cli.demo",
     "verify": "fleetlore.cli.verify",
     "backup": "fleetlore.cli.backup",

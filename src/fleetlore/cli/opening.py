@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fleetlore import config
 from fleetlore.errors import Invalid, LogError
-from fleetlore.log.connect import connect, file_of, split
+from fleetlore.log.connect import SERVERS, connect, file_of, split
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -54,6 +54,11 @@ def find_file(settings: Settings) -> str | None:
     from fleetlore.log import sqlite_file
 
     return os.path.expanduser(path) if path else sqlite_file.default_path()
+
+
+def is_server(url: str) -> bool:
+    """Whether an address means a server."""
+    return url.partition(":")[0] in SERVERS
 
 
 def log_file(args: Namespace) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from fleetlore import clock
-from fleetlore.errors import InvalidUrl, Unwritable
+from fleetlore.errors import InvalidUrl, LogError, Unwritable
 from fleetlore.events.names import is_name
 from fleetlore.log.admission import Admission
 from fleetlore.log.base import Backend
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "sqlite:"
 DEFAULT_TOWN = "default"
+SERVERS = ("redis", "rediss", "unix", "nats", "tls")
+"""The schemes of addresses that mean a server."""
 
 
 class Log:
@@ -54,23 +57,34 @@ def connect(
     new_id: Callable[[], str] = clock.uuid7,
     redactor: Redactor | None = None,
 ) -> Log:
-    """The log at an address: `memory:`, `sqlite:PATH?sync=normal&town=NAME`, or `sqlite:` for the user's own."""
+    """The log at an address: `memory:`, `sqlite:PATH?sync=normal&town=NAME`, `sqlite:` for the user's own, `redis://HOST`, `nats://HOST`."""
+    scheme, place, options, name = resolve(url, town)
+    return Log(_opener(scheme, place, options, name), Admission(now=now, new_id=new_id, redactor=redactor))
+
+
+def resolve(url: str, town: str | None) -> tuple[str, str, dict[str, str], str]:
+    """The scheme, the path or the server's address, the options, and the town that an address means."""
     scheme, path, options = split(url)
     name = town or options.pop("town", None) or DEFAULT_TOWN
     options.pop("town", None)
     if not is_name(name):
         raise InvalidUrl(f"not a name for a town: {name!r}; 1 to 200 bytes without control characters are needed")
-    return Log(_opener(scheme, path, options, name), Admission(now=now, new_id=new_id, redactor=redactor))
+    # Servers get their address as it was written: a password in it may hold escaped characters.
+    return scheme, url.partition("?")[0] if scheme in SERVERS else path, options, name
 
 
-def _opener(scheme: str, path: str, options: dict[str, str], town: str) -> Callable[[], Backend]:
+def _opener(scheme: str, place: str, options: dict[str, str], town: str) -> Callable[[], Backend]:
     match scheme:
         case "memory":
             return lambda: _open_memory(options, town)
         case "sqlite":
-            return lambda: _open_sqlite(path, options, town)
+            return lambda: _open_sqlite(place, options, town)
+        case "redis" | "rediss" | "unix":
+            return lambda: _open_redis(place, options, town)
+        case "nats" | "tls":
+            return lambda: _open_nats(place, options, town)
         case _:
-            raise InvalidUrl(f"no log at {scheme}:; say sqlite:PATH, or memory: for one that is not kept")
+            raise InvalidUrl(f"no log at {scheme}:; say sqlite:PATH, redis://HOST, nats://HOST, or memory: for one that is not kept")
 
 
 def _open_memory(options: dict[str, str], town: str) -> Backend:
@@ -86,6 +100,29 @@ def _open_sqlite(path: str, options: dict[str, str], town: str) -> Backend:
     from fleetlore.log.sqlite import SqliteLog
 
     return SqliteLog(file_of(path), town=town, **sqlite_file.parse_options(options))
+
+
+def _open_redis(address: str, options: dict[str, str], town: str) -> Backend:
+    with extra("redis"):
+        from fleetlore.log import redis
+
+    return redis.RedisLog(address, town=town, **redis.parse_options(options))
+
+
+def _open_nats(address: str, options: dict[str, str], town: str) -> Backend:
+    with extra("nats"):
+        from fleetlore.log import nats
+
+    return nats.NatsLog(address, town=town, **nats.parse_options(options))
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """What to install where the client of a server is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise LogError(f"{name}: its client is not installed ({error.name}); pip install 'fleetlore[{name}]'") from error
 
 
 def file_of(path: str) -> str:

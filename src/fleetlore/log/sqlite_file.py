@@ -43,6 +43,19 @@ MIGRATIONS: tuple[Migration, ...] = (
             erasures INTEGER NOT NULL DEFAULT 0 -- how often events were erased for good
         ) STRICT""",
     ),
+    (  # of state/shared_sqlite.py; by the town's name, for a restore changes its number
+        """CREATE TABLE cursors (
+            town TEXT NOT NULL, name TEXT NOT NULL, position TEXT NOT NULL, PRIMARY KEY (town, name)
+        ) STRICT, WITHOUT ROWID""",
+        """CREATE TABLE leases (
+            town TEXT NOT NULL, name TEXT NOT NULL,
+            epoch INTEGER NOT NULL, -- the last one that was given; the row stays, so that none is given twice
+            holder TEXT, -- nobody after a release
+            until INTEGER NOT NULL, -- microseconds since 1970
+            seconds REAL NOT NULL,
+            PRIMARY KEY (town, name)
+        ) STRICT, WITHOUT ROWID""",
+    ),
 )
 """Each step runs together with its own record in one transaction; a step is never changed once released."""
 

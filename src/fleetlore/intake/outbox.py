@@ -1,0 +1,71 @@
+"""A log read ahead of whoever takes from it, in a thread, and never by more than a thousand events."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from queue import Empty, Full, Queue
+from threading import Thread
+from typing import TYPE_CHECKING, TypeAlias
+
+from fleetlore.events.envelope import Event
+
+if TYPE_CHECKING:
+    from fleetlore.log.recorder import BlockingRecorder
+
+AHEAD = 1000
+_PATIENCE = 0.2
+
+_Thing: TypeAlias = Event | BaseException | None
+"""An event, the error that ended the reading, or `None` for its quiet end."""
+
+
+class Outbox:
+    """What stands in a log behind a position, and what comes. It only reads; it ends when the log is closed."""
+
+    def __init__(self, log: BlockingRecorder, *, after: str | None) -> None:
+        self._waiting: Queue[_Thing] = Queue(AHEAD)
+        self._closed = False
+        Thread(target=self._fill, args=(log, after), name="fleetlore-outbox", daemon=True).start()
+
+    def take(self, most: int, *, timeout: float) -> list[Event]:
+        """At most so many events, without waiting for more once there is one; none if none came in time."""
+        events: list[Event] = []
+        try:
+            while len(events) < most:
+                thing = self._waiting.get(timeout=timeout) if not events else self._waiting.get_nowait()
+                if not isinstance(thing, Event):
+                    return self._end(thing, events)
+                events.append(thing)
+        except Empty:
+            pass
+        return events
+
+    def _end(self, thing: BaseException | None, events: list[Event]) -> list[Event]:
+        if events:
+            self._waiting.put(thing)  # nobody fills it any more: there is room, and it is found again next time
+        elif thing is not None:
+            raise thing
+        return events
+
+    def close(self) -> None:
+        """Read no further. The thread is gone once the log is closed too."""
+        self._closed = True
+
+    def _fill(self, log: BlockingRecorder, after: str | None) -> None:
+        try:
+            with closing(log.follow(after=after)) as events:
+                for event in events:
+                    if not self._put(event):
+                        return
+            self._put(None)
+        except BaseException as error:  # noqa: BLE001 - it belongs to the one who takes, not to this thread
+            self._put(error)
+
+    def _put(self, thing: _Thing) -> bool:
+        while not self._closed:
+            try:
+                self._waiting.put(thing, timeout=_PATIENCE)
+            except Full:
+                continue
+            return True
+        return False

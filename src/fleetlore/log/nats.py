@@ -1,0 +1,242 @@
+"""A log on a NATS server: one JetStream stream a town, one message an event, its scopes in the subject.
+
+Whoever speaks NATS can pick events by wildcard, as in `fl.default.ada.>`; `nats_subjects` tells the tokens.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+from weakref import WeakSet
+
+import nats.errors
+
+from fleetlore.dialects import nexo
+from fleetlore.errors import FleetloreError, InvalidUrl, LogError
+from fleetlore.events import codec
+from fleetlore.log.base import TOWN, Batch, Info, Outcome, Position, Query, Record, Stored, hash_of
+from fleetlore.log.nats_append import Job, Writer
+from fleetlore.log.nats_client import NatsClient
+from fleetlore.log.nats_errors import Lost
+from fleetlore.log.nats_index import NatsIndex
+from fleetlore.log.nats_loop import for_all
+from fleetlore.log.nats_marks import Marks
+from fleetlore.log.nats_read import Reader
+from fleetlore.log.nats_stream import IN_FLIGHT, NANOSECONDS, NatsStream, Row
+from fleetlore.log.nats_subjects import erased_of, events_of
+from fleetlore.log.nats_tail import NatsTail
+from fleetlore.log.sequence import to_position, to_sequence
+
+LONGEST_WAIT = 86_400
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_SPAN = re.compile(r"(\d{1,6})([smhd])")
+
+
+def parse_options(options: dict[str, str]) -> dict[str, Any]:
+    """What `?dedup=`, `?replicas=`, `?timeout=` and `?creds=` ask for."""
+    known: dict[str, Any] = {}
+    for name, value in options.items():
+        if name == "dedup" and (span := _SPAN.fullmatch(value)) and int(span[1]):
+            known["dedup"] = float(int(span[1]) * _UNITS[span[2]])
+        elif name == "replicas" and value in ("1", "3", "5"):
+            known["replicas"] = int(value)
+        elif name == "timeout" and value.replace(".", "", 1).isdigit() and 0 < float(value) <= LONGEST_WAIT:
+            known["timeout"] = float(value)
+        elif name == "creds" and value:
+            known["creds"] = os.path.expanduser(value)
+        else:
+            raise InvalidUrl(
+                f"?{name}={value}: not an option of nats:; say dedup=24h (s, m, h or d), replicas=1|3|5, timeout=SECONDS or creds=FILE"
+            )
+    return known
+
+
+class NatsLog:
+    """One town on one NATS server or cluster."""
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        town: str,
+        dedup: float | None = None,
+        replicas: int | None = None,
+        timeout: float = 10.0,
+        creds: str | None = None,
+    ) -> None:
+        self._town = town
+        self._tails: WeakSet[NatsTail] = WeakSet()
+        self._client = NatsClient(address, timeout=timeout, creds=creds)
+        self._stream = NatsStream(self._client, town)
+        self._marks = Marks(self._stream)
+        self._reader = Reader(self._stream, self._marks)
+        self._writer = Writer(self._stream, self._marks, self._reader)
+        self._index = NatsIndex(self._stream, self._marks)
+        self._marks.on_change = self._wake_tails
+        try:
+            self._client.run(self._open(dedup, replicas))
+        except BaseException:
+            self._client.close()
+            raise
+
+    async def _open(self, dedup: float | None, replicas: int | None) -> None:
+        await self._stream.open(dedup, replicas)
+        await self._marks.open()
+        self._client.on_reconnect(self._nudge_tails)
+
+    # --- writing
+
+    def commit(self, batches: Sequence[Batch]) -> list[Outcome]:
+        """Store each batch that nothing speaks against; all are on their way at the same time."""
+        return self._client.run(self._commit(batches))
+
+    async def _commit(self, batches: Sequence[Batch]) -> list[Outcome]:
+        jobs = await self._writer.commit(batches)
+        for job in jobs:
+            await self._mirror(job)
+        return [job.outcome for job in jobs if job.outcome is not None]
+
+    async def _mirror(self, job: Job) -> None:
+        """Let those who listen to a driver's own subjects hear of what was stored, at most once; no stream keeps it."""
+        for record, seq in job.stored:
+            if not record.kind.startswith(nexo.FAMILY):
+                continue
+            # The events are stored; that nobody hears of them must not look as if they were not.
+            with suppress(FleetloreError, nats.errors.Error, Lost):
+                event = codec.decode(record.raw)
+                payload = nexo.DIALECT.encode(event, town=self._town)
+                headers = {"Fleetlore-Id": record.id, "Fleetlore-Position": to_position(seq), "Fleetlore-Town": self._town}
+                if payload is not None and self._client.is_online:
+                    await self._client.connection.publish(nexo.subject(event), payload, headers=headers)
+
+    def trim(self, before: Position) -> int:
+        """Drop the oldest records. The horizon is written first, so that a trim that was cut short is not seen."""
+        return self._client.run(self._trim(to_sequence(before)))
+
+    async def _trim(self, before: int) -> int:
+        newest = await self._stream.last(events_of(self._town))
+        if newest is None:
+            return 0
+        horizon = min(before - 1, newest.seq)
+        if horizon > await self._marks.look_at_horizon():
+            await self._marks.move_horizon(horizon)
+        # By filter, so that it stays known which ids were erased; never beyond the end, or numbers would be skipped.
+        answer = await self._stream.api("STREAM.PURGE", {"filter": events_of(self._town), "seq": self._marks.horizon + 1})
+        return answer.purged
+
+    def erase(self, ids: Sequence[str], fact: Record) -> int:
+        """Drop these records for good. Whoever is cut short does it again: each step may be repeated."""
+        return self._client.run(self._erase(list(dict.fromkeys(ids)), fact))
+
+    async def _erase(self, ids: Sequence[str], fact: Record) -> int:
+        found = {row.seq for row in await self._index.find(ids)}
+        told = await for_all(ids, self._forbid, at_once=IN_FLIGHT)
+        # Some may have been stored since the index was read; where they are, the server said just now.
+        late = [(id, seq) for id, seq in zip(ids, told, strict=True) if seq and seq not in found]
+        rows = await self._stream.all_at(seq for _, seq in late)
+        found |= {row.seq for (id, _), row in zip(late, rows, strict=True) if row is not None and self._is_event(row, id)}
+        await for_all(sorted(found), self._stream.delete, at_once=IN_FLIGHT)
+        [job] = await self._writer.commit([Batch([fact])])
+        if isinstance(job.outcome, LogError):
+            raise job.outcome
+        return sum(seq > self._marks.horizon for seq in found)
+
+    def _is_event(self, row: Row, id: str) -> bool:
+        return row.id == id and row.subject.startswith(events_of(self._town)[:-1])
+
+    async def _forbid(self, id: str) -> int:
+        """Say on the server that an id is refused for ever; answers where an event with that id was stored, if the server knows."""
+        subject = erased_of(self._town, hash_of(id).hex())
+        # With the id itself the server refuses it, too, as long as its memory for ids goes back.
+        ack = await self._stream.put(subject, b"", {"Nats-Msg-Id": id})
+        self._marks.erase(id)
+        if not ack.duplicate:
+            return 0
+        await self._stream.put(subject, b"", {"Nats-Msg-Id": f"erased-{id}"})
+        return ack.seq
+
+    # --- reading
+
+    def read(self, query: Query) -> list[Stored]:
+        """The records asked for."""
+        return self._client.run(self._reader.read(query))
+
+    def get(self, ids: Sequence[str]) -> list[Stored]:
+        """The records with these ids."""
+        rows = self._client.run(self._index.find(ids))
+        return [Stored(to_position(row.seq), row.raw) for row in rows if self._marks.shows(row)]
+
+    def head(self, scope: str) -> Position | None:
+        """The newest position in a scope."""
+        return self._client.run(self._reader.head(scope))
+
+    def tail(self, scope: str, after: Position | None) -> NatsTail:
+        """Wait for what follows, with a consumer of its own."""
+        self._client.check_open()
+        tail = NatsTail(self._stream, self._marks, scope, None if after is None else to_sequence(after))
+        self._tails.add(tail)
+        return tail
+
+    def _wake_tails(self) -> None:
+        for tail in list(self._tails):
+            tail.wake()
+
+    async def _nudge_tails(self) -> None:
+        for tail in list(self._tails):
+            tail.nudge()
+
+    def info(self) -> Info:
+        """What this log holds, and what it promises."""
+        return self._client.run(self._info())
+
+    async def _info(self) -> Info:
+        stream = await self._stream.info()
+        count, first = await self._reader.count()
+        config: dict[str, Any] = stream.config
+        seconds, replicas = config["duplicate_window"] // NANOSECONDS, config["num_replicas"]
+        horizon = self._marks.horizon
+        return Info(
+            backend="nats",
+            town=self._town,
+            log_id=config["metadata"]["fleetlore_log"],
+            events=count,
+            first=None if first is None else to_position(first),
+            head=await self._reader.head(TOWN),
+            trimmed_before=to_position(horizon + 1) if horizon else None,
+            bytes=stream.state.bytes,
+            dedup=f"{_span_in_words(seconds)}, by the server's clock",
+            durability=_durability(replicas),
+            details={
+                "server": self._client.place,
+                "nats": self._client.version,
+                "stream": self._stream.name,
+                "subjects": config["subjects"],
+                "replicas": replicas,
+                "dedup_seconds": seconds,
+            },
+        )
+
+    def close(self) -> None:
+        """Let the connection go; whoever follows is told."""
+        for tail in list(self._tails):
+            tail.end()
+        self._client.close()
+
+
+def _span_in_words(seconds: int) -> str:
+    for unit, length in (("hours", 3600), ("minutes", 60)):
+        if seconds % length == 0 and seconds > length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} seconds"
+
+
+def _durability(replicas: int) -> str:
+    if replicas > 1:
+        return f"acknowledged by most of {replicas} servers; each writes to the disk at its own sync_interval (2 minutes by default)"
+    return (
+        "safe from crashes of programs; the server's sync_interval decides about a power cut (2 minutes by default, which may take the"
+        " newest): set `sync_interval: always` there, or use ?replicas=3"
+    )

@@ -1,0 +1,359 @@
+"""One connection to a NATS server, or to a cluster of them, that comes back by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import TypeVar
+
+import msgspec
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.js import JetStreamContext
+
+from fleetlore.config import masked
+from fleetlore.errors import Denied, FleetloreError, InvalidUrl, LogError, Unreachable, Unsuitable
+from fleetlore.log.nats_address import parse
+from fleetlore.log.nats_errors import THEIRS, ApiError, Lost, Nobody, Refused, denied, unreachable
+from fleetlore.log.nats_loop import LoopThread, cancel
+
+OLDEST = (2, 12, 1)
+LEAST_PAYLOAD = 512 * 1024
+"""An event is at most 256 KiB; its subject and headers come on top."""
+PING_SECONDS = 5
+RETRY_SECONDS = 0.1
+TIDY_EVERY = 10_000
+_DENIED = ("authorization violation", "authentication")
+_Answer = TypeVar("_Answer")
+_log = logging.getLogger("fleetlore.log")
+
+Hear = Callable[[Msg], None]
+Hook = Callable[[], Awaitable[None]]
+
+
+class _Greeting(msgspec.Struct):
+    error: ApiError | None = None
+
+
+class _Reply:
+    """Waits for what is answered on one inbox: the first message, or all up to an end that `more` knows."""
+
+    __slots__ = ("future", "more", "subject")
+
+    def __init__(self, subject: str, future: asyncio.Future[Msg], more: Callable[[Msg], bool] | None) -> None:
+        self.subject, self.future, self.more = subject, future, more
+
+    def hear(self, message: Msg) -> bool:
+        """Take an answer; says whether it was the last one."""
+        if self.more is not None and self.more(message):
+            return False
+        if not self.future.done():
+            self.future.set_result(message)
+        return True
+
+    def fail(self, error: Exception) -> None:
+        """There will be no answer."""
+        if not self.future.done():
+            self.future.set_exception(error)
+            self.future.exception()  # whoever waited may be gone; that is no cause for a warning
+
+
+class NatsClient(LoopThread):
+    """`run` takes a coroutine to the client's loop, from any thread; all that is said of coroutines here is for inside of one."""
+
+    def __init__(self, address: str, *, timeout: float = 10.0, creds: str | None = None) -> None:
+        self._access, self._creds = parse(address), creds
+        super().__init__(masked(",".join(self._access.servers)))
+        self.timeout = timeout
+        self.generation = 0
+        """How often the connection was lost: what the server keeps for a connection is gone with it."""
+        self._connection: Client | None = None
+        self._newest: Client | None = None
+        self._online = asyncio.Event()
+        self._inbox = ""
+        self._asked = 0
+        self._waiting: dict[str, _Reply] = {}
+        self._hearers: dict[str, Hear] = {}
+        self._subscriptions: dict[str, Subscription] = {}
+        self._hooks: list[Hook] = []
+        self._refusal: asyncio.Future[None] | None = None
+        self._last_error: Exception | None = None
+        try:
+            self.run(self._open())
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def connection(self) -> Client:
+        """The nats-py client."""
+        if self._connection is None:
+            raise Lost("not connected")
+        return self._connection
+
+    @property
+    def jetstream(self) -> JetStreamContext:
+        """The nats-py JetStream context."""
+        return self.connection.jetstream(timeout=self.timeout)
+
+    @property
+    def version(self) -> str:
+        """The server's version."""
+        return ".".join(map(str, _version(self.connection)))
+
+    @property
+    def is_online(self) -> bool:
+        """Whether something can be sent just now."""
+        return self._online.is_set() and self._connection is not None and self._connection.is_connected
+
+    def deadline(self) -> float:
+        """When something that begins now has taken too long, in the loop's time."""
+        return self.time() + self.timeout
+
+    async def online(self, deadline: float) -> bool:
+        """Wait for the connection; `False` if it was not there by `deadline`, in the loop's time."""
+        while not self.is_online:
+            left = deadline - self.time()
+            if left <= 0:
+                return False
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(RETRY_SECONDS, left)):
+                    await self._online.wait()
+                    await asyncio.sleep(0 if self.is_online else RETRY_SECONDS)
+        return True
+
+    async def send(
+        self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, more: Callable[[Msg], bool] | None = None
+    ) -> asyncio.Future[Msg]:
+        """Send a request without waiting; the future has the answer, or `Lost`. With `more`, answers are taken until it says no."""
+        if not self.is_online:
+            raise Lost("not connected")
+        self._asked += 1
+        token = str(self._asked)
+        reply = _Reply(subject, self._loop.create_future(), more)
+        self._waiting[token] = reply
+        if self._asked % TIDY_EVERY == 0:
+            self._waiting = {token: reply for token, reply in self._waiting.items() if not reply.future.done()}
+        await self.connection.publish(subject, payload, f"{self._inbox}.{token}", headers=headers)  # type: ignore[arg-type]
+        return reply.future
+
+    async def retry(self, attempt: Callable[[], Awaitable[_Answer]]) -> _Answer:
+        """Try until it is answered or the time is over. For what may be done twice."""
+        deadline = self.deadline()
+        while await self.online(deadline):
+            try:
+                async with asyncio.timeout_at(deadline):
+                    return await attempt()
+            except Refused as error:
+                if not error.passing:
+                    raise
+            except (Lost, nats.errors.ConnectionClosedError):
+                pass
+            except TimeoutError:
+                break
+            await asyncio.sleep(min(RETRY_SECONDS, max(0.0, deadline - self.time())))
+        raise unreachable(self.place)
+
+    async def ask(self, subject: str, payload: bytes = b"") -> Msg:
+        """The answer to a request that may be repeated."""
+
+        async def attempt() -> Msg:
+            message = await (await self.send(subject, payload))
+            if is_nobody(message):
+                raise Nobody
+            return message
+
+        return await self.retry(attempt)
+
+    def on_reconnect(self, hook: Hook) -> None:
+        """Have something done whenever the connection is back."""
+        self._hooks.append(hook)
+
+    async def listen(self, subject: str, hear: Hear) -> None:
+        """Hear every message on a subject, on any connection to come."""
+        self._hearers[subject] = hear
+        if self._connection is not None:
+            self._subscriptions[subject] = await self._subscribe(subject, hear)
+
+    async def unlisten(self, subject: str) -> None:
+        """Hear no more of it."""
+        self._hearers.pop(subject, None)
+        subscription = self._subscriptions.pop(subject, None)
+        if subscription is not None:
+            with suppress(nats.errors.Error):
+                await subscription.unsubscribe()
+
+    # --- the connection's life
+
+    async def _open(self) -> None:
+        await self._connect()
+        version, max_payload = _version(self.connection), self.connection.max_payload
+        if version < OLDEST:
+            raise Unsuitable(
+                f"{self.place}: nats-server {'.'.join(map(str, version))} is too old, and would silently ignore what a log needs;"
+                f" install nats-server {'.'.join(map(str, OLDEST))} or newer"
+            )
+        if max_payload < LEAST_PAYLOAD:
+            raise Unsuitable(f"{self.place}: max_payload is {max_payload}; set it to {LEAST_PAYLOAD} or more (1MB is the default)")
+        async with asyncio.timeout(self.timeout):
+            message = await (await self.send("$JS.API.INFO"))
+        if is_nobody(message):
+            raise Unsuitable(f"{self.place}: JetStream is off; start the server with -js, or with `jetstream {{}}` in its settings")
+        if (error := msgspec.json.decode(message.data, type=_Greeting).error) is not None:
+            raise Refused(error)
+
+    async def _connect(self) -> None:
+        """A new connection. nats-py itself would try for ever, with a wrong password too."""
+        connection = self._newest = Client()
+        self._refusal = self._loop.create_future()
+        trying = self._loop.create_task(self._connect_as(connection))
+        try:
+            await asyncio.wait({trying, self._refusal}, timeout=self.timeout, return_when=asyncio.FIRST_COMPLETED)
+            if trying.done() and trying.exception() is None:
+                self._connection = connection
+                await self._subscribe_all()
+                self._online.set()
+                return
+        finally:
+            refused = self._refusal.done()
+            self._refusal.cancel()
+            await cancel({trying})
+            if self._connection is not connection:
+                await _close(connection)
+        error = None if trying.cancelled() else trying.exception()
+        raise denied(self.place) if refused else error if isinstance(error, FleetloreError) else self._why_not() from error
+
+    def _why_not(self) -> LogError:
+        if isinstance(self._last_error, ssl.SSLError):
+            return Unreachable(f"{self.place}: no safe connection ({self._last_error.reason}); check the server's certificate")
+        return unreachable(self.place)
+
+    async def _connect_as(self, connection: Client) -> None:
+        try:
+            await connection.connect(
+                self._access.servers,
+                name="fleetlore",
+                user=self._access.user,
+                password=self._access.password,
+                token=self._access.token,
+                user_credentials=self._creds,
+                error_cb=self._on_error,
+                disconnected_cb=self._on_disconnected,
+                reconnected_cb=self._on_reconnected,
+                closed_cb=self._on_closed,
+                max_reconnect_attempts=-1,
+                reconnect_time_wait=RETRY_SECONDS,  # type: ignore[arg-type]  # any number of seconds will do
+                connect_timeout=max(1, int(self.timeout)),
+                ping_interval=PING_SECONDS,
+            )
+        except FileNotFoundError as error:
+            raise Denied(f"{self.place}: no such file: ?creds={self._creds}") from error
+        except (ValueError, nats.errors.Error) as error:
+            raise InvalidUrl(f"{self.place}: not an address of a NATS server ({error}); say nats://HOST:4222") from error
+
+    async def _on_error(self, error: Exception) -> None:
+        self._last_error = error
+        if self._newest is not None and not self._newest.is_connected:
+            _drop_transport(self._newest)
+        words = str(error).lower()
+        if self._refusal is not None and not self._refusal.done() and any(word in words for word in _DENIED):
+            self._refusal.set_result(None)
+        if "permissions violation" in words:
+            # Told here only: whoever asked would wait in vain. The message names the subject, in lower case.
+            for token, reply in list(self._waiting.items()):
+                if f'"{reply.subject.lower()}"' in words:
+                    del self._waiting[token]
+                    reply.fail(denied(self.place, words.removeprefix("nats: ")))
+
+    async def _on_disconnected(self) -> None:
+        if self._online.is_set() and not self._closed:
+            _log.warning("%s: the connection was lost; trying again until it is back", self.place)
+        self._online.clear()
+        self.generation += 1
+        self._lose_all()
+
+    def _lose_all(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for reply in waiting.values():
+            reply.fail(Lost("the connection broke"))
+
+    async def _on_reconnected(self) -> None:
+        self._online.set()
+        _log.info("%s: connected again", self.place)
+        for hook in self._hooks:
+            self.spawn(_quietly(hook))
+
+    async def _on_closed(self) -> None:
+        """nats-py gives up on some of the server's errors, such as expired credentials; the log does not."""
+        if not self._closed and self._connection is not None and self._connection.is_closed:
+            self._connection = None
+            self.spawn(self._reopen())
+
+    async def _reopen(self) -> None:
+        while self._connection is None:
+            try:
+                await self._connect()
+            except LogError as error:
+                _log.debug("%s", error)
+                await asyncio.sleep(RETRY_SECONDS)
+        await self._on_reconnected()
+
+    async def _subscribe_all(self) -> None:
+        self._inbox = self.connection.new_inbox()
+        await self._subscribe(f"{self._inbox}.*", self._on_answer)
+        for subject, hear in self._hearers.items():
+            self._subscriptions[subject] = await self._subscribe(subject, hear)
+
+    async def _subscribe(self, subject: str, hear: Hear) -> Subscription:
+        async def callback(message: Msg) -> None:
+            hear(message)
+
+        # No limits: what comes is bounded by what was asked for, and nats-py would drop what is over.
+        return await self.connection.subscribe(subject, cb=callback, pending_msgs_limit=0, pending_bytes_limit=0)
+
+    def _on_answer(self, message: Msg) -> None:
+        token = message.subject[len(self._inbox) + 1 :]
+        reply = self._waiting.get(token)
+        if reply is not None and reply.hear(message):
+            del self._waiting[token]
+
+    async def _let_go(self) -> None:
+        if self._connection is not None:
+            await _close(self._connection)
+
+
+def status_of(message: Msg) -> str:
+    """The status line of an answer; empty where there is none."""
+    return (message.headers or {}).get("Status", "")
+
+
+def is_nobody(message: Msg) -> bool:
+    """Whether the server says that nobody listens there."""
+    return not message.data and status_of(message) == "503"
+
+
+def _version(connection: Client) -> tuple[int, int, int]:
+    version = connection.connected_server_version
+    return version.major, version.minor, version.patch
+
+
+async def _quietly(hook: Hook) -> None:
+    with suppress(LogError, *THEIRS):
+        await hook()
+
+
+def _drop_transport(connection: Client) -> None:
+    """nats-py 2.16 forgets to close the socket of an attempt that failed after it was connected."""
+    with suppress(AttributeError, OSError):
+        connection._transport.close()  # type: ignore[union-attr]
+
+
+async def _close(connection: Client) -> None:
+    with suppress(nats.errors.Error, OSError, TimeoutError, AttributeError, AssertionError):
+        async with asyncio.timeout(5):
+            await connection.close()

@@ -1,0 +1,110 @@
+"""What goes wrong with a NATS server, in our words. The only place that knows its error codes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import nats.errors
+from msgspec import Struct
+from nats.js.errors import APIError
+
+from fleetlore.errors import Closed, Denied, LogError, NoRoom, Unreachable, Unsuitable
+
+NO_STREAM = 10059
+NAME_IN_USE = 10058
+NO_MESSAGE = frozenset({10037, 10043, 10057})
+WRONG_LAST = frozenset({10071, 10164})
+"""The scope moved on; the second one comes from clusters."""
+NO_ROLLUP = 10111
+KNOWN_ID = 10201
+"""A batch holds an id that the stream knows already."""
+
+_NO_ROOM = frozenset({10002, 10023, 10028, 10047, 10054, 10077, 10120, 10122})
+_NOT_AS_IT_IS = frozenset({10039, 10052, 10065, 10074, 10076, 10174})
+# A batch of which a message went astray, and too many open ones: nothing was stored, and the next try may do.
+_PASSING = frozenset({10008, 10158, 10167, 10176, 10207, 10210})
+
+
+class ApiError(Struct, frozen=True):
+    """The `error` of JetStream's answers."""
+
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class Lost(Exception):
+    """The connection broke, or nobody was there to answer; asking again is right."""
+
+
+class Nobody(Lost):
+    """Nobody listens there: JetStream is not up yet, or the stream is gone. Nothing was stored."""
+
+    def __init__(self) -> None:
+        super().__init__("nobody answers")
+
+
+class Refused(Exception):
+    """JetStream said no."""
+
+    def __init__(self, error: ApiError) -> None:
+        self.code = error.err_code
+        self.description = error.description or f"error {error.code}"
+        self.is_no_room = error.err_code in _NO_ROOM
+        self.passing = error.err_code in _PASSING or (error.code in (429, 503) and not self.is_no_room)
+        super().__init__(self.description)
+
+
+THEIRS = (nats.errors.Error, Lost, Refused, OSError, TimeoutError)
+"""What may go wrong on the way to a server; `in_our_words` has a word for each."""
+
+
+def in_our_words(place: str, error: BaseException) -> LogError:
+    """One of NATS's errors, and what to do next. `place` is an address that may be shown."""
+    match error:
+        case LogError():
+            return error
+        case Refused():
+            return _refusal(place, error.code, error.description)
+        case APIError():
+            return _refusal(place, error.err_code or 0, error.description or str(error.code))
+        case nats.errors.AuthorizationError():
+            return denied(place)
+        case asyncio.CancelledError() | nats.errors.ConnectionClosedError() | nats.errors.ConnectionDrainingError():
+            return closed()
+        case nats.errors.MaxPayloadError():
+            return Unsuitable(f"{place}: the server takes no message of that size; raise its max_payload to 1MB")
+        case _:
+            return unreachable(place)
+
+
+def _refusal(place: str, code: int, description: str) -> LogError:
+    if code in _NO_ROOM:
+        return NoRoom(f"{place}: no room left ({description}); raise the server's JetStream limits or trim (what was acknowledged is safe)")
+    if code == NO_STREAM:
+        return LogError(f"{place}: the town's stream was deleted on the server; open the log again with connect() to make a new one")
+    if code in _NOT_AS_IT_IS:
+        return Unsuitable(f"{place}: the server cannot keep this log as it is set up ({description})")
+    return LogError(f"{place}: the server refused ({description}, {code})")
+
+
+def unreachable(place: str) -> Unreachable:
+    """Nobody answers."""
+    return Unreachable(f"{place}: does not answer; check that nats-server runs there, or raise ?timeout= (seconds)")
+
+
+def homeless(place: str, stream: str) -> Unreachable:
+    """The server is there, the stream is not."""
+    return Unreachable(f"{place}: nobody keeps the stream {stream} there; if it was deleted, open the log again with connect()")
+
+
+def denied(place: str, what: str = "") -> Denied:
+    """Not let in, or not let do it."""
+    if what:
+        return Denied(f"{place}: the server forbids this ({what}); allow fl.>, fl-erased.>, fl-meta.>, $JS.API.> and _INBOX.>")
+    return Denied(f"{place}: the server does not let us in; check user, password or token in the address, or ?creds=FILE")
+
+
+def closed() -> Closed:
+    """Used after its end."""
+    return Closed("the log was closed; open it again with connect()")

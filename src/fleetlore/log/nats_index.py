@@ -1,0 +1,88 @@
+"""Where each event is, by its id: kept in memory, filled as far as it is asked for. (One that lasts will come with `state/store.py`.)"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+
+from nats.aio.msg import Msg
+
+from fleetlore.log.nats_errors import Lost, Refused, unreachable
+from fleetlore.log.nats_marks import Marks
+from fleetlore.log.nats_pull import Pull, seq_of
+from fleetlore.log.nats_stream import NatsStream, Row, id_of
+from fleetlore.log.nats_subjects import events_of
+
+BATCH = 2000
+
+
+class NatsIndex:
+    """Id → sequence number, for the whole town; holds some hundred bytes an event."""
+
+    def __init__(self, stream: NatsStream, marks: Marks) -> None:
+        self._stream, self._marks = stream, marks
+        self._seqs: dict[str, int] = {}
+        self._read_to = 0
+        self._filling = asyncio.Lock()
+
+    async def find(self, ids: Iterable[str]) -> list[Row]:
+        """The messages of the events with these ids, in log order; those that a reader must not see are among them."""
+        await self._fill()
+        wanted = sorted({self._seqs[id] for id in ids if id in self._seqs})
+        return [row for row in await self._stream.all_at(wanted) if row is not None]
+
+    async def _fill(self) -> None:
+        async with self._filling:
+            newest = await self._stream.last(events_of(self._stream.town))
+            if newest is not None and newest.seq > self._read_to:
+                await self._read_up_to(newest.seq)
+
+    async def _read_up_to(self, target: int) -> None:
+        client = self._stream.client
+        while self._read_to < target:
+            before, deadline = self._read_to, client.deadline()
+            if not await client.online(deadline):
+                raise unreachable(client.place)
+            try:
+                await self._read(target)
+            except Lost:
+                if self._read_to == before and client.time() >= deadline:
+                    raise
+
+    async def _read(self, target: int) -> None:
+        """Headers are enough: the id is one of them."""
+        arrived: asyncio.Queue[Msg | None] = asyncio.Queue()
+        pull = Pull(self._stream, [events_of(self._stream.town)], arrived.put_nowait, headers_only=True)
+        try:
+            await pull.start(self._read_to + 1)
+            while self._read_to < target:
+                await pull.ask(BATCH)
+                await self._take(pull, arrived, target)
+        except Refused as error:
+            raise Lost("the consumer is gone") from error
+        finally:
+            await pull.stop()
+
+    async def _take(self, pull: Pull, arrived: asyncio.Queue[Msg | None], target: int) -> None:
+        for _ in range(BATCH):
+            if self._read_to >= target:
+                return
+            message = arrived.get_nowait() if not arrived.empty() else await _next(pull, arrived)
+            if message is None:
+                raise Lost("the consumer is gone")
+            seq, id = seq_of(message), id_of(message)
+            self._read_to = seq
+            if not id:
+                continue  # not written by us
+            # An id that was trimmed, or taken back, and came again is where it was stored last.
+            if self._seqs.get(id, 0) <= self._marks.horizon or (message.headers or {})["Nats-Msg-Id"] != id:
+                self._seqs[id] = seq
+
+
+async def _next(pull: Pull, arrived: asyncio.Queue[Msg | None]) -> Msg | None:
+    while not pull.is_dead():
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                return await arrived.get()
+    return None

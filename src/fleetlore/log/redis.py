@@ -1,0 +1,404 @@
+"""The log on Redis Streams, in tinytown's layout: one stream for the town, and a copy of each event in the stream of every scope.
+
+All copies of an event share one entry id, which is its position: the script that appends picks it above the last id
+of every stream that it writes to. tinytown itself may write to the same streams meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, Literal
+from weakref import WeakSet
+
+import msgspec
+from msgspec import Struct
+
+from fleetlore import clock
+from fleetlore.errors import Conflict, Forgotten, InvalidUrl, LogError, Unanswered
+from fleetlore.events import codec
+from fleetlore.log import redis_scripts
+from fleetlore.log.base import (
+    PAGE,
+    TOWN,
+    Batch,
+    Expect,
+    Info,
+    Outcome,
+    Position,
+    Query,
+    Record,
+    Stored,
+    matches_kind,
+    scopes_of,
+)
+from fleetlore.log.redis_client import Answer, Broken, Command, RedisClient, check_server, info_of
+from fleetlore.log.redis_entry import Keys, data_of, foreign, just_after, kind_of, read, to_entry, to_position, write
+from fleetlore.log.redis_tail import RedisTail
+
+Keep = Literal["everything", "tinytown"]
+
+CAPS = {"agent": 100, "mission": 500}
+TOWN_CAP, OTHER_CAP = 1000, 500
+TRIM_STEP = 1000
+MOST_ORPHANS = 1000
+LONGEST_WAIT = 86_400
+# A stream so short is looked through without asking whether it is worth it.
+SHORT = 5000
+_NOTHING = ""
+
+
+class _When(Struct):
+    at: datetime | None = None
+
+
+_when = msgspec.json.Decoder(_When).decode
+
+
+class RedisLog:
+    """One town on one server."""
+
+    def __init__(self, address: str, *, town: str, keep: Keep = "everything", timeout: float = 10.0) -> None:
+        self._town, self._keep = town, keep
+        self.keys = Keys(town)
+        self.client = RedisClient(address, timeout=timeout)
+        self._tails: WeakSet[RedisTail] = WeakSet()
+        self._new_log_id = clock.uuid7()
+        try:
+            self._server = check_server(self.client)
+            self._drop_orphans()
+        except BaseException:
+            self.client.close()
+            raise
+
+    # --- writing
+
+    def commit(self, batches: Sequence[Batch]) -> list[Outcome]:
+        """Store each batch that nothing speaks against, all in one round trip."""
+        calls = [self._append_call(batch.records, batch.expect) for batch in batches if batch.records]
+        try:
+            answers = iter(self.client.run_scripts(calls) if calls else ())
+        except Broken as broken:
+            raise self._unheard(broken, [record.id for batch in batches for record in batch.records]) from broken
+        return [self._outcome(batch, next(answers)) if batch.records else [] for batch in batches]
+
+    def _append_call(self, records: Sequence[Record], expect: Expect | None = None) -> Command:
+        targets = _Targets(self.keys)
+        expected = targets.number(self.keys.stream(expect.scope)) if expect is not None else 0
+        head = to_entry(expect.head) if expect is not None and expect.head is not None else _NOTHING
+        events: list[str | bytes] = []
+        for record in records:
+            numbers = " ".join([str(targets.number(stream)) for stream in self.keys.streams(record.scopes)])
+            events += (record.id, *write(record.raw, self._town), numbers)
+        arguments = [self._new_log_id, self._caps(targets), expected, head, len(records), *events]
+        return self.client.script(redis_scripts.APPEND, targets.keys, arguments)
+
+    def _caps(self, targets: _Targets) -> str:
+        if self._keep == "everything":
+            return _NOTHING
+        kinds = [stream.removeprefix(f"{self.keys.events}:").partition(":")[0] for stream in targets.streams]
+        return " ".join(map(str, (TOWN_CAP, *(CAPS.get(kind, OTHER_CAP) for kind in kinds))))
+
+    def _outcome(self, batch: Batch, answer: Answer) -> Outcome:
+        try:
+            what, *rest = self.client.accepted(answer)
+        except LogError as error:
+            return error
+        if what == b"ok":
+            return [to_position(entry) for entry in rest]
+        if what == b"forgotten":
+            return Forgotten([id.decode() for id in rest])
+        assert batch.expect is not None
+        return Conflict(batch.expect.scope, batch.expect.head, to_position(rest[0]) if rest[0] else None)
+
+    def _unheard(self, broken: Broken, ids: Sequence[str]) -> LogError:
+        if not broken.sent:
+            return self.client.unreachable(broken.error)
+        return Unanswered(
+            f"{self.client.address}: the connection broke before the answer came ({broken}); append again with the same ids,"
+            " nothing is stored twice",
+            ids,
+        )
+
+    def trim(self, before: Position) -> int:
+        """Drop the oldest records. First they are hidden, then taken away a thousand at a time."""
+        limit = to_entry(before)
+        [last] = self.client.ask(("XREVRANGE", self.keys.events, f"({limit}", "-", "COUNT", 1))
+        if not last:
+            return 0
+        entry = last[0][0]
+        self._run(redis_scripts.RAISE_HORIZON, [self.keys.meta], [entry])
+        count = 0
+        while step := self._run(redis_scripts.CUT_TOWN, [self.keys.events, self.keys.ids, self.keys.removed], [entry, TRIM_STEP]):
+            count += step
+        for streams in self._scope_streams():
+            self._run(redis_scripts.CUT_SCOPES, [self.keys.removed, *streams], [entry])
+        self._drop_orphans()
+        return count
+
+    def _run(self, source: str, keys: Sequence[str], arguments: Sequence[str | bytes | int]) -> Any:
+        try:
+            [answer] = self.client.run_scripts([self.client.script(source, keys, arguments)])
+        except Broken as broken:
+            raise self._unheard(broken, ()) from broken
+        return self.client.accepted(answer)
+
+    def _scope_streams(self) -> Iterator[list[str]]:
+        cursor: bytes | int = 0
+        while True:
+            [(cursor, names)] = self.client.ask(("SCAN", cursor, "MATCH", self.keys.pattern, "COUNT", 1000, "TYPE", "stream"))
+            if names:
+                yield [name.decode() for name in names]
+            if cursor == b"0":
+                return
+
+    def _drop_orphans(self) -> None:
+        """Forget the ids of events that others cut off the town's stream, as tinytown's own writers do beside us."""
+        [known, length, first] = self.client.ask(
+            ("HLEN", self.keys.ids), ("XLEN", self.keys.events), ("XRANGE", self.keys.events, "-", "+", "COUNT", 1)
+        )
+        if not first or known <= length + MOST_ORPHANS:
+            return
+        oldest, cursor = to_position(first[0][0]), b"0"
+        while True:
+            [(cursor, pairs)] = self.client.ask(("HSCAN", self.keys.ids, cursor, "COUNT", 1000))
+            if gone := [id for id, entry in zip(pairs[::2], pairs[1::2], strict=True) if to_position(entry) < oldest]:
+                self.client.ask(("HDEL", self.keys.ids, *gone))
+            if cursor == b"0":
+                return
+
+    def erase(self, ids: Sequence[str], fact: Record) -> int:
+        """Drop these records from all their streams, and remember only the hashes of their ids."""
+        while True:
+            found = self._copies(ids)
+            targets = _Targets(self.keys)
+            listed: list[str | bytes | int] = []
+            for id in ids:
+                known, copies = found.get(id, (b"", []))
+                listed += (id, known, len(copies))
+                for stream, entry in copies:
+                    listed += (targets.number(stream), entry)
+            numbers = " ".join([str(targets.number(stream)) for stream in self.keys.streams(fact.scopes)])
+            event = (fact.id, *write(fact.raw, self._town), numbers)
+            arguments = [self._new_log_id, self._caps(targets), 0, _NOTHING, 1, *event, *listed]
+            [what, *_] = self._run(redis_scripts.ERASE, targets.keys, arguments)
+            if what != b"again":  # else an event came or went while we looked
+                return len(found)
+
+    def _copies(self, ids: Sequence[str]) -> dict[str, tuple[bytes, list[tuple[str, bytes]]]]:
+        """Where each of these events is: the entry that its id is known by, and every stream with the entry in it."""
+        found: dict[str, tuple[bytes, list[tuple[str, bytes]]]] = {}
+        for id, entry, data in self._entries(ids):
+            event = foreign(data)
+            if event is None:
+                streams = (self.keys.events, *self.keys.streams(_scopes(read(entry, [b"data", data]))))
+                found[id] = (entry, [(stream, entry) for stream in streams])
+            else:  # tinytown gave each copy an entry id of its own
+                streams = (self.keys.events, *self.keys.streams(scopes_of(event)))
+                found[id] = (b"", [(stream, copy) for stream in streams for copy, fields in self._all(stream) if data_of(fields) == data])
+        return found
+
+    # --- reading
+
+    def read(self, query: Query) -> list[Stored]:
+        """The records asked for."""
+        stream = self.keys.stream(query.scope)
+        after, before = (None if place is None else to_entry(place) for place in (query.after, query.before))
+        filtered = bool(query.kinds) or query.since is not None
+        rows: list[Stored] = []
+        while len(rows) < query.limit:
+            size = PAGE if filtered else query.limit
+            low, high = f"({after}" if after else "-", f"({before}" if before else "+"
+            span = ("XREVRANGE", stream, high, low) if query.newest_first else ("XRANGE", stream, low, high)
+            entries, horizon = self.client.ask((*span, "COUNT", size), ("HGET", self.keys.meta, "horizon"))
+            hidden = to_position(horizon) if horizon else ""
+            rows += [row for row in _wanted(entries, query) if row.position > hidden]
+            if len(entries) < size:
+                break
+            if query.newest_first:
+                before = entries[-1][0].decode()
+            else:
+                after = entries[-1][0].decode()
+        return rows[: query.limit]
+
+    def tail(self, scope: str, after: Position | None) -> RedisTail:
+        """Wait for what follows, on a connection of its own."""
+        if after is not None:
+            to_entry(after)
+        tail = RedisTail(self, self.keys.stream(scope), after)
+        self._tails.add(tail)
+        return tail
+
+    def get(self, ids: Sequence[str]) -> list[Stored]:
+        """The records with these ids."""
+        rows = {entry: read(entry, [b"data", data]) for _, entry, data in self._entries(ids)}
+        return sorted(rows.values(), key=lambda row: row.position)
+
+    def _entries(self, ids: Sequence[str]) -> Iterator[tuple[str, bytes, bytes]]:
+        """The town's entries of these events: id, entry, data."""
+        ids = list(dict.fromkeys(ids))
+        if not ids:
+            return
+        [known] = self.client.ask(("HMGET", self.keys.ids, *ids))
+        entries = {id: entry for id, entry in zip(ids, known, strict=True) if entry}
+        answers = self.client.ask(*(("XRANGE", self.keys.events, entry, entry) for entry in entries.values())) if entries else []
+        hidden = self._horizon() or ""
+        for (id, entry), answer in zip(entries.items(), answers, strict=True):
+            if answer and to_position(entry) > hidden:
+                yield id, entry, data_of(answer[0][1])
+        # Ids that tinytown's entries were given when they were read stand in no index.
+        unknown = {id for id in ids if id not in entries and id[14] == "8"}
+        if unknown and self._has_foreign():
+            yield from self._foreign_entries(unknown)
+
+    def _has_foreign(self) -> bool:
+        length, known = self.client.ask(("XLEN", self.keys.events), ("HLEN", self.keys.ids))
+        return bool(length > known or length < SHORT)
+
+    def _foreign_entries(self, wanted: set[str]) -> Iterator[tuple[str, bytes, bytes]]:
+        for entry, fields in self._all(self.keys.events):
+            data = data_of(fields)
+            event = foreign(data)
+            if event is not None and event.id in wanted:
+                wanted.discard(event.id)
+                yield event.id, entry, data
+
+    def _all(self, stream: str) -> Iterator[tuple[bytes, list[bytes]]]:
+        start = "-"
+        while True:
+            [entries] = self.client.ask(("XRANGE", stream, start, "+", "COUNT", PAGE))
+            yield from map(tuple, entries)
+            if len(entries) < PAGE:
+                return
+            start = f"({entries[-1][0].decode()}"
+
+    def head(self, scope: str) -> Position | None:
+        """The newest position in a scope."""
+        newest = self.read(Query(scope=scope, newest_first=True, limit=1))
+        return newest[0].position if newest else None
+
+    def _horizon(self) -> Position | None:
+        [horizon] = self.client.ask(("HGET", self.keys.meta, "horizon"))
+        return to_position(horizon) if horizon else None
+
+    def info(self) -> Info:
+        """What this log holds, and what it promises."""
+        length, first, facts = self.client.ask(
+            ("XLEN", self.keys.events), ("XRANGE", self.keys.events, "-", "+", "COUNT", 1), ("HMGET", self.keys.meta, "log_id", "keep")
+        )
+        if length and facts[0] is None:  # only tinytown has written so far
+            self.client.ask(("HSETNX", self.keys.meta, "log_id", self._new_log_id))
+            [facts] = self.client.ask(("HMGET", self.keys.meta, "log_id", "keep"))
+        log_id, keep = ("" if fact is None else fact.decode() for fact in facts)
+        horizon, server = self._horizon(), info_of(self.client)
+        return Info(
+            backend="redis",
+            town=self._town,
+            log_id=log_id,
+            events=length,
+            first=to_position(first[0][0]) if first else None,
+            head=self.head(TOWN),
+            trimmed_before=just_after(horizon) if horizon else None,
+            bytes=self._bytes(),
+            dedup="as long as the event is kept",
+            durability=self._durability(server),
+            details={
+                "server": self._server,
+                "address": self.client.address,
+                "keeps": keep or self._keep,
+                "cut_by_others": self._cut_by_others(),
+                "eviction": server.get("maxmemory_policy", "unknown"),
+            },
+        )
+
+    def _bytes(self) -> int:
+        names = [self.keys.events, *self.keys.own]
+        for streams in self._scope_streams():
+            names += streams
+        sizes = self.client.ask(*(("MEMORY", "USAGE", name) for name in names))
+        return sum(size or 0 for size in sizes)
+
+    def _cut_by_others(self) -> int:
+        """How many entries were cut off the town's stream by somebody else."""
+        try:
+            stream, removed = self.client.ask(("XINFO", "STREAM", self.keys.events), ("HGET", self.keys.removed, self.keys.events))
+        except LogError:  # there is no stream yet
+            return 0
+        facts = dict(zip(stream[::2], stream[1::2], strict=True))
+        return int(facts[b"entries-added"]) - int(facts[b"length"]) - int(removed or 0)
+
+    def _durability(self, server: dict[str, str]) -> str:
+        if server.get("aof_enabled") != "1":
+            return "none against a crash of the server: its append-only file is off (appendonly yes turns it on)"
+        try:
+            [(_, policy)] = self.client.ask(("CONFIG", "GET", "appendfsync"))
+        except (LogError, ValueError):  # managed servers do not tell
+            return "the server's append-only file is on; how often it is synced, the server does not tell"
+        lost = {b"always": "", b"everysec": "the last second or two"}.get(policy, "the newest")
+        if not lost:
+            return "every acknowledged append is on the server's disk"
+        return f"safe from crashes of the server's program; a power cut may take {lost} (appendfsync always: nothing)"
+
+    def close(self) -> None:
+        """Close every connection; waiting tails return."""
+        self.client.close()
+        for tail in list(self._tails):
+            tail.close()
+
+
+class _Targets:
+    """The keys that one script touches, and their numbers in it."""
+
+    def __init__(self, keys: Keys) -> None:
+        self.keys = [keys.events, *keys.own]
+        self._numbers = {keys.events: 1}
+        self._own = len(self.keys)
+
+    def number(self, stream: str) -> int:
+        """The number of a stream's key, from one as Lua counts."""
+        number = self._numbers.get(stream)
+        if number is None:
+            self.keys.append(stream)
+            number = self._numbers[stream] = len(self.keys)
+        return number
+
+    @property
+    def streams(self) -> list[str]:
+        """The scopes' streams, in the order of their numbers."""
+        return self.keys[self._own :]
+
+
+def _wanted(entries: Sequence[tuple[bytes, list[bytes]]], query: Query) -> Iterator[Stored]:
+    for entry, fields in entries:
+        if not matches_kind(kind_of(fields), query.kinds):
+            continue
+        row = read(entry, fields)
+        if query.since is None or ((at := _time_of(row)) is not None and at >= query.since):
+            yield row
+
+
+def _time_of(row: Stored) -> datetime | None:
+    try:
+        return _when(row.raw).at
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _scopes(row: Stored) -> tuple[str, ...]:
+    try:
+        return scopes_of(codec.decode(row.raw))
+    except LogError:
+        return ()
+
+
+def parse_options(options: dict[str, str]) -> dict[str, Any]:
+    """What `?keep=` and `?timeout=` ask for."""
+    known: dict[str, Any] = {}
+    for name, value in options.items():
+        if name == "keep" and value in ("everything", "tinytown"):
+            known["keep"] = value
+        elif name == "timeout" and value.replace(".", "", 1).isdigit() and 0 < float(value) <= LONGEST_WAIT:
+            known["timeout"] = float(value)
+        else:
+            raise InvalidUrl(f"?{name}={value}: not an option of redis:; say keep=everything|tinytown or timeout=SECONDS")
+    return known

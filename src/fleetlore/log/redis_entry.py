@@ -1,0 +1,149 @@
+"""One event as an entry of a stream, in tinytown's layout, and back.
+
+An entry has the fields `event_type` and `data`. `data` is tinytown's JSON with one key more, `fleetlore`, which
+holds the whole canonical event; it comes first, so that scripts find the event's id without reading the rest.
+Entries that tinytown wrote itself lack the key: they are read by its dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from fleetlore.dialects import tinytown
+from fleetlore.dialects.tinytown import record_of, town_uuid, type_of
+from fleetlore.errors import DialectError, Invalid
+from fleetlore.events import codec
+from fleetlore.events.envelope import Event
+from fleetlore.log.base import TOWN, Position, Stored
+
+OWN_KEY = "fleetlore"
+_HALF = 20
+_HIGHEST = 2**64 - 1
+_opening = f'{{"{OWN_KEY}":'.encode()
+
+
+class _Data(Struct):
+    fleetlore: Raw | UnsetType = UNSET
+
+
+_decode_data = msgspec.json.Decoder(_Data).decode
+
+
+class Keys:
+    """The names under which a town is kept."""
+
+    def __init__(self, town: str) -> None:
+        self._town = town
+        self.events = f"tt:{town}:events"
+        own = f"tt:{town}:fleetlore"
+        self.ids = f"{own}:ids"
+        self.forgotten = f"{own}:forgotten"
+        self.meta = f"{own}:meta"
+        self.removed = f"{own}:removed"
+        self.stream = lru_cache(maxsize=16384)(self._stream)
+
+    @property
+    def own(self) -> tuple[str, str, str, str]:
+        """Those that are ours alone."""
+        return self.ids, self.forgotten, self.meta, self.removed
+
+    def _stream(self, scope: str) -> str:
+        """The stream of a scope."""
+        if scope == TOWN:
+            return self.events
+        kind, _, value = scope.partition(":")
+        return f"{self.events}:{kind}:{town_uuid(self._town, value)}"
+
+    def streams(self, scopes: Sequence[str]) -> tuple[str, ...]:
+        """The streams of several scopes, none twice: two names may mean one agent."""
+        return tuple(dict.fromkeys(map(self.stream, scopes)))
+
+    @property
+    def pattern(self) -> str:
+        """What the names of all the scopes' streams have in common."""
+        safe = "".join(f"\\{character}" if character in r"*?[]^\-" else character for character in self.events)
+        return f"{safe}:*"
+
+
+def write(raw: bytes, town: str) -> tuple[str, bytes]:
+    """The type and the data of an entry."""
+    event = codec.decode(raw)
+    kind = type_of(event.kind)
+    told = tinytown.DIALECT.encode(event, town=town) if kind != event.kind else None
+    if told is None:
+        told = msgspec.json.encode(record_of(event, town, kind))
+    elif b'"fleetlore"' in told:  # a foreign record has a key of this name; the canonical event holds it too
+        told = msgspec.json.encode({key: value for key, value in msgspec.json.decode(told).items() if key != OWN_KEY})
+    return kind, b"%b%b,%b" % (_opening, raw, told[1:])
+
+
+def read(entry: bytes, fields: Sequence[bytes]) -> Stored:
+    """The record of an entry. What cannot be read is given as it is, and told by whoever revives it."""
+    return Stored(to_position(entry), _raw_of(data_of(fields)))
+
+
+def data_of(fields: Sequence[bytes]) -> bytes:
+    """The data of an entry; an entry without any is shown as it is."""
+    found = _pairs(fields).get(b"data")
+    return found if found is not None else repr(list(fields)).encode()
+
+
+def kind_of(fields: Sequence[bytes]) -> str:
+    """The kind of an entry, as its type tells it."""
+    name = _pairs(fields).get(b"event_type", b"").decode(errors="replace")
+    return tinytown.FAMILY + name if name in tinytown.TYPES else name
+
+
+def _pairs(fields: Sequence[bytes]) -> Mapping[bytes, bytes]:
+    return dict(zip(fields[::2], fields[1::2], strict=False))
+
+
+def _raw_of(data: bytes) -> bytes:
+    try:
+        own = _decode_data(data).fleetlore
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return data
+    if own is not UNSET:
+        return bytes(own)
+    event = foreign(data)
+    return data if event is None else codec.encode(event)
+
+
+def foreign(data: bytes) -> Event | None:
+    """The event of an entry that tinytown wrote. Its id follows from the data alone, so all copies are one event."""
+    if data.startswith(_opening):
+        return None
+    try:
+        return tinytown.DIALECT.decode(data)
+    except DialectError:
+        return None
+
+
+def to_position(entry: bytes) -> Position:
+    """An entry's id `MS-SEQ` as a position: both padded, so that text order is log order."""
+    ms, _, seq = entry.partition(b"-")
+    return f"{int(ms):0{_HALF}d}{int(seq):0{_HALF}d}"
+
+
+def to_entry(position: Position) -> str:
+    """The entry's id of a position."""
+    if position.isascii() and position.isdigit() and len(position) == 2 * _HALF:
+        return f"{min(int(position[:_HALF]), _HIGHEST)}-{min(int(position[_HALF:]), _HIGHEST)}"
+    raise Invalid(f"not a position of this log: {position!r}")
+
+
+def just_before(position: Position) -> Position:
+    """The highest position that lies below another."""
+    number = int(position[:_HALF]) * (_HIGHEST + 1) + int(position[_HALF:]) - 1
+    ms, seq = divmod(max(number, 0), _HIGHEST + 1)
+    return f"{ms:0{_HALF}d}{seq:0{_HALF}d}"
+
+
+def just_after(position: Position) -> Position:
+    """The lowest position that lies above another."""
+    ms, seq = divmod(int(position[:_HALF]) * (_HIGHEST + 1) + int(position[_HALF:]) + 1, _HIGHEST + 1)
+    return f"{ms:0{_HALF}d}{seq:0{_HALF}d}"

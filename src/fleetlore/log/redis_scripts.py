@@ -1,0 +1,232 @@
+"""The scripts that run inside the server, each one step that nobody sees half of.
+
+A script that fails keeps what it had written until then, so every check comes before the first write, and what can
+still go wrong is undone. All share these keys, and then the scopes' streams: the town's stream, `ids` (event id → entry),
+`forgotten` (hashes of erased ids), `meta` (log id, horizon, keep, our last entry, whether anything was erased) and
+`removed` (stream → how many entries we took out of it ourselves).
+"""
+
+from __future__ import annotations
+
+_COMPARE = """
+local function parts(entry) return string.match(entry, '^(%d+)-(%d+)$') end
+
+-- By text, for numbers of Lua are exact to 2^53 only.
+local function below(a, b)
+  local ams, aseq = parts(a)
+  local bms, bseq = parts(b)
+  if ams ~= bms then return #ams < #bms or (#ams == #bms and ams < bms) end
+  return #aseq < #bseq or (#aseq == #bseq and aseq < bseq)
+end
+"""
+
+_ID = """
+local function id_of(fields)
+  for i = 1, #fields, 2 do
+    if fields[i] == 'data' then return string.match(fields[i + 1], '^{"fleetlore":{"id":"([%x-]+)"') end
+  end
+end
+"""
+
+# ARGV: log id to take if there is none · caps of the streams, or '' · key of the expected scope, or 0 · its expected
+# newest entry, or '' · how many events, and of each: id, type, data, the numbers of its keys.
+_APPEND = f"""
+{_COMPARE}
+{_ID}
+local TOWN, IDS, FORGOTTEN, META, REMOVED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local OWN_KEYS, FIRST_EVENT, HIGHEST = 5, 6, 9007199254740000
+local function event(i) return FIRST_EVENT + 4 * (i - 1) end
+local end_of_events = event(tonumber(ARGV[5]) + 1)
+local meta = redis.call('HMGET', META, 'log_id', 'horizon', 'keep', 'last', 'erased')
+
+local function head(key)
+  local last = redis.call('XREVRANGE', key, '+', '-', 'COUNT', 1)[1]
+  if not last or (meta[2] and not below(meta[2], last[1])) then return '' end
+  return last[1]
+end
+
+-- Which events are new, or the answer where none is to be written.
+local function plan()
+  local ids, fresh, forgotten, seen = {{}}, {{}}, {{}}, {{}}
+  for i = 1, tonumber(ARGV[5]) do ids[i] = ARGV[event(i)] end
+  local known = redis.call('HMGET', IDS, unpack(ids))
+  for i, id in ipairs(ids) do
+    if not known[i] and not seen[id] then
+      seen[id] = true
+      fresh[#fresh + 1] = i
+    end
+  end
+  if #fresh == 0 then return nil, {{'ok', unpack(known)}} end
+  if meta[5] then
+    for _, i in ipairs(fresh) do
+      if redis.call('SISMEMBER', FORGOTTEN, redis.sha1hex(ids[i])) == 1 then forgotten[#forgotten + 1] = ids[i] end
+    end
+    if #forgotten > 0 then return nil, {{'forgotten', unpack(forgotten)}} end
+  end
+  local expected = tonumber(ARGV[3])
+  if expected > 0 then
+    local actual = head(KEYS[expected])
+    if actual ~= ARGV[4] then return nil, {{'conflict', actual}} end
+  end
+  return {{ids = ids, known = known, fresh = fresh}}
+end
+
+-- The lowest id above another that is not before now.
+local function above(entry, ms, seq)
+  local lms, lseq = parts(entry)
+  lms, lseq = tonumber(lms), tonumber(lseq)
+  if lms > ms or (lms == ms and lseq >= seq) then ms, seq = lms, lseq + 1 end
+  if seq > HIGHEST then ms, seq = ms + 1, 0 end
+  return ms, seq
+end
+
+local function first_id()
+  local time = redis.call('TIME')
+  local ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+  return above(meta[4] or '0-0', ms, 0)
+end
+
+-- Above everything that was ever in any of the streams, by whomever it was written.
+local function first_id_beside_others()
+  local ms, seq = first_id()
+  for i, key in ipairs(KEYS) do
+    if i == 1 or i > OWN_KEYS then
+      local stream = redis.pcall('XINFO', 'STREAM', key)
+      for j = 1, stream.err and 0 or #stream, 2 do
+        if stream[j] == 'last-generated-id' then ms, seq = above(stream[j + 1], ms, seq) end
+      end
+    end
+  end
+  return ms, seq
+end
+
+local caps = {{}}
+for cap in string.gmatch(ARGV[2], '%d+') do caps[#caps + 1] = cap end
+
+local function add(number, entry, at)
+  if caps[1] and number > 1 then
+    return redis.pcall('XADD', KEYS[number], 'MAXLEN', '~', caps[number - OWN_KEYS + 1], entry,
+      'event_type', ARGV[at + 1], 'data', ARGV[at + 2])
+  end
+  return redis.pcall('XADD', KEYS[number], entry, 'event_type', ARGV[at + 1], 'data', ARGV[at + 2])
+end
+
+-- Write all of it, or take back what was written and say what was wrong. Nobody sees what happens in between.
+local function try(todo, ms, seq)
+  local written, pairs_of_ids, last = {{}}, {{}}, nil
+  for _, i in ipairs(todo.fresh) do
+    local at = event(i)
+    last = string.format('%.0f-%.0f', ms, seq)
+    for number in string.gmatch('1 ' .. ARGV[at + 3], '%d+') do
+      number = tonumber(number)
+      local answer = add(number, last, at)
+      if type(answer) == 'table' and answer.err then
+        for _, entry in ipairs(written) do
+          redis.call('HINCRBY', REMOVED, entry[1], redis.call('XDEL', entry[1], entry[2]))
+        end
+        return nil, answer
+      end
+      written[#written + 1] = {{KEYS[number], last}}
+    end
+    pairs_of_ids[#pairs_of_ids + 1] = ARGV[at]
+    pairs_of_ids[#pairs_of_ids + 1] = last
+    todo.known[i] = last
+    seq = seq + 1
+  end
+  redis.call('HSET', IDS, unpack(pairs_of_ids))
+  if meta[1] then
+    redis.call('HSET', META, 'last', last)
+  else
+    redis.call('HSET', META, 'last', last, 'log_id', ARGV[1])
+  end
+  return last
+end
+
+local function cut_town()
+  if not meta[3] then redis.call('HSET', META, 'keep', 'tinytown') end
+  local extra = redis.call('XLEN', TOWN) - tonumber(caps[1])
+  if extra < 100 then return end
+  for _, entry in ipairs(redis.call('XRANGE', TOWN, '-', '+', 'COUNT', extra)) do
+    local id = id_of(entry[2])
+    if id then redis.call('HDEL', IDS, id) end
+  end
+  redis.call('XTRIM', TOWN, 'MAXLEN', '=', caps[1])
+end
+
+local function write(todo)
+  local done, problem = try(todo, first_id())
+  if not done then done, problem = try(todo, first_id_beside_others()) end
+  if not done then return problem end
+  if caps[1] then cut_town() end
+  local entries, answer = {{}}, {{'ok'}}
+  for i, id in ipairs(todo.ids) do
+    entries[id] = todo.known[i] or entries[id]
+    answer[i + 1] = entries[id]
+  end
+  return answer
+end
+"""
+
+APPEND = f"""#!lua
+{_APPEND}
+local todo, answer = plan()
+if todo then return write(todo) end
+return answer
+"""
+
+# Behind the events, which are the one fact: of each id to erase: the id · its entry, or '' · how many copies, and of
+# each: the number of its key, its entry.
+ERASE = f"""#!lua
+{_APPEND}
+local erased, at, copies = {{}}, end_of_events, {{}}
+while ARGV[at] do
+  local id, entry, count = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
+  if (redis.call('HGET', IDS, id) or '') ~= entry then return {{'again'}} end
+  for i = 1, count do copies[#copies + 1] = {{KEYS[tonumber(ARGV[at + 1 + 2 * i])], ARGV[at + 2 + 2 * i]}} end
+  erased[#erased + 1] = id
+  at = at + 3 + 2 * count
+end
+local todo, answer = plan()
+if not todo then return answer end
+for _, copy in ipairs(copies) do
+  local gone = redis.call('XDEL', copy[1], copy[2])
+  if gone > 0 then redis.call('HINCRBY', REMOVED, copy[1], gone) end
+end
+for _, id in ipairs(erased) do
+  redis.call('HDEL', IDS, id)
+  redis.call('SADD', FORGOTTEN, redis.sha1hex(id))
+end
+redis.call('HSET', META, 'erased', 1)
+return write(todo)
+"""
+
+# What is at or below the horizon is hidden from readers, so the trimming behind it may take its time.
+RAISE_HORIZON = f"""#!lua flags=allow-oom
+{_COMPARE}
+local horizon = redis.call('HGET', KEYS[1], 'horizon')
+if not horizon or below(horizon, ARGV[1]) then redis.call('HSET', KEYS[1], 'horizon', ARGV[1]) end
+return 1
+"""
+
+# KEYS: town, ids, removed. ARGV: the horizon, how many at most.
+CUT_TOWN = f"""#!lua flags=allow-oom
+{_ID}
+local old = redis.call('XRANGE', KEYS[1], '-', ARGV[1], 'COUNT', ARGV[2])
+if #old == 0 then return 0 end
+for _, entry in ipairs(old) do
+  local id = id_of(entry[2])
+  if id then redis.call('HDEL', KEYS[2], id) end
+end
+redis.call('XTRIM', KEYS[1], 'MAXLEN', '=', redis.call('XLEN', KEYS[1]) - #old)
+redis.call('HINCRBY', KEYS[3], KEYS[1], #old)
+return #old
+"""
+
+# KEYS: removed, then streams. ARGV: the horizon.
+CUT_SCOPES = """#!lua flags=allow-oom
+for i = 2, #KEYS do
+  local gone = redis.call('XTRIM', KEYS[i], 'MINID', '=', ARGV[1]) + redis.call('XDEL', KEYS[i], ARGV[1])
+  if gone > 0 then redis.call('HINCRBY', KEYS[1], KEYS[i], gone) end
+end
+return 1
+"""

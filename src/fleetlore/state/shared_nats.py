@@ -1,0 +1,302 @@
+"""Cursors and leases in a stream beside the town's own, by the server's clock. The stream is made when first written to.
+
+    fl-shared.<town>.cursor.<name>    the cursor
+    fl-shared.<town>.lease.<name>     the lease while it is held; the server takes it away when its time is over
+
+Each subject keeps its newest message only, and a write names the one that it replaces: of several that write at
+once, one comes through. A taking's epoch is the sequence number of its message, which the renewals then carry along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from math import ceil
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct, field
+
+from fleetlore import clock
+from fleetlore.errors import LeaseLost, Unsuitable
+from fleetlore.log.base import Position
+from fleetlore.log.nats_client import NatsClient, is_nobody
+from fleetlore.log.nats_errors import NAME_IN_USE, NO_MESSAGE, NO_STREAM, WRONG_LAST, ApiError, Lost, Refused
+from fleetlore.log.nats_subjects import token
+from fleetlore.state.shared import Lease, since_1970
+
+IN_FLIGHT = 64
+_ALREADY_GONE = NO_MESSAGE | {NO_STREAM}
+_encode = msgspec.json.encode
+
+
+class _Cursor(Struct, frozen=True):
+    name: str
+    position: Position
+
+
+class _Held(Struct, frozen=True, omit_defaults=True):
+    """A lease as it is stored. A taking has no epoch in it: it is its own sequence number."""
+
+    name: str
+    holder: str
+    seconds: float
+    epoch: int = 0
+
+
+class _Message(Struct, frozen=True):
+    seq: int
+    time: datetime
+    data: bytes = b""
+
+
+class _State(Struct, frozen=True):
+    subjects: dict[str, int] = field(default_factory=dict)
+
+
+class _Answer(Struct, frozen=True):
+    error: ApiError | None = None
+    seq: int = 0
+    message: _Message | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+    state: _State = _State()
+
+
+class _Found(NamedTuple):
+    seq: int
+    lease: Lease
+
+
+_answer = msgspec.json.Decoder(_Answer).decode
+_cursor = msgspec.json.Decoder(_Cursor).decode
+_held = msgspec.json.Decoder(_Held).decode
+
+
+class NatsShared:
+    """One town on one server."""
+
+    def __init__(self, address: str, *, town: str, replicas: int | None = None, timeout: float = 10.0, creds: str | None = None) -> None:
+        self._bucket = _Bucket(NatsClient(address, timeout=timeout, creds=creds), town, replicas)
+        self._run = self._bucket.client.run
+
+    def load(self, name: str) -> Position | None:
+        """The position of a cursor."""
+        message = self._run(self._bucket.last(self._bucket.subject("cursor", name)))
+        return None if message is None else _cursor(message.data).position
+
+    def commit(self, name: str, position: Position) -> None:
+        """Move a cursor."""
+        self._run(self._bucket.put(self._bucket.subject("cursor", name), _encode(_Cursor(name, position))))
+
+    def cursors(self) -> dict[str, Position]:
+        """Every cursor."""
+        found = [_cursor(message.data) for message in self._run(self._bucket.all_of("cursor"))]
+        return {cursor.name: cursor.position for cursor in found}
+
+    def forget(self, name: str) -> None:
+        """Drop a cursor."""
+        self._run(self._bucket.purge(self._bucket.subject("cursor", name)))
+
+    def take(self, name: str, holder: str, seconds: float) -> Lease | None:
+        """Take a lease if it is free or the holder's own."""
+        return self._run(self._take(name, holder, seconds))
+
+    def renew(self, lease: Lease, seconds: float) -> Lease:
+        """Let a lease last longer."""
+        return self._run(self._renew(lease, seconds))
+
+    def release(self, lease: Lease) -> None:
+        """End a lease, if it is still this one."""
+        self._run(self._release(lease))
+
+    def holder_of(self, name: str) -> Lease | None:
+        """The lease as it is held now."""
+        found = self._run(self._find(name))
+        return None if found is None else found.lease
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._bucket.client.close()
+
+    # --- on the client's loop
+
+    async def _take(self, name: str, holder: str, seconds: float) -> Lease | None:
+        while True:
+            found = await self._find(name)
+            if found is not None and found.lease.holder != holder:
+                return None
+            until = _end(clock.now(), seconds)
+            seq = await self._hold(_Held(name, holder, seconds), instead_of=found)
+            if seq is not None:
+                return Lease(name=name, holder=holder, epoch=seq, until=until, seconds=seconds)
+
+    async def _renew(self, lease: Lease, seconds: float) -> Lease:
+        while True:
+            found = await self._find_again(lease)
+            if found is None:
+                raise LeaseLost(lease.name, lease.holder, lease.epoch)
+            until = _end(clock.now(), seconds)
+            if await self._hold(_Held(lease.name, lease.holder, seconds, lease.epoch), instead_of=found) is not None:
+                return Lease(name=lease.name, holder=lease.holder, epoch=lease.epoch, until=until, seconds=seconds)
+
+    async def _release(self, lease: Lease) -> None:
+        """A message can be deleted only while it is the newest, so this is never someone else's."""
+        while (found := await self._find_again(lease)) is not None:
+            await self._bucket.delete(found.seq)
+
+    async def _hold(self, held: _Held, *, instead_of: _Found | None) -> int | None:
+        """Put a lease in the place of what was found; `None` if that is no longer there: look again."""
+        headers = {
+            "Nats-TTL": f"{ceil(held.seconds)}s",
+            "Nats-Expected-Last-Subject-Sequence": str(instead_of.seq if instead_of is not None else 0),
+        }
+        try:
+            return await self._bucket.put(self._bucket.subject("lease", held.name), _encode(held), headers)
+        except Refused as error:
+            if error.code in WRONG_LAST:
+                return None
+            raise
+
+    async def _find(self, name: str) -> _Found | None:
+        message = await self._bucket.last(self._bucket.subject("lease", name))
+        if message is None:
+            return None
+        held = _held(message.data)
+        until = _end(message.time, held.seconds)
+        lease = Lease(name=held.name, holder=held.holder, epoch=held.epoch or message.seq, until=until, seconds=held.seconds)
+        return _Found(message.seq, lease)
+
+    async def _find_again(self, lease: Lease) -> _Found | None:
+        """The lease as it stands on the server, if it is still this one."""
+        found = await self._find(lease.name)
+        if found is None or (found.lease.epoch, found.lease.holder) != (lease.epoch, lease.holder):
+            return None
+        return found
+
+
+def _end(start: datetime, seconds: float) -> datetime:
+    return start + timedelta(seconds=ceil(seconds))
+
+
+class _Bucket:
+    """The stream. Its methods are coroutines for the client's loop."""
+
+    def __init__(self, client: NatsClient, town: str, replicas: int | None) -> None:
+        self.client, self._town, self._replicas = client, town, replicas
+        # The log's streams begin with FL_, so no town's name leads here.
+        self._name = f"FLSHARED_{token(town)}"
+        self._stem = f"fl-shared.{token(town)}"
+        self._is_there = False
+
+    def subject(self, kind: str, name: str) -> str:
+        """Where a cursor or a lease stands."""
+        return f"{self._stem}.{kind}.{token(name)}"
+
+    async def last(self, subject: str) -> _Message | None:
+        """The message on a subject, as the stream's leader knows it."""
+        try:
+            return (await self._api("STREAM.MSG.GET", {"last_by_subj": subject})).message
+        except Refused as error:
+            if error.code in _ALREADY_GONE:
+                return None
+            raise
+
+    async def all_of(self, kind: str) -> list[_Message]:
+        """Every message of a kind."""
+        try:
+            subjects = (await self._api("STREAM.INFO", {"subjects_filter": f"{self._stem}.{kind}.*"})).state.subjects
+        except Refused as error:
+            if error.code == NO_STREAM:
+                return []
+            raise
+        limit = asyncio.Semaphore(IN_FLIGHT)
+
+        async def one(subject: str) -> _Message | None:
+            async with limit:
+                return await self.last(subject)
+
+        return [message for message in await asyncio.gather(*map(one, subjects)) if message is not None]
+
+    async def put(self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None) -> int:
+        """Store a message; answers its sequence number."""
+
+        async def attempt() -> int:
+            if not self._is_there:
+                await self._make()
+            return (await self._ask(subject, payload, headers)).seq
+
+        return await self.client.retry(attempt)
+
+    async def delete(self, seq: int) -> None:
+        """Take one message away, if it is still there."""
+        await self._remove("STREAM.MSG.DELETE", {"seq": seq, "no_erase": True})
+
+    async def purge(self, subject: str) -> None:
+        """Take away what is on a subject."""
+        await self._remove("STREAM.PURGE", {"filter": subject})
+
+    async def _remove(self, verb: str, body: dict[str, Any]) -> None:
+        try:
+            await self._api(verb, body)
+        except Refused as error:
+            if error.code not in _ALREADY_GONE:
+                raise
+
+    async def _make(self) -> None:
+        """Make the stream, or check the one that is there."""
+        try:
+            config = (await self._api("STREAM.INFO")).config
+        except Refused as error:
+            if error.code != NO_STREAM:
+                raise
+            config = await self._create()
+        self._check(config)
+        if self._replicas is not None and config.get("num_replicas") != self._replicas:
+            await self._api("STREAM.UPDATE", config | {"num_replicas": self._replicas})
+        self._is_there = True
+
+    async def _create(self) -> dict[str, Any]:
+        config = {
+            "name": self._name,
+            "subjects": [f"{self._stem}.>"],
+            "storage": "file",
+            "retention": "limits",
+            "discard": "old",
+            "max_msgs_per_subject": 1,
+            "allow_msg_ttl": True,
+            "num_replicas": self._replicas or 1,
+            # Epochs go on growing even if somebody deletes the stream and it is made anew.
+            "first_seq": since_1970(clock.now()),
+            "metadata": {"fleetlore_town": self._town},
+        }
+        try:
+            return (await self._api("STREAM.CREATE", config)).config
+        except Refused as error:
+            if error.code != NAME_IN_USE:
+                raise
+        return (await self._api("STREAM.INFO")).config  # another handle was first
+
+    def _check(self, config: Mapping[str, Any]) -> None:
+        wanted = {"allow_msg_ttl": True, "max_msgs_per_subject": 1, "storage": "file", "retention": "limits", "discard": "old"}
+        wrong = [f"{name} must be {value}" for name, value in wanted.items() if config.get(name) != value]
+        wrong += [f"{name} must be off" for name in ("sealed", "deny_delete", "deny_purge") if config.get(name)]
+        wrong += [f"{name} must not be limited" for name in ("max_age", "max_msgs", "max_bytes") if config.get(name, 0) > 0]
+        if (config.get("metadata") or {}).get("fleetlore_town") != self._town:
+            wrong = ["it is not of this town"]
+        if wrong:
+            raise Unsuitable(f"{self.client.place}: the stream {self._name} cannot keep cursors and leases: {'; '.join(wrong)}")
+
+    async def _api(self, verb: str, body: dict[str, Any] | None = None) -> _Answer:
+        payload = b"" if body is None else _encode(body)
+        return await self.client.retry(lambda: self._ask(f"$JS.API.{verb}.{self._name}", payload))
+
+    async def _ask(self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None) -> _Answer:
+        message = await (await self.client.send(subject, payload, headers))
+        if is_nobody(message):
+            self._is_there = False  # JetStream is not up yet, or somebody deleted the stream
+            raise Lost("nobody answers")
+        answer = _answer(message.data)
+        if answer.error is not None:
+            raise Refused(answer.error)
+        return answer

@@ -1,0 +1,125 @@
+"""Cursors and leases in the log's own file, by this machine's clock.
+
+They are two small tables, kept by the town's name: a backup carries them, and a restore, which gives towns new
+numbers, leaves them right. Every change is synced before it returns, whatever `?sync=` says for events.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+import apsw
+
+from fleetlore import clock
+from fleetlore.errors import Closed, LeaseLost
+from fleetlore.log import sqlite_file
+from fleetlore.log.base import Position
+from fleetlore.log.sqlite_file import ask, our_errors, transaction
+from fleetlore.state.shared import Lease, lease_of, microseconds, next_epoch, since_1970
+
+
+class SqliteShared:
+    """One town in one file."""
+
+    def __init__(self, path: str, *, town: str, timeout: float = 10.0, now: clock.Clock = clock.now) -> None:
+        self._path = os.path.abspath(path)
+        self._town, self._now = town, now
+        self._process, self._closed = os.getpid(), False
+        self._lock = Lock()
+        self._connection = sqlite_file.open_file(self._path, sync="full", timeout=timeout)
+        try:
+            sqlite_file.migrate(self._connection, self._path)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def load(self, name: str) -> Position | None:
+        """The position of a cursor."""
+        with self._reading() as connection:
+            rows = ask(connection, "SELECT position FROM cursors WHERE town = ? AND name = ?", (self._town, name))
+        return rows[0][0] if rows else None
+
+    def commit(self, name: str, position: Position) -> None:
+        """Move a cursor."""
+        with self._writing() as connection:
+            connection.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?, ?)", (self._town, name, position))
+
+    def cursors(self) -> dict[str, Position]:
+        """Every cursor."""
+        with self._reading() as connection:
+            return dict(ask(connection, "SELECT name, position FROM cursors WHERE town = ?", (self._town,)))
+
+    def forget(self, name: str) -> None:
+        """Drop a cursor."""
+        with self._writing() as connection:
+            connection.execute("DELETE FROM cursors WHERE town = ? AND name = ?", (self._town, name))
+
+    def take(self, name: str, holder: str, seconds: float) -> Lease | None:
+        """Take a lease if it is free or the holder's own."""
+        with self._writing() as connection:
+            now = since_1970(self._now())
+            rows = ask(connection, "SELECT epoch, holder, until FROM leases WHERE town = ? AND name = ?", (self._town, name))
+            last, held_by, until = rows[0] if rows else (0, None, 0)
+            if held_by not in (None, holder) and until > now:
+                return None
+            epoch, until = next_epoch(last, now), now + microseconds(seconds)
+            values = (self._town, name, epoch, holder, until, seconds)
+            connection.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?, ?)", values)
+        return lease_of(name, holder, epoch, until, seconds)
+
+    def renew(self, lease: Lease, seconds: float) -> Lease:
+        """Let a lease last longer."""
+        with self._writing() as connection:
+            now = since_1970(self._now())
+            until = now + microseconds(seconds)
+            connection.execute(
+                "UPDATE leases SET until = ?, seconds = ? WHERE town = ? AND name = ? AND epoch = ? AND holder = ? AND until > ?",
+                (until, seconds, self._town, lease.name, lease.epoch, lease.holder, now),
+            )
+            if not connection.changes():
+                raise LeaseLost(lease.name, lease.holder, lease.epoch)
+        return lease_of(lease.name, lease.holder, lease.epoch, until, seconds)
+
+    def release(self, lease: Lease) -> None:
+        """End a lease, if it is still this one; its epoch is remembered."""
+        with self._writing() as connection:
+            connection.execute(
+                "UPDATE leases SET holder = NULL WHERE town = ? AND name = ? AND epoch = ? AND holder = ?",
+                (self._town, lease.name, lease.epoch, lease.holder),
+            )
+
+    def holder_of(self, name: str) -> Lease | None:
+        """The lease as it is held now."""
+        with self._reading() as connection:
+            rows = ask(
+                connection,
+                "SELECT holder, epoch, until, seconds FROM leases WHERE town = ? AND name = ? AND holder IS NOT NULL AND until > ?",
+                (self._town, name, since_1970(self._now())),
+            )
+        return lease_of(name, *rows[0]) if rows else None
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._closed = True
+            self._connection.close()
+
+    @contextmanager
+    def _reading(self) -> Iterator[apsw.Connection]:
+        with self._lock, our_errors(self._path):
+            self._check_open()
+            yield self._connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[apsw.Connection]:
+        with self._reading() as connection, transaction(connection):
+            yield connection
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the log was closed; open it again with open_shared()")
+        if os.getpid() != self._process:  # SQLite's locks stay behind with the parent
+            raise Closed("the log was opened before a fork; open it again in the child with open_shared()")

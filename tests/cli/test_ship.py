@@ -1,0 +1,241 @@
+"""`lore ship`: in a pipe, on a terminal, as JSON; what the settings say; what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fleetlore import Event, connect
+from fleetlore.cli import ship
+from fleetlore.intake.ship import Standing
+from tests.cli.running import Lore
+from tests.intake.shipping import largest_event
+from tests.servers import Valkey
+
+WAY = ("--from", "sqlite:a.db", "--to", "sqlite:b.db")
+
+
+@pytest.fixture
+def told(lore: Lore) -> Lore:
+    """A log of three events, one of them a prompt."""
+    with connect("sqlite:a.db").blocking() as log:
+        log.append(
+            [
+                Event(kind="prompt.submitted", agent="ada", text="fix the parser", data={"prompt": "fix the parser"}),
+                Event(kind="fleet.commit", agent="ada", text="the parser reads"),
+                Event(kind="fleet.push", agent="ada"),
+            ]
+        )
+    return lore
+
+
+def events(lore: Lore, url: str, *argv: str) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = lore("events", "--all", "--json", "--log", url, *argv, code=0).ndjson
+    return found
+
+
+def test_once_ships_what_is_there_and_says_so(told: Lore) -> None:
+    result = told("ship", *WAY, "--once", code=0)
+    assert result.lines == [
+        "shipping sqlite:a.db to sqlite:b.db (prompts and code stay here)",
+        "caught up: shipped 3 · nothing to go · withheld parts of 1",
+        "ended: shipped 3 · nothing to go · withheld parts of 1",
+    ]
+    assert [event["kind"] for event in events(told, "sqlite:b.db")] == ["prompt.submitted", "fleet.commit", "fleet.push"]
+    assert "fix the parser" not in json.dumps(events(told, "sqlite:b.db"))
+    assert told("ship", *WAY, "--once", code=0).lines[-1] == "ended: shipped 0 · nothing to go"
+
+
+def test_full_ships_prompts_too(told: Lore) -> None:
+    assert "(with prompts and code)" in told("ship", *WAY, "--once", "--full", code=0).out
+    assert events(told, "sqlite:b.db")[0]["text"] == "fix the parser"
+
+
+def test_json_is_for_programs(told: Lore) -> None:
+    lines = told("ship", *WAY, "--once", "--json", code=0).ndjson
+    assert [line["state"] for line in lines] == ["shipping", "caught up", "stopped"]
+    assert set(lines[-1]) == set(Standing.__struct_fields__)
+    assert (lines[-1]["shipped"], lines[-1]["to_go"], lines[-1]["withheld"]) == (3, 0, 1)
+
+
+def test_it_goes_on_until_ctrl_c_and_then_says_where_it_stands(told: Lore) -> None:
+    process = told.start("ship", *WAY, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    assert process.stdout.readline().startswith(b"caught up: shipped 3")
+    told("emit", "fleet.idle", "--agent", "ada", "--log", "sqlite:a.db")
+    with connect("sqlite:b.db").blocking() as target:
+        for seen, _ in enumerate(target.follow(), 1):
+            if seen == 4:
+                break
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert (process.returncode, err) == (0, b"")
+    assert b"ended: shipped" in out
+
+
+def test_a_terminal_gets_one_live_line(told: Lore) -> None:
+    result = told.on_terminal("ship", *WAY, "--once", columns=60)
+    assert result.code == 0
+    assert "\rshipped 3 · nothing to go\x1b[K" in result.out
+    assert result.lines[-1].endswith("ended: shipped 3 · nothing to go · withheld parts of 1")
+
+
+def test_the_live_line_tells_what_waits_and_how_old_it_is() -> None:
+    standing = Standing(state="shipping", shipped=12_345, to_go=678, behind_seconds=2.4)
+    assert ship.live(standing) == "shipped 12,345 · 678 to go · last 2 s behind"
+    assert [ship.age(seconds) for seconds in (0, 119, 121, 7300, 200_000)] == ["0 s", "119 s", "2 min", "2 h", "2 d"]
+    lost = Standing(state="lost", lost="target", trouble="does not answer", reason="refused", retry_in=4.0, to_go=1204)
+    assert ship.trouble(lost) == "the target does not answer; trying again in 4 s · 1,204 to go (refused)"
+
+
+def test_a_pipe_is_told_of_an_outage_once_for_each_pause_and_of_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    teller = ship.Teller(ship.Way("a", "b", connect("memory:").blocking, connect("memory:").blocking, full=False))
+    standing = Standing(state="lost", lost="target", trouble="does not answer", reason="refused")
+    for pause in (0.5, 1, 30, 30, 30):
+        standing.retry_in = pause
+        teller.tell(standing)
+    standing.state, standing.shipped, standing.to_go = "shipping", 5, 2
+    teller.tell(standing)
+    teller.tell(standing)
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split(";")[0] for line in said] == ["the target does not answer"] * 3 + ["going on: shipped 5 · 2 to go"]
+
+
+@pytest.mark.parametrize("scheme", ["redis", "nats"])
+def test_a_server_that_is_away_is_tried_again_and_with_once_an_error(told: Lore, scheme: str) -> None:
+    away = f"{scheme}://127.0.0.1:1?timeout=0.2"
+    assert "does not answer" in told("ship", "--from", "sqlite:a.db", "--to", away, "--once", code=1).err
+    process = told.start("ship", "--from", "sqlite:a.db", "--to", away, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    assert process.stdout.readline().startswith(b"the target does not answer; trying again in 0.5 s (")
+    assert process.stdout.readline().startswith(b"the target does not answer; trying again in 1 s (")
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate()
+    assert (process.returncode, out.decode()) == (0, "ended: shipped 0 · not known how many to go\n")
+
+
+def test_a_wrong_password_is_not_tried_again(told: Lore, tmp_path: Path) -> None:
+    with Valkey(tmp_path / "valkey", password="right") as server:
+        result = told("ship", "--from", "sqlite:a.db", "--to", server.url.replace("right", "wrong"), code=1)
+    assert "password" in result.err
+    assert "wrong@" not in result.out + result.err
+
+
+def test_log_says_the_source_too(told: Lore) -> None:
+    told("--log", "sqlite:a.db", "ship", "--to", "sqlite:b.db", "--once", code=0)
+    assert len(events(told, "sqlite:b.db")) == 3
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "reason"),
+    [
+        (["--from", "sqlite:a.db", "--log", "sqlite:a.db", "--to", "sqlite:b.db"], 2, "give one of them"),
+        (["--from", "sqlite:a.db"], 2, "where to? write --to"),
+        (["--from", "sqlite:a.db", "--to", "sqlite:a.db"], 2, "the same log"),
+        (["--from", "sqlite:typo.db", "--to", "sqlite:b.db"], 1, "there is no log yet"),
+        (["--from", "sqlite:a.db", "--to", "memory:"], 2, "logs that are kept"),
+        (["--from", "sqlite:a.db", "--to", "b.db"], 2, "write sqlite:b.db"),
+        (["--from", "sqlite:a.db", "--to", "sqlite:b.db?snyc=full"], 2, "snyc"),
+        (["--from", "sqlite:a.db", "--to", "sqlite:no/such/folder.db"], 1, "folder.db"),
+    ],
+)
+def test_what_cannot_be_shipped_is_refused_in_one_line(told: Lore, argv: list[str], code: int, reason: str) -> None:
+    """Without --once: nothing of this is tried again."""
+    result = told("ship", *argv, code=code)
+    assert reason in result.err
+    assert result.err.count("\n") == 1
+    assert not (told.folder / "typo.db").exists()
+
+
+def test_each_address_may_name_its_town(told: Lore) -> None:
+    told("emit", "fleet.idle", "--agent", "ada", "--log", "sqlite:a.db", "--town", "east")
+    told("ship", "--from", "sqlite:a.db?town=east", "--to", "sqlite:b.db?town=west", "--once", code=0)
+    assert len(events(told, "sqlite:b.db", "--town", "west")) == 1
+    told("ship", "--from", "sqlite:a.db", "--to", "sqlite:b.db", "--town", "east", "--once", code=0)
+    assert len(events(told, "sqlite:b.db", "--town", "east")) == 1
+    told("ship", "--from", "sqlite:a.db?town=east", "--to", "sqlite:c.db", "--once", code=0)
+    assert len(events(told, "sqlite:c.db", "--town", "east")) == 1
+    told("ship", "--from", "sqlite:a.db", "--to", "sqlite:a.db?town=copy", "--once", code=0)
+    assert len(events(told, "sqlite:a.db", "--town", "copy")) == 3
+
+
+def test_an_event_that_could_not_be_taken_is_told_by_the_exit_code(told: Lore) -> None:
+    with connect("sqlite:a.db").blocking() as log:
+        log.append([largest_event("00000000-0000-4000-8000-000000000000")])
+    assert "not taken" in told("ship", *WAY, "--once", "--full", code=3).out
+
+
+def user_file(lore: Lore, content: str) -> str:
+    return str(Path(lore.write("../home/.config/fleetlore/fleetlore.toml", content)).resolve())
+
+
+def test_the_settings_say_where_to(told: Lore) -> None:
+    path = told.write("fleetlore.toml", 'log = "sqlite:a.db"\n[ship]\nto = "sqlite:b.db"\n')
+    told("ship", "--once", code=0)
+    assert len(events(told, "sqlite:b.db")) == 3
+    shown = told("config", "show", "--json", code=0).json
+    assert shown["ship.to"] == {"value": f"sqlite:{told.folder}/b.db", "from": path}
+    assert shown["ship.full"] == {"value": False, "from": path}
+
+
+def test_the_users_file_may_ask_for_all_and_secrets_in_its_address_are_masked(told: Lore) -> None:
+    path = user_file(told, '[ship]\nto = "nats://ada:hunter2@team:4222"\nfull = true\n')
+    shown = told("config", "show", code=0)
+    assert "hunter2" not in shown.out
+    assert "team:4222" in shown.out
+    described = told("config", "show", "--json", code=0).json
+    assert described["ship.full"] == {"value": True, "from": path}
+    assert "hunter2" not in json.dumps(described)
+
+
+def test_a_file_ships_its_own_log_and_no_other(told: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+    user_file(told, f'log = "sqlite:{told.folder}/mine.db"\n[ship]\nto = "sqlite:/team.db"\nfull = true\n')
+
+    def to(*argv: str) -> object:
+        return told("config", "show", "--json", *argv, code=0).json["ship.to"]["value"]
+
+    assert to() == "sqlite:/team.db"
+    assert to("--log", f"sqlite:{told.folder}/mine.db") == "sqlite:/team.db"
+    assert to("--log", "sqlite:other.db") is None
+    told.write("fleetlore.toml", 'log = "sqlite:a.db"\n')
+    assert to() is None
+    told.write("fleetlore.toml", 'log = "sqlite:a.db"\n[ship]\nto = "sqlite:b.db"\n')
+    assert to() == f"sqlite:{told.folder}/b.db"
+    assert told("config", "show", "--json").json["ship.full"]["value"] is False
+    monkeypatch.setenv("FLEETLORE_LOG", "sqlite:/elsewhere.db")
+    assert to() is None
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ('[ship]\nto = "nats://evil"', "a log inside the project"),
+        ('log = "sqlite:"\n[ship]\nto = "nats://evil"', "a log inside the project"),
+        ('log = "sqlite:~/x.db"\n[ship]\nto = "nats://evil"', "a log inside the project"),
+        ('log = "sqlite:/x.db"\n[ship]\nto = "nats://evil"', "a log inside the project"),
+        ('log = "sqlite:../x.db"\n[ship]\nto = "nats://evil"', "a log inside the project"),
+        ('log = "sqlite:..%2Fx.db"\n[ship]\nto = "nats://evil"', "a log inside the project"),
+        ('log = "sqlite:link.db"\n[ship]\nto = "nats://evil"', "a log inside the project"),
+        ('log = "redis://localhost"\n[ship]\nto = "nats://evil"', "a log inside the project"),
+        ('log = "sqlite:a.db"\n[ship]\nto = "nats://evil"\nfull = true', "ship.full: a project cannot ask"),
+        ('log = "sqlite:a.db"\n[ship]\nfull = false', "ship.to: it is not said where to"),
+        ("log = 'sqlite:a.db'\n[ship]\nto = 7", "ship.to: the address of a log is needed"),
+        ("log = 'sqlite:a.db'\n[ship]\nto = 'x'", "ship.to: the address of a log is needed"),
+        ("log = 'sqlite:a.db'\n[ship]\nto = 'x:'\nfull = 1", "ship.full: true or false"),
+        ("[ship]\ntoo = 'x:'", "no such setting: ship.too"),
+        ("ship = 1", "ship: a table is needed"),
+    ],
+)
+def test_a_project_cannot_ship_what_is_not_its_own(told: Lore, content: str, reason: str) -> None:
+    os.symlink("/x.db", told.folder / "link.db")
+    path = told.write("fleetlore.toml", content)
+    result = told("config", "show", code=1)
+    assert result.err.startswith(f"lore: {path}: ")
+    assert reason in result.err

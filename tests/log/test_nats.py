@@ -1,0 +1,527 @@
+"""What is special about a log on NATS: subjects, atomic batches, reconnection, and what the server may refuse."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from threading import Thread
+from time import monotonic
+from typing import Any
+
+import nats as nats_py
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from fleetlore import Event, Expect, connect
+from fleetlore.dialects import nexo
+from fleetlore.errors import Closed, Conflict, Denied, Forgotten, InvalidUrl, NoRoom, Unanswered, Unreachable, Unsuitable
+from fleetlore.events.envelope import LogPlace, Origin
+from fleetlore.events.names import is_name
+from fleetlore.log.async_recorder import Recorder
+from fleetlore.log.base import hash_of
+from fleetlore.log.nats_client import NatsClient
+from fleetlore.log.nats_subjects import LONGEST_TOKEN, filters_of, kind_of, stream_of, subject_of, token
+from fleetlore.log.recorder import BlockingRecorder
+from tests.contract.helpers import PATIENCE, deed, take, texts
+from tests.servers import Nats, free_port
+
+IDS = [f"0190f3a0-0000-7000-8000-{n:012d}" for n in range(600)]
+NAMES = st.text(min_size=1, max_size=200).filter(is_name)
+
+
+@pytest.fixture
+def url(nats_server: Nats) -> str:
+    nats_server.wipe()
+    return nats_server.url
+
+
+@pytest.fixture
+async def log(url: str) -> AsyncIterator[Recorder]:
+    async with connect(url) as recorder:
+        yield recorder
+
+
+@pytest.fixture
+def lasting(tmp_path: Path) -> Iterator[Nats]:
+    """A server of the test's own that syncs every write, to be killed."""
+    with Nats(tmp_path / "server", sync="always") as server:
+        yield server
+
+
+@asynccontextmanager
+async def listening(url: str, subject: str) -> AsyncIterator[Callable[[int], Any]]:
+    """What a plain NATS client hears on a subject."""
+    client: Client = await nats_py.connect(url)
+    subscription = await client.subscribe(subject)
+    await client.flush()
+
+    async def heard(count: int) -> list[Msg]:
+        return [await subscription.next_msg(timeout=PATIENCE) for _ in range(count)]
+
+    try:
+        yield heard
+    finally:
+        await client.close()
+
+
+def restart(server: Nats) -> None:
+    server.kill()
+    server.start()
+
+
+# --- subjects
+
+
+@given(NAMES, NAMES)
+def test_every_name_is_a_legal_token_and_no_two_share_one(one: str, other: str) -> None:
+    assert re.fullmatch(r"[A-Za-z0-9_~%-]+", token(one))
+    assert len(token(one)) <= LONGEST_TOKEN
+    assert token(one) != "-"
+    assert (token(one) == token(other)) == (one == other)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"), [("ada", "ada"), ("-", "%2D"), ("a.b", "a%2Eb"), ("%2D", "%252D"), ("ü", "%C3%BC"), ("~-_", "~-_")]
+)
+def test_names_are_kept_as_readable_as_a_subject_allows(name: str, wanted: str) -> None:
+    assert token(name) == wanted
+
+
+def test_a_long_name_is_told_by_its_hash() -> None:
+    assert token("日" * 66) != token("日" * 65 + "月")
+    assert re.fullmatch(r"%h[0-9a-f]{40}", token("日" * 66))
+    assert re.fullmatch(r"FL_%h[0-9a-f]{40}", stream_of("日" * 66))
+
+
+def test_a_subject_names_every_scope_of_its_event() -> None:
+    names = b'{"agent":"a","parent":"p","child":"c","task":"t","mission":"m","goal":"-"'
+    raw = names + b',"origin":{"dialect":"x","log":{"id":"l.1","position":"1"}}}'
+    subject = subject_of("my town", "fleet.commit", raw)
+    assert subject == "fl.my%20town.a.p.c.m.t.%2D.-.l%2E1.fleet.commit"
+    assert kind_of(subject) == "fleet.commit"
+    assert filters_of("my town", "town") == ["fl.my%20town.>"]
+    assert filters_of("x", "task:t", ["a.b", "c.*"]) == ["fl.x.*.*.*.*.t.*.*.*.a.b", "fl.x.*.*.*.*.t.*.*.*.c.>"]
+    assert len(filters_of("x", "agent:a")) == 3
+
+
+async def test_a_plain_subscriber_picks_an_agent_and_a_kind_by_wildcard(log: Recorder, url: str) -> None:
+    async with listening(url, "fl.default.ada.*.*.*.*.*.*.*.fleet.commit") as heard:
+        await log.append([deed("no", agent="bo"), deed("no", agent="ada", kind="fleet.push"), deed("yes", agent="ada")])
+        [message] = await heard(1)
+    assert b'"text":"yes"' in message.data
+
+
+# --- the driver's own subjects
+
+
+async def test_a_drivers_event_is_also_heard_on_its_own_subject_once_and_is_not_stored_there(log: Recorder, url: str) -> None:
+    event = Event(id=IDS[0], kind="driver.escalate", actor="nexo", data={"reason": "ü", "goal_id": IDS[1], "more": [1]})
+    async with listening(url, "agent.driver.>") as heard:
+        [position] = await log.append([replace(event, origin=Origin(dialect="nexo"))])
+        await log.append([replace(event, origin=Origin(dialect="nexo"))])
+        positions = await log.append([deed("not a driver's"), replace(event, id=IDS[2], origin=Origin(dialect="nexo"))])
+        first, second = await heard(2)
+    [stored] = [found async for found in log.read(limit=1)]
+    assert first.subject == nexo.subject(stored) == "agent.driver.escalate"
+    assert first.data == nexo.DIALECT.encode(stored, town="default")
+    assert first.headers == {"Fleetlore-Id": IDS[0], "Fleetlore-Position": position, "Fleetlore-Town": "default"}
+    assert second.headers["Fleetlore-Position"] == positions[1]
+    assert (await log.info()).events == 3
+
+
+# --- known ids
+
+
+async def test_known_ids_in_a_large_batch_are_found_and_the_rest_is_stored(log: Recorder) -> None:
+    old = await log.append([deed(str(n), id=IDS[n]) for n in range(0, 500, 5)])
+    positions = await log.append([deed(str(n), id=IDS[n]) for n in range(500)])
+    assert positions[::5] == old
+    assert len(set(positions)) == 500
+    assert await log.append([deed("again", id=id) for id in IDS[:500]]) == positions
+    assert (await log.info()).events == 500
+
+
+async def test_a_retry_with_a_stale_expectation_gets_its_positions_and_what_is_new_gets_a_conflict(log: Recorder) -> None:
+    batch = [deed(str(n), id=IDS[n], task="t") for n in range(3)]
+    positions = await log.append(batch, expect=Expect("task:t", None))
+    await log.append([deed("another", task="t")])
+    assert await log.append(batch, expect=Expect("task:t", None)) == positions
+    with pytest.raises(Conflict) as caught:
+        await log.append([*batch, deed("new", task="t")], expect=Expect("task:t", None))
+    assert caught.value.actual == await log.head("task:t")
+    with pytest.raises(Conflict):
+        await log.append([deed("new", task="t")], expect=Expect("task:t", "00000000000000000001-00000000000000000000"))
+    assert len(await texts(log)) == 4
+
+
+async def test_a_known_id_among_several_with_the_right_expectation_is_no_conflict(log: Recorder) -> None:
+    [old] = await log.append([deed("old", id=IDS[0], task="t")])
+    positions = await log.append([deed("old", id=IDS[0], task="t"), deed("new", task="t")], expect=Expect("task:t", old))
+    assert positions[0] == old
+    assert await texts(log, "task:t") == ["old", "new"]
+
+
+async def test_many_batches_at_once_are_stored_in_order_each_by_itself(log: Recorder) -> None:
+    jobs = [log.append([deed(f"{n}.{part}") for part in range(3)]) for n in range(120)]
+    jobs.insert(60, log.append([deed("x"), deed("y")], expect=Expect("town", "9" * 16)))
+    answers = await asyncio.gather(*jobs, return_exceptions=True)
+    assert isinstance(answers.pop(60), Conflict)
+    assert await texts(log) == [f"{n}.{part}" for n in range(120) for part in range(3)]
+
+
+# --- erasing and trimming
+
+
+async def test_an_erased_id_is_refused_by_every_handle_alone_and_in_a_batch(url: str) -> None:
+    async with connect(url) as one, connect(url) as other:
+        await one.append([deed(str(n), id=IDS[n]) for n in range(3)])
+        assert await one.erase([IDS[1], IDS[5]], "asked to") == 1
+        for id in (IDS[1], IDS[5]):
+            with pytest.raises(Forgotten):
+                await other.append([deed("again", id=id)])
+            with pytest.raises(Forgotten):
+                await other.append([deed("fine"), deed("again", id=id)])
+        assert await other.erase([IDS[1]], "again") == 0
+    async with connect(url) as later:
+        with pytest.raises(Forgotten):
+            await later.append([deed("again", id=IDS[1])])
+        assert await texts(later, kinds=["fleet.*"]) == ["0", "2"]
+
+
+async def test_an_erasure_that_was_cut_short_hides_the_event_and_is_completed_by_doing_it_again(log: Recorder, url: str) -> None:
+    await log.append([deed("secret", id=IDS[0]), deed("fine")])
+    client = await nats_py.connect(url)
+    await client.jetstream().publish(f"fl-erased.default.{hash_of(IDS[0]).hex()}", b"", headers={"Nats-Msg-Id": f"erased-{IDS[0]}"})
+    async with connect(url) as other:
+        assert await texts(other) == ["fine"]
+        assert await other.get([IDS[0]]) == []
+        assert await other.erase([IDS[0]], "once more") == 1
+    stream = await client.jetstream().stream_info("FL_default")
+    await client.close()
+    assert (stream.state.messages, (await log.info()).events) == (3, 2)  # fine, the fact, and one tombstone
+
+
+async def test_what_was_erased_is_known_after_everything_was_trimmed(log: Recorder) -> None:
+    positions = await log.append([deed(str(n), id=IDS[n]) for n in range(3)])
+    await log.erase([IDS[0]], "asked to")
+    assert await log.trim("9" * 16) == 3
+    assert await log.append([deed("again", id=IDS[1])]) == [positions[1]]
+    with pytest.raises(Forgotten):
+        await log.append([deed("again", id=IDS[0])])
+    assert (await log.info()).events == 0
+
+
+async def test_a_follower_is_told_of_a_gap_though_nothing_comes_behind_it(log: Recorder) -> None:
+    positions = await log.append([deed(str(n)) for n in range(4)])
+    await log.trim("9" * 16)
+    [gap] = await take(log.follow(after=positions[0]), 1)
+    assert (gap.kind, gap.data) == ("log.gap", {"after": positions[0], "through": positions[3]})
+
+
+# --- reading
+
+
+async def test_the_newest_come_first_in_sparse_and_in_dense_scopes(log: Recorder) -> None:
+    await log.append_all(
+        deed(str(n), task="rare" if n % 400 == 7 else "usual", agent="a" if n % 3 else "b", parent="a" if n % 5 == 0 else None)
+        for n in range(3000)
+    )
+    rare = [str(n) for n in range(2999, -1, -1) if n % 400 == 7]
+    assert await texts(log, "task:rare", newest_first=True) == rare
+    assert await texts(log, "task:rare", newest_first=True, limit=2) == rare[:2]
+    assert await texts(log, newest_first=True, limit=5) == ["2999", "2998", "2997", "2996", "2995"]
+    agent = [str(n) for n in range(2999, -1, -1) if n % 3 or n % 5 == 0]
+    assert await texts(log, "agent:a", newest_first=True) == agent
+    assert await texts(log, "agent:a") == agent[::-1]
+    positions = [event.position async for event in log.read("task:rare")]
+    assert await texts(log, "task:rare", newest_first=True, before=positions[3], after=positions[0]) == ["807", "407"]
+    assert await texts(log, "task:none", newest_first=True) == []
+
+
+async def test_kinds_are_chosen_on_the_server_or_here_with_the_same_result(log: Recorder) -> None:
+    kinds = [f"custom.k{n % 9}" for n in range(900)]
+    await log.append_all(deed(str(n), kind=kind, agent="a", parent="a") for n, kind in enumerate(kinds))
+    few, many = ["custom.k1", "custom.k2"], [f"custom.k{n}" for n in range(1, 9)]
+    for wanted in (few, many):
+        expected = [str(n) for n, kind in enumerate(kinds) if kind in wanted]
+        assert await texts(log, "agent:a", kinds=wanted) == expected
+        assert await texts(log, kinds=wanted, newest_first=True) == expected[::-1]
+
+
+async def test_what_another_program_wrote_among_our_subjects_is_shown_as_unreadable(log: Recorder, url: str) -> None:
+    client = await nats_py.connect(url)
+    await client.jetstream().publish("fl.default.rubbish", b"{")
+    await client.close()
+    await log.append([deed("fine", id=IDS[0])])
+    assert [event.kind async for event in log.read()] == ["log.rejected", "fleet.commit"]
+    assert [event.kind for event in await take(log.follow(), 2)] == ["log.rejected", "fleet.commit"]
+    assert len(await log.get(IDS[:1])) == 1
+
+
+async def test_shipped_events_of_two_towns_with_odd_names_stay_apart(url: str) -> None:
+    async with connect(url, town="a.b") as one, connect(url, town="a b") as other:
+        await one.append([deed("one", origin=Origin(dialect="x", log=LogPlace(id="far.away", position="1")))])
+        await other.append([deed("other")])
+        assert await texts(one, "source:far.away") == ["one"]
+        assert await texts(other) == ["other"]
+        assert (await one.info()).details["stream"] != (await other.info()).details["stream"]
+
+
+# --- what the server is
+
+
+async def test_the_window_for_known_ids_is_as_asked_for_and_told(url: str) -> None:
+    async with connect(url) as log:
+        assert (await log.info()).dedup == "24 hours, by the server's clock"
+        log_id = (await log.info()).log_id
+    async with connect(f"{url}?dedup=90m") as log:
+        assert (await log.info()).dedup == "90 minutes, by the server's clock"
+    async with connect(url) as log:
+        info = await log.info()
+        assert (info.details["dedup_seconds"], info.log_id) == (5400, log_id)
+
+
+@pytest.mark.parametrize("option", ["dedup=soon", "dedup=0s", "replicas=2", "timeout=long", "colour=red"])
+async def test_an_option_that_is_none_is_refused(url: str, option: str) -> None:
+    with pytest.raises(InvalidUrl, match="dedup=24h"):
+        await connect(f"{url}?{option}").__aenter__()
+
+
+async def test_handles_that_open_a_new_town_at_once_all_succeed(url: str) -> None:
+    def open_it(_: int) -> str:
+        with connect(url).blocking() as log:
+            return log.info().log_id
+
+    assert len(set(await asyncio.gather(*(asyncio.to_thread(open_it, n) for n in range(6))))) == 1
+
+
+async def test_a_stream_that_would_lose_events_is_refused(url: str) -> None:
+    async with connect(url):
+        pass
+    client = await nats_py.connect(url)
+    manager = client.jetstream()
+    config = (await manager.stream_info("FL_default")).config
+    config.max_age = 86_400.0
+    await manager.update_stream(config)
+    await client.close()
+    with pytest.raises(Unsuitable, match="max_age"):
+        await connect(url).__aenter__()
+
+
+def test_a_user_is_let_in_with_the_right_password_only(tmp_path: Path) -> None:
+    rules = 'authorization { users: [{user: ann, password: "s3:cr@t"}, {user: bo, password: b, permissions: {publish: {deny: "fl.>"}}}] }'
+    with Nats(tmp_path / "server", rules, users="ann:s3%3Acr%40t") as server:
+        with connect(server.url).blocking() as log:
+            log.append([deed()])
+        with pytest.raises(Denied) as caught, connect(server.url.replace("s3", "hunter2")).blocking():
+            pass
+        assert "hunter2" not in str(caught.value)
+        bare = server.url.replace("ann:s3%3Acr%40t", "bo:b")
+        with connect(bare).blocking() as log, pytest.raises(Denied, match="forbids"):
+            log.append([deed()])
+
+
+class WithoutJetStream(Nats):
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        (folder / "server.conf").write_text(f'listen: "127.0.0.1:{self.port}"\n')
+
+    def greets(self, connection: socket.socket) -> bool:
+        return connection.recv(64).startswith(b"INFO")
+
+
+def test_a_server_without_jetstream_is_refused(tmp_path: Path) -> None:
+    with WithoutJetStream(tmp_path / "server") as server, pytest.raises(Unsuitable, match="-js"):
+        NatsClient(server.url)
+
+
+def test_a_server_that_is_too_old_is_refused() -> None:
+    # A stub, since no wheel brings so old a server: it greets as NATS 2.9 does, and answers the first ping.
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def greet() -> None:
+        connection, _ = listener.accept()
+        with connection, listener:
+            connection.sendall(b'INFO {"server_id":"x","version":"2.9.10","max_payload":1048576,"headers":true,"jetstream":true}\r\n')
+            while data := connection.recv(4096):
+                if b"PING" in data:
+                    connection.sendall(b"PONG\r\n")
+
+    thread = Thread(target=greet)
+    thread.start()
+    with pytest.raises(Unsuitable, match=r"2\.9\.10 is too old.*2\.12\.1 or newer"):
+        NatsClient(f"nats://127.0.0.1:{listener.getsockname()[1]}", timeout=5)
+    thread.join()
+
+
+@pytest.mark.parametrize("address", ["nats://", "nats://:4222", "nats://host:port"])
+def test_what_is_no_address_of_a_server_is_refused(address: str) -> None:
+    with pytest.raises(InvalidUrl):
+        NatsClient(address)
+
+
+def test_a_server_that_nobody_runs_is_unreachable_in_about_the_time_allowed() -> None:
+    start = monotonic()
+    with pytest.raises(Unreachable) as caught, connect(f"nats://ann:hunter2@127.0.0.1:{free_port()}?timeout=0.5").blocking():
+        pass
+    assert 0.4 < monotonic() - start < 5
+    assert "hunter2" not in str(caught.value)
+
+
+# --- limits and accidents
+
+
+def fill(log: BlockingRecorder, batch: list[Event]) -> None:
+    for _ in range(100):
+        log.append(batch)
+
+
+def refuses(log: BlockingRecorder, batch: list[Event]) -> bool:
+    try:
+        log.append(batch)
+    except NoRoom:
+        return True
+    return False
+
+
+def test_when_the_storage_is_full_nothing_is_stored_by_half_and_what_was_is_safe(tmp_path: Path) -> None:
+    with Nats(tmp_path / "server", jetstream="max_file_store: 2MB") as server, connect(f"{server.url}?timeout=4").blocking() as log:
+        with pytest.raises(NoRoom):
+            fill(log, [deed("x" * 15_000) for _ in range(20)])
+        assert (stored := log.info().events) % 20 == 0
+        with pytest.raises(NoRoom):
+            fill(log, [deed("y" * 15_000)])
+        assert log.info().events == len(list(log.read())) > stored > 0
+        log.trim("9" * 16)
+        log.append([deed("room again")])
+        horizon = log.info().trimmed_before
+        with connect(server.url).blocking() as other:
+            assert other.info().trimmed_before == horizon
+
+
+def test_a_batch_that_was_taken_back_for_want_of_room_is_stored_when_it_comes_again(tmp_path: Path) -> None:
+    with Nats(tmp_path / "server", jetstream="max_file_store: 2MB") as server, connect(f"{server.url}?timeout=4").blocking() as log:
+        batches = [[deed("x" * 15_000, id=id, task="t") for id in IDS[start : start + 20]] for start in range(0, 200, 20)]
+        batch = next(batch for batch in batches if refuses(log, batch))
+        before = log.head()
+        assert before is not None
+        log.trim(before)
+        positions = log.append(batch, expect=Expect("task:t", before))
+        assert log.append(batch[:1]) == positions[:1]
+        assert log.append(batch, expect=Expect("task:t", before)) == positions
+        assert [event.id for event in log.read(after=before)] == [event.id for event in log.get([event.id or "" for event in batch])]
+        assert log.info().events == 21
+        assert log.erase([batch[0].id or ""], "asked to") == 1
+
+
+async def test_a_server_that_is_killed_and_started_again_loses_and_doubles_nothing(lasting: Nats, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "fleetlore.log")
+    async with connect(lasting.url) as log:
+        following = asyncio.ensure_future(take(log.follow("agent:ada"), 150))
+        acknowledged = []
+        for n in range(150):
+            if n in (40, 90):
+                restarting = asyncio.ensure_future(asyncio.to_thread(restart, lasting))
+            [position] = await log.append([deed(str(n), agent="ada")])
+            acknowledged.append(position)
+        await restarting
+        assert [event.position for event in await following] == acknowledged == sorted(set(acknowledged))
+        assert await texts(log) == [str(n) for n in range(150)]
+    lost = [record for record in caplog.records if record.name == "fleetlore.log" and "lost" in record.message]
+    assert len(lost) == 2
+
+
+async def test_batches_with_expectations_survive_a_kill_without_a_false_conflict(lasting: Nats) -> None:
+    async with connect(lasting.url) as log:
+        head = None
+        for n in range(60):
+            if n in (20, 40):
+                restarting = asyncio.ensure_future(asyncio.to_thread(restart, lasting))
+            *_, head = await log.append([deed(f"{n}.{part}", task="t") for part in range(3)], expect=Expect("task:t", head))
+        await restarting
+        assert await texts(log, "task:t") == [f"{n}.{part}" for n in range(60) for part in range(3)]
+
+
+def test_without_an_answer_in_time_nobody_knows_and_the_same_ids_again_settle_it(lasting: Nats) -> None:
+    with connect(f"{lasting.url}?timeout=1").blocking() as log:
+        log.append([deed("before")])
+        lasting.freeze()
+        with pytest.raises(Unanswered) as caught:
+            log.append([deed("perhaps", id=IDS[0])])
+        assert caught.value.ids == (IDS[0],)
+        with pytest.raises(Unreachable):
+            log.head()
+        lasting.thaw()
+        [position] = log.append([deed("perhaps", id=IDS[0])])
+        assert log.append([deed("perhaps", id=IDS[0])]) == [position]
+        assert [event.text for event in log.read()] == ["before", "perhaps"]
+
+
+def test_what_was_never_sent_is_unreachable_and_not_in_doubt(lasting: Nats) -> None:
+    with connect(f"{lasting.url}?timeout=0.5").blocking() as log:
+        log.append([deed("before")])
+        lasting.kill()
+        with pytest.raises(Unreachable):
+            log.append([deed("the connection's end may not be noticed yet")])
+        with pytest.raises(Unreachable) as caught:
+            log.append([deed("never")])
+        assert type(caught.value) is Unreachable
+        lasting.start()
+        log.append([deed("after")])
+
+
+async def test_a_stream_that_was_deleted_is_named_and_made_anew_at_the_next_opening(url: str, nats_server: Nats) -> None:
+    async with connect(f"{url}?timeout=0.5") as log:
+        await log.append([deed("gone")])
+        await asyncio.to_thread(nats_server.wipe)
+        with pytest.raises(Unreachable, match="FL_default"):
+            await log.append([deed("not taken")])
+    async with connect(url) as log:
+        await log.append([deed("anew")])
+        assert await texts(log) == ["anew"]
+
+
+def test_a_follower_waits_through_an_outage(lasting: Nats) -> None:
+    with connect(lasting.url).blocking() as log:
+        follower = log.follow()
+        log.append([deed("before")])
+        assert next(follower).text == "before"
+        lasting.kill()
+        lasting.start()
+        log.append([deed("after")])
+        assert next(follower).text == "after"
+        follower.close()
+
+
+def test_a_forked_child_is_told_to_open_the_log_again(url: str) -> None:
+    with connect(url).blocking() as log:
+        log.append([deed("parent")])
+        child = os.fork()
+        if child == 0:
+            try:
+                log.append([deed("child")])
+            except Closed:
+                log.close()
+                os._exit(7)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert [event.text for event in log.read()] == ["parent"]
+
+
+def test_a_closed_client_says_so(url: str) -> None:
+    client = NatsClient(url)
+    assert client.run(asyncio.sleep(0, "works")) == "works"
+    client.close()
+    client.close()
+    with pytest.raises(Closed):
+        client.run(asyncio.sleep(0))

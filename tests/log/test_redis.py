@@ -1,0 +1,353 @@
+"""What holds on Redis Streams beside the contract: tinytown's layout, its program as a neighbour, and the server's own ways."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+import redis
+
+from fleetlore import Event, connect
+from fleetlore.dialects.tinytown import town_uuid
+from fleetlore.errors import Closed, Conflict, Forgotten, Invalid, InvalidUrl, LogError, NoRoom, Unsuitable, Unwritable
+from fleetlore.events.ids import derive_id
+from fleetlore.log.base import Expect
+from fleetlore.log.recorder import BlockingRecorder
+from tests.neighbour import Tinytown
+from tests.servers import Valkey, free_port
+
+ADA, BO, MISSION = (str(uuid4()) for _ in range(3))
+
+
+@pytest.fixture
+def server(valkey: Valkey) -> Valkey:
+    valkey.wipe()
+    return valkey
+
+
+@pytest.fixture
+def log(server: Valkey) -> Iterator[BlockingRecorder]:
+    with connect(server.url).blocking() as recorder:
+        yield recorder
+
+
+@pytest.fixture
+def raw(server: Valkey) -> Iterator[redis.Redis]:
+    with redis.Redis(port=server.port) as client:
+        yield client
+
+
+@pytest.fixture
+def tinytown(server: Valkey) -> Iterator[Tinytown]:
+    neighbour = Tinytown(server.port)
+    yield neighbour
+    neighbour.close()
+
+
+def deed(text: str = "a deed", **fields: Any) -> Event:
+    return Event(**({"kind": "town.task_assigned", "agent": ADA, "text": text} | fields))
+
+
+def texts(log: BlockingRecorder, scope: str = "town", **options: Any) -> list[str | None]:
+    return [event.text for event in log.read(scope, **options)]
+
+
+def fill(log: BlockingRecorder, stored: list[str]) -> None:
+    while True:
+        stored += log.append([deed("x" * 4000) for _ in range(20)])
+
+
+def entries(raw: redis.Redis, stream: str) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    found: list[tuple[bytes, dict[bytes, bytes]]] = raw.xrange(stream)  # type: ignore[assignment]
+    return found
+
+
+def test_an_event_is_kept_in_tinytowns_layout_under_one_entry_id(log: BlockingRecorder, raw: redis.Redis) -> None:
+    log.append([deed("assigned", parent=BO, child="cy", mission=MISSION, task="t7", goal="g", run="r")])
+    streams = sorted(key.decode() for key in raw.scan_iter("tt:default:events*"))
+    named = {"agent": (ADA, BO, "cy"), "mission": (MISSION,), "task": ("t7",), "goal": ("g",), "run": ("r",)}
+    scopes = [f"tt:default:events:{kind}:{town_uuid('default', name)}" for kind, names in named.items() for name in names]
+    assert streams == sorted(["tt:default:events", *scopes])
+    copies = [entries(raw, stream) for stream in streams]
+    assert all(copy == copies[0] for copy in copies)
+    [(_, fields)] = copies[0]
+    assert list(fields) == [b"event_type", b"data"]
+    assert fields[b"event_type"] == b"task_assigned"
+
+
+def test_the_data_is_tinytowns_json_with_the_whole_event_in_one_key_more(log: BlockingRecorder, raw: redis.Redis) -> None:
+    [position] = log.append([deed("assigned", agent="ada", task="t7", data={"scope": "backend"})])
+    data = json.loads(entries(raw, "tt:default:events")[0][1][b"data"])
+    [event] = log.read()
+    own = data.pop("fleetlore")
+    assert (own["id"], own["agent"], own["kind"]) == (event.id, "ada", "town.task_assigned")
+    assert list(data) == ["event_type", "agent_id", "task_id", "message", "timestamp", "scope"]
+    assert data["agent_id"] == town_uuid("default", "ada") == str(UUID(data["agent_id"]))
+    assert data["message"] == "assigned"
+    assert event.position == position
+
+
+def test_tinytown_reads_our_town_events_and_passes_over_our_others(log: BlockingRecorder, tinytown: Tinytown) -> None:
+    log.append([deed("for both", mission=MISSION), deed("ours", kind="fleet.commit"), deed("unheard of", kind="town.new_thing")])
+    assert [record["message"] for record in tinytown.read()] == ["for both"]
+    assert [record["message"] for record in tinytown.read("agent", ADA)] == ["for both"]
+    assert [record["message"] for record in tinytown.read("mission", MISSION)] == ["for both"]
+    assert texts(log, f"agent:{ADA}") == ["for both", "ours", "unheard of"]
+
+
+def test_what_tinytown_writes_is_read_as_one_event_in_every_scope(log: BlockingRecorder, tinytown: Tinytown) -> None:
+    data = tinytown.emit("agent_interrupted", "Agent interrupted (paused)", agent=ADA, mission=MISSION)
+    copies = [event for scope in ("town", f"agent:{ADA}", f"mission:{MISSION}") for event in log.read(scope)]
+    assert {event.id for event in copies} == {derive_id("tinytown", data.encode())}
+    assert {event.kind for event in copies} == {"town.agent_interrupted"}
+    assert len({event.position for event in copies}) == 3 or len(copies) == 3
+    [found] = log.get([str(copies[0].id)])
+    assert found.text == "Agent interrupted (paused)"
+    assert log.info().log_id
+
+
+def test_an_entry_that_nobody_can_read_is_told_and_not_passed_over(log: BlockingRecorder, raw: redis.Redis) -> None:
+    for fields in ({"event_type": "x", "data": "{no json"}, {"event_type": "new_type", "data": '{"event_type":"new_type"}'}, {"odd": "1"}):
+        raw.xadd("tt:default:events", fields)  # type: ignore[arg-type]
+    log.append([deed("behind")])
+    assert [event.kind for event in log.read()] == ["log.rejected"] * 3 + ["town.task_assigned"]
+    following = log.follow()
+    assert [next(following).kind for _ in range(4)] == ["log.rejected"] * 3 + ["town.task_assigned"]
+
+
+def test_positions_stay_in_order_beside_a_writer_whose_clock_is_ahead(log: BlockingRecorder, raw: redis.Redis) -> None:
+    [first] = log.append([deed("1")])
+    ahead = f"{int(first[:20]) + 60_000}-5"
+    raw.xadd(f"tt:default:events:agent:{ADA}", {"event_type": "x", "data": "{}"}, id=ahead)
+    second, third = log.append([deed("2"), deed("3", agent=BO)])
+    assert first < second < third
+    assert second == f"{int(first[:20]) + 60_000:020d}{6:020d}"
+    assert texts(log, f"agent:{ADA}") == ["1", "a stored record could not be read", "2"]
+    for stream in ("tt:default:events", f"tt:default:events:agent:{ADA}"):
+        assert entries(raw, stream)[-1][0] >= ahead.encode()
+
+
+def test_two_programs_write_the_same_streams_at_the_same_time(log: BlockingRecorder, tinytown: Tinytown) -> None:
+    following = log.follow(f"agent:{ADA}")
+    told = [str(number) for number in range(45)]  # more would not fit under tinytown's cap for an agent
+    neighbour = Thread(target=lambda: [tinytown.emit("mission_event", f"theirs {number}", agent=ADA) for number in told])
+    neighbour.start()
+    for number in told:
+        log.append([deed(f"ours {number}"), deed(f"bo {number}", agent=BO)])
+    neighbour.join()
+    seen = [next(following).text for _ in range(90)]
+    for whose in ("ours", "theirs"):
+        assert [text for text in seen if text and text.startswith(whose)] == [f"{whose} {number}" for number in told]
+    positions = [event.position for event in log.read()]
+    assert positions == sorted(set(positions), key=str)
+    assert len(positions) == 135
+
+
+def test_a_follower_is_told_when_a_neighbours_cap_cuts_what_it_has_not_read(log: BlockingRecorder, tinytown: Tinytown) -> None:
+    positions = [log.append([deed(str(number))])[0] for number in range(5)]
+    for number in range(1500):
+        tinytown.emit("mission_event", f"chatter {number}")
+    following = log.follow(after=positions[1])
+    gap, second = next(following), next(following)
+    assert gap.kind == "log.gap"
+    assert gap.data["after"] == positions[1]
+    assert gap.position is not None
+    assert second.position is not None
+    assert gap.position < second.position
+    assert log.info().details["cut_by_others"] > 400
+    assert texts(log, f"agent:{ADA}") == [str(number) for number in range(5)]
+
+
+def test_what_a_neighbour_cut_away_behind_a_follower_is_no_gap(log: BlockingRecorder, tinytown: Tinytown) -> None:
+    following = log.follow()
+    for number in range(1200):
+        tinytown.emit("mission_event", str(number))
+        if number % 50 == 49:
+            assert [next(following).text for _ in range(50)] == [str(n) for n in range(number - 49, number + 1)]
+
+
+def test_ids_of_what_a_neighbour_cut_away_are_dropped(server: Valkey, raw: redis.Redis, tinytown: Tinytown) -> None:
+    with connect(server.url).blocking() as log:
+        log.append_all(deed(str(number), kind="fleet.commit") for number in range(2500))
+    tinytown.emit("mission_event", "one more")
+    assert raw.hlen("tt:default:fleetlore:ids") == 2500
+    with connect(server.url).blocking() as log:
+        kept = sum(event.kind == "fleet.commit" for event in log.read())
+        assert kept < 1200
+        assert raw.hlen("tt:default:fleetlore:ids") == kept
+
+
+def test_keep_tinytown_holds_its_caps_and_the_ids_with_them(server: Valkey, raw: redis.Redis) -> None:
+    with connect(f"{server.url}?keep=tinytown").blocking() as log:
+        log.append_all(deed(str(number), mission=MISSION, task="t") for number in range(2600))
+        assert 1000 <= raw.xlen("tt:default:events") < 1200
+        assert 100 <= raw.xlen(f"tt:default:events:agent:{ADA}") < 300
+        assert 500 <= raw.xlen(f"tt:default:events:mission:{MISSION}") < 700
+        assert raw.hlen("tt:default:fleetlore:ids") == raw.xlen("tt:default:events")
+        assert texts(log, newest_first=True, limit=1) == ["2599"]
+        assert log.info().details["keeps"] == "tinytown"
+    with connect(server.url).blocking() as log:
+        assert log.info().details["keeps"] == "tinytown"
+
+
+def test_tinytowns_own_events_can_be_erased_in_all_their_copies(log: BlockingRecorder, raw: redis.Redis, tinytown: Tinytown) -> None:
+    secret = tinytown.emit("mission_event", "a secret", agent=ADA, mission=MISSION)
+    tinytown.emit("mission_event", "no secret", agent=ADA, mission=MISSION)
+    assert log.erase([derive_id("tinytown", secret.encode())], "asked to") == 1
+    for scope in ("town", f"agent:{ADA}", f"mission:{MISSION}"):
+        assert "a secret" not in texts(log, scope)
+        assert "no secret" in texts(log, scope)
+
+
+def test_an_append_that_meets_a_key_of_another_kind_leaves_nothing_behind(log: BlockingRecorder, raw: redis.Redis) -> None:
+    log.append([deed("1", task="good")])
+    raw.set(f"tt:default:events:task:{town_uuid('default', 'bad')}", "no stream")
+    with pytest.raises(LogError, match="WRONGTYPE"):
+        log.append([deed("2", task="good"), deed("3", task="bad")])
+    assert texts(log) == texts(log, f"agent:{ADA}") == texts(log, "task:good") == ["1"]
+    assert raw.hlen("tt:default:fleetlore:ids") == 1
+    following = log.follow()
+    assert next(following).text == "1"
+    log.append([deed("4", task="good")])
+    assert next(following).text == "4"
+
+
+def test_a_server_that_lost_the_scripts_gets_them_again(log: BlockingRecorder, raw: redis.Redis) -> None:
+    log.append([deed("1")])
+    raw.script_flush()
+    log.append([deed("2")])
+    assert texts(log) == ["1", "2"]
+
+
+def test_a_trim_that_was_interrupted_is_not_seen_by_half(log: BlockingRecorder, raw: redis.Redis) -> None:
+    positions = log.append([deed(str(number), task="t") for number in range(6)])
+    horizon = f"{int(positions[3][:20])}-{int(positions[3][20:])}"
+    raw.hset("tt:default:fleetlore:meta", "horizon", horizon)  # the first step of a trim, and then the power went
+    assert texts(log) == texts(log, "task:t") == ["4", "5"]
+    assert texts(log, newest_first=True) == ["5", "4"]
+    assert [next(log.follow(after=positions[0])).kind] == ["log.gap"]
+    assert log.trim(positions[4]) == 4
+    assert texts(log, "task:t") == ["4", "5"]
+    assert raw.xlen(f"tt:default:events:agent:{ADA}") == 2
+
+
+def test_trimming_gives_the_memory_of_every_stream_back(log: BlockingRecorder, raw: redis.Redis) -> None:
+    positions = log.append_all(deed(str(number), task=f"t{number % 40}") for number in range(2000))
+    assert log.trim(positions[-1]) == 1999
+    assert sum(raw.xlen(key) for key in raw.scan_iter("tt:default:events:*")) == 2
+    assert raw.hlen("tt:default:fleetlore:ids") == 1
+
+
+def test_names_with_odd_characters_keep_their_towns_apart(server: Valkey) -> None:
+    for town in ("a*", "a[b]", "a?c", "a\\", "é ü", "a:events"):
+        with connect(server.url, town=town).blocking() as log:
+            positions = log.append([deed(town, task="t"), deed("last", task="t")])
+    with connect(server.url, town="a*").blocking() as log:
+        log.trim(positions[1])
+    for town in ("a[b]", "a?c", "a\\", "é ü", "a:events"):
+        with connect(server.url, town=town).blocking() as log:
+            assert texts(log, "task:t") == [town, "last"]
+
+
+def test_a_town_with_the_name_of_anothers_stream_is_a_town_of_its_own(server: Valkey) -> None:
+    inner = f"a:events:task:{town_uuid('a', 'x')}"
+    with connect(server.url, town="a").blocking() as outer, connect(server.url, town=inner).blocking() as other:
+        outer.append([deed("outer", task="x")])
+        other.append([deed("inner")])
+        assert texts(outer) == texts(outer, "task:x") == ["outer"]
+        assert texts(other) == ["inner"]
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-random"])
+def test_a_server_that_throws_keys_away_is_refused(tmp_path: Path, policy: str) -> None:
+    with Valkey(tmp_path / "data", "--maxmemory-policy", policy) as server, pytest.raises(Unsuitable, match="noeviction"):
+        connect(server.url).blocking().__enter__()
+
+
+def test_a_cluster_is_refused(tmp_path: Path) -> None:
+    with (
+        Valkey(tmp_path / "data", "--cluster-enabled", "yes", "--cluster-port", str(free_port())) as server,
+        pytest.raises(Unsuitable, match="cluster"),
+    ):
+        connect(server.url).blocking().__enter__()
+
+
+def test_a_replica_is_read_and_refuses_to_be_written(server: Valkey, log: BlockingRecorder, tmp_path: Path) -> None:
+    log.append([deed("1")])
+    with Valkey(tmp_path / "data", "--replicaof", "127.0.0.1", str(server.port)) as replica, connect(replica.url).blocking() as copy:
+        following = copy.follow()
+        assert next(following).text == "1"
+        with pytest.raises(Unwritable, match="primary"):
+            copy.append([deed("2")])
+
+
+def test_at_the_memory_limit_trimming_still_makes_room(tmp_path: Path) -> None:
+    with Valkey(tmp_path / "data", "--maxmemory", "5mb") as server, connect(server.url).blocking() as log:
+        stored: list[str] = []
+        with pytest.raises(NoRoom):
+            fill(log, stored)
+        assert log.trim(stored[-10]) > 0
+        log.append([deed("there is room again")])
+
+
+def test_a_unix_socket_is_an_address_too(tmp_path: Path) -> None:
+    path = tmp_path / "valkey.sock"
+    with Valkey(tmp_path / "data", "--unixsocket", str(path)):
+        for url in (f"unix:{path}", f"unix://{path}?timeout=5&town=harbour"):
+            with connect(url).blocking() as log:
+                log.append([deed("1", task="t")])
+                assert texts(log, "task:t") == ["1"]
+
+
+def test_the_log_tells_how_durable_the_server_is(tmp_path: Path) -> None:
+    for fsync, wanted in (("always", "every acknowledged"), ("everysec", "last second"), ("no", "the newest")):
+        with Valkey(tmp_path / fsync, fsync=fsync) as server, connect(server.url).blocking() as log:
+            assert wanted in log.info().durability
+    with Valkey(tmp_path / "off", "--appendonly", "no") as server, connect(server.url).blocking() as log:
+        assert log.info().durability.startswith("none")
+
+
+def test_memory_is_counted_over_every_stream(log: BlockingRecorder) -> None:
+    log.append_all(deed("x" * 400, task=f"t{number}") for number in range(200))
+    assert log.info().bytes > 200 * 3 * 400
+
+
+@pytest.mark.parametrize("query", ["keep=some", "timeout=0", "timeout=x", "db=3", "keep="])
+def test_options_that_mean_nothing_are_refused(server: Valkey, query: str) -> None:
+    with pytest.raises(InvalidUrl, match="not an option"):
+        connect(f"{server.url}?{query}").blocking().__enter__()
+
+
+def test_addresses_that_mean_nothing_are_refused() -> None:
+    with pytest.raises(InvalidUrl):
+        connect("redis://127.0.0.1:no-port/0").blocking().__enter__()
+
+
+def test_a_position_of_another_backend_is_refused(log: BlockingRecorder) -> None:
+    log.append([deed()])
+    for position in ("0000000000000001", "1790000000000-0", "x" * 40):
+        with pytest.raises(Invalid):
+            texts(log, after=position)
+
+
+def test_a_handle_is_not_used_in_a_forked_child(log: BlockingRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.getpid", lambda: -1)  # a real fork is no good idea in a process with threads
+    with pytest.raises(Closed, match="fork"):
+        log.append([deed()])
+
+
+def test_known_ids_come_before_erased_ones_and_before_the_expected_head(log: BlockingRecorder) -> None:
+    first, gone = (deed("1", id=str(uuid4()), task="t"), deed("2", id=str(uuid4()), task="t"))
+    [head] = log.append([first])
+    log.append([gone])
+    log.erase([str(gone.id)], "asked to")
+    assert log.append([first], expect=Expect("task:t", None)) == [head]
+    with pytest.raises(Forgotten):
+        log.append([first, gone], expect=Expect("task:t", None))
+    with pytest.raises(Conflict):
+        log.append([first, deed("3", task="t")], expect=Expect("task:t", None))
