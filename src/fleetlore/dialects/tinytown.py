@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 from uuid import NAMESPACE_URL, uuid5
 
 from fleetlore.dialects.base import Dialect
-from fleetlore.dialects.fields import EPOCH, as_name, as_text, as_uuid, need_text, need_time, own_origin, without_none, write_time
+from fleetlore.dialects.fields import as_name, as_text, as_uuid, need_text, need_time, own_origin, without_none, write_time
 from fleetlore.dialects.wire import COMPACT, Record
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event, Origin
@@ -75,17 +75,8 @@ def _read(record: Record) -> Event:
 
 
 def _write(event: Event, town: str) -> Record | None:
-    return None if (kind := type_of(event.kind)) == event.kind or event.at is None else record_of(event, town, kind)
-
-
-def type_of(kind: str) -> str:
-    """The type by which tinytown knows a kind; the kind itself where it has no word for it."""
-    name = kind.removeprefix(FAMILY)
-    return name if name in TYPES else kind
-
-
-def record_of(event: Event, town: str, kind: str) -> Record:
-    """The event in the form of a town's event, under any type; one that tinytown does not know, its readers pass over."""
+    if (kind := type_of(event.kind)) == event.kind or event.at is None:
+        return None
     origin = own_origin(event, NAME)
     # What came from tinytown goes back as it was; only our own names have to become UUIDs.
     known_as = partial(_known_as, None if origin else town)
@@ -97,12 +88,18 @@ def record_of(event: Event, town: str, kind: str) -> Record:
         old_state=event.old_state,
         new_state=event.new_state,
         message=event.text or "",
-        timestamp=(origin.at if origin else None) or write_time(event.at or EPOCH),
+        timestamp=(origin.at if origin else None) or write_time(event.at),
         parent_agent_id=known_as(event.parent),
         child_agent_id=known_as(event.child),
         scope=event.data.get("scope") if origin else as_text(event.data.get("scope")),
         spawn_mode=_spawn_mode(event.data.get("spawn_mode"), foreign=origin is not None),
     )
+
+
+def type_of(kind: str) -> str:
+    """The type by which tinytown knows a kind; the kind itself where it has no word for it."""
+    name = kind.removeprefix(FAMILY)
+    return name if name in TYPES and name != kind else kind
 
 
 def _known_as(town: str | None, value: str | None) -> str | None:

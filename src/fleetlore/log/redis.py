@@ -88,8 +88,7 @@ class RedisLog:
         head = to_entry(expect.head) if expect is not None and expect.head is not None else _NOTHING
         events: list[str | bytes] = []
         for record in records:
-            numbers = " ".join([str(targets.number(stream)) for stream in self.keys.streams(record.scopes)])
-            events += (record.id, *write(record.raw, self._town), numbers)
+            events += (record.id, *write(record.kind, record.raw, self._town), targets.numbers(record.scopes))
         arguments = [self._new_log_id, self._caps(targets), expected, head, len(records), *events]
         return self.client.script(redis_scripts.APPEND, targets.keys, arguments)
 
@@ -178,8 +177,7 @@ class RedisLog:
                 listed += (id, known, len(copies))
                 for stream, entry in copies:
                     listed += (targets.number(stream), entry)
-            numbers = " ".join([str(targets.number(stream)) for stream in self.keys.streams(fact.scopes)])
-            event = (fact.id, *write(fact.raw, self._town), numbers)
+            event = (fact.id, *write(fact.kind, fact.raw, self._town), targets.numbers(fact.scopes))
             arguments = [self._new_log_id, self._caps(targets), 0, _NOTHING, 1, *event, *listed]
             [what, *_] = self._run(redis_scripts.ERASE, targets.keys, arguments)
             if what != b"again":  # else an event came or went while we looked
@@ -350,9 +348,19 @@ class _Targets:
     """The keys that one script touches, and their numbers in it."""
 
     def __init__(self, keys: Keys) -> None:
+        self._names = keys
         self.keys = [keys.events, *keys.own]
         self._numbers = {keys.events: 1}
+        self._told: dict[tuple[str, ...], bytes] = {}
         self._own = len(self.keys)
+
+    def numbers(self, scopes: tuple[str, ...]) -> bytes:
+        """The numbers of the streams that an event goes to, the town's first, two bytes each."""
+        told = self._told.get(scopes)
+        if told is None:
+            streams = (self._names.events, *self._names.streams(scopes))
+            told = self._told[scopes] = b"".join([self.number(stream).to_bytes(2, "big") for stream in streams])
+        return told
 
     def number(self, stream: str) -> int:
         """The number of a stream's key, from one as Lua counts."""

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fleetlore.dialects import tinytown
-from fleetlore.dialects.tinytown import record_of, town_uuid, type_of
+from fleetlore.dialects.tinytown import town_uuid, type_of
 from fleetlore.errors import DialectError, Invalid
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
@@ -30,7 +30,37 @@ class _Data(Struct):
     fleetlore: Raw | UnsetType = UNSET
 
 
+class _Named(Struct, gc=False):
+    """What tinytown's form takes from the canonical event, times as they are written."""
+
+    kind: str
+    at: str
+    agent: str | UnsetType = UNSET
+    parent: str | UnsetType = UNSET
+    child: str | UnsetType = UNSET
+    task: str | UnsetType = UNSET
+    mission: str | UnsetType = UNSET
+    old_state: str | UnsetType = UNSET
+    new_state: str | UnsetType = UNSET
+    text: str = ""
+
+
+class _TownEvent(Struct, gc=False):
+    event_type: str
+    agent_id: str | UnsetType
+    task_id: str | UnsetType
+    mission_id: str | UnsetType
+    old_state: str | UnsetType
+    new_state: str | UnsetType
+    message: str
+    timestamp: str
+    parent_agent_id: str | UnsetType
+    child_agent_id: str | UnsetType
+
+
 _decode_data = msgspec.json.Decoder(_Data).decode
+_decode_named = msgspec.json.Decoder(_Named).decode
+_encode = msgspec.json.Encoder().encode
 
 
 class Keys:
@@ -69,16 +99,38 @@ class Keys:
         return f"{safe}:*"
 
 
-def write(raw: bytes, town: str) -> tuple[str, bytes]:
+def write(kind: str, raw: bytes, town: str) -> tuple[str, bytes]:
     """The type and the data of an entry."""
-    event = codec.decode(raw)
-    kind = type_of(event.kind)
-    told = tinytown.DIALECT.encode(event, town=town) if kind != event.kind else None
-    if told is None:
-        told = msgspec.json.encode(record_of(event, town, kind))
-    elif b'"fleetlore"' in told:  # a foreign record has a key of this name; the canonical event holds it too
+    name = type_of(kind)
+    told = _told(raw, town) if name == kind else _told_as_tinytown_does(raw, town)
+    return name, b"%b%b,%b" % (_opening, raw, told[1:])
+
+
+def _told_as_tinytown_does(raw: bytes, town: str) -> bytes:
+    told = tinytown.DIALECT.encode(codec.decode(raw), town=town)
+    assert told is not None  # it has a word for the kind
+    if b'"fleetlore"' in told:  # a foreign record has a key of this name; the canonical event holds it too
         told = msgspec.json.encode({key: value for key, value in msgspec.json.decode(told).items() if key != OWN_KEY})
-    return kind, b"%b%b,%b" % (_opening, raw, told[1:])
+    return told
+
+
+def _told(raw: bytes, town: str) -> bytes:
+    """The same form for a kind that tinytown has no word for; its readers pass over it."""
+    event = _decode_named(raw)
+    return _encode(
+        _TownEvent(
+            event.kind,
+            town_uuid(town, event.agent) if event.agent else UNSET,
+            town_uuid(town, event.task) if event.task else UNSET,
+            town_uuid(town, event.mission) if event.mission else UNSET,
+            event.old_state,
+            event.new_state,
+            event.text,
+            event.at,
+            town_uuid(town, event.parent) if event.parent else UNSET,
+            town_uuid(town, event.child) if event.child else UNSET,
+        )
+    )
 
 
 def read(entry: bytes, fields: Sequence[bytes]) -> Stored:

@@ -29,7 +29,7 @@ end
 """
 
 # ARGV: log id to take if there is none · caps of the streams, or '' · key of the expected scope, or 0 · its expected
-# newest entry, or '' · how many events, and of each: id, type, data, the numbers of its keys.
+# newest entry, or '' · how many events, and of each: id, type, data, the numbers of its keys as two bytes each.
 _APPEND = f"""
 {_COMPARE}
 {_ID}
@@ -111,22 +111,34 @@ local function add(number, entry, at)
   return redis.pcall('XADD', KEYS[number], entry, 'event_type', ARGV[at + 1], 'data', ARGV[at + 2])
 end
 
--- Write all of it, or take back what was written and say what was wrong. Nobody sees what happens in between.
-local function try(todo, ms, seq)
-  local written, pairs_of_ids, last = {{}}, {{}}, nil
+-- Take back what was written of the events from a first id on, up to one key of the last of them.
+local function undo(todo, ms, seq, until_event, until_key)
+  for _, i in ipairs(todo.fresh) do
+    local entry, numbers = string.format('%.0f-%.0f', ms, seq), ARGV[event(i) + 3]
+    for j = 1, #numbers, 2 do
+      if i == until_event and j == until_key then return end
+      local high, low = string.byte(numbers, j, j + 1)
+      local key = KEYS[high * 256 + low]
+      redis.call('HINCRBY', REMOVED, key, redis.call('XDEL', key, entry))
+    end
+    seq = seq + 1
+  end
+end
+
+-- Write all of it, or nothing and say what was wrong. Nobody sees what happens in between.
+local function try(todo, ms, first)
+  local pairs_of_ids, last, seq = {{}}, nil, first
   for _, i in ipairs(todo.fresh) do
     local at = event(i)
+    local numbers = ARGV[at + 3]
     last = string.format('%.0f-%.0f', ms, seq)
-    for number in string.gmatch('1 ' .. ARGV[at + 3], '%d+') do
-      number = tonumber(number)
-      local answer = add(number, last, at)
+    for j = 1, #numbers, 2 do
+      local high, low = string.byte(numbers, j, j + 1)
+      local answer = add(high * 256 + low, last, at)
       if type(answer) == 'table' and answer.err then
-        for _, entry in ipairs(written) do
-          redis.call('HINCRBY', REMOVED, entry[1], redis.call('XDEL', entry[1], entry[2]))
-        end
+        undo(todo, ms, first, i, j)
         return nil, answer
       end
-      written[#written + 1] = {{KEYS[number], last}}
     end
     pairs_of_ids[#pairs_of_ids + 1] = ARGV[at]
     pairs_of_ids[#pairs_of_ids + 1] = last
