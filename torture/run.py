@@ -12,12 +12,13 @@ import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 from time import perf_counter
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import apsw
-from tests.faults import test_kill, test_many_processes, test_power_cut, writer
+from tests.faults import test_kill, test_many_processes, test_power_cut, test_servers, writer
 
 from fleetlore.errors import LogError
 from fleetlore.log import sqlite_upkeep
@@ -67,6 +68,16 @@ def gather_crowds(folder: Path, rounds: int, count: int) -> str:
     return f"{rounds} crowds of eight writers and two followers, {events} events: one order, no gap, nothing twice"
 
 
+def kill_servers(folder: Path, seed: int, kills: int) -> str:
+    """Both servers, each killed under two writers and two followers."""
+    told = []
+    for make in (test_servers.valkey, test_servers.nats):
+        with make(folder / make.__name__) as server:
+            acknowledged = test_servers.kill_and_start(server, kills, Random(seed))
+        told.append(f"{make.__name__} killed with -9 {kills} times under {acknowledged} acknowledged events")
+    return f"{', '.join(told)}: none lost, none twice, followers complete and in order"
+
+
 def run(what: Callable[[Path], str]) -> bool:
     """One kind of torture in a folder of its own; whether the log stood it."""
     start = perf_counter()
@@ -85,6 +96,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--cuts", type=int, default=5000, help="power cuts")
     options.add_argument("--kills", type=int, default=200, help="writers killed")
+    options.add_argument("--server-kills", type=int, default=50, help="times that each server is killed")
     options.add_argument("--rounds", type=int, default=10, help="crowds of ten processes")
     options.add_argument("--count", type=int, default=400, help="appends of each writer in a crowd")
     options.add_argument("--seed", type=int, default=1, help="where chance starts")
@@ -95,6 +107,7 @@ def main() -> int:
         run(lambda folder: lose_without_sync(folder, chosen.seed, max(20, chosen.cuts // 50))),
         run(lambda folder: kill_writers(folder, chosen.seed, chosen.kills)),
         run(lambda folder: gather_crowds(folder, chosen.rounds, chosen.count)),
+        run(lambda folder: kill_servers(folder, chosen.seed, chosen.server_kills)),
     ]
     return 0 if all(sound) else 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from random import Random
 from threading import Event as Signal
 from threading import Thread
 from time import monotonic
@@ -62,10 +63,11 @@ class Writer:
     def _write(self) -> None:
         try:
             with connect(self._url).blocking() as log:
-                for number in count():
+                for number in count(step=3):
                     if self._enough.is_set():
                         return
-                    self.acknowledged += log.append([deed(self._name, number)])
+                    batch = [deed(self._name, number + nth) for nth in range(1 + number // 3 % 3)]
+                    self.acknowledged += log.append(batch)
         except BaseException as error:  # noqa: BLE001  # told by the test
             self.error = error
 
@@ -120,20 +122,26 @@ def look(url: str, writers: list[Writer], followers: list[Follower]) -> None:
         follower.end()
 
 
-@pytest.mark.slow
-def test_a_server_that_is_killed_and_started_again_loses_nothing(server: Server) -> None:
-    url = f"{server.url}?timeout=30"
+def kill_and_start(server: Server, kills: int, chance: Random) -> int:
+    """Kill a server under its writers and followers, so many times; answers how many events were acknowledged."""
+    url = f"{server.url}?timeout=60"
     writers = [Writer(url, "ada"), Writer(url, "bo")]
-    follower = Follower(url)
-    for _ in range(3):
+    followers = [Follower(url), Follower(server.url)]
+    for _ in range(kills):
         for writer in writers:
-            writer.wait_for(40)
+            writer.wait_for(chance.randint(1, 60))
         server.kill()
         server.start()
     for writer in writers:
-        writer.wait_for(40)
+        writer.wait_for(20)
         writer.end()
-    look(server.url, writers, [follower])
+    look(server.url, writers, followers)
+    return sum(len(writer.acknowledged) for writer in writers)
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_and_started_again_loses_nothing(server: Server) -> None:
+    assert kill_and_start(server, 3, Random(3)) > 40
 
 
 def test_cut_connections_are_made_anew(server: Server) -> None:
