@@ -250,5 +250,6 @@ def masked(url: str) -> str:
 
     from fleetlore.redact import Redactor
 
-    shown, _ = Redactor().clean(re.sub(r"(://)[^/@\s]+@", r"\1[redacted]@", url))
+    # Up to the last @: a password that should have been escaped may hold anything.
+    shown, _ = Redactor().clean(re.sub(r"^((?!sqlite:)\w+:(?://)?)[^?]*@", r"\1[redacted]@", url))
     return shown

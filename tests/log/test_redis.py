@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -13,8 +14,10 @@ import pytest
 import redis
 
 from fleetlore import Event, connect
+from fleetlore.dialects import find
 from fleetlore.dialects.tinytown import town_uuid
-from fleetlore.errors import Closed, Conflict, Forgotten, Invalid, InvalidUrl, LogError, NoRoom, Unsuitable, Unwritable
+from fleetlore.errors import Closed, Conflict, Denied, Forgotten, Invalid, InvalidUrl, LogError, NoRoom, Unsuitable, Unwritable
+from fleetlore.events.envelope import Origin
 from fleetlore.events.ids import derive_id
 from fleetlore.log.base import Expect
 from fleetlore.log.recorder import BlockingRecorder
@@ -227,7 +230,7 @@ def test_a_server_that_lost_the_scripts_gets_them_again(log: BlockingRecorder, r
 def test_a_trim_that_was_interrupted_is_not_seen_by_half(log: BlockingRecorder, raw: redis.Redis) -> None:
     positions = log.append([deed(str(number), task="t") for number in range(6)])
     horizon = f"{int(positions[3][:20])}-{int(positions[3][20:])}"
-    raw.hset("tt:default:fleetlore:meta", "horizon", horizon)  # the first step of a trim, and then the power went
+    raw.hset("tt:default:fleetlore:meta", mapping={"horizon": horizon, "cut": horizon})  # the first step of a trim, then the power went
     assert texts(log) == texts(log, "task:t") == ["4", "5"]
     assert texts(log, newest_first=True) == ["5", "4"]
     assert [next(log.follow(after=positions[0])).kind] == ["log.gap"]
@@ -351,3 +354,174 @@ def test_known_ids_come_before_erased_ones_and_before_the_expected_head(log: Blo
         log.append([first, gone], expect=Expect("task:t", None))
     with pytest.raises(Conflict):
         log.append([first, deed("3", task="t")], expect=Expect("task:t", None))
+
+
+# --- found by attacking it
+
+
+def test_an_event_that_a_neighbour_cut_off_the_town_is_still_erased_everywhere(log: BlockingRecorder, tinytown: Tinytown) -> None:
+    event = deed("a secret", id=str(uuid4()), kind="fleet.commit", task="t")
+    log.append([event])
+    for number in range(1300):
+        tinytown.emit("mission_event", f"chatter {number}")
+    assert "a secret" not in texts(log)
+    assert texts(log, "task:t") == ["a secret"]
+    assert log.erase([str(event.id)], "asked to") == 1
+    assert texts(log, "task:t") == texts(log, f"agent:{ADA}") == []
+
+
+def test_an_event_whose_id_was_dropped_as_an_orphan_is_still_erased(server: Valkey, raw: redis.Redis, tinytown: Tinytown) -> None:
+    event = deed("a secret", id=str(uuid4()), kind="fleet.commit", task="t")
+    with connect(server.url).blocking() as log:
+        log.append([event])
+    tinytown.emit("mission_event", "one of theirs")
+    raw.hdel("tt:default:fleetlore:ids", str(event.id))
+    with connect(server.url).blocking() as log:
+        assert log.erase([str(event.id)], "asked to") == 1
+        assert texts(log, "task:t") == []
+        with pytest.raises(Forgotten):
+            log.append([event])
+
+
+def test_an_erased_event_that_tinytown_writes_once_more_stays_hidden(log: BlockingRecorder, raw: redis.Redis, tinytown: Tinytown) -> None:
+    data = tinytown.emit("mission_event", "a secret")
+    log.erase([derive_id("tinytown", data.encode())], "asked to")
+    raw.xadd(f"tt:default:events:agent:{ADA}", {"event_type": "mission_event", "data": data})
+    tinytown.emit("mission_event", "no secret", agent=ADA)
+    assert texts(log, f"agent:{ADA}") == ["no secret"]
+    assert next(log.follow(f"agent:{ADA}")).text == "no secret"
+
+
+def test_trimming_a_town_leaves_one_whose_name_begins_alike_alone(server: Valkey) -> None:
+    inner = f"a:events:task:{town_uuid('a', 'x')}"
+    for town in ("a", "a:events", inner):
+        with connect(server.url, town=town).blocking() as log:
+            positions = log.append([deed("1", task="x"), deed("2", task="x")])
+    with connect(server.url, town="a").blocking() as log:
+        assert log.trim(positions[1]) == 2
+        assert log.info().bytes > 0
+    for town in ("a:events", inner):
+        with connect(server.url, town=town).blocking() as log:
+            assert texts(log) == texts(log, "task:x") == ["1", "2"]
+
+
+def test_a_follower_passes_over_what_an_interrupted_trim_left_behind(log: BlockingRecorder, raw: redis.Redis) -> None:
+    positions = log.append_all(deed(str(number), task="t") for number in range(1200))
+    horizon = f"{int(positions[1100][:20])}-{int(positions[1100][20:])}"
+    raw.hset("tt:default:fleetlore:meta", mapping={"horizon": horizon, "cut": horizon})
+    following = log.follow("task:t")
+    assert [next(following).text for _ in range(99)] == [str(number) for number in range(1101, 1200)]
+    raw.xtrim("tt:default:events", minid=f"{int(positions[1101][:20])}-{int(positions[1101][20:])}", approximate=False)
+    log.trim(positions[1101])
+    assert raw.xlen(f"tt:default:events:task:{town_uuid('default', 't')}") == 99
+
+
+def test_many_broken_connections_are_made_anew_at_once(server: Valkey, tmp_path: Path) -> None:
+    with Valkey(tmp_path / "data") as own, connect(f"{own.url}?timeout=5").blocking() as log:
+        log.append([deed("1")])
+        crowd = [Thread(target=log.head) for _ in range(40)]
+        for thread in crowd:
+            thread.start()
+        for thread in crowd:
+            thread.join()
+        own.kill()
+        own.start()
+        log.append([deed("2")])
+        assert texts(log) == ["1", "2"]
+
+
+@pytest.mark.parametrize("rest", [{"keys": []}, {"keys": ["fleetlore"], "values": {"fleetlore": {"id": "x"}}}])
+def test_a_foreign_record_of_odd_keys_comes_back_as_it_was(log: BlockingRecorder, rest: Any) -> None:
+    event = deed("odd", origin=Origin(dialect="tinytown", rest=rest))
+    log.append([event])
+    [read] = log.read()
+    assert (read.text, read.origin) == ("odd", event.origin)
+
+
+@pytest.mark.parametrize("extra", ["", ',"fleetlore":{"id":"x"}'])
+def test_half_a_surrogate_pair_is_no_trouble(log: BlockingRecorder, raw: redis.Redis, extra: str) -> None:
+    data = '{"event_type":"mission_event","message":"a\\ud83d","timestamp":"2026-11-15T20:00:00Z"EXTRA}'.replace("EXTRA", extra)
+    log.append([find("tinytown").decode(data.encode())])
+    raw.xadd("tt:default:events", {"event_type": "mission_event", "data": data.replace("mission_event", "agent_resumed")})
+    assert [event.kind for event in log.read()] == ["town.mission_event", "town.agent_resumed"]
+
+
+def test_one_threads_wrong_head_is_its_own_conflict(log: BlockingRecorder) -> None:
+    with pytest.raises(Conflict):
+        log.append([deed()], expect=Expect("town", "0000000000000001"))
+
+
+def test_an_entry_nested_without_end_is_told_as_unreadable(log: BlockingRecorder, raw: redis.Redis) -> None:
+    raw.xadd("tt:default:events", {"event_type": "x", "data": '{"x":' + "[" * 100_000})
+    log.append([deed("behind")])
+    assert [event.kind for event in log.read()] == ["log.rejected", "town.task_assigned"]
+    assert len(list(log.read(since=datetime(2020, 1, 1, tzinfo=UTC)))) == 2
+
+
+def test_a_log_is_closed_under_its_own_follower(server: Valkey) -> None:
+    with connect(server.url).blocking() as log:
+        log.append([deed("1")])
+        for event in log.follow():
+            assert event.text == "1"
+            log.close()
+
+
+@pytest.mark.parametrize("rights", ["~* +@read +info +client +hello +ping +select +script +evalsha +eval +time"])
+def test_whoever_may_only_read_reads(server: Valkey, raw: redis.Redis, tinytown: Tinytown, rights: str) -> None:
+    raw.execute_command("ACL", "SETUSER", "reader", "reset", "on", ">pw", *rights.split())  # type: ignore[no-untyped-call]
+    for number in range(2100):
+        tinytown.emit("mission_event", str(number))
+    place = server.url.replace("://", "://reader:pw@")
+    with connect(place).blocking() as log:
+        assert texts(log, newest_first=True, limit=1) == ["2099"]
+        assert log.info().events > 1000
+        assert next(log.follow()).kind == "town.mission_event"
+        with pytest.raises(Denied):
+            log.append([deed()])
+
+
+def test_positions_at_both_ends_are_answered(log: BlockingRecorder) -> None:
+    log.append([deed("1")])
+    lowest, highest = "0" * 40, "9" * 40
+    assert texts(log, before=lowest) == texts(log, after=highest) == texts(log, after=highest, newest_first=True) == []
+    assert texts(log, after=lowest) == texts(log, before=highest) == ["1"]
+    assert log.trim(lowest) == 0
+
+
+def test_turning_the_caps_on_for_a_long_log_does_not_hold_the_server_up(server: Valkey, raw: redis.Redis) -> None:
+    with connect(server.url).blocking() as log:
+        log.append_all(deed(str(number)) for number in range(4000))
+    with connect(f"{server.url}?keep=tinytown").blocking() as log:
+        log.append([deed("one")])
+        assert raw.xlen("tt:default:events") == 3001
+        for _ in range(5):
+            log.append([deed("more")])
+        assert raw.xlen("tt:default:events") < 1200
+
+
+def test_an_append_that_fails_cuts_nothing(server: Valkey, raw: redis.Redis) -> None:
+    with connect(server.url).blocking() as log:
+        log.append_all(deed(str(number)) for number in range(500))
+    raw.set(f"tt:default:events:task:{town_uuid('default', 'bad')}", "no stream")
+    with connect(f"{server.url}?keep=tinytown").blocking() as log, pytest.raises(LogError):
+        log.append([deed(task="bad")])
+    assert raw.xlen(f"tt:default:events:agent:{ADA}") == 500
+
+
+@pytest.mark.parametrize("address", ["redis://:hun/ter2@h", "redis://:hunt@er2@h", "redis://:hunter2#x@h:1x", "redis://h?password=hunter2"])
+def test_no_password_is_quoted(address: str) -> None:
+    with pytest.raises((InvalidUrl, LogError)) as caught:
+        connect(f"{address}{'&' if '?' in address else '?'}timeout=0.2").blocking().__enter__()
+    assert not any(part in str(caught.value) for part in ("hun", "ter2", "er2"))
+
+
+def test_an_event_of_a_newer_version_is_erased_from_all_its_streams(log: BlockingRecorder, raw: redis.Redis) -> None:
+    event = deed("1", id=str(uuid4()), task="t")
+    log.append([event])
+    for stream in ("tt:default:events", f"tt:default:events:task:{town_uuid('default', 't')}"):
+        [(entry, fields)] = entries(raw, stream)
+        raw.delete(stream)
+        newer = {name: value.replace(b'"v":1', b'"v":99') for name, value in fields.items()}
+        raw.xadd(stream, newer, id=entry)  # type: ignore[arg-type]
+    assert log.erase([str(event.id)], "asked to") == 1
+    assert texts(log, "task:t") == []

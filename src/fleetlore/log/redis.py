@@ -6,8 +6,11 @@ of every stream that it writes to. tinytown itself may write to the same streams
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
+from hashlib import sha1
 from typing import Any, Literal
 from weakref import WeakSet
 
@@ -15,8 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from fleetlore import clock
-from fleetlore.errors import Conflict, Forgotten, InvalidUrl, LogError, Unanswered
-from fleetlore.events import codec
+from fleetlore.errors import Busy, Conflict, Denied, Forgotten, Invalid, InvalidUrl, LogError, NoRoom, Unanswered, Unwritable
 from fleetlore.log import redis_scripts
 from fleetlore.log.base import (
     PAGE,
@@ -30,10 +32,23 @@ from fleetlore.log.base import (
     Record,
     Stored,
     matches_kind,
-    scopes_of,
 )
 from fleetlore.log.redis_client import Answer, Broken, Command, RedisClient, check_server, info_of
-from fleetlore.log.redis_entry import Keys, data_of, foreign, just_after, kind_of, read, to_entry, to_position, write
+from fleetlore.log.redis_copies import NOWHERE, find_copies, find_in_town
+from fleetlore.log.redis_entry import (
+    HIGHEST,
+    LOWEST,
+    Keys,
+    data_of,
+    foreign,
+    just_after,
+    just_before,
+    kind_of,
+    read,
+    to_entry,
+    to_position,
+    write,
+)
 from fleetlore.log.redis_tail import RedisTail
 
 Keep = Literal["everything", "tinytown"]
@@ -43,8 +58,7 @@ TOWN_CAP, OTHER_CAP = 1000, 500
 TRIM_STEP = 1000
 MOST_ORPHANS = 1000
 LONGEST_WAIT = 86_400
-# A stream so short is looked through without asking whether it is worth it.
-SHORT = 5000
+MOST_TURNS = 50
 _NOTHING = ""
 
 
@@ -58,15 +72,16 @@ _when = msgspec.json.Decoder(_When).decode
 class RedisLog:
     """One town on one server."""
 
-    def __init__(self, address: str, *, town: str, keep: Keep = "everything", timeout: float = 10.0) -> None:
+    def __init__(self, address: str, *, town: str, keep: Keep = "everything", timeout: float = 10.0, ca: str | None = None) -> None:
         self._town, self._keep = town, keep
         self.keys = Keys(town)
-        self.client = RedisClient(address, timeout=timeout)
+        self.client = RedisClient(address, timeout=timeout, ca=ca)
         self._tails: WeakSet[RedisTail] = WeakSet()
         self._new_log_id = clock.uuid7()
         try:
             self._server = check_server(self.client)
-            self._drop_orphans()
+            with suppress(Denied, Unwritable, NoRoom):  # whoever may only read leaves them where they are
+                self._drop_orphans()
         except BaseException:
             self.client.close()
             raise
@@ -85,7 +100,7 @@ class RedisLog:
     def _append_call(self, records: Sequence[Record], expect: Expect | None = None) -> Command:
         targets = _Targets(self.keys)
         expected = targets.number(self.keys.stream(expect.scope)) if expect is not None else 0
-        head = to_entry(expect.head) if expect is not None and expect.head is not None else _NOTHING
+        head = _entry_expected(expect)
         events: list[str | bytes] = []
         for record in records:
             events += (record.id, *write(record.kind, record.raw, self._town), targets.numbers(record.scopes))
@@ -110,44 +125,50 @@ class RedisLog:
         assert batch.expect is not None
         return Conflict(batch.expect.scope, batch.expect.head, to_position(rest[0]) if rest[0] else None)
 
-    def _unheard(self, broken: Broken, ids: Sequence[str]) -> LogError:
+    def _unheard(self, broken: Broken, ids: Sequence[str] = ()) -> LogError:
         if not broken.sent:
             return self.client.unreachable(broken.error)
-        return Unanswered(
-            f"{self.client.address}: the connection broke before the answer came ({broken}); append again with the same ids,"
-            " nothing is stored twice",
-            ids,
-        )
+        again = "append again with the same ids, nothing is stored twice" if ids else "do it again, what is done stays done"
+        return Unanswered(f"{self.client.address}: the connection broke before the answer came ({broken}); {again}", ids)
 
     def trim(self, before: Position) -> int:
-        """Drop the oldest records. First they are hidden, then taken away a thousand at a time."""
+        """Drop the oldest records. First they are hidden, then taken away a thousand at a time; whoever was interrupted does it again."""
         limit = to_entry(before)
-        [last] = self.client.ask(("XREVRANGE", self.keys.events, f"({limit}", "-", "COUNT", 1))
-        if not last:
+        if before > LOWEST:
+            self._raise_horizon(before, limit)
+        [horizon] = self.client.ask(("HGET", self.keys.meta, "horizon"))
+        if horizon is None:
             return 0
-        entry = last[0][0]
-        self._run(redis_scripts.RAISE_HORIZON, [self.keys.meta], [entry])
         count = 0
-        while step := self._run(redis_scripts.CUT_TOWN, [self.keys.events, self.keys.ids, self.keys.removed], [entry, TRIM_STEP]):
+        while step := self._run(redis_scripts.CUT_TOWN, [self.keys.events, self.keys.ids, self.keys.removed], [horizon, TRIM_STEP]):
             count += step
-        for streams in self._scope_streams():
-            self._run(redis_scripts.CUT_SCOPES, [self.keys.removed, *streams], [entry])
+        for streams in self.scope_streams():
+            self._run(redis_scripts.CUT_SCOPES, [self.keys.removed, *streams], [horizon])
         self._drop_orphans()
         return count
+
+    def _raise_horizon(self, before: Position, limit: str) -> None:
+        [cut, newest] = self.client.ask(
+            ("XREVRANGE", self.keys.events, f"({limit}", "-", "COUNT", 1), ("XREVRANGE", self.keys.events, "+", "-", "COUNT", 1)
+        )
+        if cut:
+            horizon = min(just_before(before), to_position(newest[0][0]))
+            self._run(redis_scripts.RAISE_HORIZON, [self.keys.meta], [to_entry(horizon), cut[0][0]])
 
     def _run(self, source: str, keys: Sequence[str], arguments: Sequence[str | bytes | int]) -> Any:
         try:
             [answer] = self.client.run_scripts([self.client.script(source, keys, arguments)])
         except Broken as broken:
-            raise self._unheard(broken, ()) from broken
+            raise self._unheard(broken) from broken
         return self.client.accepted(answer)
 
-    def _scope_streams(self) -> Iterator[list[str]]:
+    def scope_streams(self) -> Iterator[list[str]]:
+        """The streams of every scope of the town, some at a time."""
         cursor: bytes | int = 0
         while True:
             [(cursor, names)] = self.client.ask(("SCAN", cursor, "MATCH", self.keys.pattern, "COUNT", 1000, "TYPE", "stream"))
-            if names:
-                yield [name.decode() for name in names]
+            if mine := [name.decode() for name in names if self.keys.is_scope(name)]:
+                yield mine
             if cursor == b"0":
                 return
 
@@ -161,19 +182,22 @@ class RedisLog:
         oldest, cursor = to_position(first[0][0]), b"0"
         while True:
             [(cursor, pairs)] = self.client.ask(("HSCAN", self.keys.ids, cursor, "COUNT", 1000))
-            if gone := [id for id, entry in zip(pairs[::2], pairs[1::2], strict=True) if to_position(entry) < oldest]:
-                self.client.ask(("HDEL", self.keys.ids, *gone))
+            gone = [part for pair in zip(pairs[::2], pairs[1::2], strict=True) if to_position(pair[1]) < oldest for part in pair]
+            if gone:
+                self._run(redis_scripts.DROP_IDS, [self.keys.ids], gone)
             if cursor == b"0":
                 return
 
     def erase(self, ids: Sequence[str], fact: Record) -> int:
         """Drop these records from all their streams, and remember only the hashes of their ids."""
-        while True:
-            found = self._copies(ids)
+        count = 0
+        for _ in range(MOST_TURNS):
+            found = find_copies(self, ids)
+            count = max(count, len(found))  # an answer that was lost may have been the one that erased them
             targets = _Targets(self.keys)
             listed: list[str | bytes | int] = []
             for id in ids:
-                known, copies = found.get(id, (b"", []))
+                known, copies = found.get(id, NOWHERE)
                 listed += (id, known, len(copies))
                 for stream, entry in copies:
                     listed += (targets.number(stream), entry)
@@ -181,46 +205,55 @@ class RedisLog:
             arguments = [self._new_log_id, self._caps(targets), 0, _NOTHING, 1, *event, *listed]
             [what, *_] = self._run(redis_scripts.ERASE, targets.keys, arguments)
             if what != b"again":  # else an event came or went while we looked
-                return len(found)
-
-    def _copies(self, ids: Sequence[str]) -> dict[str, tuple[bytes, list[tuple[str, bytes]]]]:
-        """Where each of these events is: the entry that its id is known by, and every stream with the entry in it."""
-        found: dict[str, tuple[bytes, list[tuple[str, bytes]]]] = {}
-        for id, entry, data in self._entries(ids):
-            event = foreign(data)
-            if event is None:
-                streams = (self.keys.events, *self.keys.streams(_scopes(read(entry, [b"data", data]))))
-                found[id] = (entry, [(stream, entry) for stream in streams])
-            else:  # tinytown gave each copy an entry id of its own
-                streams = (self.keys.events, *self.keys.streams(scopes_of(event)))
-                found[id] = (b"", [(stream, copy) for stream in streams for copy, fields in self._all(stream) if data_of(fields) == data])
-        return found
+                return count
+        raise Busy(f"{self.client.address}: these events are being written all the time; try again")
 
     # --- reading
 
     def read(self, query: Query) -> list[Stored]:
         """The records asked for."""
         stream = self.keys.stream(query.scope)
-        after, before = (None if place is None else to_entry(place) for place in (query.after, query.before))
+        low, high = query.after or "", query.before or ""
+        for place in filter(None, (low, high)):
+            to_entry(place)
         filtered = bool(query.kinds) or query.since is not None
         rows: list[Stored] = []
-        while len(rows) < query.limit:
+        while len(rows) < query.limit and low < HIGHEST and high != LOWEST:
             size = PAGE if filtered else query.limit
-            low, high = f"({after}" if after else "-", f"({before}" if before else "+"
-            span = ("XREVRANGE", stream, high, low) if query.newest_first else ("XRANGE", stream, low, high)
-            entries, horizon = self.client.ask((*span, "COUNT", size), ("HGET", self.keys.meta, "horizon"))
+            floor, ceiling = f"({to_entry(low)}" if low else "-", f"({to_entry(high)}" if high else "+"
+            span = ("XREVRANGE", stream, ceiling, floor) if query.newest_first else ("XRANGE", stream, floor, ceiling)
+            entries, (horizon, erased) = self.client.ask((*span, "COUNT", size), ("HMGET", self.keys.meta, "horizon", "erased"))
             hidden = to_position(horizon) if horizon else ""
-            rows += [row for row in _wanted(entries, query) if row.position > hidden]
+            wanted = [entry for entry in entries if matches_kind(kind_of(entry[1]), query.kinds)]
+            rows += [row for row in self.shown(wanted, erased=bool(erased)) if row.position > hidden and _is_since(row, query.since)]
+            low = max(low, hidden)
             if len(entries) < size:
                 break
-            if query.newest_first:
-                before = entries[-1][0].decode()
+            last = to_position(entries[-1][0])
+            if not query.newest_first:
+                low = max(low, last)
+            elif last <= low:
+                break
             else:
-                after = entries[-1][0].decode()
+                high = last
         return rows[: query.limit]
+
+    def shown(self, entries: Sequence[Any], *, erased: bool) -> list[Stored]:
+        """The records of entries. An erased event of tinytown's may still be written to a stream by tinytown itself."""
+        rows = [read(entry, fields) for entry, fields in entries]
+        if not erased:
+            return rows
+        foreigners = {row.position: event.id for row, (_, fields) in zip(rows, entries, strict=True) if (event := foreign(data_of(fields)))}
+        if not foreigners:
+            return rows
+        marks = [sha1(str(id).encode(), usedforsecurity=False).hexdigest() for id in foreigners.values()]
+        [answers] = self.client.ask(("SMISMEMBER", self.keys.forgotten, *marks))
+        hidden = {position for position, is_forgotten in zip(foreigners, answers, strict=True) if is_forgotten}
+        return [row for row in rows if row.position not in hidden]
 
     def tail(self, scope: str, after: Position | None) -> RedisTail:
         """Wait for what follows, on a connection of its own."""
+        self.client.check_open()
         if after is not None:
             to_entry(after)
         tail = RedisTail(self, self.keys.stream(scope), after)
@@ -229,46 +262,9 @@ class RedisLog:
 
     def get(self, ids: Sequence[str]) -> list[Stored]:
         """The records with these ids."""
-        rows = {entry: read(entry, [b"data", data]) for _, entry, data in self._entries(ids)}
-        return sorted(rows.values(), key=lambda row: row.position)
-
-    def _entries(self, ids: Sequence[str]) -> Iterator[tuple[str, bytes, bytes]]:
-        """The town's entries of these events: id, entry, data."""
-        ids = list(dict.fromkeys(ids))
-        if not ids:
-            return
-        [known] = self.client.ask(("HMGET", self.keys.ids, *ids))
-        entries = {id: entry for id, entry in zip(ids, known, strict=True) if entry}
-        answers = self.client.ask(*(("XRANGE", self.keys.events, entry, entry) for entry in entries.values())) if entries else []
         hidden = self._horizon() or ""
-        for (id, entry), answer in zip(entries.items(), answers, strict=True):
-            if answer and to_position(entry) > hidden:
-                yield id, entry, data_of(answer[0][1])
-        # Ids that tinytown's entries were given when they were read stand in no index.
-        unknown = {id for id in ids if id not in entries and id[14] == "8"}
-        if unknown and self._has_foreign():
-            yield from self._foreign_entries(unknown)
-
-    def _has_foreign(self) -> bool:
-        length, known = self.client.ask(("XLEN", self.keys.events), ("HLEN", self.keys.ids))
-        return bool(length > known or length < SHORT)
-
-    def _foreign_entries(self, wanted: set[str]) -> Iterator[tuple[str, bytes, bytes]]:
-        for entry, fields in self._all(self.keys.events):
-            data = data_of(fields)
-            event = foreign(data)
-            if event is not None and event.id in wanted:
-                wanted.discard(event.id)
-                yield event.id, entry, data
-
-    def _all(self, stream: str) -> Iterator[tuple[bytes, list[bytes]]]:
-        start = "-"
-        while True:
-            [entries] = self.client.ask(("XRANGE", stream, start, "+", "COUNT", PAGE))
-            yield from map(tuple, entries)
-            if len(entries) < PAGE:
-                return
-            start = f"({entries[-1][0].decode()}"
+        rows = {entry: read(entry, [b"data", data]) for _, entry, data in find_in_town(self, ids)}
+        return sorted((row for row in rows.values() if row.position > hidden), key=lambda row: row.position)
 
     def head(self, scope: str) -> Position | None:
         """The newest position in a scope."""
@@ -285,7 +281,8 @@ class RedisLog:
             ("XLEN", self.keys.events), ("XRANGE", self.keys.events, "-", "+", "COUNT", 1), ("HMGET", self.keys.meta, "log_id", "keep")
         )
         if length and facts[0] is None:  # only tinytown has written so far
-            self.client.ask(("HSETNX", self.keys.meta, "log_id", self._new_log_id))
+            with suppress(Denied, Unwritable, NoRoom):  # whoever may only read does without
+                self.client.ask(("HSETNX", self.keys.meta, "log_id", self._new_log_id))
             [facts] = self.client.ask(("HMGET", self.keys.meta, "log_id", "keep"))
         log_id, keep = ("" if fact is None else fact.decode() for fact in facts)
         horizon, server = self._horizon(), info_of(self.client)
@@ -304,19 +301,22 @@ class RedisLog:
                 "server": self._server,
                 "address": self.client.address,
                 "keeps": keep or self._keep,
-                "cut_by_others": self._cut_by_others(),
+                "cut_by_others": self.cut_by_others(),
                 "eviction": server.get("maxmemory_policy", "unknown"),
             },
         )
 
     def _bytes(self) -> int:
         names = [self.keys.events, *self.keys.own]
-        for streams in self._scope_streams():
+        for streams in self.scope_streams():
             names += streams
-        sizes = self.client.ask(*(("MEMORY", "USAGE", name) for name in names))
+        try:
+            sizes = self.client.ask(*(("MEMORY", "USAGE", name) for name in names))
+        except Denied:
+            return 0
         return sum(size or 0 for size in sizes)
 
-    def _cut_by_others(self) -> int:
+    def cut_by_others(self) -> int:
         """How many entries were cut off the town's stream by somebody else."""
         try:
             stream, removed = self.client.ask(("XINFO", "STREAM", self.keys.events), ("HGET", self.keys.removed, self.keys.events))
@@ -376,27 +376,24 @@ class _Targets:
         return self.keys[self._own :]
 
 
-def _wanted(entries: Sequence[tuple[bytes, list[bytes]]], query: Query) -> Iterator[Stored]:
-    for entry, fields in entries:
-        if not matches_kind(kind_of(fields), query.kinds):
-            continue
-        row = read(entry, fields)
-        if query.since is None or ((at := _time_of(row)) is not None and at >= query.since):
-            yield row
-
-
-def _time_of(row: Stored) -> datetime | None:
+def _entry_expected(expect: Expect | None) -> str:
+    """The entry that must be the newest of a scope; one that no stream has, for a position that is none of ours."""
+    if expect is None or expect.head is None:
+        return _NOTHING
     try:
-        return _when(row.raw).at
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+        return to_entry(expect.head)
+    except Invalid:
+        return "no entry"
 
 
-def _scopes(row: Stored) -> tuple[str, ...]:
+def _is_since(row: Stored, since: datetime | None) -> bool:
+    if since is None:
+        return True
     try:
-        return scopes_of(codec.decode(row.raw))
-    except LogError:
-        return ()
+        at = _when(row.raw).at
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return True  # it cannot be read; whoever reads it is told so
+    return at is not None and at >= since
 
 
 def parse_options(options: dict[str, str]) -> dict[str, Any]:
@@ -405,8 +402,12 @@ def parse_options(options: dict[str, str]) -> dict[str, Any]:
     for name, value in options.items():
         if name == "keep" and value in ("everything", "tinytown"):
             known["keep"] = value
-        elif name == "timeout" and value.replace(".", "", 1).isdigit() and 0 < float(value) <= LONGEST_WAIT:
+        elif name == "timeout" and value.replace(".", "", 1).isdecimal() and 0 < float(value) <= LONGEST_WAIT:
             known["timeout"] = float(value)
-        else:
-            raise InvalidUrl(f"?{name}={value}: not an option of redis:; say keep=everything|tinytown or timeout=SECONDS")
+        elif name == "ca" and value:
+            known["ca"] = os.path.expanduser(value)
+        else:  # the value is not shown: it may be a password
+            raise InvalidUrl(
+                f"?{name}=: not an option of redis:, or no value for it; say keep=everything|tinytown, timeout=SECONDS or ca=FILE"
+            )
     return known

@@ -10,6 +10,7 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from hashlib import sha1
 from time import monotonic, sleep
 from typing import Any, TypeAlias
 
@@ -20,6 +21,7 @@ from redis.exceptions import (
     AuthorizationError,
     BusyLoadingError,
     ConnectionError,
+    InvalidResponse,
     NoPermissionError,
     NoScriptError,
     OutOfMemoryError,
@@ -39,8 +41,13 @@ Answer: TypeAlias = Any
 """Bytes, numbers, lists of them, or `None`; a `ResponseError` where the server refused the command."""
 
 Refusal = ResponseError
+Forgets = NoScriptError
+"""The server does not know a script any more."""
 OLDEST = (7, 0)
 _BREAKS = (ConnectionError, TimeoutError, OSError, TryAgainError)
+# Nothing was done: another script runs, or the server has no primary just now. It passes.
+_PASSING = ("BUSY", "MASTERDOWN", "TRYAGAIN", "LOADING")
+_ABORTED = "because of: "
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
 
@@ -69,7 +76,7 @@ class Line:
         except BaseException as error:
             self.hang_up()  # half an answer may still be on its way
             if isinstance(error, _BREAKS) and not isinstance(error, AuthenticationError):
-                raise Broken(error, sent=sent and not isinstance(error, BusyLoadingError)) from error
+                raise Broken(error, sent=sent and not isinstance(error, TryAgainError | BusyLoadingError)) from error
             if isinstance(error, RedisError):
                 raise self._in_our_words(error) from error
             raise
@@ -80,6 +87,8 @@ class Line:
         except (TryAgainError, AuthenticationError):
             raise
         except ResponseError as refusal:
+            if str(refusal).partition(_ABORTED)[2].startswith(_PASSING) or str(refusal).startswith(_PASSING):
+                raise TryAgainError(str(refusal)) from refusal
             return refusal
 
     def hang_up(self) -> None:
@@ -97,12 +106,13 @@ class Line:
 class RedisClient:
     """As many connections to one server as there are threads that ask at once."""
 
-    def __init__(self, address: str, *, timeout: float) -> None:
+    def __init__(self, address: str, *, timeout: float, ca: str | None = None) -> None:
         self.address = config.masked(address)
         self.timeout = timeout
-        self._make = _maker(address, timeout)
+        self._make = _maker(address, timeout, ca)
         self._idle: list[Line] = []
-        self._scripts: dict[str, str] = {}
+        self._digests: dict[str, str] = {}
+        self._sources: dict[str, str] = {}
         self._process = os.getpid()
         self.closed = False
 
@@ -116,14 +126,17 @@ class RedisClient:
 
     def send(self, commands: Sequence[Command]) -> list[Answer]:
         """The answers, refusals among them; tried again on a new connection until the time is over, then `Broken`."""
+        self.check_open()
         deadline, pause, sent = monotonic() + self.timeout, _FIRST_PAUSE, False
         while True:
-            self.check_open()
             line = self._take()
             try:
                 answers = line.ask(commands)
             except Broken as broken:
                 sent = sent or broken.sent
+                self._drop_idle()  # what broke one connection has most likely broken all
+                if self.closed:
+                    raise Broken(broken.error, sent=sent) from broken
                 if monotonic() + pause >= deadline:
                     raise Broken(broken.error, sent=sent) from broken
                 sleep(pause)
@@ -136,7 +149,7 @@ class RedisClient:
         try:
             return self._idle.pop()
         except IndexError:
-            return self.line()
+            return self._new_line()
 
     def _give_back(self, line: Line) -> None:
         if self.closed:
@@ -149,21 +162,26 @@ class RedisClient:
         answers = self.send(calls)
         if not any(isinstance(answer, NoScriptError) for answer in answers):
             return answers
-        self.ask(*(("SCRIPT", "LOAD", source) for source in self._scripts))
-        return self.send(calls)
+        return self.send([self.spelled_out(call) for call in calls])
 
     def script(self, source: str, keys: Sequence[str], arguments: Sequence[str | bytes | int]) -> Command:
-        """The command that runs a script."""
-        digest = self._scripts.get(source)
+        """The command that runs a script that the server knows."""
+        digest = self._digests.get(source)
         if digest is None:
-            from hashlib import sha1
-
-            digest = self._scripts[source] = sha1(source.encode(), usedforsecurity=False).hexdigest()
+            digest = self._digests[source] = sha1(source.encode(), usedforsecurity=False).hexdigest()
+            self._sources[digest] = source
         return ("EVALSHA", digest, len(keys), *keys, *arguments)
+
+    def spelled_out(self, call: Command) -> Command:
+        """The same for a server that does not know it, and will from now on."""
+        return ("EVAL", self._sources[str(call[1])], *call[2:])
 
     def line(self) -> Line:
         """A connection for one user alone."""
         self.check_open()
+        return self._new_line()
+
+    def _new_line(self) -> Line:
         return Line(self._make(), self.in_our_words)
 
     def accepted(self, answer: Answer) -> Answer:
@@ -189,8 +207,14 @@ class RedisClient:
                 )
             case ReadOnlyError():
                 return Unwritable(f"{self.address}: a replica cannot be written; name the primary")
+            case ResponseError() if str(error).startswith("ACL failure"):
+                return Denied(f"{self.address}: this user is not allowed to do that ({error}); ask for rights on its keys and on scripts")
             case ResponseError() if str(error).startswith("MISCONF"):
                 return NoRoom(f"{self.address}: the server cannot write to its disk ({error})")
+            case ResponseError() if "DB index" in str(error):
+                return Unsuitable(f"{self.address}: {error}; take a lower number behind the /, the server's `databases` is the limit")
+            case InvalidResponse():
+                return Unsuitable(f"{self.address}: this is not a Redis server; check the port")
             case _:
                 return LogError(f"{self.address}: {error}")
 
@@ -198,27 +222,53 @@ class RedisClient:
         """Refuse to go on once the log was closed, or in a forked child, which would share its parent's connections."""
         if self.closed:
             raise Closed("the log was closed; open it again with connect()")
-        if os.getpid() != self._process:
+        if self.is_inherited:
             raise Closed("the log was opened before a fork; open it again in the child with connect()")
 
     def close(self) -> None:
         """Close the connections that nobody uses; the others follow as they are given back."""
         self.closed = True
+        self._drop_idle()
+
+    def _drop_idle(self) -> None:
         while self._idle:
-            self._idle.pop().hang_up()
+            self._take().hang_up()
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this is a forked child, whose parent the connections belong to."""
+        return os.getpid() != self._process
 
 
-def _maker(address: str, timeout: float) -> Callable[[], Any]:
+def _maker(address: str, timeout: float, ca: str | None) -> Callable[[], Any]:
     scheme, _, rest = address.partition(":")
-    if scheme == "unix" and not rest.startswith("//"):
+    if not rest.startswith("//"):
+        if scheme != "unix":
+            raise InvalidUrl(f"{config.masked(address)}: did you mean {scheme}://HOST:6379?")
         address = f"unix://{rest}"
     try:
         options: dict[str, Any] = dict(parse_url(address))  # type: ignore[no-untyped-call]
-    except ValueError as error:
-        raise InvalidUrl(f"{config.masked(address)}: not an address of a server ({error}); write redis://HOST:6379/0") from error
+    except ValueError:  # its words may quote the password
+        raise InvalidUrl(
+            f"{config.masked(address)}: not an address of a server; write redis://HOST:6379/0,"
+            " and / # ? @ : in a password as %2F %23 %3F %40 %3A"
+        ) from None
+    if scheme != "unix":
+        _check_database(address)
     kind = options.pop("connection_class", Connection)
     options |= {"socket_timeout": timeout, "socket_connect_timeout": timeout, "retry": Retry(NoBackoff(), 0), "protocol": 2}
+    if ca is not None and scheme == "rediss":
+        options["ssl_ca_certs"] = ca
     return lambda: kind(**options)
+
+
+def _check_database(address: str) -> None:
+    """A database has a number; redis-py would take anything else for the first one."""
+    path = address.partition("://")[2].rpartition("@")[2].partition("/")[2]
+    if path and not path.isdecimal():
+        raise InvalidUrl(
+            f"{config.masked(address)}: /{path} is no database; write a number, as in redis://HOST:6379/0, and the town as ?town=NAME"
+        )
 
 
 def check_server(client: RedisClient) -> str:

@@ -7,6 +7,8 @@ Entries that tinytown wrote itself lack the key: they are read by its dialect.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
@@ -17,13 +19,14 @@ from fleetlore.dialects import tinytown
 from fleetlore.dialects.tinytown import town_uuid, type_of
 from fleetlore.errors import DialectError, Invalid
 from fleetlore.events import codec
-from fleetlore.events.envelope import Event
-from fleetlore.log.base import TOWN, Position, Stored
+from fleetlore.events.envelope import SCOPE_FIELDS, Event
+from fleetlore.log.base import SCOPE_KINDS, TOWN, Position, Stored
 
 OWN_KEY = "fleetlore"
 _HALF = 20
 _HIGHEST = 2**64 - 1
 _opening = f'{{"{OWN_KEY}":'.encode()
+_own_id = re.compile(rb'\{"id":"([0-9a-f-]{36})"')
 
 
 class _Data(Struct):
@@ -75,6 +78,7 @@ class Keys:
         self.meta = f"{own}:meta"
         self.removed = f"{own}:removed"
         self.stream = lru_cache(maxsize=16384)(self._stream)
+        self._scope_name = re.compile(rb"%b:(?:%b):[0-9a-f-]{36}" % (re.escape(self.events.encode()), "|".join(SCOPE_KINDS).encode()))
 
     @property
     def own(self) -> tuple[str, str, str, str]:
@@ -94,23 +98,28 @@ class Keys:
 
     @property
     def pattern(self) -> str:
-        """What the names of all the scopes' streams have in common."""
+        """What the names of all the scopes' streams have in common; others may have it, too: see `is_scope`."""
         safe = "".join(f"\\{character}" if character in r"*?[]^\-" else character for character in self.events)
         return f"{safe}:*"
+
+    def is_scope(self, name: bytes) -> bool:
+        """Whether this is the stream of a scope of this town, and not of a town whose name begins like ours."""
+        return self._scope_name.fullmatch(name) is not None
 
 
 def write(kind: str, raw: bytes, town: str) -> tuple[str, bytes]:
     """The type and the data of an entry."""
     name = type_of(kind)
     told = _told(raw, town) if name == kind else _told_as_tinytown_does(raw, town)
-    return name, b"%b%b,%b" % (_opening, raw, told[1:])
+    return name, b"%b%b%b%b" % (_opening, raw, b"" if told == b"{}" else b",", told[1:])
 
 
 def _told_as_tinytown_does(raw: bytes, town: str) -> bytes:
     told = tinytown.DIALECT.encode(codec.decode(raw), town=town)
     assert told is not None  # it has a word for the kind
     if b'"fleetlore"' in told:  # a foreign record has a key of this name; the canonical event holds it too
-        told = msgspec.json.encode({key: value for key, value in msgspec.json.decode(told).items() if key != OWN_KEY})
+        kept = {key: value for key, value in json.loads(told).items() if key != OWN_KEY}
+        told = json.dumps(kept, separators=(",", ":")).encode()
     return told
 
 
@@ -155,14 +164,52 @@ def _pairs(fields: Sequence[bytes]) -> Mapping[bytes, bytes]:
 
 
 def _raw_of(data: bytes) -> bytes:
+    own: bytes | Raw | UnsetType
     try:
         own = _decode_data(data).fleetlore
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return data
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        # What stands behind our own key, or all of it, is spelt in a way that only tinytown's dialect can read.
+        own = _own_part(data)
     if own is not UNSET:
         return bytes(own)
     event = foreign(data)
     return data if event is None else codec.encode(event)
+
+
+def _own_part(data: bytes) -> bytes | UnsetType:
+    if not data.startswith(_opening):
+        return UNSET
+    text = data.decode(errors="surrogateescape")
+    try:
+        _, end = json.JSONDecoder().raw_decode(text, len(_opening))
+    except (ValueError, RecursionError):
+        return UNSET
+    return text[len(_opening) : end].encode(errors="surrogateescape")
+
+
+def scopes_in(raw: bytes) -> tuple[str, ...]:
+    """The scopes that a stored event names, whatever else is the matter with it."""
+    try:
+        event = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ()
+    if not isinstance(event, dict):
+        return ()
+    kinds = {name: "agent" if name in ("parent", "child") else name for name in SCOPE_FIELDS}
+    scopes = [f"{kind}:{event[name]}" for name, kind in kinds.items() if isinstance(event.get(name), str)]
+    match event.get("origin"):
+        case {"log": {"id": str(source)}}:
+            scopes.append(f"source:{source}")
+    return tuple(dict.fromkeys(scopes))
+
+
+def id_in(data: bytes) -> str | None:
+    """The id of an event, by the data of an entry."""
+    if data.startswith(_opening):
+        found = _own_id.match(data, len(_opening))
+        return found[1].decode() if found else None
+    event = foreign(data)
+    return None if event is None else event.id
 
 
 def foreign(data: bytes) -> Event | None:
@@ -171,7 +218,7 @@ def foreign(data: bytes) -> Event | None:
         return None
     try:
         return tinytown.DIALECT.decode(data)
-    except DialectError:
+    except (DialectError, RecursionError):
         return None
 
 
@@ -186,6 +233,10 @@ def to_entry(position: Position) -> str:
     if position.isascii() and position.isdigit() and len(position) == 2 * _HALF:
         return f"{min(int(position[:_HALF]), _HIGHEST)}-{min(int(position[_HALF:]), _HIGHEST)}"
     raise Invalid(f"not a position of this log: {position!r}")
+
+
+HIGHEST = f"{_HIGHEST:0{_HALF}d}" * 2
+LOWEST = "0" * (2 * _HALF)
 
 
 def just_before(position: Position) -> Position:

@@ -104,10 +104,6 @@ local caps = {{}}
 for cap in string.gmatch(ARGV[2], '%d+') do caps[#caps + 1] = cap end
 
 local function add(number, entry, at)
-  if caps[1] and number > 1 then
-    return redis.pcall('XADD', KEYS[number], 'MAXLEN', '~', caps[number - OWN_KEYS + 1], entry,
-      'event_type', ARGV[at + 1], 'data', ARGV[at + 2])
-  end
   return redis.pcall('XADD', KEYS[number], entry, 'event_type', ARGV[at + 1], 'data', ARGV[at + 2])
 end
 
@@ -154,22 +150,25 @@ local function try(todo, ms, first)
   return last
 end
 
-local function cut_town()
+-- A thousand at most: whoever turns the caps on for a long stream is not to hold the server up.
+local function cut()
   if not meta[3] then redis.call('HSET', META, 'keep', 'tinytown') end
-  local extra = redis.call('XLEN', TOWN) - tonumber(caps[1])
+  for i = 2, #caps do redis.call('XTRIM', KEYS[OWN_KEYS + i - 1], 'MAXLEN', '~', caps[i]) end
+  local length = redis.call('XLEN', TOWN)
+  local extra = math.min(length - tonumber(caps[1]), 1000)
   if extra < 100 then return end
   for _, entry in ipairs(redis.call('XRANGE', TOWN, '-', '+', 'COUNT', extra)) do
     local id = id_of(entry[2])
     if id then redis.call('HDEL', IDS, id) end
   end
-  redis.call('XTRIM', TOWN, 'MAXLEN', '=', caps[1])
+  redis.call('XTRIM', TOWN, 'MAXLEN', '=', length - extra)
 end
 
 local function write(todo)
   local done, problem = try(todo, first_id())
   if not done then done, problem = try(todo, first_id_beside_others()) end
   if not done then return problem end
-  if caps[1] then cut_town() end
+  if caps[1] then cut() end
   local entries, answer = {{}}, {{'ok'}}
   for i, id in ipairs(todo.ids) do
     entries[id] = todo.known[i] or entries[id]
@@ -212,11 +211,14 @@ redis.call('HSET', META, 'erased', 1)
 return write(todo)
 """
 
-# What is at or below the horizon is hidden from readers, so the trimming behind it may take its time.
+# What is at or below the horizon is hidden from readers, so the trimming behind it may take its time. ARGV: the horizon,
+# the last of the town's entries that it cuts.
 RAISE_HORIZON = f"""#!lua flags=allow-oom
 {_COMPARE}
-local horizon = redis.call('HGET', KEYS[1], 'horizon')
-if not horizon or below(horizon, ARGV[1]) then redis.call('HSET', KEYS[1], 'horizon', ARGV[1]) end
+for i, name in ipairs({{'horizon', 'cut'}}) do
+  local old = redis.call('HGET', KEYS[1], name)
+  if not old or below(old, ARGV[i]) then redis.call('HSET', KEYS[1], name, ARGV[i]) end
+end
 return 1
 """
 
@@ -234,11 +236,37 @@ redis.call('HINCRBY', KEYS[3], KEYS[1], #old)
 return #old
 """
 
-# KEYS: removed, then streams. ARGV: the horizon.
+# KEYS: removed, then streams. ARGV: the horizon. A stream of which nothing is left goes altogether.
 CUT_SCOPES = """#!lua flags=allow-oom
 for i = 2, #KEYS do
   local gone = redis.call('XTRIM', KEYS[i], 'MINID', '=', ARGV[1]) + redis.call('XDEL', KEYS[i], ARGV[1])
-  if gone > 0 then redis.call('HINCRBY', KEYS[1], KEYS[i], gone) end
+  if redis.call('XLEN', KEYS[i]) == 0 then
+    redis.call('DEL', KEYS[i])
+    redis.call('HDEL', KEYS[1], KEYS[i])
+  elseif gone > 0 then
+    redis.call('HINCRBY', KEYS[1], KEYS[i], gone)
+  end
 end
 return 1
+"""
+
+# KEYS: ids. ARGV: ids and the entries that they were found with.
+DROP_IDS = """#!lua flags=allow-oom
+for i = 1, #ARGV, 2 do
+  if redis.call('HGET', KEYS[1], ARGV[i]) == ARGV[i + 1] then redis.call('HDEL', KEYS[1], ARGV[i]) end
+end
+return 1
+"""
+
+# KEYS: a stream, meta, removed. ARGV: from where, how many at most. What a follower needs to know, as it is at one moment.
+LOOK = """#!lua flags=no-writes
+local entries = redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])
+local meta = redis.call('HMGET', KEYS[2], 'horizon', 'cut', 'erased')
+local removed = redis.call('HGET', KEYS[3], KEYS[1])
+local facts = {['entries-added'] = 0, length = 0, ['last-generated-id'] = ''}
+local stream = redis.pcall('XINFO', 'STREAM', KEYS[1])
+for i = 1, stream.err and 0 or #stream, 2 do facts[stream[i]] = stream[i + 1] end
+local first = facts['first-entry']
+return {entries, facts['entries-added'], facts.length, first and first[1] or '', facts['last-generated-id'],
+  meta[1] or '', meta[2] or '', meta[3] or '', removed or '0'}
 """
