@@ -12,6 +12,10 @@ FILE_NAME = "fleetlore.toml"
 DEFAULT_LOG = "sqlite:"
 DEFAULT_TOWN = "default"
 DEFAULT = "default"
+ENVIRONMENT = "the environment"
+
+SERVERS = ("redis", "rediss", "unix", "nats", "tls")
+"""The schemes of addresses that mean a server."""
 
 _Value = TypeVar("_Value")
 
@@ -50,6 +54,8 @@ class _Level(NamedTuple):
     redact_patterns: tuple[str, ...] = ()
     ship_to: str | None = None
     ship_full: bool = False
+    ship_source: str = ""
+    is_project: bool = False
 
 
 def load(
@@ -61,31 +67,39 @@ def load(
     levels = [
         _Level("the command line", log, "--log", town, "--town"),
         _Level(
-            "the environment",
+            ENVIRONMENT,
             environ.get("FLEETLORE_LOG") or None,
             "FLEETLORE_LOG",
             environ.get("FLEETLORE_TOWN") or None,
             "FLEETLORE_TOWN",
+            ship_to=environ.get("FLEETLORE_SHIP_TO") or None,
+            ship_source="FLEETLORE_SHIP_TO",
         ),
     ]
     files = tuple(path for path in (project_file(folder), user_file(environ)) if path is not None and os.path.isfile(path))
     levels += [_read(path, is_user=path == user_file(environ)) for path in dict.fromkeys(files)]
     chosen = next((level for level in levels if level.log is not None), None)
     address = Setting(DEFAULT_LOG, DEFAULT) if chosen is None or chosen.log is None else Setting(chosen.log, chosen.log_source)
-    shipping = _shipping(levels, address.value)
+    shipping = _shipping(levels, chosen, address.value)
     return Settings(
         log=address,
         town=_town(levels, chosen),
         redact_patterns=_patterns(levels),
         files=tuple(dict.fromkeys(files)),
-        ship_to=Setting(shipping.ship_to, shipping.source) if shipping else Setting(None, DEFAULT),
-        ship_full=Setting(shipping.ship_full, shipping.source) if shipping else Setting(False, DEFAULT),
+        ship_to=Setting(shipping.ship_to, shipping.ship_source) if shipping else Setting(None, DEFAULT),
+        ship_full=Setting(shipping.ship_full, shipping.ship_source) if shipping else Setting(False, DEFAULT),
     )
 
 
-def _shipping(levels: Sequence[_Level], log: str) -> _Level | None:
-    """The file whose `[ship]` holds: it speaks for the log of that file, and for no other."""
-    return next((level for level in levels if level.ship_to is not None and (level.log or DEFAULT_LOG) == log), None)
+def _shipping(levels: Sequence[_Level], chosen: _Level | None, log: str) -> _Level | None:
+    """What says where to. A file speaks for its own log, and for no other; the environment for any but one that a project's file names."""
+    return next((level for level in levels if level.ship_to is not None and _speaks_for(level, chosen, log)), None)
+
+
+def _speaks_for(level: _Level, chosen: _Level | None, log: str) -> bool:
+    if level.source == ENVIRONMENT:
+        return chosen is None or not chosen.is_project
+    return (level.log or DEFAULT_LOG) == log
 
 
 def _town(levels: Sequence[_Level], chosen: _Level | None) -> Setting[str]:
@@ -163,6 +177,8 @@ def _read(path: str, *, is_user: bool) -> _Level:
         redact_patterns=_expressions(path, redact),
         ship_to=to,
         ship_full=full,
+        ship_source=path,
+        is_project=not is_user,
     )
 
 
@@ -180,20 +196,30 @@ def _ship(path: str, content: Mapping[str, Any], project_log: str | None) -> tup
     if not isinstance(to, str) or ":" not in to:
         raise ConfigError(f'{path}: ship.to: the address of a log is needed, as in to = "nats://team:4222"')
     if project_log is not None:
-        _check_project_ship(path, project_log, full)
+        _check_project_ship(path, project_log, to, full)
     return _anchored(to, os.path.dirname(path)), full
 
 
-def _check_project_ship(path: str, log: str, full: bool) -> None:
+def _check_project_ship(path: str, log: str, to: str, full: bool) -> None:
     if full:
         raise ConfigError(f"{path}: ship.full: a project cannot ask for prompts and code; say `lore ship --full` yourself")
+    folder = os.path.dirname(path)
+    if not _is_file_inside(log, folder):
+        raise ConfigError(f'{path}: [ship] in a project\'s file is for a log inside the project, as log = "sqlite:fleet.db" beside it is')
+    if to.partition(":")[0] not in SERVERS and not _is_file_inside(_anchored(to, folder), folder):
+        raise ConfigError(
+            f"{path}: ship.to: a project's log goes to a server, or to a file inside the project; say `lore ship --to` yourself"
+        )
+
+
+def _is_file_inside(url: str, folder: str) -> bool:
+    """Whether an address means a file in a folder, wherever links lead."""
     from urllib.parse import unquote
 
-    scheme, _, rest = log.partition(":")
-    folder = os.path.realpath(os.path.dirname(path))
+    scheme, _, rest = url.partition(":")
     file = unquote(rest.partition("?")[0].removeprefix("//"))
-    if scheme != "sqlite" or not file or not os.path.realpath(os.path.expanduser(file)).startswith(os.path.join(folder, "")):
-        raise ConfigError(f'{path}: [ship] in a project\'s file is for a log inside the project, as log = "sqlite:fleet.db" beside it is')
+    inside = os.path.join(os.path.realpath(folder), "")
+    return scheme == "sqlite" and bool(file) and os.path.realpath(os.path.expanduser(file)).startswith(inside)
 
 
 def _refuse_unknown(path: str, table: Mapping[str, Any], known: Sequence[str], *, under: str = "") -> None:

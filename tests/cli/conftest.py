@@ -11,7 +11,7 @@ from tests.cli.running import Lore
 
 @pytest.fixture
 def lore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lore:
-    for name in ("FLEETLORE_LOG", "FLEETLORE_TOWN", "FLEETLORE_DEBUG", "NO_COLOR", "XDG_CONFIG_HOME", "COLUMNS"):
+    for name in ("FLEETLORE_LOG", "FLEETLORE_TOWN", "FLEETLORE_SHIP_TO", "FLEETLORE_DEBUG", "NO_COLOR", "XDG_CONFIG_HOME", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))

@@ -159,3 +159,17 @@ def test_a_slow_writer_is_not_kept_waiting_for_a_full_group(lore: Lore) -> None:
         follower.terminate()
         follower.communicate()
     assert writer.wait() == 0
+
+
+def test_only_ship_says_from_where_an_event_was_shipped(lore: Lore) -> None:
+    place = {"id": "0b1c", "position": "0000000000000009"}
+    lines = [
+        {"kind": "fleet.idle", "actor": "ada", "origin": {"dialect": "fleetlore", "log": place}},
+        {"kind": "fleet.idle", "actor": "ada", "origin": {"dialect": "nexus", "n": 3, "log": place}},
+        {"kind": "fleet.idle", "actor": "ada"},
+    ]
+    result = lore("emit", "-", "--log", "sqlite:a.db", stdin="".join(f"{json.dumps(line)}\n" for line in lines).encode(), code=0)
+    assert "lore: origin.log was left out of 2 events: only `lore ship` says" in result.err
+    stored = lore("events", "--all", "--json", "--log", "sqlite:a.db", code=0).ndjson
+    assert [event.get("origin") for event in stored] == [None, {"dialect": "nexus", "n": 3}, None]
+    assert lore("events", "--all", "--json", "--log", "sqlite:a.db", "--scope", "source:0b1c", code=0).ndjson == []

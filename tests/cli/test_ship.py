@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -10,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from fleetlore import Event, connect
+from fleetlore import Event, config, connect
 from fleetlore.cli import ship
 from fleetlore.intake.ship import Standing
+from fleetlore.log import connect as log_connect
 from tests.cli.running import Lore
 from tests.intake.shipping import largest_event
 from tests.servers import Valkey
@@ -79,6 +81,81 @@ def test_it_goes_on_until_ctrl_c_and_then_says_where_it_stands(told: Lore) -> No
     assert b"ended: shipped" in out
 
 
+def test_sigterm_ends_it_as_ctrl_c_does(told: Lore) -> None:
+    process = told.start("ship", *WAY, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    assert process.stdout.readline().startswith(b"caught up: shipped 3")
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate()
+    assert (process.returncode, err) == (0, b"")
+    assert out.startswith(b"ended: shipped 3")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_anything_was_said_ends_it_well_too(told: Lore, monkeypatch: pytest.MonkeyPatch, number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    monkeypatch.setattr(ship, "way_of", lambda args: signal.raise_signal(number))
+    result = told("ship", *WAY, code=0)
+    assert (result.out, result.err) == ("", "")
+    assert signal.getsignal(number) is before
+
+
+def test_what_waits_at_the_end_is_asked_for_anew(told: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signal comes while the target keeps the shipper waiting."""
+
+    def interrupted(*args: object, **options: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    way = ship.way_of
+
+    def stuck(args: object) -> ship.Way:
+        found = way(args)  # type: ignore[arg-type]
+        target = found.open_target()
+        monkeypatch.setattr(target, "append", interrupted)
+        return found._replace(open_target=lambda: target)
+
+    monkeypatch.setattr(ship, "way_of", stuck)
+    assert told("ship", *WAY, code=0).lines[-1].startswith("ended: shipped 0 · 3 to go")
+
+
+def test_an_empty_town_is_called_so(told: Lore) -> None:
+    result = told("ship", *WAY, "--town", "typo", "--once", code=0)
+    assert result.lines[1:] == ["the town 'typo' of sqlite:a.db is empty", "ended: shipped 0 · the town is empty"]
+    process = told.start("ship", *WAY, "--town", "typo", stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    assert process.stdout.readline() == b"the town 'typo' of sqlite:a.db is empty; waiting for its first event\n"
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+
+
+def test_a_source_that_went_back_is_told(told: Lore, tmp_path: Path) -> None:
+    told("--log", "sqlite:a.db", "backup", "copy.db", code=0)
+    told("emit", "fleet.idle", "--agent", "ada", "--log", "sqlite:a.db", code=0)
+    told("ship", *WAY, "--once", code=0)
+    for path in told.folder.glob("a.db*"):
+        path.unlink()
+    told("--log", "sqlite:a.db", "restore", "copy.db", code=0)
+    told("emit", "fleet.push", "--agent", "bob", "--log", "sqlite:a.db", code=0)
+    lines = told("ship", *WAY, "--once", code=0).lines
+    assert lines[1].startswith("the source went back to 0000000000000003: ")
+    assert lines[-1] == "ended: shipped 1 · nothing to go"
+    assert [event["kind"] for event in events(told, "sqlite:b.db")][-2:] == ["fleet.idle", "fleet.push"]
+
+
+def test_a_warning_of_a_client_stands_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    teller = ship.LiveTeller(ship.Way("a", "b", connect("memory:").blocking, connect("memory:").blocking, full=False))
+    teller.tell(Standing(state="shipping", shipped=5))
+    with ship._warnings_told_by(teller):
+        logging.getLogger("fleetlore.log").warning("the connection was lost")
+    logging.getLogger("fleetlore.log").debug("not told")
+    said = capsys.readouterr()
+    assert said.err == "lore: the connection was lost\n"
+    line = "\rshipped 5 · last 0 s behind\x1b[K"
+    assert said.out == f"{line}\r\x1b[K{line}"
+
+
 def test_a_terminal_gets_one_live_line(told: Lore) -> None:
     result = told.on_terminal("ship", *WAY, "--once", columns=60)
     assert result.code == 0
@@ -91,7 +168,9 @@ def test_the_live_line_tells_what_waits_and_how_old_it_is() -> None:
     assert ship.live(standing) == "shipped 12,345 · 678 to go · last 2 s behind"
     assert [ship.age(seconds) for seconds in (0, 119, 121, 7300, 200_000)] == ["0 s", "119 s", "2 min", "2 h", "2 d"]
     lost = Standing(state="lost", lost="target", trouble="does not answer", reason="refused", retry_in=4.0, to_go=1204)
-    assert ship.trouble(lost) == "the target does not answer; trying again in 4 s · 1,204 to go (refused)"
+    assert ship.live(lost) == "the target does not answer; trying again in 4 s · 1,204 to go (refused)"
+    lost.state, lost.retry_in = "trying", None
+    assert ship.live(lost) == "the target does not answer; trying… · 1,204 to go (refused)"
 
 
 def test_a_pipe_is_told_of_an_outage_once_for_each_pause_and_of_its_end(capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,7 +179,9 @@ def test_a_pipe_is_told_of_an_outage_once_for_each_pause_and_of_its_end(capsys: 
     for pause in (0.5, 1, 30, 30, 30):
         standing.retry_in = pause
         teller.tell(standing)
-    standing.state, standing.shipped, standing.to_go = "shipping", 5, 2
+    standing.state, standing.to_go = "shipping", 7
+    teller.tell(standing)  # nothing was stored yet
+    standing.shipped, standing.to_go = 5, 2
     teller.tell(standing)
     teller.tell(standing)
     said = capsys.readouterr().out.splitlines()
@@ -137,7 +218,7 @@ def test_log_says_the_source_too(told: Lore) -> None:
     ("argv", "code", "reason"),
     [
         (["--from", "sqlite:a.db", "--log", "sqlite:a.db", "--to", "sqlite:b.db"], 2, "give one of them"),
-        (["--from", "sqlite:a.db"], 2, "where to? write --to"),
+        (["--from", "sqlite:a.db"], 2, "where to? write --to nats://HOST:4222, set FLEETLORE_SHIP_TO, or write [ship] to"),
         (["--from", "sqlite:a.db", "--to", "sqlite:a.db"], 2, "the same log"),
         (["--from", "sqlite:typo.db", "--to", "sqlite:b.db"], 1, "there is no log yet"),
         (["--from", "sqlite:a.db", "--to", "memory:"], 2, "logs that are kept"),
@@ -211,6 +292,46 @@ def test_a_file_ships_its_own_log_and_no_other(told: Lore, monkeypatch: pytest.M
     assert told("config", "show", "--json").json["ship.full"]["value"] is False
     monkeypatch.setenv("FLEETLORE_LOG", "sqlite:/elsewhere.db")
     assert to() is None
+
+
+def test_the_environment_says_where_to_for_any_log_but_a_projects(told: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEETLORE_SHIP_TO", "nats://ada:hunter2@team:4222")
+
+    def to(*argv: str) -> object:
+        return told("config", "show", "--json", *argv, code=0).json["ship.to"]
+
+    ours = {"value": "nats://[redacted]@team:4222", "from": "FLEETLORE_SHIP_TO"}
+    user_file(told, '[ship]\nto = "sqlite:/team.db"\nfull = true\n')
+    assert to() == to("--log", "sqlite:other.db") == ours
+    assert told("config", "show", "--json").json["ship.full"]["value"] is False
+    path = told.write("fleetlore.toml", 'log = "sqlite:a.db"\n')
+    assert to()["value"] is None  # type: ignore[index]
+    told.write("fleetlore.toml", 'log = "sqlite:a.db"\n[ship]\nto = "sqlite:b.db"\n')
+    assert to() == {"value": f"sqlite:{told.folder}/b.db", "from": path}
+    monkeypatch.setenv("FLEETLORE_SHIP_TO", "sqlite:c.db")
+    told("ship", "--from", "sqlite:a.db", "--once", code=0)
+    assert len(events(told, "sqlite:c.db")) == 3
+
+
+def test_what_counts_as_a_server_is_the_same_everywhere() -> None:
+    assert config.SERVERS == log_connect.SERVERS
+
+
+@pytest.mark.parametrize(
+    "to",
+    ["sqlite:~/x.db", "sqlite:/x.db", "sqlite:../x.db", "sqlite:", "sqlite:link.db", "sqlite:..%2Fx.db", "sqlite://~/x.db", "http://x"],
+)
+def test_a_project_cannot_write_into_files_that_are_not_its_own(told: Lore, to: str) -> None:
+    os.symlink("/x.db", told.folder / "link.db")
+    path = told.write("fleetlore.toml", f'log = "sqlite:a.db"\n[ship]\nto = "{to}"\n')
+    result = told("ship", "--once", code=1)
+    assert result.err.startswith(f"lore: {path}: ship.to: a project's log goes to a server, or to a file inside the project")
+
+
+@pytest.mark.parametrize("to", ["nats://team:4222", "rediss://team", "sqlite:sub/b.db"])
+def test_a_project_may_ship_to_servers_and_to_its_own_files(told: Lore, to: str) -> None:
+    told.write("fleetlore.toml", f'log = "sqlite:a.db"\n[ship]\nto = "{to}"\n')
+    assert told("config", "show", "--json", code=0).json["ship.to"]["value"].endswith(to.removeprefix("sqlite:"))
 
 
 @pytest.mark.parametrize(

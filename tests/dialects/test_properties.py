@@ -60,7 +60,10 @@ def decode_or_refuse(dialect: Dialect, raw: bytes) -> Event | None:
 def as_the_source_writes(dialect: Dialect, record: dict[str, Any]) -> bytes:
     if dialect.name == "nexus":
         return json.dumps(record).encode()
-    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    if dialect.name == "beads":  # as Go does
+        text = "".join(f"\\u{ord(character):04x}" if character in "<>&\u2028\u2029" else character for character in text)
+    return text.encode("utf-8", "backslashreplace")
 
 
 @every_dialect

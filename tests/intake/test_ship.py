@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from fleetlore import Event, connect
-from fleetlore.errors import Denied, Invalid, LogError, Unanswered, Unreachable
+from fleetlore.errors import Closed, Denied, Invalid, LogError, Unanswered, Unreachable
 from fleetlore.events.envelope import LogPlace, Origin
 from fleetlore.events.ids import derive_id
 from fleetlore.intake import ship
@@ -354,6 +354,7 @@ def test_a_target_that_does_not_answer_is_tried_again_at_growing_intervals(
         wait_for(target, 20)
         shipper.catch_up()
     assert [pause for state, pause in shipper.said if state == "lost"] == [0.01, 0.02, 0.04, 0.05, 0.05]
+    assert [state for state, _ in shipper.said][:4] == ["lost", "trying", "lost", "trying"]
     assert shipper.shipper.standing.reason is None
     assert texts(target) == numbers(20)
 
@@ -388,6 +389,16 @@ def test_what_does_not_end_by_itself_is_not_tried_again(source: BlockingRecorder
     with pytest.raises(Denied):
         Shipper(connect(source_url).blocking, way).run(Flag())
     assert way.closed == 1
+
+
+def test_a_handle_that_has_ended_is_opened_again(
+    source: BlockingRecorder, target: BlockingRecorder, source_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ship, "FIRST_PAUSE", 0.01)
+    source.append_all(deeds(5))
+    way = Flaky(target, closed=1, error=lambda: Closed("the stream was deleted and made anew"))
+    with Running(Shipper(connect(source_url).blocking, way)):
+        wait_for(target, 5)
 
 
 def test_a_file_that_another_holds_is_waited_for(source: BlockingRecorder, tmp_path: Path, source_url: str) -> None:
@@ -429,6 +440,239 @@ def test_a_target_that_was_trimmed_does_not_make_a_running_shipper_begin_again(
         shipper.catch_up()
         wait_for(target, 2)
     assert texts(target) == ["bob", "10"]
+
+
+def put_back(source: BlockingRecorder, count: int) -> None:
+    """Have a log lose its newest events, as when a backup is restored; it will give their positions to others."""
+    log: Any = source._backend
+    for sequence in [sequence for sequence in log._rows if sequence > count]:
+        log._drop([sequence])
+    log._last = count
+
+
+@pytest.fixture
+def loser() -> Iterator[BlockingRecorder]:
+    """A source that can be put back."""
+    with connect("memory:").blocking() as log:
+        yield log
+
+
+def ship_from(source: BlockingRecorder, target: BlockingRecorder) -> Standing:
+    return Shipper(lambda: nullcontext(source), lambda: nullcontext(target)).run(Flag(), once=True)
+
+
+@pytest.mark.parametrize("new", [3, 5, 30], ids=["fewer than were lost", "as many", "more"])
+def test_what_a_source_records_after_it_was_put_back_is_shipped_though_its_positions_are_used_again(
+    loser: BlockingRecorder, target: BlockingRecorder, new: int
+) -> None:
+    positions = loser.append_all(deeds(15))
+    ship_from(loser, target)
+    put_back(loser, 10)
+    loser.append_all(deeds(new, name="bob"))
+    standing = ship_from(loser, target)
+    assert (standing.went_back, standing.shipped, standing.to_go) == (positions[9], new, 0)
+    assert texts(target) == numbers(15) + numbers(new)
+    again = ship_from(loser, target)
+    assert (again.went_back, again.shipped) == (None, 0)
+
+
+def test_a_source_that_was_put_back_twice_goes_on_behind_what_is_common(loser: BlockingRecorder, target: BlockingRecorder) -> None:
+    loser.append_all(deeds(1300))
+    ship_from(loser, target)
+    for name in ("bob", "cyd"):
+        put_back(loser, 700)
+        loser.append_all(deeds(20, name=name))
+        assert ship_from(loser, target).shipped == 20
+    assert texts(target) == numbers(1300) + 2 * numbers(20)
+
+
+def test_a_source_that_has_nothing_of_what_was_shipped_is_shipped_from_its_beginning(
+    loser: BlockingRecorder, target: BlockingRecorder
+) -> None:
+    loser.append_all(deeds(3))
+    ship_from(loser, target)
+    put_back(loser, 0)
+    loser.append_all(deeds(2, name="bob"))
+    standing = ship_from(loser, target)
+    assert (standing.went_back, standing.shipped) == (ship.BEGINNING, 2)
+
+
+@pytest.mark.parametrize("new", [3, 5, 30], ids=["fewer than were lost", "as many", "more"])
+def test_a_running_shipper_notices_that_its_source_was_put_back(loser: BlockingRecorder, target: BlockingRecorder, new: int) -> None:
+    loser.append_all(deeds(15))
+    with Running(Shipper(lambda: nullcontext(loser), lambda: nullcontext(target))) as shipper:
+        wait_for(target, 15)
+        shipper.catch_up()
+        with loser._backend.changed:  # type: ignore[union-attr]  # nobody looks in between
+            put_back(loser, 10)
+            loser.append_all(deeds(new, name="bob"))
+        if new == 5:  # the head is where it was: only what comes next shows it
+            loser.append(deeds(1, name="bob", first=5))
+        wait_for(target, 15 + max(new, 6) if new >= 5 else 18)
+    assert texts(target) == numbers(15) + numbers(6 if new == 5 else new)
+
+
+def test_what_the_source_has_erased_or_trimmed_since_does_not_make_it_begin_again(
+    source: BlockingRecorder, target: BlockingRecorder, source_url: str
+) -> None:
+    events = deeds(10)
+    positions = source.append_all(events)
+    ship_once(source_url, target)
+    source.erase([str(events[9].id)], "asked for")
+    standing = ship_once(source_url, target)
+    assert (standing.went_back, standing.shipped, standing.erased) == (None, 1, 1)
+    source.trim(str(source.head()))
+    source.append_all(deeds(1, first=10))
+    standing = ship_once(source_url, target)
+    assert (standing.went_back, standing.shipped) == (None, 1)
+    source.trim(f"{int(str(source.head())) + 1:016d}")  # to the last
+    assert ship_once(source_url, target).went_back is None
+    assert [text for text in texts(target) if text and text.isdigit()] == [*numbers(9), "10"]
+    assert positions
+
+
+def test_an_event_that_was_shipped_as_rejected_is_known_again(source: BlockingRecorder, target: BlockingRecorder, source_url: str) -> None:
+    source.append([largest_event(str(deeds(1)[0].id))])
+    ship_once(source_url, target, full=True)
+    standing = ship_once(source_url, target, full=True)
+    assert (standing.went_back, standing.shipped) == (None, 0)
+
+
+@pytest.mark.parametrize("position", ["zzz", "", "9" * 16, "5", "0" * 15 + "5", "9" * 40, "9" * 5000, "٣", "0" * 16])
+def test_a_place_that_no_shipper_wrote_is_not_trusted(
+    source: BlockingRecorder, target: BlockingRecorder, source_url: str, position: str
+) -> None:
+    source.append_all(deeds(10))
+    forged = Origin(dialect="fleetlore", log=LogPlace(id=source.info().log_id, position=position))
+    target.append([Event(kind="fleet.idle", actor="mallory", text="forged", origin=forged)])
+    assert ship_once(source_url, target).shipped == 10
+    assert ship_once(source_url, target).shipped == 0
+    assert texts(target) == ["forged", *numbers(10)]
+
+
+def test_a_target_put_back_to_before_it_had_anything_gets_everything_again(
+    source: BlockingRecorder, loser: BlockingRecorder, source_url: str
+) -> None:
+    loser.append_all(deeds(3, name="old", text="old"))
+    loser.trim(f"{2:016d}")
+    source.append_all(deeds(10))
+    with Running(Shipper(connect(source_url).blocking, lambda: nullcontext(loser))) as shipper:
+        wait_for(loser, 12)
+        shipper.catch_up()
+        put_back(loser, 3)
+        source.append_all(deeds(1, first=10))
+        wait_for(loser, 13)
+    assert texts(loser) == ["old", "old", *numbers(11)]
+
+
+def test_what_came_another_way_is_not_sent_again_though_the_target_has_forgotten_its_id(
+    source: BlockingRecorder, target: BlockingRecorder, source_url: str, target_url: str
+) -> None:
+    source.append_all(deeds(10))
+    ship_once(source_url, target)
+    with connect("memory:").blocking() as last:
+        ship_once(source_url, last)
+        appended: list[Event] = []
+        way = _Counting(last, appended)
+        target.append_all(deeds(2, name="bob", text="bob"))
+        standing = Shipper(connect(target_url).blocking, lambda: nullcontext(way)).run(Flag(), once=True)  # type: ignore[arg-type]
+        assert (standing.already, standing.shipped) == (10, 2)
+        assert [event.text for event in appended] == ["bob", "bob"]
+
+
+class _Counting:
+    """Notes what is appended, and how often all is read."""
+
+    def __init__(self, log: BlockingRecorder, appended: list[Event]) -> None:
+        self._log, self._appended, self.read_whole = log, appended, 0
+
+    def append(self, events: list[Event], *, expect: Expect) -> list[str]:
+        self._appended.extend(events)
+        return self._log.append(events, expect=expect)
+
+    def read(self, scope: str, **options: Any) -> Any:
+        self.read_whole += not options
+        return self._log.read(scope, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+
+def test_a_ring_of_logs_carries_each_event_round_once(tmp_path: Path) -> None:
+    urls = [f"sqlite:{tmp_path / name}.db?sync=off" for name in "abc"]
+    with connect(urls[0]).blocking() as first, connect(urls[1]).blocking() as second, connect(urls[2]).blocking() as third:
+        ring = [first, second, third]
+        first.append_all(deeds(5))
+        standings = [ship_once(urls[n % 3], ring[(n + 1) % 3]) for n in range(6)]
+        assert [len(texts(log)) for log in ring] == [5, 5, 5]
+        assert [standing.shipped for standing in standings] == [5, 5, 0, 0, 0, 0]
+        assert standings[2].already == 5
+
+
+def test_facts_between_events_are_looked_for_at_the_target_once(
+    source: BlockingRecorder, target: BlockingRecorder, source_url: str
+) -> None:
+    events = deeds(10)
+    source.append_all(events)
+    way = _Counting(target, [])
+
+    def ship_on() -> Standing:
+        return Shipper(connect(source_url).blocking, lambda: nullcontext(way)).run(Flag(), once=True)  # type: ignore[arg-type]
+
+    source.erase([str(events[0].id)], "never sent")
+    assert ship_on().erased == 0
+    assert way.read_whole == 0
+    for n in (1, 2, 3):
+        source.erase([str(events[n].id)], f"reason {n}")
+        source.append(deeds(1, first=10 + n))
+    assert ship_on().erased == 3
+    assert way.read_whole == 1
+    assert [text for text in texts(target) if text and text.isdigit()] == ["4", "5", "6", "7", "8", "9", "11", "12", "13"]
+
+
+class _Stuck(_Counting):
+    """A target whose appends hang until the test lets go of them, and then fail."""
+
+    def __init__(self, log: BlockingRecorder) -> None:
+        super().__init__(log, [])
+        self.reached, self.go_on = Flag(), Flag()
+
+    def append(self, events: list[Event], *, expect: Expect) -> list[str]:
+        self.reached.set()
+        assert self.go_on.wait(PATIENCE)
+        raise Unreachable("no answer from team:4222")
+
+
+def test_what_waits_is_told_while_the_target_keeps_it_waiting_and_at_the_end(
+    source: BlockingRecorder, target: BlockingRecorder, source_url: str
+) -> None:
+    source.append_all(deeds(3))
+    way = _Stuck(target)
+    with Running(Shipper(connect(source_url).blocking, lambda: nullcontext(way))) as shipper:  # type: ignore[arg-type]
+        assert way.reached.wait(PATIENCE)
+        standing = shipper.shipper.standing
+        assert (standing.state, standing.to_go) == ("shipping", 3)
+        source.append_all(deeds(4, first=3))
+        shipper.stop.set()
+        way.go_on.set()
+    assert (standing.state, standing.to_go) == ("stopped", 7)
+
+
+def test_what_a_source_that_is_gone_has_left_is_not_known(source: BlockingRecorder, target: BlockingRecorder, source_url: str) -> None:
+    source.append_all(deeds(3))
+    way = Flaky(source)
+    with Running(Shipper(way, lambda: nullcontext(target))) as shipper:
+        wait_for(target, 3)
+        shipper.catch_up()
+        way.closed = 1000
+    assert shipper.shipper.standing.to_go is None
+
+
+def test_a_town_in_which_nothing_was_stored_is_called_empty(source: BlockingRecorder, target: BlockingRecorder, source_url: str) -> None:
+    standing = ship_once(source_url, target)
+    assert (standing.empty, standing.to_go) == (True, 0)
+    source.append(deeds(1))
+    assert ship_once(source_url, target).empty is False
 
 
 @pytest.mark.slow

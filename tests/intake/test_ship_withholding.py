@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -13,7 +12,7 @@ from msgspec import inspect
 
 from fleetlore import Event
 from fleetlore.events import catalog
-from fleetlore.events.envelope import Origin
+from fleetlore.events.envelope import Cut, Origin
 from fleetlore.intake.withholding import LONGEST, withhold
 from tests.strategies import events, json_objects, json_values, texts
 
@@ -104,10 +103,14 @@ def test_what_is_left_fits_its_kind_and_withholding_again_changes_nothing(kind: 
 def test_everything_but_words_stays_as_it_was(event: Event) -> None:
     once = withhold(event)
     assert withhold(once) == once
-    same = [name for name in Event.__struct_fields__ if name not in ("text", "data", "origin")]
+    wordy = {"text", "data", "origin", "old_state", "new_state"}
+    same = [name for name in Event.__struct_fields__ if name not in wordy]
     assert [getattr(once, name) for name in same] == [getattr(event, name) for name in same]
     if once.origin is not None and event.origin is not None:
-        assert msgspec.structs.replace(once.origin, rest=None, redacted=0) == msgspec.structs.replace(event.origin, rest=None, redacted=0)
+        assert once.origin.rest is None
+        assert [getattr(once.origin, name) for name in ("dialect", "n", "log")] == [
+            getattr(event.origin, name) for name in ("dialect", "n", "log")
+        ]
 
 
 GOAL = "00000000-0000-4000-8000-000000000000"
@@ -146,7 +149,32 @@ DECISION = {
         ("control.requested", {"action": "say", "value": "go on"}, {"action": "say", "value": "[withheld: 5 bytes]"}),
         ("model.replied", {"model": "m", "input": 3, "output": 4}, {"model": "m", "input": 3, "output": 4}),
         ("agent.spoke", {"thought": "a lie", "mood": "sly"}, {"thought": "[withheld: 5 bytes]", "mood": "sly"}),
-        ("log.rejected", {"reason": "not JSON", "sample": "{x"}, {"reason": "not JSON", "sample": "[withheld: 2 bytes]"}),
+        ("log.rejected", {"reason": "not JSON", "sample": "{x"}, {"reason": "[withheld: 8 bytes]", "sample": "[withheld: 2 bytes]"}),
+        ("node.failed", {"node": "n", "error": "no x in y"}, {"node": "n", "error": "[withheld: 9 bytes]"}),
+        ("model.failed", {"model": "m", "error": "no x", "status": 500}, {"model": "m", "error": "[withheld: 4 bytes]", "status": 500}),
+        ("session.started", {"extra": {"prompt": "up", "n": 1}}, {"extra": {"prompt": "[withheld: 2 bytes]", "n": 1}}),
+        ("session.started", {"source": "resume", "title": "fix it"}, {"source": "resume", "title": "fix it"}),
+        (
+            "tool.called",
+            {"tool": "Bash", "hook": {"input": {"a": 1}, "output": "x", "id": "h-1"}},
+            {"tool": "Bash", "hook": {"input": "[withheld: 7 bytes]", "output": "[withheld: 1 byte]", "id": "h-1"}},
+        ),
+        (
+            "tool.called",
+            {"tool": "Read", "input": {"path": "please fix it", "file": "/a b/c d", "file_path": "my notes.md", "cwd": "/go on and on"}},
+            {"tool": "Read", "input": {"file": "/a b/c d", "file_path": "my notes.md", "withheld": "[withheld: 46 bytes]"}},
+        ),
+        (
+            "run.started",
+            {"cast": {"ada": {"model": "m-1", "prompt": "be"}, "bob": "m-2"}},
+            {"cast": {"ada": {"model": "m-1", "prompt": "[withheld: 2 bytes]"}, "bob": "m-2"}},
+        ),
+        ("judge.verdict", {"reveal": [{"thought": "lie", "n": 1}]}, {"reveal": [{"thought": "[withheld: 3 bytes]", "n": 1}]}),
+        (
+            "work.updated",
+            {"field": "state", "old": {"content": "x"}, "new": "to do"},
+            {"field": "state", "old": {"content": "[withheld: 1 byte]"}, "new": "[withheld: 5 bytes]"},
+        ),
         ("fleet.commit", {"sha": "0a1b", "diff": "+x", "n": 1}, {"sha": "0a1b", "diff": "[withheld: 2 bytes]", "n": 1}),
         ("town.task_completed", {"result": "done so"}, {"result": "[withheld: 7 bytes]"}),
         ("acme.rocket", {"stage": "one", "log": "a\nb"}, {"stage": "one", "log": "[withheld: 3 bytes]"}),
@@ -175,21 +203,106 @@ def test_prompts_and_code_stay_and_the_deed_goes(kind: str, data: dict[str, Any]
     assert withhold(Event(kind=kind, actor="ada", data=data)).data == left
 
 
-@pytest.mark.parametrize("kind", ["prompt.submitted", "agent.thought", "agent.reflected", "user.injected"])
+@pytest.mark.parametrize(
+    "kind", ["prompt.submitted", "agent.thought", "agent.reflected", "user.injected", "model.replied", "session.turn_ended", "log.rejected"]
+)
 def test_a_text_that_is_itself_the_prompt_or_the_thought_stays(kind: str) -> None:
     assert withhold(Event(kind=kind, actor="ada", text="fix the parser")).text == "[withheld: 14 bytes]"
 
 
+def test_why_a_tool_was_denied_stays() -> None:
+    denied = DECISION | {"choice": {"kind": "deny", "message": "not rm"}}
+    left = withhold(Event(kind="driver.decision", actor="ada", data={"decision": denied}))
+    assert left.data["decision"]["choice"] == {"kind": "deny", "message": "[withheld: 6 bytes]"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "prompt", "Prompt", "userPrompt", "user_prompt", "tool-responses", "old_string", "toolUseResult", "lastAssistantMessage",
+        "cmd", "argv", "queries", "replies", "patches", "params", "args", "stackTrace", "rawPayload", "reasoning_content", "file_text",
+        "systemprompt", "SQL",
+    ],
+)  # fmt: skip
+def test_a_name_tells_by_any_of_its_words_that_it_holds_words(name: str) -> None:
+    left = withhold(Event(kind="acme.rocket", actor="ada", data={"deep": [{name: "x"}], name: {"y": 1}}))
+    assert left.data == {"deep": [{name: "[withheld: 1 byte]"}], name: "[withheld: 7 bytes]"}
+    assert withhold(Event(kind="acme.rocket", actor="ada", data={name: 7})).data == {name: 7}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "ada", "feature/parser", "/home/ada/a.py", "~/x", "0a1b2c", "2026-11-15T20:00:00+01:00", "2026-11-15 20:00:00", "https://acme.org/x/7",
+        "ada@acme.org", "c++", "50%", "#42", "-1.5", "", "Jürgen", "01a1e1b1-9c69-7ea7-8a38-44a289080fac",
+    ],
+)  # fmt: skip
+def test_in_data_that_nobody_has_described_names_go(value: str) -> None:
+    event = Event(kind="acme.rocket", actor="ada", data={"a": value, "b": [value], value: True})
+    assert withhold(event) is event
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "fix it", "a\tb", "print('x')", "x=1", "fix%20it%20now", "fix+it+now", "https://acme.org/?q=fix", '{"prompt":1}', "x" * 65,
+        "a/" * 101,
+        "修复解析器", "x\u2028y", "a;b", "$HOME",
+    ],
+)  # fmt: skip
+def test_in_data_that_nobody_has_described_words_stay(value: str) -> None:
+    left = withhold(Event(kind="acme.rocket", actor="ada", data={"a": value, "b": [value], value: True}))
+    assert value not in str(left.data)
+    assert set(left.data) - {"a", "b"} == {left.data["a"]}
+    nested = withhold(Event(kind="session.started", actor="ada", data={"beside": {"deep": value}}))
+    assert nested.data == {"beside": {"deep": left.data["a"]}}
+
+
 def test_a_private_event_keeps_its_words_to_itself() -> None:
     left = withhold(Event(kind="acme.dreamt", actor="ada", text="of sheep", visibility="private", data={"of": "sheep", "n": 3}))
-    assert (left.text, left.data) == ("[withheld: 8 bytes]", {"of": "[withheld: 5 bytes]", "n": 3})
+    assert (left.text, left.data) == ("[withheld: 8 bytes]", {"withheld": "[withheld: 20 bytes]"})
+
+
+def test_a_private_event_of_a_known_kind_keeps_names_states_and_reasons_too() -> None:
+    left = withhold(
+        Event(
+            kind="tool.called", actor="ada", visibility="private", old_state="calm", new_state="sly",
+            data={"tool": "Bash", "input": {"path": "a.py"}, "turn": 3, "mood": "sly"},
+        )
+    )  # fmt: skip
+    assert left.data == {
+        "tool": "[withheld: 4 bytes]",
+        "input": {"withheld": "[withheld: 15 bytes]"},
+        "turn": 3,
+        "withheld": "[withheld: 14 bytes]",
+    }
+    assert (left.old_state, left.new_state) == ("[withheld: 4 bytes]", "[withheld: 3 bytes]")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "make test",
+        "make te…",
+        "`make test`",
+        "make  test",
+        "make lint",
+        "Bash: make test",
+        "MAKE TEST",
+        "runs make test && make lint",
+        "m…",
+    ],
+)
+def test_a_line_that_repeats_what_stays_is_left_out(text: str) -> None:
+    data = {"tool": "Bash", "input": {"command": "make test\nmake lint"}}
+    assert withhold(Event(kind="tool.called", actor="ada", text=text, data=data)).text is None
 
 
 def test_the_line_for_people_goes_unless_it_quotes_what_stays() -> None:
     data = {"tool": "Bash", "input": {"command": "make test\nmake lint"}}
     assert withhold(Event(kind="tool.called", actor="ada", text="runs the tests", data=data)).text == "runs the tests"
-    assert withhold(Event(kind="tool.called", actor="ada", text="make test", data=data)).text is None
-    assert withhold(Event(kind="tool.called", actor="ada", text="make te…", data=data)).text is None
+    described = Event(kind="fleet.commit", actor="ada", text="the parser reads", data={"detail": "the parser reads"})
+    assert withhold(described).text == "the parser reads"
 
 
 def test_the_foreign_rest_goes_with_the_words_and_all_is_counted() -> None:
@@ -198,6 +311,17 @@ def test_the_foreign_rest_goes_with_the_words_and_all_is_counted() -> None:
     )
     assert withhold(event).origin == Origin(dialect="x", redacted=4)
     harmless = Event(kind="fleet.idle", actor="ada", origin=Origin(dialect="x", rest={"cycle": 3}))
-    assert withhold(harmless) is harmless
-    long = Event(kind="fleet.idle", actor="ada", origin=Origin(dialect="x", rest={"why": "y" * 300}))
-    assert withhold(long).origin == Origin(dialect="x", redacted=1)
+    assert withhold(harmless).origin == Origin(dialect="x", redacted=1)
+
+
+def test_an_origin_keeps_where_it_was_found_and_no_words() -> None:
+    cuts = (Cut(path="$.data.a[0].b", bytes=1, sha256="0"), Cut(path="$.data.fix it", bytes=1, sha256="0"))
+    named = Origin(dialect="x", source="/var/log/x.jsonl", n=3, id="7", at="2026-11-15 20:00:00", cut=cuts[:1])
+    event = Event(kind="fleet.idle", actor="ada", origin=named)
+    assert withhold(event) is event
+    worded = Origin(dialect="x", source="fix it", n=3, id="fix it", at="one fine day", cut=cuts)
+    left = withhold(Event(kind="fleet.idle", actor="ada", origin=worded)).origin
+    assert left is not None
+    assert (left.source, left.id, left.at, left.n) == ("[withheld: 6 bytes]", "[withheld: 6 bytes]", "[withheld: 12 bytes]", 3)
+    assert [cut.path for cut in left.cut] == ["$.data.a[0].b", "[withheld: 13 bytes]"]
+    assert left.redacted == 4

@@ -8,7 +8,7 @@ import os
 import re
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from threading import Thread
 from time import monotonic
@@ -22,18 +22,24 @@ from msgspec.structs import replace
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from fleetlore import Event, Expect, connect
+from fleetlore import Event, Expect, clock, connect
 from fleetlore.dialects import nexo
-from fleetlore.errors import Closed, Conflict, Denied, Forgotten, InvalidUrl, NoRoom, Unanswered, Unreachable, Unsuitable
+from fleetlore.errors import Closed, Conflict, Denied, Forgotten, InvalidUrl, LogError, NoRoom, Unanswered, Unreachable, Unsuitable
 from fleetlore.events.envelope import LogPlace, Origin
 from fleetlore.events.names import is_name
+from fleetlore.log.admission import Admission
 from fleetlore.log.async_recorder import Recorder
-from fleetlore.log.base import hash_of
+from fleetlore.log.base import Batch, hash_of
+from fleetlore.log.nats import NatsLog
+from fleetlore.log.nats_address import parse
 from fleetlore.log.nats_client import NatsClient
-from fleetlore.log.nats_subjects import LONGEST_TOKEN, filters_of, kind_of, stream_of, subject_of, token
+from fleetlore.log.nats_pull import Pull, place_of
+from fleetlore.log.nats_subjects import LONGEST_TOKEN, filters_of, fits, kind_of, stream_of, subject_of, token
 from fleetlore.log.recorder import BlockingRecorder
+from tests.cable import Cable
 from tests.contract.helpers import PATIENCE, deed, take, texts
 from tests.servers import Nats, free_port
+from tests.state.conftest import wait_for
 
 IDS = [f"0190f3a0-0000-7000-8000-{n:012d}" for n in range(600)]
 NAMES = st.text(min_size=1, max_size=200).filter(is_name)
@@ -211,14 +217,79 @@ async def test_an_erasure_that_was_cut_short_hides_the_event_and_is_completed_by
     assert (stream.state.messages, (await log.info()).events) == (3, 2)  # fine, the fact, and one tombstone
 
 
-async def test_what_was_erased_is_known_after_everything_was_trimmed(log: Recorder) -> None:
+async def test_after_a_trim_what_was_erased_is_known_and_what_was_trimmed_is_stored_anew_once(log: Recorder, url: str) -> None:
     positions = await log.append([deed(str(n), id=IDS[n]) for n in range(3)])
     await log.erase([IDS[0]], "asked to")
     assert await log.trim("9" * 16) == 3
-    assert await log.append([deed("again", id=IDS[1])]) == [positions[1]]
     with pytest.raises(Forgotten):
         await log.append([deed("again", id=IDS[0])])
-    assert (await log.info()).events == 0
+    for _ in range(2):
+        *_, newest = anew = await log.append([deed("again", id=IDS[1]), deed("and this", id=IDS[2])])
+        async with connect(url) as other:
+            assert await other.append([deed("again", id=IDS[1])]) == anew[:1]
+        assert min(anew) > max(positions)
+        assert await texts(log) == ["again", "and this"]
+        positions = anew
+        await log.trim("9" * 16)
+    [later] = await log.append([deed("and this", id=IDS[2])])
+    assert later > newest
+    assert await log.erase([IDS[2]], "asked to") == 1
+    with pytest.raises(Forgotten):
+        await log.append([deed("and this", id=IDS[2])])
+
+
+def plain(url: str, work: Callable[[Client], Any]) -> None:
+    """Let another program do something on the server."""
+
+    async def run() -> None:
+        client = await nats_py.connect(url)
+        try:
+            await work(client)
+            await client.flush()
+        finally:
+            await client.close()
+
+    asyncio.run(run())
+
+
+def change_stream(url: str, **settings: Any) -> None:
+    async def change(client: Client) -> None:
+        config = (await client.jetstream().stream_info("FL_default")).config
+        await client.jetstream().update_stream(config.evolve(**settings))
+
+    plain(url, change)
+
+
+def test_of_an_event_that_is_stored_twice_the_first_is_given_and_both_are_erased(url: str) -> None:
+    with connect(url).blocking() as log:
+        [position] = log.append([deed("secret", id=IDS[0], task="t")])
+
+        async def copy(client: Client) -> None:
+            found = await client.jetstream().get_last_msg("FL_default", "fl.default.>")
+            await client.jetstream().publish(found.subject or "", found.data or b"", headers={"Nats-Msg-Id": f"{IDS[0]}/77"})
+
+        plain(url, copy)
+        assert [event.text for event in log.read()] == ["secret", "secret"]
+        assert [event.position for event in log.get([IDS[0]])] == [position]
+        assert log.erase([IDS[0]], "asked to") == 1
+        assert [event.kind for event in log.read("task:t")] == []
+
+
+@pytest.mark.parametrize("subject", [f"fl-erased.default.{hash_of(IDS[0]).hex()}", "fl-meta.default.trimmed"])
+def test_what_the_stream_refused_to_remember_hides_nothing(url: str, subject: str) -> None:
+    with connect(url).blocking() as log:
+        log.append([deed("still here", id=IDS[0])])
+        plain(url, lambda client: client.publish(subject, b"1", headers={"Nats-Expected-Last-Sequence": "77"}))
+        assert [event.text for event in log.read()] == ["still here"]
+        assert len(log.get(IDS[:1])) == 1
+
+
+async def test_a_horizon_for_which_there_was_room_among_the_settings_only_is_seen_by_open_handles(log: Recorder, url: str) -> None:
+    positions = await log.append([deed(str(n)) for n in range(4)])
+    metadata = {"fleetlore_log": (await log.info()).log_id, "fleetlore_town": "default", "fleetlore_trimmed": "3"}
+    await asyncio.to_thread(change_stream, url, metadata=metadata)
+    gap, last = await take(log.follow(after=positions[0]), 2)
+    assert (gap.kind, gap.data["through"], last.text) == ("log.gap", positions[2], "3")
 
 
 async def test_a_follower_is_told_of_a_gap_though_nothing_comes_behind_it(log: Recorder) -> None:
@@ -291,10 +362,63 @@ async def test_the_window_for_known_ids_is_as_asked_for_and_told(url: str) -> No
         assert (info.details["dedup_seconds"], info.log_id) == (5400, log_id)
 
 
-@pytest.mark.parametrize("option", ["dedup=soon", "dedup=0s", "replicas=2", "timeout=long", "colour=red"])
-async def test_an_option_that_is_none_is_refused(url: str, option: str) -> None:
-    with pytest.raises(InvalidUrl, match="dedup=24h"):
-        await connect(f"{url}?{option}").__aenter__()
+@pytest.mark.parametrize(
+    "option",
+    [
+        "dedup=soon",
+        "dedup=0s",
+        "dedup=999999d",
+        "replicas=2",
+        "timeout=hunter2",
+        "timeout=²",
+        "timeout=.",
+        "creds=",
+        "hunter2=red",
+        "x&hunter2",
+    ],
+)
+def test_an_option_that_is_none_is_refused_and_not_repeated(option: str) -> None:
+    with pytest.raises(InvalidUrl, match="dedup=24h") as caught:
+        connect(f"nats://127.0.0.1:1?{option}").blocking().__enter__()
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("option", ["dedup=19s", "dedup=5m&timeout=151"])
+def test_a_window_that_our_own_repeats_may_outlast_is_refused(option: str) -> None:
+    with pytest.raises(InvalidUrl, match=r"twice \?timeout="):
+        connect(f"nats://127.0.0.1:1?{option}").blocking().__enter__()
+
+
+def test_what_a_stream_must_not_be_is_told_at_opening(url: str) -> None:
+    with connect(url).blocking():
+        pass
+    for settings, wanted in (
+        ({"duplicate_window": 2.0}, "dedup=24h"),
+        ({"duplicate_window": 100.0, "no_ack": True}, "no_ack"),
+        ({"no_ack": False, "max_msg_size": 1000}, "max_msg_size"),
+    ):
+        change_stream(url, **settings)
+        with pytest.raises(Unsuitable, match=wanted):
+            connect(url).blocking().__enter__()
+
+
+def test_nothing_is_repeated_for_longer_than_the_server_knows_ids(lasting: Nats) -> None:
+    with connect(lasting.url).blocking() as log:
+        log.append([deed("before")])
+        change_stream(lasting.url, duplicate_window=1.0)
+        log.trim("0")  # looks at the settings
+        lasting.freeze()
+        start = monotonic()
+        with pytest.raises(Unanswered):
+            log.append([deed("perhaps")])
+        assert monotonic() - start < 5
+
+
+def test_the_server_is_told_by_its_name_and_version(url: str) -> None:
+    with connect(url).blocking() as log:
+        details = log.info().details
+    assert re.fullmatch(r"nats-server \d+\.\d+\.\d+", details["server"])
+    assert details["address"] == url
 
 
 async def test_handles_that_open_a_new_town_at_once_all_succeed(url: str) -> None:
@@ -319,7 +443,9 @@ async def test_a_stream_that_would_lose_events_is_refused(url: str) -> None:
 
 
 def test_a_user_is_let_in_with_the_right_password_only(tmp_path: Path) -> None:
-    rules = 'authorization { users: [{user: ann, password: "s3:cr@t"}, {user: bo, password: b, permissions: {publish: {deny: "fl.>"}}}] }'
+    rules = 'authorization { users: [{user: ann, password: "s3:cr@t"}, {user: bo, password: b, permissions: {publish: {deny: "fl.>"}}},'
+    rules += '{user: cy, password: c, permissions: {publish: {deny: "fl.default.ada.>"}}},'
+    rules += '{user: di, password: d, permissions: {subscribe: {deny: "_INBOX.>"}}}] }'
     with Nats(tmp_path / "server", rules, users="ann:s3%3Acr%40t") as server:
         with connect(server.url).blocking() as log:
             log.append([deed()])
@@ -329,6 +455,10 @@ def test_a_user_is_let_in_with_the_right_password_only(tmp_path: Path) -> None:
         bare = server.url.replace("ann:s3%3Acr%40t", "bo:b")
         with connect(bare).blocking() as log, pytest.raises(Denied, match="forbids"):
             log.append([deed()])
+        with connect(server.url.replace("ann:s3%3Acr%40t", "cy:c")).blocking() as log, pytest.raises(Denied, match="forbids"):
+            log.append([deed(agent="ada"), deed(agent="bo")])
+        with pytest.raises(Denied, match="forbids"):
+            connect(server.url.replace("ann:s3%3Acr%40t", "di:d")).blocking().__enter__()
 
 
 class WithoutJetStream(Nats):
@@ -364,10 +494,72 @@ def test_a_server_that_is_too_old_is_refused() -> None:
     thread.join()
 
 
-@pytest.mark.parametrize("address", ["nats://", "nats://:4222", "nats://host:port"])
-def test_what_is_no_address_of_a_server_is_refused(address: str) -> None:
-    with pytest.raises(InvalidUrl):
-        NatsClient(address)
+@pytest.mark.parametrize(
+    ("address", "wanted"),
+    [
+        ("nats://", "nats://HOST:4222"),
+        ("nats://:4222", "nats://HOST:4222"),
+        ("nats://host:hunter2", "nats://HOST:4222"),
+        ("nats://host:99999", "nats://HOST:4222"),
+        ("nats://host/hunter2", r"\?town=NAME"),
+        ("nats:localhost:4222", "did you mean nats://localhost:4222"),
+        ("tls:ann:hunter2@localhost", "did you mean tls://localhost"),
+        ("nats://ann:hunter2@one,nats://ann:hunter2@two", "USER:PASSWORD@ONE:4222,TWO:4222"),
+        ("nats://ann:hunter2@one,ann:hunter2@two", "USER:PASSWORD@ONE:4222,TWO:4222"),
+        ("nats://ann:hunter?2@host", "%3F"),
+        ("nats://ann:12?hunter2=x&y@host", "%3F"),
+        ("nats://ann:hunter2?creds=x@host", "nats://HOST:4222"),
+    ],
+)
+def test_what_is_no_address_of_a_server_is_refused_with_the_right_form_and_without_a_word_of_the_password(
+    address: str, wanted: str
+) -> None:
+    with pytest.raises(InvalidUrl, match=wanted) as caught:
+        connect(address).blocking().__enter__()
+    assert "hunter" not in str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["nats://[::1]:4222,host-2.example", "tls://a_b:1/"])
+def test_addresses_may_name_several_servers(address: str) -> None:
+    servers = parse(address).servers
+    assert ",".join(servers).replace(",nats://", ",") == address.rstrip("/")
+
+
+def test_where_tls_is_asked_for_nothing_is_said_in_the_clear() -> None:
+    heard = bytearray()
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def listen() -> None:
+        connection, _ = listener.accept()
+        with connection, listener:
+            connection.sendall(b'INFO {"server_id":"x","version":"2.12.1","max_payload":1048576,"headers":true,"auth_required":true}\r\n')
+            while data := connection.recv(4096):
+                heard.extend(data)
+
+    thread = Thread(target=listen)
+    thread.start()
+    with pytest.raises(Unsuitable, match="no TLS"):
+        NatsClient(f"tls://ann:hunter2@127.0.0.1:{listener.getsockname()[1]}", timeout=5)
+    thread.join()
+    assert heard == b""
+
+
+def test_credentials_that_cannot_be_used_are_told_before_anything_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fleetlore.log.nats_client.find_spec", lambda name: name)
+    (tmp_path / "empty").touch()
+    (tmp_path / "secret").touch(0)
+    wanted = {"none": "No such file", ".": "directory", "empty": "nsc generate creds"} | ({"secret": "denied"} if os.getuid() else {})
+    for name, words in wanted.items():
+        with pytest.raises(Denied, match=words):
+            connect(f"nats://127.0.0.1:{free_port()}?creds={tmp_path / name}").blocking().__enter__()
+    monkeypatch.setattr("fleetlore.log.nats_client.find_spec", lambda _: None)
+    with pytest.raises(LogError, match=r"pip install 'fleetlore\[nats\]'"):
+        connect(f"nats://127.0.0.1:{free_port()}?creds={tmp_path / 'empty'}").blocking().__enter__()
+
+
+def test_replicas_on_a_server_alone_are_refused_with_advice(url: str) -> None:
+    with pytest.raises(Unsuitable, match=r"leave \?replicas= out"):
+        connect(f"{url}?replicas=3").blocking().__enter__()
 
 
 def test_a_server_that_nobody_runs_is_unreachable_in_about_the_time_allowed() -> None:
@@ -419,6 +611,10 @@ def test_a_batch_that_was_taken_back_for_want_of_room_is_stored_when_it_comes_ag
         positions = log.append(batch, expect=Expect("task:t", before))
         assert log.append(batch[:1]) == positions[:1]
         assert log.append(batch, expect=Expect("task:t", before)) == positions
+        restart(server)
+        assert log.append(batch) == positions
+        with connect(server.url).blocking() as other:
+            assert other.append(batch[:3]) == positions[:3]
         assert [event.id for event in log.read(after=before)] == [event.id for event in log.get([event.id or "" for event in batch])]
         assert log.info().events == 21
         assert log.erase([batch[0].id or ""], "asked to") == 1
@@ -489,6 +685,143 @@ async def test_a_stream_that_was_deleted_is_named_and_made_anew_at_the_next_open
     async with connect(url) as log:
         await log.append([deed("anew")])
         assert await texts(log) == ["anew"]
+
+
+def test_a_handle_on_a_stream_that_was_made_anew_ends_and_gives_nothing_of_the_new_one(url: str, nats_server: Nats) -> None:
+    with connect(url).blocking() as log, connect(url).blocking() as writer:
+        follower = log.follow()
+        log.append([deed("old", id=IDS[0])])
+        writer.append([deed("old"), deed("old")])
+        assert [next(follower).text for _ in range(3)] == ["old"] * 3
+        assert len(log.get(IDS[:1])) == 1
+        nats_server.wipe()
+        with connect(url).blocking() as other:
+            other.append([deed("new", id=IDS[1])])
+        with pytest.raises(LogError, match="made anew"):
+            next(follower)
+        with pytest.raises(LogError, match="made anew"):
+            log.get(IDS[:1])
+        with pytest.raises(LogError, match="made anew"):
+            writer.append([deed("numbers begin anew")])
+
+
+def test_a_log_is_closed_at_once_though_the_server_is_frozen_and_an_append_on_its_way_is_in_doubt(lasting: Nats) -> None:
+    log = NatsLog(lasting.url, town="t", timeout=60)
+    lasting.freeze()
+    records = [Admission(now=clock.now, new_id=lambda: IDS[0], redactor=None).admit(deed("x" * 3000))]
+    answers: list[Any] = []
+    appending = Thread(target=lambda: answers.extend(log.commit([Batch(records)])))
+    appending.start()
+    wait_for(lambda: bool(log._client._waiting))
+    start = monotonic()
+    log.close()
+    appending.join()
+    assert monotonic() - start < 3
+    assert isinstance(answers[0], Unanswered)
+    assert answers[0].ids == (IDS[0],)
+
+
+# --- consumers
+
+
+class Idle:
+    """As much of a stream as a consumer needs to hear messages."""
+
+    def __init__(self) -> None:
+        self.client: Any = self
+        self.generation = 1
+
+    def time(self) -> float:
+        return 0.0
+
+
+def delivery(seq: int, delivered: int) -> Msg:
+    return Msg(_client=Client(), subject="fl.x", reply=f"$JS.ACK.FL_x.c.1.{seq}.{delivered}.0.9")
+
+
+def test_a_consumer_that_has_left_one_out_is_of_no_more_use() -> None:
+    heard: list[int | None] = []
+    pull = Pull(Idle(), [], lambda message: heard.append(message and place_of(message).seq))  # type: ignore[arg-type]
+    pull._generation = 1
+    for seq, delivered in ((5, 1), (9, 2), (12, 4), (13, 5)):
+        pull._on_message(delivery(seq, delivered))
+    assert heard == [5, 9, None]
+    assert pull.is_dead()
+
+
+def test_what_a_consumer_says_on_another_connection_is_not_heard() -> None:
+    heard: list[Msg | None] = []
+    stream = Idle()
+    pull = Pull(stream, [], heard.append)  # type: ignore[arg-type]
+    pull._generation = 1
+    stream.generation += 1
+    pull._on_message(delivery(7, 1))
+    assert heard == []
+    assert pull.is_dead()
+
+
+def test_a_follower_misses_nothing_however_often_its_connection_is_cut(nats_server: Nats, url: str) -> None:
+    with Cable(nats_server.port) as cable, connect(url).blocking() as writer, ExitStack() as stack:
+        reader = stack.enter_context(connect(f"nats://127.0.0.1:{cable.port}").blocking())
+        follower, wanted, found = reader.follow(), [], []
+        for n in range(8):
+            wanted += [position for _ in range(20) for position in writer.append([deed(), deed()])]
+            cable.cut()
+            wanted += writer.append([deed()])
+            found.append(next(follower).position)
+            if n % 4 == 3:
+                assert len(reader.get([str(event.id) for event in writer.read(after=wanted[-40], limit=9)])) == 9
+        found += [next(follower).position for _ in range(len(wanted) - len(found))]
+        follower.close()
+    assert found == wanted
+
+
+def test_large_events_are_asked_for_in_portions_that_no_server_minds(url: str) -> None:
+    with connect(url).blocking() as log:
+        positions = [log.append([deed("x" * 250_000)])[0] for _ in range(40)]
+        follower = log.follow()
+        start = monotonic()
+        assert [next(follower).position for _ in range(40)] == positions
+        assert monotonic() - start < 4  # a request that ended early is followed by the next at once
+        follower.close()
+        assert [event.position for event in log.read()] == positions
+        assert [event.position for event in log.read(newest_first=True)] == positions[::-1]
+
+
+@pytest.mark.parametrize(
+    ("subject", "wanted", "does"),
+    [
+        ("a.b.c", "a.*.c", True),
+        ("a.b.c", "a.>", True),
+        ("a.b.c", "a.b.c", True),
+        ("a.b", "a.b.>", False),
+        ("a.b.c", "a.*", False),
+        ("a.b.c", "*.c.>", False),
+        ("a.b", "a.b.c", False),
+    ],
+)
+def test_a_subject_fits_a_filter_as_the_server_would_say(subject: str, wanted: str, does: bool) -> None:
+    assert fits(subject, ["x", wanted]) == does
+
+
+async def test_where_the_server_refuses_filters_that_overlap_a_follower_chooses_by_itself(url: str) -> None:
+    log = NatsLog(url, town="default")
+
+    async def ask_for_overlapping() -> None:
+        pull = Pull(log._stream, ["fl.default.>", "fl.default.ada.>"], lambda _: None)
+        await pull.start(1)
+        await pull.stop()
+
+    log._client.run(ask_for_overlapping())
+    assert log._stream.refuses_overlaps
+    tail = log.tail("agent:ada", None)
+    async with connect(url) as writer:
+        await writer.append_all(deed(agent="bo") for _ in range(700))
+        positions = await writer.append([deed(agent="ada"), deed(agent="bo"), deed(agent="cy", parent="ada", child="ada")])
+    page = await asyncio.to_thread(tail.next, PATIENCE)
+    rows = page.rows if len(page.rows) > 1 else page.rows + (await asyncio.to_thread(tail.next, PATIENCE)).rows
+    assert [row.position for row in rows] == positions[::2]
+    log.close()
 
 
 def test_a_follower_waits_through_an_outage(lasting: Nats) -> None:

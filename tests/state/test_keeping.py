@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -100,6 +101,35 @@ def test_epochs_grow_even_if_a_server_has_lost_everything(server: Valkey | Nats)
         assert after.epoch > before.epoch
         shared.commit("ship", HERE)
         assert shared.load("ship") == HERE
+
+
+def test_epochs_grow_and_leases_end_though_a_server_was_set_back_to_an_older_copy_of_its_data(
+    server: Valkey | Nats, tmp_path: Path
+) -> None:
+    with open_shared(server.url) as shared:
+        old = shared.take("work", "ada", 0.05)
+        kept = shared.take("kept", "ada", LONG)
+        assert old is not None
+        assert kept is not None
+        server.stop()
+        shutil.copytree(server.folder, tmp_path / "copy")
+        server.start()
+        wait_for(lambda: shared.holder_of("work") is None)
+        newest = old
+        for _ in range(5):
+            again = shared.take("work", "bob", LONG)
+            assert again is not None
+            assert again.epoch > newest.epoch
+            newest = again
+        server.stop()
+        shutil.rmtree(server.folder)
+        shutil.copytree(tmp_path / "copy", server.folder)
+        server.start()
+        assert shared.holder_of("work") is None
+        assert shared.renew(kept).epoch == kept.epoch
+        after = shared.take("work", "cy", LONG)
+        assert after is not None
+        assert after.epoch > newest.epoch
 
 
 # --- the file

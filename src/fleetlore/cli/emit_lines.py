@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, cast
 from msgspec.structs import replace
 
 from fleetlore import clock
-from fleetlore.cli import opening, summary
+from fleetlore.cli import opening, summary, terminal
 from fleetlore.errors import Invalid, InvalidEvent
 from fleetlore.events import codec
+from fleetlore.events.envelope import Origin
 from fleetlore.intake.deposit import Deposit, Item, rejection
 from fleetlore.intake.lines import LONGEST_LINE, Line, Splitter
 from fleetlore.log.admission import OWN_DIALECT, Admission
@@ -33,10 +34,34 @@ def run(args: Namespace) -> int:
     with opening.open_log(args, settings=settings) as log:
         admission = Admission(redactor=opening.redactor_of(settings))
         deposit = Deposit(log, dialect=OWN_DIALECT, admission=admission, on_rejected=rejections.add)
+        places = Places()
         for lines in _arriving():
-            deposit.put_all(map(_item, lines))
+            deposit.put_all(places.without(_item(line)) for line in lines)
     rejections.end()
+    places.end()
     return summary.end(deposit.tally, json=args.json)
+
+
+class Places:
+    """Takes out of events from where they were shipped: a shipper goes by it, so only `lore ship` may say it."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def without(self, item: Item) -> Item:
+        """The item without `origin.log`."""
+        origin = item.event.origin
+        if origin is None or origin.log is None:
+            return item
+        self._count += 1
+        left = replace(origin, log=None)
+        return item._replace(event=replace(item.event, origin=None if left == Origin(dialect=OWN_DIALECT) else left))
+
+    def end(self) -> None:
+        """Say that something was left out."""
+        if self._count:
+            events = "1 event" if self._count == 1 else f"{self._count:,} events"
+            terminal.err(f"lore: origin.log was left out of {events}: only `lore ship` says from where an event was shipped")
 
 
 def _refuse_fields(args: Namespace) -> None:

@@ -65,7 +65,9 @@ def log_file(args: Namespace) -> str:
     """The file of the log, for commands that only make sense for one; the folder of the user's own log is made."""
     settings = settings_of(args)
     if find_file(settings) is None:
-        raise Invalid(f"{config.masked(settings.log.value)} is no file; this works on sqlite: logs only")
+        shown = config.masked(settings.log.value)
+        copy = "`lore ship --from … --to sqlite:FILE --full --once` copies any log"
+        raise Invalid(f"{shown} is no file; this works on sqlite: logs only ({copy})")
     return file_of(split(settings.log.value)[1])
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from threading import Event as Flag
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +18,7 @@ from fleetlore.log.connect import connect, split
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from types import FrameType
 
     from fleetlore.config import Settings
     from fleetlore.intake.ship import Standing
@@ -35,6 +37,7 @@ Each event arrives once, in order, whatever crashes or is cut off meanwhile: it 
 A target that does not answer is tried again, after half a second at first and every 30 s at last; with --once it is an error.
 In fleetlore.toml:  [ship]
                     to = "nats://team:4222"
+An address with a password is better put into FLEETLORE_SHIP_TO than on the command line.
 """
 _LIVE_SECONDS, _JSON_SECONDS = 0.1, 1.0
 
@@ -47,12 +50,15 @@ class Way(NamedTuple):
     open_source: Callable[[], AbstractContextManager[BlockingRecorder]]
     open_target: Callable[[], AbstractContextManager[BlockingRecorder]]
     full: bool
+    town: str = config.DEFAULT_TOWN
+    """The source's."""
+    once: bool = False
 
 
 def configure(parser: ArgumentParser) -> None:
     """From where, where to, and how much."""
     parser.add_argument("--from", metavar="URL", dest="source", help="which log to ship (else --log, else the configuration's)")
-    parser.add_argument("--to", metavar="URL", help="the log to ship it to (else [ship] to of the configuration)")
+    parser.add_argument("--to", metavar="URL", help="the log to ship it to (else FLEETLORE_SHIP_TO, else [ship] to of the configuration)")
     parser.add_argument("--full", action="store_true", help="ship prompts, code and private thoughts too")
     parser.add_argument("--once", action="store_true", help="end when all that is there now has been shipped")
     arguments.add_json(parser, "one JSON a line whenever its state changes, and every second while it ships")
@@ -61,23 +67,65 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Ship, and say how it goes."""
+    stop = Flag()
+    try:
+        with _ended_by_signals(stop):
+            return _run(args, stop)
+    except KeyboardInterrupt:  # before there was anything to say, or for the second time
+        return OK
+
+
+def _run(args: Namespace, stop: Flag) -> int:
     from fleetlore.intake.ship import Shipper
 
     way = way_of(args)
     teller = _teller(args, way)
     shipper = Shipper(way.open_source, way.open_target, full=way.full)
-    teller.begin()
-    try:
-        shipper.run(Flag(), once=args.once, on_progress=teller.tell)
-    except KeyboardInterrupt:  # the usual way to end it
-        shipper.standing.state = "stopped"
+    with _warnings_told_by(teller):
+        teller.begin()
+        try:
+            shipper.run(stop, once=args.once, on_progress=teller.tell)
+        except KeyboardInterrupt:  # the usual way to end it
+            stop.set()
+        except BaseException:
+            teller.clear()
+            raise
         teller.end(shipper.standing)
-        return OK
-    except BaseException:
-        teller.clear()
-        raise
-    teller.end(shipper.standing)
-    return SOME_REJECTED if shipper.standing.rejected else OK
+    return SOME_REJECTED if shipper.standing.rejected and not stop.is_set() else OK
+
+
+@contextmanager
+def _ended_by_signals(stop: Flag) -> Iterator[None]:
+    """Have SIGTERM, as services send it, end everything as Ctrl-C does; what is ignored, as behind `nohup`, stays so."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        stop.set()
+        raise KeyboardInterrupt
+
+    numbers = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _warnings_told_by(teller: Teller) -> Iterator[None]:
+    """Have what the log's clients warn of told between our own lines, not into them."""
+    import logging
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            teller.warn(self.format(record))
+
+    handler = Handler(logging.WARNING)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
 
 
 def way_of(args: Namespace) -> Way:
@@ -89,7 +137,8 @@ def way_of(args: Namespace) -> Way:
     to = args.to or settings.ship_to.value
     if to is None:
         raise UsageError(
-            f"where to? write --to nats://HOST:4222, or [ship] to in the fleetlore.toml of {config.masked(settings.log.value)}"
+            f"where to? write --to nats://HOST:4222, set FLEETLORE_SHIP_TO,"
+            f" or write [ship] to in the fleetlore.toml of {config.masked(settings.log.value)}"
         )
     town = town_in(to) or args.town or settings.town.value
     for url in (settings.log.value, to):
@@ -103,6 +152,8 @@ def way_of(args: Namespace) -> Way:
         open_target=target.blocking,
         # What the file says of prompts and code holds for its own target only.
         full=args.full or (args.to is None and settings.ship_full.value),
+        town=settings.town.value,
+        once=args.once,
     )
 
 
@@ -133,6 +184,8 @@ class Teller:
         self._way = way
         self._said: str | None = None
         self._pause: float | None = None
+        self._shipped = 0
+        self._went_back: str | None = None
 
     def begin(self) -> None:
         """What is about to be done."""
@@ -141,21 +194,43 @@ class Teller:
 
     def tell(self, standing: Standing) -> None:
         """Each trouble, its end, and the first time that all is there; an outage of hours is not told twice a minute."""
+        self._tell_of_going_back(standing)
         if standing.state == "lost":
-            if self._said != "lost" or standing.retry_in != self._pause:
-                self._line(trouble(standing))
-            self._said, self._pause = "lost", standing.retry_in
-        elif standing.state == "caught up" and self._said != "caught up":
-            self._said = "caught up"
-            self._line(f"caught up: {summary(standing)}")
-        elif standing.state == "shipping" and self._said == "lost":
+            self._tell_of_trouble(standing)
+        elif standing.state == "caught up":
+            self._tell_of_rest(standing)
+        elif standing.state == "shipping" and self._said == "lost" and standing.shipped > self._shipped:
             self._said = "shipping"
             self._line(f"going on: {summary(standing)}")
+
+    def _tell_of_trouble(self, standing: Standing) -> None:
+        if self._said != "lost" or standing.retry_in != self._pause:
+            self._line(trouble(standing))
+        self._said, self._pause, self._shipped = "lost", standing.retry_in, standing.shipped
+
+    def _tell_of_rest(self, standing: Standing) -> None:
+        rest = "empty" if standing.empty else "caught up"
+        if self._said != rest:
+            self._said = rest
+            self._line(emptiness(self._way) if standing.empty else f"caught up: {summary(standing)}")
+
+    def _tell_of_going_back(self, standing: Standing) -> None:
+        if standing.went_back != self._went_back:
+            self._went_back = standing.went_back
+            self.clear()
+            self._line(going_back(standing))
 
     def end(self, standing: Standing) -> None:
         """Where it stands."""
         self.clear()
         self._line(f"ended: {summary(standing)}")
+
+    def warn(self, text: str) -> None:
+        """What somebody else has to say, on a line of its own."""
+        self.clear()
+        terminal.flush()
+        terminal.err(f"lore: {text}")
+        terminal.flush()
 
     def clear(self) -> None:
         """Leave nothing half written."""
@@ -170,17 +245,31 @@ class LiveTeller(Teller):
 
     def __init__(self, way: Way) -> None:
         super().__init__(way)
-        self._shown_at, self._state = 0.0, ""
+        self._shown_at, self._state, self._shown = 0.0, "", ""
+
+    def begin(self) -> None:
+        """What is about to be done, and that it may take a while to begin."""
+        super().begin()
+        self._show("connecting…")
 
     def tell(self, standing: Standing) -> None:
         """At most ten times a second, and whenever the state changes."""
+        self._tell_of_going_back(standing)
         now = monotonic()
         if standing.state == self._state != "lost" and now - self._shown_at < _LIVE_SECONDS:
             return
         self._shown_at, self._state = now, standing.state
-        line = trouble(standing) if standing.state == "lost" else live(standing)
+        self._show(emptiness(self._way) if standing.empty else live(standing))
+
+    def _show(self, line: str) -> None:
+        self._shown = line
         sys.stdout.write(f"\r{terminal.sanitise(line)[: terminal.width(sys.stdout) - 1]}\x1b[K")
         sys.stdout.flush()
+
+    def warn(self, text: str) -> None:
+        """Above the live line, which comes again."""
+        super().warn(text)
+        self._show(self._shown)
 
     def clear(self) -> None:
         """Wipe the line."""
@@ -222,6 +311,8 @@ def described(standing: Standing) -> dict[str, Any]:
 
 def summary(standing: Standing) -> str:
     """What was done so far, in one line."""
+    if standing.empty:
+        return "shipped 0 · the town is empty"
     parts = [f"shipped {standing.shipped:,}", left(standing.to_go)]
     more = (
         ("withheld parts of", standing.withheld),
@@ -229,6 +320,7 @@ def summary(standing: Standing) -> str:
         ("erased there earlier", standing.forgotten),
         ("erased there now", standing.erased),
         ("not sent back", standing.returned),
+        ("there already", standing.already),
     )
     return " · ".join([*parts, *(f"{what} {count:,}" for what, count in more if count)])
 
@@ -242,6 +334,8 @@ def left(to_go: int | None) -> str:
 
 def live(standing: Standing) -> str:
     """The line that is written over and over."""
+    if standing.state in ("lost", "trying"):
+        return trouble(standing)
     if standing.state == "caught up":
         return f"shipped {standing.shipped:,} · nothing to go"
     parts = [f"shipped {standing.shipped:,}"]
@@ -255,7 +349,18 @@ def live(standing: Standing) -> str:
 def trouble(standing: Standing) -> str:
     """What does not answer, when it is tried again, how much waits, and why."""
     waiting = f" · {standing.to_go:,} to go" if standing.to_go else ""
-    return f"the {standing.lost} {standing.trouble}; trying again in {standing.retry_in or 0:g} s{waiting} ({standing.reason})"
+    again = "trying…" if standing.retry_in is None else f"trying again in {standing.retry_in:g} s"
+    return f"the {standing.lost} {standing.trouble}; {again}{waiting} ({standing.reason})"
+
+
+def emptiness(way: Way) -> str:
+    """That nothing was ever stored, which may be a slip of the pen."""
+    return f"the town {way.town!r} of {way.source} is empty{'' if way.once else '; waiting for its first event'}"
+
+
+def going_back(standing: Standing) -> str:
+    """That the source has lost events which the target has."""
+    return f"the source went back to {standing.went_back}: it was restored, or lost its newest events; what it has behind that is shipped"
 
 
 def age(seconds: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -30,8 +31,6 @@ _EXAMPLES = (
     ("lore status --silent-after 3m", "an agent at work counts as silent after three minutes without a sign of life"),
     ("lore status --json | jq '.agents[] | select(.state == \"needs you\")'", "for programs"),
 )
-_LONG = 20_000
-"""Events from which on reading them shows its progress."""
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -61,18 +60,16 @@ def run(args: Namespace) -> int:
 
 
 def fold(log: BlockingRecorder) -> Fleet:
-    """The fleet as the whole log tells it."""
-    if not terminal.is_terminal(sys.stderr) or (total := log.info().events) < _LONG:
-        return add(view.initial(), log.read())
-    from fleetlore.cli import progress
+    """The fleet as the whole log tells it; what was folded before is not read again."""
+    from fleetlore.cli.find import bar_if_long
+    from fleetlore.state.runner import SAVE_AFTER, Runner, view_of
+    from fleetlore.state.store import open_store
 
-    fleet = view.initial()
-    with progress.bar("reading") as show:
-        for event in log.read():
-            fleet = view.apply(fleet, event)
-            if fleet.events % 1000 == 0:
-                show(fleet.events, total)
-    return fleet
+    info = log.info()
+    # A short log is folded before its store is open; of a trimmed one the store may know more than is left.
+    store = open_store(info) if info.events >= SAVE_AFTER or info.trimmed_before is not None else None
+    with store or nullcontext(), bar_if_long() as show:
+        return Runner(log, view_of(view, "fleet"), store).catch_up(show).state
 
 
 def add(fleet: Fleet, events: Iterable[Event]) -> Fleet:

@@ -10,7 +10,7 @@ from fleetlore.errors import Invalid
 if TYPE_CHECKING:
     from fleetlore.dialects.base import Dialect
 
-NAMES = ("nexus", "tinytown", "nexo", "stage", "cloudevents")
+NAMES = ("nexus", "tinytown", "nexo", "stage", "cloudevents", "beads", "git")
 """Every dialect that is spoken here."""
 
 

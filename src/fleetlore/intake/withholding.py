@@ -1,122 +1,121 @@
 """What stays on the machine when its log is shipped: prompts, code, file contents, what models wrote, private thoughts.
 
 The deed itself goes: who, when, which tool, which files, how long, how it ended, and the line for people.
-docs/ship.md tells the rule in words.
+docs/ship.md tells the rule in words, `withholding_rules.py` what is held by each kind, `withholding_words.py` what a name is.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Any
 
 import msgspec
+from msgspec import inspect
 from msgspec.structs import replace
 
 from fleetlore.events import catalog
-from fleetlore.events.envelope import Event, Origin
+from fleetlore.events.envelope import Cut, Event, Origin
+from fleetlore.intake import withholding_rules as rules
+from fleetlore.intake.withholding_words import LONGEST, is_long, is_path, is_placeholder, is_telling, looks_like_name, quotes
 from fleetlore.log.admission import OWN_DIALECT
 
-LONGEST = 200
-"""A string of more characters, or of several lines, is no name: nobody said what it is, so it stays."""
+__all__ = ["HOLDER", "LONGEST", "withhold"]
 
 HOLDER = "withheld"
 """The key under which an object tells how much of it stayed."""
 
-_PLACEHOLDER = re.compile(r"\[withheld: [0-9,]+ bytes?\]")
-
-# In data that nobody has described, these names tell what they hold.
-_TELLING = frozenset(
-    {"prompt", "prompts", "messages", "input", "output", "result", "response", "completion", "transcript", "content", "contents", "body"}
-    | {"code", "diff", "patch", "command", "stdout", "stderr", "snippet", "thought", "thoughts", "thinking", "reasoning"}
-)
-
-# In a tool's input, these name files.
-_PATH_KEYS = ("file_path", "notebook_path", "path", "paths", "file", "files", "filename", "directory", "cwd")
-
-_WORDS_OF_THEIR_OWN = frozenset({"prompt.submitted", "user.injected", "agent.thought", "agent.reflected"})
-"""Kinds whose text is itself the prompt or the thought."""
-
-# Times and durations have a form to keep, however long they are written; they hold no words.
-_FORMAL = frozenset({"wall_time", "max_wall_time", "elapsed", "evaluated_at", "decided_at"})
-
-_How: TypeAlias = Callable[["_Pen", Any], Any]
-
 
 def withhold(event: Event) -> Event:
     """The event as it may leave the machine. It still fits its kind; withholding twice changes nothing more."""
-    payload = catalog.find(event.kind)
-    is_private = event.visibility == "private"
-    is_described = payload is not None and not payload.lenient
-    pen = _Pen(telling=not is_described, longest=0 if is_private and not is_described else LONGEST)
-    known = frozenset(payload.__struct_fields__) if payload is not None and is_described else frozenset[str]()
-    tree = _trees().get(event.kind, {})
-    data = {pen.name(key): pen.field(key, value, tree, is_known=key in known) for key, value in event.data.items()}
-    has_words = is_private or event.kind in _WORDS_OF_THEIR_OWN
-    text = pen.hide(event.text) if has_words else event.text
-    if text and pen.has_taken(text):
-        text = None  # the placeholder in the data says it all; boards then show the tool or the kind
-        pen.count += 1
-    origin = _without_rest(event.origin, pen, has_words=has_words)
+    pen = _Pen(is_private=event.visibility == "private")
+    data = _shape_of(event.kind).write(pen, event.data)
+    states = {name: pen.plain(getattr(event, name)) for name in ("old_state", "new_state")}
+    origin = None if event.origin is None else _origin(event.origin, pen)
+    text = _text(event, pen)
     if not pen.count:
         return event
     origin = origin or Origin(dialect=OWN_DIALECT)
-    return replace(event, text=text, data=data, origin=replace(origin, redacted=origin.redacted + pen.count))
+    return replace(event, text=text, data=data, **states, origin=replace(origin, redacted=origin.redacted + pen.count))
 
 
-def _without_rest(origin: Origin | None, pen: _Pen, *, has_words: bool) -> Origin | None:
-    """The rest of a foreign record may hold the same words again."""
-    if origin is None or origin.rest is None:
-        return origin
-    if not (pen.count or has_words):
-        trial = _Pen(telling=True)
-        trial.walk(origin.rest, {})
-        if not trial.count:
-            return origin
-    pen.count += 1
-    return replace(origin, rest=None)
+def _text(event: Event, pen: _Pen) -> str | None:
+    """The line for people, unless it is itself what stays, or quotes it."""
+    if pen.is_private or event.kind in rules.WORDS_OF_THEIR_OWN:
+        return str(pen.hide(event.text)) if event.text else event.text
+    if event.text and pen.is_quoted_by(event.text):
+        pen.count += 1
+        return None  # the placeholder in the data says it all; boards then show the tool or the kind
+    return event.text
+
+
+def _origin(origin: Origin, pen: _Pen) -> Origin:
+    """Without the rest of a foreign record, which may hold the same words again."""
+    if origin.rest is not None:
+        pen.count += 1
+    named = {name: pen.named(getattr(origin, name)) for name in ("source", "id", "at")}
+    return replace(origin, rest=None, cut=tuple(_cut(cut, pen) for cut in origin.cut), **named)
+
+
+def _cut(cut: Cut, pen: _Pen) -> Cut:
+    """A path in the data is made of its names, any of which may be none."""
+    names = cut.path.replace("$", "").replace("[", "").replace("]", "")
+    return cut if looks_like_name(names) and not pen.is_private else replace(cut, path=pen.hide(cut.path))
 
 
 class _Pen:
-    """Puts placeholders where something stays, counts them, and remembers how each began."""
+    """Puts placeholders where something stays, counts them, and remembers what they hide."""
 
-    def __init__(self, *, telling: bool, longest: int = LONGEST) -> None:
+    def __init__(self, *, is_private: bool) -> None:
+        self.is_private = is_private
         self.count = 0
-        self._telling, self._longest = telling, longest
-        self._beginnings: set[str] = set()
+        self._taken: list[str] = []
 
-    def walk(self, value: Any, tree: Mapping[str, Any]) -> Any:
-        """A value whose parts are named in the tree, or nowhere."""
+    def plain(self, value: Any) -> Any:
+        """A value that its kind describes: names, states, reasons, titles."""
         if isinstance(value, str):
-            return self.hide(value) if len(value) > self._longest or "\n" in value or "\r" in value else value
+            return self.hide(value) if self.is_private or is_long(value) else value
         if isinstance(value, list):
-            return [self.walk(item, tree) for item in value]
-        if isinstance(value, dict):
-            return {self.name(key): self.field(key, item, tree) for key, item in value.items()}
-        return value
+            return [self.plain(item) for item in value]
+        return self.free(value)
 
-    def field(self, key: str, value: Any, tree: Mapping[str, Any], *, is_known: bool = True) -> Any:
-        """One part of an object."""
-        part = tree.get(key)
-        if callable(part):
-            return part(self, value)
-        if part is None and key in _TELLING and (self._telling or not is_known):
-            return self.hide(value)
-        if part is None and not self._telling and key in _FORMAL:
-            return value
-        return self.walk(value, part or {})
+    def named(self, value: Any) -> Any:
+        """A value that goes if it is a name, a path, an id or a time."""
+        return self.hide(value, as_quoted=is_long(value)) if isinstance(value, str) and not looks_like_name(value) else value
+
+    def free(self, value: Any) -> Any:
+        """A value that nobody has described: names and numbers go, words stay."""
+        if self.is_private:
+            return self.hide_each(value) if isinstance(value, list) else self.hide_object(value)
+        if isinstance(value, list):
+            return [self.free(item) for item in value]
+        if isinstance(value, dict):
+            return self.beside(value)
+        return self.named(value)
+
+    def beside(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """The parts of an object that nobody has described."""
+        if not fields:
+            return fields
+        if self.is_private:
+            hidden = self.hide_object(fields)
+            assert isinstance(hidden, dict)
+            return hidden
+        return {self.name(key): self.hide(item) if is_telling(key) else self.free(item) for key, item in fields.items()}
 
     def name(self, key: str) -> str:
         """The name of a part, which may be no name either."""
-        return str(self.hide(key)) if len(key) > LONGEST or "\n" in key or "\r" in key else key
+        return key if looks_like_name(key) and not self.is_private else str(self.hide(key))
 
-    def hide(self, value: Any) -> Any:
+    def hide(self, value: Any, *, as_quoted: bool = True) -> Any:
         """A placeholder for words and structures; numbers, and what is empty, go as they are."""
-        if not isinstance(value, str | list | dict) or not value or _is_placeholder(value):
+        if not isinstance(value, str | list | dict) or not value or is_placeholder(value):
             return value
         self.count += 1
-        self._beginnings.update(_first_lines(value))
+        if as_quoted:
+            self._taken.extend(_strings_in(value))
         size = len(value.encode(errors="replace")) if isinstance(value, str) else len(msgspec.json.encode(value))
         return f"[withheld: {size:,} {'byte' if size == 1 else 'bytes'}]"
 
@@ -132,135 +131,169 @@ class _Pen:
 
     def only_paths(self, value: Any) -> Any:
         """Of a tool's input, the files that it names."""
-        if not isinstance(value, dict):
-            return self.hide(value)
-        kept = {key: value[key] for key in _PATH_KEYS if key in value and _is_path(value[key])}
+        if not isinstance(value, dict) or self.is_private:
+            return self.hide_object(value)
+        kept = {key: value[key] for key in rules.PATH_KEYS if key in value and is_path(value[key])}
         rest = {key: item for key, item in value.items() if key not in kept}
         if not rest:
             return value
-        if _is_hidden_object(rest):
-            return kept | rest
-        return kept | {HOLDER: self.hide(rest)}
+        return kept | (rest if _is_hidden_object(rest) else {HOLDER: self.hide(rest)})
 
-    def has_taken(self, text: str) -> bool:
-        """Whether a line for people is the beginning of something that stays."""
-        line = text.strip()
-        if _is_placeholder(line):
-            return False
-        if line in self._beginnings:
-            return True
-        return line.endswith(("…", "...")) and any(beginning.startswith(line.rstrip("….")) for beginning in self._beginnings)
-
-
-def _is_placeholder(value: Any) -> bool:
-    return isinstance(value, str) and _PLACEHOLDER.fullmatch(value) is not None
+    def is_quoted_by(self, text: str) -> bool:
+        """Whether a line for people repeats something that stays."""
+        return not is_placeholder(text) and any(quotes(text, words) for words in self._taken)
 
 
 def _is_hidden_object(value: dict[str, Any]) -> bool:
-    return len(value) == 1 and _is_placeholder(value.get(HOLDER))
+    return len(value) == 1 and is_placeholder(value.get(HOLDER))
 
 
-def _is_path(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(isinstance(item, str) and _is_path(item) for item in value)
-    return isinstance(value, str) and len(value) <= LONGEST and value.isprintable()
-
-
-def _first_lines(value: Any) -> Iterator[str]:
-    """The first line of every string in a value."""
+def _strings_in(value: Any) -> Iterator[str]:
     if isinstance(value, str):
-        lines = value.strip().splitlines()
-        if lines:
-            yield lines[0].strip()
+        yield value
     elif isinstance(value, list):
-        for item in value:
-            yield from _first_lines(item)
+        yield from chain.from_iterable(map(_strings_in, value))
     elif isinstance(value, dict):
-        for item in value.values():
-            yield from _first_lines(item)
+        yield from chain.from_iterable(map(_strings_in, value.values()))
 
 
-_hide, _object, _each, _paths = _Pen.hide, _Pen.hide_object, _Pen.hide_each, _Pen.only_paths
+class _Shape:
+    """How a value of some type is written: what nobody has described."""
 
-_CALL: Mapping[str, _How] = {"input": _paths, "output": _hide, "error": _hide}
-_FAILURES = {"failures.message": _hide, "failures.evidence": _hide}
-_DECISION = {"input": _paths, "rationale": _hide}
-
-
-def _under(name: str, parts: Mapping[str, _How]) -> dict[str, _How]:
-    return {f"{name}.{path}": how for path, how in parts.items()}
+    def write(self, pen: _Pen, value: Any) -> Any:
+        """The value without what stays."""
+        return pen.free(value)
 
 
-_RULES: Mapping[str, Mapping[str, _How]] = {
-    "prompt.submitted": {"prompt": _hide},
-    "agent.launched": {"prompt": _hide},
-    "agent.returned": {"result": _hide},
-    "session.compacted": {"summary": _hide},
-    "tool.called": _CALL,
-    "tool.returned": _CALL,
-    "tool.failed": _CALL,
-    "tool.denied": _CALL,
-    "process.started": {"command": _hide},
-    "audit.mismatch": {"missing": _each, "unexpected": _each},
-    "audit.code_without_tool": {"sample": _hide},
-    "audit.talk_without_action": {"request": _hide},
-    "control.requested": {"value": _hide},
-    "goal.permission_asked": {"input": _paths},
-    "goal.tool_effect": {"result": _hide},
-    "node.finished": {"output": _hide},
-    "ui.controls": {"controls": _each, "state": _object},
-    "ui.action": {"payload": _hide},
-    "ui.reported": {"controls": _each},
-    "work.message_sent": {"body": _hide},
-    "work.message_acked": {"answer": _hide},
-    "log.rejected": {"sample": _hide},
-    "agent.spoke": {"thought": _hide, "secret": _hide},
-    "oracle.spoke": {"thought": _hide},
-    "driver.goal_started": _under(
-        "goal",
-        {
-            "description": _hide,
-            "acceptance.command": _hide,
-            "acceptance.stdout_must_match": _hide,
-            "acceptance.regex": _hide,
-            "acceptance.args": _hide,
-            "acceptance.criterion_text": _hide,
-            "metadata": _object,
-        },
-    ),
-    "driver.goal_completed": _under("outcome", {"final_text": _hide, **_under("outcome", _FAILURES), **_under("acceptance", _FAILURES)}),
-    "driver.attempt_completed": _under(
-        "result",
-        {
-            "final_text": _hide,
-            "harness_extras": _object,
-            **_under("outcome", _FAILURES),
-            **_under("acceptance", _FAILURES),
-            **_under("decisions_recorded", _DECISION),
-        },
-    ),
-    "driver.decision": _under("decision", _DECISION),
-    "driver.acceptance": _under("verdict", _FAILURES),
-    "driver.replay_decision": {"error_message": _hide},
-    "driver.compact_requested": {"focus": _hide},
-    "driver.progress": {"last_text": _hide},
-}
-"""Kind → path in its data → how it is withheld. What is not named here goes, unless it is long; lists are looked through.
+class _Plain(_Shape):
+    """Names, states, reasons, titles."""
 
-No word in the others: `fleet.*`, `town.*` and unknown kinds are free, and go by the telling names; the remaining kinds
-hold names, numbers, states and reasons.
-"""
+    def write(self, pen: _Pen, value: Any) -> Any:
+        return pen.plain(value)
 
 
-@cache
-def _trees() -> Mapping[str, Mapping[str, Any]]:
-    """The rules, a level of names at a time."""
-    trees: dict[str, dict[str, Any]] = {}
-    for kind, parts in _RULES.items():
-        for path, how in parts.items():
-            branch = trees.setdefault(kind, {})
-            *above, last = path.split(".")
-            for name in above:
-                branch = branch.setdefault(name, {})
-            branch[last] = how
-    return trees
+class _Ruled(_Shape):
+    """What a rule speaks of."""
+
+    def __init__(self, how: rules.How) -> None:
+        self._how = how
+
+    def write(self, pen: _Pen, value: Any) -> Any:
+        return getattr(pen, self._how)(value)
+
+
+class _Formal(_Plain):
+    """One of some words, or what a pattern asks for, as times do: it holds no words of anybody's, however long it is."""
+
+    def __init__(self, *, words: frozenset[Any] = frozenset(), pattern: str | None = None) -> None:
+        self.words, self._pattern = words, pattern
+
+    def write(self, pen: _Pen, value: Any) -> Any:
+        is_formal = isinstance(value, str) and (value in self.words or (self._pattern is not None and re.search(self._pattern, value)))
+        return value if is_formal else super().write(pen, value)
+
+
+class _Items(_Shape):
+    """A list of some shape."""
+
+    def __init__(self, item: _Shape) -> None:
+        self._item = item
+
+    def write(self, pen: _Pen, value: Any) -> Any:
+        return [self._item.write(pen, item) for item in value] if isinstance(value, list) else super().write(pen, value)
+
+
+class _Map(_Shape):
+    """Names of anybody's choice, each with a value of some shape."""
+
+    def __init__(self, item: _Shape) -> None:
+        self._item = item
+
+    def write(self, pen: _Pen, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return super().write(pen, value)
+        return {pen.name(key): self._item.write(pen, item) for key, item in value.items()}
+
+
+class _Fields(_Shape):
+    """An object whose fields are known; it may hold others beside them."""
+
+    def __init__(self, fields: Mapping[str, _Shape]) -> None:
+        self.fields = fields
+
+    def write(self, pen: _Pen, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return super().write(pen, value)
+        known = {key: self.fields[key].write(pen, item) for key, item in value.items() if key in self.fields}
+        return known | pen.beside({key: item for key, item in value.items() if key not in self.fields})
+
+
+class _Either(_Shape):
+    """One shape for objects, one for lists, one for what is left."""
+
+    def __init__(self, shapes: Sequence[_Shape]) -> None:
+        objects = [shape for shape in shapes if isinstance(shape, _Fields)]
+        maps = [shape for shape in shapes if isinstance(shape, _Map)]
+        self._object: _Shape = _merged(objects) if objects else next(iter(maps), _Shape())
+        self._list: _Shape = next((shape for shape in shapes if isinstance(shape, _Items)), _Plain())
+        self._else: _Shape = next((shape for shape in shapes if isinstance(shape, _Plain)), _Plain())
+
+    def write(self, pen: _Pen, value: Any) -> Any:
+        if isinstance(value, dict):
+            return self._object.write(pen, value)
+        return (self._list if isinstance(value, list) else self._else).write(pen, value)
+
+
+def _merged(objects: Sequence[_Fields]) -> _Fields:
+    """Objects of which the value may be any; each has its own word for what it is."""
+    fields: dict[str, _Shape] = {}
+    for name, shape in chain.from_iterable(each.fields.items() for each in objects):
+        before = fields.get(name)
+        if isinstance(before, _Formal) and isinstance(shape, _Formal):
+            shape = _Formal(words=before.words | shape.words)
+        fields[name] = shape
+    return _Fields(fields)
+
+
+@lru_cache(maxsize=4096)
+def _shape_of(kind: str) -> _Shape:
+    """The shape of a kind's data. `fleet.*`, `town.*` and unknown kinds are free."""
+    payload = catalog.find(kind)
+    if payload is None or payload.lenient:
+        return _Shape()
+    return _shape(inspect.type_info(payload), rules.RULES.get(kind, {}), "")
+
+
+def _shape(kind: inspect.Type, ruled: Mapping[str, rules.How], path: str) -> _Shape:
+    match kind:
+        case inspect.StructType():
+            return _fields(kind, ruled, path)
+        case inspect.UnionType():
+            return _union(kind, ruled, path)
+        case inspect.VarTupleType():
+            return _Items(_shape(kind.item_type, ruled, path))
+        case inspect.AnyType() | inspect.DictType(value_type=inspect.AnyType()):
+            return _Shape()
+        case inspect.DictType():
+            return _Map(_shape(kind.value_type, ruled, path))
+        case inspect.LiteralType():
+            return _Formal(words=frozenset(kind.values))
+        case inspect.StrType(pattern=str(pattern)):
+            return _Formal(pattern=pattern)
+        case _:
+            return _Plain()
+
+
+def _fields(kind: inspect.StructType, ruled: Mapping[str, rules.How], path: str) -> _Fields:
+    fields: dict[str, _Shape] = {}
+    if kind.tag_field is not None:
+        fields[kind.tag_field] = _Formal(words=frozenset({kind.tag}))
+    for field in kind.fields:
+        here = f"{path}{field.encode_name}"
+        fields[field.encode_name] = _Ruled(ruled[here]) if here in ruled else _shape(field.type, ruled, f"{here}.")
+    return _Fields(fields)
+
+
+def _union(kind: inspect.UnionType, ruled: Mapping[str, rules.How], path: str) -> _Shape:
+    parts = [_shape(part, ruled, path) for part in kind.types if not isinstance(part, inspect.NoneType)]
+    return parts[0] if len(parts) == 1 else _Either(parts)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
@@ -31,27 +31,61 @@ from fleetlore.log.nats_tail import NatsTail
 from fleetlore.log.sequence import to_position, to_sequence
 
 LONGEST_WAIT = 86_400
+LONGEST_DEDUP = 366 * 86_400
+USUAL_WAIT = 10.0
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_SPAN = re.compile(r"(\d{1,6})([smhd])")
+_SPAN = re.compile(r"([0-9]{1,6})([smhd])")
 
 
 def parse_options(options: dict[str, str]) -> dict[str, Any]:
     """What `?dedup=`, `?replicas=`, `?timeout=` and `?creds=` ask for."""
+    # Whatever stands there may be part of a password: it is not repeated.
+    if any("@" in name or ("@" in value and name != "creds") for name, value in options.items()):
+        raise InvalidUrl("nats: an @ behind the ?; if the ? belongs to a password, write it as %3F")
     known: dict[str, Any] = {}
     for name, value in options.items():
-        if name == "dedup" and (span := _SPAN.fullmatch(value)) and int(span[1]):
-            known["dedup"] = float(int(span[1]) * _UNITS[span[2]])
-        elif name == "replicas" and value in ("1", "3", "5"):
-            known["replicas"] = int(value)
-        elif name == "timeout" and value.replace(".", "", 1).isdigit() and 0 < float(value) <= LONGEST_WAIT:
-            known["timeout"] = float(value)
-        elif name == "creds" and value:
-            known["creds"] = os.path.expanduser(value)
-        else:
+        read = _READERS.get(name)
+        found = None if read is None else read(value)
+        if found is None:
             raise InvalidUrl(
-                f"?{name}={value}: not an option of nats:; say dedup=24h (s, m, h or d), replicas=1|3|5, timeout=SECONDS or creds=FILE"
+                f"?{name if read else '…'}=: not understood by nats:; say dedup=24h (s, m, h or d, at most {LONGEST_DEDUP // 86_400}d),"
+                " replicas=1|3|5, timeout=SECONDS or creds=FILE"
             )
+        known[name] = found
+    least = 2 * known.get("timeout", USUAL_WAIT)
+    if known.get("dedup", least) < least:
+        raise InvalidUrl(
+            f"?dedup=: at least twice ?timeout= is needed, {least:g}s here (dedup=24h is usual),"
+            " because what is not answered is sent again with the same ids"
+        )
     return known
+
+
+def _read_dedup(value: str) -> float | None:
+    span = _SPAN.fullmatch(value)
+    seconds = int(span[1]) * _UNITS[span[2]] if span else 0
+    return float(seconds) if 0 < seconds <= LONGEST_DEDUP else None
+
+
+def _read_replicas(value: str) -> int | None:
+    return int(value) if value in ("1", "3", "5") else None
+
+
+def _read_timeout(value: str) -> float | None:
+    is_number = value.isascii() and value.replace(".", "", 1).isdecimal()
+    return float(value) if is_number and 0 < float(value) <= LONGEST_WAIT else None
+
+
+def _read_creds(value: str) -> str | None:
+    return os.path.expanduser(value) or None
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "dedup": _read_dedup,
+    "replicas": _read_replicas,
+    "timeout": _read_timeout,
+    "creds": _read_creds,
+}
 
 
 class NatsLog:
@@ -64,7 +98,7 @@ class NatsLog:
         town: str,
         dedup: float | None = None,
         replicas: int | None = None,
-        timeout: float = 10.0,
+        timeout: float = USUAL_WAIT,
         creds: str | None = None,
     ) -> None:
         self._town = town
@@ -74,8 +108,8 @@ class NatsLog:
         self._marks = Marks(self._stream)
         self._reader = Reader(self._stream, self._marks)
         self._writer = Writer(self._stream, self._marks, self._reader)
-        self._index = NatsIndex(self._stream, self._marks)
-        self._marks.on_change = self._wake_tails
+        self._index = NatsIndex(self._stream)
+        self._marks.on_change = self._client.on_end = self._wake_tails
         try:
             self._client.run(self._open(dedup, replicas))
         except BaseException:
@@ -109,7 +143,7 @@ class NatsLog:
                 event = codec.decode(record.raw)
                 payload = nexo.DIALECT.encode(event, town=self._town)
                 headers = {"Fleetlore-Id": record.id, "Fleetlore-Position": to_position(seq), "Fleetlore-Town": self._town}
-                if payload is not None and self._client.is_online:
+                if payload is not None and self._client.is_online and not self._client.is_over:
                     await self._client.connection.publish(nexo.subject(event), payload, headers=headers)
 
     def trim(self, before: Position) -> int:
@@ -125,6 +159,7 @@ class NatsLog:
             await self._marks.move_horizon(horizon)
         # By filter, so that it stays known which ids were erased; never beyond the end, or numbers would be skipped.
         answer = await self._stream.api("STREAM.PURGE", {"filter": events_of(self._town), "seq": self._marks.horizon + 1})
+        await self._marks.say_horizon(self._marks.horizon)  # if there was no room for it, there is now
         return answer.purged
 
     def erase(self, ids: Sequence[str], fact: Record) -> int:
@@ -132,31 +167,30 @@ class NatsLog:
         return self._client.run(self._erase(list(dict.fromkeys(ids)), fact))
 
     async def _erase(self, ids: Sequence[str], fact: Record) -> int:
-        found = {row.seq for row in await self._index.find(ids)}
+        found = {row.seq: row for row in await self._index.find(ids)}
         told = await for_all(ids, self._forbid, at_once=IN_FLIGHT)
         # Some may have been stored since the index was read; where they are, the server said just now.
-        late = [(id, seq) for id, seq in zip(ids, told, strict=True) if seq and seq not in found]
+        late = [(id, seq) for id, seqs in zip(ids, told, strict=True) for seq in seqs if seq not in found]
         rows = await self._stream.all_at(seq for _, seq in late)
-        found |= {row.seq for (id, _), row in zip(late, rows, strict=True) if row is not None and self._is_event(row, id)}
+        found |= {row.seq: row for (id, _), row in zip(late, rows, strict=True) if row is not None and self._is_event(row, id)}
         await for_all(sorted(found), self._stream.delete, at_once=IN_FLIGHT)
         [job] = await self._writer.commit([Batch([fact])])
         if isinstance(job.outcome, LogError):
             raise job.outcome
-        return sum(seq > self._marks.horizon for seq in found)
+        return len({row.id for row in found.values() if row.seq > self._marks.horizon})
 
     def _is_event(self, row: Row, id: str) -> bool:
         return row.id == id and row.subject.startswith(events_of(self._town)[:-1])
 
-    async def _forbid(self, id: str) -> int:
-        """Say on the server that an id is refused for ever; answers where an event with that id was stored, if the server knows."""
+    async def _forbid(self, id: str) -> list[int]:
+        """Say on the server that an id is refused for ever; answers where events with that id were stored, as far as the server knows."""
         subject = erased_of(self._town, hash_of(id).hex())
-        # With the id itself the server refuses it, too, as long as its memory for ids goes back.
-        ack = await self._stream.put(subject, b"", {"Nats-Msg-Id": id})
+        # With the names that it would be stored by the server refuses it, too, as long as its memory for ids goes back.
+        acks = [await self._stream.put(subject, b"", {"Nats-Msg-Id": name}) for name in dict.fromkeys((id, self._marks.name_of(id)))]
+        if all(ack.duplicate for ack in acks):
+            await self._stream.put(subject, b"", {"Nats-Msg-Id": f"erased-{id}"})
         self._marks.erase(id)
-        if not ack.duplicate:
-            return 0
-        await self._stream.put(subject, b"", {"Nats-Msg-Id": f"erased-{id}"})
-        return ack.seq
+        return [ack.seq for ack in acks if ack.duplicate]
 
     # --- reading
 
@@ -166,8 +200,11 @@ class NatsLog:
 
     def get(self, ids: Sequence[str]) -> list[Stored]:
         """The records with these ids."""
-        rows = self._client.run(self._index.find(ids))
-        return [Stored(to_position(row.seq), row.raw) for row in rows if self._marks.shows(row)]
+        first: dict[str, Row] = {}
+        for row in self._client.run(self._index.find(ids)):
+            if self._marks.shows(row):
+                first.setdefault(row.id, row)
+        return [Stored(to_position(row.seq), row.raw) for row in first.values()]
 
     def head(self, scope: str) -> Position | None:
         """The newest position in a scope."""
@@ -210,8 +247,8 @@ class NatsLog:
             dedup=f"{_span_in_words(seconds)}, by the server's clock",
             durability=_durability(replicas),
             details={
-                "server": self._client.place,
-                "nats": self._client.version,
+                "server": f"nats-server {self._client.version}",
+                "address": self._client.place,
                 "stream": self._stream.name,
                 "subjects": config["subjects"],
                 "replicas": replicas,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 
 import nats.errors
 from nats.aio.msg import Msg
@@ -17,7 +18,7 @@ from fleetlore import clock
 from fleetlore.errors import Conflict, Forgotten, Invalid, LogError, TooLarge, Unanswered, Unreachable
 from fleetlore.log.base import Batch, Expect, Outcome, Record
 from fleetlore.log.nats_client import NatsClient
-from fleetlore.log.nats_errors import KNOWN_ID, NO_ROLLUP, WRONG_LAST, Lost, Nobody, Refused, homeless, in_our_words, unreachable
+from fleetlore.log.nats_errors import KNOWN_ID, NO_ROLLUP, WRONG_LAST, Lost, Nobody, Refused, closed, homeless, in_our_words, unreachable
 from fleetlore.log.nats_loop import for_all
 from fleetlore.log.nats_marks import Marks
 from fleetlore.log.nats_read import END, Reader
@@ -58,7 +59,8 @@ class Job:
         self.turns = 0
         self.batches: set[str] = set()
         """The names under which it was sent as an atomic batch, a new one each time."""
-        self.names: dict[str, str] = {}
+        self.moved: set[str] = set()
+        """Ids of which it turned out that they were stored before, and are gone."""
         if not self.todo:
             self.outcome = []
 
@@ -83,11 +85,7 @@ class Job:
 
     def suspects(self) -> list[Record]:
         """Those that the stream may know: ids that were made just now are new, unless they were sent before."""
-        return [record for record in self.todo.values() if self.is_unsure or not record.minted or record.id in self.names]
-
-    def name_of(self, id: str) -> str:
-        """What the stream knows an event by."""
-        return self.names.get(id, id)
+        return [record for record in self.todo.values() if self.is_unsure or not record.minted or record.id in self.moved]
 
 
 class Writer:
@@ -99,29 +97,55 @@ class Writer:
         self._town = stream.town
         self._events = events_of(stream.town)[:-1]
         self._probe_on = meta_of(stream.town, "probe")
+        self._highest = 0
 
     async def commit(self, batches: Sequence[Batch]) -> list[Job]:
         """Store each batch that nothing speaks against; every job has its outcome afterwards."""
         jobs = [Job(batch) for batch in batches]
-        deadline = self._client.deadline()
+        # Nothing is repeated for longer than the server knows the ids.
+        deadline = self._client.time() + min(self._client.timeout, self._stream.window / 2)
+        try:
+            while waiting := [job for job in jobs if job.outcome is None]:
+                if await self._client.online(deadline) and self._client.time() < deadline:
+                    await self._try(waiting, deadline)
+                else:
+                    self._give_up(waiting)
+        except asyncio.CancelledError:
+            if not self._client.is_over:
+                raise
+            self._give_up([job for job in jobs if job.outcome is None], closed())
+        return jobs
+
+    async def _try(self, jobs: Sequence[Job], deadline: float) -> None:
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._prepare(jobs)
+        except (TimeoutError, Unreachable):
+            return
+        except (LogError, Refused) as error:
+            self._give_up(jobs, in_our_words(self._client.place, error))
+            return
         for job in jobs:
             if forgotten := [id for id in job.todo if self._marks.is_erased(id)]:
                 job.outcome = Forgotten(forgotten)
-        while waiting := [job for job in jobs if job.outcome is None]:
-            if await self._client.online(deadline) and self._client.time() < deadline:
-                await self._turn(waiting, deadline)
-            else:
-                self._give_up(waiting)
-        return jobs
+        await self._turn([job for job in jobs if job.outcome is None], deadline)
 
-    def _give_up(self, jobs: Sequence[Job]) -> None:
+    async def _prepare(self, jobs: Sequence[Job]) -> None:
+        """Know what the server knows before anything is sent, after a reconnection too, and that it is the same stream still."""
+        await self._marks.refresh()
+        if any(job.is_homeless for job in jobs):
+            with suppress(Refused):
+                await self._stream.verify()
+
+    def _give_up(self, jobs: Sequence[Job], why: LogError | None = None) -> None:
         for job in jobs:
-            error = unreachable(self._client.place)
-            if job.is_homeless:
+            error = why or unreachable(self._client.place)
+            if job.is_homeless and why is None:
                 error = homeless(self._client.place, self._stream.name)
-            if job.is_unsure:
+            if job.is_unsure or job.is_sent:
                 words = "whether the events were stored is not known; append them again with the same ids"
-                error = Unanswered(f"{self._client.place}: did not answer in time; {words}", job.ids)
+                what = "did not answer in time" if why is None else f"had not answered yet ({why})"
+                error = Unanswered(f"{self._client.place}: {what}; {words}", job.ids)
             job.outcome = error
 
     async def _turn(self, jobs: Sequence[Job], deadline: float) -> None:
@@ -153,20 +177,21 @@ class Writer:
         if too_large := _too_large(messages, self._client.connection.max_payload):
             job.outcome = too_large  # type: ignore[assignment]  # the recorder raises whatever it is
             return
+        inbox, job.answer = self._client.awaits(*(subject for subject, _ in messages))
         job.is_sent = True
         if not job.is_atomic:
             [(subject, record)] = messages
-            job.answer = await self._client.send(subject, record.raw, {"Nats-Msg-Id": job.name_of(record.id), **headers})
+            await self._client.connection.publish(subject, record.raw, inbox, headers | {"Nats-Msg-Id": self._marks.name_of(record.id)})
             return
         job.batches.add(name := clock.uuid7())
         for n, (subject, record) in enumerate(messages, 1):
             if self._client.time() > patience:
                 raise Lost("the server takes nothing")  # nats-py swallows the cancellation that a time limit is
-            headers |= {"Nats-Msg-Id": job.name_of(record.id), "Nats-Batch-Id": name, "Nats-Batch-Sequence": str(n)}
-            if n == len(messages):
-                job.answer = await self._client.send(subject, record.raw, headers | {"Nats-Batch-Commit": "1"})
-            else:
-                await self._client.connection.publish(subject, record.raw, headers=headers)
+            headers |= {"Nats-Msg-Id": self._marks.name_of(record.id), "Nats-Batch-Id": name, "Nats-Batch-Sequence": str(n)}
+            is_last = n == len(messages)
+            if is_last:
+                headers["Nats-Batch-Commit"] = "1"
+            await self._client.connection.publish(subject, record.raw, inbox if is_last else "", headers=headers)
             headers = {}
 
     async def _settle(self, job: Job) -> bool:
@@ -196,6 +221,7 @@ class Writer:
             if ack.duplicate:
                 await self._recognise(job, dict.fromkeys(job.todo, ack.seq))
             else:
+                await self._expect_growth(ack.seq)
                 job.store(ack)
             return True
         refusal = Refused(ack.error)
@@ -210,11 +236,17 @@ class Writer:
             raise refusal
         return True
 
+    async def _expect_growth(self, seq: int) -> None:
+        """Numbers that begin anew are another stream's. (Answers to several threads may cross; then it is the same one.)"""
+        if seq <= self._highest:
+            await self._stream.verify()
+        self._highest = max(seq, self._highest)
+
     async def _resolve(self, job: Job, refusal: Refused) -> None:
         """A known id, or a scope that moved on, perhaps by this very batch when its answer was lost."""
         job.turns += 1
         suspects = job.suspects()
-        acks = await for_all([job.name_of(record.id) for record in suspects], self._locate, at_once=MOST_BATCHES)
+        acks = await for_all([self._marks.name_of(record.id) for record in suspects], self._locate, at_once=MOST_BATCHES)
         known = {record.id: ack.seq for record, ack in zip(suspects, acks, strict=True) if ack.duplicate}
         if known:
             await self._recognise(job, known)
@@ -246,16 +278,15 @@ class Writer:
         if forgotten := [id for id in gone if await self._marks.was_erased(id)]:
             job.outcome = Forgotten(forgotten)
             return
-        horizon = await self._marks.look_at_horizon() if gone else 0
-        # Gone, but neither erased nor trimmed: its batch was stored by half, and taken back.
-        taken_back = {id: seqs[id] for id in gone if seqs[id] > horizon}
-        for id, seq in taken_back.items():
-            # Whoever stores it again gives it the same name, so that it is stored once.
-            job.names[id] = f"{id}/{seq}"
-        job.know({id: seq for id, seq in seqs.items() if id not in taken_back})
+        # Trimmed, or its batch was stored by half and taken back: what is not here must not be acknowledged. The server refuses
+        # the id still, so it is stored under another name; whoever stores it again gives it the same one, so that it is stored once.
+        moved = {id: seqs[id] for id in gone}
+        await self._marks.move(moved)
+        job.moved |= moved.keys()
+        job.know({id: seq for id, seq in seqs.items() if id not in moved})
 
     def _is_here(self, id: str, row: Row | None) -> bool:
-        return row is not None and row.id == id and row.subject.startswith(self._events) and not self._marks.is_erased(id)
+        return row is not None and row.id == id and self._marks.shows(row)
 
     async def _take_back(self, job: Job) -> None:
         """A server that runs out of room stores an atomic batch by half and says nothing (2.15 does): remove what it has stored."""

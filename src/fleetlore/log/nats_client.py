@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from importlib.util import find_spec
+from typing import Any, TypeVar
 
 import msgspec
 import nats.errors
@@ -17,7 +18,7 @@ from nats.aio.subscription import Subscription
 from nats.js import JetStreamContext
 
 from fleetlore.config import masked
-from fleetlore.errors import Denied, FleetloreError, InvalidUrl, LogError, Unreachable, Unsuitable
+from fleetlore.errors import Denied, FleetloreError, LogError, Unreachable, Unsuitable
 from fleetlore.log.nats_address import parse
 from fleetlore.log.nats_errors import THEIRS, ApiError, Lost, Nobody, Refused, denied, unreachable
 from fleetlore.log.nats_loop import LoopThread, cancel
@@ -28,12 +29,34 @@ LEAST_PAYLOAD = 512 * 1024
 PING_SECONDS = 5
 RETRY_SECONDS = 0.1
 TIDY_EVERY = 10_000
+MOST_CREDENTIALS = 1 << 20
 _DENIED = ("authorization violation", "authentication")
 _Answer = TypeVar("_Answer")
 _log = logging.getLogger("fleetlore.log")
 
 Hear = Callable[[Msg], None]
 Hook = Callable[[], Awaitable[None]]
+
+
+class _NoTls(nats.errors.Error):
+    """A server in the clear, where a safe one was asked for."""
+
+
+class _Client(Client):
+    """nats-py sends the password in the clear to a server that offers no TLS, even if the address says `tls://`; this one does not."""
+
+    needs_tls = False
+
+    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+        if self.needs_tls and initial_connection and info.get("tls_available"):
+            info["tls_required"] = True  # it leaves the choice to us
+        await super()._process_info(info, initial_connection)
+
+    def _connect_command(self) -> bytes:
+        writer = getattr(self._transport, "_io_writer", None)
+        if self.needs_tls and (writer is None or writer.get_extra_info("ssl_object") is None):
+            raise _NoTls
+        return super()._connect_command()
 
 
 class _Greeting(msgspec.Struct):
@@ -43,10 +66,10 @@ class _Greeting(msgspec.Struct):
 class _Reply:
     """Waits for what is answered on one inbox: the first message, or all up to an end that `more` knows."""
 
-    __slots__ = ("future", "more", "subject")
+    __slots__ = ("future", "more", "subjects")
 
-    def __init__(self, subject: str, future: asyncio.Future[Msg], more: Callable[[Msg], bool] | None) -> None:
-        self.subject, self.future, self.more = subject, future, more
+    def __init__(self, subjects: Sequence[str], future: asyncio.Future[Msg], more: Callable[[Msg], bool] | None) -> None:
+        self.subjects, self.future, self.more = subjects, future, more
 
     def hear(self, message: Msg) -> bool:
         """Take an answer; says whether it was the last one."""
@@ -81,7 +104,9 @@ class NatsClient(LoopThread):
         self._hearers: dict[str, Hear] = {}
         self._subscriptions: dict[str, Subscription] = {}
         self._hooks: list[Hook] = []
-        self._refusal: asyncio.Future[None] | None = None
+        self._refusal: asyncio.Future[LogError] | None = None
+        self._denial: Denied | None = None
+        """That the server does not let us hear its answers."""
         self._last_error: Exception | None = None
         try:
             self.run(self._open())
@@ -131,16 +156,23 @@ class NatsClient(LoopThread):
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, more: Callable[[Msg], bool] | None = None
     ) -> asyncio.Future[Msg]:
         """Send a request without waiting; the future has the answer, or `Lost`. With `more`, answers are taken until it says no."""
+        inbox, future = self.awaits(subject, more=more)
+        await self.connection.publish(subject, payload, inbox, headers=headers)  # type: ignore[arg-type]
+        return future
+
+    def awaits(self, *subjects: str, more: Callable[[Msg], bool] | None = None) -> tuple[str, asyncio.Future[Msg]]:
+        """An inbox, and the answer that will come there to what is now sent to these subjects."""
         if not self.is_online:
             raise Lost("not connected")
         self._asked += 1
         token = str(self._asked)
-        reply = _Reply(subject, self._loop.create_future(), more)
+        reply = _Reply(subjects, self._loop.create_future(), more)
         self._waiting[token] = reply
         if self._asked % TIDY_EVERY == 0:
             self._waiting = {token: reply for token, reply in self._waiting.items() if not reply.future.done()}
-        await self.connection.publish(subject, payload, f"{self._inbox}.{token}", headers=headers)  # type: ignore[arg-type]
-        return reply.future
+        if self._denial is not None:
+            reply.fail(self._denial)
+        return f"{self._inbox}.{token}", reply.future
 
     async def retry(self, attempt: Callable[[], Awaitable[_Answer]]) -> _Answer:
         """Try until it is answered or the time is over. For what may be done twice."""
@@ -209,71 +241,88 @@ class NatsClient(LoopThread):
 
     async def _connect(self) -> None:
         """A new connection. nats-py itself would try for ever, with a wrong password too."""
-        connection = self._newest = Client()
+        connection = self._newest = _Client()
+        connection.needs_tls = self._access.is_tls
         self._refusal = self._loop.create_future()
         trying = self._loop.create_task(self._connect_as(connection))
         try:
-            await asyncio.wait({trying, self._refusal}, timeout=self.timeout, return_when=asyncio.FIRST_COMPLETED)
+            waiting: set[asyncio.Future[Any]] = {trying, self._refusal}
+            await asyncio.wait(waiting, timeout=self.timeout, return_when=asyncio.FIRST_COMPLETED)
             if trying.done() and trying.exception() is None:
                 self._connection = connection
                 await self._subscribe_all()
                 self._online.set()
                 return
         finally:
-            refused = self._refusal.done()
+            refusal = self._refusal.result() if self._refusal.done() else None
             self._refusal.cancel()
             await cancel({trying})
             if self._connection is not connection:
                 await _close(connection)
         error = None if trying.cancelled() else trying.exception()
-        raise denied(self.place) if refused else error if isinstance(error, FleetloreError) else self._why_not() from error
+        if isinstance(error, FleetloreError):
+            raise error
+        raise refusal or self._why_not(error) from error
 
-    def _why_not(self) -> LogError:
+    def _why_not(self, error: BaseException | None) -> LogError:
+        if self._creds is not None and error is not None and not isinstance(error, THEIRS):
+            return Denied(f"{self.place}: ?creds={self._creds}: no credentials that can be used ({type(error).__name__})")
         if isinstance(self._last_error, ssl.SSLError):
             return Unreachable(f"{self.place}: no safe connection ({self._last_error.reason}); check the server's certificate")
         return unreachable(self.place)
 
     async def _connect_as(self, connection: Client) -> None:
-        try:
-            await connection.connect(
-                self._access.servers,
-                name="fleetlore",
-                user=self._access.user,
-                password=self._access.password,
-                token=self._access.token,
-                user_credentials=self._creds,
-                error_cb=self._on_error,
-                disconnected_cb=self._on_disconnected,
-                reconnected_cb=self._on_reconnected,
-                closed_cb=self._on_closed,
-                max_reconnect_attempts=-1,
-                reconnect_time_wait=RETRY_SECONDS,  # type: ignore[arg-type]  # any number of seconds will do
-                connect_timeout=max(1, int(self.timeout)),
-                ping_interval=PING_SECONDS,
-            )
-        except FileNotFoundError as error:
-            raise Denied(f"{self.place}: no such file: ?creds={self._creds}") from error
-        except (ValueError, nats.errors.Error) as error:
-            raise InvalidUrl(f"{self.place}: not an address of a NATS server ({error}); say nats://HOST:4222") from error
+        if self._creds is not None:
+            check_credentials(self._creds)
+        await connection.connect(
+            self._access.servers,
+            name="fleetlore",
+            user=self._access.user,
+            password=self._access.password,
+            token=self._access.token,
+            user_credentials=self._creds,
+            tls=ssl.create_default_context() if self._access.is_tls else None,
+            error_cb=self._on_error,
+            disconnected_cb=self._on_disconnected,
+            reconnected_cb=self._on_reconnected,
+            closed_cb=self._on_closed,
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=RETRY_SECONDS,  # type: ignore[arg-type]  # any number of seconds will do
+            connect_timeout=max(1, int(self.timeout)),
+            ping_interval=PING_SECONDS,
+        )
 
     async def _on_error(self, error: Exception) -> None:
         self._last_error = error
         if self._newest is not None and not self._newest.is_connected:
             _drop_transport(self._newest)
         words = str(error).lower()
-        if self._refusal is not None and not self._refusal.done() and any(word in words for word in _DENIED):
-            self._refusal.set_result(None)
+        if isinstance(error, _NoTls):
+            self._refuse(Unsuitable(f"{self.place}: the server offers no TLS, so nothing was sent; set `tls {{…}}` there, or say nats://"))
+        elif any(word in words for word in _DENIED):
+            self._refuse(denied(self.place))
         if "permissions violation" in words:
-            # Told here only: whoever asked would wait in vain. The message names the subject, in lower case.
-            for token, reply in list(self._waiting.items()):
-                if f'"{reply.subject.lower()}"' in words:
-                    del self._waiting[token]
-                    reply.fail(denied(self.place, words.removeprefix("nats: ")))
+            self._forbid(words.removeprefix("nats: "))
+
+    def _refuse(self, why: LogError) -> None:
+        if self._refusal is not None and not self._refusal.done():
+            self._refusal.set_result(why)
+
+    def _forbid(self, words: str) -> None:
+        """Told here only: whoever asked would wait in vain. The words name the subject, in lower case."""
+        why = denied(self.place, words)
+        if "subscription" in words and any(f'"{subject.lower()}"' in words for subject in (f"{self._inbox}.*", *self._hearers)):
+            self._denial = why
+        for token, reply in list(self._waiting.items()):
+            if self._denial is not None or any(f'"{subject.lower()}"' in words for subject in reply.subjects):
+                del self._waiting[token]
+                reply.fail(why)
 
     async def _on_disconnected(self) -> None:
         if self._online.is_set() and not self._closed:
             _log.warning("%s: the connection was lost; trying again until it is back", self.place)
         self._online.clear()
+        self._denial = None
         self.generation += 1
         self._lose_all()
 
@@ -304,7 +353,7 @@ class NatsClient(LoopThread):
         await self._on_reconnected()
 
     async def _subscribe_all(self) -> None:
-        self._inbox = self.connection.new_inbox()
+        self._inbox, self._denial = self.connection.new_inbox(), None
         await self._subscribe(f"{self._inbox}.*", self._on_answer)
         for subject, hear in self._hearers.items():
             self._subscriptions[subject] = await self._subscribe(subject, hear)
@@ -322,9 +371,26 @@ class NatsClient(LoopThread):
         if reply is not None and reply.hear(message):
             del self._waiting[token]
 
+    def _hang_up(self) -> None:
+        with suppress(AttributeError, OSError):
+            self._newest._transport._io_writer.transport.abort()  # type: ignore[union-attr]
+
     async def _let_go(self) -> None:
         if self._connection is not None:
             await _close(self._connection)
+
+
+def check_credentials(file: str) -> None:
+    """Whether a file has what `?creds=` needs; nats-py would try for ever."""
+    if find_spec("nkeys") is None:
+        raise LogError("nats: for ?creds= the module nkeys is needed; pip install 'fleetlore[nats]'")
+    try:
+        with open(file, "rb") as opened:
+            content = opened.read(MOST_CREDENTIALS)
+    except OSError as error:
+        raise Denied(f"?creds={file}: cannot be read ({error.strerror})") from error
+    if b"BEGIN NATS USER JWT" not in content or b"BEGIN USER NKEY SEED" not in content:
+        raise Denied(f"?creds={file}: no NATS credentials in it; make some with `nsc generate creds`")
 
 
 def status_of(message: Msg) -> str:

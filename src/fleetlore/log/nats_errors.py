@@ -16,9 +16,11 @@ NO_MESSAGE = frozenset({10037, 10043, 10057})
 WRONG_LAST = frozenset({10071, 10164})
 """The scope moved on; the second one comes from clusters."""
 NO_ROLLUP = 10111
+FILTERS_OVERLAP = 10138
 KNOWN_ID = 10201
 """A batch holds an id that the stream knows already."""
 
+_NO_CLUSTER = 10074
 _NO_ROOM = frozenset({10002, 10023, 10028, 10047, 10054, 10077, 10120, 10122})
 _NOT_AS_IT_IS = frozenset({10039, 10052, 10065, 10074, 10076, 10174})
 # A batch of which a message went astray, and too many open ones: nothing was stored, and the next try may do.
@@ -83,6 +85,8 @@ def _refusal(place: str, code: int, description: str) -> LogError:
         return NoRoom(f"{place}: no room left ({description}); raise the server's JetStream limits or trim (what was acknowledged is safe)")
     if code == NO_STREAM:
         return LogError(f"{place}: the town's stream was deleted on the server; open the log again with connect() to make a new one")
+    if code == _NO_CLUSTER and "non-clustered" in description:
+        return Unsuitable(f"{place}: the server refused ({description}); leave ?replicas= out, or use a cluster")
     if code in _NOT_AS_IT_IS:
         return Unsuitable(f"{place}: the server cannot keep this log as it is set up ({description})")
     return LogError(f"{place}: the server refused ({description}, {code})")

@@ -9,8 +9,7 @@ from contextlib import suppress
 from nats.aio.msg import Msg
 
 from fleetlore.log.nats_errors import Lost, Refused, unreachable
-from fleetlore.log.nats_marks import Marks
-from fleetlore.log.nats_pull import Pull, seq_of
+from fleetlore.log.nats_pull import Pull, place_of
 from fleetlore.log.nats_stream import NatsStream, Row, id_of
 from fleetlore.log.nats_subjects import events_of
 
@@ -18,19 +17,25 @@ BATCH = 2000
 
 
 class NatsIndex:
-    """Id → sequence number, for the whole town; holds some hundred bytes an event."""
+    """Id → sequence numbers, for the whole town; holds some hundred bytes an event."""
 
-    def __init__(self, stream: NatsStream, marks: Marks) -> None:
-        self._stream, self._marks = stream, marks
+    def __init__(self, stream: NatsStream) -> None:
+        self._stream = stream
         self._seqs: dict[str, int] = {}
+        self._again: dict[str, list[int]] = {}
+        """Where else it is, or was: stored again once the server's memory for ids was over, or after a trim."""
         self._read_to = 0
         self._filling = asyncio.Lock()
 
     async def find(self, ids: Iterable[str]) -> list[Row]:
         """The messages of the events with these ids, in log order; those that a reader must not see are among them."""
         await self._fill()
-        wanted = sorted({self._seqs[id] for id in ids if id in self._seqs})
-        return [row for row in await self._stream.all_at(wanted) if row is not None]
+        wanted = {seq: id for id in ids if id in self._seqs for seq in (self._seqs[id], *self._again.get(id, ()))}
+        rows = [row for row in await self._stream.all_at(sorted(wanted)) if row is not None]
+        ours = [row for row in rows if row.id == wanted[row.seq]]
+        if len(ours) < len(rows):
+            await self._stream.verify()  # other events stand there: it is not the stream that was read
+        return ours
 
     async def _fill(self) -> None:
         async with self._filling:
@@ -56,6 +61,8 @@ class NatsIndex:
         pull = Pull(self._stream, [events_of(self._stream.town)], arrived.put_nowait, headers_only=True)
         try:
             await pull.start(self._read_to + 1)
+            if not pull.pending:
+                self._read_to = target  # what was there is erased by now
             while self._read_to < target:
                 await pull.ask(BATCH)
                 await self._take(pull, arrived, target)
@@ -71,17 +78,19 @@ class NatsIndex:
             message = arrived.get_nowait() if not arrived.empty() else await _next(pull, arrived)
             if message is None:
                 raise Lost("the consumer is gone")
-            seq, id = seq_of(message), id_of(message)
-            self._read_to = seq
-            if not id:
-                continue  # not written by us
-            # An id that was trimmed, or taken back, and came again is where it was stored last.
-            if self._seqs.get(id, 0) <= self._marks.horizon or (message.headers or {})["Nats-Msg-Id"] != id:
-                self._seqs[id] = seq
+            place = place_of(message)
+            self._read_to = place.seq if place.pending else max(place.seq, target)
+            self._note(id_of(message), place.seq)
+
+    def _note(self, id: str, seq: int) -> None:
+        if not id:
+            return  # not written by us
+        if self._seqs.setdefault(id, seq) != seq:
+            self._again.setdefault(id, []).append(seq)
 
 
 async def _next(pull: Pull, arrived: asyncio.Queue[Msg | None]) -> Msg | None:
-    while not pull.is_dead():
+    while pull.asked and not pull.is_dead():
         with suppress(TimeoutError):
             async with asyncio.timeout(1):
                 return await arrived.get()

@@ -10,9 +10,10 @@ from contextlib import suppress
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
-from fleetlore.errors import Closed
+from fleetlore.errors import Closed, LogError
 from fleetlore.log.nats_errors import THEIRS, closed, in_our_words
 
+CANCEL_SECONDS, MOST_CANCELS = 0.1, 50
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
 
@@ -23,6 +24,9 @@ class LoopThread:
     def __init__(self, place: str) -> None:
         self.place = place
         self._process, self._closed = os.getpid(), False
+        self._end = ""
+        """Why nothing more can be done with it, though nobody has closed it."""
+        self.on_end: Callable[[], None] = lambda: None
         self._closing = Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._loop = asyncio.new_event_loop()
@@ -34,7 +38,7 @@ class LoopThread:
         try:
             self.check_open()
             future = asyncio.run_coroutine_threadsafe(self._tracked(work), self._loop)
-        except (Closed, RuntimeError) as error:
+        except (LogError, RuntimeError) as error:
             work.close()
             raise closed() if isinstance(error, RuntimeError) else error from None
         try:
@@ -52,7 +56,7 @@ class LoopThread:
         try:
             self.check_open()
             asyncio.run_coroutine_threadsafe(self._tracked(work), self._loop)
-        except (Closed, RuntimeError):
+        except (LogError, RuntimeError):
             work.close()
 
     def call_soon(self, what: Callable[[], object]) -> None:
@@ -65,8 +69,20 @@ class LoopThread:
         """Refuse to go on once it was closed, or in a forked child: the thread stays behind with the parent."""
         if self._closed:
             raise closed()
+        if self._end:
+            raise LogError(self._end)
         if os.getpid() != self._process:
             raise Closed("the log was opened before a fork; open it again in the child with connect()")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was closed, or has come to its end by itself."""
+        return self._closed or bool(self._end)
+
+    def end(self, why: str) -> None:
+        """Let everybody be told so from now on."""
+        self._end = why
+        self.on_end()
 
     def close(self) -> None:
         """End whatever waits, and the thread."""
@@ -98,10 +114,14 @@ class LoopThread:
             self._tasks.discard(task)
 
     async def _shut_down(self) -> None:
+        self._hang_up()
         await cancel(self._tasks)
         await self._let_go()
         await cancel(asyncio.all_tasks() - {asyncio.current_task()})
         await self._loop.shutdown_asyncgens()
+
+    def _hang_up(self) -> None:
+        """What has to happen first, so that nobody waits for a server that is frozen."""
 
     async def _let_go(self) -> None:
         """What has to be closed with the loop."""
@@ -109,10 +129,17 @@ class LoopThread:
 
 async def cancel(tasks: Iterable[asyncio.Task[Any] | None]) -> None:
     """End tasks, and wait until they have ended."""
-    pending = [task for task in tasks if task is not None and not task.done()]
-    for task in pending:
-        task.cancel()
-    await asyncio.gather(*pending, return_exceptions=True)
+    pending = {task for task in tasks if task is not None and not task.done()}
+    for _ in range(MOST_CANCELS):
+        if not pending:
+            return
+        for task in pending:
+            task.cancel()
+        # Again and again: nats-py swallows it while it sends.
+        ended, pending = await asyncio.wait(pending, timeout=CANCEL_SECONDS)
+        for task in ended:
+            if not task.cancelled():
+                task.exception()  # nobody else asks
 
 
 async def for_all(items: Iterable[_Item], verb: Callable[[_Item], Awaitable[_Answer]], *, at_once: int) -> list[_Answer]:

@@ -11,7 +11,7 @@ from nats.aio.msg import Msg
 
 from fleetlore import clock
 from fleetlore.errors import Unsuitable
-from fleetlore.log.nats_client import NatsClient, is_nobody, status_of
+from fleetlore.log.nats_client import LEAST_PAYLOAD, NatsClient, is_nobody, status_of
 from fleetlore.log.nats_errors import NAME_IN_USE, NO_MESSAGE, NO_STREAM, ApiError, Lost, Nobody, Refused
 from fleetlore.log.nats_loop import for_all
 from fleetlore.log.nats_subjects import stream_of, subjects_of
@@ -19,6 +19,10 @@ from fleetlore.log.nats_subjects import stream_of, subjects_of
 NANOSECONDS = 10**9
 DEDUP_SECONDS = 24 * 3600
 IN_FLIGHT = 256
+MOST_AT_ONCE = 32
+"""So many events are asked for at a time, each with a request of its own."""
+MOST_BYTES = 4 << 20
+"""What one request may bring: the server cuts off whoever has more than 64 MiB coming."""
 _encode = msgspec.json.encode
 
 
@@ -70,6 +74,7 @@ class _Answer(Struct, frozen=True):
     config: dict[str, Any] = field(default_factory=dict)
     state: _State = _State()
     purged: int = 0
+    num_pending: int = 0
     message: _Found | None = None
 
 
@@ -83,6 +88,8 @@ class NatsStream:
     def __init__(self, client: NatsClient, town: str) -> None:
         self.client, self.town, self.name = client, town, stream_of(town)
         self.config: dict[str, Any] = {}
+        self.refuses_overlaps = False
+        """Whether a consumer may not have several filters that an event fits: then it has one for all, and we choose here."""
 
     async def open(self, dedup: float | None, replicas: int | None) -> None:
         """Make the stream, or check the one that is there, and bring it to what the address asks for."""
@@ -94,6 +101,27 @@ class NatsStream:
             config = await self._make(dedup, replicas)
         self._check(config)
         self.config = await self._adjust(config, dedup, replicas)
+        if self.window < 2 * self.client.timeout:
+            raise Unsuitable(
+                f"{self.client.place}: the stream {self.name} knows ids for {self.window:g} seconds only, too short to repeat what was not"
+                f" answered; say ?dedup=24h, or a ?timeout= of at most half of it"
+            )
+
+    @property
+    def window(self) -> float:
+        """For how many seconds the server knows an id again, as far as this handle has heard."""
+        return float(self.config["duplicate_window"]) / NANOSECONDS
+
+    async def verify(self) -> None:
+        """Learn the settings as they are now. If somebody made the stream anew, this handle ends: all it knows is of the old one."""
+        config = (await self.info()).config
+        if config["metadata"].get("fleetlore_log") != self.config["metadata"]["fleetlore_log"]:
+            self.client.end(
+                f"{self.client.place}: the stream {self.name} was deleted and made anew behind this handle;"
+                " open the log again with connect()"
+            )
+            self.client.check_open()
+        self.config = config
 
     async def _make(self, dedup: float | None, replicas: int | None) -> dict[str, Any]:
         config = {
@@ -104,7 +132,7 @@ class NatsStream:
             "discard": "new",
             "allow_direct": True,
             "allow_atomic": True,
-            "duplicate_window": int((dedup or DEDUP_SECONDS) * NANOSECONDS),
+            "duplicate_window": int((dedup or max(DEDUP_SECONDS, 2 * self.client.timeout)) * NANOSECONDS),
             "num_replicas": replicas or 1,
             "metadata": {"fleetlore_log": clock.uuid7(), "fleetlore_town": self.town},
         }
@@ -117,8 +145,10 @@ class NatsStream:
 
     def _check(self, config: dict[str, Any]) -> None:
         wrong = [name for name in ("allow_atomic", "allow_direct") if not config.get(name)]
-        wrong += [name for name in ("sealed", "deny_delete", "deny_purge", "allow_rollup_hdrs") if config.get(name)]
+        wrong += [name for name in ("sealed", "deny_delete", "deny_purge", "allow_rollup_hdrs", "no_ack") if config.get(name)]
         wrong += [name for name in ("max_age", "max_msgs", "max_msgs_per_subject") if config.get(name, 0) > 0]
+        if 0 < config.get("max_msg_size", 0) < LEAST_PAYLOAD:
+            wrong.append("max_msg_size")
         if config.get("max_bytes", 0) > 0 and config.get("discard") != "new":
             wrong.append("max_bytes")
         if config.get("storage") != "file" or config.get("retention") != "limits":
@@ -142,7 +172,8 @@ class NatsStream:
     async def note(self, name: str, value: str) -> None:
         """Keep a word among the stream's settings."""
         config = (await self.info()).config
-        await self.api("STREAM.UPDATE", config | {"metadata": config["metadata"] | {name: value}})
+        if config["metadata"].get(name) != value:
+            await self.api("STREAM.UPDATE", config | {"metadata": config["metadata"] | {name: value}})
 
     async def info(self) -> _Answer:
         """The stream's settings and state."""
@@ -186,7 +217,7 @@ class NatsStream:
 
     async def all_at(self, seqs: Iterable[int]) -> list[Row | None]:
         """Many of them at once, in the order given."""
-        return await for_all(seqs, self.at, at_once=IN_FLIGHT)
+        return await for_all(seqs, self.at, at_once=MOST_AT_ONCE)
 
     async def delete(self, seq: int) -> bool:
         """Overwrite one message; says whether it was there."""
@@ -219,7 +250,7 @@ class NatsStream:
 
     async def rows(self, subject: str, start: int, count: int) -> Rows:
         """Messages that fit a filter, from a sequence number on."""
-        body = _encode({"seq": max(1, start), "batch": count, "next_by_subj": subject})
+        body = _encode({"seq": max(1, start), "batch": count, "max_bytes": MOST_BYTES, "next_by_subj": subject})
 
         async def attempt() -> Rows:
             found: list[Msg] = []

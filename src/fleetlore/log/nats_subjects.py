@@ -3,6 +3,7 @@
 fl.<town>.<agent>.<parent>.<child>.<mission>.<task>.<goal>.<run>.<source>.<kind…>     an event; `-` for what it does not name
 fl-erased.<town>.<sha256 of the id>                                                  an id that is refused for ever
 fl-meta.<town>.trimmed                                                               how far the town was trimmed
+fl-meta.<town>.moved.<sha256 of the id>                                              an id that is stored under another name
 """
 
 from __future__ import annotations
@@ -110,6 +111,21 @@ def filters_of(town: str, scope: str, kinds: Sequence[str] = ()) -> list[str]:
         kind, _, name = scope.partition(":")
         stems = [_stem_with(town, place, name) for place in _PLACES[kind]]
     return [stem + end for stem in stems for end in ends]
+
+
+def fits(subject: str, filters: Sequence[str]) -> bool:
+    """Whether a subject fits any of these filters."""
+    parts = subject.split(".")
+    return any(_fits(parts, wanted.split(".")) for wanted in filters)
+
+
+def _fits(parts: Sequence[str], wanted: Sequence[str]) -> bool:
+    if wanted[-1] == ">":
+        wanted = wanted[:-1]
+        parts, enough = parts[: len(wanted)], len(parts) > len(wanted)
+    else:
+        enough = len(parts) == len(wanted)
+    return enough and all(want in ("*", part) for want, part in zip(wanted, parts, strict=True))
 
 
 def _stem_with(town: str, place: int, name: str) -> str:

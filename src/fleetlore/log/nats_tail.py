@@ -16,9 +16,9 @@ from fleetlore.errors import Closed, LogError
 from fleetlore.log.base import PAGE, Page, Stored
 from fleetlore.log.nats_errors import Lost, Refused
 from fleetlore.log.nats_marks import Marks
-from fleetlore.log.nats_pull import HEARTBEAT_SECONDS, Pull, seq_of
+from fleetlore.log.nats_pull import HEARTBEAT_SECONDS, Pull, place_of
 from fleetlore.log.nats_stream import NatsStream, Row, id_of
-from fleetlore.log.nats_subjects import filters_of
+from fleetlore.log.nats_subjects import filters_of, fits
 from fleetlore.log.sequence import to_position
 
 PORTION = 256
@@ -122,8 +122,8 @@ class NatsTail:
     async def _live(self) -> None:
         """From one consumer to the next, until the follower is closed."""
         troubled = False
-        while not self._closed:
-            pull = Pull(self._stream, self._filters, self._hear)
+        while not (self._closed or self._stream.client.is_over):
+            pull = Pull(self._stream, self._filters, self._hear, on_end=self._wake.set)
             try:
                 await self._pump(pull)
             except (LogError, Lost, Refused, nats.errors.Error) as error:
@@ -160,10 +160,13 @@ class NatsTail:
             self._is_dead = True
             self._wake.set()
             return
-        seq = seq_of(message)
+        seq = place_of(message).seq
         if seq <= self._received:
             return  # a consumer before this one has brought it
         self._received = seq
+        if self._stream.refuses_overlaps and not fits(message.subject, self._filters):
+            self._wake.set()
+            return
         row = Row(seq, message.subject, id_of(message), message.data)
         with self._changed:
             self._arrived.append(row)

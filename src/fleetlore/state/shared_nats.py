@@ -1,10 +1,11 @@
 """Cursors and leases in a stream beside the town's own, by the server's clock. The stream is made when first written to.
 
     fl-shared.<town>.cursor.<name>    the cursor
-    fl-shared.<town>.lease.<name>     the lease while it is held; the server takes it away when its time is over
+    fl-shared.<town>.lease.<name>     the last taking of a lease: its holder, or nobody once it was given back
 
 Each subject keeps its newest message only, and a write names the one that it replaces: of several that write at
-once, one comes through. A taking's epoch is the sequence number of its message, which the renewals then carry along.
+once, one comes through. The message stays when the lease is over, so that the next epoch is higher; the time is in
+it, too, for a server whose data were restored from an older copy.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from fleetlore.log.base import Position
 from fleetlore.log.nats_client import NatsClient, is_nobody
 from fleetlore.log.nats_errors import NAME_IN_USE, NO_MESSAGE, NO_STREAM, WRONG_LAST, ApiError, Lost, Refused
 from fleetlore.log.nats_subjects import token
-from fleetlore.state.shared import Lease, since_1970
+from fleetlore.state.shared import Lease, next_epoch, since_1970
 
 IN_FLIGHT = 64
+_NOBODY = ""
 _ALREADY_GONE = NO_MESSAGE | {NO_STREAM}
 _encode = msgspec.json.encode
 
@@ -36,13 +38,13 @@ class _Cursor(Struct, frozen=True):
     position: Position
 
 
-class _Held(Struct, frozen=True, omit_defaults=True):
-    """A lease as it is stored. A taking has no epoch in it: it is its own sequence number."""
+class _Held(Struct, frozen=True):
+    """A lease as it is stored; without a holder once it was given back. It began when the message was stored."""
 
     name: str
     holder: str
     seconds: float
-    epoch: int = 0
+    epoch: int
 
 
 class _Message(Struct, frozen=True):
@@ -61,11 +63,16 @@ class _Answer(Struct, frozen=True):
     message: _Message | None = None
     config: dict[str, Any] = field(default_factory=dict)
     state: _State = _State()
+    ts: datetime | None = None
 
 
 class _Found(NamedTuple):
-    seq: int
-    lease: Lease
+    """What stands on a lease's subject."""
+
+    seq: int = 0
+    epoch: int = 0
+    lease: Lease | None = None
+    """If it is held just now."""
 
 
 _answer = msgspec.json.Decoder(_Answer).decode
@@ -112,8 +119,7 @@ class NatsShared:
 
     def holder_of(self, name: str) -> Lease | None:
         """The lease as it is held now."""
-        found = self._run(self._find(name))
-        return None if found is None else found.lease
+        return self._run(self._holder_of(name))
 
     def close(self) -> None:
         """Close the connection."""
@@ -123,54 +129,58 @@ class NatsShared:
 
     async def _take(self, name: str, holder: str, seconds: float) -> Lease | None:
         while True:
-            found = await self._find(name)
-            if found is not None and found.lease.holder != holder:
+            now = await self._bucket.now()
+            found = await self._find(name, now)
+            if found.lease is not None and found.lease.holder != holder:
                 return None
-            until = _end(clock.now(), seconds)
-            seq = await self._hold(_Held(name, holder, seconds), instead_of=found)
-            if seq is not None:
-                return Lease(name=name, holder=holder, epoch=seq, until=until, seconds=seconds)
+            epoch = next_epoch(found.epoch, since_1970(now))
+            if await self._hold(_Held(name, holder, seconds, epoch), instead_of=found):
+                return Lease(name=name, holder=holder, epoch=epoch, until=_end(now, seconds), seconds=seconds)
 
     async def _renew(self, lease: Lease, seconds: float) -> Lease:
         while True:
-            found = await self._find_again(lease)
+            now = await self._bucket.now()
+            found = await self._find_again(lease, now)
             if found is None:
                 raise LeaseLost(lease.name, lease.holder, lease.epoch)
-            until = _end(clock.now(), seconds)
-            if await self._hold(_Held(lease.name, lease.holder, seconds, lease.epoch), instead_of=found) is not None:
-                return Lease(name=lease.name, holder=lease.holder, epoch=lease.epoch, until=until, seconds=seconds)
+            if await self._hold(_Held(lease.name, lease.holder, seconds, lease.epoch), instead_of=found):
+                return Lease(name=lease.name, holder=lease.holder, epoch=lease.epoch, until=_end(now, seconds), seconds=seconds)
 
     async def _release(self, lease: Lease) -> None:
-        """A message can be deleted only while it is the newest, so this is never someone else's."""
-        while (found := await self._find_again(lease)) is not None:
-            await self._bucket.delete(found.seq)
+        while (found := await self._find_again(lease, await self._bucket.now())) is not None:
+            if await self._hold(_Held(lease.name, _NOBODY, 0, lease.epoch), instead_of=found):
+                return
 
-    async def _hold(self, held: _Held, *, instead_of: _Found | None) -> int | None:
-        """Put a lease in the place of what was found; `None` if that is no longer there: look again."""
-        headers = {
-            "Nats-TTL": f"{ceil(held.seconds)}s",
-            "Nats-Expected-Last-Subject-Sequence": str(instead_of.seq if instead_of is not None else 0),
-        }
+    async def _holder_of(self, name: str) -> Lease | None:
+        return (await self._find(name, await self._bucket.now())).lease
+
+    async def _hold(self, held: _Held, *, instead_of: _Found) -> bool:
+        """Put a lease in the place of what was found; `False` if that is no longer there: look again."""
+        headers = {"Nats-Expected-Last-Subject-Sequence": str(instead_of.seq)}
         try:
-            return await self._bucket.put(self._bucket.subject("lease", held.name), _encode(held), headers)
+            await self._bucket.put(self._bucket.subject("lease", held.name), _encode(held), headers)
         except Refused as error:
             if error.code in WRONG_LAST:
-                return None
+                return False
             raise
+        return True
 
-    async def _find(self, name: str) -> _Found | None:
+    async def _find(self, name: str, now: datetime) -> _Found:
+        """What there is of a lease, at a time by the server's clock."""
         message = await self._bucket.last(self._bucket.subject("lease", name))
         if message is None:
-            return None
+            return _Found()
         held = _held(message.data)
         until = _end(message.time, held.seconds)
-        lease = Lease(name=held.name, holder=held.holder, epoch=held.epoch or message.seq, until=until, seconds=held.seconds)
-        return _Found(message.seq, lease)
+        if held.holder == _NOBODY or until <= now:
+            return _Found(message.seq, held.epoch)
+        lease = Lease(name=held.name, holder=held.holder, epoch=held.epoch, until=until, seconds=held.seconds)
+        return _Found(message.seq, held.epoch, lease)
 
-    async def _find_again(self, lease: Lease) -> _Found | None:
+    async def _find_again(self, lease: Lease, now: datetime) -> _Found | None:
         """The lease as it stands on the server, if it is still this one."""
-        found = await self._find(lease.name)
-        if found is None or (found.lease.epoch, found.lease.holder) != (lease.epoch, lease.holder):
+        found = await self._find(lease.name, now)
+        if found.lease is None or (found.epoch, found.lease.holder) != (lease.epoch, lease.holder):
             return None
         return found
 
@@ -192,6 +202,21 @@ class _Bucket:
     def subject(self, kind: str, name: str) -> str:
         """Where a cursor or a lease stands."""
         return f"{self._stem}.{kind}.{token(name)}"
+
+    async def now(self) -> datetime:
+        """The time by the server's clock. Makes the stream if it is not there."""
+        for _ in range(2):
+            try:
+                answer = await self._api("STREAM.INFO")
+            except Refused as error:
+                if error.code != NO_STREAM:
+                    raise
+                await self._make()
+            else:
+                break
+        else:
+            raise Lost("the stream does not stay")
+        return answer.ts or clock.now()
 
     async def last(self, subject: str) -> _Message | None:
         """The message on a subject, as the stream's leader knows it."""
@@ -228,17 +253,10 @@ class _Bucket:
 
         return await self.client.retry(attempt)
 
-    async def delete(self, seq: int) -> None:
-        """Take one message away, if it is still there."""
-        await self._remove("STREAM.MSG.DELETE", {"seq": seq, "no_erase": True})
-
     async def purge(self, subject: str) -> None:
         """Take away what is on a subject."""
-        await self._remove("STREAM.PURGE", {"filter": subject})
-
-    async def _remove(self, verb: str, body: dict[str, Any]) -> None:
         try:
-            await self._api(verb, body)
+            await self._api("STREAM.PURGE", {"filter": subject})
         except Refused as error:
             if error.code not in _ALREADY_GONE:
                 raise
@@ -264,10 +282,7 @@ class _Bucket:
             "retention": "limits",
             "discard": "old",
             "max_msgs_per_subject": 1,
-            "allow_msg_ttl": True,
             "num_replicas": self._replicas or 1,
-            # Epochs go on growing even if somebody deletes the stream and it is made anew.
-            "first_seq": since_1970(clock.now()),
             "metadata": {"fleetlore_town": self._town},
         }
         try:
@@ -278,7 +293,7 @@ class _Bucket:
         return (await self._api("STREAM.INFO")).config  # another handle was first
 
     def _check(self, config: Mapping[str, Any]) -> None:
-        wanted = {"allow_msg_ttl": True, "max_msgs_per_subject": 1, "storage": "file", "retention": "limits", "discard": "old"}
+        wanted = {"max_msgs_per_subject": 1, "storage": "file", "retention": "limits", "discard": "old"}
         wrong = [f"{name} must be {value}" for name, value in wanted.items() if config.get(name) != value]
         wrong += [f"{name} must be off" for name in ("sealed", "deny_delete", "deny_purge") if config.get(name)]
         wrong += [f"{name} must not be limited" for name in ("max_age", "max_msgs", "max_bytes") if config.get(name, 0) > 0]

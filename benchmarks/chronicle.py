@@ -1,0 +1,117 @@
+"""The telling of a long log: `python -m benchmarks.chronicle [--quick]`, or `make bench`.
+
+What is compared: the time to tell a fleet's whole log, as a story and in full, from a SQLite log to text, both readings
+included, with the time that msgspec takes to decode the same events; and what one more event costs the fold of threads and
+arcs at a million events and at ten thousand. Memory is that of the telling process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from benchmarks import fleet_story
+from benchmarks.foundation import real_disk
+from benchmarks.measure import Row, print_table, progress
+from fleetlore import Event, connect
+from fleetlore.chronicle import sift
+from fleetlore.chronicle.formats.text import Text
+from fleetlore.chronicle.narrate import Telling
+from fleetlore.chronicle.overview import Overview
+from fleetlore.chronicle.story import Detail
+from fleetlore.chronicle.teller import Tale, tell
+from fleetlore.events import codec
+from fleetlore.state.chronology import Chronology
+
+SAMPLE = 50_000
+SMALL = 10_000
+STEP = 1000
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.chronicle", description="The telling of a long log.")
+    parser.add_argument("--quick", action="store_true", help="100,000 events instead of a million")
+    parser.add_argument("--dir", type=Path, help="where to put the log (else the system's place for temporary files)")
+    options = parser.parse_args(argv)
+    count = 100_000 if options.quick else 1_000_000
+    with tempfile.TemporaryDirectory(prefix="fleetlore-bench-", dir=real_disk(options.dir)) as name:
+        url = f"sqlite:{Path(name) / 'fleet.db'}?sync=normal"
+        _build(url, count)
+        rows = [*_tellings(url, count), *_one_more(count)]
+    print_table(rows)
+    return 0
+
+
+def _build(url: str, count: int) -> None:
+    with connect(url).blocking() as log:
+        events = fleet_story.events(count)
+        while batch := list(islice(events, 20_000)):
+            log.append_all(batch)
+            progress("building the log")
+    progress(f"built a log of {count:,} events", end=True)
+
+
+def _tellings(url: str, count: int) -> Iterator[Row]:
+    raws = [codec.encode(event) for event in fleet_story.events(SAMPLE)]
+    for detail, target in (("story", 12.0), ("full", 20.0)):
+        decoding = [_decoding(raws)]
+        start = perf_counter()
+        sentences = _told(url, detail)  # type: ignore[arg-type]
+        each = (perf_counter() - start) / count
+        decoding.append(_decoding(raws))
+        progress(f"{detail}: {sentences:,} characters in {each * count:.0f} s", end=True)
+        what = f"{detail} of {count:,} events / decoding them"
+        yield Row(what, "µs an event", each * 1e6, median(decoding) * 1e6, each / median(decoding), None, target, "≤")
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 if sys.platform == "darwin" else 1024)
+    yield Row("memory of the process at its highest", "MB", used, None, None)
+
+
+def _decoding(raws: Sequence[bytes]) -> float:
+    start = perf_counter()
+    for raw in raws:
+        codec.decode(raw)
+    return (perf_counter() - start) / len(raws)
+
+
+def _told(url: str, detail: Detail) -> int:
+    """Tell it all, to nowhere; answers how long the text is."""
+    overview = Overview()
+    with connect(url).blocking() as log, Chronology(log, "town") as chronology:
+        chronology.look_through(overview.see)
+        parts = tell(Tale(overview, chronology.in_order()), Telling(detail, UTC), Text(detail=detail))
+        return sum(map(len, parts))
+
+
+def _one_more(count: int) -> Iterator[Row]:
+    """What a thousand more events cost, each, when so many came before."""
+    few, many = _cost_after(SMALL), _cost_after(count)
+    yield Row(f"one more event at {count:,} / at {SMALL:,}", "µs", many * 1e6, few * 1e6, many / few, None, 2.0, "≤")
+
+
+def _cost_after(count: int) -> float:
+    events: Iterable[Event] = fleet_story.events(count + 20 * STEP)
+    feed = iter(events)
+    sifted = sift.initial()
+    for event in islice(feed, count):
+        sift.apply(sifted, event)
+    sifted.closed.clear()
+    times = []
+    for _ in range(20):
+        batch = list(islice(feed, STEP))
+        start = perf_counter()
+        for event in batch:
+            sift.apply(sifted, event)
+        times.append((perf_counter() - start) / STEP)
+    return median(times)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

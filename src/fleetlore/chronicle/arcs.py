@@ -1,0 +1,136 @@
+"""The arcs, as data: ordered patterns of beats on one thread, and what must not come between.
+
+A pattern is met step by step. `who` says by whom, seen from the agent that began it: by the `same`, by an `other`, by
+`any`, or by `another` than at least one of those who took part. What breaks a pattern ends it without a trace. An arc
+with `until` stays open after its last part until that comes.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from msgspec import Struct, field
+
+from fleetlore.chronicle.signs import ENDED, EXHAUSTED, REJECTION
+
+Who = Literal["any", "same", "other", "another"]
+State = Literal["open", "closed"]
+
+
+class Arc(Struct, kw_only=True):
+    """One arc that was found, and the events that prove it."""
+
+    kind: str
+    thread: str
+    agents: list[str]
+    state: State
+    first: str
+    """Id of its first event."""
+    last: str
+    evidence: list[str]
+    count: int
+    """How many events it has; of very many, `evidence` names the first and the last."""
+    first_at: datetime
+    last_at: datetime
+    note: str = ""
+    """What the kind leaves open, such as by whom an abandoned task was taken up again."""
+
+
+class Part(Struct, frozen=True):
+    """One leg of a pattern: steps with one of these signs, by this agent, at least so many times."""
+
+    signs: frozenset[str]
+    who: Who = "any"
+    times: int = 1
+    once_each: bool = False
+    """Whether only the first such step of each agent belongs to the proof."""
+
+
+class Pattern(Struct, frozen=True, kw_only=True):
+    """What an arc looks like."""
+
+    kind: str
+    parts: tuple[Part, ...]
+    broken_by: tuple[Part, ...] = ()
+    open_after: int | None = None
+    """After so many parts it is told as open; `None`: only once it is complete."""
+    until: frozenset[str] = frozenset()
+    """It stays open after its last part until one of these signs comes; none: it is closed by its last part."""
+    again: tuple[Part, ...] = field(default_factory=tuple)
+    """What belongs to it, too, as long as it is open after its last part."""
+    from_the_start: bool = False
+    """Whether it can only begin with the first deed on a thread."""
+    per_agent: bool = False
+    """Whether several may run on one thread at once, one for each agent that began it; else one at a time."""
+
+
+def _part(*signs: str, who: Who = "any", times: int = 1) -> Part:
+    return Part(frozenset(signs), who, times)
+
+
+_ASIDE = ("propose", "setback", "recovery", "release", "together", "handoff", "judgement", "feat", "voice", "thought")
+"""Every beat but claim, pulse, rest, progress and deliver."""
+
+PATTERNS: tuple[Pattern, ...] = (
+    Pattern(
+        kind="struggle_and_recovery",
+        parts=(_part("setback", who="same"), _part("recovery", who="same")),
+        broken_by=(_part("deliver", "recovery"), _part("release", who="same")),
+        open_after=1,
+        per_agent=True,
+    ),
+    Pattern(kind="abandon_then_retry", parts=(_part("release"), _part("claim")), broken_by=(_part("deliver"),)),
+    Pattern(
+        kind="solo_sprint",
+        parts=(
+            _part("claim", who="same"),
+            _part("progress", who="same"),
+            _part("propose", who="same"),
+            _part("deliver", who="same"),
+        ),
+        broken_by=(
+            _part("setback", "recovery", "release", "handoff", "together"),
+            _part("claim", "progress", "propose", "deliver", who="other"),
+            _part("deliver", "propose", who="same"),  # before its time; in its time it is a part, and that comes first
+        ),
+        open_after=3,
+        from_the_start=True,
+    ),
+    Pattern(
+        kind="fleet_convergence",
+        parts=(Part(frozenset(("claim", "progress")), once_each=True), _part("together", who="another")),
+        broken_by=(_part("deliver", "release"),),
+    ),
+    Pattern(
+        kind="silent_grind",
+        parts=(_part("progress", who="same", times=5),),
+        broken_by=(_part(*_ASIDE), _part("progress", "deliver", who="other")),
+        until=frozenset(("deliver",)),
+        again=(_part("progress", who="same"),),
+    ),
+    Pattern(
+        kind="handoff_chain",
+        parts=(_part("handoff", times=2),),
+        until=frozenset(("deliver", "release", ENDED)),
+        again=(_part("handoff"),),
+    ),
+    Pattern(
+        kind="review_ping_pong",
+        parts=(_part(REJECTION), _part("progress"), _part(REJECTION), _part("progress")),
+        until=frozenset(("deliver", "release", ENDED)),
+        again=(_part(REJECTION, "progress"),),
+    ),
+    Pattern(kind="budget_death", parts=(_part(EXHAUSTED),), broken_by=(_part("deliver"),), until=frozenset((ENDED,))),
+    Pattern(
+        kind="rescue",
+        parts=(_part("setback", who="same"), _part("recovery", "deliver", who="other")),
+        broken_by=(_part("recovery", "deliver", who="same"),),
+        per_agent=True,
+    ),
+    Pattern(kind="comeback", parts=(_part("setback", times=3), _part("deliver"))),
+    Pattern(kind="milestone", parts=(_part("feat"),)),
+)
+"""Those that one thread tells by itself. `cascade`, `collision` and `stall` are in `spread.py` and `sift.py`."""
+
+KINDS: tuple[str, ...] = (*(pattern.kind for pattern in PATTERNS), "cascade", "collision", "stall")

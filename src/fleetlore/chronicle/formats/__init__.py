@@ -1,0 +1,29 @@
+"""How a telling is written down: text, Markdown, HTML, JSON. Each gives parts as the chapters come. Nothing hostile gets through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from fleetlore.chronicle.closing import label
+from fleetlore.chronicle.story import Sentence
+
+NAMES = ("text", "markdown", "html", "json")
+
+
+def plain(text: str) -> str:
+    """The text on one line, single blanks between its words, without a character that is not seen: no control, no turn of direction."""
+    if text.isprintable() and "  " not in text and text == text.strip():
+        return text
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
+
+
+def by_thread(sentences: Sequence[Sentence]) -> Iterator[tuple[str, list[Sentence]]]:
+    """The sentences of a chapter, thread by thread, each with the thread's key."""
+    for thread, group in groupby(sentences, key=lambda sentence: sentence.thread):
+        yield thread, list(group)
+
+
+def label_of(thread: str) -> str:
+    """A thread as people call it, on one line."""
+    return plain(label(thread))

@@ -1,0 +1,62 @@
+"""Plain text: a title a chapter, a paragraph a thread. Wrapped if there is a width, else a paragraph is one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from textwrap import TextWrapper
+
+from fleetlore.chronicle.formats import by_thread, label_of, plain
+from fleetlore.chronicle.story import Chapter, Detail, Opening, Sentence
+from fleetlore.chronicle.teller import Ending
+
+Paint = Callable[[str], str]
+INDENT = "  "
+
+
+def unpainted(text: str) -> str:
+    """As it is."""
+    return text
+
+
+class Text:
+    """For terminals, pipes and mails."""
+
+    def __init__(self, *, detail: Detail, width: int | None = None, title: Paint = unpainted, name: Paint = unpainted) -> None:
+        self._detail, self._width = detail, width
+        self._title, self._name = title, name
+
+    def opening(self, opening: Opening) -> str:
+        """One paragraph."""
+        return self._wrapped(plain(opening.text))
+
+    def chapter(self, chapter: Chapter) -> Iterator[str]:
+        """The title, then thread by thread."""
+        title = plain(chapter.title)
+        yield f"\n{self._title(title)}\n"
+        if self._detail == "headline":
+            yield "\n"
+        for thread, sentences in by_thread(chapter.sentences):
+            yield self._thread(label_of(thread), sentences)
+
+    def _thread(self, label: str, sentences: Sequence[Sentence]) -> str:
+        texts = [plain(sentence.text) for sentence in sentences]
+        if self._detail == "headline":
+            lines = self._wrapped(f"{label}: {' '.join(texts)}", then=INDENT)
+            return lines.replace(label, self._name(label), 1)
+        if self._detail == "full":
+            told = "".join(self._wrapped(text, first=INDENT, then=INDENT * 2) for text in texts)
+        else:
+            told = self._wrapped(" ".join(texts), first=INDENT, then=INDENT)
+        return f"\n{self._name(label)}\n{told}"
+
+    def ending(self, ending: Ending) -> Iterator[str]:
+        """The closing, and what lies before."""
+        yield "\n" + self._wrapped(plain(ending.closing.text))
+        if ending.before is not None and ending.before.text:
+            yield "\n" + self._wrapped(plain(ending.before.text))
+
+    def _wrapped(self, text: str, *, first: str = "", then: str = "") -> str:
+        if self._width is None:
+            return f"{first}{text}\n"
+        wrapper = TextWrapper(self._width, initial_indent=first, subsequent_indent=then, break_long_words=False, break_on_hyphens=False)
+        return "".join(f"{line}\n" for line in wrapper.wrap(text))

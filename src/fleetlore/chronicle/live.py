@@ -1,0 +1,71 @@
+"""The telling of what happens now: a sentence for each event, or for a run of like ones, as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from fleetlore.chronicle import sift
+from fleetlore.chronicle.narrate import FOLDED, QUIET_BEATS, WAITS, WEIGHTS, Run, Telling, is_like, proved, sentence_of, shown_time
+from fleetlore.chronicle.story import Sentence
+from fleetlore.events.catalog import beat_of
+from fleetlore.events.envelope import Event
+
+LONGEST_RUN = timedelta(seconds=30)
+"""A run that goes on is told after so long, whatever comes."""
+MOST_IN_RUN = 1000
+MANY_THREADS = 10_000
+
+
+class LiveTeller:
+    """Takes events one by one, in the order of the log. What can be folded waits for more of its kind, until `flush`."""
+
+    def __init__(self, telling: Telling) -> None:
+        self._telling = telling
+        self._sifted = sift.initial()
+        self._waiting: dict[str, Run] = {}
+        """Thread → the run that may go on."""
+
+    def add(self, event: Event) -> Iterator[Sentence]:
+        """One more event; gives what can be told now."""
+        beat = beat_of(event)
+        thread = sift.sift(self._sifted, event, beat).key
+        self._forget()
+        if not self._is_told(event, beat):
+            return
+        run = self._waiting.get(thread)
+        if run is not None and is_like(run, event, beat, loosely=False) and run.beat in FOLDED:
+            run.add(event, shown_time(event))
+        else:
+            if run is not None:
+                yield self._told(thread)
+            self._waiting[thread] = Run(event, beat, shown_time(event))
+        yield from self._due(event)
+        if beat not in FOLDED and thread in self._waiting:
+            yield self._told(thread)
+
+    def flush(self) -> Iterator[Sentence]:
+        """Tell all that waits: it has been quiet for a while."""
+        for thread in list(self._waiting):
+            yield self._told(thread)
+
+    def _due(self, event: Event) -> Iterator[Sentence]:
+        newest = shown_time(event)
+        for thread, run in list(self._waiting.items()):
+            if newest - run.first > LONGEST_RUN or len(run.ids) >= MOST_IN_RUN:
+                yield self._told(thread)
+
+    def _told(self, thread: str) -> Sentence:
+        run = self._waiting.pop(thread)
+        return proved(sentence_of(run, self._telling.zone), thread, run)
+
+    def _is_told(self, event: Event, beat: str | None) -> bool:
+        if self._telling.detail == "full" or event.kind in WAITS:
+            return True
+        return beat not in QUIET_BEATS if self._telling.detail == "story" else beat in WEIGHTS
+
+    def _forget(self) -> None:
+        """Arcs are not told live; threads are needed only for their names."""
+        self._sifted.closed.clear()
+        if len(self._sifted.threads.threads) > MANY_THREADS:
+            sift.drop_closed(self._sifted)

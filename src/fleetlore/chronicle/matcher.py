@@ -1,0 +1,210 @@
+"""The one small matcher: walks a pattern with each step of a thread, and keeps what proves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from functools import cache
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from fleetlore.chronicle.arcs import PATTERNS, Arc, Part, Pattern
+from fleetlore.chronicle.signs import Step
+
+MOST_EVIDENCE = 100
+_BY_KIND = {pattern.kind: pattern for pattern in PATTERNS}
+
+
+class Walk(Struct, gc=False):
+    """One walk along a pattern: how far it has come, whose it is, and what it met."""
+
+    kind: str
+    agent: str
+    at: int
+    """The part that it is in; the number of parts once all are met."""
+    times: int
+    evidence: list[str]
+    agents: list[str]
+    first_at: datetime
+    last_at: datetime
+    count: int = 0
+
+    def take(self, step: Step) -> None:
+        """Add one more event."""
+        self.count += 1
+        self.last_at = step.at
+        self.evidence.append(step.id)
+        if len(self.evidence) > MOST_EVIDENCE:
+            del self.evidence[MOST_EVIDENCE // 2]
+        if step.who not in self.agents:
+            self.agents.append(step.who)
+
+
+Walks = dict[str, list[Walk]]
+"""Kind of arc → the walks that are under way on one thread."""
+
+
+def takers(walks: Walks, step: Step) -> list[Walk] | None:
+    """After a step that changed nothing but counts: the walks that take one more like it. `None` if that is not so simple."""
+    views, begun = _views(step.signs, False)
+    found = []
+    if any(view.pattern.kind not in walks for view in begun):
+        return None  # one has just been closed, or broken, and would begin anew
+    for kind, under_way in walks.items():
+        view = views.get(kind)
+        if view is None:
+            continue
+        for walk in under_way:
+            parts = view.pattern.parts
+            if walk.at < len(parts) and walk.times < parts[walk.at].times:
+                return None  # one more may complete it
+            if walk.evidence[-1] == step.id:
+                found.append(walk)
+    return found
+
+
+class _View(NamedTuple):
+    """What a step with some signs means to a pattern, worked out once."""
+
+    pattern: Pattern
+    parts: tuple[bool, ...]
+    """Which parts have one of the signs."""
+    broken_by: tuple[Part, ...]
+    again: tuple[Part, ...]
+    is_end: bool
+
+
+def walk_on(walks: Walks, step: Step, *, is_first: bool = False) -> list[Arc]:
+    """One more step of a thread, perhaps its first; answers the arcs that it closes."""
+    found: list[Arc] = []
+    views, begun = _views(step.signs, is_first)
+    for kind in tuple(walks):
+        view = views.get(kind)
+        if view is None:
+            continue
+        under_way, broken = walks[kind], False
+        for walk in under_way:
+            fate = _advance(view, walk, step)
+            if fate is not None:
+                broken = True
+                walk.at = -1
+                if fate == "closed":
+                    found.append(_arc(walk, step.thread, "closed"))
+        if broken:
+            left = [walk for walk in under_way if walk.at >= 0]
+            if left:
+                walks[kind] = left
+            else:
+                del walks[kind]
+    for view in begun:
+        if (arc := _begin(view, walks, step)) is not None:
+            found.append(arc)
+    return found
+
+
+@cache
+def _views(signs: frozenset[str], is_first: bool) -> tuple[dict[str, _View], tuple[_View, ...]]:
+    """By kind, the patterns that these signs mean something to; and those that they may begin."""
+    views = {pattern.kind: view for pattern in PATTERNS if (view := _view(pattern, signs)) is not None}
+    begun = tuple(view for view in views.values() if view.parts[0] and (is_first or not view.pattern.from_the_start))
+    return views, begun
+
+
+def _view(pattern: Pattern, signs: frozenset[str]) -> _View | None:
+    def concerned(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+        return tuple(part for part in parts if not part.signs.isdisjoint(signs))
+
+    parts = tuple(not part.signs.isdisjoint(signs) for part in pattern.parts)
+    view = _View(pattern, parts, concerned(pattern.broken_by), concerned(pattern.again), not pattern.until.isdisjoint(signs))
+    return view if any(parts) or view.broken_by or view.again or view.is_end else None
+
+
+def open_arcs(walks: Walks, thread: str) -> Iterator[Arc]:
+    """The arcs of a thread that are not closed yet."""
+    for kind, under_way in walks.items():
+        pattern = _BY_KIND[kind]
+        for walk in under_way:
+            if _parts_met(pattern, walk) >= (len(pattern.parts) if pattern.open_after is None else pattern.open_after):
+                yield _arc(walk, thread, "open")
+
+
+def _parts_met(pattern: Pattern, walk: Walk) -> int:
+    if walk.at >= len(pattern.parts):
+        return walk.at
+    return walk.at + (walk.times >= pattern.parts[walk.at].times)
+
+
+def _begin(view: _View, walks: Walks, step: Step) -> Arc | None:
+    pattern = view.pattern
+    under_way = walks.get(pattern.kind)
+    for walk in under_way or ():
+        if not pattern.per_agent or walk.agent == step.who:
+            return None
+    walk = Walk(pattern.kind, step.who, 0, 0, [], [], step.at, step.at)
+    if _advance(view, walk, step) == "closed":
+        return _arc(walk, step.thread, "closed")
+    walks[pattern.kind] = [*under_way, walk] if under_way else [walk]
+    return None
+
+
+def _advance(view: _View, walk: Walk, step: Step) -> str | None:
+    """Take the step along: `closed`, `broken`, or nothing where the walk goes on."""
+    parts, at = view.pattern.parts, walk.at
+    if at >= len(parts):
+        return _linger(view, walk, step)
+    part, ahead = parts[at], at + 1
+    if ahead < len(parts) and view.parts[ahead] and walk.times >= part.times and _is_by(parts[ahead].who, walk, step):
+        walk.at, walk.times, part = ahead, 0, parts[ahead]
+    elif not (view.parts[at] and _is_by(part.who, walk, step)):
+        return "broken" if _is_broken(view, walk, step) else None
+    if not (part.once_each and step.who in walk.agents):
+        walk.take(step)
+    walk.times += 1
+    if walk.times < part.times or walk.at + 1 < len(parts):
+        return None
+    walk.at += 1
+    return None if view.pattern.until and not view.is_end else "closed"
+
+
+def _linger(view: _View, walk: Walk, step: Step) -> str | None:
+    """An arc with all its parts, waiting for its end."""
+    if _is_broken(view, walk, step):
+        return "broken"
+    if view.is_end or any(_is_by(part.who, walk, step) for part in view.again):
+        walk.take(step)
+    return "closed" if view.is_end else None
+
+
+def _is_broken(view: _View, walk: Walk, step: Step) -> bool:
+    return any(_is_by(breaker.who, walk, step) for breaker in view.broken_by)
+
+
+def _is_by(who: str, walk: Walk, step: Step) -> bool:
+    if who == "any":
+        return True
+    if who == "another":
+        return any(agent != step.who for agent in walk.agents)
+    return (step.who == walk.agent) == (who == "same")
+
+
+def _arc(walk: Walk, thread: str, state: str) -> Arc:
+    return Arc(
+        kind=walk.kind,
+        thread=thread,
+        agents=list(walk.agents),
+        state="open" if state == "open" else "closed",
+        first=walk.evidence[0],
+        last=walk.evidence[-1],
+        evidence=list(walk.evidence),
+        count=walk.count,
+        first_at=walk.first_at,
+        last_at=walk.last_at,
+        note=_note(walk),
+    )
+
+
+def _note(walk: Walk) -> str:
+    if walk.kind == "abandon_then_retry":
+        return "by the same agent" if len(walk.agents) == 1 else "by another agent"
+    return ""

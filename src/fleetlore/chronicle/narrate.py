@@ -1,0 +1,332 @@
+"""The telling: events in the order of their time become chapters, one day after another, each sentence with its proof.
+
+Memory holds the open threads and the current day. Nothing here looks at a clock: `now` and the time zone are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from typing import NamedTuple, Protocol
+
+from fleetlore.chronicle import closing, sift
+from fleetlore.chronicle.arcs import Arc
+from fleetlore.chronicle.grammar import clock_time, ended, listed, number, plural, words
+from fleetlore.chronicle.overview import Overview
+from fleetlore.chronicle.phrasing import say, say_run
+from fleetlore.chronicle.sift import Sifted
+from fleetlore.chronicle.story import Chapter, Closing, Detail, Opening, Sentence
+from fleetlore.events.catalog import beat_of
+from fleetlore.events.envelope import Event
+from fleetlore.views.reading import EPOCH, stamp_of
+from fleetlore.views.threads import Thread
+
+FOLDED = frozenset(("pulse", "rest", "progress", "thought"))
+"""Beats of which like ones in a row may be told together though they do not say the same."""
+WAITS = frozenset(("session.waiting", "goal.permission_asked", "goal.waiting"))
+"""Rests that a story tells, for somebody is waited for."""
+QUIET_BEATS = frozenset(("pulse", "rest", "thought"))
+"""Beats that are told once a day, and only by a full telling."""
+MOST_QUOTED, LONGEST_QUOTE = 3, 90
+"""So many of a run's events are quoted, each in so many characters."""
+WEIGHTS = {"feat": 6, "deliver": 5, "setback": 4, "recovery": 4, "release": 4, "propose": 2, "handoff": 2, "judgement": 2, "claim": 1}
+WAIT_WEIGHT = 3
+PAUSE = timedelta(minutes=30)
+"""After so long a silence within a thread a sentence says its time again."""
+EARLIEST, LATEST = datetime(1, 1, 3, tzinfo=UTC), datetime(9999, 12, 29, tzinfo=UTC)
+"""Times beyond these are shown as these: in another time zone the calendar would not reach them."""
+
+
+class Run:
+    """One event, or several alike in a row, of one thread in one day."""
+
+    __slots__ = ("beat", "event", "events", "first", "ids", "last", "says_the_same")
+
+    def __init__(self, event: Event, beat: str | None, at: datetime) -> None:
+        self.event, self.beat = event, beat
+        self.events: tuple[Event, ...] = (event,)
+        """The first few."""
+        self.ids = [event.id or ""]
+        self.first = self.last = at
+        """When it began, and when its newest event was."""
+        self.says_the_same = True
+
+    def add(self, event: Event, at: datetime) -> None:
+        """One more."""
+        self.ids.append(event.id or "")
+        self.last = at
+        if self.says_the_same and event.text != self.event.text:
+            self.says_the_same = False
+        if len(self.events) < MOST_QUOTED:
+            self.events += (event,)
+
+    def apart(self) -> Sequence[Run]:
+        """The run itself; of a few that do not say the same, each by itself."""
+        if self.says_the_same or self.beat in QUIET_BEATS or len(self.ids) > MOST_QUOTED:
+            return (self,)
+        return [Run(event, self.beat, shown_time(event)) for event in self.events]
+
+
+class Line:
+    """What happened on one thread in one day."""
+
+    __slots__ = ("_is_loose", "_latest", "_quiet", "mission", "runs", "thread", "weight")
+
+    def __init__(self, thread: str, detail: Detail) -> None:
+        self.thread, self._is_loose = thread, detail != "full"
+        self.mission: str | None = None
+        self.runs: list[Run] = []
+        self._latest: Run | None = None
+        self._quiet: dict[tuple[str, str | None], Run] = {}
+        self.weight = 0
+
+    def add(self, event: Event, beat: str | None, at: datetime) -> None:
+        """One more event."""
+        if event.mission is not None:
+            self.mission = event.mission
+        if beat in QUIET_BEATS and event.kind not in WAITS:
+            self._add_quiet(event, beat, at)
+            return
+        latest = self._latest
+        if latest is not None and is_like(latest, event, beat, loosely=self._is_loose):
+            latest.add(event, at)
+            return
+        self._latest = Run(event, beat, at)
+        self.runs.append(self._latest)
+        self.weight += WAIT_WEIGHT if event.kind in WAITS else WEIGHTS.get(beat or "", 0)
+
+    def _add_quiet(self, event: Event, beat: str | None, at: datetime) -> None:
+        """Signs of life are told once a day, wherever they stand between deeds."""
+        key = (event.kind, event.agent or event.actor)
+        run = self._quiet.get(key)
+        if run is None:
+            run = self._quiet[key] = Run(event, beat, at)
+            self.runs.append(run)
+        else:
+            run.add(event, at)
+
+
+def is_like(run: Run, event: Event, beat: str | None, *, loosely: bool) -> bool:
+    """Whether an event goes on with a run: of work, `loosely`, also one that says something else."""
+    first = run.event
+    if first.kind != event.kind or first.agent != event.agent or first.actor != event.actor or first.child != event.child:
+        return False
+    return first.text == event.text or (loosely and beat in FOLDED) or beat in QUIET_BEATS
+
+
+def shown_time(event: Event) -> datetime:
+    """When it happened, as far as every time zone can say it."""
+    at = event.at
+    if at is not None and at.tzinfo is not None and EARLIEST <= at <= LATEST:
+        return at
+    return min(max(stamp_of(event)[0], EARLIEST), LATEST)
+
+
+class Shelf(Protocol):
+    """Where the arcs of a telling are kept: a list, or something that holds more than memory does."""
+
+    def append(self, arc: Arc, /) -> None:
+        """One more."""
+
+    def __iter__(self) -> Iterator[Arc]: ...
+
+
+class Telling(NamedTuple):
+    """How it is told."""
+
+    detail: Detail = "story"
+    zone: tzinfo = UTC
+    now: datetime | None = None
+
+
+def opening_of(overview: Overview, zone: tzinfo) -> Opening:
+    """Who, when and how much."""
+    first, last, agents = overview.first_at, overview.last_at, overview.agents()
+    if first is None or last is None:
+        return Opening(text="Nothing has been recorded yet.", events=0, agents=())
+    who = listed(agents) if agents else "nobody by name"
+    text = f"{plural(overview.events, 'event').capitalize()} by {who}, {_period(first, last, zone)}."
+    return Opening(text=text, events=overview.events, agents=tuple(agents), first_at=first, last_at=last)
+
+
+def _period(first: datetime, last: datetime, zone: tzinfo) -> str:
+    one, other = (min(max(at, EARLIEST), LATEST).astimezone(zone) for at in (first, last))
+    if one.date() != other.date():
+        return f"from {day_name(one.date())}, {one:%H:%M}, to {day_name(other.date())}, {other:%H:%M}"
+    if f"{one:%H:%M}" == f"{other:%H:%M}":
+        return f"on {day_name(one.date())} at {one:%H:%M}"
+    return f"on {day_name(one.date())} between {one:%H:%M} and {other:%H:%M}"
+
+
+def day_name(day: date) -> str:
+    """`15 November 2026`."""
+    return f"{day.day} {day:%B %Y}"
+
+
+def day_of(at: datetime, zone: tzinfo) -> tuple[date, datetime, datetime]:
+    """The day of a moment, when it begins, and when the next one does."""
+    day = at.astimezone(zone).date()
+    begins, ends = (datetime.combine(each, time(), zone).astimezone(UTC) for each in (day, day + timedelta(days=1)))
+    return day, begins, ends
+
+
+def _title(day: date, mission: str, *, is_one_of_several: bool) -> str:
+    of = f" · mission {mission}" if mission else " · outside of missions" if is_one_of_several else ""
+    return f"{day:%A}, {day_name(day)}{of}"
+
+
+class Narrator:
+    """Tells chapter by chapter; the arcs go to a shelf."""
+
+    def __init__(self, telling: Telling, shelf: Shelf | None = None) -> None:
+        self._telling = telling
+        self.sifted: Sifted = sift.initial()
+        self.arcs: Shelf = [] if shelf is None else shelf
+        self.threads = 0
+        """How many were told; one that was closed and is opened on another day counts again."""
+        self._highlights = closing.Highlights()
+        self._day: date | None = None
+        self._lines: dict[str, Line] = {}
+        self._told_threads: set[str] = set()
+        self._newest: datetime | None = None
+
+    def chapters(self, events: Iterable[Event], *, where: Callable[[Event], bool] | None = None) -> Iterator[Chapter]:
+        """The chapters of events that come in the order of their time.
+
+        Those for which `where` says no are read but not told: threads and arcs that began with them are whole.
+        """
+        begins = ends = EARLIEST
+        for event in events:
+            at = shown_time(event)
+            if not begins <= at < ends:
+                day, begins, ends = day_of(at, self._telling.zone)
+                if day != self._day:
+                    yield from self._end_day()
+                    self._day = day
+            if where is None or where(event):
+                self._tell(event, at)
+            else:
+                self._read(event)
+        yield from self._end_day()
+
+    def _tell(self, event: Event, at: datetime) -> None:
+        beat = beat_of(event)
+        thread = sift.sift(self.sifted, event, beat)
+        self._newest = event.at or EPOCH
+        line = self._lines.get(thread.key)
+        if line is None:
+            line = self._lines[thread.key] = Line(thread.key, self._telling.detail)
+            self._count(thread)
+        line.add(event, beat, at)
+
+    def _read(self, event: Event) -> None:
+        closed_before = len(self.sifted.closed)
+        sift.sift(self.sifted, event, beat_of(event))
+        del self.sifted.closed[closed_before:]
+
+    def _count(self, thread: Thread) -> None:
+        if self._told_threads.isdisjoint((thread.key, *thread.prologue)):
+            self.threads += 1
+        self._told_threads.add(thread.key)
+
+    def _end_day(self) -> Iterator[Chapter]:
+        if self._day is None:
+            return
+        lines, self._lines = self._lines, {}
+        arcs, self.sifted.closed = self.sifted.closed, []
+        for arc in arcs:
+            self._keep(arc)
+        missions = sorted({line.mission or "" for line in lines.values()}, key=lambda name: (not name, name))
+        for mission in missions:
+            mine = [line for line in lines.values() if (line.mission or "") == mission]
+            title = _title(self._day, mission, is_one_of_several=len(missions) > 1)
+            if (chapter := self._chapter(title, mine, arcs)) is not None:
+                yield chapter
+        sift.drop_closed(self.sifted)
+        self._told_threads.intersection_update(self.sifted.threads.threads)
+
+    def _keep(self, arc: Arc) -> None:
+        self.arcs.append(arc)
+        self._highlights.add(arc)
+
+    def _chapter(self, title: str, lines: list[Line], arcs: list[Arc]) -> Chapter | None:
+        lines.sort(key=lambda line: (-line.weight, line.runs[0].first, line.thread))
+        sentences: list[Sentence] = []
+        for line in lines:
+            sentences += self._headline(line) if self._telling.detail == "headline" else self._told(line)
+        if not sentences:
+            return None
+        keys = {line.thread for line in lines}
+        return Chapter(
+            title=title,
+            sentences=tuple(sentences),
+            arcs=tuple(arc for arc in arcs if arc.thread in keys),
+            first_at=min(sentence.at for sentence in sentences),
+            last_at=max(run.last for line in lines for run in line.runs),
+        )
+
+    def _told(self, line: Line) -> Iterator[Sentence]:
+        last: datetime | None = None
+        for run in line.runs:
+            if self._telling.detail == "story" and run.beat in QUIET_BEATS and run.event.kind not in WAITS:
+                continue
+            for each in run.apart():
+                text = sentence_of(each, self._telling.zone, timed=last is None or each.first - last > PAUSE)
+                last = each.last
+                yield proved(text, line.thread, each)
+
+    def _headline(self, line: Line) -> Iterator[Sentence]:
+        """The one thing to know of a thread: that somebody is waited for, else its last deed that counts."""
+        loud = [run for run in line.runs if run.beat not in QUIET_BEATS or run.event.kind in WAITS]
+        if not loud:
+            return
+        is_waiting = loud[-1].event.kind in WAITS
+        told = loud[-1] if is_waiting else max(loud, key=lambda run: (WEIGHTS.get(run.beat or "", 0), run.last))
+        yield proved(sentence_of(told, self._telling.zone), line.thread, told)
+
+    def close(self) -> Closing:
+        """The arcs, and what is still open, as of `now`, else as of the newest event."""
+        now = self._telling.now or self._newest or EPOCH
+        for arc in sift.arcs_open(self.sifted, now):
+            self._keep(arc)
+        open_threads = tuple(thread.key for thread in sift.open_threads(self.sifted))
+        return Closing(text=closing.told(self._highlights, open_threads), open_threads=open_threads)
+
+
+def sentence_of(run: Run, zone: tzinfo, *, timed: bool = False) -> str:
+    """A run in words, with some of what it says; those of one event with its time if asked for."""
+    if len(run.ids) == 1:
+        return say(run.event, at=clock_time(run.first, zone) if timed else "")
+    told = say_run(run.event, len(run.ids), run.first, run.last, zone)
+    if run.beat in QUIET_BEATS or run.event.visibility == "private":
+        return told
+    quotes = _quotes(run)
+    return ended(f"{told.rstrip('.')}: {quotes}") if quotes and quotes not in told else told
+
+
+def _quotes(run: Run) -> str:
+    """What a run says, once where it says the same."""
+    if run.says_the_same:
+        return words(run.event.text or "")
+    texts = list(dict.fromkeys(_quote(event.text) for event in run.events if event.text and event.visibility != "private"))
+    quoted = [f"“{text}”" for text in texts if text]
+    rest = len(run.ids) - len(quoted)
+    return f"{', '.join(quoted)} and {number(rest)} more" if quoted and rest else listed(quoted)
+
+
+def _quote(text: str) -> str:
+    line = words(text)
+    return line if len(line) <= LONGEST_QUOTE else f"{line[:LONGEST_QUOTE].rsplit(' ', 1)[0].rstrip(' ,;:.')}…"
+
+
+def proved(text: str, thread: str, run: Run) -> Sentence:
+    """The sentence with the events that prove it."""
+    event = run.event
+    return Sentence(
+        text=ended(text),
+        thread=thread,
+        evidence=tuple(run.ids),
+        at=run.first,
+        beat=run.beat or "",
+        agent=event.agent or event.actor or "",
+    )

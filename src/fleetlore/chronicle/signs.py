@@ -1,0 +1,56 @@
+"""What a step of a thread means to an arc: its beat, and the few things that a beat does not tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from fleetlore.events.envelope import Event
+from fleetlore.views.threads import ENDS
+
+REJECTION, EXHAUSTED, ENDED = "rejection", "exhausted", "ended"
+
+_BUDGET_REASONS = frozenset(("budget", "tick_cap"))
+
+
+class Step(NamedTuple):
+    """One event of a thread, as far as arcs look at it."""
+
+    signs: frozenset[str]
+    who: str
+    id: str
+    at: datetime
+    thread: str
+
+
+def signs_of(event: Event, beat: str) -> frozenset[str]:
+    """The beat of an event, and what else it is a sign of."""
+    if beat == "judgement" and is_rejection(event.kind, event.data):
+        return _signs(beat, REJECTION)
+    if event.kind == "driver.budget_exhausted":
+        return _signs(beat, EXHAUSTED)
+    if event.kind in ENDS:
+        is_spent = event.kind == "run.finished" and event.data.get("reason") in _BUDGET_REASONS
+        return _signs(beat, ENDED, EXHAUSTED) if is_spent else _signs(beat, ENDED)
+    return _signs(beat)
+
+
+@lru_cache(maxsize=256)
+def _signs(*signs: str) -> frozenset[str]:
+    return frozenset(signs)
+
+
+def is_rejection(kind: str, data: Mapping[str, Any]) -> bool:
+    """Whether a judgement says no. What says neither yes nor no is none."""
+    if kind == "work.review_rejected":
+        return True
+    match data:
+        case {"verdict": {"met": False} | {"passed": False} | {"approved": False}}:
+            return True
+        case {"approved": False} | {"met": False} | {"passed": False} | {"verdict": "fail" | "rejected" | "changes_requested"}:
+            return True
+        case {"decision": {"choice": {"kind": "deny"}}} | {"decision": {"kind": "deny"}}:
+            return True
+    return False

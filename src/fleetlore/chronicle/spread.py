@@ -1,0 +1,208 @@
+"""Arcs that cross threads: setbacks that spread from one agent to the next, and two agents in one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from posixpath import basename, join, normpath
+from typing import Any
+
+from msgspec import Struct, field
+
+from fleetlore.chronicle.arcs import Arc
+from fleetlore.chronicle.signs import Step
+from fleetlore.events.envelope import Event
+
+MOST_SETBACKS = 4096
+MOST_FILES, MOST_FILES_EACH, MOST_NAMESAKES = 16384, 256, 8
+FEWEST_LINKED, FEWEST_AGENTS = 3, 2
+_COMMITS = frozenset(("fleet.commit", "fleet.pr_merge"))
+_EDITS = frozenset(("tool.returned", "goal.tool_effect"))
+_EDIT_TOOLS = frozenset(("Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch", "edit_file", "write_file", "str_replace_editor"))
+_ENOUGH_EVIDENCE = 100
+
+
+class Trouble(Struct):
+    """Setbacks that are linked: by cause, or because one's agent is the parent of the other's."""
+
+    thread: str
+    evidence: list[str]
+    agents: list[str]
+    threads: list[str]
+    first_at: datetime
+    last_at: datetime
+
+
+class Spread(Struct):
+    """What is known of unresolved setbacks and of files with uncommitted edits."""
+
+    of_event: dict[str, int] = field(default_factory=dict)
+    """Id of a setback → the number of its trouble."""
+    of_agent: dict[str, int] = field(default_factory=dict)
+    """Agent → the trouble that it is in."""
+    troubles: dict[int, Trouble] = field(default_factory=dict)
+    next: int = 0
+    editors: dict[str, tuple[str, str, str, datetime]] = field(default_factory=dict)
+    """File → the agent that edited it last without a commit, the event, its thread, its time."""
+    edited: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    """Agent → the files that it has edited without a commit, by their last name, oldest first."""
+
+
+def spread_on(spread: Spread, event: Event, step: Step) -> Iterable[Arc]:
+    """One more step, of whatever thread; answers the arcs that it closes."""
+    if event.kind in _EDITS:
+        return _edit(spread, event, step)
+    if event.kind in _COMMITS and step.who in spread.edited:
+        _commit(spread, event, step)
+    if "setback" in step.signs:
+        _set_back(spread, event, step)
+    elif spread.of_agent and ("recovery" in step.signs or "deliver" in step.signs):
+        return _resolve(spread, step)
+    return ()
+
+
+def open_cascades(spread: Spread) -> Iterator[Arc]:
+    """Cascades that nobody has resolved yet."""
+    for trouble in spread.troubles.values():
+        if _is_cascade(trouble):
+            yield _cascade(trouble, "open")
+
+
+# --- cascades
+
+
+def _set_back(spread: Spread, event: Event, step: Step) -> None:
+    number = _linked(spread, event, step)
+    if number is None or number not in spread.troubles:
+        number = spread.next
+        spread.next += 1
+        spread.troubles[number] = Trouble(step.thread, [], [], [], step.at, step.at)
+    trouble = spread.troubles[number]
+    trouble.last_at = step.at
+    if len(trouble.evidence) < _ENOUGH_EVIDENCE:
+        trouble.evidence.append(step.id)
+    for known, name in ((trouble.agents, step.who), (trouble.threads, step.thread)):
+        if name not in known:
+            known.append(name)
+    _remember(spread.of_event, step.id, number, MOST_SETBACKS)
+    _remember(spread.of_agent, step.who, number, MOST_SETBACKS)
+    if len(spread.troubles) > MOST_SETBACKS:
+        del spread.troubles[next(iter(spread.troubles))]
+
+
+def _linked(spread: Spread, event: Event, step: Step) -> int | None:
+    """The trouble that this setback comes from: by its cause, its agent's parent, or a child of its agent's."""
+    if event.cause is not None and event.cause in spread.of_event:
+        return spread.of_event[event.cause]
+    for name in (event.parent, event.child):
+        if name is not None and name != step.who and name in spread.of_agent:
+            return spread.of_agent[name]
+    return None
+
+
+def _resolve(spread: Spread, step: Step) -> Iterator[Arc]:
+    number = spread.of_agent.pop(step.who, None)
+    trouble = spread.troubles.get(number) if number is not None else None
+    if trouble is None or any(spread.of_agent.get(agent) == number for agent in trouble.agents):
+        return  # others are still in it
+    del spread.troubles[number]  # type: ignore[arg-type]
+    if _is_cascade(trouble):
+        trouble.evidence.append(step.id)
+        trouble.last_at = step.at
+        yield _cascade(trouble, "closed")
+
+
+def _is_cascade(trouble: Trouble) -> bool:
+    return len(trouble.evidence) >= FEWEST_LINKED and len(trouble.agents) >= FEWEST_AGENTS
+
+
+def _cascade(trouble: Trouble, state: str) -> Arc:
+    return Arc(
+        kind="cascade",
+        thread=trouble.thread,
+        agents=list(trouble.agents),
+        state="open" if state == "open" else "closed",
+        first=trouble.evidence[0],
+        last=trouble.evidence[-1],
+        evidence=list(trouble.evidence),
+        count=len(trouble.evidence),
+        first_at=trouble.first_at,
+        last_at=trouble.last_at,
+    )
+
+
+# --- collisions
+
+
+def _edit(spread: Spread, event: Event, step: Step) -> Iterator[Arc]:
+    for path in _edited(event):
+        before = spread.editors.get(path)
+        if before is not None and before[0] != step.who:
+            agent, id, thread, at = before
+            yield Arc(
+                kind="collision",
+                thread=thread,
+                agents=[agent, step.who],
+                state="closed",
+                first=id,
+                last=step.id,
+                evidence=[id, step.id],
+                count=2,
+                first_at=at,
+                last_at=step.at,
+                note=path,
+            )
+            _let_go(spread, agent, path)
+        _remember(spread.editors, path, (step.who, step.id, step.thread, step.at), MOST_FILES)
+        _note_edit(spread.edited.setdefault(step.who, {}), path)
+
+
+def _note_edit(mine: dict[str, list[str]], path: str) -> None:
+    paths = mine.get(name := basename(path), [])
+    _remember(mine, name, paths if path in paths else [*paths, path][-MOST_NAMESAKES:], MOST_FILES_EACH)
+
+
+def _commit(spread: Spread, event: Event, step: Step) -> None:
+    """What an agent commits is no longer in anybody's way: the files that the commit names, or all that it has edited."""
+    mine, named = spread.edited.get(step.who, {}), event.data.get("files")
+    if not (isinstance(named, list) and named):
+        for path in [path for paths in mine.values() for path in paths]:
+            _let_go(spread, step.who, path)
+        return
+    for file in named:
+        if isinstance(file, str) and (paths := mine.get(basename(file))):
+            for path in [path for path in paths if f"/{path}".endswith(f"/{file}")]:
+                _let_go(spread, step.who, path)
+
+
+def _let_go(spread: Spread, agent: str, path: str) -> None:
+    mine = spread.edited.get(agent, {})
+    paths = mine.get(name := basename(path), [])
+    if path in paths:
+        paths.remove(path)
+    if not paths:
+        mine.pop(name, None)
+    if not mine:
+        spread.edited.pop(agent, None)
+    last = spread.editors.get(path)
+    if last is not None and last[0] == agent:
+        del spread.editors[path]
+
+
+def _edited(event: Event) -> Iterator[str]:
+    """The files that an event says were changed, absolute where it tells from where."""
+    if event.kind == "tool.returned" and event.data.get("tool") not in _EDIT_TOOLS and not event.data.get("paths"):
+        return
+    paths = event.data.get("paths")
+    cwd = event.data.get("cwd")
+    for path in paths if isinstance(paths, list | tuple) else ():
+        if isinstance(path, str) and path:
+            yield normpath(join(cwd, path)) if isinstance(cwd, str) else normpath(path)
+
+
+def _remember(known: dict[str, Any], key: str, value: Any, most: int) -> None:
+    """Keep the newest so many."""
+    known.pop(key, None)
+    known[key] = value
+    if len(known) > most:
+        del known[next(iter(known))]

@@ -1,0 +1,142 @@
+"""`lore find`: events by their words, newest first."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from datetime import UTC
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from fleetlore.cli import arguments, opening, terminal, times
+from fleetlore.cli.main import FAILED, OK
+from fleetlore.errors import Invalid
+from fleetlore.events import codec
+from fleetlore.log.base import check_scope
+from fleetlore.state import search
+from fleetlore.state.store import open_store
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from fleetlore.cli.progress import Progress
+    from fleetlore.events.envelope import Event
+    from fleetlore.log.recorder import BlockingRecorder
+
+SUMMARY = "find events by their words, newest first"
+
+LAST = 20
+_LONG = 10_000
+"""Events still to be read from which on progress is shown."""
+_EXAMPLES = (
+    ("lore find parser", "the newest events in which a word begins with parser"),
+    ("lore find rate limit --scope agent:ada --since 1d", "both words, in any order, of one agent since yesterday"),
+    ("lore find '\"rate limit\"' --kind 'fleet.*'", "the words together, in events of a family"),
+    ("lore find deploy --last 500 --json | jq -r .id", "for programs: one JSON a line, with its position"),
+)
+_NOTES = """\
+Every word must be there, in the text, the names or the payload; the last one may be the beginning of a word.
+Capitals and accents do not matter. The exit code is 1 if nothing was found, as grep's is.
+"""
+_OURS = re.compile("(\x1b\\[[0-9;]*m)")
+_MARKED, _UNMARKED = "\x1b[7m", "\x1b[27m"  # reverse video leaves the colours be
+
+
+def configure(parser: ArgumentParser) -> None:
+    """What to look for, and where."""
+    parser.add_argument("text", metavar="TEXT", nargs="+", help="words, or phrases in double quotes")
+    arguments.add_selection(parser)
+    parser.add_argument("--last", metavar="N", type=int, default=LAST, help=f"at most the newest N (else {LAST})")
+    parser.add_argument("--utc", action="store_true", help="times in UTC")
+    arguments.add_json(parser, "one JSON a line: the canonical event and its position")
+    arguments.teach(parser, _EXAMPLES, _NOTES)
+
+
+def run(args: Namespace) -> int:
+    """Print what is found."""
+    text = " ".join(args.text)
+    if not text.strip():
+        raise Invalid("nothing to look for; say a word, as in lore find parser")
+    if args.last < 1:
+        raise Invalid("--last: a number from 1 on is needed")
+    wanted = search.Wanted(check_scope(args.scope), tuple(args.kind), times.since(args.since))
+    with opening.open_existing_log(args) as log:
+        found = _find(log, text, wanted, limit=args.last + 1)
+    write = _writer(args, search.terms_of(text))
+    for event in found[: args.last]:
+        write(event)
+    _say_what_is_missing(args, len(found))
+    return OK if found else FAILED
+
+
+def _find(log: BlockingRecorder, text: str, wanted: search.Wanted, *, limit: int) -> list[Event]:
+    store = open_store(log.info())
+    with store or nullcontext(), bar_if_long() as show:
+        return search.find(log, text, wanted=wanted, limit=limit, store=store, progress=show)
+
+
+@contextmanager
+def bar_if_long() -> Iterator[Progress]:
+    """A bar as soon as it is known that there is much to read."""
+    from fleetlore.cli.progress import bar
+
+    with ExitStack() as stack:
+        bars: list[Progress] = []
+
+        def show(done: int, total: int) -> None:
+            if not bars and total - done >= _LONG:
+                bars.append(stack.enter_context(bar("reading")))
+            for shown in bars:
+                shown(done, total)
+
+        yield show
+
+
+def _writer(args: Namespace, terms: Sequence[search.Term]) -> Callable[[Event], None]:
+    if args.json:
+        return lambda event: terminal.out_json(codec.encode_with_position(event))
+    from fleetlore.cli.event_lines import Columns, Screen
+
+    zone = UTC if args.utc else None
+    if not terminal.is_terminal(sys.stdout):
+        columns = Columns(zone)
+        return lambda event: terminal.out(columns.line(_told(event, terms)))
+    colour = terminal.has_colour(sys.stdout)
+    screen = Screen(zone, width=terminal.width(sys.stdout), colour=colour)
+    return lambda event: terminal.out(_mark(screen.line(_told(event, terms)), terms) if colour else screen.line(_told(event, terms)))
+
+
+def _told(event: Event, terms: Sequence[search.Term]) -> Event:
+    """The event with a line that shows what was found, and whether it was only thought."""
+    from fleetlore.cli.event_lines import name_of, scopes_of, text_of
+
+    line = text_of(event)
+    if not search.spans(" ".join((name_of(event), event.kind, scopes_of(event), line)), terms):
+        line = f"{line} ({search.excerpt(event, terms)})" if line else search.excerpt(event, terms)
+    return replace(event, text=f"[private] {line}" if event.visibility == "private" else line)
+
+
+def _mark(line: str, terms: Sequence[search.Term]) -> str:
+    """Emphasise what was found in a line that was made harmless; the only sequences in it are ours."""
+    return "".join(part if _OURS.fullmatch(part) else _mark_plain(part, terms) for part in _OURS.split(line))
+
+
+def _mark_plain(text: str, terms: Sequence[search.Term]) -> str:
+    shown, end = "", 0
+    for start, stop in search.spans(text, terms):
+        shown += f"{text[end:start]}{_MARKED}{text[start:stop]}{_UNMARKED}"
+        end = stop
+    return shown + text[end:]
+
+
+def _say_what_is_missing(args: Namespace, found: int) -> None:
+    """On a terminal, say that there is more, or that there is nothing."""
+    if args.json or not terminal.is_terminal(sys.stdout):
+        return
+    if not found:
+        terminal.err("nothing found")
+    elif found > args.last:
+        terminal.err(f"the newest {args.last} are shown; --last N shows more")

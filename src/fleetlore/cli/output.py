@@ -1,0 +1,60 @@
+"""Where a long text goes: to a file that is there whole or not at all, to a terminal, or into a pipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from errno import ENOENT
+
+from fleetlore.cli import terminal
+from fleetlore.errors import Invalid
+
+Write = Callable[[str], None]
+
+
+@contextmanager
+def private_file(path: str) -> Iterator[Write]:
+    """Write a file that only its owner may read; it takes its place when all of it is on the disk."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise Invalid(f"--out {path}: is no file; leave it out and redirect the output")
+    target = os.path.realpath(path)
+    folder, name = os.path.split(target)
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(ENOENT, "there is no such directory", path)
+    part = os.path.join(folder, f".{name}.{os.getpid()}.part")
+    try:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            yield lambda text: _write(file.write, text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, target)
+    except BaseException:
+        if os.path.exists(part):
+            os.unlink(part)
+        raise
+
+
+def to_terminal(text: str) -> None:
+    """Write lines of ours, each without anything that could move a cursor."""
+    sys.stdout.write("\n".join(map(terminal.sanitise, text.split("\n"))))
+
+
+def painted(text: str) -> None:
+    """Write text whose colours are ours, and whose words are harmless already."""
+    sys.stdout.write(text)
+
+
+def json_to_terminal(text: str) -> None:
+    """Write JSON whose strings may be hostile; the line ends between them stay."""
+    sys.stdout.write("\n".join(map(terminal.escape_json, text.split("\n"))))
+
+
+def to_pipe(text: str) -> None:
+    """Write UTF-8, whatever the locale says: the formats promise it."""
+    _write(sys.stdout.buffer.write, text)
+
+
+def _write(write: Callable[[bytes], int], text: str) -> None:
+    write(text.encode(errors="replace"))

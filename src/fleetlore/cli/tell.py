@@ -1,0 +1,209 @@
+"""`lore tell`: the story of what happened, in prose that can be checked. docs/chronicle.md tells the rules."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING
+
+from fleetlore import clock
+from fleetlore.cli import arguments, opening, terminal, times
+from fleetlore.errors import Invalid
+from fleetlore.log.base import TOWN, check_scope
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from fleetlore.chronicle.story import Detail
+    from fleetlore.chronicle.teller import Format
+    from fleetlore.chronicle.timeline import Timeline
+    from fleetlore.cli.output import Write
+    from fleetlore.cli.progress import Progress
+    from fleetlore.events.envelope import Event
+    from fleetlore.log.recorder import BlockingRecorder
+
+SUMMARY = "tell what happened as a story, or live as it happens"
+
+DETAILS = ("headline", "story", "full")
+FORMATS = ("text", "markdown", "html", "json")
+WIDEST = 100
+LONG = 20_000
+"""Events from which on reading them shows its progress."""
+_EVERY = 1000
+
+_EXAMPLES = (
+    ("lore tell", "the newest day with events"),
+    ("lore tell --day yesterday --tz Europe/Berlin", "a day, as it was on clocks in Berlin"),
+    ("lore tell --scope task:t7 --all --detail full", "everything that happened to one task, nothing left out"),
+    ("lore tell --since 2h --detail headline", "one line for each thread of the last two hours"),
+    ("lore tell --all --format html --out story.html", "a page to read and to send; each sentence leads to its events"),
+    ("lore tell --follow", "what happens from now on; Ctrl-C ends it"),
+)
+_NOTES = """\
+Days and times are told in UTC unless --tz says otherwise. The same log gives the same words, always.
+Where only a part is told, what came before it is read as well: threads and arcs that began there are whole.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Which events, and how to tell them."""
+    parser.add_argument("--scope", metavar="S", default=TOWN, help="town (all), or agent:X, task:X, mission:X, goal:X, run:X, source:X")
+    add_options(parser)
+    parser.add_argument("--follow", "-f", action="store_true", help="tell what comes, a sentence at a time (text or json)")
+    arguments.teach(parser, _EXAMPLES, _NOTES)
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """What every telling can be asked for."""
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--day", metavar="DAY", help="one day: 2026-11-15, today or yesterday")
+    which.add_argument("--since", metavar="WHEN", help="from then on: 30m, 2h, 3d or 1w ago, a day, or a time such as 2026-11-15T20:00Z")
+    which.add_argument("--last", metavar="N", type=int, help="the newest N events")
+    which.add_argument("--all", action="store_true", help="everything")
+    parser.add_argument(
+        "--detail", choices=DETAILS, default="story", help="a line a thread, paragraphs, or a sentence for every event (story)"
+    )
+    parser.add_argument("--format", choices=FORMATS, default="text", help="how it is written (text)")
+    parser.add_argument("--tz", metavar="ZONE", default="UTC", help="the time zone of days and times, such as Europe/Berlin (UTC)")
+    parser.add_argument("--now", metavar="TIME", help="the moment as of which it is told what is open and silent (the newest event's)")
+    parser.add_argument("--out", metavar="FILE", help="write to a file, which is there whole or not at all (else standard output)")
+
+
+def run(args: Namespace) -> int:
+    """Tell the past, or the present."""
+    check_scope(args.scope)
+    if args.follow:
+        from fleetlore.cli import tell_live
+
+        return tell_live.run(args)
+    with opening.open_existing_log(args) as log:
+        tell(log, args)
+    return 0
+
+
+def moment_of(args: Namespace) -> datetime | None:
+    """What `--now` says."""
+    return None if args.now is None else times.moment(args.now, now=clock.now())
+
+
+def tell(log: BlockingRecorder, args: Namespace, *, scope: str | None = None, whole: bool = False) -> None:
+    """Tell what the arguments ask for; without a range everything if `whole`, else the newest day."""
+    from fleetlore.chronicle.narrate import Telling
+    from fleetlore.chronicle.teller import Tale
+    from fleetlore.chronicle.teller import tell as told
+    from fleetlore.cli import tell_range
+    from fleetlore.cli.shelf import SpoolingShelf
+    from fleetlore.state.chronology import Chronology
+
+    zone, now = tell_range.zone_of(args.tz), moment_of(args)
+    span = tell_range.span_of(args, zone, now or clock.now(), whole=whole)
+    scope = scope or args.scope
+    with ExitStack() as stack:
+        write = _writer(args, stack)
+        chronology = stack.enter_context(Chronology(log, scope, until=span.until))
+        shelf = stack.enter_context(SpoolingShelf())
+        bar = stack.enter_context(ExitStack())
+        show = _progress(bar, log, is_whole=scope == TOWN)
+        survey = tell_range.Survey(span, zone, log=log, scope=scope, picture=args.format == "html")
+        chronology.look_through(_counted(survey.see, show))
+        tale = Tale(survey.overview, _passing(chronology.in_order(), show), survey.where, survey.before())
+        form = _format(args, zone, survey.timeline)
+        _write_all(told(tale, Telling(args.detail, zone, now), form, shelf=shelf), write, bar, on_terminal=_is_shown(args))
+
+
+def _write_all(parts: Iterator[str], write: Write, bar: ExitStack, *, on_terminal: bool) -> None:
+    """Write part by part; where both stand on one terminal, the bar goes before the first chapter comes."""
+    if on_terminal:
+        begun = [part for part in (next(parts, ""), next(parts, "")) if part]
+        bar.close()
+        write("".join(begun))
+    for part in parts:
+        write(part)
+    terminal.flush()
+
+
+def _is_shown(args: Namespace) -> bool:
+    return args.out is None and terminal.is_terminal(sys.stdout)
+
+
+def _writer(args: Namespace, stack: ExitStack) -> Write:
+    from fleetlore.cli import output
+
+    if args.out is not None:
+        return stack.enter_context(output.private_file(args.out))
+    if not terminal.is_terminal(sys.stdout):
+        return output.to_pipe
+    return {"text": output.painted, "json": output.json_to_terminal}.get(args.format, output.to_terminal)
+
+
+def _format(args: Namespace, zone: tzinfo, timeline: Timeline) -> Format:
+    detail: Detail = args.detail
+    match args.format:
+        case "json":
+            from fleetlore.chronicle.formats.json_ import Json
+
+            return Json()
+        case "html":
+            from fleetlore.chronicle.formats.html import Html
+
+            return Html(detail=detail, zone=zone, timeline=timeline)
+        case "markdown":
+            from fleetlore.chronicle.formats.markdown import Markdown
+
+            return Markdown(detail=detail)
+        case _:
+            return _text(detail, is_shown=_is_shown(args))
+
+
+def _text(detail: Detail, *, is_shown: bool) -> Format:
+    from fleetlore.chronicle.formats.text import Text
+
+    if not is_shown:
+        return Text(detail=detail)
+    width = min(terminal.width(sys.stdout), WIDEST)
+    if not terminal.has_colour(sys.stdout):
+        return Text(detail=detail, width=width)
+    return Text(detail=detail, width=width, title=lambda text: f"\x1b[1m{text}\x1b[0m", name=lambda text: f"\x1b[36m{text}\x1b[0m")
+
+
+def _progress(bar: ExitStack, log: BlockingRecorder, *, is_whole: bool) -> Callable[[], None]:
+    """A function to be called with every event that was read, twice for each; of a long log it moves a bar on a terminal."""
+    if not terminal.is_terminal(sys.stderr) or (events := log.info().events) < LONG:
+        return lambda: None
+    from fleetlore.cli import progress
+
+    show: Progress = bar.enter_context(progress.bar("reading"))
+    total = 2 * events if is_whole else 0
+    done = 0
+
+    def add() -> None:
+        nonlocal done
+        done += 1
+        if done % _EVERY == 0:
+            show(done, total)
+
+    return add
+
+
+def _counted(see: Callable[[Event], None], show: Callable[[], None]) -> Callable[[Event], None]:
+    def seen(event: Event) -> None:
+        see(event)
+        show()
+
+    return seen
+
+
+def _passing(events: Iterable[Event], show: Callable[[], None]) -> Iterator[Event]:
+    for event in events:
+        show()
+        yield event
+
+
+def need_text_or_json(args: Namespace) -> None:
+    """A live telling has no end, so that a page cannot be made of it."""
+    if args.format not in ("text", "json"):
+        raise Invalid(f"--follow: tells text or json, not {args.format}; leave --follow out, or say --format text")
+    if args.out is not None:
+        raise Invalid("--follow: has no end, so --out cannot be written whole; redirect the output")

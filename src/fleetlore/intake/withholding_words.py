@@ -1,0 +1,100 @@
+"""What is a name and what is words: told by form alone, and in doubt it is words."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+LONGEST = 200
+"""A string of more characters, or of several lines, is no name: nobody said what it is, so it stays."""
+
+_PLACEHOLDER = re.compile(r"\[withheld: [0-9,]+ bytes?\]")
+
+# Without blanks, quotes, brackets, question and equals signs: names, ids, paths, times, numbers, addresses without a query.
+_NAME = re.compile(r"[\w.:/@+~#-]*%?")
+_LONG_WORD = re.compile(r"\w{65}")  # longer than any hash; it may be words in another coding
+_PLUS_FOR_BLANK = re.compile(r"[^\W\d]\+[^\W\d]")
+_FIRST_WITHOUT_BLANKS = "\u0590"
+"""Writing systems from here on may not put blanks between words: whole sentences look like names."""
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d(\.\d{1,9})?)?( ?([Zz]|UTC|[+-]\d\d:?\d\d))?")
+_EXTENSION = re.compile(r"\.\w{1,8}")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+")
+
+# In data that nobody has described, these words in a name tell what it holds.
+_TELLING = frozenset(
+    {"answer", "arg", "argument", "argv", "body", "chunk", "cmd", "code", "command"}
+    | {"comment", "completion", "content", "delta", "description", "diff", "env", "environment", "evidence"}
+    | {"exception", "excerpt", "explanation", "expression", "hunk", "html", "input", "instruction", "markdown"}
+    | {"memory", "message", "note", "objective", "output", "param", "parameter", "patch", "payload"}
+    | {"plan", "prompt", "query", "question", "rationale", "raw", "reasoning", "regex", "reply"}
+    | {"request", "response", "result", "sample", "script", "secret", "shell", "snippet", "source"}
+    | {"sql", "stack", "stderr", "stdin", "stdout", "string", "summary", "text", "thinking"}
+    | {"thought", "traceback", "transcript"}
+)
+_TELLING_ANYWHERE = ("prompt", "message", "content", "transcript", "instruction", "response", "command", "thought")
+"""These tell it even where a name runs several words together."""
+
+_QUOTES = "`'\"“”‘’«»…. "
+_LEAST_QUOTED = 6
+"""What is shorter may be found in a line by chance."""
+
+
+def is_placeholder(value: Any) -> bool:
+    """Whether something was withheld already."""
+    return isinstance(value, str) and _PLACEHOLDER.fullmatch(value) is not None
+
+
+def is_long(value: str) -> bool:
+    """Whether it is more than one line that could be a title or a reason."""
+    return len(value) > LONGEST or len(value.splitlines()) > 1 or "\n" in value or "\r" in value
+
+
+@lru_cache(maxsize=8192)
+def looks_like_name(text: str) -> bool:
+    """Whether it is a name, an id, a path, a time, a number, or an address without a query; nothing is no word either."""
+    if len(text) > LONGEST or max(text, default="") >= _FIRST_WITHOUT_BLANKS:
+        return False
+    if is_placeholder(text) or _TIME.fullmatch(text):
+        return True
+    return _NAME.fullmatch(text) is not None and not _LONG_WORD.search(text) and not _PLUS_FOR_BLANK.search(text)
+
+
+def is_path(value: Any) -> bool:
+    """Whether it names files, and is no sentence: blanks stand only in a path from the root, or before a file's extension."""
+    if isinstance(value, list):
+        return all(isinstance(item, str) and is_path(item) for item in value)
+    if not isinstance(value, str) or len(value) > LONGEST or not value.isprintable():
+        return False
+    if not any(map(str.isspace, value)):
+        return True
+    return (value.startswith("/") and value.count("/") > 1) or _EXTENSION.fullmatch(value[value.rfind(".") :]) is not None
+
+
+@lru_cache(maxsize=4096)
+def is_telling(name: str) -> bool:
+    """Whether a name says that it holds words: `userPrompt`, `old_string`, `tool-responses`."""
+    small = name.lower()
+    return any(word in small for word in _TELLING_ANYWHERE) or any(_is_telling_word(word.lower()) for word in _WORD.findall(name))
+
+
+def _is_telling_word(word: str) -> bool:
+    forms = (word, word.removesuffix("s"), word.removesuffix("es"), f"{word.removesuffix('ies')}y")
+    return not _TELLING.isdisjoint(forms)
+
+
+def quotes(text: str, words: str) -> bool:
+    """Whether a line for people repeats some words, or is their beginning."""
+    line, whole = _squeezed(text), _squeezed(words)
+    core = line.strip(_QUOTES)
+    if not core or not whole:
+        return False
+    if core in whole and (len(core) >= _LEAST_QUOTED or core == whole.strip(_QUOTES) or line.endswith(("…", "..."))):
+        return True
+    pieces = [whole, *map(_squeezed, words.splitlines())]
+    return any(piece == core or (len(piece) >= _LEAST_QUOTED and piece in line) for piece in pieces)
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.casefold().split())

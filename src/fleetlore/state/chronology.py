@@ -1,0 +1,141 @@
+"""A log read in the order in which things happened, whatever the order in which they were stored.
+
+Most events are stored in the order of their time. Those that are not, an import of last week's files for one, are put aside
+in a first reading, and merged in where they belong in the second. However many they are, memory holds a bounded number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from datetime import datetime
+from heapq import merge
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Self
+
+import apsw
+
+from fleetlore.events import codec
+from fleetlore.events.envelope import Event
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.views.reading import Stamp, stamp_of
+
+MOST_IN_MEMORY = 20_000
+Order = tuple[Stamp, str]
+
+
+class Chronology(AbstractContextManager["Chronology"]):
+    """The events of a scope between two moments, to be read once by `look_through` and then in order by `in_order`."""
+
+    def __init__(self, log: BlockingRecorder, scope: str, *, since: datetime | None = None, until: datetime | None = None) -> None:
+        self._log, self._scope, self._since, self._until = log, scope, since, until
+        self._late = _Aside()
+        self._end: str | None = None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._late.close()
+
+    def look_through(self, see: Callable[[Event], None]) -> Self:
+        """The first reading: shows every event in the order of the log, and puts aside those that are late."""
+        newest: Order | None = None
+        for event in self._stored():
+            see(event)
+            order = order_of(event)
+            if newest is not None and order < newest:
+                self._late.add(order, event)
+            else:
+                newest = order
+            self._end = event.position
+        return self
+
+    def in_order(self) -> Iterator[Event]:
+        """The second reading: every event that was seen in the first, by time."""
+        if self._end is None:
+            return iter(())
+        if not self._late.count:
+            return self._seen()
+        on_time = ((order, event) for event in self._seen() if (order := order_of(event)) not in self._late)
+        return (event for _, event in merge(on_time, self._late.in_order(), key=lambda pair: pair[0]))
+
+    def _seen(self) -> Iterator[Event]:
+        assert self._end is not None
+        for event in self._stored():
+            if event.position is not None and event.position > self._end:
+                return
+            yield event
+
+    def _stored(self) -> Iterator[Event]:
+        for event in self._log.read(self._scope, since=self._since):
+            if self._until is None or event.at is None or event.at < self._until:
+                yield event
+
+
+def order_of(event: Event) -> Order:
+    """What orders events in a telling: when, then where in which source, then where in the log."""
+    return stamp_of(event), event.position or ""
+
+
+class _Aside:
+    """Events put aside, to be had again in order; beyond some thousands they are kept in a temporary file."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._orders: set[str] = set()
+        self._events: list[tuple[Order, Event]] = []
+        self._folder: TemporaryDirectory[str] | None = None
+        self._file: apsw.Connection | None = None
+
+    def __contains__(self, order: Order) -> bool:
+        if self._file is None:
+            return order[1] in self._orders
+        return bool(self._file.execute("SELECT 1 FROM late WHERE position = ?", (order[1],)).fetchall())
+
+    def add(self, order: Order, event: Event) -> None:
+        self.count += 1
+        self._orders.add(order[1])
+        self._events.append((order, event))
+        if len(self._events) >= MOST_IN_MEMORY:
+            self._spill()
+
+    def in_order(self) -> Iterator[tuple[Order, Event]]:
+        if self._file is None:
+            return iter(sorted(self._events, key=lambda pair: pair[0]))
+        self._spill()
+        return self._from_file()
+
+    def _from_file(self) -> Iterator[tuple[Order, Event]]:
+        assert self._file is not None
+        for at, source, n, position, raw in self._file.execute(
+            "SELECT at, source, n, position, raw FROM late ORDER BY at, source, n, position"
+        ):
+            event = codec.decode(raw)
+            yield ((datetime.fromisoformat(at), source, n), position), _placed(event, position)
+
+    def _spill(self) -> None:
+        if self._file is None:
+            self._folder = TemporaryDirectory(prefix="fleetlore-")
+            self._file = apsw.Connection(f"{self._folder.name}/late.db")
+            self._file.execute("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF")
+            self._file.execute("CREATE TABLE late (at TEXT, source TEXT, n INTEGER, position TEXT PRIMARY KEY, raw BLOB) WITHOUT ROWID")
+        rows = [
+            (at.isoformat(timespec="microseconds"), source, n, position, codec.encode(event))
+            for ((at, source, n), position), event in self._events
+        ]
+        with self._file:
+            self._file.executemany("INSERT INTO late VALUES (?, ?, ?, ?, ?)", rows)
+        self._events = []
+        self._orders.clear()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
+def _placed(event: Event, position: str) -> Event:
+    from msgspec.structs import force_setattr
+
+    force_setattr(event, "position", position)  # nobody else holds this event yet
+    return event

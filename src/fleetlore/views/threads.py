@@ -1,0 +1,169 @@
+"""Threads: the lines of story that events belong to. docs/chronicle.md tells the rules.
+
+An event's thread is its task, else its goal, else its run, else its mission, else its agent. An event that names both
+a goal (or a run) and a task binds them: from then on what names only the goal belongs to the task, and what came before
+is the task's prologue. A thread closes by delivery, by release, or by the end of its goal or run; any later beat
+but a pulse or a rest opens it again.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from statistics import median
+from typing import Literal
+
+from msgspec import Struct, field
+
+from fleetlore.events.catalog import beat_of
+from fleetlore.events.envelope import Event
+from fleetlore.views.reading import Stamp, stamp_of
+
+VERSION = 1
+"""Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
+
+TOWN = "town"
+"""The thread of what names nobody."""
+QUIET = frozenset(("pulse", "rest"))
+"""Beats that do not open a closed thread."""
+CLOSING = frozenset(("deliver", "release"))
+ENDS = frozenset(("driver.goal_completed", "run.finished"))
+"""Kinds that end a goal or a run, however they end it."""
+
+MOST_GAPS = 100
+"""So many of its newest gaps make a thread's rhythm."""
+STALL_LEAST = timedelta(minutes=10)
+STALL_TIMES = 5
+
+
+class Thread(Struct, kw_only=True, gc=False):
+    """One line of story, as far as the log tells."""
+
+    key: str
+    mission: str | None = None
+    state: Literal["open", "closed"] = "open"
+    events: int = 0
+    agents: dict[str, int] = field(default_factory=dict)
+    """Who took part, in the order of appearance, and with how many events."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Events by beat; those of unknown kinds have none."""
+    first_id: str = ""
+    first_at: datetime | None = None
+    last_id: str = ""
+    last: Stamp | None = None
+    """The newest event's stamp: one that is older is late."""
+    gaps: list[float] = field(default_factory=list)
+    """Seconds between its newest events."""
+    prologue: list[str] = field(default_factory=list)
+    """Threads that were found to be its beginning, and have gone into it."""
+
+
+class Threads(Struct, kw_only=True):
+    """All threads of a town. Encodes to JSON and back."""
+
+    version: int = VERSION
+    position: str | None = None
+    threads: dict[str, Thread] = field(default_factory=dict)
+    bound: dict[str, str] = field(default_factory=dict)
+    """`goal:X` and `run:X` → the thread of the task that they are bound to."""
+
+
+def initial() -> Threads:
+    """No story yet."""
+    return Threads()
+
+
+def apply(threads: Threads, event: Event) -> Threads:
+    """The threads after one more event. Never raises. Consumes them: go on with those that are returned."""
+    threads.position = event.position or threads.position
+    thread = place(threads, event)
+    add(thread, event, beat_of(event), stamp_of(event))
+    return threads
+
+
+def place(threads: Threads, event: Event) -> Thread:
+    """The thread of an event, which is made if need be; what the event binds is bound."""
+    if event.task is not None and (event.goal is not None or event.run is not None):
+        _bind(threads, event, f"task:{event.task}")
+    key = key_of(event, threads.bound)
+    thread = threads.threads.get(key)
+    if thread is None:
+        thread = threads.threads[key] = Thread(key=key)
+    if event.mission is not None:
+        thread.mission = event.mission
+    return thread
+
+
+def key_of(event: Event, bound: dict[str, str]) -> str:
+    """The name of an event's thread, given what was bound before it."""
+    if event.task is not None:
+        return f"task:{event.task}"
+    if event.goal is not None:
+        own = f"goal:{event.goal}"
+        return bound.get(own, own)
+    if event.run is not None:
+        own = f"run:{event.run}"
+        return bound.get(own, own)
+    if event.mission is not None:
+        return f"mission:{event.mission}"
+    return f"agent:{event.agent}" if event.agent is not None else TOWN
+
+
+def _bind(threads: Threads, event: Event, task: str) -> None:
+    for own in (f"goal:{event.goal}" if event.goal else "", f"run:{event.run}" if event.run else ""):
+        if not own or threads.bound.get(own) == task:
+            continue
+        is_first = own not in threads.bound
+        threads.bound[own] = task
+        if is_first and (before := threads.threads.pop(own, None)) is not None:
+            _absorb(threads.threads.setdefault(task, Thread(key=task)), before)
+
+
+def _absorb(thread: Thread, before: Thread) -> None:
+    """Take a prologue in."""
+    thread.prologue.append(before.key)
+    thread.events += before.events
+    thread.mission = thread.mission or before.mission
+    for mine, theirs in ((thread.agents, before.agents), (thread.counts, before.counts)):
+        merged = theirs | {name: mine.get(name, 0) + theirs.get(name, 0) for name in mine}
+        mine.clear()
+        mine.update(merged)
+    if before.first_at is not None and (thread.first_at is None or before.first_at < thread.first_at):
+        thread.first_id, thread.first_at = before.first_id, before.first_at
+    if before.last is not None and (thread.last is None or before.last > thread.last):
+        thread.last_id, thread.last, thread.state = before.last_id, before.last, before.state
+    thread.gaps = (before.gaps + thread.gaps)[-MOST_GAPS:]
+
+
+def add(thread: Thread, event: Event, beat: str | None, stamp: Stamp) -> bool:
+    """Count one more event of a thread; answers whether it came in order, or late."""
+    thread.events += 1
+    agent = event.agent or event.actor or ""
+    thread.agents[agent] = thread.agents.get(agent, 0) + 1
+    if beat is not None:
+        thread.counts[beat] = thread.counts.get(beat, 0) + 1
+    at = stamp[0]
+    if thread.first_at is None or at < thread.first_at:
+        thread.first_id, thread.first_at = event.id or "", at
+    last = thread.last
+    if last is not None and stamp < last:
+        return False  # it changes neither where the thread stands nor its rhythm
+    if last is not None:
+        gaps = thread.gaps
+        gaps.append((at - last[0]).total_seconds())
+        if len(gaps) > MOST_GAPS:
+            del gaps[0]
+    thread.last_id, thread.last = event.id or "", stamp
+    if beat in CLOSING or event.kind in ENDS:
+        thread.state = "closed"
+    elif thread.state == "closed" and beat not in QUIET:
+        thread.state = "open"
+    return True
+
+
+def stalled_for(thread: Thread, now: datetime) -> timedelta | None:
+    """How long an open thread has been silent, if that is long by its own rhythm."""
+    if thread.state == "closed" or thread.last is None:
+        return None
+    silence = now - thread.last[0]
+    usual = timedelta(seconds=median(thread.gaps)) if thread.gaps else timedelta(0)
+    return silence if silence > max(STALL_LEAST, STALL_TIMES * usual) else None
