@@ -44,6 +44,7 @@ bench: $(STAMP)  ## ratios against the peers, in one run
 	$(INSTALL) -r requirements/bench.txt || $(PIP) install --quiet -r requirements/bench.txt
 	$(BIN)/python -m benchmarks.foundation
 	$(BIN)/python -m benchmarks.servers
+	$(BIN)/python -m benchmarks.chronicle
 
 torture: $(STAMP)  ## the long fault tests, with full repeat counts
 	$(BIN)/python -m torture.run

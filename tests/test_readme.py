@@ -22,7 +22,8 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    return os.environ | {"XDG_DATA_HOME": str(tmp_path / "data"), "XDG_CONFIG_HOME": str(tmp_path), "PATH": f"{BIN}:{os.environ['PATH']}"}
+    home = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    return os.environ | home | {"XDG_CONFIG_HOME": str(tmp_path), "PATH": f"{BIN}:{os.environ['PATH']}"}
 
 
 def test_the_commands_of_the_tour_run_one_after_the_other(tmp_path: Path, environment: dict[str, str]) -> None:
@@ -50,10 +51,14 @@ def test_the_two_commands_at_the_top_run(environment: dict[str, str]) -> None:
 
 
 def test_the_python_code_runs(tmp_path: Path, environment: dict[str, str]) -> None:
-    [code] = blocks("python")
-    answer = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert answer.returncode == 0, answer.stderr
-    assert "live: issue #42" in answer.stdout
+    log, chronicle = (
+        subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+        for code in blocks("python")
+    )
+    assert (log.returncode, chronicle.returncode) == (0, 0), log.stderr + chronicle.stderr
+    assert "live: issue #42" in log.stdout
+    assert "Two events by ada" in chronicle.stdout
+    assert len(blocks("python")[1].strip().splitlines()) == 5
 
 
 def test_every_file_that_the_readme_points_to_is_there() -> None:

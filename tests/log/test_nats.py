@@ -9,6 +9,7 @@ import re
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from time import monotonic
@@ -33,9 +34,11 @@ from fleetlore.log.base import Batch, hash_of
 from fleetlore.log.nats import NatsLog
 from fleetlore.log.nats_address import parse
 from fleetlore.log.nats_client import NatsClient
+from fleetlore.log.nats_errors import Lost
 from fleetlore.log.nats_pull import Pull, place_of
 from fleetlore.log.nats_subjects import LONGEST_TOKEN, filters_of, fits, kind_of, stream_of, subject_of, token
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.log.sequence import to_position
 from tests.cable import Cable
 from tests.contract.helpers import PATIENCE, deed, take, texts
 from tests.servers import Nats, free_port
@@ -736,7 +739,7 @@ class Idle:
 
 
 def delivery(seq: int, delivered: int) -> Msg:
-    return Msg(_client=Client(), subject="fl.x", reply=f"$JS.ACK.FL_x.c.1.{seq}.{delivered}.0.9")
+    return Msg(_client=Client(), subject="fl.t.x", reply=f"$JS.ACK.FL_x.c.1.{seq}.{delivered}.0.9")
 
 
 def test_a_consumer_that_has_left_one_out_is_of_no_more_use() -> None:
@@ -774,6 +777,32 @@ def test_a_follower_misses_nothing_however_often_its_connection_is_cut(nats_serv
         found += [next(follower).position for _ in range(len(wanted) - len(found))]
         follower.close()
     assert found == wanted
+
+
+def test_what_lies_behind_a_hole_is_given_out_only_once_it_is_known_whether_that_was_trimmed(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = NatsLog(url, town="t")
+    tail = log.tail("town", to_position(3))
+    wait_for(lambda: tail._ready)
+    looks: list[int] = []
+
+    async def look() -> int:
+        looks.append(len(looks))
+        if len(looks) == 1:
+            raise Lost("the connection breaks")
+        log._marks._raise_to(48)
+        return 48
+
+    monkeypatch.setattr(log._marks, "look_at_horizon", look)
+    for seq in (4, 5, 50):
+        log._client.call_soon(partial(tail._hear, delivery(seq, 1)))
+    pages = [tail.next(PATIENCE)]
+    while not pages[-1].rows or pages[-1].rows[-1].position != to_position(50):
+        pages.append(tail.next(PATIENCE))
+    assert [page.gap for page in pages if page.gap] == [to_position(48)]
+    assert len(looks) > 1
+    log.close()
 
 
 def test_large_events_are_asked_for_in_portions_that_no_server_minds(url: str) -> None:

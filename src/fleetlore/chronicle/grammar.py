@@ -61,17 +61,20 @@ def span(length: timedelta) -> str:
 
 def clock_time(at: datetime, zone: tzinfo) -> str:
     """`14:05`, in a time zone."""
-    return at.astimezone(zone).strftime("%H:%M")
+    return _hour(at.astimezone(zone))
 
 
 def between(first: datetime, last: datetime, zone: tzinfo) -> str:
     """`at 14:05`, or `between 14:05 and 15:20`, with the days where they differ."""
     one, other = first.astimezone(zone), last.astimezone(zone)
     if one.date() != other.date():
-        return f"between {one:%Y-%m-%d %H:%M} and {other:%Y-%m-%d %H:%M}"
-    if f"{one:%H:%M}" == f"{other:%H:%M}":
-        return f"at {one:%H:%M}"
-    return f"between {one:%H:%M} and {other:%H:%M}"
+        return f"between {one.date()} {_hour(one)} and {other.date()} {_hour(other)}"
+    start, end = _hour(one), _hour(other)
+    return f"at {start}" if start == end else f"between {start} and {end}"
+
+
+def _hour(at: datetime) -> str:
+    return f"{at.hour:02d}:{at.minute:02d}"  # a fifth of the time that strftime takes
 
 
 def words(text: str) -> str:

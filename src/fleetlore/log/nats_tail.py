@@ -37,6 +37,8 @@ class NatsTail:
         self._filters = filters_of(stream.town, scope)
         self._after = after
         self._received = after or 0
+        self._sure = self._received
+        """Up to here it is known whether what did not come was trimmed; what lies behind waits, or a gap could go untold."""
         self._arrived: deque[Row] = deque()
         self._bytes = 0
         self._changed = Condition()
@@ -61,7 +63,7 @@ class NatsTail:
     def _take(self, deadline: float) -> list[Row] | None:
         """What has arrived, or nothing where there is a gap to tell of; `None` when the time is over."""
         with self._changed:
-            while not (self._arrived or self._has_gap()):
+            while not (self._has_some() or self._has_gap()):
                 self._check_open()
                 left = deadline - monotonic()
                 if self._closed or left <= 0:
@@ -70,20 +72,21 @@ class NatsTail:
             if self._closed:
                 return None
             self._check_open()
-            rows = [self._arrived.popleft() for _ in range(min(PAGE, len(self._arrived)))]
+            rows: list[Row] = []
+            while self._has_some() and len(rows) < PAGE:
+                rows.append(self._arrived.popleft())
             self._bytes -= sum(len(row.raw) for row in rows)
         if len(self._arrived) <= PORTION:
             self._stream.client.call_soon(self._wake.set)
         return rows
 
+    def _has_some(self) -> bool:
+        return bool(self._arrived) and self._arrived[0].seq <= self._sure
+
     def _has_gap(self) -> bool:
         return self._ready and self._after is not None and self._after < self._marks.horizon
 
     def _page(self, rows: list[Row]) -> Page:
-        if rows and self._after is not None and rows[0].seq != self._after + 1 and self._stream.client.is_online:
-            # Something is missing in between: other scopes' events, most often, but it may have been trimmed.
-            with suppress(LogError):
-                self._stream.client.run(self._marks.look_at_horizon())
         gap = None
         if self._has_gap():
             gap = to_position(self._marks.horizon)
@@ -142,7 +145,7 @@ class NatsTail:
         self._is_dead = False
         await self._stream.client.online(self._stream.client.deadline())
         await pull.start(max(self._received, self._marks.horizon) + 1)
-        await self._marks.look_at_horizon()
+        await self._make_sure()
         self._ready = True
         self.wake()
         while True:
@@ -151,9 +154,18 @@ class NatsTail:
                 return
             if pull.asked <= PORTION // 2 and len(self._arrived) < AHEAD and self._bytes < AHEAD_BYTES:
                 await pull.ask(PORTION)
+            if self._sure < self._received:
+                await self._make_sure()
             with suppress(TimeoutError):
                 async with asyncio.timeout(HEARTBEAT_SECONDS):
                     await self._wake.wait()
+
+    async def _make_sure(self) -> None:
+        """Something is missing before what has arrived: other scopes' events, most often. A trim says so before it takes anything away."""
+        received = self._received
+        await self._marks.look_at_horizon()
+        self._sure = received
+        self.wake()
 
     def _hear(self, message: Msg | None) -> None:
         if message is None:
@@ -163,6 +175,8 @@ class NatsTail:
         seq = place_of(message).seq
         if seq <= self._received:
             return  # a consumer before this one has brought it
+        if self._sure == self._received == seq - 1:
+            self._sure = seq
         self._received = seq
         if self._stream.refuses_overlaps and not fits(message.subject, self._filters):
             self._wake.set()
