@@ -28,6 +28,7 @@ from fleetlore.chronicle.narrate import Telling
 from fleetlore.chronicle.overview import Overview
 from fleetlore.chronicle.story import Detail
 from fleetlore.chronicle.teller import Tale, tell
+from fleetlore.cli import collector
 from fleetlore.events import codec
 from fleetlore.state.chronology import Chronology
 
@@ -84,7 +85,7 @@ def _decoding(raws: Sequence[bytes]) -> float:
 def _told(url: str, detail: Detail) -> int:
     """Tell it all, to nowhere; answers how long the text is."""
     overview = Overview()
-    with connect(url).blocking() as log, Chronology(log, "town") as chronology:
+    with collector.paused(), connect(url).blocking() as log, Chronology(log, "town") as chronology:  # as `lore tell` does
         chronology.look_through(overview.see)
         parts = tell(Tale(overview, chronology.in_order()), Telling(detail, UTC), Text(detail=detail))
         return sum(map(len, parts))

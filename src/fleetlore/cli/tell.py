@@ -93,7 +93,7 @@ def tell(log: BlockingRecorder, args: Namespace, *, scope: str | None = None, wh
     from fleetlore.chronicle.narrate import Telling
     from fleetlore.chronicle.teller import Tale
     from fleetlore.chronicle.teller import tell as told
-    from fleetlore.cli import tell_range
+    from fleetlore.cli import collector, tell_range
     from fleetlore.cli.shelf import SpoolingShelf
     from fleetlore.state.chronology import Chronology
 
@@ -101,6 +101,7 @@ def tell(log: BlockingRecorder, args: Namespace, *, scope: str | None = None, wh
     span = tell_range.span_of(args, zone, now or clock.now(), whole=whole)
     scope = scope or args.scope
     with ExitStack() as stack:
+        stack.enter_context(collector.paused())
         write = _writer(args, stack)
         chronology = stack.enter_context(Chronology(log, scope, until=span.until))
         shelf = stack.enter_context(SpoolingShelf())
