@@ -34,7 +34,6 @@ class Marks:
         self._moved: dict[str, int] = {}
         self._seen = {erased_of(stream.town): 0, f"{self._moved_on}>": 0}
         self._generation = -1
-        self._has_news = self._is_looking = False
         self.horizon = 0
         """The highest sequence number that was trimmed away."""
         self.on_change: Callable[[], None] = lambda: None
@@ -69,23 +68,19 @@ class Marks:
         else:
             self._hashes.add(digest)
 
-    def _hear(self, _message: Msg) -> None:
+    def _hear(self, message: Msg) -> None:
         """A message was sent; that it was stored is not said."""
-        self._has_news = True
-        if not self._is_looking:
-            self._is_looking = True
-            self._stream.client.spawn(self._look())
+        self._stream.client.spawn(self._look(message.subject))
 
-    async def _look(self) -> None:
-        try:
-            while self._has_news:
-                self._has_news = False
-                for pause in LOOK_AFTER:
-                    await asyncio.sleep(pause)
-                    with suppress(LogError, *THEIRS):
-                        await self.load()
-        finally:
-            self._is_looking = False
+    async def _look(self, subject: str) -> None:
+        # Not with `load`: a server 2.12.1 that is asked for many messages while one is deleted never answers again.
+        for pause in LOOK_AFTER:
+            await asyncio.sleep(pause)
+            with suppress(LogError, *THEIRS):
+                if subject == self._trimmed_on:
+                    await self.look_at_horizon()
+                elif (row := await self._stream.last(subject)) is not None:
+                    self._note(row)
 
     # --- the horizon
 
