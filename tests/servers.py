@@ -83,6 +83,7 @@ class Server(ABC):
         """Let it neither answer nor end."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        os.waitpid(self._process.pid, os.WUNTRACED)  # until all its threads stand still: one might answer yet
 
     def thaw(self) -> None:
         """Let it go on."""
