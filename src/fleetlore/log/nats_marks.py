@@ -73,7 +73,7 @@ class Marks:
         self._stream.client.spawn(self._look(message.subject))
 
     async def _look(self, subject: str) -> None:
-        # Not with `load`: a server 2.12.1 that is asked for many messages while one is deleted never answers again.
+        # Not with `load`: a server 2.12.1 may hang if it gets a batched request while something is written, as just now.
         for pause in LOOK_AFTER:
             await asyncio.sleep(pause)
             with suppress(LogError, *THEIRS):

@@ -38,7 +38,7 @@ class Lease(Struct, frozen=True, kw_only=True):
     name: str
     holder: str
     epoch: int
-    """Higher than that of every taking before, on this log, for ever; a renewal keeps it."""
+    """Higher than that of every earlier taking of this name, on this log, for ever; a renewal keeps it."""
     until: datetime
     """When it ends unless it is renewed: a hint, for the engine decides by its own clock."""
     seconds: float
