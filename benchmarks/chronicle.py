@@ -62,10 +62,11 @@ def _build(url: str, count: int) -> None:
 
 def _tellings(url: str, count: int) -> Iterator[Row]:
     raws = [codec.encode(event) for event in fleet_story.events(SAMPLE)]
-    for detail, target in (("story", 12.0), ("full", 20.0)):
+    targets: tuple[tuple[Detail, float], ...] = (("story", 12.0), ("full", 20.0))
+    for detail, target in targets:
         decoding = [_decoding(raws)]
         start = perf_counter()
-        sentences = _told(url, detail)  # type: ignore[arg-type]
+        sentences = _told(url, detail)
         each = (perf_counter() - start) / count
         decoding.append(_decoding(raws))
         progress(f"{detail}: {sentences:,} characters in {each * count:.0f} s", end=True)

@@ -13,6 +13,7 @@ import pytest
 
 from fleetlore import Event, config, connect
 from fleetlore.cli import ship
+from fleetlore.errors import InvalidUrl
 from fleetlore.intake.ship import Standing
 from fleetlore.log import connect as log_connect
 from tests.cli.running import Lore
@@ -314,7 +315,11 @@ def test_the_environment_says_where_to_for_any_log_but_a_projects(told: Lore, mo
 
 
 def test_what_counts_as_a_server_is_the_same_everywhere() -> None:
-    assert config.SERVERS == log_connect.SERVERS
+    for scheme in config.SERVERS:
+        log_connect.connect(f"{scheme}://host")  # taken, and not opened yet
+        assert log_connect.resolve(f"{scheme}://u:p%40q@host", None)[1] == f"{scheme}://u:p%40q@host"
+    with pytest.raises(InvalidUrl, match="no log at ftp"):
+        log_connect.connect("ftp://host")
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from time import monotonic, sleep
 from typing import Protocol
 
 import pytest
 
 from fleetlore.state.shared import Shared, open_shared
-from tests.contract.conftest import BACKENDS, SHARED, address
+from tests.contract.conftest import shared_url, url
+
+__all__ = ["shared_url", "url"]  # fixtures of the other suite, for this one
 
 PATIENCE = 10.0
 
@@ -26,17 +27,6 @@ def wait_for(condition: Callable[[], bool]) -> None:
     while not condition():
         assert monotonic() < deadline, "it does not come about"
         sleep(0.005)
-
-
-@pytest.fixture(params=BACKENDS)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return address(request.param, request, tmp_path)
-
-
-@pytest.fixture(params=SHARED)
-def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where several handles see the same."""
-    return address(request.param, request, tmp_path)
 
 
 @pytest.fixture

@@ -101,11 +101,11 @@ def _linked(spread: Spread, event: Event, step: Step) -> int | None:
 
 
 def _resolve(spread: Spread, step: Step) -> Iterator[Arc]:
-    number = spread.of_agent.pop(step.who, None)
-    trouble = spread.troubles.get(number) if number is not None else None
+    number = spread.of_agent.pop(step.who, -1)
+    trouble = spread.troubles.get(number)
     if trouble is None or any(spread.of_agent.get(agent) == number for agent in trouble.agents):
         return  # others are still in it
-    del spread.troubles[number]  # type: ignore[arg-type]
+    del spread.troubles[number]
     if _is_cascade(trouble):
         trouble.evidence.append(step.id)
         trouble.last_at = step.at

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from errno import ENOENT
 from typing import TYPE_CHECKING
 
 from fleetlore import dialects
-from fleetlore.cli import arguments, opening, terminal, times
-from fleetlore.errors import Invalid
+from fleetlore.cli import arguments, opening, output, terminal, times
 from fleetlore.log.base import check_scope
 
 if TYPE_CHECKING:
@@ -65,22 +62,8 @@ def _output(path: str | None) -> Iterator[Write]:
     if path is None:
         yield terminal.out_json if terminal.is_terminal(sys.stdout) else _write_to_pipe
         return
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise Invalid(f"--out {path}: is no file; leave it out and redirect the output")
-    target = os.path.realpath(path)
-    part = os.path.join(os.path.dirname(target), f".{os.path.basename(target)}.{os.getpid()}.part")
-    if not os.path.isdir(os.path.dirname(target)):
-        raise FileNotFoundError(ENOENT, "there is no such directory", path)
-    try:
-        with open(part, "xb") as file:
-            yield lambda record: _write_line(file.write, record)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, target)
-    except BaseException:
-        if os.path.exists(part):
-            os.unlink(part)
-        raise
+    with output.private_file(path) as write:
+        yield lambda record: _write_line(write, record)
 
 
 def _write_to_pipe(record: bytes) -> None:

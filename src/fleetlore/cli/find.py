@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import UTC
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from fleetlore.cli import arguments, opening, terminal, times
+from fleetlore.cli import arguments, opening, progress, terminal, times
 from fleetlore.cli.main import FAILED, OK
 from fleetlore.errors import Invalid
 from fleetlore.events import codec
@@ -22,15 +22,12 @@ from fleetlore.state.store import open_store
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from fleetlore.cli.progress import Progress
     from fleetlore.events.envelope import Event
     from fleetlore.log.recorder import BlockingRecorder
 
 SUMMARY = "find events by their words, newest first"
 
 LAST = 20
-_LONG = 10_000
-"""Events still to be read from which on progress is shown."""
 _EXAMPLES = (
     ("lore find parser", "the newest events in which a word begins with parser"),
     ("lore find rate limit --scope agent:ada --since 1d", "both words, in any order, of one agent since yesterday"),
@@ -74,25 +71,8 @@ def run(args: Namespace) -> int:
 
 def _find(log: BlockingRecorder, text: str, wanted: search.Wanted, *, limit: int) -> list[Event]:
     store = open_store(log.info())
-    with store or nullcontext(), bar_if_long() as show:
+    with store or nullcontext(), progress.bar_if_long() as show:
         return search.find(log, text, wanted=wanted, limit=limit, store=store, progress=show)
-
-
-@contextmanager
-def bar_if_long() -> Iterator[Progress]:
-    """A bar as soon as it is known that there is much to read."""
-    from fleetlore.cli.progress import bar
-
-    with ExitStack() as stack:
-        bars: list[Progress] = []
-
-        def show(done: int, total: int) -> None:
-            if not bars and total - done >= _LONG:
-                bars.append(stack.enter_context(bar("reading")))
-            for shown in bars:
-                shown(done, total)
-
-        yield show
 
 
 def _writer(args: Namespace, terms: Sequence[search.Term]) -> Callable[[Event], None]:

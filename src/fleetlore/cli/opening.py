@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fleetlore import config
 from fleetlore.errors import Invalid, LogError
-from fleetlore.log.connect import SERVERS, connect, file_of, split
+from fleetlore.log.connect import connect, file_of, split
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -58,7 +58,7 @@ def find_file(settings: Settings) -> str | None:
 
 def is_server(url: str) -> bool:
     """Whether an address means a server."""
-    return url.partition(":")[0] in SERVERS
+    return url.partition(":")[0] in config.SERVERS
 
 
 def log_file(args: Namespace) -> str:

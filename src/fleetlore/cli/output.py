@@ -15,7 +15,7 @@ Write = Callable[[str], None]
 
 
 @contextmanager
-def private_file(path: str) -> Iterator[Write]:
+def private_file(path: str) -> Iterator[Callable[[bytes], int]]:
     """Write a file that only its owner may read; it takes its place when all of it is on the disk."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise Invalid(f"--out {path}: is no file; leave it out and redirect the output")
@@ -26,7 +26,7 @@ def private_file(path: str) -> Iterator[Write]:
     part = os.path.join(folder, f".{name}.{os.getpid()}.part")
     try:
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            yield lambda text: _write(file.write, text)
+            yield file.write
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, target)
@@ -34,6 +34,13 @@ def private_file(path: str) -> Iterator[Write]:
         if os.path.exists(part):
             os.unlink(part)
         raise
+
+
+@contextmanager
+def text_file(path: str) -> Iterator[Write]:
+    """The same for text."""
+    with private_file(path) as write:
+        yield lambda text: _write(write, text)
 
 
 def to_terminal(text: str) -> None:

@@ -61,7 +61,7 @@ def run(args: Namespace) -> int:
 
 def fold(log: BlockingRecorder) -> Fleet:
     """The fleet as the whole log tells it; what was folded before is not read again."""
-    from fleetlore.cli.find import bar_if_long
+    from fleetlore.cli.progress import bar_if_long
     from fleetlore.state.runner import SAVE_AFTER, Runner, view_of
     from fleetlore.state.store import open_store
 

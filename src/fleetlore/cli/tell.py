@@ -133,7 +133,7 @@ def _writer(args: Namespace, stack: ExitStack) -> Write:
     from fleetlore.cli import output
 
     if args.out is not None:
-        return stack.enter_context(output.private_file(args.out))
+        return stack.enter_context(output.text_file(args.out))
     if not terminal.is_terminal(sys.stdout):
         return output.to_pipe
     return {"text": output.painted, "json": output.json_to_terminal}.get(args.format, output.to_terminal)

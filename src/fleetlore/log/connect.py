@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from fleetlore import clock
+from fleetlore.config import SERVERS
 from fleetlore.errors import InvalidUrl, LogError, Unwritable
 from fleetlore.events.names import is_name
 from fleetlore.log.admission import Admission
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "sqlite:"
 DEFAULT_TOWN = "default"
-SERVERS = ("redis", "rediss", "unix", "nats", "tls")
-"""The schemes of addresses that mean a server."""
 
 
 class Log:
@@ -84,7 +83,12 @@ def _opener(scheme: str, place: str, options: dict[str, str], town: str) -> Call
         case "nats" | "tls":
             return lambda: _open_nats(place, options, town)
         case _:
-            raise InvalidUrl(f"no log at {scheme}:; say sqlite:PATH, redis://HOST, nats://HOST, or memory: for one that is not kept")
+            raise unknown(scheme)
+
+
+def unknown(scheme: str) -> InvalidUrl:
+    """What to say of a scheme that no backend has."""
+    return InvalidUrl(f"no log at {scheme}:; say sqlite:PATH, redis://HOST, nats://HOST, or memory: for one that is not kept")
 
 
 def _open_memory(options: dict[str, str], town: str) -> Backend:

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from fleetlore import clock
-from fleetlore.errors import Busy, Conflict, Denied, Forgotten, Invalid, InvalidUrl, LogError, NoRoom, Unanswered, Unwritable
+from fleetlore.errors import Busy, Conflict, Denied, Forgotten, Invalid, InvalidUrl, LogError, NoRoom, Unwritable
 from fleetlore.log import redis_scripts
 from fleetlore.log.base import (
     PAGE,
@@ -94,7 +94,7 @@ class RedisLog:
         try:
             answers = iter(self.client.run_scripts(calls) if calls else ())
         except Broken as broken:
-            raise self._unheard(broken, [record.id for batch in batches for record in batch.records]) from broken
+            raise self.client.unheard(broken, [record.id for batch in batches for record in batch.records]) from broken
         return [self._outcome(batch, next(answers)) if batch.records else [] for batch in batches]
 
     def _append_call(self, records: Sequence[Record], expect: Expect | None = None) -> Command:
@@ -125,12 +125,6 @@ class RedisLog:
         assert batch.expect is not None
         return Conflict(batch.expect.scope, batch.expect.head, to_position(rest[0]) if rest[0] else None)
 
-    def _unheard(self, broken: Broken, ids: Sequence[str] = ()) -> LogError:
-        if not broken.sent:
-            return self.client.unreachable(broken.error)
-        again = "append again with the same ids, nothing is stored twice" if ids else "do it again, what is done stays done"
-        return Unanswered(f"{self.client.address}: the connection broke before the answer came ({broken}); {again}", ids)
-
     def trim(self, before: Position) -> int:
         """Drop the oldest records. First they are hidden, then taken away a thousand at a time; whoever was interrupted does it again."""
         limit = to_entry(before)
@@ -140,10 +134,10 @@ class RedisLog:
         if horizon is None:
             return 0
         count = 0
-        while step := self._run(redis_scripts.CUT_TOWN, [self.keys.events, self.keys.ids, self.keys.removed], [horizon, TRIM_STEP]):
+        while step := self.client.run(redis_scripts.CUT_TOWN, [self.keys.events, self.keys.ids, self.keys.removed], [horizon, TRIM_STEP]):
             count += step
         for streams in self.scope_streams():
-            self._run(redis_scripts.CUT_SCOPES, [self.keys.removed, *streams], [horizon])
+            self.client.run(redis_scripts.CUT_SCOPES, [self.keys.removed, *streams], [horizon])
         self._drop_orphans()
         return count
 
@@ -153,14 +147,7 @@ class RedisLog:
         )
         if cut:
             horizon = min(just_before(before), to_position(newest[0][0]))
-            self._run(redis_scripts.RAISE_HORIZON, [self.keys.meta], [to_entry(horizon), cut[0][0]])
-
-    def _run(self, source: str, keys: Sequence[str], arguments: Sequence[str | bytes | int]) -> Any:
-        try:
-            [answer] = self.client.run_scripts([self.client.script(source, keys, arguments)])
-        except Broken as broken:
-            raise self._unheard(broken) from broken
-        return self.client.accepted(answer)
+            self.client.run(redis_scripts.RAISE_HORIZON, [self.keys.meta], [to_entry(horizon), cut[0][0]])
 
     def scope_streams(self) -> Iterator[list[str]]:
         """The streams of every scope of the town, some at a time."""
@@ -184,7 +171,7 @@ class RedisLog:
             [(cursor, pairs)] = self.client.ask(("HSCAN", self.keys.ids, cursor, "COUNT", 1000))
             gone = [part for pair in zip(pairs[::2], pairs[1::2], strict=True) if to_position(pair[1]) < oldest for part in pair]
             if gone:
-                self._run(redis_scripts.DROP_IDS, [self.keys.ids], gone)
+                self.client.run(redis_scripts.DROP_IDS, [self.keys.ids], gone)
             if cursor == b"0":
                 return
 
@@ -203,7 +190,7 @@ class RedisLog:
                     listed += (targets.number(stream), entry)
             event = (fact.id, *write(fact.kind, fact.raw, self._town), targets.numbers(fact.scopes))
             arguments = [self._new_log_id, self._caps(targets), 0, _NOTHING, 1, *event, *listed]
-            [what, *_] = self._run(redis_scripts.ERASE, targets.keys, arguments)
+            [what, *_] = self.client.run(redis_scripts.ERASE, targets.keys, arguments)
             if what != b"again":  # else an event came or went while we looked
                 return count
         raise Busy(f"{self.client.address}: these events are being written all the time; try again")

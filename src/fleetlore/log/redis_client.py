@@ -34,13 +34,12 @@ from redis.exceptions import (
 from redis.retry import Retry
 
 from fleetlore import config
-from fleetlore.errors import Closed, Denied, InvalidUrl, LogError, NoRoom, Unreachable, Unsuitable, Unwritable
+from fleetlore.errors import Closed, Denied, InvalidUrl, LogError, NoRoom, Unanswered, Unreachable, Unsuitable, Unwritable
 
 Command: TypeAlias = Sequence[str | bytes | int]
 Answer: TypeAlias = Any
 """Bytes, numbers, lists of them, or `None`; a `ResponseError` where the server refused the command."""
 
-Refusal = ResponseError
 Forgets = NoScriptError
 """The server does not know a script any more."""
 OLDEST = (7, 0)
@@ -164,6 +163,14 @@ class RedisClient:
             return answers
         return self.send([self.spelled_out(call) for call in calls])
 
+    def run(self, source: str, keys: Sequence[str], arguments: Sequence[str | bytes | int]) -> Answer:
+        """The answer to one script; a refusal, or no answer at all, is raised."""
+        try:
+            [answer] = self.run_scripts([self.script(source, keys, arguments)])
+        except Broken as broken:
+            raise self.unheard(broken) from broken
+        return self.accepted(answer)
+
     def script(self, source: str, keys: Sequence[str], arguments: Sequence[str | bytes | int]) -> Command:
         """The command that runs a script that the server knows."""
         digest = self._digests.get(source)
@@ -193,6 +200,13 @@ class RedisClient:
     def unreachable(self, error: Exception) -> Unreachable:
         """What to say when the server does not answer."""
         return Unreachable(f"{self.address}: the server does not answer ({error}); see that it runs and can be reached, then try again")
+
+    def unheard(self, broken: Broken, ids: Sequence[str] = ()) -> LogError:
+        """What to say when commands were sent, or not even that, and no answer came; `ids` are those of events that were on their way."""
+        if not broken.sent:
+            return self.unreachable(broken.error)
+        again = "append again with the same ids, nothing is stored twice" if ids else "do it again, what is done stays done"
+        return Unanswered(f"{self.address}: the connection broke before the answer came ({broken}); {again}", ids)
 
     def in_our_words(self, error: Exception) -> LogError:
         """What a refusal means, and what to do next."""

@@ -254,7 +254,7 @@ def open_shared(url: str = connect.DEFAULT_URL, *, town: str | None = None, now:
         case "nats" | "tls":
             return Shared(lambda: _open_nats(place, options, name))
         case _:
-            raise InvalidUrl(f"no log at {scheme}:; say sqlite:PATH, redis://HOST, nats://HOST, or memory: for one that is not kept")
+            raise connect.unknown(scheme)
 
 
 def _open_memory(options: dict[str, str], now: clock.Clock) -> Keeper:

@@ -9,11 +9,9 @@ Each verb is one script or one command, and may be sent again after a broken con
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from fleetlore.errors import LeaseLost
 from fleetlore.log.base import Position
-from fleetlore.log.redis_client import Answer, Broken, RedisClient, check_server
+from fleetlore.log.redis_client import RedisClient, check_server
 from fleetlore.state.shared import Lease, lease_of, microseconds
 
 # KEYS: leases, and for a taking: epochs. ARGV: name, holder, then the verb's own.
@@ -98,7 +96,7 @@ class RedisShared:
 
     def take(self, name: str, holder: str, seconds: float) -> Lease | None:
         """Take a lease if it is free or the holder's own."""
-        answer = self._run(_TAKE, [self._leases, self._epochs], [name, holder, microseconds(seconds), repr(seconds)])
+        answer = self._client.run(_TAKE, [self._leases, self._epochs], [name, holder, microseconds(seconds), repr(seconds)])
         if answer is None:
             return None
         epoch, until = map(int, answer)
@@ -106,7 +104,7 @@ class RedisShared:
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
         """Let a lease last longer."""
-        answer = self._run(_RENEW, [self._leases], [lease.name, lease.holder, lease.epoch, microseconds(seconds), repr(seconds)])
+        answer = self._client.run(_RENEW, [self._leases], [lease.name, lease.holder, lease.epoch, microseconds(seconds), repr(seconds)])
         if answer is None:
             raise LeaseLost(lease.name, lease.holder, lease.epoch)
         epoch, until = map(int, answer)
@@ -114,7 +112,7 @@ class RedisShared:
 
     def release(self, lease: Lease) -> None:
         """End a lease, if it is still this one."""
-        self._run(_RELEASE, [self._leases], [lease.name, lease.holder, lease.epoch])
+        self._client.run(_RELEASE, [self._leases], [lease.name, lease.holder, lease.epoch])
 
     def holder_of(self, name: str) -> Lease | None:
         """The lease as it is held now."""
@@ -129,10 +127,3 @@ class RedisShared:
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
-
-    def _run(self, source: str, keys: Sequence[str], arguments: Sequence[str | int]) -> Answer:
-        try:
-            [answer] = self._client.run_scripts([self._client.script(source, keys, arguments)])
-        except Broken as broken:
-            raise self._client.unreachable(broken.error) from broken
-        return self._client.accepted(answer)
