@@ -101,7 +101,7 @@ def test_what_events_prints_can_be_emitted_into_another_log(lore: Lore) -> None:
     printed = lore("events", "--json").raw
     lore("emit", "-", "--log", "sqlite:other.db", stdin=printed, code=0)
     again = lore("emit", "-", "--log", "sqlite:other.db", "--json", stdin=printed, code=0)
-    assert again.json == {"recorded": 0, "already_there": 1, "rejected": 0, "forgotten": 0}
+    assert again.json == {"recorded": 0, "already_there": 1, "folded": 0, "rejected": 0, "forgotten": 0}
     assert lore("events", "--json", "--log", "sqlite:other.db").raw == printed
 
 
@@ -116,7 +116,7 @@ def test_bad_lines_become_rejections_with_number_and_reason_and_the_rest_goes_in
         b'{"kind":"fleet.push","actor":"ada"}',
     ]
     result = lore("emit", "-", "--json", stdin=b"\r\n".join(lines), code=3)
-    assert result.json == {"recorded": 2, "already_there": 0, "rejected": 4, "forgotten": 0}
+    assert result.json == {"recorded": 2, "already_there": 0, "folded": 0, "rejected": 4, "forgotten": 0}
     assert "stdin, line 3: not JSON" in result.err
     assert "stdin, line 4: Object contains unknown field `colour`" in result.err
     rejected = {event["data"]["n"]: event for event in lore("events", "--json", "--kind", "log.rejected").ndjson}

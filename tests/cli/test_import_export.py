@@ -112,7 +112,7 @@ def test_what_was_erased_for_good_is_not_taken_again(lore: Lore) -> None:
     with connect("sqlite:a.db").blocking() as log:
         log.erase([str(unwanted["id"])], "asked to")
     result = lore("import", "nexus", path, "--log", "sqlite:a.db", "--json", code=0)
-    assert result.json == {"recorded": 0, "already_there": 1, "rejected": 0, "forgotten": 1}
+    assert result.json == {"recorded": 0, "already_there": 1, "folded": 0, "rejected": 0, "forgotten": 1}
     assert "erased earlier and left out 1" in result.err
 
 

@@ -26,7 +26,7 @@ FAMILIES = {
     "extract_memories_skipped auto_dream_outcome progress",
     "run": "started finished",
     "world": "observed",
-    "agent": "spoke thought reflected launched returned",
+    "agent": "spoke thought reflected launched returned named",
     "oracle": "spoke",
     "judge": "verdict",
     "user": "injected",

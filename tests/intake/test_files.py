@@ -40,7 +40,7 @@ def items(*paths: str, **options: Any) -> list[Item]:
 
 
 def told(*paths: str) -> list[tuple[str | None, float]]:
-    return [(item.event.text, item.event.at.timestamp()) for item in items(*paths) if item.event.at is not None]
+    return [(event.text, event.at.timestamp()) for item in items(*paths) for event in item.events if event.at is not None]
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_a_bad_line_stands_where_its_neighbours_stand(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_text(f"{record('1', 10)}\nbad\n{record('2', 30)}\n")
     other = write(tmp_path / "y", ("3", 20))
-    kinds = [(item.event.kind, item.rejected is not None) for item in items(str(path), other)]
+    kinds = [(item.events[0].kind, item.rejected is not None) for item in items(str(path), other)]
     assert kinds == [("fleet.commit", False), ("log.rejected", True), ("fleet.commit", False), ("fleet.commit", False)]
 
 
@@ -128,13 +128,13 @@ def test_a_line_that_is_too_long_is_rejected(tmp_path: Path, monkeypatch: pytest
     path = write(tmp_path / "x", ("x" * 300, 1.0), ("y", 2.0))
     long, short = items(path)
     assert long.rejected is not None
-    assert long.event.data["bytes"] > 300
+    assert long.events[0].data["bytes"] > 300
     assert short.rejected is None
 
 
 def test_an_event_that_the_log_refuses_is_rejected_alone(log: BlockingRecorder) -> None:
-    good, bad = (Item(lines.Line("x", n, b"%d" % n, 0, 1), _event(n)) for n in (1, 2))
-    bad = bad._replace(event=Event(id=bad.event.id, at=bad.event.at, kind="tool.called", actor="ada"))
+    good, bad = (Item(lines.Line("x", n, b"%d" % n, 0, 1), (_event(n),)) for n in (1, 2))
+    bad = bad._replace(events=(Event(id=bad.events[0].id, at=bad.at, kind="tool.called", actor="ada"),))
     told: list[int] = []
     deposit = Deposit(log, dialect="nexus", admission=Admission(), on_rejected=lambda line, reason: told.append(line.n))
     deposit.put([good, bad])
@@ -156,4 +156,4 @@ def test_an_event_of_ours_that_travelled_as_a_cloudevent_comes_back_as_it_was(tm
     (tmp_path / "x").write_bytes(raw)
     with open_all([str(tmp_path / "x")]) as sources:
         [item] = read_all(sources, cloudevents)
-    assert item.event == event
+    assert item.events == (event,)

@@ -102,7 +102,8 @@ def _rejection(args: Namespace, reason: str) -> Event:
 
     given = {name: str(value) for name, value in vars(args).items() if value is not None and name not in ("log", "town", "json")}
     raw = msgspec.json.encode({name: value.encode(errors="replace").decode() for name, value in given.items()})
-    return rejection(Line("arguments", 1, raw, 0, len(raw)), reason, dialect="emit", at=None).event
+    [event] = rejection(Line("arguments", 1, raw, 0, len(raw)), reason, dialect="emit", at=None).events
+    return event
 
 
 def _id_of(text: str | None) -> str | None:

@@ -50,12 +50,14 @@ class Places:
 
     def without(self, item: Item) -> Item:
         """The item without `origin.log`."""
-        origin = item.event.origin
-        if origin is None or origin.log is None:
-            return item
+        return item._replace(events=tuple(map(self._without, item.events)))
+
+    def _without(self, event: Event) -> Event:
+        if event.origin is None or event.origin.log is None:
+            return event
         self._count += 1
-        left = replace(origin, log=None)
-        return item._replace(event=replace(item.event, origin=None if left == Origin(dialect=OWN_DIALECT) else left))
+        left = replace(event.origin, log=None)
+        return replace(event, origin=None if left == Origin(dialect=OWN_DIALECT) else left)
 
     def end(self) -> None:
         """Say that something was left out."""
@@ -84,7 +86,7 @@ def _item(line: Line) -> Item:
     if line.too_long:
         return _rejection(line, f"longer than {LONGEST_LINE} bytes")
     try:
-        return Item(line, _stamped(codec.decode(line.raw)))
+        return Item(line, (_stamped(codec.decode(line.raw)),))
     except InvalidEvent as error:
         return _rejection(line, error.reason if error.path == "$" else str(error))
 

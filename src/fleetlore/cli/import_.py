@@ -1,4 +1,4 @@
-"""`lore import`: take in files that other fleets wrote."""
+"""`lore import`: take in files that other fleets and programs wrote."""
 
 from __future__ import annotations
 
@@ -8,26 +8,34 @@ from typing import TYPE_CHECKING
 
 from fleetlore import dialects
 from fleetlore.cli import arguments, opening, progress, summary
+from fleetlore.cli.main import OK
+from fleetlore.errors import Invalid
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
+    from fleetlore.config import Settings
     from fleetlore.dialects.base import Dialect
-    from fleetlore.intake.deposit import Item
+    from fleetlore.intake.deposit import Deposit, Item
     from fleetlore.intake.files import Read
+    from fleetlore.log.recorder import BlockingRecorder
 
-SUMMARY = "take in records that other fleets wrote, merged by time"
+SUMMARY = "take in records that other fleets and programs wrote, merged by time"
 _OF_REPOSITORIES = "git"
 
 _EXAMPLES = (
+    ("lore import claude-code", "every session of yours that Claude Code has kept"),
+    ("lore import codex ~/.codex/sessions/2026/11", "a folder of recordings, or single files"),
     ("lore import nexus chronicle.jsonl", "one file"),
     ("lore import tinytown town-*.jsonl", "several, merged by the time of each record; their order does not matter"),
     ("zcat old.jsonl.gz | lore import nexo -", "from standard input"),
     ("lore import git . ../other", "the history of repositories: their authors as agents"),
 )
 _NOTES = """\
-One record a line. Importing the same file again stores nothing. A line that is no record is kept
-as log.rejected with its number and the reason; the rest goes in.
+One record a line; forge and otlp also take a file that is one document. Importing the same file again
+stores nothing. A line that is no record is kept as log.rejected with its number and the reason; the rest
+goes in. Lines that only repeat what others tell are folded; imported, already there, folded and rejected
+add up to all lines.
 With git, a directory is a repository whose history is read; a file is what `lore export git` wrote.
 Exit code: 0 all lines in or already there, 1 failed, 2 bad arguments, 3 some lines rejected.
 """
@@ -35,30 +43,59 @@ Exit code: 0 all lines in or already there, 1 failed, 2 bad arguments, 3 some li
 
 def configure(parser: ArgumentParser) -> None:
     """The dialect and the files."""
-    parser.add_argument("dialect", metavar="DIALECT", help=f"how the records are written: {', '.join(dialects.NAMES)}")
-    parser.add_argument("files", metavar="FILE", nargs="+", help="files of one record a line; - is standard input; for git: repositories")
+    known = ", ".join((*dialects.RECORDINGS, *dialects.NAMES))
+    parser.add_argument("dialect", metavar="DIALECT", help=f"how the records are written: {known}")
+    parser.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="*",
+        help="files of one record a line; - is standard input; for git: repositories; for claude-code and codex also folders, "
+        "or nothing: then where the program keeps yours",
+    )
     arguments.add_json(parser, "print the counts as JSON")
     arguments.teach(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
     """Open everything, then merge and store."""
-    from fleetlore.intake.deposit import Deposit
-    from fleetlore.log.admission import Admission
+    name = args.dialect.replace("_", "-")
+    if name in dialects.RECORDINGS:
+        from fleetlore.cli import import_recordings
 
+        return import_recordings.run(args, name)
     dialect = dialects.find(args.dialect)
+    if not args.files:
+        raise Invalid(f"which files? as in lore import {dialect.name} FILE…; - is standard input")
     settings = opening.settings_of(args)
-    rejections = summary.Rejections()
     with (
         progress.bar("importing", bytes=dialect.name != _OF_REPOSITORIES) as show,
         _items(args.files, dialect, show) as items,
         opening.open_log(args, settings=settings) as log,
+        depositing(log, dialect.name, settings, json=args.json) as ending,
     ):
-        admission = Admission(redactor=opening.redactor_of(settings))
-        deposit = Deposit(log, dialect=dialect.name, admission=admission, on_rejected=rejections.add)
-        deposit.put_all(items)
+        ending.deposit.put_all(items)
+    return ending.code
+
+
+class Ending:
+    """What a run of imports is left with."""
+
+    def __init__(self, deposit: Deposit) -> None:
+        self.deposit, self.code = deposit, OK
+
+
+@contextmanager
+def depositing(log: BlockingRecorder, dialect: str, settings: Settings, *, json: bool) -> Iterator[Ending]:
+    """A deposit that says at the end what became of every line."""
+    from fleetlore.intake.deposit import Deposit
+    from fleetlore.log.admission import Admission
+
+    rejections = summary.Rejections()
+    admission = Admission(redactor=opening.redactor_of(settings))
+    ending = Ending(Deposit(log, dialect=dialect, admission=admission, on_rejected=rejections.add))
+    yield ending
     rejections.end()
-    return summary.end(deposit.tally, json=args.json, verb="imported")
+    ending.code = summary.end(ending.deposit.tally, json=json, verb="imported")
 
 
 @contextmanager
@@ -73,10 +110,11 @@ def _items(paths: Sequence[str], dialect: Dialect, show: progress.Progress) -> I
             yield files.read_all(sources, dialect)
         return
     with files.open_all(paths) as sources:
-        yield files.read_all(sources, dialect, on_read=_counting(show, sum(source.size for source in sources)))
+        yield files.read_all(sources, dialect, on_read=counting(show, sum(source.size for source in sources)))
 
 
-def _counting(show: progress.Progress, total: int) -> Read:
+def counting(show: progress.Progress, total: int) -> Read:
+    """Bytes as they are read, added up for a bar."""
     done = 0
 
     def add(size: int) -> None:

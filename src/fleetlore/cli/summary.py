@@ -38,6 +38,8 @@ def end(tally: Tally, *, json: bool, verb: str = "stored") -> int:
     if json:
         terminal.out_value(tally)
     parts = [f"{verb} {tally.recorded:,}", f"already there {tally.already_there:,}", f"rejected {tally.rejected:,}"]
+    if tally.folded:
+        parts.insert(2, f"folded {tally.folded:,}")
     if tally.forgotten:
         parts.append(f"erased earlier and left out {tally.forgotten:,}")
     terminal.err(" · ".join(parts))

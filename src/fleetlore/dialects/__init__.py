@@ -9,14 +9,26 @@ from fleetlore.errors import Invalid
 
 if TYPE_CHECKING:
     from fleetlore.dialects.base import Dialect
+    from fleetlore.dialects.recording import Recording
 
 NAMES = ("nexus", "tinytown", "nexo", "stage", "cloudevents", "beads", "git")
 """Every dialect that is spoken here."""
+RECORDINGS = ("claude-code", "codex", "forge", "otlp")
+"""What is only understood: the records of programs that are not fed by us."""
 
 
 def find(name: str) -> Dialect:
     """The dialect of that name; `Invalid` lists the known ones."""
     if name not in NAMES:
-        raise Invalid(f"no such dialect: {name!r}; known are {', '.join(NAMES)}")
+        told = f"{name} is only read, not written; known are" if name in RECORDINGS else f"no such dialect: {name!r}; known are"
+        raise Invalid(f"{told} {', '.join(NAMES)}")
     dialect: Dialect = import_module(f"fleetlore.dialects.{name}").DIALECT
     return dialect
+
+
+def find_recording(name: str) -> Recording:
+    """The recording of that name; `Invalid` lists the known ones."""
+    if name not in RECORDINGS:
+        raise Invalid(f"no such recording: {name!r}; known are {', '.join(RECORDINGS)}")
+    recording: Recording = import_module(f"fleetlore.dialects.{name.replace('-', '_')}").RECORDING
+    return recording

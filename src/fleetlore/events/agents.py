@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from fleetlore.events.payload import Beat, Payload
@@ -11,6 +12,7 @@ from fleetlore.events.stage import AgentReflected, AgentSpoke, AgentThought
 
 __all__ = [
     "AgentLaunched",
+    "AgentNamed",
     "AgentReflected",
     "AgentReturned",
     "AgentSpoke",
@@ -40,6 +42,10 @@ class SessionStarted(Payload, frozen=True, kw_only=True):
     program: str | None = None
     version: str | None = None
     model: str | None = None
+    parent_run: str | None = None
+    """The session that it was forked from or launched by."""
+    task_guessed: bool | None = None
+    """True where the task was read out of a branch."""
 
 
 class SessionWaiting(Payload, frozen=True, kw_only=True):
@@ -95,6 +101,8 @@ class AgentLaunched(Payload, frozen=True, kw_only=True):
     prompt: str | None = None
     model: str | None = None
     background: bool | None = None
+    launcher_guessed: bool | None = None
+    """True where the source does not say who launched it, and the session's own agent is taken for it."""
 
 
 class AgentReturned(Payload, frozen=True, kw_only=True):
@@ -111,6 +119,17 @@ class AgentReturned(Payload, frozen=True, kw_only=True):
     duration_ms: float | None = None
 
 
+class AgentNamed(Payload, frozen=True, kw_only=True):
+    """An agent was given a name to be shown under."""
+
+    kind: ClassVar[str] = "agent.named"
+    beat: ClassVar[Beat] = "pulse"
+    name: str | None = None
+    """What a person called it: wins over everything else."""
+    title: str | None = None
+    """What its program called the session."""
+
+
 class PromptSubmitted(Payload, frozen=True, kw_only=True):
     """A person told an agent what to do."""
 
@@ -122,3 +141,10 @@ class PromptSubmitted(Payload, frozen=True, kw_only=True):
     images: int | None = None
     task_guessed: bool | None = None
     """True where the task was read out of a branch or a prompt."""
+    correction: bool | None = None
+    """True where the person broke off what was going on, or took an instruction back."""
+
+    @classmethod
+    def beat_for(cls, data: Mapping[str, Any]) -> Beat:
+        """A person who has to correct the agent tells of a setback."""
+        return "setback" if data.get("correction") is True else cls.beat

@@ -44,12 +44,22 @@ class ModelReplied(Payload, frozen=True, kw_only=True):
     output: int | None = None
     cache_read: int | None = None
     cache_write: int | None = None
+    cache_write_1h: int | None = None
+    """Of those written to the cache, the ones that are kept for an hour, which cost more."""
     usd: float | None = None
     latency_ms: float | None = None
     message_id: str | None = None
     request_id: str | None = None
     call_id: str | None = None
     stop_reason: str | None = None
+    said: str | None = None
+    """All of its words, where `text` is only the first line."""
+    partial: bool | None = None
+    """True where the source ended before the answer did: a whole one with the same message and request takes its place."""
+    whole: str | None = None
+    """Of a partial one: the id under which the whole one is stored."""
+    source: str | None = None
+    """What asked, where the source says so: a product, a feature, a tier."""
 
 
 class ModelFailed(Payload, frozen=True, kw_only=True):

@@ -57,8 +57,12 @@ class LogTrimmed(Payload, frozen=True, kw_only=True):
     beat: ClassVar[Beat] = "pulse"
     before: str
     events: int | None = None
+    last: str | None = None
+    """The last position that went."""
     counts: dict[str, int] | None = None
     """Events of each kind."""
+    agents: dict[str, int] | None = None
+    """Events of each agent, the busiest of them."""
     input: int | None = None
     """Tokens, as on `model.replied`."""
     output: int | None = None

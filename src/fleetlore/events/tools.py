@@ -2,9 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from fleetlore.events.payload import Beat, Payload
+
+DEEDS: Mapping[str, Beat] = {
+    "look": "pulse",
+    "edit": "progress",
+    "commit": "progress",
+    "push": "progress",
+    "pr_open": "propose",
+    "pr_merge": "deliver",
+    "revert": "setback",
+    "test": "progress",
+    "build": "progress",
+    "check": "progress",
+    "install": "pulse",
+    "plan": "pulse",
+    "ask": "pulse",
+    "launch": "pulse",
+    "run": "pulse",
+}
+"""What a tool was used for, as `deed` has it, and the beat of its return. docs/events.md tells what each of them is."""
+
+CHECKING = frozenset(("test", "build", "check"))
+_BAD_TALLIES = (" failed", " error", " errors")
+"""How the subject of a test run, a build or a check ends that counts failures, though its command came to its end."""
+_HARMLESS = frozenset(("look", "plan", "ask"))
+"""Deeds that break nothing when they fail: a search without a hit is no setback."""
 
 
 class ToolCalled(Payload, frozen=True, kw_only=True):
@@ -17,6 +43,8 @@ class ToolCalled(Payload, frozen=True, kw_only=True):
     input: Any = None
     cwd: str | None = None
     turn: int | None = None
+    deed: str | None = None
+    """What it was for, where the call tells: one of `DEEDS`."""
 
 
 class ToolReturned(Payload, frozen=True, kw_only=True):
@@ -33,6 +61,19 @@ class ToolReturned(Payload, frozen=True, kw_only=True):
     paths: tuple[str, ...] = ()
     """Files that it changed."""
     duration_ms: float | None = None
+    deed: str | None = None
+    subject: str | None = None
+    """What the deed was about: a commit's first line, a branch, a pull request, the tests that ran."""
+
+    @classmethod
+    def beat_for(cls, data: Mapping[str, Any]) -> Beat:
+        """What it was used for decides; tests that failed are a setback although the tool itself did not fail."""
+        deed = data.get("deed")
+        if not isinstance(deed, str):
+            return cls.beat
+        if deed in CHECKING and isinstance(subject := data.get("subject"), str) and subject.endswith(_BAD_TALLIES):
+            return "setback"
+        return DEEDS.get(deed, cls.beat)
 
 
 class ToolFailed(Payload, frozen=True, kw_only=True):
@@ -48,6 +89,16 @@ class ToolFailed(Payload, frozen=True, kw_only=True):
     exit_code: int | None = None
     interrupted: bool | None = None
     duration_ms: float | None = None
+    deed: str | None = None
+    subject: str | None = None
+
+    @classmethod
+    def beat_for(cls, data: Mapping[str, Any]) -> Beat:
+        """A look that finds nothing breaks nothing; what a person broke off did not fail."""
+        deed = data.get("deed")
+        if data.get("interrupted") is True or (isinstance(deed, str) and deed in _HARMLESS):
+            return "pulse"
+        return cls.beat
 
 
 class ToolDenied(Payload, frozen=True, kw_only=True):
@@ -61,6 +112,7 @@ class ToolDenied(Payload, frozen=True, kw_only=True):
     reason: str | None = None
     by: str | None = None
     """The rule, person or program that said no."""
+    deed: str | None = None
 
 
 class ProcessStarted(Payload, frozen=True, kw_only=True):

@@ -25,21 +25,33 @@ ACTOR = "lore"
 
 
 class Item(NamedTuple):
-    """A line and the event that came of it: its own, or a `log.rejected` with the reason."""
+    """A line and the events that came of it: its own, none at all, or one `log.rejected` with the reason."""
 
     line: Line
-    event: Event
+    events: tuple[Event, ...]
     rejected: str | None = None
+
+    @property
+    def at(self) -> datetime | None:
+        """When the first of its events happened."""
+        return self.events[0].at if self.events else None
 
 
 class Tally(Struct):
-    """What became of every line; the four add up to the lines."""
+    """What became of every line; the five add up to the lines."""
 
     recorded: int = 0
     already_there: int = 0
+    folded: int = 0
+    """Told by the events of other lines, or telling nothing."""
     rejected: int = 0
     forgotten: int = 0
     """Erased for good earlier, and not taken again."""
+
+    @property
+    def lines(self) -> int:
+        """All of them."""
+        return self.recorded + self.already_there + self.folded + self.rejected + self.forgotten
 
 
 class Deposit:
@@ -64,25 +76,17 @@ class Deposit:
     def put(self, items: Sequence[Item]) -> None:
         """Store one group; every id is given, so that a second try stores nothing twice."""
         head = self._log.head()
-        while items:
+        gone: frozenset[str] = frozenset()
+        while True:
             try:
-                positions = self._log.append_all([item.event for item in items])
+                positions = self._log.append_all([event for item in items for event in item.events if event.id not in gone])
             except Forgotten as error:
-                items = self._without(items, frozenset(error.ids))
+                gone |= frozenset(error.ids)
             except Invalid:
                 items = self._without_misfits(items)
             else:
-                self._count(items, positions, head or "")
+                self._count(items, iter(positions), head or "", gone)
                 return
-
-    def _without(self, items: Sequence[Item], ids: frozenset[str]) -> list[Item]:
-        for item in items:
-            if item.event.id in ids:
-                if item.rejected is None:
-                    self.tally.forgotten += 1
-                else:
-                    self._count_rejected(item)
-        return [item for item in items if item.event.id not in ids]
 
     def _without_misfits(self, items: Sequence[Item]) -> list[Item]:
         checked = [self._checked(item) for item in items]
@@ -91,23 +95,30 @@ class Deposit:
         return checked
 
     def _checked(self, item: Item) -> Item:
-        """The item itself, or its rejection where the log would not take the event."""
+        """The item itself, or its rejection where the log would not take one of its events."""
         try:
-            self._admission.admit(item.event)
+            for event in item.events:
+                self._admission.admit(event)
         except Invalid as error:
-            return rejection(item.line, str(error), dialect=self._dialect, at=item.event.at)
+            return rejection(item.line, str(error), dialect=self._dialect, at=item.at)
         return item
 
-    def _count(self, items: Sequence[Item], positions: Sequence[str], head: str) -> None:
-        new = {position for position in positions if position > head}
-        for item, position in zip(items, positions, strict=True):
+    def _count(self, items: Sequence[Item], positions: Iterator[str], head: str, gone: frozenset[str]) -> None:
+        seen: set[str] = set()
+        for item in items:
+            kept = [next(positions) for event in item.events if event.id not in gone]
+            new = [position for position in kept if position > head and position not in seen]
+            seen.update(new)
             if item.rejected is not None:
                 self._count_rejected(item)
-            elif position in new:
+            elif not item.events:
+                self.tally.folded += 1
+            elif not kept:
+                self.tally.forgotten += 1
+            elif new:
                 self.tally.recorded += 1
             else:
                 self.tally.already_there += 1
-            new.discard(position)
 
     def _count_rejected(self, item: Item) -> None:
         self.tally.rejected += 1
@@ -134,7 +145,7 @@ def rejection(line: Line, reason: str, *, dialect: str, at: datetime | None) -> 
             "bytes": line.size,
         },
     )
-    return Item(line, event, reason)
+    return Item(line, (event,), reason)
 
 
 def sample_of(raw: bytes) -> str:
@@ -145,17 +156,18 @@ def sample_of(raw: bytes) -> str:
 
 def dated(item: Item, at: datetime) -> Item:
     """The item at a time that its own record does not tell."""
-    return item._replace(event=replace(item.event, at=at))
+    return item._replace(events=tuple(event if event.at is not None else replace(event, at=at) for event in item.events))
 
 
 def _groups(items: Iterable[Item]) -> Iterator[list[Item]]:
     group: list[Item] = []
-    size = 0
+    size = events = 0
     for item in items:
         group.append(item)
         size += len(item.line.raw)
-        if len(group) >= MOST_EVENTS or size >= MOST_BYTES_AT_ONCE:
+        events += len(item.events)
+        if events >= MOST_EVENTS or size >= MOST_BYTES_AT_ONCE:
             yield group
-            group, size = [], 0
+            group, size, events = [], 0, 0
     if group:
         yield group

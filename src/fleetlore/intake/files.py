@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from heapq import merge
+from itertools import chain
 from stat import S_ISREG
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -45,7 +46,7 @@ class Source(NamedTuple):
     """In bytes; 0 where nobody knows, as in a pipe."""
 
 
-class _Placed(NamedTuple):
+class Placed(NamedTuple):
     """An item and its place in the merge: the newest time that its source had reached by then."""
 
     reached: datetime
@@ -78,8 +79,8 @@ def _open(path: str, stack: ExitStack) -> Source:
 
 def read_all(sources: Iterable[Source], dialect: Dialect, *, on_read: Read = lambda size: None) -> Iterator[Item]:
     """The items of all sources, merged by time. Within a source the order of its lines is kept."""
-    streams = [_place(read(source, dialect, on_read=on_read), source.modified) for source in sources]
-    return (placed.item for placed in merge(*streams, key=_Placed.key))
+    streams = [place(read(source, dialect, on_read=on_read), source.modified) for source in sources]
+    return (placed.item for placed in merge(*streams, key=Placed.key))
 
 
 def read(source: Source, dialect: Dialect, *, on_read: Read = lambda size: None) -> Iterator[Item]:
@@ -100,35 +101,35 @@ def _decode(line: Line, dialect: Dialect) -> Item:
         event = dialect.decode(line.raw, nth=line.nth)
     except DialectError as error:
         return rejection(line, str(error), dialect=dialect.name, at=None)
-    return Item(line, _with_place(event, line, dialect.name))
+    return Item(line, (_withplace(event, line, dialect.name),))
 
 
-def _with_place(event: Event, line: Line, dialect: str) -> Event:
+def _withplace(event: Event, line: Line, dialect: str) -> Event:
     """The event with its file and line; one that was ours before, and only travelled in this dialect, stays as it is."""
     if event.origin is None or event.origin.dialect != dialect:
         return event
     return replace(event, origin=replace(event.origin, source=line.source, n=line.n))
 
 
-def _place(items: Iterable[Item], modified: datetime) -> Iterator[_Placed]:
+def place(items: Iterable[Item], modified: datetime) -> Iterator[Placed]:
     """Give each item without a time that of the one before it, else of the next, else the file's own."""
-    reached = last = None
-    for item in _with_lead(items, modified):
-        last = item.event.at or last or modified
-        reached = last if reached is None else max(reached, last)
-        yield _Placed(reached, item if item.event.at is not None else dated(item, last))
-
-
-def _with_lead(items: Iterable[Item], modified: datetime) -> Iterator[Item]:
-    """The items, of which the first has a time: those in front of the first known time were given it."""
     items = iter(items)
+    lead = _take_lead(items)
+    last = next((item.at for item in lead if item.at is not None), modified)
+    reached = last
+    for item in chain(lead, items):
+        last = item.at or last
+        reached = max(reached, last)
+        yield Placed(reached, dated(item, last))
+
+
+def _take_lead(items: Iterator[Item]) -> list[Item]:
+    """The items up to the first that has a time."""
     lead: list[Item] = []
     held = 0
     for item in items:
         lead.append(item)
         held += len(item.line.raw)
-        if item.event.at is not None or held > MOST_HELD:
+        if item.at is not None or held > MOST_HELD:
             break
-    first = (lead[-1].event.at if lead else None) or modified
-    yield from (item if item.event.at is not None else dated(item, first) for item in lead)
-    yield from items
+    return lead

@@ -41,19 +41,27 @@ def split(source: str, chunks: Iterable[bytes]) -> Iterator[Line]:
 class Splitter:
     """Cuts what it is fed into lines; a byte order mark and carriage returns are left out."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, *, n: int = 0) -> None:
         self._source = source
-        self._n = 0
+        self._n = n
+        self.consumed = 0
+        """Bytes of all lines that have ended, with their ends."""
         self._held = bytearray()
         self._size = 0
         self._digest = sha256()
         self._occurrences = _Occurrences()
+
+    @property
+    def n(self) -> int:
+        """How many lines have ended."""
+        return self._n
 
     def feed(self, chunk: bytes) -> Iterator[Line]:
         """The lines that end in this chunk."""
         *ended, rest = chunk.split(b"\n")
         for part in ended:
             self._hold(part)
+            self.consumed += self._size + 1
             yield from self.end()
         self._hold(rest)
 

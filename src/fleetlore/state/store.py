@@ -1,4 +1,6 @@
-"""One small SQLite file beside each log, in the user's cache: checkpoints of folds, and the index of words. docs/state.md tells more.
+"""One small SQLite file beside each log, in the user's cache: checkpoints of folds, the index of words, how far files were read.
+
+docs/state.md tells more.
 
 Whatever is in it was made from the log and can be made again, so nothing here ever fails: a file that is damaged, foreign or
 of another version is thrown away and made anew, one that is locked or cannot be written is done without. Several
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
 
 APPLICATION_ID = 0x464C5354  # "FLST"
-SCHEMA = 1
+SCHEMA = 2
 TIMEOUT = 5.0
 MOST_CHECKPOINTS = 64
 """Of one view; there are four for each doubling of the distance from the newest."""
@@ -46,6 +48,7 @@ _TABLES = (
         seq INTEGER PRIMARY KEY, position TEXT NOT NULL, at INTEGER NOT NULL, kind TEXT NOT NULL, scopes TEXT NOT NULL, hash BLOB NOT NULL
     ) STRICT""",
     INDEX.format(name="words"),
+    "CREATE TABLE tapes (path TEXT PRIMARY KEY, place BLOB NOT NULL) STRICT, WITHOUT ROWID",
 )
 # Not the file's fault: it is left alone, and done without this time.
 _PASSING = (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError)
@@ -153,7 +156,8 @@ class Store:
     def _settle(self, log: BlockingRecorder, info: Info, marks: _Marks) -> bool:
         if marks.swept is None:
             return self.change(lambda connection: _begin(connection, info.head), False)
-        erasures = list(log.read(after=marks.swept or None, kinds=("log.forgotten",)))
+        facts = list(log.read(after=marks.swept or None, kinds=("log.forgotten", "log.trimmed")))
+        erasures = [fact for fact in facts if fact.kind == "log.forgotten"]
         if not _is_same(log, marks.anchor, erasures):
             return self.change(lambda connection: _begin_again(connection, info.head), False)
         if erasures:
@@ -161,6 +165,8 @@ class Store:
             done = self.change(lambda connection: _heed(connection, place, head), False)
             self.scrub()
             return done
+        if cut := _cut_in(facts):
+            self.change(lambda connection: connection.execute("DELETE FROM checkpoints WHERE position < ?", (cut,)), None)
         if (info.head or "") > marks.swept:
             self.change(lambda connection: _raise_to(connection, "swept", info.head), None)
         return True
@@ -211,9 +217,10 @@ class Store:
 
         self.change(work, None)
 
-    def drop(self, view: str) -> None:
-        """Drop every checkpoint of a view."""
-        self.change(lambda connection: connection.execute("DELETE FROM checkpoints WHERE view = ?", (view,)), None)
+    def drop(self, view: str, *, before: Position | None = None) -> None:
+        """Drop every checkpoint of a view, or those before a position."""
+        statement = "DELETE FROM checkpoints WHERE view = ?1 AND (?2 IS NULL OR position < ?2)"
+        self.change(lambda connection: connection.execute(statement, (view, before)), None)
 
 
 # --- what every part of the store reads and writes
@@ -244,6 +251,12 @@ def hashes_in(erasures: Sequence[Event]) -> set[str]:
     return {hash for hashes in named if isinstance(hashes, list) for hash in hashes if isinstance(hash, str)}
 
 
+def _cut_in(facts: Sequence[Event]) -> Position:
+    """The last position that this log, by its own word, was trimmed of: who folded less would go on behind a hole."""
+    own = [fact for fact in facts if fact.kind == "log.trimmed" and (fact.origin is None or fact.origin.log is None)]
+    return max((last for fact in own if isinstance(last := fact.data.get("last"), str)), default="")
+
+
 def place_of(log: BlockingRecorder, event: Event) -> Place:
     """By what an event of the log is known again."""
     before = next(log.read(before=event.position, newest_first=True, limit=1), None)
@@ -267,6 +280,7 @@ def _raise_to(connection: apsw.Connection, name: str, position: Position | None)
 def _heed(connection: apsw.Connection, erasure: Place, head: Position | None) -> bool:
     """A fold that was made before an erasure may hold erased words; those of all views go."""
     connection.execute("DELETE FROM checkpoints WHERE position < ?", (erasure.position,))
+    connection.execute("DELETE FROM tapes")
     _raise_to(connection, "forgotten", erasure.position)
     _raise_to(connection, "swept", max(erasure.position, head or ""))
     raise_anchor(connection, erasure)
@@ -282,7 +296,7 @@ def _begin(connection: apsw.Connection, head: Position | None) -> bool:
 
 
 def _begin_again(connection: apsw.Connection, head: Position | None) -> bool:
-    for table in ("facts", "checkpoints", "docs"):
+    for table in ("facts", "checkpoints", "docs", "tapes"):
         connection.execute(f"DELETE FROM {table}")
     connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
     return _begin(connection, head)
@@ -354,6 +368,18 @@ def file_name(info: Info) -> str:
     log = find_uuid(info.log_id) or sha256(info.log_id.encode()).hexdigest()[:32]
     where = sha256(f"{info.town}\n{place}".encode()).hexdigest()[:12]
     return f"{log}-{where}.db"
+
+
+def discard(info: Info, *, folder: str | None = None) -> int:
+    """Remove every store of a log, by whatever address it was reached; answers how many. What was erased is then in none of them."""
+    folder, log = folder or cache_folder(), file_name(info)[: -len("-0123456789ab.db")]
+    if not os.path.isdir(folder) or not info.log_id:
+        return 0
+    with _alone_in(folder):
+        names = [name for name in os.listdir(folder) if name.startswith(f"{log}-") and name.endswith(".db")]
+        for name in names:
+            _remove(os.path.join(folder, name))
+    return len(names)
 
 
 class _Strange(apsw.Error):

@@ -48,7 +48,7 @@ _BY_EFFECT: Mapping[Effect, str] = {
     "nothing": """
         town.mission_state_changed town.mission_work_promoted town.mission_watch_triggered town.mission_event
         work.updated work.reopened work.watch_snoozed work.archived ui.reported sensor.idle sensor.returned
-        notify.sent log.gap log.rejected log.trimmed log.forgotten
+        agent.named notify.sent log.gap log.rejected log.trimmed log.forgotten
     """,
 }
 

@@ -1,0 +1,79 @@
+"""`lore import claude-code`, `codex`, `forge`, `otlp`: what programs wrote down for themselves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from fleetlore import dialects
+from fleetlore.cli import opening, progress
+from fleetlore.cli.import_ import counting, depositing
+from fleetlore.errors import Invalid
+from fleetlore.intake import recordings, transcripts
+from fleetlore.intake.files import STDIN
+from fleetlore.state.store import open_store
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+AT_HOME = ("claude-code", "codex")
+"""Programs that keep recordings in a folder of the user's."""
+
+
+def run(args: Namespace, program: str) -> int:
+    """Find the files, then merge and store all that they tell."""
+    settings = opening.settings_of(args)
+    recording = dialects.find_recording(program)
+    with _paths(args.files, program) as paths:
+        tapes = recordings.open_tapes(paths, recording, store=None, live=False)
+        with (
+            progress.bar("importing", bytes=True) as show,
+            opening.open_log(args, settings=settings) as log,
+            depositing(log, recording.name, settings, json=args.json) as ending,
+        ):
+            store = open_store(log.info())
+            try:
+                recordings.take_in(
+                    tapes,
+                    ending.deposit,
+                    log,
+                    store=store,
+                    change=None if args.files else transcripts.of_this_machine(),
+                    on_read=counting(show, sum(tape.size for tape in tapes)),
+                )
+            finally:
+                if store is not None:
+                    store.close()
+    return ending.code
+
+
+@contextmanager
+def _paths(given: Sequence[str], program: str) -> Iterator[list[str]]:
+    """The files that are meant: standard input as a file, too."""
+    with TemporaryDirectory(prefix="fleetlore-") as folder:
+        named = [_kept(folder) if path == STDIN else path for path in given] if given else _at_home(program)
+        yield transcripts.expand(named)
+
+
+def _kept(folder: str) -> str:
+    path = os.path.join(folder, "stdin")
+    with open(path, "wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return path
+
+
+def _at_home(program: str) -> list[str]:
+    if program not in AT_HOME:
+        raise Invalid(f"which files? as in lore import {program} FILE…; - is standard input")
+    folders = transcripts.folders_of(program)
+    found = [folder for folder in folders if os.path.isdir(folder)]
+    if not found:
+        raise Invalid(
+            f"{program} keeps nothing here: there is no {' and no '.join(folders)}; name the files, as in lore import {program} FILE…"
+        )
+    return found

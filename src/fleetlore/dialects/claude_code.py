@@ -1,0 +1,432 @@
+"""`claude-code`: the transcripts of Claude Code, one JSON object a row. docs/dialects.md tells what becomes of each type of row.
+
+Rows of one answer repeat its usage while it streams: it is told once, when the next answer, prompt or end shows that it is whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from fleetlore.dialects.claude_code_hooks import project_of
+from fleetlore.dialects.claude_code_marks import (
+    NAME,
+    PROGRAM,
+    Scene,
+    agent_of,
+    called_id,
+    compacted_id,
+    derive,
+    launched_id,
+    outcome_id,
+    prompt_id,
+    returned_id,
+    snake,
+    started_id,
+    turn_id,
+)
+from fleetlore.dialects.claude_code_mind import Compaction, Helper, Mind, Refused, Voice
+from fleetlore.dialects.claude_code_prompts import INTERRUPTED, Prompt, guess_task, parts_of, tell_prompt, words_of
+from fleetlore.dialects.claude_code_replies import flush, grow
+from fleetlore.dialects.claude_code_tools import (
+    LAUNCHERS,
+    UNKNOWN,
+    is_refusal_by_person,
+    tell_call,
+    tell_denial,
+    tell_helper,
+    tell_interruption,
+    tell_outcome,
+    text_of,
+)
+from fleetlore.dialects.fields import as_name, as_object, as_text, read_time
+from fleetlore.dialects.recording import Recording, parse
+from fleetlore.dialects.wire import Record
+from fleetlore.events.envelope import Event
+
+FOLDED = frozenset(
+    (
+        "file-history-snapshot",
+        "file-history-delta",
+        "queue-operation",
+        "attachment",
+        "last-prompt",
+        "mode",
+        "permission-mode",
+        "content-replacement",
+        "speculation-accept",
+        "attribution-snapshot",
+        "worktree-state",
+        "tag",
+    )
+)
+"""Types of rows that tell nothing beside what others tell."""
+_FOLDED_SYSTEM = frozenset(
+    ("stop_hook_summary", "local_command", "microcompact_boundary", "hook_started", "hook_response", "hook_progress", "init")
+)
+_TOOL_USES = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
+_TOOL_RESULTS = frozenset(("tool_result", "web_search_tool_result", "mcp_tool_result"))
+_PLUMBING = frozenset(
+    ("uuid", "parentUuid", "sessionId", "session_id", "timestamp", "type", "cwd", "version", "gitBranch", "userType", "entrypoint", "slug")
+)
+_task_id = re.compile(r"<task-id>\s*([^<\s]+)\s*</task-id>")
+_status = re.compile(r"<status>\s*([^<]+?)\s*</status>")
+_summary = re.compile(r"<summary>\s*(.*?)\s*</summary>", re.DOTALL)
+_NOTIFICATION = "<task-notification>"
+
+
+class Transcript:
+    """Reads the rows of one session, or of one helper of it."""
+
+    def __init__(self, mind: Mind) -> None:
+        self._mind = mind
+
+    def read(self, raw: bytes) -> list[Event]:
+        """The events of one more row, and of those before it that it shows to be whole."""
+        row = parse(raw)
+        row_type = as_text(row.get("type"))
+        if row_type is None:
+            return self._read_beside(row)
+        held = [] if row.get("isCompactSummary") else self._release_compaction(None)
+        held += self._release_refused(row)
+        read = _ROWS.get(row_type)
+        if read is None:
+            return held + ([] if row_type in FOLDED and self._note_time(row) else self._read_other(row, raw, row_type))
+        voice, scene = self._enter(row)
+        return [*held, *self._start(row, scene), *self._name_by_leaf(row, scene), *read(self, row, voice, scene)]
+
+    def settle(self) -> list[Event]:
+        """What is whole already, though rows may follow."""
+        whole = [voice for voice in self._mind.voices.values() if voice.reply is not None and voice.reply.stop_reason]
+        return [event for voice in whole for event in flush(voice, self._scene(voice))]
+
+    def end(self) -> list[Event]:
+        """What was held back; answers that may have lacked a row say so."""
+        voices = self._mind.voices.values()
+        return [
+            *self._release_compaction(None),
+            *self._release_refused({}),
+            *(event for voice in voices for event in flush(voice, self._scene(voice), whole=bool(voice.reply and voice.reply.stop_reason))),
+        ]
+
+    def save(self) -> bytes:
+        """All that it keeps in mind."""
+        return msgspec.json.encode(self._mind)
+
+    # --- who speaks
+
+    def _enter(self, row: Record) -> tuple[Voice, Scene]:
+        mind = self._mind
+        named = (as_object(row.get("forkedFrom")).get("sessionId"), row.get("sessionId"), row.get("session_id"))
+        mind.session = next((session for name in named if (session := as_name(name))), mind.session)
+        mind.branch = as_text(row.get("gitBranch")) or mind.branch
+        self._note_time(row)
+        own = agent_of(mind.session)
+        helper = as_name(row.get("agentId")) or (self._side_chain(row) if row.get("isSidechain") is True else None)
+        voice = self._voice(helper, own) if helper else self._voice(own, None)
+        return voice, self._scene(voice)._replace(at=read_time(row.get("timestamp")))
+
+    def _voice(self, agent: str | None, parent: str | None) -> Voice:
+        voice = self._mind.voices.get(agent or "")
+        if voice is None:
+            deeper = parent is not None and self._mind.helper is not None and (self._mind.helper.depth or 1) > 1
+            voice = self._mind.voices[agent or ""] = Voice(agent=agent, parent=None if deeper else parent)
+            if parent is not None and agent is not None:
+                voice.prompt = voice.cause = launched_id(agent)
+        return voice
+
+    def _scene(self, voice: Voice) -> Scene:
+        return Scene(None, voice.agent, self._mind.session, voice.parent)
+
+    def _side_chain(self, row: Record) -> str | None:
+        """Older programs name no agent: its first row stands for it."""
+        chains, own = self._mind.chains, as_name(row.get("uuid"))
+        if own is None:
+            return None
+        chains[own] = first = chains.pop(str(row.get("parentUuid")), own)
+        return f"{PROGRAM}/{first[:8]}"
+
+    def _note_time(self, row: Record) -> bool:
+        if self._mind.first_at is None:
+            self._mind.first_at = read_time(row.get("timestamp"))
+        return True
+
+    def _start(self, row: Record, scene: Scene) -> Iterator[Event]:
+        """The session's start, at the first row that says where it is. A helper's transcript leaves it to the session's own."""
+        mind = self._mind
+        if mind.started or mind.session is None or scene.agent != agent_of(mind.session) or not row.get("cwd") or row.get("forkedFrom"):
+            return
+        mind.started = True
+        cwd, task = as_text(row.get("cwd")), guess_task(mind.branch)
+        data = {
+            "cwd": cwd,
+            "project": project_of(cwd),
+            "branch": mind.branch,
+            "program": PROGRAM,
+            "version": as_text(row.get("version")),
+            "model": as_text(row.get("model")),
+            "task_guessed": True if task else None,
+        }
+        scene = scene._replace(at=mind.first_at, task=task)
+        yield scene.tell("session.started", started_id(mind.session), text=project_of(cwd), data=data)
+
+    def _name_by_leaf(self, row: Record, scene: Scene) -> Iterator[Event]:
+        title = self._mind.titles.pop(str(row.get("uuid")), None) if self._mind.titles else None
+        if title is not None:
+            yield scene.tell("agent.named", derive("title", scene.run, title), text=title, data={"title": title})
+
+    # --- rows
+
+    def _read_user(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+        content = as_object(row.get("message")).get("content")
+        if row.get("isCompactSummary") is True:
+            return self._release_compaction(text_of(content), as_name(row.get("promptId")))
+        results = [part for part in parts_of(content) if part.get("type") in _TOOL_RESULTS]
+        if results:
+            return [*self._flush_whole(voice), *(event for part in results for event in self._read_result(part, row, voice, scene))]
+        words, images = words_of(content)
+        if row.get("isMeta") is True or (not words and not images):
+            return []
+        return [*flush(voice, self._scene(voice)), *self._read_words(words, images, row, voice, scene)]
+
+    def _read_words(self, words: str, images: int, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+        own = as_name(row.get("uuid")) or derive("row", words, row.get("timestamp"))
+        if words.startswith(INTERRUPTED):
+            voice.interrupted = True
+            return [scene.tell("session.turn_ended", derive("interrupted", own), text=words, data={"reason": "interrupted"})]
+        if words.startswith(_NOTIFICATION):
+            return self._read_notification(words, own, scene)
+        if voice.agent != agent_of(self._mind.session):
+            return self._read_order(words, own, row, voice, scene)
+        key = as_name(row.get("promptId"))
+        key = own if key is None or key == voice.prompt_key else key
+        event = tell_prompt(
+            scene, Prompt(words, id=prompt_id(key), key=key, images=images), branch=self._mind.branch, interrupted=voice.interrupted
+        )
+        voice.prompt = voice.cause = event.id
+        voice.prompt_key, voice.interrupted = key, False
+        return [event]
+
+    def _read_order(self, words: str, own: str, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+        """What a helper was told by its launcher: the first words are its launch."""
+        if voice.agent is None or voice.launched:
+            return [scene.tell(f"{NAME}.message", derive("message", own), text=words, data={"message": words}, actor=voice.parent)]
+        known = self._mind.helper or Helper(role=as_text(row.get("attributionAgent")))
+        return self._tell_launch(voice, scene, words, known)
+
+    def _tell_launch(self, voice: Voice, scene: Scene, words: str, known: Helper) -> list[Event]:
+        """A helper's first words; who launched it is sure only where the file beside its transcript tells."""
+        child = voice.agent or UNKNOWN
+        voice.launched = True
+        role = known.role or ("compact" if child.startswith("acompact") else None)
+        data = {"role": role, "prompt": words, "call_id": known.call, "launcher_guessed": True if known.depth != 1 else None}
+        scene = scene._replace(agent=agent_of(self._mind.session), parent=None)
+        cause = called_id(known.call) if known.call else None
+        return [scene.tell("agent.launched", launched_id(child), text=known.words or words, data=data, child=child, cause=cause)]
+
+    def _read_notification(self, words: str, own: str, scene: Scene) -> list[Event]:
+        """Something that ran in the background came to its end."""
+        task, status, summary = (match[1] if (match := found.search(words)) else None for found in (_task_id, _status, _summary))
+        if task in self._mind.background and task is not None:
+            self._mind.background.remove(task)
+            data = {"status": status, "result": summary}
+            return [scene.tell("agent.returned", returned_id(task), text=summary, data=data, child=as_name(task))]
+        data = {"task_id": task, "status": status, "summary": summary}
+        own_id = derive("notification", own)
+        return [scene.tell(f"{NAME}.task_notification", own_id, text=summary or words, data=data, visibility="system")]
+
+    def _read_result(self, part: Record, row: Record, voice: Voice, scene: Scene) -> Iterator[Event]:
+        call = as_text(part.get("tool_use_id"))
+        if call is None:
+            return
+        result = row.get("toolUseResult")
+        known = self._mind.calls.pop(call, None)
+        tool, given = (known.tool, known.input) if known else (UNKNOWN, None)
+        interrupted = as_object(result).get("interrupted") is True
+        output = part.get("content")
+        voice.cause = outcome_id(call)
+        if part.get("is_error") is True and is_refusal_by_person(words := text_of(output)):
+            refused = Refused(call=call, tool=tool, input=given, reason=words, at=scene.at, voice=voice.agent or "")
+            self._mind.refused.append(refused)
+            return
+        yield tell_outcome(
+            scene,
+            tool,
+            call,
+            given,
+            output=output if output else result,
+            failed=part.get("is_error") is True or interrupted,
+            interrupted=interrupted,
+            duration=as_object(result).get("durationMs"),
+        )
+        helpers = tell_helper(scene, call, result) if known is None or tool in LAUNCHERS else []
+        self._mind.background += [event.child for event in helpers if event.kind == "agent.launched" and event.child]
+        yield from helpers
+
+    def _read_assistant(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+        message = as_object(row.get("message"))
+        content = message.get("content")
+        if row.get("isApiErrorMessage") is True:
+            error = text_of(content)
+            failed = scene.tell("model.failed", derive("failed", row.get("uuid")), text=error, data={"error": error}, cause=voice.cause)
+            return [*flush(voice, self._scene(voice)), failed]
+        events = grow(voice, row, message, scene)
+        for block in parts_of(content):
+            events += self._read_block(block, row, message, voice, scene)
+        return events
+
+    def _read_block(self, block: Record, row: Record, message: Record, voice: Voice, scene: Scene) -> Iterator[Event]:
+        if block.get("type") in _TOOL_USES and (call := as_text(block.get("id"))):
+            tool, given = as_text(block.get("name")) or UNKNOWN, block.get("input")
+            self._mind.remember(call, tool, given)
+            yield tell_call(scene, tool, call, given, cwd=as_text(row.get("cwd")), cause=voice.prompt)
+        elif block.get("type") in _TOOL_RESULTS:
+            yield from self._read_result(block, row, voice, scene)
+        elif block.get("type") == "thinking" and (words := (as_text(block.get("thinking")) or "").strip()):
+            own = derive("thought", message.get("id") or row.get("uuid"), words)
+            yield scene.tell("agent.thought", own, text=words, data={"thought": words}, cause=voice.cause, visibility="private")
+
+    def _read_progress(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+        """Older programs repeat a helper's rows inside the session's; what they cost is told by the helper's own transcript alone."""
+        told = as_object(row.get("data"))
+        inner, helper = as_object(told.get("message")), as_name(told.get("agentId"))
+        if told.get("type") != "agent_progress" or helper is None:
+            return []
+        voice = self._voice(helper, agent_of(self._mind.session))
+        scene = self._scene(voice)._replace(at=read_time(inner.get("timestamp")) or scene.at)
+        content = as_object(inner.get("message")).get("content")
+        events = [
+            event for part in parts_of(content) for event in self._read_block(part, row, as_object(inner.get("message")), voice, scene)
+        ]
+        if inner.get("type") == "user" and not voice.launched and (words := words_of(content)[0]):
+            call = as_text(row.get("parentToolUseID"))
+            given = as_object(self._mind.calls[call].input) if call in self._mind.calls else {}
+            known = Helper(role=as_text(given.get("subagent_type")), words=as_text(given.get("description")), call=call, depth=1)
+            events += self._tell_launch(voice, scene, words, known)
+        return events
+
+    def _read_system(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+        subtype, own = as_text(row.get("subtype")) or UNKNOWN, row.get("uuid")
+        if subtype in _FOLDED_SYSTEM:
+            return []
+        if subtype == "compact_boundary":
+            self._note_compaction(row, scene)
+            return []
+        if subtype == "turn_duration":
+            turn = turn_id(voice.prompt_key) if voice.prompt_key else derive("turn", own)
+            ended = scene.tell("session.turn_ended", turn, data={"duration_ms": _number(row.get("durationMs"))}, cause=voice.prompt)
+            return [*flush(voice, self._scene(voice)), ended]
+        words = as_text(row.get("content")) or as_text(as_object(row.get("error")).get("message"))
+        if subtype == "api_error":
+            error = words or text_of(row.get("error")) or subtype
+            return [scene.tell("model.failed", derive("failed", own), text=error, data={"error": error}, cause=voice.cause)]
+        data = {key: value for key, value in row.items() if key not in _PLUMBING}
+        own_id = derive("system", own or words)
+        return [scene.tell(f"{NAME}.{snake(subtype)}", own_id, text=words or subtype, data=data, visibility="system")]
+
+    def _read_summary(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+        """A title written by an older program, for the session that a row belongs to."""
+        leaf, title = as_text(row.get("leafUuid")), as_text(row.get("summary"))
+        if leaf and title and len(self._mind.titles) < 100:
+            self._mind.titles[leaf] = title
+        return []
+
+    def _read_title(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+        by_person = as_text(row.get("customTitle"))
+        title = by_person or as_text(row.get("aiTitle")) or as_text(row.get("agentName"))
+        if title is None:
+            return []
+        return [scene.tell("agent.named", derive("title", scene.run, title), text=title, data={"name" if by_person else "title": title})]
+
+    def _read_end(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+        """The last row of what `claude -p --output-format stream-json` prints."""
+        reason = None if row.get("subtype") == "success" else as_text(row.get("subtype"))
+        data = {"reason": reason, "duration_ms": _number(row.get("duration_ms")), "turn": None}
+        own = turn_id(voice.prompt_key) if voice.prompt_key else derive("turn", row.get("uuid") or scene.run)
+        ended = scene.tell("session.turn_ended", own, text=as_text(row.get("result")), data=data, cause=voice.prompt)
+        return [*flush(voice, self._scene(voice)), ended]
+
+    def _read_other(self, row: Record, raw: bytes, row_type: str) -> list[Event]:
+        """A type of row from the future, with all that it says."""
+        _, scene = self._enter(row)
+        data = {key: value for key, value in row.items() if key not in _PLUMBING}
+        words = next((value for key in ("content", "message", "text", "title", "summary") if (value := as_text(row.get(key)))), row_type)
+        own = derive(row_type, row.get("uuid") or raw.decode(errors="replace"))
+        return [scene.tell(f"{NAME}.{snake(row_type)}", own, text=words, data=data, visibility="system")]
+
+    def _read_beside(self, row: Record) -> list[Event]:
+        """The small file beside a helper's transcript, which says who it is."""
+        if "agentType" in row or "toolUseId" in row:
+            depth = row.get("spawnDepth")
+            self._mind.helper = Helper(
+                role=as_text(row.get("agentType")),
+                words=as_text(row.get("description")),
+                call=as_text(row.get("toolUseId")),
+                depth=depth if isinstance(depth, int) else None,
+            )
+        return []
+
+    # --- what waits
+
+    def _flush_whole(self, voice: Voice) -> list[Event]:
+        return flush(voice, self._scene(voice)) if voice.reply is not None and voice.reply.stop_reason else []
+
+    def _release_refused(self, row: Record) -> list[Event]:
+        """A running tool that was interrupted looks like one that was not allowed, but for a mark on the row behind it."""
+        held, self._mind.refused = self._mind.refused, []
+        tell = tell_interruption if row.get("interruptedMessageId") else tell_denial
+        return [
+            tell(self._scene(self._mind.voices[was.voice])._replace(at=was.at), was.tool, was.call, was.input, reason=was.reason)
+            for was in held
+        ]
+
+    def _note_compaction(self, row: Record, scene: Scene) -> None:
+        told = as_object(row.get("compactMetadata"))
+        self._mind.compaction = Compaction(
+            key=str(row.get("uuid") or row.get("timestamp")),
+            at=scene.at,
+            trigger=as_text(told.get("trigger")),
+            before=_whole(told.get("preTokens")),
+            after=_whole(told.get("postTokens")),
+        )
+
+    def _release_compaction(self, summary: str | None, prompt: str | None = None) -> list[Event]:
+        held, self._mind.compaction = self._mind.compaction, None
+        if held is None:
+            return []
+        key = prompt if prompt and prompt != self._mind.compacted else held.key
+        self._mind.compacted = key
+        data = {"trigger": held.trigger, "before_tokens": held.before, "after_tokens": held.after, "summary": summary}
+        scene = self._scene(self._voice(agent_of(self._mind.session), None))._replace(at=held.at)
+        return [scene.tell("session.compacted", compacted_id(key), data=data)]
+
+
+def _number(value: object) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+_ROWS: Mapping[str, Callable[[Transcript, Record, Voice, Scene], list[Event]]] = {
+    "user": Transcript._read_user,
+    "assistant": Transcript._read_assistant,
+    "progress": Transcript._read_progress,
+    "system": Transcript._read_system,
+    "summary": Transcript._read_summary,
+    "custom-title": Transcript._read_title,
+    "ai-title": Transcript._read_title,
+    "agent-name": Transcript._read_title,
+    "result": Transcript._read_end,
+}
+
+
+def _open(saved: bytes | None) -> Transcript:
+    return Transcript(Mind() if saved is None else msgspec.json.decode(saved, type=Mind))
+
+
+RECORDING = Recording(name=NAME, open=_open)
+"""A session's transcript, or a helper's."""

@@ -1,0 +1,82 @@
+"""Answers of models in Claude Code's transcripts: each told once, with its final usage, however many rows repeat it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleetlore.dialects.claude_code_marks import Scene, derive
+from fleetlore.dialects.claude_code_mind import Reply, Voice
+from fleetlore.dialects.fields import as_name, as_object, as_text
+from fleetlore.dialects.wire import Record
+from fleetlore.events.envelope import Event
+
+SYNTHETIC = "<synthetic>"
+"""The model of what the program itself puts into the conversation: it costs nothing."""
+
+
+def grow(voice: Voice, row: Record, message: Record, scene: Scene) -> list[Event]:
+    """Take in one more row of an answer; the answer before it is whole."""
+    usage, model = message.get("usage"), as_text(message.get("model"))
+    if not isinstance(usage, dict) or model == SYNTHETIC:
+        return []
+    own, request = as_name(message.get("id")), as_name(row.get("requestId"))
+    key = f"{own}\0{request or ''}" if own else str(row.get("uuid"))
+    if key == voice.told:
+        return []
+    done = flush(voice, scene) if voice.reply is not None and voice.reply.key != key else []
+    if voice.reply is None:
+        voice.reply = Reply(key=key, message=own, request=request, cause=voice.cause)
+    reply = voice.reply
+    reply.model, reply.at = model or reply.model, scene.at or reply.at
+    reply.usage, reply.stop_reason = usage, as_text(message.get("stop_reason")) or reply.stop_reason
+    reply.usd = _dollars(row.get("costUSD"))
+    content = message.get("content")
+    reply.said += [
+        words
+        for block in (content if isinstance(content, list) else ())
+        if isinstance(block, dict) and block.get("type") == "text" and (words := (as_text(block.get("text")) or "").strip())
+    ]
+    return done
+
+
+def flush(voice: Voice, scene: Scene, *, whole: bool = True) -> list[Event]:
+    """Tell the answer that is held back, if there is one."""
+    reply, voice.reply = voice.reply, None
+    if reply is None:
+        return []
+    said = "\n".join(reply.said)
+    own = derive("reply", *reply.key.split("\0"))
+    data: dict[str, Any] = {
+        "model": reply.model,
+        "provider": "anthropic" if (reply.model or "").startswith("claude") else None,
+        **_tokens(reply.usage),
+        "usd": reply.usd,
+        "message_id": reply.message,
+        "request_id": reply.request,
+        "stop_reason": reply.stop_reason,
+        "said": said or None,
+    }
+    if not whole:
+        data |= {"partial": True, "whole": own}
+        own = derive("partial", reply.key, *data.values())
+    else:
+        voice.told = reply.key
+    return [scene._replace(at=reply.at).tell("model.replied", own, text=said, data=data, cause=reply.cause)]
+
+
+def _tokens(usage: Record) -> dict[str, int | None]:
+    return {
+        "input": _count(usage.get("input_tokens")),
+        "output": _count(usage.get("output_tokens")),
+        "cache_read": _count(usage.get("cache_read_input_tokens")),
+        "cache_write": _count(usage.get("cache_creation_input_tokens")),
+        "cache_write_1h": _count(as_object(usage.get("cache_creation")).get("ephemeral_1h_input_tokens")) or None,
+    }
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _dollars(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None

@@ -1,0 +1,188 @@
+"""Shell lines cut into simple commands: cheap, bounded, and never at a loss. No shell: it only has to tell what was run."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+LONGEST = 4096
+"""So many characters of a command are looked at."""
+DEEPEST = 3
+"""So many shells inside of shells."""
+
+_DOUBLE = r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
+_SINGLE = r"'[^']*+(?:'|\Z)"
+_WORD = rf"(?:[^\s\"'\\;&|()<>]++|\\[^\n]|{_DOUBLE}|{_SINGLE})++"
+_token = re.compile(
+    rf"""
+      (?<![^\s;&|(]) \#[^\n]*+
+    | \d*+(&>>?|>[>|&]?|<<<|<&?) [ \t]*+ ({_WORD})?
+    | (&&|\|\|?&?|;;?|&|\n|[()])
+    | ({_WORD})
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_here_document = re.compile(
+    r"(?<!<)<<-?[ \t]*+\\?(['\"]?)([A-Za-z_][\w.-]*+)\1([^\n]*+)\n(.*?)(?:^[ \t]*+\2[ \t]*+$|\Z)",
+    re.DOTALL | re.MULTILINE,
+)
+_body = re.compile("\0(\\d+)\0")
+_escaped = re.compile(r'\\([\\"$`])')
+_assignment = re.compile(r"\w+\+?=")
+
+
+def words_of(text: str) -> frozenset[str]:
+    """A set of words, written as a line."""
+    return frozenset(text.split())
+
+
+_SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh", "fish", "pwsh", "powershell"))
+_SHELL_FLAGS = frozenset(("-c", "-lc", "-ic", "-lic", "-ec", "-exc", "-xc", "-Command", "-command", "/c"))
+_PREFIXES = words_of(
+    """
+    sudo doas nohup exec command builtin time nice ionice stdbuf setsid unbuffer caffeinate chronic env npx bunx pnpx uvx timeout
+    gtimeout xargs then do else if elif while until ! {
+    """
+)
+"""Words that stand before what is really run."""
+_VALUED = words_of("-u -g -n -k -s -I -L -P -d -p --signal --kill-after --user --package --max-args --max-procs")
+"""Their flags that take a word along."""
+_RUNNERS = {
+    "uv": ("run",),
+    "poetry": ("run",),
+    "pipenv": ("run",),
+    "pdm": ("run",),
+    "rye": ("run",),
+    "hatch": ("run",),
+    "bundle": ("exec",),
+    "pnpm": ("exec", "dlx"),
+    "yarn": ("exec", "dlx"),
+    "npm": ("exec",),
+    "mise": ("exec", "x"),
+    "doppler": ("run",),
+    "op": ("run",),
+    "conda": ("run",),
+}
+"""Programs that run another one, and the word by which they do."""
+
+
+class Command(NamedTuple):
+    """One simple command: its words without what stands before it, and the files that it was told to write."""
+
+    words: list[str]
+    writes: list[str]
+
+
+def commands(script: str) -> tuple[Command, ...]:
+    """The simple commands of a script, those in pipes and shells inside of it among them; comments and empty ones left out."""
+    return _commands(script[:LONGEST])
+
+
+@lru_cache(maxsize=128)
+def _commands(script: str) -> tuple[Command, ...]:
+    return tuple(_cut(script, 0))
+
+
+def of_words(words: list[str]) -> tuple[Command, ...]:
+    """The same for a command that comes as a list of words."""
+    bare = without_prefix([word[:LONGEST] for word in words[:200]])
+    inner = _inner_script(bare)
+    return tuple(_cut(inner[:LONGEST], 1)) if inner is not None else (Command(bare, []),)
+
+
+def _cut(script: str, depth: int) -> list[Command]:
+    bodies: list[str] = []
+    if "<<" in script:
+        script = _here_document.sub(lambda found: _put_aside(found, bodies), script)
+    if "\\\n" in script:
+        script = script.replace("\\\n", " ")
+    is_plain = not bodies and "'" not in script and '"' not in script and "\\" not in script
+    found: list[Command] = []
+    for words, writes in _simple(script):
+        bare = without_prefix(words if is_plain else [_plain(word, bodies) for word in words])
+        inner = _inner_script(bare) if depth < DEEPEST else None
+        if inner is not None:
+            found += _cut(inner, depth + 1)
+        elif bare or writes:
+            found.append(Command(bare, writes))
+    return found
+
+
+def _simple(script: str) -> list[tuple[list[str], list[str]]]:
+    """Raw words and targets of each command."""
+    words: list[str] = []
+    writes: list[str] = []
+    found = [(words, writes)]
+    for redirect, target, end, word in _token.findall(script):
+        if word:
+            words.append(word)
+        elif end:
+            if words or writes:
+                words, writes = [], []
+                found.append((words, writes))
+        elif target and redirect in (">", ">>", ">|"):
+            writes.append(unquoted(target))
+    return found
+
+
+def _put_aside(found: re.Match[str], bodies: list[str]) -> str:
+    """A here-document goes out of the way of quotation marks, and is known by its number."""
+    bodies.append(found[4])
+    return f" \0{len(bodies) - 1}\0{found[3]}\n"
+
+
+def _plain(word: str, bodies: list[str]) -> str:
+    """A word as the program gets it, with the here-document that stands for it."""
+    word = unquoted(word)
+    if bodies and (place := _body.search(word)) is not None:
+        return bodies[int(place[1])] if int(place[1]) < len(bodies) else word
+    return word
+
+
+def unquoted(word: str) -> str:
+    """A word without its quotation marks."""
+    first = word[:1]
+    if first == "'" and word.find("'", 1) in (-1, len(word) - 1):
+        return word[1:].removesuffix("'")
+    if first == '"' and word.find('"', 1) in (-1, len(word) - 1):
+        return _escaped.sub(r"\1", word[1:].removesuffix('"'))
+    if '"' in word or "'" in word or "\\" in word:
+        return _escaped.sub(r"\1", re.sub(r"(?<!\\)[\"']", "", word))
+    return word
+
+
+def without_prefix(words: list[str]) -> list[str]:
+    """The words from the program on: no assignments, no `sudo`, `timeout 60`, `npx`, `uv run` and the like."""
+    place, last = 0, len(words)
+    while place < last:
+        word = words[place]
+        if "=" in word and _assignment.match(word):
+            place += 1
+        elif word in _PREFIXES:
+            place = _after_flags(words, place + 1)
+            if word.endswith("timeout"):
+                place += 1
+        elif word in _RUNNERS and place + 1 < last and words[place + 1] in _RUNNERS[word]:
+            place = _after_flags(words, place + 2)
+        else:
+            break
+    return words[place:] if place else words
+
+
+def _after_flags(words: list[str], place: int) -> int:
+    while place < len(words) and words[place].startswith("-"):
+        place += 2 if words[place] in _VALUED else 1
+    return place
+
+
+def _inner_script(words: list[str]) -> str | None:
+    """What a shell was given to run."""
+    if len(words) < 2 or words[0].rpartition("/")[2] not in _SHELLS:
+        return None
+    if "\n" in words[1]:
+        return words[1]  # a here-document
+    for place, word in enumerate(words[1:4], 1):
+        if word in _SHELL_FLAGS and place + 1 < len(words):
+            return words[place + 1]
+    return None

@@ -1,0 +1,63 @@
+"""Recordings: what a program wrote down for its own use. One record may tell several events, and several records one.
+
+A recording is read by a reader that goes through one source from its beginning and keeps in mind what later records need:
+which call an answer belongs to, which reply is still growing. It is only read, never written: its programs are not fed by us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from fleetlore.dialects.wire import DEEPEST, Record, name_of
+from fleetlore.errors import DialectError
+from fleetlore.events.envelope import Event
+
+_decoder = msgspec.json.Decoder()
+
+
+class Reader(Protocol):
+    """Reads the records of one source in their order."""
+
+    def read(self, raw: bytes) -> list[Event]:
+        """The events of one more record, each with its id. None: it is folded, for others tell it or it tells nothing.
+
+        `DialectError` for what is no record; the reader goes on with the next as if it had not been there.
+        """
+
+    def settle(self) -> list[Event]:
+        """What was held back, as far as no later record can change it."""
+
+    def end(self) -> list[Event]:
+        """What was held back for records that will not come."""
+
+    def save(self) -> bytes:
+        """All that it keeps in mind, for `Recording.open` to go on from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """One program's way of writing down what it does."""
+
+    name: str
+    """As `origin.dialect` has it."""
+    open: Callable[[bytes | None], Reader]
+    """A reader for a new source, or one that goes on from what another has saved."""
+    whole_files: bool = False
+    """Whether a file may be a single record, written over many lines."""
+
+
+def parse(raw: bytes) -> Record:
+    """One record; `DialectError` for anything that is no JSON object."""
+    try:
+        value: Any = _decoder.decode(raw)
+    except RecursionError as error:
+        raise DialectError("$", f"nested more than {DEEPEST} deep") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DialectError("$", f"not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise DialectError("$", f"an object is needed, not {name_of(value)}")
+    return value

@@ -1,0 +1,91 @@
+"""Recordings of other programs into the log: any number of files, merged by the times of their events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from fleetlore.events.envelope import Event
+from fleetlore.intake.deposit import Deposit, Item
+from fleetlore.intake.files import Placed, place
+from fleetlore.intake.tape import Tape
+from fleetlore.state import tapes as places
+
+if TYPE_CHECKING:
+    from fleetlore.dialects.recording import Recording
+    from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.state.store import Store
+
+Read = Callable[[int], None]
+Change = Callable[[Event], Event]
+"""What is done to every event on its way: a veil, a name."""
+
+
+def open_tapes(paths: Iterable[str], recording: Recording, *, store: Store | None, live: bool) -> list[Tape]:
+    """The files to be read: from the beginning, or, `live`, those that have something new, of which one may be gone meanwhile."""
+    if not live:
+        return [Tape(path, recording) for path in paths]
+    found = []
+    for path in paths:
+        with suppress(FileNotFoundError):
+            found.append(Tape(path, recording, place=places.load(store, path), live=True))
+    return [tape for tape in found if tape.left]
+
+
+def take_in(
+    tapes: Sequence[Tape],
+    deposit: Deposit,
+    log: BlockingRecorder,
+    *,
+    store: Store | None,
+    change: Change | None = None,
+    on_read: Read = lambda size: None,
+) -> None:
+    """Store all that the files tell, then remember where each was left."""
+    items = merged(tapes, on_read=on_read)
+    deposit.put_all(_without_known_parts(log, (item if change is None else _changed(item, change) for item in items)))
+    places.save(store, log, {tape.path: tape.place for tape in tapes if tape.place is not None})
+
+
+def merged(tapes: Sequence[Tape], *, on_read: Read = lambda size: None) -> Iterator[Item]:
+    """The items of all files, by time; a file is gone into only when its first time is reached."""
+    if len(tapes) == 1:
+        yield from (placed.item for placed in place(tapes[0].items(on_read=on_read), tapes[0].modified))
+        return
+    waiting = sorted(((_first_time(tape), tape.name, index) for index, tape in enumerate(tapes)), reverse=True)
+    active: list[tuple[tuple[datetime, str, int], int, Placed, Iterator[Placed]]] = []
+    while waiting or active:
+        while waiting and (not active or waiting[-1][0] <= active[0][0][0]):
+            index = waiting.pop()[2]
+            _advance(active, index, place(tapes[index].items(on_read=on_read), tapes[index].modified))
+        if active:
+            _, index, placed, stream = heappop(active)
+            yield placed.item
+            _advance(active, index, stream)
+
+
+def _advance(active: list[tuple[tuple[datetime, str, int], int, Placed, Iterator[Placed]]], index: int, stream: Iterator[Placed]) -> None:
+    placed = next(stream, None)
+    if placed is not None:
+        heappush(active, (placed.key(), index, placed, stream))
+
+
+def _first_time(tape: Tape) -> datetime:
+    """The time of the first event, for which only the beginning is read."""
+    first = next((placed for placed in place(tape.items(), tape.modified) if placed.item.events), None)
+    return tape.modified if first is None else first.reached
+
+
+def _changed(item: Item, change: Change) -> Item:
+    return item if item.rejected is not None else item._replace(events=tuple(map(change, item.events)))
+
+
+def _without_known_parts(log: BlockingRecorder, items: Iterable[Item]) -> Iterator[Item]:
+    """An answer that was cut off by the end of its file is left out where the log has the whole of it."""
+    for item in items:
+        wholes = {event.id: whole for event in item.events if isinstance(whole := event.data.get("whole"), str)}
+        known = {event.id for event in log.get(list(wholes.values()))} if wholes else set()
+        yield item._replace(events=tuple(event for event in item.events if wholes.get(event.id) not in known)) if known else item

@@ -1,0 +1,110 @@
+"""Where coding agents keep their recordings on this machine, and what of them has not been read yet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from getpass import getuser
+from socket import gethostname
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from fleetlore import dialects
+from fleetlore.events.envelope import Event
+from fleetlore.intake import recordings
+from fleetlore.intake.deposit import Deposit, Tally
+from fleetlore.log.admission import Admission
+from fleetlore.state.store import open_store
+
+if TYPE_CHECKING:
+    from fleetlore.intake.lines import Line
+    from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.redact import Redactor
+
+ROWS = ".jsonl"
+_Environ = Mapping[str, str]
+
+
+def claude_folder(environ: _Environ = os.environ) -> str:
+    """Where Claude Code keeps its settings and projects."""
+    return environ.get("CLAUDE_CONFIG_DIR") or os.path.join(os.path.expanduser("~"), ".claude")
+
+
+def codex_folder(environ: _Environ = os.environ) -> str:
+    """Where Codex keeps its settings and sessions."""
+    return environ.get("CODEX_HOME") or os.path.join(os.path.expanduser("~"), ".codex")
+
+
+def folders_of(program: str, environ: _Environ = os.environ) -> list[str]:
+    """The folders in which a program keeps its recordings, there or not."""
+    if program == "codex":
+        return [os.path.join(codex_folder(environ), name) for name in ("sessions", "archived_sessions")]
+    return [os.path.join(claude_folder(environ), "projects")]
+
+
+def find_all(folder: str, *, since: float = 0.0) -> list[str]:
+    """Every recording in a folder and those below it, by name; only what was written to after `since`."""
+    return sorted(path for path in _walk(folder) if os.stat(path).st_mtime >= since)
+
+
+def _walk(folder: str) -> Iterator[str]:
+    for inner, _, names in os.walk(folder):
+        yield from (os.path.join(inner, name) for name in names if name.endswith(ROWS))
+
+
+def with_helpers(path: str) -> list[str]:
+    """A session's transcript, and those of its helpers, which Claude Code keeps in a folder of the session's name."""
+    return [path, *find_all(os.path.join(path.removesuffix(ROWS), "subagents"))]
+
+
+def expand(paths: Iterable[str]) -> list[str]:
+    """Files as they are; of folders all recordings in them. Each once."""
+    found = [inner for path in paths for inner in (find_all(path) if os.path.isdir(path) else [path])]
+    return list(dict.fromkeys(map(os.path.abspath, found)))
+
+
+def catch_up(
+    log: BlockingRecorder,
+    paths: Iterable[str],
+    *,
+    program: str = "claude-code",
+    redactor: Redactor | None = None,
+    change: recordings.Change | None = None,
+    on_rejected: Callable[[Line, str], None] = lambda line, reason: None,
+) -> Tally:
+    """Read on in recordings of this machine from where each was left; an unfinished last line waits."""
+    recording = dialects.find_recording(program)
+    store = open_store(log.info())
+    try:
+        if store is not None:
+            store.agree(log)
+        tapes = recordings.open_tapes(dict.fromkeys(map(os.path.abspath, paths)), recording, store=store, live=True)
+        deposit = Deposit(log, dialect=recording.name, admission=Admission(redactor=redactor), on_rejected=on_rejected)
+        recordings.take_in(tapes, deposit, log, store=store, change=chained(of_this_machine(), change))
+        return deposit.tally
+    finally:
+        if store is not None:
+            store.close()
+
+
+def of_this_machine() -> recordings.Change:
+    """Say of each session that starts here on whose behalf and on which machine."""
+    known = {key: value for key, value in (("host", _asked(gethostname)), ("person", _asked(getuser))) if value}
+
+    def change(event: Event) -> Event:
+        return replace(event, data=known | event.data) if event.kind == "session.started" else event
+
+    return change
+
+
+def chained(first: recordings.Change, then: recordings.Change | None) -> recordings.Change:
+    """One change after another."""
+    return first if then is None else lambda event: then(first(event))
+
+
+def _asked(ask: Callable[[], str]) -> str | None:
+    try:
+        return ask()
+    except (OSError, KeyError):
+        return None

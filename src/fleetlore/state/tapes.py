@@ -1,0 +1,59 @@
+"""How far each file of a recording was read into a log, so that the next reading goes on from there.
+
+Kept in the disposable store: whoever starts from the beginning again stores nothing twice and loses only time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from fleetlore.log.sqlite_file import ask
+from fleetlore.state.store import Store, place_of, raise_anchor
+
+if TYPE_CHECKING:
+    import apsw
+
+    from fleetlore.log.recorder import BlockingRecorder
+
+
+class TapePlace(Struct, frozen=True, kw_only=True):
+    """Where reading one file came to its end."""
+
+    offset: int
+    """In bytes: behind the last whole line."""
+    lines: int
+    head: str
+    """A hash of the file's first bytes, by which it is known again."""
+    mind: bytes
+    """What the reader keeps in mind there."""
+
+
+def load(store: Store | None, path: str) -> TapePlace | None:
+    """Where a file was left, if it was read before."""
+    if store is None:
+        return None
+    rows: list[Any] = store.look(lambda connection: ask(connection, "SELECT place FROM tapes WHERE path = ?", (path,)), [])
+    try:
+        return msgspec.json.decode(rows[0][0], type=TapePlace) if rows else None
+    except msgspec.DecodeError:
+        return None
+
+
+def save(store: Store | None, log: BlockingRecorder, places: Mapping[str, TapePlace]) -> None:
+    """Remember where files were left; all that they told up to there is in the log."""
+    newest = next(log.read(newest_first=True, limit=1), None)
+    if store is None or newest is None or not places:
+        return
+    anchor = place_of(log, newest)
+
+    def work(connection: apsw.Connection) -> None:
+        rows = [(path, msgspec.json.encode(place)) for path, place in places.items()]
+        connection.executemany("INSERT OR REPLACE INTO tapes VALUES (?, ?)", rows)
+        # A log that was put back to an older state is noticed by this event, and everything here is then dropped.
+        raise_anchor(connection, anchor)
+
+    store.change(work, None)
