@@ -16,7 +16,7 @@ from fleetlore.cli.import_ import counting, depositing
 from fleetlore.errors import Invalid
 from fleetlore.intake import recordings, transcripts
 from fleetlore.intake.files import STDIN
-from fleetlore.state.store import open_store
+from fleetlore.intake.tape import Tape
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -30,25 +30,15 @@ def run(args: Namespace, program: str) -> int:
     settings = opening.settings_of(args)
     recording = dialects.find_recording(program)
     with _paths(args.files, program) as paths:
-        tapes = recordings.open_tapes(paths, recording, store=None, live=False)
+        tapes = [Tape(path, recording) for path in paths]
         with (
             progress.bar("importing", bytes=True) as show,
             opening.open_log(args, settings=settings) as log,
             depositing(log, recording.name, settings, json=args.json) as ending,
         ):
-            store = open_store(log.info())
-            try:
-                recordings.take_in(
-                    tapes,
-                    ending.deposit,
-                    log,
-                    store=store,
-                    change=None if args.files else transcripts.of_this_machine(),
-                    on_read=counting(show, sum(tape.size for tape in tapes)),
-                )
-            finally:
-                if store is not None:
-                    store.close()
+            change = None if args.files else transcripts.of_this_machine()
+            on_read = counting(show, sum(tape.size for tape in tapes))
+            recordings.take_in(tapes, ending.deposit, log, change=change, on_read=on_read)
     return ending.code
 
 

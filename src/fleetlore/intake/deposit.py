@@ -33,8 +33,8 @@ class Item(NamedTuple):
 
     @property
     def at(self) -> datetime | None:
-        """When the first of its events happened."""
-        return self.events[0].at if self.events else None
+        """When the newest of its events happened."""
+        return max((event.at for event in self.events if event.at is not None), default=None)
 
 
 class Tally(Struct):

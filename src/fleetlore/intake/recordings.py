@@ -17,21 +17,19 @@ from fleetlore.state import tapes as places
 if TYPE_CHECKING:
     from fleetlore.dialects.recording import Recording
     from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.state.store import Store
 
 Read = Callable[[int], None]
 Change = Callable[[Event], Event]
 """What is done to every event on its way: a veil, a name."""
 
 
-def open_tapes(paths: Iterable[str], recording: Recording, *, store: Store | None, live: bool) -> list[Tape]:
-    """The files to be read: from the beginning, or, `live`, those that have something new, of which one may be gone meanwhile."""
-    if not live:
-        return [Tape(path, recording) for path in paths]
+def open_growing(paths: Sequence[str], recording: Recording, log: BlockingRecorder) -> list[Tape]:
+    """The files that have something new for a log, each from where it was left; one that is gone meanwhile is left out."""
+    known = places.load(log, paths)
     found = []
     for path in paths:
         with suppress(FileNotFoundError):
-            found.append(Tape(path, recording, place=places.load(store, path), live=True))
+            found.append(Tape(path, recording, place=known.get(path), live=True))
     return [tape for tape in found if tape.left]
 
 
@@ -40,14 +38,13 @@ def take_in(
     deposit: Deposit,
     log: BlockingRecorder,
     *,
-    store: Store | None,
     change: Change | None = None,
     on_read: Read = lambda size: None,
 ) -> None:
     """Store all that the files tell, then remember where each was left."""
     items = merged(tapes, on_read=on_read)
     deposit.put_all(_without_known_parts(log, (item if change is None else _changed(item, change) for item in items)))
-    places.save(store, log, {tape.path: tape.place for tape in tapes if tape.place is not None})
+    places.save(log, {tape.path: tape.place for tape in tapes if tape.place is not None})
 
 
 def merged(tapes: Sequence[Tape], *, on_read: Read = lambda size: None) -> Iterator[Item]:

@@ -15,7 +15,6 @@ from fleetlore.events.envelope import Event
 from fleetlore.intake import recordings
 from fleetlore.intake.deposit import Deposit, Tally
 from fleetlore.log.admission import Admission
-from fleetlore.state.store import open_store
 
 if TYPE_CHECKING:
     from fleetlore.intake.lines import Line
@@ -75,17 +74,11 @@ def catch_up(
 ) -> Tally:
     """Read on in recordings of this machine from where each was left; an unfinished last line waits."""
     recording = dialects.find_recording(program)
-    store = open_store(log.info())
-    try:
-        if store is not None:
-            store.agree(log)
-        tapes = recordings.open_tapes(dict.fromkeys(map(os.path.abspath, paths)), recording, store=store, live=True)
-        deposit = Deposit(log, dialect=recording.name, admission=Admission(redactor=redactor), on_rejected=on_rejected)
-        recordings.take_in(tapes, deposit, log, store=store, change=chained(of_this_machine(), change))
-        return deposit.tally
-    finally:
-        if store is not None:
-            store.close()
+    tapes = recordings.open_growing(list(dict.fromkeys(map(os.path.abspath, paths))), recording, log)
+    deposit = Deposit(log, dialect=recording.name, admission=Admission(redactor=redactor), on_rejected=on_rejected)
+    if tapes:
+        recordings.take_in(tapes, deposit, log, change=chained(of_this_machine(), change))
+    return deposit.tally
 
 
 def of_this_machine() -> recordings.Change:

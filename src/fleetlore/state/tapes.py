@@ -5,14 +5,14 @@ Kept in the disposable store: whoever starts from the beginning again stores not
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
 from fleetlore.log.sqlite_file import ask
-from fleetlore.state.store import Store, place_of, raise_anchor
+from fleetlore.state.store import Place, Store, open_store, place_of, raise_anchor
 
 if TYPE_CHECKING:
     import apsw
@@ -32,10 +32,16 @@ class TapePlace(Struct, frozen=True, kw_only=True):
     """What the reader keeps in mind there."""
 
 
-def load(store: Store | None, path: str) -> TapePlace | None:
-    """Where a file was left, if it was read before."""
+def load(log: BlockingRecorder, paths: Iterable[str]) -> dict[str, TapePlace]:
+    """Where files were left that this log has read before."""
+    store = open_store(log.info())
     if store is None:
-        return None
+        return {}
+    with store:
+        return {path: place for path in paths if (place := _load(store, path))} if store.agree(log).holds else {}
+
+
+def _load(store: Store, path: str) -> TapePlace | None:
     rows: list[Any] = store.look(lambda connection: ask(connection, "SELECT place FROM tapes WHERE path = ?", (path,)), [])
     try:
         return msgspec.json.decode(rows[0][0], type=TapePlace) if rows else None
@@ -43,12 +49,18 @@ def load(store: Store | None, path: str) -> TapePlace | None:
         return None
 
 
-def save(store: Store | None, log: BlockingRecorder, places: Mapping[str, TapePlace]) -> None:
+def save(log: BlockingRecorder, places: Mapping[str, TapePlace]) -> None:
     """Remember where files were left; all that they told up to there is in the log."""
-    newest = next(log.read(newest_first=True, limit=1), None)
-    if store is None or newest is None or not places:
+    newest, store = next(log.read(newest_first=True, limit=1), None), open_store(log.info())
+    if store is None:
         return
-    anchor = place_of(log, newest)
+    with store:
+        store.agree(log)
+        if newest is not None:
+            _save(store, place_of(log, newest), places)
+
+
+def _save(store: Store, anchor: Place, places: Mapping[str, TapePlace]) -> None:
 
     def work(connection: apsw.Connection) -> None:
         rows = [(path, msgspec.json.encode(place)) for path, place in places.items()]

@@ -1,0 +1,377 @@
+"""Transcripts of Claude Code are told once, in order, with causes, and with each answer's final usage."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleetlore.dialects.claude_code import RECORDING
+from fleetlore.errors import DialectError
+from fleetlore.events.envelope import Event
+from fleetlore.log.admission import Admission
+from tests.transcripts import Row, Transcript, a_day, bash, text, thinking, tool
+
+
+def read(rows: Iterable[Row] | Transcript, *, end: bool = True) -> list[Event]:
+    reader = RECORDING.open(None)
+    lines = rows.lines() if isinstance(rows, Transcript) else [json.dumps(row).encode() for row in rows]
+    events = [event for line in lines for event in reader.read(line)]
+    return events + (reader.end() if end else reader.settle())
+
+
+def kinds(events: Iterable[Event]) -> list[str]:
+    return [event.kind for event in events]
+
+
+def the(events: Iterable[Event], kind: str) -> Event:
+    [event] = [event for event in events if event.kind == kind]
+    return event
+
+
+def test_a_session_is_told_from_its_start_to_the_end_of_its_turn() -> None:
+    events = read(a_day())
+    assert kinds(events) == [
+        "session.started",
+        "prompt.submitted",
+        "tool.called",
+        "model.replied",
+        "tool.failed",
+        "tool.called",
+        "model.replied",
+        "tool.returned",
+        "tool.called",
+        "model.replied",
+        "tool.returned",
+        "tool.called",
+        "model.replied",
+        "tool.returned",
+        "model.replied",
+        "session.turn_ended",
+    ]
+    assert {event.agent for event in events} == {"claude-code/0b5e1111"}
+    assert {event.run for event in events} == {"0b5e1111-aaaa-4bbb-8ccc-0123456789ab"}
+
+
+def test_a_session_says_where_it_is() -> None:
+    start = the(read(a_day()), "session.started")
+    assert (start.data["project"], start.data["branch"], start.data["cwd"]) == ("harbour", "main", "/home/ada/harbour")
+
+
+def test_prompt_call_outcome_and_reply_are_linked_by_cause() -> None:
+    events = read(a_day())
+    prompt = the(events, "prompt.submitted")
+    call, failed = (next(event for event in events if event.kind == kind) for kind in ("tool.called", "tool.failed"))
+    replies = [event for event in events if event.kind == "model.replied"]
+    assert call.cause == prompt.id
+    assert failed.cause == call.id
+    assert [reply.cause for reply in replies[:2]] == [prompt.id, failed.id]
+
+
+def test_an_answer_is_told_once_with_its_final_usage_however_many_rows_repeat_it() -> None:
+    told = Transcript()
+    told.prompt("go")
+    for output, block in ((1, thinking("hm")), (1, text("First.")), (7, text("Second.")), (41, bash("t1", "ls"))):
+        told.reply("m1", block, output=output, stop=None)
+    told.result("t1", "a.txt")
+    told.reply("m2", text("Done."), output=5)
+    first, second = (event for event in read(told) if event.kind == "model.replied")
+    assert (first.data["output"], first.data["said"]) == (41, "First.\nSecond.")
+    assert (first.data["input"], first.data["cache_read"], first.data["cache_write"], first.data["cache_write_1h"]) == (3, 1000, 50, 30)
+    assert second.data["output"] == 5
+
+
+def test_a_transcript_that_ends_in_the_middle_of_an_answer_says_that_it_is_only_a_part() -> None:
+    told = Transcript()
+    told.prompt("go")
+    told.reply("m1", text("First."), output=1, stop=None)
+    part = the(read(told), "model.replied")
+    told.reply("m1", text("Second."), output=9, stop="end_turn")
+    whole = the(read(told), "model.replied")
+    assert part.data["partial"]
+    assert part.data["whole"] == whole.id != part.id
+    assert "partial" not in whole.data
+
+
+def test_of_a_transcript_that_may_grow_only_what_is_whole_is_told() -> None:
+    told = Transcript()
+    told.prompt("go")
+    told.reply("m1", text("First."), output=1, stop=None)
+    assert "model.replied" not in kinds(read(told, end=False))
+    told.reply("m1", text("Second."), output=9, stop="end_turn")
+    assert the(read(told, end=False), "model.replied").data["output"] == 9
+
+
+def test_what_the_program_says_for_itself_costs_nothing() -> None:
+    told = Transcript()
+    told.prompt("go")
+    row = told.reply("m1", text("No response requested."))
+    row["message"]["model"] = "<synthetic>"
+    assert "model.replied" not in kinds(read(told))
+
+
+def test_a_fork_repeats_its_parent_s_rows_and_tells_nothing_twice() -> None:
+    parent = a_day()
+    fork = Transcript("ffff2222-aaaa-4bbb-8ccc-0123456789ab")
+    fork.rows = [row | {"sessionId": fork.session} for row in parent.rows]
+    fork.prompt("and now the other table", "p-9")
+    ids = {event.id for event in read(parent)}
+    new = [event for event in read(fork) if event.id not in ids]
+    assert kinds(new) == ["session.started", "prompt.submitted"]
+
+
+def test_a_fork_that_names_its_parent_tells_the_parent_s_rows_as_the_parent_s() -> None:
+    parent = a_day()
+    fork = [row | {"sessionId": "ffff2222", "forkedFrom": {"sessionId": parent.session, "messageUuid": row["uuid"]}} for row in parent.rows]
+    assert {event.run for event in read(fork) if event.kind != "session.started"} == {parent.session}
+
+
+def test_no_id_depends_on_the_session_but_that_of_its_start() -> None:
+    mine, other = a_day(), a_day()
+    other.rows = [row | {"sessionId": "another"} for row in other.rows]
+    differing = [one.kind for one, two in zip(read(mine), read(other), strict=True) if one.id != two.id]
+    assert differing == ["session.started"]
+
+
+def test_reading_on_from_what_was_saved_gives_the_same_events() -> None:
+    lines = a_day().lines()
+    whole = read(a_day())
+    for cut in range(len(lines)):
+        first = RECORDING.open(None)
+        events = [event for line in lines[:cut] for event in first.read(line)]
+        second = RECORDING.open(first.save())
+        events += [event for line in lines[cut:] for event in second.read(line)] + second.end()
+        assert events == whole
+
+
+def test_a_call_that_a_person_refused_is_denied_with_what_the_person_said() -> None:
+    told = Transcript()
+    told.prompt("go")
+    told.reply("m1", bash("t1", "rm -r build"), stop="tool_use")
+    words = "The user doesn't want to proceed with this tool use. The tool use was rejected. To proceed, the user said:\nnot the build"
+    told.result("t1", words, error=True)
+    told.add("user", message={"role": "user", "content": [text("[Request interrupted by user for tool use]")]})
+    events = read(told)
+    denied = the(events, "tool.denied")
+    assert (denied.data["by"], denied.data["reason"]) == ("user", "not the build")
+    assert the(events, "session.turn_ended").data["reason"] == "interrupted"
+
+
+def test_a_running_tool_that_a_person_stopped_has_failed_and_was_not_denied() -> None:
+    told = Transcript()
+    told.prompt("go")
+    told.reply("m1", bash("t1", "sleep 300"), stop="tool_use")
+    told.result("t1", "The user doesn't want to proceed with this tool use. The tool use was rejected", error=True)
+    interruption = [text("[Request interrupted by user for tool use]")]
+    told.add("user", message={"role": "user", "content": interruption}, interruptedMessageId="m1")
+    assert the(read(told), "tool.failed").data["interrupted"] is True
+
+
+def test_the_first_prompt_after_an_interruption_is_a_correction() -> None:
+    told = Transcript()
+    told.prompt("go")
+    told.add("user", message={"role": "user", "content": [text("[Request interrupted by user]")]})
+    told.prompt("use the other file", "p-2")
+    assert [event.data.get("correction") for event in read(told) if event.kind == "prompt.submitted"] == [None, True]
+
+
+def test_thoughts_are_private() -> None:
+    told = Transcript()
+    told.prompt("go")
+    told.reply("m1", thinking("Should I?"), thinking("  "), text("I do."))
+    thought = the(read(told), "agent.thought")
+    assert (thought.visibility, thought.text) == ("private", "Should I?")
+
+
+def test_a_compaction_is_told_with_its_summary() -> None:
+    told = Transcript()
+    told.prompt("go")
+    told.add(
+        "system", subtype="compact_boundary", content="Conversation compacted", compactMetadata={"trigger": "auto", "preTokens": 150_000}
+    )
+    told.prompt("This session is being continued …", isCompactSummary=True, isVisibleInTranscriptOnly=True)
+    compaction = the(read(told), "session.compacted")
+    assert compaction.data == {"trigger": "auto", "before_tokens": 150_000, "summary": "This session is being continued …"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<local-command-stdout>ok</local-command-stdout>",
+        "<command-name>/clear</command-name>\n<command-args></command-args>",
+        "<system-reminder>be brief</system-reminder>",
+        [{"type": "text", "text": "<system-reminder>be brief</system-reminder>"}],
+        "",
+        None,
+    ],
+)
+def test_what_no_person_wrote_is_no_prompt(content: Any) -> None:
+    told = Transcript()
+    told.add("user", message={"role": "user", "content": content})
+    assert kinds(read(told)) == ["session.started"]
+
+
+def test_a_slash_command_is_a_prompt_as_it_was_typed() -> None:
+    told = Transcript()
+    told.prompt("<command-message>ship</command-message>\n<command-name>/ship</command-name>\n<command-args>the tide table</command-args>")
+    told.prompt("Everything that /ship stands for …", isMeta=True)
+    assert the(read(told), "prompt.submitted").text == "/ship the tide table"
+
+
+def test_a_task_is_guessed_from_the_prompt_or_the_branch_and_marked_as_guessed() -> None:
+    by_prompt = the(read(a_day()), "prompt.submitted")
+    assert (by_prompt.task, by_prompt.data["task_guessed"]) == ("#42", True)
+    told = Transcript(gitBranch="fix/issue-7-tides")
+    told.prompt("go on")
+    assert the(read(told), "prompt.submitted").task == "#7"
+    told = Transcript(gitBranch="harbour-4te")
+    told.prompt("Work on bead harbour-4te.")
+    assert the(read(told), "prompt.submitted").task == "harbour-4te"
+    assert the(read([Transcript().prompt("go on")]), "prompt.submitted").task is None
+
+
+def test_a_helper_has_its_own_name_and_its_launcher_for_parent() -> None:
+    helper = Transcript(isSidechain=True, agentId="a17c0de")
+    helper.prompt("Find the tide tables")
+    helper.reply("h1", bash("th1", "ls"), stop="tool_use")
+    helper.result("th1", "tide.txt")
+    meta = {"agentType": "Explore", "description": "Look for tables", "toolUseId": "t9", "spawnDepth": 1}
+    events = read([meta, *helper.rows])
+    launch = the(events, "agent.launched")
+    assert (launch.agent, launch.child, launch.data["role"], launch.text) == (
+        "claude-code/0b5e1111",
+        "a17c0de",
+        "Explore",
+        "Look for tables",
+    )
+    call = the(events, "tool.called")
+    assert (call.agent, call.parent, call.run, call.cause) == ("a17c0de", "claude-code/0b5e1111", helper.session, launch.id)
+    assert "session.started" not in kinds(events)
+
+
+def test_the_result_of_the_launching_tool_binds_a_helper_to_its_launcher() -> None:
+    told = Transcript()
+    told.prompt("go")
+    told.reply("m1", tool("t1", "Agent", description="look", prompt="Look", subagent_type="Explore"), stop="tool_use")
+    result = {"status": "completed", "agentId": "a17c0de", "agentType": "Explore", "content": [text("Found it.")], "totalTokens": 137}
+    told.result("t1", [text("Found it.")], toolUseResult=result)
+    returned = the(read(told), "agent.returned")
+    assert (returned.agent, returned.child, returned.text, returned.data["tokens"]) == ("claude-code/0b5e1111", "a17c0de", "Found it.", 137)
+
+
+def test_a_helper_in_the_background_is_launched_at_once_and_comes_back_by_a_notification() -> None:
+    told = Transcript()
+    told.prompt("go")
+    told.reply("m1", tool("t1", "Agent", description="look", prompt="Look"), stop="tool_use")
+    told.result("t1", "Async agent launched", toolUseResult={"status": "async_launched", "agentId": "a17c0de", "description": "look"})
+    notice = (
+        "<task-notification>\n<task-id>a17c0de</task-id>\n<status>completed</status>\n<summary>Found it</summary>\n</task-notification>"
+    )
+    told.add("user", message={"role": "user", "content": notice})
+    events = read(told)
+    assert (the(events, "agent.launched").data["background"], the(events, "agent.returned").text) == (True, "Found it")
+
+
+def test_rows_of_a_helper_that_an_older_program_repeats_in_the_session_are_the_helper_s_and_cost_nothing() -> None:
+    told = Transcript()
+    told.prompt("go")
+    told.reply("m1", tool("t1", "Task", description="look", prompt="Look", subagent_type="Plan"), stop="tool_use")
+    usage = {"input_tokens": 5, "output_tokens": 5}
+    for inner in (
+        {"type": "user", "message": {"role": "user", "content": [text("Look")]}},
+        {"type": "assistant", "message": {"id": "h1", "model": "claude-haiku-4-5", "content": [bash("th1", "ls")], "usage": usage}},
+    ):
+        told.add("progress", data={"type": "agent_progress", "agentId": "a17c0de", "message": inner}, parentToolUseID="t1")
+    events = read(told)
+    assert (the(events, "agent.launched").child, the(events, "agent.launched").data["role"]) == ("a17c0de", "Plan")
+    assert [event.agent for event in events if event.kind == "tool.called"] == ["claude-code/0b5e1111", "a17c0de"]
+    assert len([event for event in events if event.kind == "model.replied"]) == 1
+
+
+def test_titles_name_the_agent() -> None:
+    told = Transcript()
+    told.prompt("go")
+    told.add("ai-title", aiTitle="Tides")
+    told.add("custom-title", customTitle="The tide job")
+    assert [event.data for event in read(told) if event.kind == "agent.named"] == [{"title": "Tides"}, {"name": "The tide job"}]
+
+
+def test_a_row_from_the_future_is_kept_under_its_own_name() -> None:
+    told = Transcript()
+    told.prompt("go")
+    told.add("quantum-leap", content="It leapt.", qubits=3)
+    told.add("system", subtype="weatherReport", content="Rain.")
+    leap, weather = read(told)[-2:]
+    assert (leap.kind, leap.text, leap.data["qubits"]) == ("claude_code.quantum_leap", "It leapt.", 3)
+    assert (weather.kind, weather.text) == ("claude_code.weather_report", "Rain.")
+
+
+def test_an_error_of_the_api_is_a_model_that_failed() -> None:
+    told = Transcript()
+    told.prompt("go")
+    row = told.reply("m1", text("API Error: 529 overloaded"))
+    row["isApiErrorMessage"] = True
+    assert the(read(told), "model.failed").data["error"] == "API Error: 529 overloaded"
+
+
+@pytest.mark.parametrize("line", [b"", b"[]", b"7", b"{", b"\xff", b'{"type":"user"', b"[" * 100_000])
+def test_what_is_no_object_is_refused_and_the_next_row_is_read(line: bytes) -> None:
+    reader = RECORDING.open(None)
+    with pytest.raises(DialectError):
+        reader.read(line)
+    assert reader.read(a_day().lines()[1])
+
+
+_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(max_size=8)
+    | st.sampled_from(["user", "tool_result", "text"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+_types = st.sampled_from(["user", "assistant", "system", "progress", "summary", "custom-title", "result", "attachment", "future"])
+_keys = st.sampled_from(
+    [
+        "message",
+        "uuid",
+        "sessionId",
+        "agentId",
+        "isSidechain",
+        "timestamp",
+        "toolUseResult",
+        "data",
+        "subtype",
+        "promptId",
+        "cwd",
+        "requestId",
+    ]
+)
+
+
+@given(st.lists(st.builds(lambda kind, fields: {"type": kind} | fields, _types, st.dictionaries(_keys, _values, max_size=6)), max_size=4))
+def test_whatever_a_row_holds_the_reader_goes_on_and_the_log_takes_its_events(rows: list[Row]) -> None:
+    admission = Admission()
+    for event in read(rows):
+        admission.admit(event)
+
+
+_mutations = st.lists(
+    st.tuples(st.integers(0, 14), st.sampled_from(["message", "type", "uuid", "timestamp", "toolUseResult"]), _values), max_size=4
+)
+
+
+@given(_mutations)
+def test_damaged_rows_of_a_real_session_never_stop_the_reader(mutations: list[tuple[int, str, Any]]) -> None:
+    rows = a_day().rows
+    for index, key, value in mutations:
+        rows[index % len(rows)][key] = value
+    admission = Admission()
+    for event in read(rows):
+        admission.admit(event)
