@@ -375,3 +375,9 @@ def test_damaged_rows_of_a_real_session_never_stop_the_reader(mutations: list[tu
     admission = Admission()
     for event in read(rows):
         admission.admit(event)
+
+
+def test_half_a_letter_and_a_number_without_end_lose_no_row() -> None:
+    line = a_day().lines()[1].replace(b"tide table", b"tide \\ud83d table").replace(b'"isSidechain"', b'"huge": 1e999, "isSidechain"')
+    [_, prompt] = RECORDING.open(None).read(line)
+    assert prompt.text == "Mend the tide \ufffd table, issue #42"

@@ -109,13 +109,13 @@ def test_what_others_tell_is_folded(name: str) -> None:
 
 
 _values = st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.dictionaries(st.text(max_size=4), st.integers(), max_size=2)
-_names = st.sampled_from(
-    ["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"]
-    + ["Notification", "Stop", "StopFailure", "SessionEnd", "PostCompact", "SubagentStart", "SubagentStop", "X", "", "ÄÖ 7"]
-)
-_keys = st.sampled_from(
-    ["tool_name", "tool_input", "tool_response", "tool_use_id", "error", "message", "prompt", "prompt_id", "agent_id", "reason"]
-)
+_NAMES = """
+    SessionStart UserPromptSubmit PreToolUse PostToolUse PostToolUseFailure PermissionRequest PermissionDenied
+    Notification Stop StopFailure SessionEnd PostCompact SubagentStart SubagentStop X 7ÄÖ
+"""
+_KEYS = "tool_name tool_input tool_response tool_use_id error message prompt prompt_id agent_id reason"
+_names = st.sampled_from(["", *_NAMES.split()])
+_keys = st.sampled_from(_KEYS.split())
 
 
 @given(_names, st.dictionaries(_keys | st.just("session_id"), _values, max_size=8))
