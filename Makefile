@@ -45,6 +45,8 @@ bench: $(STAMP)  ## ratios against the peers, in one run
 	$(BIN)/python -m benchmarks.foundation
 	$(BIN)/python -m benchmarks.servers
 	$(BIN)/python -m benchmarks.chronicle
+	$(BIN)/python -m benchmarks.recordings
+	$(BIN)/python -m benchmarks.hook
 
 torture: $(STAMP)  ## the long fault tests, with full repeat counts
 	$(BIN)/python -m torture.run

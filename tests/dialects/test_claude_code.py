@@ -276,7 +276,7 @@ def test_a_helper_in_the_background_is_launched_at_once_and_comes_back_by_a_noti
     assert (the(events, "agent.launched").data["background"], the(events, "agent.returned").text) == (True, "Found it")
 
 
-def test_rows_of_a_helper_that_an_older_program_repeats_in_the_session_are_the_helper_s_and_cost_nothing() -> None:
+def test_rows_of_a_helper_that_an_older_program_repeats_in_the_session_are_the_helper_s_and_cost_less_than_its_own_transcript() -> None:
     told = Transcript()
     told.prompt("go")
     told.reply("m1", tool("t1", "Task", description="look", prompt="Look", subagent_type="Plan"), stop="tool_use")
@@ -289,7 +289,8 @@ def test_rows_of_a_helper_that_an_older_program_repeats_in_the_session_are_the_h
     events = read(told)
     assert (the(events, "agent.launched").child, the(events, "agent.launched").data["role"]) == ("a17c0de", "Plan")
     assert [event.agent for event in events if event.kind == "tool.called"] == ["claude-code/0b5e1111", "a17c0de"]
-    assert len([event for event in events if event.kind == "model.replied"]) == 1
+    own, nested = (event for event in events if event.kind == "model.replied")
+    assert ("partial" in own.data, nested.data["partial"], nested.agent, nested.data["output"]) == (False, True, "a17c0de", 5)
 
 
 def test_titles_name_the_agent() -> None:

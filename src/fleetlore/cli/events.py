@@ -59,7 +59,7 @@ def run(args: Namespace) -> int:
 
 
 def _show(args: Namespace, since: datetime | None) -> None:
-    write = _writer(args)
+    write = writer_of(args)
     with opening.open_log(args) if args.follow else opening.open_existing_log(args) as log:
         head = log.head()
         shown = _print(_past(log, args, since), write)
@@ -95,7 +95,8 @@ def _follow(log: BlockingRecorder, args: Namespace, since: datetime | None, writ
             terminal.flush()
 
 
-def _writer(args: Namespace) -> Callable[[Event], None]:
+def writer_of(args: Namespace) -> Callable[[Event], None]:
+    """How events are shown: as `--json` and `--utc` say, and as the screen allows."""
     if args.json:
         return lambda event: terminal.out_json(codec.encode_with_position(event))
     from fleetlore.cli.event_lines import Columns, Screen

@@ -262,6 +262,9 @@ class Transcript:
             duration=as_object(result).get("durationMs"),
         )
         helpers = tell_helper(scene, call, result) if known is None or tool in LAUNCHERS else []
+        for event in helpers:
+            if (voice := self._mind.voices.get(event.child or "")) is not None and event.kind == "agent.returned":
+                yield from flush(voice, self._scene(voice))
         self._mind.background += [event.child for event in helpers if event.kind == "agent.launched" and event.child]
         yield from helpers
 
@@ -289,17 +292,17 @@ class Transcript:
             yield scene.tell("agent.thought", own, text=words, data={"thought": words}, cause=voice.cause, visibility="private")
 
     def _read_progress(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
-        """Older programs repeat a helper's rows inside the session's; what they cost is told by the helper's own transcript alone."""
+        """Older programs repeat a helper's rows inside the session's; the helper's own transcript, if there is one, knows better."""
         told = as_object(row.get("data"))
         inner, helper = as_object(told.get("message")), as_name(told.get("agentId"))
         if told.get("type") != "agent_progress" or helper is None:
             return []
         voice = self._voice(helper, agent_of(self._mind.session))
         scene = self._scene(voice)._replace(at=read_time(inner.get("timestamp")) or scene.at)
-        content = as_object(inner.get("message")).get("content")
-        events = [
-            event for part in parts_of(content) for event in self._read_block(part, row, as_object(inner.get("message")), voice, scene)
-        ]
+        message = as_object(inner.get("message"))
+        content = message.get("content")
+        events = grow(voice, inner, message, scene, nested=True) if inner.get("type") == "assistant" else []
+        events += [event for part in parts_of(content) for event in self._read_block(part, row, message, voice, scene)]
         if inner.get("type") == "user" and not voice.launched and (words := words_of(content)[0]):
             call = as_text(row.get("parentToolUseID"))
             given = as_object(self._mind.calls[call].input) if call in self._mind.calls else {}

@@ -32,6 +32,8 @@ class Reply(Struct, kw_only=True):
     said: list[str] = field(default_factory=list)
     stop_reason: str | None = None
     cause: str | None = None
+    nested: bool = False
+    """Whether it stands in the session's rows, and a helper's own transcript may tell it better."""
 
 
 class Voice(Struct, kw_only=True):

@@ -14,7 +14,7 @@ SYNTHETIC = "<synthetic>"
 """The model of what the program itself puts into the conversation: it costs nothing."""
 
 
-def grow(voice: Voice, row: Record, message: Record, scene: Scene) -> list[Event]:
+def grow(voice: Voice, row: Record, message: Record, scene: Scene, *, nested: bool = False) -> list[Event]:
     """Take in one more row of an answer; the answer before it is whole."""
     usage, model = message.get("usage"), as_text(message.get("model"))
     if not isinstance(usage, dict) or model == SYNTHETIC:
@@ -25,7 +25,7 @@ def grow(voice: Voice, row: Record, message: Record, scene: Scene) -> list[Event
         return []
     done = flush(voice, scene) if voice.reply is not None and voice.reply.key != key else []
     if voice.reply is None:
-        voice.reply = Reply(key=key, message=own, request=request, cause=voice.cause)
+        voice.reply = Reply(key=key, message=own, request=request, cause=voice.cause, nested=nested)
     reply = voice.reply
     reply.model, reply.at = model or reply.model, scene.at or reply.at
     reply.usage, reply.stop_reason = usage, as_text(message.get("stop_reason")) or reply.stop_reason
@@ -50,13 +50,14 @@ def flush(voice: Voice, scene: Scene, *, whole: bool = True) -> list[Event]:
         "model": reply.model,
         "provider": "anthropic" if (reply.model or "").startswith("claude") else None,
         **_tokens(reply.usage),
+        "speed": "fast" if reply.usage.get("speed") == "fast" else None,
         "usd": reply.usd,
         "message_id": reply.message,
         "request_id": reply.request,
         "stop_reason": reply.stop_reason,
         "said": said or None,
     }
-    if not whole:
+    if not whole or reply.nested:
         data |= {"partial": True, "whole": own}
         own = derive("partial", reply.key, *data.values())
     else:

@@ -26,6 +26,7 @@ _failures = re.compile(
     """,
     re.VERBOSE | re.MULTILINE | re.IGNORECASE,
 )
+_passes = re.compile(r"(?<![\w.])(\d{1,6}) (?:passed|passing)\b|(?<![\w.])(\d{1,6}) (?:tests|examples), 0 failures")
 _VALUED = words_of("-k -m -n -p -c -o -j -C -f -F -E -t -w --seed --filter --project --config --testNamePattern --maxfail")
 
 
@@ -49,12 +50,13 @@ def short(words: list[str]) -> str:
     if "-m" in words[1:3] and words[0].rpartition("/")[2].startswith("py"):
         words = words[words.index("-m") + 1 :]
     kept = [words[0].rpartition("/")[2] or words[0]] if words else []
+    valued = frozenset[str]() if kept in (["bash"], ["sh"]) else _VALUED
     skip = False
     for word in words[1:40]:
         if skip:
             skip = False
         elif word.startswith("-"):
-            skip = word in _VALUED
+            skip = word in valued
         elif not word.isdigit():
             kept.append(in_one_line(word, 60) or "")
     return " ".join(kept)
@@ -115,8 +117,11 @@ def pull_number(text: str) -> str | None:
 
 
 def _of_test(words: list[str], output: str) -> str | None:
-    count = failures_in(output)
-    return f"{short(words)[: LONGEST_SUBJECT - 20]}: {count} failed" if count else short(words)
+    ran = short(words)[: LONGEST_SUBJECT - 20]
+    if count := failures_in(output):
+        return f"{ran}: {count} failed"
+    passed = max((int(next(filter(None, found))) for found in _passes.findall(output[-MOST_OUTPUT:])), default=0)
+    return f"{ran}: {passed} passed" if passed else ran
 
 
 def _of_check(words: list[str], output: str) -> str | None:

@@ -58,6 +58,8 @@ class ModelReplied(Payload, frozen=True, kw_only=True):
     """True where the source ended before the answer did: a whole one with the same message and request takes its place."""
     whole: str | None = None
     """Of a partial one: the id under which the whole one is stored."""
+    speed: str | None = None
+    """`fast`, where a higher price was paid for an earlier answer."""
     source: str | None = None
     """What asked, where the source says so: a product, a feature, a tier."""
 

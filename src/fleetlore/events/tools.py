@@ -29,8 +29,8 @@ DEEDS: Mapping[str, Beat] = {
 CHECKING = frozenset(("test", "build", "check"))
 _BAD_TALLIES = (" failed", " error", " errors")
 """How the subject of a test run, a build or a check ends that counts failures, though its command came to its end."""
-_HARMLESS = frozenset(("look", "plan", "ask"))
-"""Deeds that break nothing when they fail: a search without a hit is no setback."""
+_HARMLESS = frozenset(("look", "edit", "plan", "ask"))
+"""Deeds that break nothing when they fail: a search without a hit is no setback, nor is an edit that missed, unless it goes on missing."""
 
 
 class ToolCalled(Payload, frozen=True, kw_only=True):
@@ -94,7 +94,7 @@ class ToolFailed(Payload, frozen=True, kw_only=True):
 
     @classmethod
     def beat_for(cls, data: Mapping[str, Any]) -> Beat:
-        """A look that finds nothing breaks nothing; what a person broke off did not fail."""
+        """A look or an edit that misses breaks nothing; what a person broke off did not fail."""
         deed = data.get("deed")
         if data.get("interrupted") is True or (isinstance(deed, str) and deed in _HARMLESS):
             return "pulse"

@@ -68,6 +68,10 @@ class Deposit:
         self._log, self._dialect, self._admission, self._on_rejected = log, dialect, admission, on_rejected
         self.tally = Tally()
 
+    def again(self) -> Deposit:
+        """Another one for the same log, with a count of its own."""
+        return Deposit(self._log, dialect=self._dialect, admission=self._admission, on_rejected=self._on_rejected)
+
     def put_all(self, items: Iterable[Item]) -> None:
         """Store any number of items, in groups."""
         for group in _groups(items):

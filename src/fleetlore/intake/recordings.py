@@ -42,8 +42,10 @@ def take_in(
     on_read: Read = lambda size: None,
 ) -> None:
     """Store all that the files tell, then remember where each was left."""
+    parts: list[Item] = []
     items = merged(tapes, on_read=on_read)
-    deposit.put_all(_without_known_parts(log, (item if change is None else _changed(item, change) for item in items)))
+    deposit.put_all(_without_parts((item if change is None else _changed(item, change) for item in items), parts))
+    deposit.again().put_all(_of_no_known_whole(log, parts))
     places.save(log, {tape.path: tape.place for tape in tapes if tape.place is not None})
 
 
@@ -80,9 +82,18 @@ def _changed(item: Item, change: Change) -> Item:
     return item if item.rejected is not None else item._replace(events=tuple(map(change, item.events)))
 
 
-def _without_known_parts(log: BlockingRecorder, items: Iterable[Item]) -> Iterator[Item]:
-    """An answer that was cut off by the end of its file is left out where the log has the whole of it."""
+def _without_parts(items: Iterable[Item], parts: list[Item]) -> Iterator[Item]:
+    """The items without answers of which a whole may come, or have come, from elsewhere; those are put aside."""
     for item in items:
-        wholes = {event.id: whole for event in item.events if isinstance(whole := event.data.get("whole"), str)}
-        known = {event.id for event in log.get(list(wholes.values()))} if wholes else set()
-        yield item._replace(events=tuple(event for event in item.events if wholes.get(event.id) not in known)) if known else item
+        part = tuple(event for event in item.events if "whole" in event.data)
+        if part:
+            parts.append(item._replace(line=item.line._replace(raw=b""), events=part))
+            item = item._replace(events=tuple(event for event in item.events if event not in part))
+        yield item
+
+
+def _of_no_known_whole(log: BlockingRecorder, parts: Sequence[Item]) -> Iterator[Item]:
+    """When all else is stored: the parts whose whole the log does not have."""
+    for item in parts:
+        known = {event.id for event in log.get([str(event.data["whole"]) for event in item.events])}
+        yield item._replace(events=tuple(event for event in item.events if event.data["whole"] not in known))

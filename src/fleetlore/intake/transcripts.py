@@ -44,10 +44,11 @@ def folders_of(program: str, environ: _Environ = os.environ) -> list[str]:
 
 def find_all(folder: str, *, since: float = 0.0) -> list[str]:
     """Every recording in a folder and those below it, by name; only what was written to after `since`."""
-    return sorted(path for path in _walk(folder) if os.stat(path).st_mtime >= since)
+    return sorted(path for path in walk(folder) if os.stat(path).st_mtime >= since)
 
 
-def _walk(folder: str) -> Iterator[str]:
+def walk(folder: str) -> Iterator[str]:
+    """The same in no order, and without a look at the files."""
     for inner, _, names in os.walk(folder):
         yield from (os.path.join(inner, name) for name in names if name.endswith(ROWS))
 

@@ -1,0 +1,173 @@
+"""`lore costs`: what the models cost, by agent, day, model, task, session, project or person. docs/costs.md tells the rules."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fleetlore import clock, config
+from fleetlore.cli import arguments, opening, terminal
+from fleetlore.log.base import TOWN, check_scope
+from fleetlore.views.costs import Amount, Costs, Spending
+from fleetlore.views.costs_sums import DIMENSIONS, Dimension, Where, among, by, total, unpriced
+from fleetlore.views.prices import Prices
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from fleetlore.cli.tell_range import Span
+    from fleetlore.log.recorder import BlockingRecorder
+
+SUMMARY = "show what the models cost, in tokens and dollars"
+
+FIELDS = ("input", "output", "cache_read", "cache_write")
+
+_EXAMPLES = (
+    ("lore costs", "every day, and the total"),
+    ("lore costs --by agent --day today --tz Europe/Berlin", "who spent what today, as it is on clocks in Berlin"),
+    ("lore costs --by model --since 7d", "the last seven days by model"),
+    ("lore costs --by session --scope task:t7", "what one task cost, session by session"),
+    ("lore costs --by project --json | jq '.by[] | [.project, .usd]'", "for programs"),
+)
+_NOTES = """\
+Dollars are those that the source states, else from a dated table of prices; [prices] in fleetlore.toml puts yours in its place.
+"""
+
+
+class Row(NamedTuple):
+    """One line: which agent, day, … it is, under what name it is shown, and what it came to."""
+
+    key: str | None
+    name: str | None
+    amount: Amount
+
+
+class Bill(NamedTuple):
+    """All that is shown."""
+
+    dimension: Dimension
+    rows: list[Row]
+    total: Amount
+    unpriced: dict[str, int]
+    prices: str
+    """The day of the table."""
+    own: int
+    """Models whose prices the user set."""
+    is_part: bool
+    """Whether only some of the replies were asked for."""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Which replies, and how to add them up."""
+    parser.add_argument("--by", choices=DIMENSIONS, default="day", help="what to add up by (day)")
+    parser.add_argument("--scope", metavar="S", default=TOWN, help="town (all), or agent:X, task:X, mission:X, goal:X, run:X, source:X")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--day", metavar="DAY", help="one day: 2026-11-15, today or yesterday")
+    which.add_argument("--since", metavar="WHEN", help="from then on: 30m, 2h, 3d or 1w ago, a day, or a time such as 2026-11-15T20:00Z")
+    parser.add_argument("--tz", metavar="ZONE", default="UTC", help="the time zone of days, such as Europe/Berlin (UTC)")
+    arguments.add_json(parser)
+    parser.set_defaults(last=None, all=True)  # the ranges of `lore tell` that make no sense here
+    arguments.teach(parser, _EXAMPLES, _NOTES)
+
+
+def run(args: Namespace) -> int:
+    """Fold the log and show the bill."""
+    check_scope(args.scope)
+    settings = opening.settings_of(args)
+    view = Costs(Prices(settings.prices.value))
+    own = len(settings.prices.value)
+    opening.drain_spool()
+    path = opening.find_file(settings)
+    if settings.log.source == config.DEFAULT and path is not None and not os.path.exists(path):
+        _show(_bill(args, view, Spending(), own, {}), args)
+        return 0
+    with opening.open_existing_log(args, settings=settings) as log:
+        spending, where = _select(args, view, log)
+        names = _names(log) if args.by == "agent" else {}
+        _show(_bill(args, view, spending, own, names, where), args)
+    return 0
+
+
+def _select(args: Namespace, view: Costs, log: BlockingRecorder) -> tuple[Spending, Where | None]:
+    """The costs that are asked for. What is said of a run is taken from the whole log, its replies from the range and the scope."""
+    from fleetlore.cli.folding import fold
+    from fleetlore.cli.tell_range import span_of, zone_of
+
+    span = span_of(args, zone_of(args.tz), clock.now())
+    spending = fold(log, view, view.name)
+    where = _where(args.scope)
+    scope = TOWN if where is not None else args.scope
+    if scope == TOWN and span.since is None:
+        return spending, where
+    return among(spending, _some(view, log, scope, span)), where
+
+
+def _where(scope: str) -> Where | None:
+    """Tasks and runs are looked for in what was added up: most replies do not name their task."""
+    kind, _, name = scope.partition(":")
+    match kind:
+        case "task":
+            return lambda line: line.task == name
+        case "run":
+            return lambda line: line.session == name
+    return None
+
+
+def _some(view: Costs, log: BlockingRecorder, scope: str, span: Span) -> Spending:
+    spending = view.initial()
+    for event in log.read(scope, kinds=("model.replied",), since=span.since):
+        if span.until is None or (event.at is not None and event.at < span.until):
+            spending = view.apply(spending, event)
+    return spending
+
+
+def _names(log: BlockingRecorder) -> dict[str, str]:
+    from fleetlore.cli.folding import fold
+    from fleetlore.views import names
+
+    return names.all_shown(fold(log, names, "names"))
+
+
+def _bill(args: Namespace, view: Costs, spending: Spending, own: int, names: dict[str, str], where: Where | None = None) -> Bill:
+    from fleetlore.cli.tell_range import zone_of
+
+    sums = by(spending, args.by, zone=zone_of(args.tz), where=where)
+    rows = [Row(key, names.get(key or ""), amount) for key, amount in sums.items()]
+    rows.sort(key=lambda row: row.key or "")
+    if args.by != "day":
+        rows.sort(key=lambda row: (row.amount.pico, row.amount.tokens), reverse=True)
+    is_part = args.scope != TOWN or args.day is not None or args.since is not None
+    return Bill(args.by, rows, total(spending, where), unpriced(spending, where), view.prices.date, own, is_part)
+
+
+def _show(bill: Bill, args: Namespace) -> None:
+    from fleetlore.cli import costs_table
+
+    if args.json:
+        terminal.out_value(described(bill))
+    elif terminal.is_terminal(sys.stdout):
+        from fleetlore.cli.status import make_console
+
+        console = make_console()
+        console.print(costs_table.page(bill, columns=console.width))
+    else:
+        terminal.out(costs_table.plain(bill))
+
+
+def described(bill: Bill) -> dict[str, Any]:
+    """The bill for programs."""
+    return {
+        "total": _figures(bill.total),
+        "by": [_named(bill.dimension, row) | _figures(row.amount) for row in bill.rows],
+        "unpriced": bill.unpriced,
+        "prices": bill.prices,
+    }
+
+
+def _named(dimension: Dimension, row: Row) -> dict[str, Any]:
+    return {dimension: row.key} | ({"name": row.name or row.key} if dimension == "agent" else {})
+
+
+def _figures(amount: Amount) -> dict[str, Any]:
+    return {name: getattr(amount, name) for name in (*FIELDS, "usd")}

@@ -1,0 +1,99 @@
+"""`lore watch`: follow the recordings of coding agents as they are written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from threading import Event as Flag
+from typing import TYPE_CHECKING
+
+from fleetlore import clock
+from fleetlore.cli import arguments, events, opening, summary, terminal, times
+from fleetlore.errors import Invalid
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from fleetlore.intake.deposit import Tally
+    from fleetlore.intake.tail import Tail
+    from fleetlore.log.recorder import BlockingRecorder
+
+SUMMARY = "follow the recordings of Claude Code or Codex live, with no change to their settings"
+PROGRAMS = ("claude-code", "codex")
+PAUSE = 0.5
+
+_EXAMPLES = (
+    ("lore watch claude-code", "what your sessions of the last day did, and what they do from now on; Ctrl-C ends it"),
+    ("lore watch claude-code --since 7d --quiet &", "a week back, and nothing on the screen"),
+    ("lore watch codex ~/work/sessions --once", "another folder, read on from where it was left, once"),
+)
+_NOTES = """\
+Files that were last written to before --since are left alone until they change. Each file is read on from
+where it was left; an unfinished last line waits. `lore install` has the programs tell you themselves, at once.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """The program, its folders, and how far back."""
+    parser.add_argument("program", metavar="PROGRAM", choices=PROGRAMS, help=f"whose recordings: {' or '.join(PROGRAMS)}")
+    parser.add_argument("folders", metavar="FOLDER", nargs="*", help="where they are (else where the program keeps yours)")
+    parser.add_argument("--since", metavar="WHEN", default="1d", help="leave alone what was last written to before that: 7d, 2026-11-01 (1d)")
+    parser.add_argument("--once", action="store_true", help="read what is new, and end")
+    parser.add_argument("--quiet", "-q", action="store_true", help="do not show the events that come in")
+    parser.add_argument("--utc", action="store_true", help="times in UTC")
+    arguments.add_redact(parser)
+    arguments.add_json(parser, "one JSON a line: the canonical event and its position")
+    arguments.teach(parser, _EXAMPLES, _NOTES)
+
+
+def run(args: Namespace) -> int:
+    """Look again and again until told to stop."""
+    from fleetlore.intake import transcripts
+    from fleetlore.intake.deposit import Tally
+    from fleetlore.intake.tail import Tail
+
+    folders = _need(args.folders or transcripts.folders_of(args.program), args.program)
+    settings = opening.settings_of(args)
+    rejections = summary.Rejections()
+    total = Tally()
+    with opening.open_log(args, settings=settings) as log:
+        tail = Tail(
+            log,
+            folders,
+            program=args.program,
+            since=times.moment(args.since, now=clock.now()).timestamp(),
+            redactor=opening.redactor_of(settings),
+            change=opening.veil_of(settings),
+            on_rejected=rejections.add,
+        )
+        try:
+            _follow(log, tail, args, total)
+        except KeyboardInterrupt:
+            terminal.err("")
+    rejections.end()
+    return summary.end(total, json=False, verb="recorded")
+
+
+def _need(folders: Sequence[str], program: str) -> list[str]:
+    found = [folder for folder in folders if os.path.isdir(folder)]
+    if not found:
+        raise Invalid(f"{program} keeps nothing here: there is no {' and no '.join(folders)}; name the folder, as in lore watch {program} FOLDER")
+    return found
+
+
+def _follow(log: BlockingRecorder, tail: Tail, args: Namespace, total: Tally) -> None:
+    write, never = events.writer_of(args), Flag()
+    if not args.once and not args.quiet:
+        terminal.err("watching; Ctrl-C ends it")
+    while True:
+        head = log.head()
+        tally = tail.round()
+        for name in tally.__struct_fields__:
+            setattr(total, name, getattr(total, name) + getattr(tally, name))
+        if tally.recorded and not args.quiet:
+            for event in log.read(after=head):
+                write(event)
+            terminal.flush()
+        if args.once:
+            return
+        never.wait(PAUSE)

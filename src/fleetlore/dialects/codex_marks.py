@@ -1,0 +1,163 @@
+"""What rollouts, streams and hooks of Codex have in common: whose deed it was, and the ids by which one thing is told once.
+
+An id follows from the record's own keys. Codex keeps the thread that it works in, the turn, the call and the response apart, and each
+of them has an id of its own; only where a model's provider counts its calls from one are thread and turn needed beside.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from fleetlore.dialects.claude_code_marks import shorten
+from fleetlore.dialects.fields import as_name
+from fleetlore.events.envelope import Event, Origin, Visibility
+from fleetlore.events.ids import derive_id
+
+NAME = "codex"
+PROGRAM = "codex"
+PERSON = "user"
+"""Who submits prompts, where nobody is named."""
+UNKNOWN = "unknown"
+"""The tool, where a result came whose call was never seen."""
+
+MOST_KEPT = 64 * 1024
+"""A record of so many bytes is kept whole, though nobody knows it; of a larger one, only so much that its event fits into a log."""
+LONGEST_KEY, LONGEST_PLAIN, MOST_PLAIN = 100, 4096, 8
+
+_ORIGIN = Origin(dialect=NAME)
+_UNIQUE = 20
+"""Ids that are at least so long were drawn by lot, and are the same nowhere else."""
+
+
+class Place(NamedTuple):
+    """Where a call was made, for those whose ids are not the same nowhere else."""
+
+    thread: str | None
+    turn: str | None
+
+
+class Scene(NamedTuple):
+    """Who does it, in which thread, and when."""
+
+    at: datetime | None
+    agent: str | None
+    run: str | None
+    parent: str | None = None
+    task: str | None = None
+
+    def tell(
+        self,
+        kind: str,
+        id: str,
+        *,
+        text: str | None = None,
+        data: dict[str, Any] | None = None,
+        actor: str | None = None,
+        child: str | None = None,
+        cause: str | None = None,
+        visibility: Visibility = "public",
+    ) -> Event:
+        """An event of this scene."""
+        return Event(
+            id=id,
+            at=self.at,
+            kind=kind,
+            actor=actor or self.agent or PROGRAM,
+            agent=self.agent,
+            parent=self.parent,
+            child=child,
+            task=self.task,
+            run=self.run,
+            cause=cause,
+            text=shorten(text),
+            visibility=visibility,
+            data={key: value for key, value in (data or {}).items() if value is not None},
+            origin=_ORIGIN,
+        )
+
+
+def agent_of(thread: object) -> str | None:
+    """The agent that a thread is: its last eight digits, for the first eight of a UUIDv7 are a clock that moves once a minute."""
+    name = as_name(thread)
+    return None if name is None else f"{PROGRAM}/{name[-8:]}"
+
+
+def derive(*parts: object) -> str:
+    """The id of what these parts name."""
+    return derive_id(NAME, "\0".join(map(str, parts)).encode(errors="replace"))
+
+
+def started_id(thread: str) -> str:
+    """Of the start of a session."""
+    return derive("session", thread)
+
+
+def launched_id(thread: str) -> str:
+    """Of the launch of a sub-agent, which has a thread of its own."""
+    return derive("agent", thread, "launched")
+
+
+def prompt_id(turn: str, words: str, nth: int = 0) -> str:
+    """Of a prompt: the turn that it belongs to and what it says, both of which hooks and rollouts repeat."""
+    return derive("prompt", turn, words.strip(), nth)
+
+
+def ended_id(turn: str) -> str:
+    """Of the end of a turn."""
+    return derive("turn", turn, "ended")
+
+
+def called_id(place: Place, call: str) -> str:
+    """Of a tool call."""
+    return derive("tool", _unique(place, call), "called")
+
+
+def outcome_id(place: Place, call: str) -> str:
+    """Of what came of a tool call, whatever that was."""
+    return derive("tool", _unique(place, call), "outcome")
+
+
+def _unique(place: Place, key: str) -> str:
+    return key if is_unique(key) else "\0".join(map(str, (*place, key)))
+
+
+def is_unique(key: str) -> bool:
+    """Whether an id was drawn by lot: some providers of models only count."""
+    return len(key) >= _UNIQUE
+
+
+def birth_of(thread: object) -> int | None:
+    """When a UUIDv7 was made, in milliseconds since 1970; `None` for any other id."""
+    if not isinstance(thread, str) or len(thread) != 36 or thread[14] != "7":
+        return None
+    try:
+        return int(thread[:8] + thread[9:13], 16)
+    except ValueError:
+        return None
+
+
+def within_bounds(record: dict[str, Any], size: int) -> dict[str, Any]:
+    """What can be kept of a record of so many bytes: all of it, or the first plain values."""
+    if size <= MOST_KEPT:
+        return record
+    plain = [(key, value) for key, value in record.items() if len(key) <= LONGEST_KEY and not isinstance(value, list | dict)]
+    return {key: value[:LONGEST_PLAIN] if isinstance(value, str) else value for key, value in plain[:MOST_PLAIN]}
+
+
+def as_count(value: object) -> int | None:
+    """The value if it counts something."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
+
+
+def as_code(value: object) -> int | None:
+    """The value if it can be how a program ended."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53 else None
+
+
+def as_duration(value: object) -> float | None:
+    """Milliseconds, of `{"secs", "nanos"}` or of a number of them."""
+    if isinstance(value, dict):
+        seconds, nanos = as_count(value.get("secs")), as_count(value.get("nanos")) or 0
+        return None if seconds is None else round(seconds * 1000 + nanos / 1e6, 3)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**53 else None

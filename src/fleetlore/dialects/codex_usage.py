@@ -1,0 +1,140 @@
+"""Counting tokens in rollouts of Codex as `ccusage` does: each response once, however often its numbers are repeated.
+
+A rollout states the thread's totals and the last response's usage again and again. A response is new where the totals have moved on; then
+its own usage counts, else what the totals have grown by. `input_tokens` holds what came from the cache, `output_tokens` the reasoning.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from fleetlore.dialects.codex_marks import as_count
+from fleetlore.dialects.fields import as_object, as_text
+
+_INPUT = ("input_tokens", "prompt_tokens", "input")
+_CACHED = ("cached_input_tokens", "cache_read_input_tokens", "cached_tokens")
+_WRITTEN = ("cache_write_input_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
+_OUTPUT = ("output_tokens", "completion_tokens", "output")
+_REASONING = ("reasoning_output_tokens", "reasoning_tokens")
+
+
+class Usage(NamedTuple):
+    """What a response, or all of a thread's, took."""
+
+    input: int = 0
+    cached: int = 0
+    written: int = 0
+    output: int = 0
+    reasoning: int = 0
+    total: int = 0
+
+    @property
+    def counts(self) -> bool:
+        """Whether anything was used; a total alone is only the size of the context."""
+        return any(self[:5])
+
+    def in_bounds(self) -> Usage:
+        """The same, with no more from the cache than was read."""
+        cached = min(self.cached, self.input)
+        return self._replace(cached=cached, written=min(self.written, self.input - cached))
+
+    def since(self, before: Usage | None) -> Usage:
+        """What was used between two totals; nothing is ever given back."""
+        return Usage(*(max(now - then, 0) for now, then in zip(self, before or Usage(), strict=True)))
+
+    def told(self) -> dict[str, int]:
+        """As `model.replied` has it."""
+        told = {"input": self.input - self.cached - self.written, "output": self.output, "cache_read": self.cached}
+        return told | ({"cache_write": self.written} if self.written else {}) | ({"reasoning": self.reasoning} if self.reasoning else {})
+
+
+class Noted(Struct, kw_only=True):
+    """A response that was noted down when it came; the totals follow."""
+
+    response: str
+    usage: Usage
+    thread_totals: Usage | None = None
+    at: datetime | None = None
+
+
+class Meter(Struct, kw_only=True):
+    """How much of a thread's usage was counted already."""
+
+    totals: Usage | None = None
+    noted: Noted | None = None
+
+
+class Counted(NamedTuple):
+    """One response."""
+
+    usage: Usage
+    response: str | None = None
+    at: datetime | None = None
+    """When it came, where that was noted before the totals were."""
+
+
+def read_usage(value: object) -> Usage | None:
+    """The numbers of a usage in any of their spellings; `None` where there are none."""
+    if not isinstance(value, dict):
+        return None
+    given, output, reasoning = _first(value, _INPUT), _first(value, _OUTPUT), _first(value, _REASONING)
+    total = _number(value.get("total_tokens"))
+    if not total:
+        total = given + output + reasoning
+    return Usage(given, _first(value, _CACHED), _first(value, _WRITTEN), output, reasoning, total)
+
+
+def _first(value: dict[str, Any], keys: tuple[str, ...]) -> int:
+    return next((number for key in keys if (number := _number(value.get(key))) is not None), 0)
+
+
+def _number(value: object) -> int | None:
+    if isinstance(value, str):
+        return int(text) if (text := value.strip()).isascii() and text.isdigit() and len(text) < 16 else None
+    return as_count(value)
+
+
+def count(meter: Meter, info: dict[str, Any]) -> Counted | None:
+    """The response that a `token_count` tells of, if it is a new one."""
+    totals = read_usage(info.get("total_token_usage"))
+    moved_on = totals is None or totals != meter.totals
+    usage = read_usage(info.get("last_token_usage")) if moved_on else None
+    if usage is None and totals is not None:
+        usage = totals.since(meter.totals)
+    meter.totals = totals or meter.totals
+    if usage is None or not usage.counts:
+        return None
+    noted, usage = meter.noted, usage.in_bounds()
+    if noted is None or not (noted.usage == usage or (totals is not None and noted.thread_totals == totals)):
+        return Counted(usage)
+    meter.noted = None
+    return Counted(usage, noted.response, noted.at)
+
+
+def note(meter: Meter, payload: dict[str, Any], at: datetime | None) -> None:
+    """Keep a `token_usage_record` in mind: it says which response the next totals are about."""
+    response, usage = as_text(payload.get("response_id")), read_usage(payload.get("usage"))
+    if response is not None and usage is not None:
+        totals = read_usage(payload.get("thread_token_usage"))
+        meter.noted = Noted(response=response, usage=usage.in_bounds(), thread_totals=totals, at=at)
+
+
+def count_compaction(meter: Meter, response: str | None) -> Counted | None:
+    """The response that summed a context up, where no totals will tell of it."""
+    noted = meter.noted
+    if noted is None or noted.response != response or not noted.usage.counts:
+        return None
+    meter.noted = None
+    return Counted(noted.usage, noted.response, noted.at)
+
+
+def model_in(*places: dict[str, Any]) -> str | None:
+    """The model that a record names, wherever it does."""
+    for place in places:
+        for value in (place.get("model"), place.get("model_name"), as_object(place.get("metadata")).get("model")):
+            if isinstance(value, str) and value.strip():
+                return value.strip()
+    return None

@@ -1,0 +1,188 @@
+"""One delivery of a forge's webhook: who, where, and how its events are told and numbered.
+
+Forges deliver again, sometimes under another delivery id, and tell one deed by several hooks. So an id follows from what
+happened: the repository, the thing, what was done to it, and when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from fleetlore.dialects.fields import as_name, as_object, as_text, first_line, read_seconds, read_time
+from fleetlore.dialects.wire import Record
+from fleetlore.events.envelope import Event, Origin, Visibility
+from fleetlore.events.ids import derive_id
+
+NAME = "forge"
+
+LONGEST_LINE = 300
+LONGEST_TEXT = 2000
+MOST_LABELS = 20
+_LARGEST = 2**53
+_TIMES = ("updated_at", "submitted_at", "created_at", "starred_at", "completed_at", "published_at")
+_THINGS = (
+    "review",
+    "comment",
+    "issue",
+    "pull_request",
+    "release",
+    "check_run",
+    "check_suite",
+    "workflow_job",
+    "workflow_run",
+    "deployment_status",
+    "deployment",
+    "milestone",
+    "forkee",
+)
+"""What a delivery may be about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What was delivered, its outer facts read."""
+
+    event: str
+    """The forge's own name for it: `issues`, `push`, …"""
+    action: str | None
+    payload: Record
+    forge: str | None
+    delivery: str | None
+    raw: bytes
+    """The payload as bytes that are the same whichever way it came."""
+
+    @property
+    def repository(self) -> str | None:
+        """`owner/name`."""
+        return as_name(as_object(self.payload.get("repository")).get("full_name"))
+
+    @property
+    def sender(self) -> str | None:
+        """Who did it."""
+        return login_of(self.payload.get("sender"))
+
+    def key(self, *parts: object) -> str:
+        """The id of what these parts name in this repository; where one of them is missing, of the delivery itself."""
+        if self.repository is None or any(part is None for part in parts):
+            return derive_id(NAME, b"delivery\0" + self.delivery.encode()) if self.delivery else derive_id(NAME, self.raw)
+        return derive_id(NAME, "\0".join(map(str, (self.repository, *parts))).encode())
+
+    def tell(
+        self,
+        kind: str,
+        id: str,
+        *,
+        at: datetime | None,
+        text: object = None,
+        data: Record | None = None,
+        agent: str | None = None,
+        child: str | None = None,
+        actor: str | None = None,
+        task: str | None = None,
+        visibility: Visibility = "public",
+    ) -> Event:
+        """An event of this delivery; values that are not there are left out of `data`."""
+        kept = {"forge": self.forge, **(data or {})}
+        return Event(
+            id=id,
+            at=at,
+            kind=kind,
+            actor=actor or self.sender or agent or NAME,
+            agent=agent,
+            child=child,
+            task=task,
+            mission=self.repository,
+            text=one_line(text),
+            visibility=visibility,
+            data={key: value for key, value in kept.items() if value is not None and value != []},
+            origin=self.origin,
+        )
+
+    @property
+    def origin(self) -> Origin:
+        """Where its events say that they came from."""
+        return Origin(dialect=NAME, id=self.delivery)
+
+
+def login_of(person: object) -> str | None:
+    """The name that a forge knows somebody by."""
+    found = as_object(person)
+    return next((name for key in ("login", "username", "name", "slug") if (name := as_name(found.get(key)))), None)
+
+
+def one_line(text: object) -> str | None:
+    """The first line that says something, not too long."""
+    line = first_line(text)
+    return None if line is None else line[:LONGEST_LINE]
+
+
+def some_text(value: object) -> str | None:
+    """As much of a text as is kept."""
+    text = as_text(value)
+    return None if text is None else text[:LONGEST_TEXT]
+
+
+def plain(value: object) -> str | int | float | bool | None:
+    """A single value as it may be kept; nothing of an object or an array."""
+    if isinstance(value, str):
+        return value[:LONGEST_TEXT] or None
+    if isinstance(value, bool | float):
+        return value
+    return count(value)
+
+
+def count(value: object) -> int | None:
+    """A whole number that every reader of JSON can hold."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST else None
+
+
+def task_of(number: object) -> str | None:
+    """An issue or a pull request as commits name it too: `#12`."""
+    found = count(number)
+    return f"#{found}" if found is not None and found > 0 else None
+
+
+def names_of(things: object, key: str = "name") -> list[str]:
+    """The names of labels, reviewers and the like."""
+    found = (some_text(as_object(thing).get(key)) for thing in things[:MOST_LABELS]) if isinstance(things, list) else ()
+    return [name for name in found if name]
+
+
+def time_of(*values: object) -> datetime | None:
+    """The first of these that is a time: RFC 3339, or seconds since 1970."""
+    return next((at for value in values if (at := _time(value))), None)
+
+
+def _time(value: object) -> datetime | None:
+    seconds = count(value)
+    at = read_time(value) if seconds is None else read_seconds(seconds)
+    # Forges written in Go write the year 1 where they have no time.
+    return at if at is not None and at.year > 1 else None
+
+
+def pick(thing: object, keys: Iterable[str]) -> dict[str, Any]:
+    """The plain values under these keys."""
+    found = as_object(thing)
+    return {key: plain(found.get(key)) for key in keys}
+
+
+def note(delivery: Delivery) -> list[Event]:
+    """Whatever has no story of its own: kept short, for those who look for it."""
+    payload = delivery.payload
+    things = [payload, *(as_object(payload.get(key)) for key in _THINGS)]
+    words = [word for word in (delivery.event, delivery.action) if word]
+    data = pick(payload, ("ref", "ref_type", "sha", "state", "context", "zen", "hook_id"))
+    data |= {key: next((value for thing in things if (value := plain(thing.get(key)))), None) for key in ("number", "html_url")}
+    at = time_of(*(thing.get(key) for thing in things for key in _TIMES))
+    text = " ".join(filter(None, (*words, as_text(payload.get("ref")))))
+    id = delivery.key(*words, payload.get("ref"), as_text(payload.get("sha")))
+    return [delivery.tell(kind_of(*words), id, at=at, text=text, data=data, task=task_of(data["number"]), visibility="system")]
+
+
+def kind_of(*words: str) -> str:
+    """A kind of our own for a word of a forge's."""
+    plain_word = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in "_".join(words).lower())[:80].strip("_")
+    return f"{NAME}.{plain_word}" if plain_word and plain_word[0].isalpha() else f"{NAME}.other"

@@ -1,0 +1,234 @@
+"""OTLP as plain values: attributes, ids, times, spans and log records.
+
+JSON and protobuf come out alike. Ids are hex in OTLP's own JSON, and base64 where a program let its protobuf library write it.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import islice
+from math import isfinite
+from typing import Any
+
+import msgspec
+
+from fleetlore.dialects.fields import EPOCH, as_name, as_object, as_text
+from fleetlore.dialects.wire import Record
+
+Attributes = Mapping[str, Any]
+
+DEEPEST = 32
+LARGEST = 2**53
+MOST_BYTES = 32 * 1024
+"""What an argument or a result may hold; of more, the beginning is kept as text."""
+MOST_NOTED = 30
+LONGEST_NOTE = 300
+_NUMBERS = ("intValue", "doubleValue")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanEvent:
+    """Something that happened within a span."""
+
+    name: str
+    attributes: Attributes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """One span, its resource's attributes beside its own."""
+
+    trace: str
+    id: str
+    parent: str | None = None
+    name: str = ""
+    start: datetime | None = None
+    end: datetime | None = None
+    attributes: Attributes = field(default_factory=dict)
+    resource: Attributes = field(default_factory=dict)
+    failed: bool = False
+    error: str | None = None
+    events: tuple[SpanEvent, ...] = ()
+
+    @property
+    def milliseconds(self) -> float | None:
+        """How long it took."""
+        return None if self.start is None or self.end is None else (self.end - self.start) / timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRecord:
+    """One log record, its resource's attributes beside its own."""
+
+    at: datetime | None
+    name: str
+    """Of the event that it is, wherever it says so."""
+    body: Any
+    trace: str | None
+    span: str | None
+    attributes: Attributes
+    resource: Attributes
+    raw: bytes
+    """The record itself, for what nothing else tells from another."""
+
+
+def spans_of(request: Record) -> Iterator[Span]:
+    """Every span of a request that has ids."""
+    for resource, record in _records(request, "resourceSpans", ("scopeSpans", "instrumentationLibrarySpans"), "spans"):
+        trace, own = hex_of(record.get("traceId"), 16), hex_of(record.get("spanId"), 8)
+        if trace is not None and own is not None:
+            yield _span(record, trace, own, resource)
+
+
+def logs_of(request: Record) -> Iterator[LogRecord]:
+    """Every log record of a request."""
+    for resource, record in _records(request, "resourceLogs", ("scopeLogs", "instrumentationLibraryLogs"), "logRecords"):
+        attributes, body = attributes_of(record.get("attributes")), value_of(record.get("body"))
+        names = (record.get("eventName"), attributes.get("event.name"), body)
+        yield LogRecord(
+            at=time_of(record.get("timeUnixNano")) or time_of(record.get("observedTimeUnixNano")),
+            name=next((name for each in names if (name := as_text(each))), ""),
+            body=body,
+            trace=hex_of(record.get("traceId"), 16),
+            span=hex_of(record.get("spanId"), 8),
+            attributes=attributes,
+            resource=resource,
+            raw=msgspec.json.encode(record, order="sorted"),
+        )
+
+
+def _records(request: Record, outer: str, middle: tuple[str, ...], inner: str) -> Iterator[tuple[Attributes, Record]]:
+    for group in _objects(request.get(outer)):
+        resource = attributes_of(as_object(group.get("resource")).get("attributes"))
+        for scope in (each for key in middle for each in _objects(group.get(key))):
+            yield from ((resource, record) for record in _objects(scope.get(inner)))
+
+
+def _objects(value: object) -> Iterator[Record]:
+    yield from (each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()
+
+
+def _span(record: Record, trace: str, own: str, resource: Attributes) -> Span:
+    attributes, status = attributes_of(record.get("attributes")), as_object(record.get("status"))
+    events = tuple(
+        SpanEvent(name=as_text(each.get("name")) or "", attributes=attributes_of(each.get("attributes")))
+        for each in _objects(record.get("events"))
+    )
+    thrown = next((as_text(each.attributes.get("exception.message")) for each in events if each.name == "exception"), None)
+    kind = as_text(attributes.get("error.type"))
+    return Span(
+        trace=trace,
+        id=own,
+        parent=hex_of(record.get("parentSpanId"), 8),
+        name=as_text(record.get("name")) or "",
+        start=time_of(record.get("startTimeUnixNano")),
+        end=time_of(record.get("endTimeUnixNano")),
+        attributes=attributes,
+        resource=resource,
+        failed=status.get("code") in (2, "STATUS_CODE_ERROR") or kind is not None,
+        error=as_text(status.get("message")) or thrown or kind,
+        events=events,
+    )
+
+
+def attributes_of(value: object, depth: int = 0) -> dict[str, Any]:
+    """Keys and values as a plain object."""
+    pairs = ((each.get("key"), each.get("value")) for each in _objects(value))
+    return {key: value_of(inner, depth + 1) for key, inner in pairs if isinstance(key, str)}
+
+
+def value_of(value: object, depth: int = 0) -> Any:
+    """One value of OTLP's as plain JSON; what is nested too deeply is left out."""
+    held = as_object(value)
+    if depth > DEEPEST:
+        return None
+    if "arrayValue" in held:
+        inner = as_object(held["arrayValue"]).get("values")
+        return [value_of(each, depth + 1) for each in inner] if isinstance(inner, list) else []
+    if "kvlistValue" in held:
+        return attributes_of(as_object(held["kvlistValue"]).get("values"), depth)
+    for key in ("stringValue", "boolValue", "bytesValue"):
+        if isinstance(held.get(key), str | bool):
+            return held[key]
+    return next((number for key in _NUMBERS if (number := number_of(held.get(key))) is not None), None)
+
+
+def number_of(value: object) -> int | float | None:
+    """A number, also where JSON had to write it as a string."""
+    if isinstance(value, str):
+        try:
+            value = int(value) if value.lstrip("-").isdecimal() and len(value) < 30 else float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if isfinite(value) and abs(value) <= LARGEST else None
+
+
+def count_of(value: object) -> int | None:
+    """How many, if that is what it says."""
+    number = number_of(value)
+    return int(number) if number is not None and number >= 0 else None
+
+
+def hex_of(value: object, size: int) -> str | None:
+    """An id of so many bytes, in lower-case hex."""
+    if not isinstance(value, str):
+        return None
+    try:
+        raw = bytes.fromhex(value) if len(value) == 2 * size else b64decode(value, validate=True)
+    except ValueError:
+        return None
+    return raw.hex() if len(raw) == size and any(raw) else None
+
+
+def time_of(nanoseconds: object) -> datetime | None:
+    """Nanoseconds since 1970, to the microsecond."""
+    text = str(nanoseconds) if isinstance(nanoseconds, int | str) and not isinstance(nanoseconds, bool) else ""
+    if not text.isdecimal() or len(text) > 20 or not int(text):
+        return None
+    try:
+        return EPOCH + timedelta(microseconds=int(text) // 1000)
+    except OverflowError:
+        return None
+
+
+def first(attributes: Attributes, keys: tuple[str, ...]) -> Any:
+    """What stands under the first of these keys that is there."""
+    return next((value for key in keys if (value := attributes.get(key)) is not None and value != ""), None)
+
+
+def name_in(attributes: Attributes, keys: tuple[str, ...]) -> str | None:
+    """The first of these that can name a scope."""
+    return next((name for key in keys if (name := as_name(attributes.get(key)))), None)
+
+
+def unfold(value: object) -> Any:
+    """The value itself where a string holds JSON, as it does for everything that is no plain attribute."""
+    if not isinstance(value, str) or value[:1] not in ("{", "["):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return value
+
+
+def bounded(value: object) -> Any:
+    """An argument or a result as it may be kept."""
+    if value is None or isinstance(value, str | bool):
+        return value or None if isinstance(value, str) else value
+    plain = unfold(value)
+    try:
+        raw = msgspec.json.encode(plain)
+    except (OverflowError, RecursionError, UnicodeEncodeError):
+        return None
+    return plain if len(raw) <= MOST_BYTES else raw[: MOST_BYTES // 2].decode(errors="ignore")
+
+
+def plain_values(attributes: Attributes) -> dict[str, Any]:
+    """The single values among some attributes, so many of them and each so long as fits a note."""
+    plain = ((key, value) for key, value in attributes.items() if len(key) <= LONGEST_NOTE and isinstance(value, str | int | float))
+    return {key: value[:LONGEST_NOTE] if isinstance(value, str) else value for key, value in islice(plain, MOST_NOTED)}

@@ -1,0 +1,61 @@
+"""Recordings that grow: what is new in the files of some folders, round by round."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from fleetlore.intake import transcripts
+from fleetlore.intake.deposit import Tally
+
+if TYPE_CHECKING:
+    from fleetlore.intake.lines import Line
+    from fleetlore.intake.recordings import Change
+    from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.redact import Redactor
+
+_Seen = tuple[int, int]
+"""A file's size and the time of its last change."""
+
+
+class Tail:
+    """Watches the recordings of one program. A round costs one look at each file, and the reading of those that have changed."""
+
+    def __init__(
+        self,
+        log: BlockingRecorder,
+        folders: Iterable[str],
+        *,
+        program: str,
+        since: float = 0.0,
+        redactor: Redactor | None = None,
+        change: Change | None = None,
+        on_rejected: Callable[[Line, str], None] = lambda line, reason: None,
+    ) -> None:
+        self._log, self._folders, self._program, self._since = log, list(folders), program, since
+        self._redactor, self._change, self._on_rejected = redactor, change, on_rejected
+        self._seen: dict[str, _Seen] = {}
+
+    def round(self) -> Tally:
+        """Take in what is new; files that were last written to before `since` are left alone until they change."""
+        now = {path: seen for folder in self._folders for path in transcripts.walk(folder) if (seen := _look(path))}
+        changed = sorted(path for path, seen in now.items() if seen != self._seen.get(path) and seen[1] >= self._since * 1e9)
+        tally = transcripts.catch_up(
+            self._log,
+            changed,
+            program=self._program,
+            redactor=self._redactor,
+            change=self._change,
+            on_rejected=self._on_rejected,
+        )
+        self._seen = now
+        return tally
+
+
+def _look(path: str) -> _Seen | None:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return status.st_size, status.st_mtime_ns

@@ -1,0 +1,280 @@
+"""Costs: the tokens that models read and wrote, and the dollars for them, by whom, for what and when. docs/costs.md tells the rules.
+
+What replies have in common is one cell: agent, run, model, task and quarter of an hour, from which the days of any time zone can
+be made. What binds a run to a task, a project or a person may come before its replies or after them: `costs_sums` looks it up.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cache
+from typing import Any, TypeAlias
+
+from msgspec import Struct, field
+
+from fleetlore.events.envelope import Event
+from fleetlore.views.prices import PICO, Counts, Prices
+from fleetlore.views.reading import Stamp, stamp_of
+
+VERSION = 1
+"""Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
+
+SLOT = 900
+"""Seconds. Every time zone is some quarters of an hour away from the others."""
+MOST_TOKENS = 1_000_000_000
+"""Of one reply: more is a slip of whoever wrote it."""
+MOST_USD = 1_000_000
+UNKNOWN = "unknown"
+"""The model of replies that name none."""
+
+Said: TypeAlias = tuple[Stamp, str]
+"""What was said, and when: the newest holds, and between equals the text decides, so that the order of arrival does not matter."""
+
+
+class Amount(Struct, kw_only=True, array_like=True, gc=False):
+    """Tokens and money."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cache_write_1h: int = 0
+    """Of those written to a cache."""
+    pico: int = 0
+    """Dollars, in `prices.PICO` parts: whole numbers, so that the order of adding does not matter."""
+    priced: int = 0
+    """Replies whose price is known."""
+    unpriced: int = 0
+    """Tokens of those whose price is not."""
+
+    @property
+    def tokens(self) -> int:
+        """All of them."""
+        return self.input + self.output + self.cache_read + self.cache_write
+
+    @property
+    def usd(self) -> float | None:
+        """Dollars; `None` where there are tokens and no price for any of them."""
+        return None if self.unpriced and not self.priced else self.pico / PICO
+
+    def add(self, other: Amount) -> None:
+        """Take another in."""
+        self.input += other.input
+        self.output += other.output
+        self.cache_read += other.cache_read
+        self.cache_write += other.cache_write
+        self.cache_write_1h += other.cache_write_1h
+        self.pico += other.pico
+        self.priced += other.priced
+        self.unpriced += other.unpriced
+
+
+class Cell(Struct, kw_only=True, array_like=True, gc=False):
+    """What the replies of an agent by a model, in one run, task and quarter of an hour, come to."""
+
+    slot: int
+    agent: str
+    model: str
+    task: str | None = None
+    """That which the replies name themselves."""
+    amount: Amount = field(default_factory=Amount)
+
+    @property
+    def key(self) -> str:
+        """By which it is found again in its run."""
+        return f"{self.slot}\x1f{self.agent}\x1f{self.model}\x1f{self.task or ''}"
+
+
+class Run(Struct, kw_only=True, omit_defaults=True):
+    """One session: what was said of it, and its cells."""
+
+    project: Said | None = None
+    branch: Said | None = None
+    person: Said | None = None
+    first: Said | None = None
+    """The first task that it was bound to: what came before belongs to it."""
+    bound: dict[int, Said] = field(default_factory=dict)
+    """Quarter of an hour → the last task that it was bound to in it."""
+    cells: dict[str, Cell] = field(default_factory=dict)
+
+
+class Partial(Struct, kw_only=True, gc=False):
+    """A reply whose source ended before it did; counted until the whole one comes."""
+
+    stamp: Stamp
+    run: str
+    cell: Cell
+
+    @property
+    def rank(self) -> tuple[Any, ...]:
+        """Of several, the one that knows most is counted."""
+        amount = self.cell.amount
+        return amount.output, amount.tokens, self.stamp, self.cell.key, amount.pico
+
+
+class Spending(Struct, kw_only=True):
+    """All costs of a town. Encodes to JSON and back."""
+
+    version: int = VERSION
+    begins: str | None = None
+    """Position of the first event."""
+    runs: dict[str, Run] = field(default_factory=dict)
+    """The run without a name holds what names none."""
+    open: dict[str, Partial] = field(default_factory=dict)
+    """Message and request → the reply of which only a part is known."""
+    trimmed: Amount = field(default_factory=Amount)
+    """What was spent in the part of the log that was trimmed away, if it was trimmed before this began."""
+
+
+class Costs:
+    """The fold, with the prices that it counts with."""
+
+    VERSION = VERSION
+
+    def __init__(self, prices: Prices | None = None) -> None:
+        self.prices = prices or Prices()
+        self.name = f"costs-{self.prices.key}"
+        """Of its checkpoints: other prices, other costs."""
+
+    def initial(self) -> Spending:
+        """Nothing was spent yet."""
+        return Spending()
+
+    def apply(self, spending: Spending, event: Event) -> Spending:
+        """The costs after one more event. Never raises. Consumes them: go on with those that are returned."""
+        if spending.begins is None:
+            spending.begins = event.position or ""
+        if event.task is not None and event.run is not None:
+            _bind(_run(spending, event.run), event)
+        kind = event.kind
+        if kind == "model.replied":
+            self._count(spending, event)
+        elif kind == "session.started" and event.run is not None:
+            _describe(_run(spending, event.run), event)
+        elif kind == "log.trimmed":
+            _note_trimmed(spending, event)
+        return spending
+
+    def _count(self, spending: Spending, event: Event) -> None:
+        data, run = event.data, event.run or ""
+        stamp = stamp_of(event)
+        cell = Cell(slot=slot_of(stamp[0]), agent=event.agent or event.actor or "", model=_model(data), task=event.task)
+        cell.amount = self._amount(data, cell.model, stamp[0])
+        key = _key(event)
+        if key is not None and data.get("partial") is True:
+            part = Partial(stamp=stamp, run=run, cell=cell)
+            known = spending.open.get(key)
+            if known is None or known.rank < part.rank:
+                spending.open[key] = part
+            return
+        if key is not None:
+            spending.open.pop(key, None)
+        if cell.amount.tokens or cell.amount.priced:
+            cells = _run(spending, run).cells
+            held = cells.setdefault(cell.key, cell)
+            if held is not cell:
+                held.amount.add(cell.amount)
+
+    def _amount(self, data: dict[str, Any], model: str, at: datetime) -> Amount:
+        counts = _counts(data)
+        amount = Amount(**counts._asdict())
+        usd = _usd(data.get("usd"))
+        if usd is None and amount.tokens and (price := self.prices.find(model, at.date().isoformat())) is not None:
+            usd = price.cost(counts)
+        if usd is None:
+            amount.unpriced = amount.tokens
+        else:
+            amount.pico, amount.priced = usd, 1
+        return amount
+
+
+@cache
+def _usual() -> Costs:
+    return Costs()
+
+
+def initial() -> Spending:
+    """Nothing was spent yet."""
+    return Spending()
+
+
+def apply(spending: Spending, event: Event) -> Spending:
+    """The costs after one more event, by the table of prices as it is. Never raises."""
+    return _usual().apply(spending, event)
+
+
+def slot_of(at: datetime) -> int:
+    """The quarter of an hour of a moment."""
+    return int(at.timestamp() // SLOT)
+
+
+# --- what is read off an event; its data may be anything
+
+
+def _run(spending: Spending, name: str) -> Run:
+    run = spending.runs.get(name)
+    if run is None:
+        run = spending.runs[name] = Run()
+    return run
+
+
+def _bind(run: Run, event: Event) -> None:
+    stamp = stamp_of(event)
+    said = stamp, event.task or ""
+    if run.first is None or said < run.first:
+        run.first = said
+    slot = slot_of(stamp[0])
+    held = run.bound.get(slot)
+    if held is None or said > held:
+        run.bound[slot] = said
+
+
+def _describe(run: Run, event: Event) -> None:
+    stamp = stamp_of(event)
+    for name in ("project", "branch", "person"):
+        held, value = getattr(run, name), event.data.get(name)
+        if isinstance(value, str) and value and (held is None or (stamp, value) > held):
+            setattr(run, name, (stamp, value))
+
+
+def _note_trimmed(spending: Spending, event: Event) -> None:
+    """What was cut off before this fold began is known from the cut alone; what it has folded itself, it has counted."""
+    before = event.data.get("before")
+    is_own = event.origin is None or event.origin.log is None  # a log that was shipped here tells of its own trimming, too
+    if not is_own or not isinstance(before, str) or not spending.begins or spending.begins < before:
+        return
+    usd = _usd(event.data.get("usd"), most=MOST_TOKENS)
+    amount = Amount(**_counts(event.data, most=MOST_TOKENS**2)._asdict(), pico=usd or 0, priced=0 if usd is None else 1)
+    amount.unpriced = amount.tokens if usd is None else 0
+    spending.trimmed.add(amount)
+
+
+def _key(event: Event) -> str | None:
+    """By which a part of a reply and the whole of it know each other: message and request, else the id of the whole."""
+    message, request = event.data.get("message_id"), event.data.get("request_id")
+    if isinstance(message, str) and message:
+        return f"{message}\x1f{request if isinstance(request, str) else ''}"
+    whole = event.data.get("whole")
+    return whole if isinstance(whole, str) and whole else event.id
+
+
+def _model(data: dict[str, Any]) -> str:
+    model = data.get("model")
+    name = model[:200] if isinstance(model, str) and model else UNKNOWN
+    return f"{name}-fast" if data.get("speed") == "fast" and not name.endswith("-fast") else name
+
+
+def _counts(data: dict[str, Any], most: int = MOST_TOKENS) -> Counts:
+    input, output, cache_read, cache_write, hour = (_count(data.get(name), most) for name in Counts._fields)
+    return Counts(input, output, cache_read, max(cache_write, hour), hour)
+
+
+def _count(value: object, most: int) -> int:
+    return value if type(value) is int and 0 < value <= most else 0
+
+
+def _usd(value: object, most: int = MOST_USD) -> int | None:
+    """Dollars in parts, if that is what it is."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= most:
+        return None
+    return round(value * PICO)

@@ -1,0 +1,111 @@
+"""What costs add up to: in all, by agent, day, model, task, session, project or person, and of which models no price is known."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, tzinfo
+from functools import lru_cache
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+from fleetlore.views.costs import SLOT, UNKNOWN, Amount, Cell, Run, Said, Spending
+
+Dimension = Literal["agent", "day", "model", "task", "session", "project", "person"]
+DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+
+
+class Line(NamedTuple):
+    """One cell, with what its run says of it."""
+
+    cell: Cell
+    session: str | None
+    task: str | None
+    project: str | None
+    person: str | None
+
+
+Where: TypeAlias = Callable[[Line], bool]
+
+
+def lines(spending: Spending) -> Iterator[Line]:
+    """Every cell, open partial replies included."""
+    for name, run in spending.runs.items():
+        yield from _lines_of(name, run, list(run.cells.values()))
+    for part in spending.open.values():
+        yield from _lines_of(part.run, spending.runs.get(part.run, Run()), [part.cell])
+
+
+def total(spending: Spending, where: Where | None = None) -> Amount:
+    """All of it, or all that is wanted."""
+    amount = Amount()
+    for part in by(spending, "model", where=where).values():
+        amount.add(part)
+    return amount
+
+
+def by(spending: Spending, dimension: Dimension, *, zone: tzinfo = UTC, where: Where | None = None) -> dict[str | None, Amount]:
+    """What each came to, for example each day; `None` where it is not known which."""
+    sums: dict[str | None, Amount] = {}
+    read = _reader(dimension, zone)
+    for line in lines(spending):
+        if where is None or where(line):
+            sums.setdefault(read(line), Amount()).add(line.cell.amount)
+    if where is None and (spending.trimmed.tokens or spending.trimmed.priced):
+        sums.setdefault(None, Amount()).add(spending.trimmed)
+    return sums
+
+
+def unpriced(spending: Spending, where: Where | None = None) -> dict[str, int]:
+    """Models of which no price is known, with the tokens that were not priced."""
+    sums = by(spending, "model", where=where)
+    return {model or UNKNOWN: amount.unpriced for model, amount in sorted(sums.items(), key=str) if amount.unpriced}
+
+
+def among(spending: Spending, some: Spending) -> Spending:
+    """Some of the replies, with what all events say of their runs; a part of a reply counts if its whole has not come by now."""
+    runs = {name: _with_cells(spending.runs.get(name, run), run.cells) for name, run in some.runs.items()}
+    for part in some.open.values():
+        runs.setdefault(part.run, _with_cells(spending.runs.get(part.run, Run()), {}))
+    still_open = {key: part for key, part in some.open.items() if spending.open.get(key) == part}
+    return Spending(runs=runs, open=still_open)
+
+
+@lru_cache(maxsize=100_000)
+def day_of(slot: int, zone: tzinfo) -> str:
+    """The day of a quarter of an hour: `2026-11-15`."""
+    try:
+        return datetime.fromtimestamp(slot * SLOT, zone).date().isoformat()
+    except (OverflowError, ValueError, OSError):  # at the calendar's ends
+        return (date.max if slot > 0 else date.min).isoformat()
+
+
+def _lines_of(name: str, run: Run, cells: list[Cell]) -> Iterator[Line]:
+    project, person = _text(run.project), _text(run.person)
+    slots = sorted(run.bound)
+    for cell in cells:
+        yield Line(cell, name or None, cell.task or _task_at(run, slots, cell.slot), project, person)
+
+
+def _task_at(run: Run, slots: list[int], slot: int) -> str | None:
+    index = bisect_right(slots, slot)
+    return run.bound[slots[index - 1]][1] if index else _text(run.first)
+
+
+def _text(said: Said | None) -> str | None:
+    return None if said is None else said[1]
+
+
+def _reader(dimension: Dimension, zone: tzinfo) -> Callable[[Line], str | None]:
+    match dimension:
+        case "agent":
+            return lambda line: line.cell.agent
+        case "model":
+            return lambda line: line.cell.model
+        case "day":
+            return lambda line: day_of(line.cell.slot, zone)
+        case _:
+            return lambda line: getattr(line, dimension)
+
+
+def _with_cells(run: Run, cells: dict[str, Cell]) -> Run:
+    return Run(project=run.project, branch=run.branch, person=run.person, first=run.first, bound=run.bound, cells=cells)

@@ -1,0 +1,216 @@
+"""Names: what agents are called where people read of them. docs/costs.md tells the rules.
+
+Each fact is a register that keeps the newest or the first to say it, by the time of what is said: the order of arrival changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct, field
+
+from fleetlore.events.envelope import Event
+from fleetlore.views.reading import Stamp, stamp_of
+
+VERSION = 1
+"""Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
+
+MOST_WORDS = 6
+LONGEST_WORDS = 40
+LONGEST_NAME = 80
+LONGEST_FOLDER = 30
+HELPER = "helper"
+"""The role of one that was set to work without a word of what it is."""
+
+_READ = 400
+"""Characters of a text that are looked at."""
+
+Said: TypeAlias = tuple[Stamp, str]
+
+
+class Agent(Struct, kw_only=True, omit_defaults=True):
+    """What is known of one agent's name."""
+
+    appeared: Stamp
+    """The first event that names it."""
+    given: Said | None = None
+    """What a person calls it, the newest; nothing in it: the name was taken away again."""
+    title: Said | None = None
+    """What its program calls the session, the newest."""
+    prompt: Said | None = None
+    """The first words that it was told."""
+    folder: Said | None = None
+    branch: Said | None = None
+    launched: bool = False
+    role: Said | None = None
+    errand: Said | None = None
+    """What it was launched for."""
+
+
+class Names(Struct, kw_only=True):
+    """All agents of a town, by the names that they have in the log. Encodes to JSON and back."""
+
+    version: int = VERSION
+    agents: dict[str, Agent] = field(default_factory=dict)
+
+
+class _Name(NamedTuple):
+    """A name in two parts: who, and at what."""
+
+    head: str
+    tail: str = ""
+
+    @property
+    def whole(self) -> str:
+        return f"{self.head}: {self.tail}" if self.head and self.tail else self.head or self.tail
+
+
+def initial() -> Names:
+    """Nobody yet."""
+    return Names()
+
+
+def apply(names: Names, event: Event) -> Names:
+    """The names after one more event. Never raises. Consumes them: go on with those that are returned."""
+    if event.agent is None and event.child is None:
+        return names
+    stamp = stamp_of(event)
+    agent = None if event.agent is None else _seen(names, event.agent, stamp)
+    child = None if event.child is None else _seen(names, event.child, stamp)
+    if event.kind == "agent.launched" and child is not None:
+        _launch(child, event, stamp)
+    elif agent is not None and (note := _NOTES.get(event.kind)) is not None:
+        note(agent, event, stamp)
+    return names
+
+
+def shown(names: Names, agent: str) -> str:
+    """The name under which an agent is shown; its own where nothing is known. Hostile, but on one line."""
+    return all_shown(names).get(agent, agent)
+
+
+def short(names: Names, agent: str) -> str:
+    """The same, without what it is at."""
+    return all_short(names).get(agent, agent)
+
+
+def all_shown(names: Names) -> dict[str, str]:
+    """Every agent → the name under which it is shown, no two alike."""
+    return _numbered(names, {name: _name_of(name, agent).whole for name, agent in names.agents.items()})
+
+
+def all_short(names: Names) -> dict[str, str]:
+    """Every agent → its short name, no two alike."""
+    parts = {name: _name_of(name, agent) for name, agent in names.agents.items()}
+    return _numbered(names, {name: part.head or part.tail for name, part in parts.items()})
+
+
+def first_words(text: str) -> str:
+    """How a text begins: a few words on one line."""
+    line = _one_line(text[:_READ])
+    words = line.split(" ")
+    start = " ".join(words[:MOST_WORDS])
+    if len(start) > LONGEST_WORDS:
+        start = start[: LONGEST_WORDS - 1].rstrip() + "…"
+    elif len(words) > MOST_WORDS:
+        start += " …"
+    return start
+
+
+def _numbered(names: Names, wanted: dict[str, str]) -> dict[str, str]:
+    """No two alike: who appeared first has the name, the next is its second."""
+    order = sorted(names.agents, key=lambda name: (names.agents[name].appeared, name))
+    taken: set[str] = set()
+    counts: dict[str, int] = {}
+    numbered = {}
+    for agent in order:
+        name = wanted[agent]
+        while name in taken:
+            counts[wanted[agent]] = counts.get(wanted[agent], 1) + 1
+            name = f"{wanted[agent]} ({counts[wanted[agent]]})"
+        taken.add(name)
+        numbered[agent] = name
+    return numbered
+
+
+def _name_of(own: str, agent: Agent) -> _Name:
+    if given := _text(agent.given):
+        return _Name(given)
+    if agent.launched:
+        return _Name(_text(agent.role) or HELPER, _text(agent.errand) or _text(agent.prompt))
+    folder, branch = _text(agent.folder), _text(agent.branch)
+    if not folder:
+        return _Name(own)
+    return _Name(f"{folder}@{branch}" if branch else folder, _text(agent.title) or _text(agent.prompt))
+
+
+def _text(said: Said | None) -> str:
+    return "" if said is None else said[1]
+
+
+# --- what is read off an event; its data may be anything
+
+
+def _seen(names: Names, name: str, stamp: Stamp) -> Agent:
+    agent = names.agents.get(name)
+    if agent is None:
+        agent = names.agents[name] = Agent(appeared=stamp)
+    elif stamp < agent.appeared:
+        agent.appeared = stamp
+    return agent
+
+
+def _launch(child: Agent, event: Event, stamp: Stamp) -> None:
+    child.launched = True
+    child.role = _first(child.role, stamp, _line(event.data.get("role"), LONGEST_FOLDER))
+    child.errand = _first(child.errand, stamp, _beginning(event))
+
+
+def _start(agent: Agent, event: Event, stamp: Stamp) -> None:
+    project = event.data.get("project")
+    folder = project.rstrip("/\\").replace("\\", "/").rpartition("/")[2] if isinstance(project, str) else None
+    agent.folder = _newest(agent.folder, stamp, _line(folder, LONGEST_FOLDER))
+    agent.branch = _newest(agent.branch, stamp, _line(event.data.get("branch"), LONGEST_FOLDER))
+    agent.title = _newest(agent.title, stamp, _line(event.data.get("title"), LONGEST_NAME))
+
+
+def _call(agent: Agent, event: Event, stamp: Stamp) -> None:
+    agent.title = _newest(agent.title, stamp, _line(event.data.get("title"), LONGEST_NAME))
+    if isinstance(given := event.data.get("name"), str):
+        said = stamp, _line(given, LONGEST_NAME)
+        agent.given = said if agent.given is None else max(agent.given, said)
+
+
+def _prompt(agent: Agent, event: Event, stamp: Stamp) -> None:
+    agent.prompt = _first(agent.prompt, stamp, _beginning(event))
+
+
+_NOTES = {"session.started": _start, "agent.named": _call, "prompt.submitted": _prompt}
+
+
+def _beginning(event: Event) -> str:
+    prompt = event.data.get("prompt")
+    return (first_words(prompt) if isinstance(prompt, str) else "") or first_words(event.text or "")
+
+
+def _newest(held: Said | None, stamp: Stamp, text: str) -> Said | None:
+    return (stamp, text) if text and (held is None or (stamp, text) > held) else held
+
+
+def _first(held: Said | None, stamp: Stamp, text: str) -> Said | None:
+    return (stamp, text) if text and (held is None or (stamp, text) < held) else held
+
+
+def _line(value: object, longest: int) -> str:
+    """A value as one line that is not too long; nothing if it is no text."""
+    if not isinstance(value, str):
+        return ""
+    line = _one_line(value[:_READ])
+    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
+
+
+def _one_line(text: str) -> str:
+    """Without line ends, control characters and whatever else cannot be seen."""
+    if not text.isprintable():
+        text = "".join(character if character.isprintable() else " " for character in text)
+    return " ".join(text.split())

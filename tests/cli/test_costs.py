@@ -1,0 +1,219 @@
+"""`lore costs`: what it adds up, how it looks, for which part of the log, and with whose prices."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from fleetlore.views.prices_table import DATE
+from tests.cli.running import Lore
+
+OPUS = {"model": "claude-opus-4-8", "input": 1_200, "output": 300, "cache_read": 120_000, "cache_write": 2_000}
+HAIKU = {"model": "claude-haiku-4-5", "input": 1_000, "output": 200}
+MYSTERY = {"model": "mystery-9", "input": 10, "output": 5}
+
+
+def event(kind: str, at: str, **fields: Any) -> dict[str, Any]:
+    return {"kind": kind, "at": f"2026-11-{at}:00Z", **fields}
+
+
+@pytest.fixture
+def told(lore: Lore) -> Lore:
+    """Two sessions of two projects on two days, one of them with a helper, and an agent without a session."""
+    one, two = {"agent": "claude-code/11111111", "run": "r1"}, {"agent": "claude-code/22222222", "run": "r2"}
+    events = [
+        event("model.replied", "14T22:50", **one, data=OPUS),
+        event("session.started", "14T22:45", **one, data={"project": "app", "branch": "main", "person": "mira"}),
+        event("prompt.submitted", "14T22:46", **one, text="Fix the parser", task="t7"),
+        event("agent.launched", "14T22:51", **one, child="h1", data={"role": "Explore", "prompt": "Find it"}),
+        event("model.replied", "14T23:30", agent="h1", parent="claude-code/11111111", run="r1", data=HAIKU),
+        event("session.started", "15T08:00", **two, data={"project": "web"}),
+        event("model.replied", "15T08:01", **two, mission="m1", data=HAIKU | {"usd": 2.5}),
+        event("model.replied", "15T09:00", agent="bo", data=MYSTERY),
+    ]
+    lore("emit", "-", stdin="".join(json.dumps(each) + "\n" for each in events).encode(), code=0)
+    return lore
+
+
+def sums(result: Any, dimension: str) -> dict[str | None, float | None]:
+    return {row[dimension]: row["usd"] for row in result["by"]}
+
+
+def test_the_bill_for_programs_has_the_total_and_every_day(told: Lore) -> None:
+    bill = told("costs", "--json", code=0).json
+    assert bill["total"] == {"input": 3_210, "output": 705, "cache_read": 120_000, "cache_write": 2_000, "usd": 2.588}
+    assert bill["by"] == [
+        {"day": "2026-11-14", "input": 2_200, "output": 500, "cache_read": 120_000, "cache_write": 2_000, "usd": 0.088},
+        {"day": "2026-11-15", "input": 1_010, "output": 205, "cache_read": 0, "cache_write": 0, "usd": 2.5},
+    ]
+    assert bill["unpriced"] == {"mystery-9": 15}
+    assert bill["prices"] == DATE
+
+
+@pytest.mark.parametrize(
+    ("dimension", "expected"),
+    [
+        ("agent", {"claude-code/22222222": 2.5, "claude-code/11111111": 0.086, "h1": 0.002, "bo": None}),
+        ("model", {"claude-haiku-4-5": 2.502, "claude-opus-4-8": 0.086, "mystery-9": None}),
+        ("task", {None: 2.5, "t7": 0.088}),
+        ("session", {"r2": 2.5, "r1": 0.088, None: None}),
+        ("project", {"web": 2.5, "app": 0.088, None: None}),
+        ("person", {None: 2.5, "mira": 0.088}),
+    ],
+)
+def test_it_adds_up_by_anything_the_dearest_first(told: Lore, dimension: str, expected: dict[str | None, float | None]) -> None:
+    bill = told("costs", "--by", dimension, "--json", code=0).json
+    assert list(sums(bill, dimension).items()) == list(expected.items())
+    assert bill["total"]["usd"] == 2.588
+
+
+def test_agents_are_shown_by_the_names_that_people_know(told: Lore) -> None:
+    names = {row["agent"]: row["name"] for row in told("costs", "--by", "agent", "--json").json["by"]}
+    assert names == {
+        "claude-code/22222222": "web",
+        "claude-code/11111111": "app@main: Fix the parser",
+        "h1": "Explore: Find it",
+        "bo": "bo",
+    }
+    table = told("costs", "--by", "agent", code=0).out
+    assert "app@main: Fix the parser  claude-code/11111111" in table
+
+
+def test_the_table_aligns_figures_and_says_what_has_no_price(told: Lore) -> None:
+    lines = told("costs", "--by", "model", code=0).lines
+    assert lines[0].split() == ["MODEL", "INPUT", "OUTPUT", "CACHE", "READ", "CACHE", "WRITE", "USD"]
+    assert lines[1].split() == ["claude-haiku-4-5", "2,000", "400", "0", "0", "2.50"]
+    assert lines[2].split() == ["claude-opus-4-8", "1,200", "300", "120,000", "2,000", "0.0860"]
+    assert lines[3].split() == ["mystery-9", "10", "5", "0", "0", "?"]
+    assert lines[4].split() == ["TOTAL", "3,210", "705", "120,000", "2,000", "≥", "2.59"]
+    assert len({len(line) for line in lines[:5]}) == 1
+    assert f"prices of {DATE}" in lines[6]
+    assert "no price known for mystery-9 (15 tokens)" in lines[7]
+    assert '[prices."mystery-9"]' in lines[8]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 140])
+def test_on_a_terminal_figures_are_whole_and_names_are_cut(told: Lore, columns: int) -> None:
+    shown = told.on_terminal("costs", "--by", "agent", columns=columns).out
+    assert "120,000" in shown
+    assert "2.50" in shown
+    assert ("claude-code/11111111" in shown) == (columns > 100)
+
+
+def test_hostile_names_reach_no_terminal(lore: Lore) -> None:
+    data = {"model": "x\x1b[31m\x1b]0;y\x07", "input": 5, "output": 1}
+    lore("emit", "model.replied", "--agent", "a", "--run", "r", "--data", json.dumps(data))
+    lore("emit", "session.started", "--agent", "a", "--run", "r", "--data", json.dumps({"project": "p\x1b[2J"}))
+    for dimension in ("model", "project", "agent"):
+        assert "\x1b" not in lore("costs", "--by", dimension, code=0).out
+        assert "\x1b]0" not in lore.on_terminal("costs", "--by", dimension).out
+
+
+def test_days_are_those_of_the_time_zone(told: Lore) -> None:
+    assert list(sums(told("costs", "--json", "--tz", "Europe/Berlin").json, "day")) == ["2026-11-14", "2026-11-15"]
+    berlin = told("costs", "--json", "--tz", "Europe/Berlin", "--day", "2026-11-15", "--by", "model").json
+    assert sums(berlin, "model") == {"claude-haiku-4-5": 2.502, "mystery-9": None}
+    assert "no such time zone" in told("costs", "--tz", "Mars/Base", code=2).err
+
+
+def test_one_day_or_since_when(told: Lore) -> None:
+    day = told("costs", "--day", "2026-11-14", "--by", "project", "--json").json
+    assert (sums(day, "project"), day["unpriced"]) == ({"app": 0.088}, {})
+    since = told("costs", "--since", "2026-11-14T23:00Z", "--by", "task", "--json").json
+    assert sums(since, "task") == {"t7": 0.002, None: 2.5}, "the task was named before"
+    assert "not a day" in told("costs", "--day", "someday", code=2).err
+    assert told("costs", "--day", "today", "--since", "1d", code=2).err
+
+
+@pytest.mark.parametrize(
+    ("scope", "usd"),
+    [
+        ("task:t7", 0.088),
+        ("run:r1", 0.088),
+        ("agent:claude-code/11111111", 0.088),
+        ("agent:h1", 0.002),
+        ("mission:m1", 2.5),
+        ("town", 2.588),
+        ("agent:nobody", 0.0),
+    ],
+)
+def test_a_scope_counts_what_belongs_to_it(told: Lore, scope: str, usd: float) -> None:
+    assert told("costs", "--scope", scope, "--json", code=0).json["total"]["usd"] == usd
+
+
+def test_a_scope_and_a_day_together(told: Lore) -> None:
+    assert told("costs", "--scope", "task:t7", "--day", "2026-11-15", "--json", code=0).json["by"] == []
+    assert "no such scope" in told("costs", "--scope", "planet:x", code=2).err
+
+
+def test_prices_of_ones_own_take_the_tables_place(told: Lore) -> None:
+    before = told("costs", "--json").json["total"]["usd"]
+    told.write(
+        "../home/.config/fleetlore/fleetlore.toml",
+        '[prices."mystery-9"]\ninput = 1.0\noutput = 2.0\n[prices."claude-opus-4-8"]\ninput = 9\noutput = 9\n',
+    )
+    told.write("fleetlore.toml", '[prices."mystery-9"]\ninput = 100.0\noutput = 200.0\n')
+    bill = told("costs", "--by", "model", "--json", code=0).json
+    assert sums(bill, "model")["mystery-9"] == 0.002, "the project's wins over the user's"
+    assert sums(bill, "model")["claude-opus-4-8"] != 0.086
+    assert (bill["unpriced"], before) == ({}, 2.588)
+    assert "2 of your own" in told("costs").out
+    settings = told("config", "show", "--json").json["prices"]
+    assert settings["value"]["mystery-9"] == {"input": 100.0, "output": 200.0}
+    shown = told("config").out
+    assert "mystery-9: input 100, output 200" in shown
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("prices = 1", "prices: a table is needed"),
+        ("[prices]\nx = 1", 'prices."x": a table is needed'),
+        ("[prices.x]\ninput = 1", 'prices."x".output: is missing'),
+        ("[prices.x]\ninput = 1\noutput = 2\ninptu = 3", 'no such setting: prices."x".inptu'),
+        ("[prices.x]\ninput = '1'\noutput = 2", 'prices."x".input: US dollars'),
+        ("[prices.x]\ninput = true\noutput = 2", 'prices."x".input: US dollars'),
+        ("[prices.x]\ninput = -1\noutput = 2", 'prices."x".input: US dollars'),
+        ("[prices.x]\ninput = nan\noutput = 2", 'prices."x".input: US dollars'),
+        ("[prices.x]\ninput = 1\noutput = inf", 'prices."x".output: US dollars'),
+    ],
+)
+def test_a_wrong_price_is_an_error_that_names_it(lore: Lore, content: str, reason: str) -> None:
+    path = lore.write("fleetlore.toml", content)
+    result = lore("costs", code=1)
+    assert result.err.startswith(f"lore: {path}: ")
+    assert reason in result.err
+
+
+def test_a_log_without_answers_says_how_to_get_some(lore: Lore) -> None:
+    assert "lore import claude-code" in lore("costs", code=0).out
+    empty = {
+        "total": {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0, "usd": 0.0},
+        "by": [],
+        "unpriced": {},
+        "prices": DATE,
+    }
+    assert lore("costs", "--json", code=0).json == empty
+    lore("emit", "fleet.commit", "--agent", "ada")
+    assert "No model has answered yet" in lore("costs", code=0).out
+    assert "No model answered in the part" in lore("costs", "--day", "today", code=0).out
+    assert "there is no log yet" in lore("costs", "--log", "sqlite:slip.db", code=1).err
+
+
+def test_what_was_folded_before_is_used_with_the_same_prices_only(lore: Lore) -> None:
+    line = json.dumps(event("model.replied", "14T10:00", agent="a", run="r", data=HAIKU)) + "\n"
+    lore("emit", "-", stdin=(line * 1_500).encode(), code=0)
+    first = lore("costs", "--json", code=0).json
+    lore("emit", "model.replied", "--agent", "a", "--data", json.dumps(HAIKU))
+    assert first["total"]["input"] == 1_500_000
+    assert lore("costs", "--json", code=0).json["total"]["input"] == 1_501_000
+    lore.write("fleetlore.toml", '[prices."claude-haiku-4-5"]\ninput = 0\noutput = 0\n')
+    assert lore("costs", "--json", code=0).json["total"] == {
+        "input": 1_501_000,
+        "output": 300_200,
+        "cache_read": 0,
+        "cache_write": 0,
+        "usd": 0.0,
+    }

@@ -1,0 +1,628 @@
+"""Codex's rollouts, streams and hooks: each thing that happened is told once, by whom it was done, with what led to it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleetlore.dialects.codex import RECORDING, read_hook
+from fleetlore.errors import DialectError
+from fleetlore.events.envelope import Event
+from fleetlore.log.admission import Admission
+from tests.dialects.rollouts import (
+    CALL,
+    CHILD,
+    FIELDS,
+    START,
+    THREAD,
+    TURN,
+    WORDS,
+    Row,
+    asked,
+    call,
+    context,
+    ended,
+    event,
+    lines,
+    meta,
+    of_kind,
+    read,
+    response,
+    result,
+    row,
+    said,
+    stamp,
+    tokens,
+    usage,
+)
+from tests.strategies import json_objects, json_values
+
+AGENT = "codex/aaaa0001"
+HELPER = "codex/bbbb0002"
+OWN_ID = "0b7d4d0e-3f61-4f0e-9c53-5a8a3c1f2e01"
+
+
+def kinds(events: list[Event]) -> list[str]:
+    return [one.kind for one in events]
+
+
+def one(events: list[Event], kind: str) -> Event:
+    found = of_kind(events, kind)
+    assert len(found) == 1, kinds(events)
+    return found[0]
+
+
+def turn() -> list[Row | list[Row]]:
+    """A turn with one command that fails."""
+    return [
+        meta(git={"branch": "feat/ABC-7-door"}),
+        context(1),
+        asked(1, "Mend the door"),
+        event(2, "agent_reasoning", text="**Looking around**"),
+        response(2, "reasoning", summary=[{"type": "summary_text", "text": "**Looking around**"}], encrypted_content="gAAAA"),
+        call(3, "pytest -q"),
+        result(5, ended(1, "1 failed\n")),
+        tokens(5, usage(1000, 400, 50, 10), usage(1000, 400, 50, 10)),
+        said(7, "It fails.\nLet me see."),
+        tokens(7, usage(1200, 1000, 20), usage(2200, 1400, 70, 10)),
+        event(8, "task_complete", turn_id=TURN, last_agent_message="It fails.\nLet me see.", duration_ms=7000),
+    ]
+
+
+# --- a rollout
+
+
+def test_a_turn_is_told_from_prompt_to_end_each_thing_once() -> None:
+    assert kinds(read(turn())) == [
+        "session.started",
+        "prompt.submitted",
+        "agent.thought",
+        "tool.called",
+        "tool.failed",
+        "model.replied",
+        "model.replied",
+        "session.turn_ended",
+    ]
+
+
+def test_a_thread_is_an_agent_by_the_end_of_its_id_for_the_beginning_is_a_clock() -> None:
+    twins = [THREAD, THREAD.replace("aaaa0001", "aaaa0009")]
+    assert [one(read([meta(id=twin)]), "session.started").agent for twin in twins] == [AGENT, "codex/aaaa0009"]
+
+
+def test_a_session_tells_where_it_works_and_on_what() -> None:
+    started = one(read(turn()), "session.started")
+    assert started.run == THREAD
+    assert started.task == "ABC-7"
+    assert started.data["task_guessed"] is True
+    expected = {"source": "startup", "cwd": "/home/ann/shop", "project": "shop", "branch": "feat/ABC-7-door", "program": "codex"}
+    assert expected.items() <= started.data.items()
+
+
+def test_causes_lead_from_the_prompt_to_the_reply() -> None:
+    events = read(turn())
+    prompt, called, failed = one(events, "prompt.submitted"), one(events, "tool.called"), one(events, "tool.failed")
+    first, second = of_kind(events, "model.replied")
+    assert (called.cause, failed.cause, first.cause, second.cause) == (prompt.id, called.id, prompt.id, failed.id)
+
+
+def test_a_failing_command_says_how_it_ended() -> None:
+    failed = one(read(turn()), "tool.failed")
+    assert failed.data["exit_code"] == 1
+    assert failed.data["duration_ms"] == 250
+    assert failed.data["output"] == "1 failed\n"
+    assert failed.data["deed"] == "test"
+
+
+def test_tokens_leave_the_cache_out_of_the_input_and_reasoning_in_the_output() -> None:
+    first, second = of_kind(read(turn()), "model.replied")
+    assert {"model": "gpt-5.5", "provider": "openai", "input": 600, "cache_read": 400, "output": 50}.items() <= first.data.items()
+    assert second.data["said"] == "It fails.\nLet me see."
+    assert second.text == "It fails."
+
+
+def test_a_thought_is_private() -> None:
+    assert one(read(turn()), "agent.thought").visibility == "private"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "<environment_context>\n  <cwd>/home/ann</cwd>\n</environment_context>",
+        "<user_instructions>\nBe kind.\n</user_instructions>",
+        "# AGENTS.md instructions for /home/ann\n\nBe kind.",
+        "<turn_aborted>\nThe user interrupted.\n</turn_aborted>",
+    ],
+)
+def test_what_the_program_says_in_a_persons_name_is_no_prompt(words: str) -> None:
+    content = [{"type": "input_text", "text": words}]
+    assert kinds(read([meta(), response(1, "message", role="user", content=content), said(2, "Hello")])) == [
+        "session.started",
+        "model.replied",
+    ]
+
+
+def test_a_prompt_that_no_event_confirms_is_told_when_it_is_answered() -> None:
+    content = [{"type": "input_text", "text": "Hello there"}]
+    events = read([meta(), response(1, "message", role="user", content=content), call(3, "ls")])
+    assert kinds(events) == ["session.started", "prompt.submitted", "tool.called"]
+    assert events[1].at == read([meta(1)])[0].at
+
+
+def test_a_prompt_from_an_editor_is_shown_without_what_the_editor_adds() -> None:
+    words = "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nFix #12 please"
+    prompt = one(read([meta(), asked(1, words)]), "prompt.submitted")
+    assert (prompt.text, prompt.task, prompt.data["prompt"]) == ("Fix #12 please", "#12", words)
+
+
+def test_the_same_prompt_in_two_turns_is_told_twice() -> None:
+    turns = [[event(at, "task_started", turn_id=TURN.replace("0003", f"000{at}")), *asked(at, "continue")] for at in (1, 2)]
+    prompts = of_kind(read([meta(), *turns]), "prompt.submitted")
+    assert len({prompt.id for prompt in prompts}) == 2
+
+
+def test_a_prompt_after_an_interruption_corrects() -> None:
+    events = read([meta(), asked(1, "Go"), event(2, "turn_aborted", reason="interrupted"), asked(3, "The other door")])
+    assert one(events, "session.turn_ended").data["reason"] == "interrupted"
+    assert [prompt.data.get("correction") for prompt in of_kind(events, "prompt.submitted")] == [None, True]
+
+
+@pytest.mark.parametrize(
+    ("output", "kind", "code"),
+    [
+        (json.dumps({"output": "fine", "metadata": {"exit_code": 0, "duration_seconds": 0.5}}), "tool.returned", 0),
+        (json.dumps({"output": "oh", "metadata": {"exit_code": 2, "duration_seconds": 0.5}}), "tool.failed", 2),
+        ("Exit code: 0\nWall time: 1 seconds\nOutput:\nfine", "tool.returned", 0),
+        ("Wall time: 0.0 seconds\nOutput:\nExit code: 7\nWall time: 0 seconds\nOutput:\nno", "tool.failed", 7),
+        ({"content": "fine", "success": True}, "tool.returned", None),
+        ({"content": "no", "success": False}, "tool.failed", None),
+        ([{"type": "input_text", "text": "fine"}, {"type": "input_image", "image_url": "data:"}], "tool.returned", None),
+        ("unsupported call: door", "tool.failed", None),
+        ("apply_patch verification failed: no such file", "tool.failed", None),
+        ("exec command rejected by user", "tool.denied", None),
+        (None, "tool.returned", None),
+    ],
+)
+def test_outputs_of_every_version_tell_how_it_went(output: Any, kind: str, code: int | None) -> None:
+    outcome = read([meta(), call(1, "make"), result(2, output)])[-1]
+    assert (outcome.kind, outcome.data.get("exit_code")) == (kind, code)
+
+
+def test_a_command_that_is_broken_off_is_interrupted() -> None:
+    failed = one(read([meta(), call(1, "sleep 20"), result(4, "Wall time: 2.9 seconds\naborted by user")]), "tool.failed")
+    assert failed.data["interrupted"] is True
+    assert failed.data["error"] == "aborted by user"
+
+
+def item(seconds: float, **fields: Any) -> Row:
+    return event(seconds, "item_completed", thread_id=THREAD, turn_id=TURN, item=fields)
+
+
+def test_an_item_adds_to_the_result_of_its_call_and_is_not_told_beside_it() -> None:
+    changes = {"/home/ann/shop/door.py": {"type": "add", "content": "x"}}
+    patch = "*** Begin Patch\n*** Add File: door.py\n+x\n*** End Patch"
+    done = item(2, type="FileChange", id=CALL, changes=changes, status="completed", stdout="Success", stderr="")
+    events = read(
+        [
+            meta(),
+            response(1, "custom_tool_call", name="apply_patch", input=patch, call_id=CALL),
+            done,
+            response(2, "custom_tool_call_output", call_id=CALL, output="Success"),
+        ]
+    )
+    assert kinds(events) == ["session.started", "tool.called", "tool.returned"]
+    assert events[-1].data["paths"] == ["/home/ann/shop/door.py"]
+    assert events[-1].data["deed"] == "edit"
+
+
+def test_work_that_only_an_item_tells_is_told_whole() -> None:
+    done = item(
+        2,
+        type="CommandExecution",
+        id=f"exec-{OWN_ID}",
+        command=["/bin/bash", "-lc", "make"],
+        status="failed",
+        exit_code=2,
+        aggregated_output="oh",
+        duration={"secs": 1, "nanos": 500000000},
+    )
+    called, failed = read([meta(), done])[1:]
+    assert (called.kind, called.data["input"]) == ("tool.called", {"cmd": "make"})
+    assert (failed.kind, failed.cause, failed.data["exit_code"], failed.data["duration_ms"]) == ("tool.failed", called.id, 2, 1500)
+
+
+@pytest.mark.parametrize("name", ["exec_command_begin", "exec_command_end", "exec_command_output_delta"])
+def test_events_about_a_call_do_not_tell_it_again(name: str) -> None:
+    twice = event(2, name, call_id=CALL, command=["bash", "-lc", "make"], exit_code=0, stdout="fine", chunk="")
+    assert kinds(read([meta(), call(1, "make"), twice, result(3, ended(0, "fine")), twice])) == [
+        "session.started",
+        "tool.called",
+        "tool.returned",
+    ]
+
+
+def test_a_command_that_goes_on_in_the_background_is_told_when_it_ends() -> None:
+    running = "Chunk ID: a\nWall time: 0.3 seconds\nProcess running with session ID 5522\nOriginal token count: 0\nOutput:\n"
+    done = item(
+        9, type="CommandExecution", id=CALL, command=["bash", "-lc", "make"], status="failed", exit_code=4, aggregated_output="late"
+    )
+    events = read([meta(), call(1, "make"), result(2, running), done, done])
+    assert kinds(events) == ["session.started", "tool.called", "tool.returned", "process.finished"]
+    assert (events[-1].data["exit_code"], events[-1].cause) == (4, events[-2].id)
+
+
+def test_a_search_is_told_once_with_or_without_an_id() -> None:
+    action = {"type": "search", "query": "doors"}
+    old = [event(1, "web_search_end", call_id="ws_1", query="doors"), response(1, "web_search_call", status="completed", action=action)]
+    new = [
+        item(1, type="WebSearch", id="ws_1", query="doors", action=action),
+        response(1, "web_search_call", id="ws_1", status="completed", action=action),
+    ]
+    for rows in (old, new):
+        assert kinds(read([meta(), rows])) == ["session.started", "tool.called", "tool.returned"]
+
+
+def test_the_ids_of_calls_that_a_provider_only_counts_hold_within_their_thread() -> None:
+    mine = read([meta(), call(1, "make", id="call_1")])[-1]
+    other = read([meta(id=CHILD), call(1, "make", id="call_1")])[-1]
+    assert mine.id != other.id
+    assert read([meta(), call(1, "make")])[-1].id == read([meta(id=CHILD), call(1, "make")])[-1].id
+
+
+def test_a_compaction_is_told_with_its_summary() -> None:
+    full = tokens(1, usage(1000, 0, 10), usage(1000, 0, 10))
+    compacted = row(
+        2,
+        "compacted",
+        message="Here is the summary, use the information in this summary to assist with your own analysis:\nThe door is blue.",
+        replacement_history=[{"type": "message"}] * 3,
+    )
+    events = read([meta(), full, compacted, event(2, "context_compacted")])
+    assert kinds(events) == ["session.started", "model.replied", "session.compacted"]
+    assert events[-1].data == {"summary": "The door is blue.", "before_tokens": 1010}
+
+
+def test_a_turn_that_fails_tells_the_error_once() -> None:
+    error = {"message": "no luck", "codex_error_info": "other"}
+    events = read([meta(), asked(1, "Go"), event(2, "error", **error), event(2, "task_complete", turn_id=TURN, error=error)])
+    assert kinds(events) == ["session.started", "prompt.submitted", "model.failed", "session.turn_ended"]
+    assert events[-1].data["reason"] == "failed"
+
+
+def test_an_approval_is_waited_for() -> None:
+    waiting = one(read([meta(), call(1, "make"), event(2, "exec_approval_request", call_id=CALL, command=["make"])]), "session.waiting")
+    assert waiting.data == {"why": "permission", "tool": "exec_command", "call_id": CALL}
+
+
+def test_what_nobody_knows_is_kept_under_its_own_name() -> None:
+    events = read(
+        [meta(), event(1, "doorBellRang", message="ring", times=3), row(2, "weather_report", sky="blue"), response(3, "smell", of="roses")]
+    )
+    assert kinds(events[1:]) == ["codex.door_bell_rang", "codex.weather_report", "codex.smell"]
+    assert [one.visibility for one in events[1:]] == ["system"] * 3
+    assert events[1].data == {"message": "ring", "times": 3}
+
+
+def test_a_title_names_the_agent() -> None:
+    assert one(read([meta(), event(1, "thread_name_updated", thread_name="Doors")]), "agent.named").data == {"title": "Doors"}
+
+
+def test_the_oldest_rollouts_have_no_envelopes() -> None:
+    message = {"type": "message", "content": [{"type": "input_text", "text": "Go"}]}
+    flat: list[Row | list[Row]] = [
+        {"id": THREAD, "timestamp": stamp(0), "instructions": None, "git": {"branch": "main"}},
+        {"record_type": "state"},
+        {**message, "role": "user", "content": [{"type": "input_text", "text": "<environment_context>\n</environment_context>"}]},
+        {**message, "role": "user"},
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm"}]},
+        {"type": "function_call", "name": "shell", "arguments": '{"command":["ls"]}', "call_id": CALL},
+        {"type": "function_call_output", "call_id": CALL, "output": '{"output":"a","metadata":{"exit_code":0}}'},
+        {**message, "role": "assistant", "content": [{"type": "output_text", "text": "Done"}]},
+    ]
+    assert kinds(read(flat)) == ["session.started", "prompt.submitted", "agent.thought", "tool.called", "tool.returned", "model.replied"]
+
+
+# --- sub-agents and forks
+
+
+def spawned(**more: Any) -> Row:
+    """The header of a sub-agent."""
+    header = meta(100, id=CHILD, parent_thread_id=THREAD, forked_from_id=THREAD, **more)
+    spawn = {"parent_thread_id": THREAD, "depth": 1, "agent_path": "/root/helper", "agent_role": "worker"}
+    header["payload"]["source"] = {"subagent": {"thread_spawn": spawn}}
+    return header
+
+
+def own_turn(seconds: float) -> list[Row]:
+    """What the sub-agent itself does."""
+    begun = event(seconds, "task_started", turn_id=CHILD.replace("bbbb0002", "dddd0004"))
+    return [begun, *asked(seconds, "Oil the hinges"), *said(seconds + 9, "Oiled"), tokens(seconds + 9, usage(90, 0, 9), usage(1090, 0, 59))]
+
+
+def copied(seconds: float) -> list[Row]:
+    """The parent's history, written again."""
+    begun = event(seconds, "task_started", turn_id=TURN)
+    return [meta(seconds), begun, *asked(seconds, "Mend"), call(seconds, "ls"), tokens(seconds, usage(1000, 0, 50), usage(1000, 0, 50))]
+
+
+def numbered(rows: list[Row]) -> list[Row]:
+    return [{**record, "ordinal": place} for place, record in enumerate(rows)]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        numbered([spawned(subagent_history_start_ordinal=7), *copied(100), *own_turn(100)]),
+        [spawned(), *copied(100), *own_turn(100)],
+        [spawned(), *copied(10), *own_turn(100)],
+        [spawned(), *own_turn(100)],
+    ],
+    ids=["the end is stated", "the turn tells", "the times are kept", "nothing is copied"],
+)
+def test_a_sub_agent_does_not_tell_its_parents_history_again(rows: list[Row]) -> None:
+    events = read(rows)
+    assert kinds(events) == ["agent.launched", "session.started", "prompt.submitted", "model.replied"]
+    assert [events[2].text, events[3].data["said"], events[3].data["input"]] == ["Oil the hinges", "Oiled", 90]
+
+
+def test_a_sub_agent_is_launched_by_its_parent_and_prompted_by_it() -> None:
+    launched, started, prompt, _ = read([spawned(), *own_turn(100)])
+    assert (launched.agent, launched.child, launched.run, launched.data["role"]) == (AGENT, HELPER, THREAD, "worker")
+    assert (started.agent, started.parent, started.run, started.data["parent_run"]) == (HELPER, AGENT, CHILD, THREAD)
+    assert (prompt.actor, prompt.cause) == (AGENT, launched.id)
+
+
+def test_parent_and_sub_agent_tell_one_launch() -> None:
+    activity = {"type": "SubAgentActivity", "agent_thread_id": CHILD, "agent_path": "/root/helper"}
+    begun, over = item(2, **activity, id=CALL, kind="started"), item(9, **activity, id="over", kind="completed")
+    events = read([meta(), response(1, "function_call", name="spawn_agent", arguments="{}", call_id=CALL), begun, over])
+    launched, returned = one(events, "agent.launched"), one(events, "agent.returned")
+    assert launched.id == read([spawned()])[0].id
+    assert launched.cause == one(events, "tool.called").id
+    assert (returned.child, returned.data["status"]) == (HELPER, "completed")
+
+
+def test_an_older_parent_hears_of_a_return_in_a_message() -> None:
+    words = f'<subagent_notification>\n{{"agent_path":"{CHILD}","status":{{"completed":"Oiled"}}}}\n</subagent_notification>'
+    events = read([meta(), response(1, "message", role="user", content=[{"type": "input_text", "text": words}])])
+    returned = one(events, "agent.returned")
+    assert (returned.child, returned.data) == (HELPER, {"status": "completed", "result": "Oiled"})
+
+
+def test_a_fork_tells_what_it_was_forked_from_and_only_its_own() -> None:
+    copies = [*copied(100)[1:4], tokens(100, usage(1000, 0, 50), usage(1000, 0, 50))]
+    events = read([meta(100, id=CHILD, forked_from_id=THREAD), meta(100), copies, asked(160, "Another way"), said(170, "Yes")])
+    assert kinds(events) == ["session.started", "prompt.submitted", "model.replied"]
+    assert {"source": "fork", "parent_run": THREAD}.items() <= events[0].data.items()
+
+
+def test_a_fork_that_refers_to_its_history_copies_nothing() -> None:
+    header = {**meta(100, id=CHILD, forked_from_id=THREAD, forked_from_ordinal_exclusive=68), "ordinal": 68}
+    assert kinds(read([header, {**asked(100, "Go")[1], "ordinal": 69}])) == ["session.started", "prompt.submitted"]
+
+
+# --- streams
+
+
+def stream(*records: Row) -> list[Event]:
+    return read([{"type": "thread.started", "thread_id": THREAD}, {"type": "turn.started"}, *records])
+
+
+def streamed(name: str, /, **fields: Any) -> Row:
+    return {"type": name, "item": fields}
+
+
+COMMAND: Row = {"id": "item_1", "type": "command_execution", "command": "/bin/bash -lc 'make door'"}
+
+
+def test_a_stream_tells_a_turn() -> None:
+    events = stream(
+        streamed("item.completed", id="item_0", type="reasoning", text="**Looking**"),
+        streamed("item.started", **COMMAND, aggregated_output="", exit_code=None, status="in_progress"),
+        streamed("item.completed", **COMMAND, aggregated_output="no rule\n", exit_code=2, status="failed"),
+        streamed("item.completed", id="item_2", type="agent_message", text="Done"),
+        {"type": "turn.completed", "usage": usage(900, 300, 40, 5)},
+    )
+    assert kinds(events) == ["session.started", "agent.thought", "tool.called", "tool.failed", "model.replied", "session.turn_ended"]
+    called, failed, reply = events[2:5]
+    assert called.data["input"] == {"cmd": "make door"}
+    assert (failed.cause, failed.data["exit_code"]) == (called.id, 2)
+    assert {"input": 600, "cache_read": 300, "output": 40, "said": "Done", "source": "exec"}.items() <= reply.data.items()
+
+
+def test_a_streams_usage_is_the_threads_and_counts_once() -> None:
+    events = stream(*({"type": "turn.completed", "usage": usage(*total)} for total in ((900, 0, 40), (1000, 0, 50), (1000, 0, 50))))
+    assert [reply.data["input"] for reply in of_kind(events, "model.replied")] == [900, 100]
+
+
+def test_the_same_items_in_two_streams_of_a_thread_are_two_things() -> None:
+    message = streamed("item.completed", id="item_0", type="agent_message", text="Done")
+    first, second = (stream(message, {"type": "turn.completed", "usage": usage(total, 0, 1)}) for total in (10, 20))
+    assert first[0].id == second[0].id
+    assert not {told.id for told in first[1:]} & {told.id for told in second[1:]}
+
+
+def test_a_streams_failure_is_told_once() -> None:
+    events = stream({"type": "error", "message": "no luck"}, {"type": "turn.failed", "error": {"message": "no luck"}})
+    assert kinds(events) == ["session.started", "model.failed", "session.turn_ended"]
+
+
+def test_a_streams_patch_search_plan_and_tool_are_told() -> None:
+    events = stream(
+        streamed("item.completed", id="1", type="file_change", changes=[{"path": "a.py", "kind": "add"}], status="completed"),
+        streamed(
+            "item.completed",
+            id="2",
+            type="mcp_tool_call",
+            server="files",
+            tool="read",
+            arguments={"a": 1},
+            error={"message": "gone"},
+            status="failed",
+        ),
+        streamed("item.completed", id="3", type="web_search", query="doors"),
+        streamed("item.completed", id="4", type="todo_list", items=[{"text": "one", "completed": True}]),
+        streamed("item.completed", id="5", type="error", message="mind the gap"),
+        streamed("item.completed", id="6", type="hologram", of="a door"),
+    )
+    outcomes = [told for told in events if told.kind in ("tool.returned", "tool.failed")]
+    assert [told.data["tool"] for told in outcomes] == ["apply_patch", "mcp__files__read", "web_search", "update_plan"]
+    assert (outcomes[0].data["paths"], outcomes[1].data["error"]) == (["a.py"], "gone")
+    assert kinds(events[-2:]) == ["codex.error", "codex.hologram"]
+
+
+def test_words_whose_turn_never_ends_are_told_at_the_end() -> None:
+    assert stream(streamed("item.completed", id="item_0", type="agent_message", text="Well"))[-1].data["said"] == "Well"
+
+
+# --- hooks
+
+
+def hook(name: str, /, *, rollout: bool = True, **fields: Any) -> list[Event]:
+    path = {"transcript_path": f"/home/ann/.codex/sessions/rollout-{THREAD}.jsonl" if rollout else None}
+    record = {"session_id": THREAD, "turn_id": TURN, "cwd": "/home/ann/shop", "hook_event_name": name, "model": "gpt-5.5", **path, **fields}
+    return read_hook(record, id=OWN_ID, at=START)
+
+
+def test_hooks_and_rollout_tell_one_thing_once() -> None:
+    begun = event(1, "task_started", turn_id=TURN)
+    rollout = read(
+        [meta(), begun, asked(1, "Mend the door"), call(3, "make"), result(4, ended(3, "oh")), event(8, "task_complete", turn_id=TURN)]
+    )
+    hooks = [
+        *hook("SessionStart", source="startup"),
+        *hook("UserPromptSubmit", prompt="Mend the door"),
+        *hook("PreToolUse", tool_name="Bash", tool_input={"command": "make"}, tool_use_id=CALL),
+        *hook("PostToolUse", tool_name="Bash", tool_input={"command": "make"}, tool_response="oh", tool_use_id=CALL),
+        *hook("Stop", stop_hook_active=False, last_assistant_message="Done"),
+    ]
+    assert kinds(hooks) == ["prompt.submitted", "tool.called", "session.turn_ended"]
+    assert {told.id for told in hooks} <= {told.id for told in rollout}
+
+
+def test_a_result_whose_hook_says_how_it_ended_is_told() -> None:
+    response = "Exit code: 1\nWall time: 0 seconds\nOutput:\nno"
+    failed = one(
+        hook("PostToolUse", tool_name="apply_patch", tool_input={"command": "x"}, tool_response=response, tool_use_id=CALL), "tool.failed"
+    )
+    assert failed.data["exit_code"] == 1
+
+
+def test_hooks_without_a_rollout_tell_all_that_they_know() -> None:
+    events = [
+        *hook("SessionStart", rollout=False, source="startup"),
+        *hook("PostToolUse", rollout=False, tool_name="Bash", tool_input={"command": "make"}, tool_response="oh", tool_use_id=CALL),
+        *hook("SubagentStart", rollout=False, agent_id=CHILD, agent_type="worker"),
+        *hook("SubagentStop", rollout=False, agent_id=CHILD, last_assistant_message="Oiled"),
+    ]
+    assert kinds(events) == ["session.started", "tool.returned", "agent.launched", "agent.returned"]
+    assert (events[2].agent, events[2].child, events[2].data["launcher_guessed"]) == (AGENT, HELPER, True)
+
+
+def test_a_sub_agents_hook_is_its_own() -> None:
+    called = hook("PreToolUse", agent_id=CHILD, tool_name="Bash", tool_input={"command": "ls"}, tool_use_id=CALL)[0]
+    assert (called.agent, called.parent, called.run) == (HELPER, AGENT, CHILD)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "kind", "data"),
+    [
+        (
+            "PermissionRequest",
+            {"tool_name": "Bash", "tool_input": {"command": "rm x"}},
+            "session.waiting",
+            {"why": "permission", "tool": "Bash"},
+        ),
+        ("Notification", {"message": "Codex waits", "notification_type": "idle"}, "session.waiting", {"why": "idle"}),
+        ("Interrupt", {}, "session.turn_ended", {"reason": "interrupted"}),
+        ("SessionEnd", {"reason": "other"}, "session.ended", {"reason": "other"}),
+        ("SessionStart", {"source": "resume"}, "session.started", {"source": "resume"}),
+        ("DoorOpened", {"door": "blue"}, "codex.door_opened", {"door": "blue"}),
+    ],
+)
+def test_every_hook_has_its_kind(name: str, fields: Row, kind: str, data: Row) -> None:
+    told = hook(name, **fields)[0]
+    assert told.kind == kind
+    assert data.items() <= told.data.items()
+    assert (told.at, told.id == OWN_ID) == (START, name != "Interrupt")
+
+
+def test_one_reader_takes_rollouts_streams_and_hooks_as_they_come() -> None:
+    called = {"session_id": THREAD, "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {}, "tool_use_id": "call_9"}
+    events = read([meta(), {"type": "turn.completed", "usage": usage(9, 0, 1)}, called, said(3, "Yes")])
+    assert kinds(events)[:4] == ["session.started", "model.replied", "session.turn_ended", "tool.called"]
+
+
+# --- whatever comes
+
+
+@given(cut=st.integers(0, 40))
+def test_a_source_read_in_two_halves_tells_the_same(cut: int) -> None:
+    rows = [record for part in [*turn(), *own_turn(30)] for record in (part if isinstance(part, list) else [part])]
+    raw, reader = lines(rows), RECORDING.open(None)
+    events = [told for line in raw[:cut] for told in reader.read(line)]
+    reader = RECORDING.open(reader.save())
+    assert events + [told for line in raw[cut:] for told in reader.read(line)] + reader.end() == read(rows)
+
+
+def test_a_finished_thread_is_soon_forgotten() -> None:
+    reader, size = RECORDING.open(None), 0
+    for n in range(300):
+        rows = [
+            *asked(n, f"Door {n}"),
+            call(n, "x" * 5000, id=f"call_{n:030}"),
+            result(n, "y" * 5000, id=f"call_{n:030}"),
+            *said(n, "z" * 5000),
+        ]
+        for raw in lines([*rows, tokens(n, None, usage(n + 1, 0, n + 1))]):
+            reader.read(raw)
+        size = max(size, len(reader.save()))
+    assert size < 8192
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[1]", b"7", b'"x"', b"null", b"\xff\xfe"])
+def test_what_is_no_object_is_refused(raw: bytes) -> None:
+    with pytest.raises(DialectError):
+        RECORDING.open(None).read(raw)
+
+
+NAMES, KEYS = st.sampled_from(WORDS.split()), st.sampled_from(FIELDS.split())
+VALUES = st.recursive(
+    json_values() | NAMES | st.sampled_from([THREAD, CHILD, TURN, CALL, stamp(1), "9" * 20, 2**70, -1, "x" * 70000, "\x00"]),
+    lambda inner: st.dictionaries(KEYS, inner, max_size=6) | st.lists(inner, max_size=3),
+    max_leaves=20,
+)
+
+
+@given(st.lists(st.dictionaries(KEYS, VALUES, max_size=6) | json_objects(), max_size=6))
+def test_any_objects_are_read_and_what_they_tell_fits_into_a_log(records: list[Row]) -> None:
+    reader, admission = RECORDING.open(None), Admission()
+    for raw in lines(records):
+        for told in reader.read(raw):
+            admission.admit(told)
+        reader = RECORDING.open(reader.save())
+    for told in [*reader.settle(), *reader.end()]:
+        admission.admit(told)
+
+
+@given(place=st.integers(0, 10**6), key=KEYS, value=VALUES)
+def test_a_rollout_with_one_thing_bent_is_read(place: int, key: str, value: Any) -> None:
+    rows = [record for part in turn() for record in (part if isinstance(part, list) else [part])]
+    bent = rows[place % len(rows)]
+    target = bent["payload"] if place % 2 else bent
+    target[key] = value
+    for told in read(rows):
+        assert told.id is not None
+        Admission().admit(told)
+
+
+def test_huge_records_from_the_future_still_fit_into_a_log() -> None:
+    huge = {f"field {n}": ["\x01" * 1000] * 50 if n % 2 else "\x01" * 50000 for n in range(40)}
+    for told in read(
+        [meta(), event(1, "novelty", **huge), response(2, "function_call", name="x", arguments=json.dumps(huge), call_id=CALL)]
+    ):
+        Admission().admit(told)

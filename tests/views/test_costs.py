@@ -1,0 +1,257 @@
+"""Costs as a fold: what is counted, to whom it is put down, and that no order of arrival changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+import pytest
+from hypothesis import given as for_all
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from fleetlore.events.envelope import Event, LogPlace, Origin
+from fleetlore.views import costs
+from fleetlore.views.costs import Costs, Spending
+from fleetlore.views.costs_sums import DIMENSIONS, Dimension, among, by, total, unpriced
+from fleetlore.views.prices import Prices
+from tests.strategies import events, json_values
+
+NOON = datetime(2026, 11, 14, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+OPUS = {"model": "claude-opus-4-8", "input": 1_000, "output": 100}
+PRICE = 0.0075
+"""Of that reply."""
+
+
+def reply(at: datetime = NOON, agent: str = "ada", run: str | None = "r1", task: str | None = None, **data: Any) -> Event:
+    return Event(kind="model.replied", at=at, agent=agent, actor=agent, run=run, task=task, data=OPUS | data)
+
+
+def folded(told: Iterable[Event], view: Costs | None = None) -> Spending:
+    view = view or Costs()
+    spending = view.initial()
+    for event in told:
+        spending = view.apply(spending, event)
+    return spending
+
+
+def spent(spending: Spending, dimension: Dimension) -> dict[str | None, float | None]:
+    return {key: amount.usd for key, amount in by(spending, dimension).items()}
+
+
+def everything(spending: Spending) -> Any:
+    """All that can be read of costs."""
+    return [by(spending, dimension) for dimension in DIMENSIONS], total(spending), unpriced(spending)
+
+
+def test_tokens_and_dollars_add_up() -> None:
+    spending = folded([reply(cache_read=10_000), reply(cache_write=2_000, cache_write_1h=1_000)])
+    amount = total(spending)
+    assert (amount.input, amount.output, amount.cache_read, amount.cache_write, amount.cache_write_1h) == (2_000, 200, 10_000, 2_000, 1_000)
+    assert amount.usd == pytest.approx(2 * PRICE + 0.005 + 0.00625 + 0.01)
+
+
+def test_what_the_source_says_that_it_cost_comes_before_the_table() -> None:
+    assert total(folded([reply(usd=1.25), reply(usd=0)])).usd == 1.25
+    assert total(folded([reply(model="mystery", usd=0.5)])).usd == 0.5
+    assert unpriced(folded([reply(model="mystery", usd=0.5)])) == {}
+
+
+def test_a_model_without_a_price_is_named_and_never_free() -> None:
+    spending = folded([reply(model="mystery"), reply(model=None), reply()])
+    assert unpriced(spending) == {"mystery": 1_100, "unknown": 1_100}
+    assert spent(spending, "model") == {"mystery": None, "unknown": None, "claude-opus-4-8": PRICE}
+    assert total(spending).usd == PRICE
+
+
+def test_users_prices_are_counted_with() -> None:
+    view = Costs(Prices({"claude-opus-4-8": {"input": 1.0, "output": 10.0}}))
+    assert total(folded([reply()], view)).usd == 0.002
+    assert view.name != Costs().name, "a checkpoint is not used with other prices"
+
+
+def test_the_fast_mode_is_a_model_of_its_own() -> None:
+    assert spent(folded([reply(speed="fast")]), "model") == {"claude-opus-4-8-fast": 2 * PRICE}
+
+
+def test_costs_are_told_by_agent_model_and_session() -> None:
+    spending = folded([reply(), reply(agent="bo", run=None), reply(agent="bo", model="claude-haiku-4-5")])
+    assert spent(spending, "agent") == {"ada": PRICE, "bo": pytest.approx(PRICE + 0.0015)}
+    assert spent(spending, "model") == {"claude-opus-4-8": 2 * PRICE, "claude-haiku-4-5": 0.0015}
+    assert spent(spending, "session") == {"r1": pytest.approx(PRICE + 0.0015), None: PRICE}
+
+
+@pytest.mark.parametrize(
+    ("zone", "days"),
+    [
+        ("UTC", ["2026-11-13", "2026-11-14"]),
+        ("Europe/Berlin", ["2026-11-14"]),
+        ("Asia/Kathmandu", ["2026-11-14"]),
+        ("America/New_York", ["2026-11-13"]),
+    ],
+)
+def test_days_are_those_of_any_time_zone(zone: str, days: list[str]) -> None:
+    spending = folded([reply(at=datetime(2026, 11, 13, 23, 30, tzinfo=UTC)), reply(at=datetime(2026, 11, 14, 0, 10, tzinfo=UTC))])
+    assert sorted(by(spending, "day", zone=ZoneInfo(zone)), key=str) == days
+
+
+def test_what_a_session_says_of_itself_holds_for_replies_before_and_after_it() -> None:
+    started = Event(kind="session.started", at=NOON, agent="ada", run="r1", data={"project": "app", "person": "mira", "branch": "main"})
+    for told in ([started, reply()], [reply(), started]):
+        assert spent(folded(told), "project") == {"app": PRICE}
+        assert spent(folded(told), "person") == {"mira": PRICE}
+    moved = Event(kind="session.started", at=NOON + HOUR, agent="ada", run="r1", data={"project": "web", "person": 7})
+    for told in ([started, moved, reply()], [moved, reply(), started]):
+        assert (spent(folded(told), "project"), spent(folded(told), "person")) == ({"web": PRICE}, {"mira": PRICE})
+
+
+def test_a_sub_agent_spends_for_its_session() -> None:
+    started = Event(kind="session.started", at=NOON, agent="ada", run="r1", data={"project": "app"})
+    assert spent(folded([started, reply(), reply(agent="helper")]), "project") == {"app": 2 * PRICE}
+
+
+def claim(task: str, at: datetime, run: str = "r1") -> Event:
+    return Event(kind="prompt.submitted", at=at, agent="ada", run=run, task=task)
+
+
+def test_a_run_is_bound_to_a_task_and_what_came_before_belongs_to_it() -> None:
+    told = [reply(at=NOON - HOUR), claim("t1", NOON), reply(at=NOON + HOUR), reply(run="r2"), reply(task="t9", run="r3")]
+    assert spent(folded(told), "task") == {"t1": 2 * PRICE, None: PRICE, "t9": PRICE}
+    assert spent(folded(reversed(told)), "task") == {"t1": 2 * PRICE, None: PRICE, "t9": PRICE}
+
+
+def test_a_run_that_goes_on_to_another_task_spends_for_that() -> None:
+    told = [claim("t1", NOON), reply(at=NOON + HOUR), claim("t2", NOON + 2 * HOUR), reply(at=NOON + 3 * HOUR), reply(at=NOON + 4 * HOUR)]
+    assert spent(folded(told), "task") == {"t1": PRICE, "t2": 2 * PRICE}
+    assert spent(folded(reversed(told)), "task") == {"t1": PRICE, "t2": 2 * PRICE}
+
+
+def test_a_part_of_a_reply_counts_until_the_whole_of_it_comes() -> None:
+    part = reply(output=1, partial=True, message_id="m1", request_id="q1")
+    longer = reply(output=60, partial=True, message_id="m1", request_id="q1")
+    whole = reply(message_id="m1", request_id="q1")
+    other = reply(message_id="m1", request_id="q2")
+    assert total(folded([part])).output == 1
+    assert total(folded([longer, part])).output == 60
+    spending = folded([part, other, longer, whole])
+    assert (total(spending).output, spending.open) == (200, {})
+    by_id = folded([reply(output=1, partial=True, whole="x"), msgspec.structs.replace(reply(), id="x")])
+    assert total(by_id).output == 100, "where the source names no message, the whole's id is known beforehand"
+
+
+def test_some_of_the_replies_are_put_down_as_all_events_say() -> None:
+    view = Costs()
+    part = reply(at=NOON + HOUR, partial=True, message_id="m1")
+    told = [reply(), claim("t1", NOON), reply(at=NOON + HOUR), part]
+    some = among(folded(told, view), folded(told[2:], view))
+    assert spent(some, "task") == {"t1": 2 * PRICE}
+    whole_came = folded([*told, reply(at=NOON + 2 * HOUR, message_id="m1")], view)
+    assert spent(among(whole_came, folded(told[2:], view)), "task") == {"t1": PRICE}, "it is counted where its whole is"
+
+
+def test_what_was_trimmed_away_before_is_counted_once() -> None:
+    cut = Event(kind="log.trimmed", at=NOON, position="7", data={"before": "5", "input": 10, "output": 20, "usd": 1.5})
+    fresh = folded([msgspec.structs.replace(reply(), position="6"), cut])
+    assert (total(fresh).input, total(fresh).usd) == (1_010, 1.5 + PRICE)
+    assert spent(fresh, "day") == {"2026-11-14": PRICE, None: 1.5}
+    knew_all = folded([msgspec.structs.replace(reply(), position="1"), cut])
+    assert total(knew_all).usd == PRICE
+    shipped = msgspec.structs.replace(cut, origin=Origin(dialect="x", log=LogPlace(id="other", position="9")))
+    assert total(folded([msgspec.structs.replace(reply(), position="6"), shipped])).usd == PRICE, "another log's own affair"
+    without_price = msgspec.structs.replace(cut, data={"before": "5", "input": 10})
+    assert unpriced(folded([without_price])) == {"unknown": 10}
+
+
+def test_memory_does_not_grow_with_replies() -> None:
+    spending = folded(reply(at=NOON + timedelta(seconds=n % 3_600), message_id=f"m{n}") for n in range(5_000))
+    assert sum(len(run.cells) for run in spending.runs.values()) == 4, "one for each quarter of an hour"
+    assert len(msgspec.json.encode(spending)) < 1_000
+    assert total(spending).output == 500_000
+
+
+def test_other_events_that_speak_of_tokens_are_not_counted() -> None:
+    told = [
+        Event(kind="agent.returned", at=NOON, agent="ada", child="bo", run="r1", data={"tokens": 5_000}),
+        Event(kind="driver.progress", at=NOON, actor="nexo", goal="g", data={"usage": {"tokens": 5_000}}),
+        Event(kind="model.called", at=NOON, agent="ada", data={"prompt_tokens": 5_000}),
+    ]
+    assert total(folded(told)).tokens == 0
+
+
+@pytest.mark.parametrize("nonsense", [-5, True, "12", 1.5, float("nan"), float("inf"), 10**30, None, [], {}])
+def test_a_figure_that_is_none_is_left_out(nonsense: Any) -> None:
+    spending = folded([reply(input=nonsense, cache_read=nonsense, cache_write_1h=nonsense, message_id=nonsense, partial=nonsense)])
+    assert (total(spending).input, total(spending).output) == (0, 100)
+    if isinstance(nonsense, float | int) and not isinstance(nonsense, bool) and 0 <= nonsense < 100:
+        return
+    assert total(folded([reply(usd=nonsense)])).usd == PRICE
+
+
+def any_reply() -> st.SearchStrategy[Event]:
+    keys = st.sampled_from(["model", "input", "output", "cache_read", "cache_write", "usd", "partial", "message_id", "whole", "speed"])
+    data = st.dictionaries(keys, json_values() | st.floats(), max_size=6)
+    return st.builds(lambda event, data: msgspec.structs.replace(event, kind="model.replied", data=data), events(), data)
+
+
+@settings(max_examples=60, deadline=None)
+@for_all(st.lists(events() | any_reply(), max_size=6))
+def test_no_event_breaks_it_and_the_state_goes_through_json(told: list[Event]) -> None:
+    spending = folded(told)
+    again = msgspec.json.decode(msgspec.json.encode(spending), type=Spending)
+    assert everything(again) == everything(spending)
+
+
+AT = st.integers(0, 200).map(lambda quarters: NOON + timedelta(minutes=10 * quarters))
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[Event]:
+    """Replies, sessions and tasks of a few runs, at times that are often the same."""
+    runs, tasks = st.sampled_from(["r1", "r2", None]), st.sampled_from(["t1", "t2", None])
+    origin = st.none() | st.builds(Origin, dialect=st.just("x"), source=st.sampled_from(["a", "b"]), n=st.integers(1, 3))
+    replies = st.builds(
+        lambda at, agent, run, task, model, origin, n: msgspec.structs.replace(
+            reply(at=at, agent=agent, run=run, task=task, model=model, input=n, message_id=f"w{n}"), origin=origin
+        ),
+        AT,
+        st.sampled_from(["ada", "bo"]),
+        runs,
+        tasks,
+        st.sampled_from(["claude-opus-4-8", "claude-sonnet-4-5", "mystery"]),
+        origin,
+        st.integers(1, 400_000),
+    )
+    parts = st.builds(
+        lambda at, run, n, m: reply(at=at, run=run, output=n, partial=True, message_id=f"p{m}"),
+        AT,
+        runs,
+        st.integers(0, 9),
+        st.integers(0, 2),
+    )
+    started = st.builds(
+        lambda at, run, project, person: Event(
+            kind="session.started", at=at, agent="ada", run=run, data={"project": project, "person": person}
+        ),
+        AT,
+        runs,
+        st.sampled_from(["app", "web", None]),
+        st.sampled_from(["mira", "noor"]),
+    )
+    claims = st.builds(lambda at, run, task: Event(kind="tool.called", at=at, agent="ada", run=run, task=task), AT, runs, tasks)
+    return draw(st.lists(replies | parts | started | claims, max_size=14))
+
+
+@settings(max_examples=150, deadline=None)
+@for_all(streams(), st.randoms(use_true_random=False))
+def test_the_order_of_arrival_changes_nothing(told: list[Event], random: Any) -> None:
+    shuffled = list(told)
+    random.shuffle(shuffled)
+    assert everything(folded(shuffled)) == everything(folded(told))
+
+
+def test_the_module_itself_is_a_view_with_the_usual_prices() -> None:
+    assert total(costs.apply(costs.initial(), reply())).usd == PRICE

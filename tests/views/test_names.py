@@ -1,0 +1,171 @@
+"""Names under which agents are shown: where they come from, who wins, and that the order of arrival changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given as for_all
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from fleetlore.events.envelope import Event
+from fleetlore.views import names
+from fleetlore.views.names import LONGEST_WORDS, Names, all_short, all_shown, first_words, short, shown
+from tests.strategies import events, json_values
+
+NOON = datetime(2026, 11, 14, 12, tzinfo=UTC)
+ONE, TWO = "claude-code/11111111", "claude-code/22222222"
+
+
+def at(minutes: int) -> datetime:
+    return NOON + timedelta(minutes=minutes)
+
+
+def started(agent: str = ONE, minutes: int = 0, **data: Any) -> Event:
+    return Event(kind="session.started", at=at(minutes), agent=agent, run=agent, data={"project": "app", "branch": "main"} | data)
+
+
+def prompt(words: str, agent: str = ONE, minutes: int = 1) -> Event:
+    return Event(kind="prompt.submitted", at=at(minutes), agent=agent, run=agent, text=words)
+
+
+def named(agent: str = ONE, minutes: int = 5, **data: Any) -> Event:
+    return Event(kind="agent.named", at=at(minutes), agent=agent, data=data)
+
+
+def launched(child: str, minutes: int = 2, text: str | None = None, **data: Any) -> Event:
+    return Event(kind="agent.launched", at=at(minutes), agent=ONE, child=child, text=text, data=data)
+
+
+def folded(told: Iterable[Event]) -> Names:
+    state = names.initial()
+    for event in told:
+        state = names.apply(state, event)
+    return state
+
+
+def test_a_session_is_called_by_its_folder_branch_and_first_prompt() -> None:
+    state = folded([prompt("And now the tests", minutes=9), started(), prompt("Fix the parser")])
+    assert (shown(state, ONE), short(state, ONE)) == ("app@main: Fix the parser", "app@main")
+
+
+def test_a_title_says_it_better_than_the_prompt_and_the_newest_best() -> None:
+    state = folded([started(title="First"), prompt("Fix it"), named(title="Third", minutes=9), named(title="Second")])
+    assert shown(state, ONE) == "app@main: Third"
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        ({"branch": None}, "app: Fix it"),
+        ({"project": "/home/mira/src/web/"}, "web@main: Fix it"),
+        ({"project": "C:\\src\\web"}, "web@main: Fix it"),
+        ({"project": None}, ONE),
+        ({"project": 7, "branch": []}, ONE),
+    ],
+)
+def test_what_is_not_known_is_left_out(data: dict[str, Any], name: str) -> None:
+    assert shown(folded([started(**data), prompt("Fix it")]), ONE) == name
+
+
+def test_an_agent_of_which_nothing_is_known_goes_by_its_own_name() -> None:
+    state = folded([Event(kind="fleet.commit", at=NOON, agent="ada")])
+    assert [shown(state, "ada"), short(state, "ada"), shown(state, "nobody: at all")] == ["ada", "ada", "nobody: at all"]
+
+
+def test_a_helper_is_called_by_its_role_and_errand() -> None:
+    told = [
+        launched("h1", role="Explore", prompt="Find all callers\nof parse()"),
+        launched("h2", text="Look around"),
+        launched("h3", role="Plan"),
+    ]
+    state = folded(told)
+    assert [shown(state, name) for name in ("h1", "h2", "h3")] == ["Explore: Find all callers of parse()", "helper: Look around", "Plan"]
+    assert [short(state, name) for name in ("h1", "h2", "h3")] == ["Explore", "helper", "Plan"]
+
+
+def test_what_a_person_says_wins_until_it_is_taken_away() -> None:
+    told = [started(), prompt("Fix it"), named(name="boss: of all", minutes=6), named(title="Later title", minutes=9)]
+    assert (shown(folded(told), ONE), short(folded(told), ONE)) == ("boss: of all", "boss: of all")
+    assert shown(folded([*told, named(name="chief", minutes=7)]), ONE) == "chief"
+    assert shown(folded([*told, named(name="chief", minutes=3)]), ONE) == "boss: of all", "an older name came late"
+    assert shown(folded([*told, named(name="", minutes=7)]), ONE) == "app@main: Later title"
+
+
+def test_equal_names_are_numbered_by_who_appeared_first() -> None:
+    state = folded([started(TWO, 5), prompt("Fix it", TWO, 6), started(ONE, 1), prompt("Fix it", ONE, 8), started("third", 9)])
+    assert [shown(state, name) for name in (ONE, TWO, "third")] == ["app@main: Fix it", "app@main: Fix it (2)", "app@main"]
+    assert [short(state, name) for name in (ONE, TWO, "third")] == ["app@main", "app@main (2)", "app@main (3)"]
+
+
+def test_no_two_are_alike_even_if_somebody_is_called_by_a_number() -> None:
+    state = folded([named("a", 1, name="x"), named("b", 2, name="x (2)"), named("c", 3, name="x"), named("d", 4, name="x")])
+    assert [shown(state, name) for name in "abcd"] == ["x", "x (2)", "x (3)", "x (4)"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("one two three four five six", "one two three four five six"),
+        ("one two three four five six seven", "one two three four five six …"),
+        ("  Fix\tthe\r\n\x1b[31mparser\x00\u202e ", "Fix the [31mparser"),
+        ("x" * 100, "x" * (LONGEST_WORDS - 1) + "…"),
+        ("\n\n", ""),
+    ],
+)
+def test_only_the_first_words_of_a_prompt_are_taken_on_one_line(text: str, words: str) -> None:
+    assert first_words(text) == words
+
+
+def odd_event() -> st.SearchStrategy[Event]:
+    kinds = st.sampled_from(["session.started", "agent.named", "prompt.submitted", "agent.launched"])
+    data = st.dictionaries(st.sampled_from(["project", "branch", "title", "name", "role", "prompt"]), json_values() | st.text(), max_size=5)
+    return st.builds(lambda event, kind, data: msgspec.structs.replace(event, kind=kind, data=data), events(), kinds, data)
+
+
+@settings(max_examples=60, deadline=None)
+@for_all(st.lists(events() | odd_event(), max_size=6), st.randoms(use_true_random=False))
+def test_no_event_breaks_it_and_the_order_of_arrival_changes_nothing(told: list[Event], random: Any) -> None:
+    state = folded(told)
+    shuffled = list(told)
+    random.shuffle(shuffled)
+    assert (all_shown(folded(shuffled)), all_short(folded(shuffled))) == (all_shown(state), all_short(state))
+    again = msgspec.json.decode(msgspec.json.encode(state), type=Names)
+    assert all_shown(again) == all_shown(state)
+    assert len(set(all_shown(state).values())) == len(state.agents)
+    assert all(name == agent or name.isprintable() for agent, name in all_shown(state).items())
+
+
+ACTS = st.one_of(
+    st.builds(
+        started,
+        st.sampled_from([ONE, TWO]),
+        st.integers(0, 3),
+        project=st.sampled_from(["app", "web"]),
+        title=st.sampled_from([None, "T", "U"]),
+    ),
+    st.builds(prompt, st.sampled_from(["Fix it", "Test it"]), st.sampled_from([ONE, TWO]), st.integers(0, 3)),
+    st.builds(
+        named,
+        st.sampled_from([ONE, TWO, "h"]),
+        st.integers(0, 3),
+        name=st.sampled_from(["x", "y", "", None]),
+        title=st.sampled_from([None, "V"]),
+    ),
+    st.builds(
+        launched, st.just("h"), st.integers(0, 3), role=st.sampled_from(["Plan", "Explore", None]), prompt=st.sampled_from(["Go", None])
+    ),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@for_all(st.lists(ACTS, max_size=10), st.randoms(use_true_random=False))
+def test_agents_are_called_the_same_however_their_events_arrive(told: list[Event], random: Any) -> None:
+    shuffled = list(told)
+    random.shuffle(shuffled)
+    assert all_shown(folded(shuffled)) == all_shown(folded(told))
+    assert all_short(folded(shuffled)) == all_short(folded(told))
