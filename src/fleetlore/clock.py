@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from _thread import allocate_lock  # what threading calls Lock; that module would cost `lore hook` a millisecond
 from collections.abc import Callable
 from datetime import UTC, datetime
-from threading import Lock
 
 Clock = Callable[[], datetime]
 
@@ -26,7 +26,7 @@ class _Uuid7Maker:
     def start_afresh(self) -> None:
         """A forked child would otherwise draw the same random bits as its parent, or find the lock taken for ever."""
         self._chance, self._used = "", 0
-        self._lock = Lock()
+        self._lock = allocate_lock()
 
     def __call__(self) -> str:
         stamp = time.time_ns() * 4096 // 1_000_000

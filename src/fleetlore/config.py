@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from fleetlore.errors import ConfigError
 
@@ -16,6 +16,17 @@ ENVIRONMENT = "the environment"
 
 SERVERS = ("redis", "rediss", "unix", "nats", "tls")
 """The schemes of addresses that mean a server."""
+
+REDACT_LEVELS = ("prompts", "code", "paths", "names")
+"""What can be taken out of events beside secrets, which always are."""
+
+_DAYS = {"d": 1, "w": 7, "y": 365}
+
+PRICE_KEYS = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
+"""What can be said of a model, in US dollars for a million tokens."""
+Prices: TypeAlias = Mapping[str, Mapping[str, float]]
+"""Model → what is said of it."""
+DEAREST = 100_000
 
 _Value = TypeVar("_Value")
 
@@ -41,6 +52,12 @@ class Settings(NamedTuple):
     """Where the log is to be shipped; `None`: nowhere."""
     ship_full: Setting[bool] = Setting(False, DEFAULT)
     """Whether prompts and code are shipped too."""
+    prices: Setting[Prices] = Setting({}, DEFAULT)
+    """Models whose prices are set here, each with what it costs; a project's row wins over the user's."""
+    redact_levels: Setting[tuple[str, ...]] = Setting((), DEFAULT)
+    """What is taken out of events beside secrets; that of all files together."""
+    keep_days: Setting[int | None] = Setting(None, DEFAULT)
+    """How old events may become before they are trimmed away; `None`: as old as they like."""
 
 
 class _Level(NamedTuple):
@@ -56,6 +73,9 @@ class _Level(NamedTuple):
     ship_full: bool = False
     ship_source: str = ""
     is_project: bool = False
+    prices: Prices = {}  # noqa: RUF012  # never changed
+    redact_levels: tuple[str, ...] = ()
+    keep_days: int | None = None
 
 
 def load(
@@ -68,7 +88,7 @@ def load(
         _Level("the command line", log, "--log", town, "--town"),
         _Level(
             ENVIRONMENT,
-            environ.get("FLEETLORE_LOG") or None,
+            _seen_from(folder, environ.get("FLEETLORE_LOG")),
             "FLEETLORE_LOG",
             environ.get("FLEETLORE_TOWN") or None,
             "FLEETLORE_TOWN",
@@ -88,6 +108,9 @@ def load(
         files=tuple(dict.fromkeys(files)),
         ship_to=Setting(shipping.ship_to, shipping.ship_source) if shipping else Setting(None, DEFAULT),
         ship_full=Setting(shipping.ship_full, shipping.ship_source) if shipping else Setting(False, DEFAULT),
+        redact_levels=_levels(levels),
+        keep_days=_keeping(levels, chosen, address.value),
+        prices=_prices(levels),
     )
 
 
@@ -131,6 +154,28 @@ def _patterns(levels: Sequence[_Level]) -> Setting[tuple[str, ...]]:
     return Setting(patterns, ", ".join(level.source for level in speaking) or DEFAULT)
 
 
+def _levels(levels: Sequence[_Level]) -> Setting[tuple[str, ...]]:
+    """All of them, for the same reason."""
+    speaking = [level for level in levels if level.redact_levels]
+    named = {name for level in speaking for name in level.redact_levels}
+    return Setting(tuple(name for name in REDACT_LEVELS if name in named), ", ".join(level.source for level in speaking) or DEFAULT)
+
+
+def _keeping(levels: Sequence[_Level], chosen: _Level | None, log: str) -> Setting[int | None]:
+    """How long. As with shipping, a file speaks for its own log, and for no other."""
+    for level in levels:
+        if level.keep_days is not None and _speaks_for(level, chosen, log):
+            return Setting(level.keep_days, level.source)
+    return Setting(None, DEFAULT)
+
+
+def _prices(levels: Sequence[_Level]) -> Setting[Prices]:
+    """Those of all files together; of one model, the strongest file's."""
+    speaking = [level for level in levels if level.prices]
+    prices = {model: said for level in reversed(speaking) for model, said in level.prices.items()}
+    return Setting(prices, ", ".join(level.source for level in speaking) or DEFAULT)
+
+
 def project_file(folder: str | None = None) -> str | None:
     """The nearest `fleetlore.toml` at or above a folder."""
     try:
@@ -162,9 +207,9 @@ def _read(path: str, *, is_user: bool) -> _Level:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not TOML: {error}") from error
-    _refuse_unknown(path, content, ("log", "town", "redact", "ship"))
+    _refuse_unknown(path, content, ("log", "town", "redact", "ship", "retention", "prices"))
     redact = _table(path, content, "redact")
-    _refuse_unknown(path, redact, ("patterns",), under="redact.")
+    _refuse_unknown(path, redact, ("patterns", "level"), under="redact.")
     log = _text(path, content, "log")
     log = None if log is None else _anchored(log, os.path.dirname(path))
     to, full = _ship(path, content, None if is_user else log or DEFAULT_LOG)
@@ -179,6 +224,9 @@ def _read(path: str, *, is_user: bool) -> _Level:
         ship_full=full,
         ship_source=path,
         is_project=not is_user,
+        redact_levels=_named_levels(path, redact),
+        keep_days=_retention(path, content, None if is_user else log or DEFAULT_LOG),
+        prices={model: _price(path, model, said) for model, said in _table(path, content, "prices").items()},
     )
 
 
@@ -222,6 +270,66 @@ def _is_file_inside(url: str, folder: str) -> bool:
     return scheme == "sqlite" and bool(file) and os.path.realpath(os.path.expanduser(file)).startswith(inside)
 
 
+def _named_levels(path: str, table: Mapping[str, Any]) -> tuple[str, ...]:
+    """What `redact.level` says: a word, or several."""
+    named = table.get("level", [])
+    words = [named] if isinstance(named, str) else named
+    try:
+        if isinstance(words, list) and all(isinstance(word, str) for word in words):
+            return redact_levels(words)
+        raise ValueError("a word or a list of words is needed")
+    except ValueError as error:
+        raise ConfigError(f'{path}: redact.level: {error}, as in level = ["prompts", "paths"]') from error
+
+
+def redact_levels(words: Sequence[str]) -> tuple[str, ...]:
+    """The levels that some words name, in their order: `secrets` adds nothing, `all` means every one. `ValueError` for any other."""
+    for word in words:
+        if word not in (*REDACT_LEVELS, "secrets", "all"):
+            raise ValueError(f"no such level: {word!r}; known are secrets, {', '.join(REDACT_LEVELS)} and all")
+    return tuple(name for name in REDACT_LEVELS if name in words or "all" in words)
+
+
+def _retention(path: str, content: Mapping[str, Any], project_log: str | None) -> int | None:
+    """What `[retention]` says. A project's file may have the project's own log forget, never another."""
+    table = _table(path, content, "retention")
+    _refuse_unknown(path, table, ("keep",), under="retention.")
+    if not table:
+        return None
+    keep = table["keep"]
+    days = days_in(keep) if isinstance(keep, str) else None
+    if days is None:
+        raise ConfigError(f'{path}: retention.keep: an age of at least a day is needed, as in keep = "90d", "12w" or "1y"')
+    if project_log is not None and not _is_file_inside(project_log, os.path.dirname(path)):
+        raise ConfigError(
+            f'{path}: [retention] in a project\'s file is for a log inside the project, as log = "sqlite:fleet.db" beside it is'
+        )
+    return days
+
+
+def days_in(text: str) -> int | None:
+    """The days in `90d`, `12w` or `1y`; `None` for anything else, and for none at all."""
+    number, unit = text[:-1], text[-1:]
+    if not (number.isascii() and number.isdigit() and len(number) <= 5 and unit in _DAYS):
+        return None
+    return int(number) * _DAYS[unit] or None
+
+
+def _price(path: str, model: str, said: Any) -> Mapping[str, float]:
+    """What `[prices."model"]` says."""
+    where = f'prices."{model}"'
+    if not isinstance(said, dict):
+        raise ConfigError(f"{path}: {where}: a table is needed, as in [{where}] with input = 5.0 and output = 25.0")
+    _refuse_unknown(path, said, PRICE_KEYS, under=f"{where}.")
+    for key in ("input", "output"):
+        if key not in said:
+            raise ConfigError(f"{path}: {where}.{key}: is missing; say what a million tokens cost, as in {key} = 5.0")
+    for key, value in said.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= DEAREST:
+            raise ConfigError(f"{path}: {where}.{key}: US dollars for a million tokens are needed, from 0 to {DEAREST:,}")
+    return {key: float(value) for key, value in said.items()}
+
+
 def _refuse_unknown(path: str, table: Mapping[str, Any], known: Sequence[str], *, under: str = "") -> None:
     for key in table:
         if key not in known:
@@ -256,6 +364,11 @@ def _expressions(path: str, table: Mapping[str, Any]) -> tuple[str, ...]:
         if matches_nothing:
             raise ConfigError(f"{path}: redact.patterns: {pattern!r} matches even where nothing stands; say what must be there")
     return tuple(patterns)
+
+
+def _seen_from(folder: str | None, url: str | None) -> str | None:
+    """What the environment says, which is relative to the folder that it is said in."""
+    return _anchored(url, folder) if url and folder is not None else url or None
 
 
 def _anchored(url: str, folder: str) -> str:

@@ -11,15 +11,23 @@ from fleetlore.dialects.codex import RECORDING
 from fleetlore.events.envelope import Event
 
 START = datetime(2026, 9, 1, 10, 0, tzinfo=UTC)
-THREAD = "01990000-0000-7000-8000-0000aaaa0001"
-CHILD = "01990200-0000-7000-8000-0000bbbb0002"
-TURN = "01990000-1000-7000-8000-0000cccc0003"
+
+
+def uuid7(seconds: float, tail: str) -> str:
+    """An id that was made so many seconds after the start."""
+    clock = f"{int((START.timestamp() + seconds) * 1000):012x}"
+    return f"{clock[:8]}-{clock[8:]}-7000-8000-0000{tail}"
+
+
+THREAD, TURN = uuid7(0, "aaaa0001"), uuid7(1, "cccc0003")
+CHILD, CHILDS_TURN = uuid7(100, "bbbb0002"), uuid7(100, "dddd0004")
 CALL = "call_0123456789abcdefghij"
 
 WORDS = """
     session_meta turn_context response_item event_msg compacted token_usage_record message reasoning function_call function_call_output
     custom_tool_call custom_tool_call_output local_shell_call web_search_call agent_message user_message token_count task_started
-    task_complete turn_aborted item_completed exec_command_end patch_apply_end mcp_tool_call_end error thread_name_updated collab_agent_spawn_end
+    task_complete turn_aborted item_completed exec_command_end patch_apply_end mcp_tool_call_end error thread_name_updated
+    collab_agent_spawn_end
     CommandExecution FileChange McpToolCall WebSearch UserMessage AgentMessage Reasoning SubAgentActivity CollabAgentToolCall
     thread.started turn.completed turn.failed item.started item.completed command_execution file_change mcp_tool_call todo_list
     SessionStart UserPromptSubmit PreToolUse PostToolUse Stop SubagentStart Interrupt

@@ -16,6 +16,7 @@ from fleetlore.log.admission import Admission
 from tests.dialects.rollouts import (
     CALL,
     CHILD,
+    CHILDS_TURN,
     FIELDS,
     START,
     THREAD,
@@ -144,6 +145,17 @@ def test_what_the_program_says_in_a_persons_name_is_no_prompt(words: str) -> Non
         "session.started",
         "model.replied",
     ]
+
+
+def test_an_event_that_says_it_is_no_persons_is_no_prompt() -> None:
+    events = read(
+        [
+            meta(),
+            event(1, "user_message", message="Be kind.", kind="user_instructions"),
+            event(2, "user_message", message="Go", kind="plain"),
+        ]
+    )
+    assert one(events, "prompt.submitted").text == "Go"
 
 
 def test_a_prompt_that_no_event_confirms_is_told_when_it_is_answered() -> None:
@@ -339,7 +351,7 @@ def spawned(**more: Any) -> Row:
 
 def own_turn(seconds: float) -> list[Row]:
     """What the sub-agent itself does."""
-    begun = event(seconds, "task_started", turn_id=CHILD.replace("bbbb0002", "dddd0004"))
+    begun = event(seconds, "task_started", turn_id=CHILDS_TURN)
     return [begun, *asked(seconds, "Oil the hinges"), *said(seconds + 9, "Oiled"), tokens(seconds + 9, usage(90, 0, 9), usage(1090, 0, 59))]
 
 
@@ -384,6 +396,17 @@ def test_parent_and_sub_agent_tell_one_launch() -> None:
     assert launched.id == read([spawned()])[0].id
     assert launched.cause == one(events, "tool.called").id
     assert (returned.child, returned.data["status"]) == (HELPER, "completed")
+
+
+def test_a_task_that_one_agent_gives_another_is_its_prompt() -> None:
+    head = "Message Type: NEW_TASK\nTask name: /root/helper\nSender: /root\nPayload:\n"
+    message = {"author": "/root", "recipient": "/root/helper"}
+    for payload, words in (
+        ([{"type": "input_text", "text": f"{head}Oil it"}], "Oil it"),
+        ([{"type": "input_text", "text": head}], "/root/helper"),
+    ):
+        prompt = one(read([spawned(), response(200, "agent_message", **message, content=payload)]), "prompt.submitted")
+        assert (prompt.actor, prompt.text) == (AGENT, words)
 
 
 def test_an_older_parent_hears_of_a_return_in_a_message() -> None:
@@ -592,7 +615,9 @@ def test_what_is_no_object_is_refused(raw: bytes) -> None:
 
 NAMES, KEYS = st.sampled_from(WORDS.split()), st.sampled_from(FIELDS.split())
 VALUES = st.recursive(
-    json_values() | NAMES | st.sampled_from([THREAD, CHILD, TURN, CALL, stamp(1), "9" * 20, 2**70, -1, "x" * 70000, "\x00"]),
+    json_values()
+    | NAMES
+    | st.sampled_from([THREAD, CHILD, TURN, CALL, stamp(1), "9" * 20, 10**700, float("inf"), "\ud83d", -1, "x" * 70000, "\x00"]),
     lambda inner: st.dictionaries(KEYS, inner, max_size=6) | st.lists(inner, max_size=3),
     max_leaves=20,
 )

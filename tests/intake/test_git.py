@@ -416,7 +416,7 @@ def test_the_command_line_takes_repositories_in_and_gives_their_records_back(rep
     other = Repo(tmp_path / "window")
     other.commit("Glaze it", GIT_AUTHOR_DATE="1780000200 +0000")
     result = lore("import", "git", str(repo.path), str(other.path), "--json", code=0)
-    assert result.json == {"recorded": 4, "already_there": 0, "rejected": 0, "forgotten": 0}
+    assert result.json == {"recorded": 4, "already_there": 0, "folded": 0, "rejected": 0, "forgotten": 0}
     stored = lore("events", "--all", "--json").ndjson
     assert [event["at"] for event in stored] == sorted(event["at"] for event in stored)
     assert {(event["origin"]["source"], event["origin"]["n"]) for event in stored} == {("door", 1), ("door", 2), ("door", 3), ("window", 1)}

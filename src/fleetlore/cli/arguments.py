@@ -48,17 +48,35 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     """Which events: `--scope`, `--kind`, `--since`."""
     parser.add_argument("--scope", metavar="S", default="town", help="town (all), or agent:X, task:X, mission:X, goal:X, run:X, source:X")
     parser.add_argument(
-        "--kind", metavar="K", action="append", type=_kind, default=[], help="a kind, or a family such as 'fleet.*'; may be repeated"
+        "--kind", metavar="K", action="append", type=kind, default=[], help="a kind, or a family such as 'fleet.*'; may be repeated"
     )
     parser.add_argument("--since", metavar="WHEN", help="30m, 2h, 3d or 1w ago, a day, or a time such as 2026-11-15T20:00Z")
 
 
-def _kind(text: str) -> str:
+def kind(text: str) -> str:
+    """A kind or a family of kinds, for `type=`."""
     from fleetlore.events.catalog import is_kind_or_family
 
     if not is_kind_or_family(text):
         raise argparse.ArgumentTypeError(f"{text!r} is neither a kind such as fleet.commit nor a family such as 'fleet.*'")
     return text
+
+
+def add_redact(parser: argparse.ArgumentParser) -> None:
+    """`--redact`."""
+    parser.add_argument(
+        "--redact", metavar="LEVEL", action="extend", type=_levels, default=[],
+        help="what is not to be kept beside secrets: prompts, code, paths, names, several with commas, or all",
+    )  # fmt: skip
+
+
+def _levels(text: str) -> tuple[str, ...]:
+    from fleetlore.config import redact_levels
+
+    try:
+        return redact_levels([word.strip() for word in text.split(",")])
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def teach(parser: argparse.ArgumentParser, examples: Sequence[tuple[str, str]], notes: str = "") -> None:

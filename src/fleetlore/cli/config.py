@@ -40,8 +40,11 @@ def run(args: Namespace) -> int:
         ("log", config.masked(settings.log.value), settings.log.source),
         ("town", settings.town.value, settings.town.source),
         ("redact.patterns", f"{len(settings.redact_patterns.value)} of your own", settings.redact_patterns.source),
+        ("redact.level", ", ".join(("secrets", *settings.redact_levels.value)), settings.redact_levels.source),
+        ("retention.keep", _age(settings.keep_days.value), settings.keep_days.source),
         ("ship.to", config.masked(settings.ship_to.value or "nowhere"), settings.ship_to.source),
         ("ship.full", str(settings.ship_full.value).lower(), settings.ship_full.source),
+        ("prices", f"{len(settings.prices.value)} of your own", settings.prices.source),
     ]
     path = opening.find_file(settings)
     if path is not None:
@@ -51,6 +54,9 @@ def run(args: Namespace) -> int:
         terminal.out(terminal.sanitise(f"{name:<16} {value:<{space}}  {source and f'from {source}'}").rstrip())
     for path in settings.redact_patterns.value:
         terminal.out(f"{'':<16}   {terminal.sanitise(path)}")
+    for model, said in settings.prices.value.items():
+        figures = ", ".join(f"{key} {value:g}" for key, value in said.items())
+        terminal.out(terminal.sanitise(f"{'':<16}   {model}: {figures} (USD for a million tokens)"))
     for what, path in file_places():
         terminal.out(terminal.sanitise(f"{what + ' file':<16} {path}"))
     return 0
@@ -62,10 +68,17 @@ def described(settings: config.Settings) -> dict[str, Any]:
         "log": {"value": config.masked(settings.log.value), "from": settings.log.source, "file": opening.find_file(settings)},
         "town": {"value": settings.town.value, "from": settings.town.source},
         "redact.patterns": {"value": settings.redact_patterns.value, "from": settings.redact_patterns.source},
+        "redact.level": {"value": ("secrets", *settings.redact_levels.value), "from": settings.redact_levels.source},
+        "retention.keep": {"value": settings.keep_days.value and f"{settings.keep_days.value}d", "from": settings.keep_days.source},
         "ship.to": {"value": settings.ship_to.value and config.masked(settings.ship_to.value), "from": settings.ship_to.source},
         "ship.full": {"value": settings.ship_full.value, "from": settings.ship_full.source},
+        "prices": {"value": settings.prices.value, "from": settings.prices.source},
         "files": settings.files,
     }
+
+
+def _age(days: int | None) -> str:
+    return "all, for ever" if days is None else f"{days:,} {'day' if days == 1 else 'days'}"
 
 
 def file_places() -> list[tuple[str, str]]:

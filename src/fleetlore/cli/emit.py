@@ -66,7 +66,7 @@ def run(args: Namespace) -> int:
         from fleetlore.cli import emit_lines
 
         return emit_lines.run(args)
-    with opening.open_log(args) as log:
+    with opening.open_log(args, drain=False) as log:  # it runs in loops and hooks of others: the next command drains
         try:
             event = event_of(args)
             [position] = log.append([event])

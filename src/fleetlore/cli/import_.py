@@ -52,6 +52,7 @@ def configure(parser: ArgumentParser) -> None:
         help="files of one record a line; - is standard input; for git: repositories; for claude-code and codex also folders, "
         "or nothing: then where the program keeps yours",
     )
+    arguments.add_redact(parser)
     arguments.add_json(parser, "print the counts as JSON")
     arguments.teach(parser, _EXAMPLES, _NOTES)
 
@@ -91,9 +92,10 @@ def depositing(log: BlockingRecorder, dialect: str, settings: Settings, *, json:
     from fleetlore.log.admission import Admission
 
     rejections = summary.Rejections()
-    admission = Admission(redactor=opening.redactor_of(settings))
+    admission = Admission(redactor=opening.redactor_of(settings), veil=opening.veil_of(settings))
     ending = Ending(Deposit(log, dialect=dialect, admission=admission, on_rejected=rejections.add))
     yield ending
+    opening.keep_to(log, settings)
     rejections.end()
     ending.code = summary.end(ending.deposit.tally, json=json, verb="imported")
 

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from fleetlore import dialects
+from fleetlore import clock, dialects
 from fleetlore.cli import opening, progress
 from fleetlore.cli.import_ import counting, depositing
 from fleetlore.errors import Invalid
-from fleetlore.intake import recordings, transcripts
+from fleetlore.intake import recordings, retention, transcripts
 from fleetlore.intake.files import STDIN
 from fleetlore.intake.tape import Tape
 
@@ -38,7 +38,8 @@ def run(args: Namespace, program: str) -> int:
         ):
             change = None if args.files else transcripts.of_this_machine()
             on_read = counting(show, sum(tape.size for tape in tapes))
-            recordings.take_in(tapes, ending.deposit, log, change=change, on_read=on_read)
+            not_before = retention.oldest_kept(settings, clock.now())
+            recordings.take_in(tapes, ending.deposit, log, change=change, not_before=not_before, on_read=on_read)
     return ending.code
 
 

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 OK, FAILED, USAGE, SOME_REJECTED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 
 COMMANDS = {
+    "setup": "fleetlore.cli.setup",
     "emit": "fleetlore.cli.emit",
     "import": "fleetlore.cli.import_",
+    "watch": "fleetlore.cli.watch",
     "export": "fleetlore.cli.export",
     "events": "fleetlore.cli.events",
     "status": "fleetlore.cli.status",
@@ -24,13 +26,20 @@ COMMANDS = {
     "arcs": "fleetlore.cli.arcs",
     "chronicle": "fleetlore.cli.chronicle",
     "find": "fleetlore.cli.find",
+    "costs": "fleetlore.cli.costs",
+    "name": "fleetlore.cli.name",
     "ship": "fleetlore.cli.ship",
     "demo": "fleetlore.cli.demo",
     "verify": "fleetlore.cli.verify",
     "backup": "fleetlore.cli.backup",
     "restore": "fleetlore.cli.restore",
+    "forget": "fleetlore.cli.forget",
+    "trim": "fleetlore.cli.trim",
     "config": "fleetlore.cli.config",
     "doctor": "fleetlore.cli.doctor",
+    "install": "fleetlore.cli.install",
+    "uninstall": "fleetlore.cli.uninstall",
+    "hook": "fleetlore.cli.hook",
 }
 """The word → the module that does it."""
 
@@ -81,6 +90,11 @@ def entry() -> int:
     if sys.platform == "win32":
         terminal.err("lore: Fleetlore runs on Linux and macOS; on Windows, use it inside WSL.")
         return FAILED
+    if sys.argv[1:2] == ["hook"]:
+        from fleetlore.cli import hook
+
+        if hook.is_call(sys.argv[1:]):
+            hook.run_alone(sys.argv[1:])
     _fill_streams()
     terminal.be_lenient()
     code = main(sys.argv[1:])

@@ -6,35 +6,69 @@ import os
 from typing import TYPE_CHECKING
 
 from fleetlore import config
+from fleetlore.cli import terminal
 from fleetlore.errors import Invalid, LogError
 from fleetlore.log.connect import connect, file_of, split
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Callable
+    from typing import TypeAlias
 
     from fleetlore.config import Settings
+    from fleetlore.events.envelope import Event
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.redact import Redactor
 
+    Veil: TypeAlias = Callable[[Event], Event]
+
 
 def settings_of(args: Namespace) -> Settings:
-    """The settings that hold for this command line."""
-    return config.load(log=args.log, town=args.town)
+    """The settings that hold for this command line; `--redact`, where a command has it, adds to what the files want hidden."""
+    settings = config.load(log=args.log, town=args.town)
+    asked: tuple[str, ...] = getattr(args, "redact", ())
+    if not asked:
+        return settings
+    levels = tuple(level for level in config.REDACT_LEVELS if level in (*settings.redact_levels.value, *asked))
+    return settings._replace(redact_levels=config.Setting(levels, "--redact"))
 
 
-def open_log(args: Namespace, *, settings: Settings | None = None) -> BlockingRecorder:
-    """The log to write to, made if need be; to be used in a `with`."""
+def open_log(args: Namespace, *, settings: Settings | None = None, drain: bool = True) -> BlockingRecorder:
+    """The log to write to, made if need be; to be used in a `with`. What hooks have left in the spool goes in first."""
     settings = settings or settings_of(args)
-    return connect(settings.log.value, town=settings.town.value, redactor=redactor_of(settings)).blocking()
+    if drain:
+        drain_spool()
+    return _open(settings)
 
 
 def open_existing_log(args: Namespace, *, settings: Settings | None = None) -> BlockingRecorder:
     """The log to read from; one that is not there is an error, so that a slip of the pen is noticed."""
     settings = settings or settings_of(args)
+    drain_spool()
     path = find_file(settings)
     if path is not None:
         need_file(path)
-    return open_log(args, settings=settings)
+    return _open(settings)
+
+
+def drain_spool() -> None:
+    """Take what hooks have left into the logs that it belongs to. A trouble there is one line on standard error, and no more."""
+    from fleetlore.intake import spool
+
+    try:
+        if spool.is_empty():
+            return
+        from fleetlore.intake.drain import drain
+
+        problems = drain(_open)
+    except Exception as error:  # noqa: BLE001  # what hooks brought waits; the command that was asked for does not
+        problems = [f"the spool could not be read: {error}"]
+    for problem in problems:
+        terminal.err(f"lore: {problem}")
+
+
+def _open(settings: Settings) -> BlockingRecorder:
+    return connect(settings.log.value, town=settings.town.value, redactor=redactor_of(settings), veil=veil_of(settings)).blocking()
 
 
 def redactor_of(settings: Settings) -> Redactor | None:
@@ -44,6 +78,27 @@ def redactor_of(settings: Settings) -> Redactor | None:
     from fleetlore.redact import Redactor
 
     return Redactor(settings.redact_patterns.value)
+
+
+def keep_to(log: BlockingRecorder, settings: Settings) -> None:
+    """Let go of what `[retention]` says is too old; a trouble there is one line on standard error, and no more."""
+    if settings.keep_days.value is None:
+        return
+    from fleetlore import clock
+    from fleetlore.intake import retention
+
+    kept = retention.keep_to(log, settings, clock.now())
+    if kept.note:
+        terminal.err(f"lore: {kept.note}")
+
+
+def veil_of(settings: Settings) -> Veil | None:
+    """What takes prompts, code, paths and names out, as far as they are not wanted; `None` if all of them are."""
+    if not settings.redact_levels.value:
+        return None
+    from fleetlore.intake.veil import veiling
+
+    return veiling(settings.redact_levels.value)
 
 
 def find_file(settings: Settings) -> str | None:

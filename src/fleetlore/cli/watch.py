@@ -37,7 +37,7 @@ def configure(parser: ArgumentParser) -> None:
     """The program, its folders, and how far back."""
     parser.add_argument("program", metavar="PROGRAM", choices=PROGRAMS, help=f"whose recordings: {' or '.join(PROGRAMS)}")
     parser.add_argument("folders", metavar="FOLDER", nargs="*", help="where they are (else where the program keeps yours)")
-    parser.add_argument("--since", metavar="WHEN", default="1d", help="leave alone what was last written to before that: 7d, 2026-11-01 (1d)")
+    parser.add_argument("--since", metavar="WHEN", default="1d", help="leave alone what was last written to before: 7d, 2026-11-01 (1d)")
     parser.add_argument("--once", action="store_true", help="read what is new, and end")
     parser.add_argument("--quiet", "-q", action="store_true", help="do not show the events that come in")
     parser.add_argument("--utc", action="store_true", help="times in UTC")
@@ -48,7 +48,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Look again and again until told to stop."""
-    from fleetlore.intake import transcripts
+    from fleetlore.intake import retention, transcripts
     from fleetlore.intake.deposit import Tally
     from fleetlore.intake.tail import Tail
 
@@ -63,13 +63,15 @@ def run(args: Namespace) -> int:
             program=args.program,
             since=times.moment(args.since, now=clock.now()).timestamp(),
             redactor=opening.redactor_of(settings),
-            change=opening.veil_of(settings),
+            veil=opening.veil_of(settings),
+            not_before=retention.oldest_kept(settings, clock.now()),
             on_rejected=rejections.add,
         )
         try:
             _follow(log, tail, args, total)
         except KeyboardInterrupt:
             terminal.err("")
+        opening.keep_to(log, settings)
     rejections.end()
     return summary.end(total, json=False, verb="recorded")
 
@@ -77,7 +79,8 @@ def run(args: Namespace) -> int:
 def _need(folders: Sequence[str], program: str) -> list[str]:
     found = [folder for folder in folders if os.path.isdir(folder)]
     if not found:
-        raise Invalid(f"{program} keeps nothing here: there is no {' and no '.join(folders)}; name the folder, as in lore watch {program} FOLDER")
+        missing = " and no ".join(folders)
+        raise Invalid(f"{program} keeps nothing here: there is no {missing}; name the folder, as in lore watch {program} FOLDER")
     return found
 
 

@@ -89,11 +89,14 @@ class Transcript:
         row_type = as_text(row.get("type"))
         if row_type is None:
             return self._read_beside(row)
+        if row_type in FOLDED or (row_type == "progress" and not _is_helper_s(row)):
+            self._note_time(row)
+            return []
         held = [] if row.get("isCompactSummary") else self._release_compaction(None)
         held += self._release_refused(row)
         read = _ROWS.get(row_type)
         if read is None:
-            return held + ([] if row_type in FOLDED and self._note_time(row) else self._read_other(row, raw, row_type))
+            return held + self._read_other(row, raw, row_type)
         voice, scene = self._enter(row)
         return [*held, *self._start(row, scene), *self._name_by_leaf(row, scene), *read(self, row, voice, scene)]
 
@@ -119,8 +122,9 @@ class Transcript:
 
     def _enter(self, row: Record) -> tuple[Voice, Scene]:
         mind = self._mind
-        named = (as_object(row.get("forkedFrom")).get("sessionId"), row.get("sessionId"), row.get("session_id"))
-        mind.session = next((session for name in named if (session := as_name(name))), mind.session)
+        if "forkedFrom" in row or row.get("sessionId") != mind.session:
+            named = (as_object(row.get("forkedFrom")).get("sessionId"), row.get("sessionId"), row.get("session_id"))
+            mind.session = next((session for name in named if (session := as_name(name))), mind.session)
         mind.branch = as_text(row.get("gitBranch")) or mind.branch
         self._note_time(row)
         own = agent_of(mind.session)
@@ -148,10 +152,9 @@ class Transcript:
         chains[own] = first = chains.pop(str(row.get("parentUuid")), own)
         return f"{PROGRAM}/{first[:8]}"
 
-    def _note_time(self, row: Record) -> bool:
+    def _note_time(self, row: Record) -> None:
         if self._mind.first_at is None:
             self._mind.first_at = read_time(row.get("timestamp"))
-        return True
 
     def _start(self, row: Record, scene: Scene) -> Iterator[Event]:
         """The session's start, at the first row that says where it is. A helper's transcript leaves it to the session's own."""
@@ -295,7 +298,7 @@ class Transcript:
         """Older programs repeat a helper's rows inside the session's; the helper's own transcript, if there is one, knows better."""
         told = as_object(row.get("data"))
         inner, helper = as_object(told.get("message")), as_name(told.get("agentId"))
-        if told.get("type") != "agent_progress" or helper is None:
+        if helper is None:
             return []
         voice = self._voice(helper, agent_of(self._mind.session))
         scene = self._scene(voice)._replace(at=read_time(inner.get("timestamp")) or scene.at)
@@ -404,6 +407,10 @@ class Transcript:
         data = {"trigger": held.trigger, "before_tokens": held.before, "after_tokens": held.after, "summary": summary}
         scene = self._scene(self._voice(agent_of(self._mind.session), None))._replace(at=held.at)
         return [scene.tell("session.compacted", compacted_id(key), data=data)]
+
+
+def _is_helper_s(row: Record) -> bool:
+    return as_object(row.get("data")).get("type") == "agent_progress"
 
 
 def _number(value: object) -> float | None:

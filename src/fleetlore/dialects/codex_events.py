@@ -18,6 +18,7 @@ from fleetlore.dialects.codex_speech import (
     flush,
     hear,
     hear_prompt,
+    read_agents_message,
     read_message,
     read_reasoning,
     read_tokens,
@@ -132,8 +133,10 @@ def _read_settings(mind: Mind, row: Row) -> list[Event]:
 
 
 def _read_prompt(mind: Mind, row: Row) -> list[Event]:
-    images = row.payload.get("images")
-    return hear_prompt(mind, row, EVENT, row.text("message") or "", len(images) if isinstance(images, list) else 0)
+    if row.text("kind") not in (None, "plain"):
+        return []
+    images = sum(len(found) for key in ("images", "local_images") if isinstance(found := row.payload.get(key), list))
+    return hear_prompt(mind, row, EVENT, row.text("message") or "", images)
 
 
 def _read_end(mind: Mind, row: Row) -> list[Event]:
@@ -247,6 +250,7 @@ _EVENTS: Mapping[str, Read] = {
 }
 _RESPONSES: Mapping[str, Read] = {
     "message": read_message,
+    "agent_message": read_agents_message,
     "reasoning": read_reasoning,
     "web_search_call": lambda mind, row: read_work(mind, row, "web_search_call", row.payload, RESPONSE),
     "image_generation_call": lambda mind, row: read_work(mind, row, "image_generation_call", row.payload, RESPONSE),

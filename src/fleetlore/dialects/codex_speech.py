@@ -8,7 +8,7 @@ from fleetlore.dialects.claude_code_prompts import guess_task
 from fleetlore.dialects.codex_marks import PERSON, agent_of, derive, is_unique, prompt_id
 from fleetlore.dialects.codex_mind import Echo, Mind, Waiting
 from fleetlore.dialects.codex_outputs import text_in
-from fleetlore.dialects.codex_rollout import PASSED_ON, Row
+from fleetlore.dialects.codex_rollout import PASSED_ON, Row, tell_other
 from fleetlore.dialects.codex_usage import Counted, count, model_in
 from fleetlore.dialects.deeds import is_correction
 from fleetlore.dialects.fields import as_object, as_text
@@ -20,6 +20,7 @@ ITEM, EVENT, RESPONSE = "item", "event", "response"
 _REQUEST = "## My request for Codex:"
 """What stands between what an editor adds to a prompt and the prompt."""
 _NOTICE = "subagent_notification"
+_NEW_TASK, _PAYLOAD = "Message Type: NEW_TASK", "Payload:\n"
 _INSTRUCTIONS = ("# AGENTS.md instructions", "<INSTRUCTIONS>")
 
 
@@ -79,6 +80,16 @@ def _tell_notice(mind: Mind, row: Row, words: str) -> list[Event]:
     child = agent_of(thread)
     own = derive("agent", thread, "returned", row.key)
     return [row.scene.tell("agent.returned", own, text=as_text(result) or name, data=data, child=child)] if child else []
+
+
+def read_agents_message(mind: Mind, row: Row) -> list[Event]:
+    """One agent writes to another: a task for this one, or anything else. What is encrypted is left where it is."""
+    head, _, words = text_in(row.payload.get("content")).partition(_PAYLOAD)
+    author, recipient = row.text("author") or "", row.text("recipient") or ""
+    if mind.parent is not None and _NEW_TASK in head:
+        return hear_prompt(mind, row, RESPONSE, words.strip() or recipient)
+    told = {"type": "agent_message", "author": author, "recipient": recipient, "message": words.strip() or f"{author} → {recipient}"}
+    return [tell_other(row, "agent_message", told)]
 
 
 def hear_prompt(mind: Mind, row: Row, channel: str, words: str, images: int = 0) -> list[Event]:

@@ -39,12 +39,17 @@ def take_in(
     log: BlockingRecorder,
     *,
     change: Change | None = None,
+    not_before: datetime | None = None,
     on_read: Read = lambda size: None,
 ) -> None:
-    """Store all that the files tell, then remember where each was left."""
+    """Store all that the files tell, then remember where each was left. What is older than a log is to keep is not taken in again."""
     parts: list[Item] = []
     items = merged(tapes, on_read=on_read)
-    deposit.put_all(_without_parts((item if change is None else _changed(item, change) for item in items), parts))
+    if change is not None:
+        items = (_changed(item, change) for item in items)
+    if not_before is not None:
+        items = (_young(item, not_before) for item in items)
+    deposit.put_all(_without_parts(items, parts))
     deposit.again().put_all(_of_no_known_whole(log, parts))
     places.save(log, {tape.path: tape.place for tape in tapes if tape.place is not None})
 
@@ -80,6 +85,10 @@ def _first_time(tape: Tape) -> datetime:
 
 def _changed(item: Item, change: Change) -> Item:
     return item if item.rejected is not None else item._replace(events=tuple(map(change, item.events)))
+
+
+def _young(item: Item, not_before: datetime) -> Item:
+    return item._replace(events=tuple(event for event in item.events if event.at is None or event.at >= not_before))
 
 
 def _without_parts(items: Iterable[Item], parts: list[Item]) -> Iterator[Item]:

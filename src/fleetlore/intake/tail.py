@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from fleetlore.intake import transcripts
@@ -30,11 +31,12 @@ class Tail:
         program: str,
         since: float = 0.0,
         redactor: Redactor | None = None,
-        change: Change | None = None,
+        veil: Change | None = None,
+        not_before: datetime | None = None,
         on_rejected: Callable[[Line, str], None] = lambda line, reason: None,
     ) -> None:
         self._log, self._folders, self._program, self._since = log, list(folders), program, since
-        self._redactor, self._change, self._on_rejected = redactor, change, on_rejected
+        self._redactor, self._veil, self._not_before, self._on_rejected = redactor, veil, not_before, on_rejected
         self._seen: dict[str, _Seen] = {}
 
     def round(self) -> Tally:
@@ -46,7 +48,8 @@ class Tail:
             changed,
             program=self._program,
             redactor=self._redactor,
-            change=self._change,
+            veil=self._veil,
+            not_before=self._not_before,
             on_rejected=self._on_rejected,
         )
         self._seen = now

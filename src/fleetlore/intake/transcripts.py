@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from getpass import getuser
 from socket import gethostname
 from typing import TYPE_CHECKING
@@ -70,15 +71,16 @@ def catch_up(
     *,
     program: str = "claude-code",
     redactor: Redactor | None = None,
-    change: recordings.Change | None = None,
+    veil: recordings.Change | None = None,
+    not_before: datetime | None = None,
     on_rejected: Callable[[Line, str], None] = lambda line, reason: None,
 ) -> Tally:
     """Read on in recordings of this machine from where each was left; an unfinished last line waits."""
     recording = dialects.find_recording(program)
     tapes = recordings.open_growing(list(dict.fromkeys(map(os.path.abspath, paths))), recording, log)
-    deposit = Deposit(log, dialect=recording.name, admission=Admission(redactor=redactor), on_rejected=on_rejected)
+    deposit = Deposit(log, dialect=recording.name, admission=Admission(redactor=redactor, veil=veil), on_rejected=on_rejected)
     if tapes:
-        recordings.take_in(tapes, deposit, log, change=chained(of_this_machine(), change))
+        recordings.take_in(tapes, deposit, log, change=of_this_machine(), not_before=not_before)
     return deposit.tally
 
 
@@ -90,11 +92,6 @@ def of_this_machine() -> recordings.Change:
         return replace(event, data=known | event.data) if event.kind == "session.started" else event
 
     return change
-
-
-def chained(first: recordings.Change, then: recordings.Change | None) -> recordings.Change:
-    """One change after another."""
-    return first if then is None else lambda event: then(first(event))
 
 
 def _asked(ask: Callable[[], str]) -> str | None:

@@ -2,6 +2,7 @@
 
 The deed itself goes: who, when, which tool, which files, how long, how it ended, and the line for people.
 docs/ship.md tells the rule in words, `withholding_rules.py` what is held by each kind, `withholding_words.py` what a name is.
+`veil.py` holds back the same, or a part of it, from the log itself.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from msgspec.structs import replace
 from fleetlore.events import catalog
 from fleetlore.events.envelope import Cut, Event, Origin
 from fleetlore.intake import withholding_rules as rules
-from fleetlore.intake.withholding_words import LONGEST, is_long, is_path, is_placeholder, is_telling, looks_like_name, quotes
+from fleetlore.intake.withholding_words import LONGEST, is_long, is_path, is_placeholder, is_said, is_telling, looks_like_name, quotes
 from fleetlore.log.admission import OWN_DIALECT
 
 __all__ = ["HOLDER", "LONGEST", "withhold"]
@@ -28,10 +29,11 @@ HOLDER = "withheld"
 """The key under which an object tells how much of it stayed."""
 
 
-def withhold(event: Event) -> Event:
+def withhold(event: Event, hold: rules.Hold = rules.SHIPPING) -> Event:
     """The event as it may leave the machine. It still fits its kind; withholding twice changes nothing more."""
-    pen = _Pen(is_private=event.visibility == "private")
-    data = _shape_of(event.kind).write(pen, event.data)
+    hold = rules.hold_for(event.kind, event.data.get("tool"), hold)
+    pen = _Pen(hold, is_private=hold.prompts and event.visibility == "private")
+    data = _shape_of(event.kind, hold).write(pen, event.data)
     states = {name: pen.plain(getattr(event, name)) for name in ("old_state", "new_state")}
     origin = None if event.origin is None else _origin(event.origin, pen)
     text = _text(event, pen)
@@ -43,12 +45,21 @@ def withhold(event: Event) -> Event:
 
 def _text(event: Event, pen: _Pen) -> str | None:
     """The line for people, unless it is itself what stays, or quotes it."""
-    if pen.is_private or event.kind in rules.WORDS_OF_THEIR_OWN:
+    if pen.is_private or rules.is_all_words(event.kind, pen.hold):
         return str(pen.hide(event.text)) if event.text else event.text
-    if event.text and pen.is_quoted_by(event.text):
+    if event.text and (pen.is_quoted_by(event.text) or _shows_input(event, pen.hold)):
         pen.count += 1
         return None  # the placeholder in the data says it all; boards then show the tool or the kind
     return event.text
+
+
+def _shows_input(event: Event, hold: rules.Hold) -> bool:
+    """Whether the line of a tool's event shows more of what the tool was given than a file."""
+    dialect = None if event.origin is None else event.origin.dialect
+    if not rules.is_made_of_input(event.kind, dialect, hold):
+        return False
+    given = (event.text or "").partition(": ")[2] or event.text
+    return not is_path(given) or " " in (given or "")
 
 
 def _origin(origin: Origin, pen: _Pen) -> Origin:
@@ -68,8 +79,8 @@ def _cut(cut: Cut, pen: _Pen) -> Cut:
 class _Pen:
     """Puts placeholders where something stays, counts them, and remembers what they hide."""
 
-    def __init__(self, *, is_private: bool) -> None:
-        self.is_private = is_private
+    def __init__(self, hold: rules.Hold, *, is_private: bool) -> None:
+        self.hold, self.is_private = hold, is_private
         self.count = 0
         self._taken: list[str] = []
 
@@ -138,6 +149,16 @@ class _Pen:
         if not rest:
             return value
         return kept | (rest if _is_hidden_object(rest) else {HOLDER: self.hide(rest)})
+
+    def leave(self, value: Any) -> Any:
+        """What nobody asked to withhold, without the words that stand in it under telling names."""
+        if self.is_private:
+            return self.plain(value)
+        if isinstance(value, list):
+            return [self.leave(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        return {key: self.hide(item) if self.hold.prompts and is_said(key) else self.leave(item) for key, item in value.items()}
 
     def is_quoted_by(self, text: str) -> bool:
         """Whether a line for people repeats something that stays."""
@@ -256,12 +277,12 @@ def _merged(objects: Sequence[_Fields]) -> _Fields:
 
 
 @lru_cache(maxsize=4096)
-def _shape_of(kind: str) -> _Shape:
+def _shape_of(kind: str, hold: rules.Hold) -> _Shape:
     """The shape of a kind's data. `fleet.*`, `town.*` and unknown kinds are free."""
     payload = catalog.find(kind)
     if payload is None or payload.lenient:
         return _Shape()
-    return _shape(inspect.type_info(payload), rules.RULES.get(kind, {}), "")
+    return _shape(inspect.type_info(payload), rules.rules_of(kind, hold), "")
 
 
 def _shape(kind: inspect.Type, ruled: Mapping[str, rules.How], path: str) -> _Shape:

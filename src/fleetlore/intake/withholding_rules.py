@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
-How: TypeAlias = Literal["hide", "hide_object", "hide_each", "only_paths"]
-"""All of it; all of it, but it stays an object; each item of a list; all but the files that it names."""
+How: TypeAlias = Literal["hide", "hide_object", "hide_each", "only_paths", "leave"]
+"""All of it; all of it, but it stays an object; each item of a list; all but the files that it names; nothing but words among code."""
+
+
+class Hold(NamedTuple):
+    """What is withheld."""
+
+    prompts: bool = True
+    """The words of people and models."""
+    code: bool = True
+    """What tools were given and gave back."""
+    titles: bool = False
+    """Titles and subjects too, and what was said aloud."""
+
+
+SHIPPING = Hold()
+"""What stays on the machine when its log is shipped."""
 
 PATH_KEYS = ("file_path", "notebook_path", "path", "paths", "file", "files", "filename", "directory", "cwd")
 """In a tool's input, these name files."""
@@ -15,6 +30,18 @@ WORDS_OF_THEIR_OWN = frozenset(
     {"prompt.submitted", "user.injected", "agent.thought", "agent.reflected", "model.replied", "session.turn_ended", "log.rejected"}
 )
 """Kinds whose text is itself the prompt, the thought or what a model wrote, or quotes the input."""
+
+_SPOKEN = frozenset({"agent.spoke", "oracle.spoke", "commentary.posted", "agent.launched", "agent.returned"})
+"""Kinds whose text was said aloud, or says what a helper was to do."""
+
+_QUOTING_CODE = frozenset({"log.rejected"})
+
+_TOOLS = frozenset({"tool.called", "tool.returned", "tool.failed", "tool.denied", "process.started", "process.finished"})
+_RECORDINGS = frozenset({"claude_code", "codex"})
+"""Where the text of a tool's events is made of what the tool was given, whether the event repeats it or not."""
+
+_WORDY_TOOLS = frozenset({"Task", "Agent", "AskUserQuestion", "ExitPlanMode", "TodoWrite", "SendMessage", "update_plan", "spawn_agent"})
+"""Tools by which an agent talks: what goes into them and comes out is words, not code."""
 
 _CALL: Mapping[str, How] = {"input": "only_paths", "output": "hide", "error": "hide"}
 _FAILURES: Mapping[str, How] = {"failures.message": "hide", "failures.evidence": "hide"}
@@ -30,6 +57,7 @@ RULES: Mapping[str, Mapping[str, How]] = {
     "agent.launched": {"prompt": "hide"},
     "agent.returned": {"result": "hide"},
     "session.compacted": {"summary": "hide"},
+    "model.replied": {"said": "hide"},
     "tool.called": _CALL,
     "tool.returned": _CALL,
     "tool.failed": _CALL,
@@ -87,3 +115,59 @@ RULES: Mapping[str, Mapping[str, How]] = {
 What is not named here goes by its type: names, numbers, states, reasons and titles go unless they are long; where a
 kind lets anything stand, only names and numbers go.
 """
+
+_TITLES: Mapping[str, Mapping[str, How]] = {
+    "session.started": {"title": "hide"},
+    "agent.named": {"title": "hide"},
+    "tool.returned": {"subject": "hide"},
+    "tool.failed": {"subject": "hide"},
+    "tool.denied": {"reason": "hide"},
+}
+
+_CODE = frozenset(
+    {"input", "output", "error", "command", "sample", "missing", "unexpected", "subject", "error_message", "evidence"}
+    | {"stdout_must_match", "regex", "args"}
+)
+"""The last word of a path tells that it holds code; any other that is ruled holds words of somebody's."""
+
+_EITHER: Mapping[str, frozenset[str]] = {
+    "log.rejected": frozenset({"reason", "sample"}),
+    "node.finished": frozenset({"output"}),
+    "goal.tool_effect": frozenset({"result"}),
+    "ui.controls": frozenset({"controls", "state"}),
+    "ui.action": frozenset({"payload"}),
+    "ui.reported": frozenset({"controls"}),
+    "tool.denied": frozenset({"reason"}),
+}
+"""What may be both, and is held with either."""
+
+
+def rules_of(kind: str, hold: Hold) -> Mapping[str, How]:
+    """Path in a kind's data → how it is withheld; what is not asked for is left as it is."""
+    ruled = {**RULES.get(kind, {}), **(_TITLES.get(kind, {}) if hold.titles else {})}
+    return {path: how if _is_held(kind, path, hold) else "leave" for path, how in ruled.items()}
+
+
+def _is_held(kind: str, path: str, hold: Hold) -> bool:
+    name = path.rpartition(".")[2]
+    if name in ("metadata", "harness_extras", "message") or path in _EITHER.get(kind, ()):
+        return hold.prompts or hold.code
+    return hold.code if name in _CODE else hold.prompts
+
+
+def is_all_words(kind: str, hold: Hold) -> bool:
+    """Whether the text of a kind is itself what is withheld."""
+    if hold.code and kind in _QUOTING_CODE:
+        return True
+    return hold.prompts and (kind in WORDS_OF_THEIR_OWN or (hold.titles and kind in _SPOKEN))
+
+
+def is_made_of_input(kind: str, dialect: str | None, hold: Hold) -> bool:
+    """Whether the text of an event shows what a tool was given."""
+    return kind in _TOOLS and (hold.titles or dialect in _RECORDINGS)
+
+
+def hold_for(kind: str, tool: object, hold: Hold) -> Hold:
+    """What is withheld of one event: a tool for talking holds words where others hold code."""
+    talks = hold.prompts and kind in _TOOLS and isinstance(tool, str) and tool in _WORDY_TOOLS
+    return hold._replace(code=True) if talks else hold

@@ -33,6 +33,11 @@ _TELLING = frozenset(
     | {"sql", "stack", "stderr", "stdin", "stdout", "string", "summary", "text", "thinking"}
     | {"thought", "traceback", "transcript"}
 )
+_SAID = frozenset(
+    {"answer", "comment", "description", "instruction", "message", "objective", "plan", "prompt", "question", "reply", "summary"}
+    | {"thinking", "thought", "todo"}
+)
+"""Of these, the ones that hold what somebody said, where others hold code."""
 _TELLING_ANYWHERE = ("prompt", "message", "content", "transcript", "instruction", "response", "command", "thought")
 """These tell it even where a name runs several words together."""
 
@@ -79,9 +84,18 @@ def is_telling(name: str) -> bool:
     return any(word in small for word in _TELLING_ANYWHERE) or any(_is_telling_word(word.lower()) for word in _WORD.findall(name))
 
 
+@lru_cache(maxsize=4096)
+def is_said(name: str) -> bool:
+    """Whether a name says that it holds what somebody said."""
+    return any(not _SAID.isdisjoint(_forms(word.lower())) for word in _WORD.findall(name))
+
+
 def _is_telling_word(word: str) -> bool:
-    forms = (word, word.removesuffix("s"), word.removesuffix("es"), f"{word.removesuffix('ies')}y")
-    return not _TELLING.isdisjoint(forms)
+    return not _TELLING.isdisjoint(_forms(word))
+
+
+def _forms(word: str) -> tuple[str, ...]:
+    return word, word.removesuffix("s"), word.removesuffix("es"), f"{word.removesuffix('ies')}y"
 
 
 def quotes(text: str, words: str) -> bool:

@@ -33,12 +33,20 @@ _FIXED = frozenset({"id", "at", "kind", "cause", "trace", "visibility", "mac", "
 class Admission:
     """Turns an event as a caller made it into a record that can be stored."""
 
-    def __init__(self, *, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7, redactor: Redactor | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        now: clock.Clock = clock.now,
+        new_id: Callable[[], str] = clock.uuid7,
+        redactor: Redactor | None = None,
+        veil: Callable[[Event], Event] | None = None,
+    ) -> None:
         # Our own clock and ids need no checking; others do, and ids of others may come twice, as those of a test do.
         self._mints = new_id is clock.uuid7
         self._now: clock.Clock = now if now is clock.now else lambda: _in_utc(now())
         self._new_id: Callable[[], str] = new_id if self._mints else lambda: _canonical_uuid("$.id", new_id())
         self._redactor = redactor or Redactor()
+        self._veil = veil
 
     def admit(self, event: Event) -> Record:
         """The record to store; `InvalidEvent` or `TooLarge` says what is wrong with the event."""
@@ -55,6 +63,9 @@ class Admission:
         event = codec.decode(raw)  # from here on it is what a reader will get, every type checked
         _check(event)
         check_payload(event.kind, event.data)
+        if self._veil is not None:
+            event = self._veil(event)
+            raw = codec.encode(event)
         if self._redactor.suspects(raw):
             event, raw = self._redact(event, raw)
             _check(event)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from fleetlore import clock
 from fleetlore.config import SERVERS
 from fleetlore.errors import InvalidUrl, LogError, Unwritable
+from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
 from fleetlore.log.admission import Admission
 from fleetlore.log.base import Backend
@@ -55,10 +56,14 @@ def connect(
     now: clock.Clock = clock.now,
     new_id: Callable[[], str] = clock.uuid7,
     redactor: Redactor | None = None,
+    veil: Callable[[Event], Event] | None = None,
 ) -> Log:
-    """The log at an address: `memory:`, `sqlite:PATH?sync=normal&town=NAME`, `sqlite:` for the user's own, `redis://HOST`, `nats://HOST`."""
+    """The log at an address: `memory:`, `sqlite:PATH?sync=normal&town=NAME`, `sqlite:` for the user's own, `redis://HOST`, `nats://HOST`.
+
+    `redactor` and `veil` see every event before it is stored: the one takes secrets out, the other what else is not to be kept.
+    """
     scheme, place, options, name = resolve(url, town)
-    return Log(_opener(scheme, place, options, name), Admission(now=now, new_id=new_id, redactor=redactor))
+    return Log(_opener(scheme, place, options, name), Admission(now=now, new_id=new_id, redactor=redactor, veil=veil))
 
 
 def resolve(url: str, town: str | None) -> tuple[str, str, dict[str, str], str]:

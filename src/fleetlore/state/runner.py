@@ -103,6 +103,13 @@ class Runner(Generic[State]):
             raise Invalid(f"not a position of this log: {position!r}; take one as `lore events --json` prints it")
         return self._run(position, None).folded()
 
+    def keep(self, position: Position) -> None:
+        """Keep a checkpoint of what is known at a position, and none of earlier: whoever trims the log up to there calls this first."""
+        if self._store is not None:
+            run = self._run(position, None)
+            self._store.drop(self._view.name, before=run.position)
+            run.save_now()
+
     def rebuild(self, progress: Progress | None = None) -> Folded[State]:
         """The state at the log's head, folded from the beginning; older checkpoints are dropped."""
         if self._store is not None:
@@ -222,6 +229,10 @@ class _Run(Generic[State]):
         """Keep a checkpoint to go on from, if it is worth its while."""
         if self.events - self._saved >= SAVE_AFTER:
             self._save()
+
+    def save_now(self) -> None:
+        """Keep a checkpoint, however little was folded."""
+        self._save()
 
     def _save(self) -> bool:
         if self._store is None or self._place is None or self._base is None:

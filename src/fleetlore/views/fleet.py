@@ -230,7 +230,8 @@ def _wins(agent: Agent, name: str, stamp: Stamp) -> bool:
 
 def _note(fleet: Fleet, event: Event, stamp: Stamp) -> None:
     """What is kept of an event beside its agents: where the log now begins, and which missions call for help."""
-    if event.kind == "log.trimmed" and isinstance(before := event.data.get("before"), str):
+    is_own = event.origin is None or event.origin.log is None  # a log that was shipped here tells of its own trimming, too
+    if event.kind == "log.trimmed" and is_own and isinstance(before := event.data.get("before"), str):
         fleet.trimmed_before = before
     if event.mission is None:
         return

@@ -1,0 +1,20 @@
+"""One question before what cannot be undone."""
+
+from __future__ import annotations
+
+import sys
+
+from fleetlore.cli import terminal
+from fleetlore.cli.main import UsageError
+
+_YES = ("y", "yes")
+
+
+def agrees(question: str) -> bool:
+    """Whether the person at the terminal says yes; where there is none, `--yes` must have been said."""
+    if not terminal.is_terminal(sys.stdin):
+        raise UsageError(f"{question} Nobody is here to be asked: say --yes, or look first with --dry-run")
+    terminal.flush()
+    sys.stderr.write(f"{terminal.sanitise(question)} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in _YES

@@ -1,0 +1,142 @@
+"""`lore forget`: erase events for good. docs/privacy.md tells what goes and what does not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from fleetlore import clock, config
+from fleetlore.cli import arguments, asking, opening, progress, terminal, times
+from fleetlore.cli.main import FAILED, OK, UsageError
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from fleetlore.config import Settings
+    from fleetlore.intake.forgetting import Found, Wanted
+    from fleetlore.log.recorder import BlockingRecorder
+
+SUMMARY = "erase events for good: an agent's, a session's, or all before a day"
+
+MOST_SHOWN = 8
+REASON = "asked for"
+"""It stays in the log, and so names nobody."""
+
+_EXAMPLES = (
+    ("lore forget --run 0f3e9a52-8a6f-4a39-9a7e-5d2d0d1c7f10 --dry-run", "what one session and its helpers would take with them"),
+    ("lore forget --agent ada --reason 'left the team'", "everything by, for or under an agent"),
+    ("lore forget --before 90d --kind prompt.submitted --kind model.replied", "old prompts and replies, and no more"),
+    ("lore forget --id 01936a7e-7d1c-7b3a-8c3e-2f1d5a6b7c8d --yes", "one event, without being asked"),
+)
+_NOTES = """\
+Where several are given, all must hold. What goes is overwritten on the disk, with the checkpoints and the index of words that this
+machine has made of it, and with what waits in the spool of hooks. One log.forgotten stays, with hashes of the ids: they are refused
+for ever, so that importing the same recording again brings nothing back, and `lore ship` erases them where this log is shipped to.
+Not erased: what others say of it. Another agent's event may quote its words, as a parent's does that got its result; find those
+with `lore find` and name them with --id. Nor backups, exports, and the recordings of the coding program itself.
+Exit code: 0 erased or nothing to erase, 1 failed or something came in meanwhile, 2 bad arguments, or nobody to ask and no --yes.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Whose, and how sure."""
+    parser.add_argument("--agent", metavar="A", help="events that name it as agent, parent, child or actor")
+    parser.add_argument("--run", metavar="R", help="events of a session, and of the helpers that it launched")
+    parser.add_argument("--before", metavar="WHEN", help="events that happened before: 90d ago, a day, or a time such as 2026-11-15T20:00Z")
+    parser.add_argument("--id", metavar="ID", action="append", default=[], help="this event; may be repeated")
+    parser.add_argument(
+        "--kind", metavar="K", action="append", type=arguments.kind, default=[], help="only this kind, or family such as 'tool.*'"
+    )
+    parser.add_argument("--reason", metavar="TEXT", default=REASON, help="why; it stays in the log (default: %(default)s)")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would go")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    arguments.add_json(parser)
+    arguments.teach(parser, _EXAMPLES, _NOTES)
+
+
+def run(args: Namespace) -> int:
+    """Show, ask, erase, and look whether anything is left."""
+    from fleetlore.intake import forgetting
+
+    settings = opening.settings_of(args)
+    with opening.open_existing_log(args, settings=settings) as log:
+        wanted = _wanted(args, log)
+        with progress.bar("looking") as show:
+            found = forgetting.find(log, wanted, progress=show)
+        if not args.json:
+            _print(found, config.masked(settings.log.value), args.dry_run)
+        if args.dry_run:
+            return _end(args, found, erased=0, left=len(found.ids), waiting=0)
+        if found.ids and not args.yes and not asking.agrees(f"Erase {_events(len(found.ids))} for good?"):
+            terminal.err("nothing was erased")
+            return FAILED
+        return _forget(args, settings, log, wanted, found)
+
+
+def _wanted(args: Namespace, log: BlockingRecorder) -> Wanted:
+    from fleetlore.intake import forgetting
+
+    if not (args.agent or args.run or args.before or args.id):
+        raise UsageError("say what to forget: --agent, --run, --before or --id; --kind narrows it down")
+    try:
+        ids = forgetting.ids_of(args.id) if args.id else None
+    except ValueError as error:
+        raise UsageError(f"--id: {error}") from error
+    return forgetting.Wanted(
+        agent=args.agent,
+        runs=forgetting.with_helpers(log, args.run) if args.run else None,
+        before=times.moment(args.before, now=clock.now()) if args.before else None,
+        kinds=tuple(args.kind),
+        ids=ids,
+    )
+
+
+def _forget(args: Namespace, settings: Settings, log: BlockingRecorder, wanted: Wanted, found: Found) -> int:
+    """What waits goes first, so that nothing comes in behind us; what was made of the log goes last."""
+    from fleetlore.intake import forgetting, forgetting_spool
+
+    waiting = forgetting_spool.purge(wanted, settings)
+    with progress.bar("erasing") as show:
+        erased = forgetting.erase(log, found.ids, args.reason, progress=show)
+    if args.agent and not (args.kind or args.before or args.id or args.run):
+        forgetting.unname(log, args.agent, args.reason)
+    forgetting.purge(log)
+    left = len(forgetting.find(log, wanted).ids)
+    return _end(args, found, erased=erased, left=left, waiting=waiting)
+
+
+def _print(found: Found, log: str, is_dry: bool) -> None:
+    if not found.ids:
+        terminal.out(f"nothing to forget in {terminal.sanitise(log)}")
+        return
+    terminal.out(f"{_events(len(found.ids))} of {terminal.sanitise(log)} {'would' if is_dry else 'will'} be erased for good:")
+    for what, counts in (("agents", found.agents), ("kinds", found.kinds)):
+        terminal.out(f"  {what:<7} {terminal.sanitise(_largest(counts))}")
+    days = sorted(found.days)
+    span = days[0] if len(days) == 1 else f"{len(days):,} days from {days[0]} to {days[-1]}: {_largest(found.days)}"
+    terminal.out(f"  {'days':<7} {span}")
+
+
+def _largest(counts: Counter[str]) -> str:
+    shown = [f"{name} {count:,}" for name, count in counts.most_common(MOST_SHOWN)]
+    more = len(counts) - len(shown)
+    return " · ".join([*shown, *([f"and {more:,} more"] if more else [])])
+
+
+def _end(args: Namespace, found: Found, *, erased: int, left: int, waiting: int) -> int:
+    if args.json:
+        told = {"found": len(found.ids), "agents": found.agents, "kinds": found.kinds, "days": dict(sorted(found.days.items()))}
+        terminal.out_value({**told, "erased": erased, "spooled": waiting, "left": left, "dry_run": args.dry_run})
+    if args.dry_run:
+        return OK
+    if not args.json and (erased or waiting):
+        spooled = f", and {waiting:,} waiting in the spool" if waiting else ""
+        terminal.out(f"erased {_events(erased)} for good{spooled}")
+    if left:
+        terminal.err(f"lore: {_events(left)} came in meanwhile; run it again")
+        return FAILED
+    return OK
+
+
+def _events(count: int) -> str:
+    return f"{count:,} {'event' if count == 1 else 'events'}"

@@ -1,0 +1,178 @@
+"""`lore hook`: what a coding program calls at every step. Hands one line to the spool; prints nothing, and never fails."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from fleetlore.redact import Redactor
+
+SUMMARY = "hand over what a coding program says at each step; it is the program that calls this"
+
+MOST_BYTES = 16 * 1024 * 1024
+SAMPLE = 2048
+LONGEST = 10.0
+"""Seconds after which it gives up, whatever it waits for."""
+
+SETTINGS = "fleetlore.toml"
+_PIECE = 1024 * 1024
+_NOTES = """\
+`lore install claude-code` has the program call it. It reads one JSON object on standard input and keeps it, without its
+secrets, in a file that only you can read; the next `lore` command takes it into your log. It prints nothing and its exit
+code is always 0: recording never stands in the way of the work.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """The program."""
+    from fleetlore.cli import arguments
+
+    parser.add_argument("program", metavar="PROGRAM", nargs="?", default="", help="who calls: claude-code or codex")
+    arguments.teach(parser, (("lore hook claude-code < payload.json", "what Claude Code does"),), _NOTES)
+
+
+def run(args: Namespace) -> int:
+    """The same within a running process."""
+    _hand_over_quietly(args.program)
+    return 0
+
+
+def is_call(argv: list[str]) -> bool:
+    """Whether a command line is that of a program, not of somebody who asks for help."""
+    return argv[:1] == ["hook"] and not {"-h", "--help"} & set(argv)
+
+
+def run_alone(argv: list[str]) -> NoReturn:
+    """All of the process: no word, no failure, and no waiting for ever."""
+    try:
+        _guard()
+        _hand_over_quietly(argv[1] if len(argv) > 1 else "")
+    finally:
+        os._exit(0)
+
+
+def _hand_over_quietly(program: str) -> None:
+    try:
+        hand_over(program)
+    except Exception:  # noqa: BLE001  # whatever happens, what is recorded must not be disturbed by its recorder
+        return
+
+
+def _guard() -> None:
+    """A key pressed in the terminal is meant for the program, not for us; and somebody may never close our input."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGALRM, lambda number, frame: os._exit(0))
+    signal.setitimer(signal.ITIMER_REAL, LONGEST)
+
+
+def hand_over(program: str) -> None:
+    """Read the payload and put one line into the spool."""
+    from fleetlore.intake import spool
+
+    raw, size = _read_input()
+    if size:
+        spool.append(line_of(program, raw, size))
+
+
+def line_of(program: str, raw: bytes, size: int) -> bytes:
+    """The line: when, which, who, where, which log, and what was said, its secrets taken out."""
+    import json
+
+    from fleetlore import clock
+    from fleetlore.redact import Redactor, seems_clean
+
+    told: dict[str, object] = {"at": clock.now().isoformat(timespec="microseconds").replace("+00:00", "Z"), "id": clock.uuid7()}
+    told["program"] = program
+    told |= (surroundings := _surroundings())
+    patterns = _patterns(surroundings.get("cwd"))
+    redactor = Redactor(patterns)
+    raw = raw.strip()
+    try:
+        record = json.loads(raw) if size <= MOST_BYTES else None
+    except (ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict):
+        return _dump(told | {"raw": _sample(raw, redactor), "bytes": size})
+    if patterns or not seems_clean(raw):
+        record, _ = redactor.clean(record)
+    elif not (b"\n" in raw or b"\r" in raw or b"\\ud" in raw):
+        # As it came: writing it anew would take longer than reading it.
+        return b'%b,"record":%b}' % (_dump(told)[:-1], raw)
+    return _dump(told | {"record": record})
+
+
+def _dump(told: dict[str, object]) -> bytes:
+    """One line of JSON; halves of characters, which JavaScript cuts off now and then, become `?`."""
+    import json
+
+    return json.dumps(told, ensure_ascii=False).encode(errors="replace")
+
+
+def _read_input() -> tuple[bytes, int]:
+    """What stands on standard input, and its size; of more than is kept only the beginning."""
+    if os.isatty(0):
+        return b"", 0
+    pieces, size = [], 0
+    # All of it is read, even if it is too much: the program may not like its pipe closed.
+    while piece := os.read(0, _PIECE):
+        if size <= MOST_BYTES:
+            pieces.append(piece)
+        size += len(piece)
+    return b"".join(pieces), size
+
+
+def _surroundings() -> dict[str, str]:
+    """What decides which log a command would choose here."""
+    found = {"cwd": _folder(), "log": os.environ.get("FLEETLORE_LOG"), "town": os.environ.get("FLEETLORE_TOWN")}
+    return {name: value for name, value in found.items() if value}
+
+
+def _folder() -> str | None:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return None
+
+
+def _patterns(folder: str | None) -> tuple[str, ...]:
+    """Expressions of further secrets that the settings name, as seen from a folder."""
+    # Reading settings takes as long as all the rest: only for those that have something to say.
+    if not any(_mentions(path, b"redact") for path in _settings_files(folder)):
+        return ()
+    from fleetlore import config
+    from fleetlore.errors import ConfigError
+
+    try:
+        return config.load().redact_patterns.value
+    except ConfigError:  # the next command says so; what waits in the spool is redacted again on its way into the log
+        return ()
+
+
+def _settings_files(folder: str | None) -> Iterator[str]:
+    """Where `config` would look."""
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    yield os.path.join(home, "fleetlore", SETTINGS)
+    while folder is not None:
+        yield os.path.join(folder, SETTINGS)
+        above = os.path.dirname(folder)
+        folder = above if above != folder else None
+
+
+def _mentions(path: str, word: bytes) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return word in file.read()
+    except OSError:
+        return False
+
+
+def _sample(raw: bytes, redactor: Redactor) -> str:
+    """How it began. Secrets go first, so that none is cut in half and then not recognised."""
+    text, _ = redactor.clean(raw[: 4 * SAMPLE].decode(errors="replace"))
+    return text.encode()[:SAMPLE].decode(errors="ignore")

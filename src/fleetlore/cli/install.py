@@ -1,0 +1,163 @@
+"""`lore install`: have a coding program call `lore hook` at each of its steps."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleetlore.cli import arguments, terminal
+from fleetlore.errors import ConfigError, Invalid, LogError
+from fleetlore.intake import claude_settings, codex_settings, hook_settings
+from fleetlore.intake.hook_settings import HookFile
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+SUMMARY = "have Claude Code or Codex recorded as they work, by hooks in their settings"
+
+
+class Program(NamedTuple):
+    """A program that can call us."""
+
+    title: str
+    """Its name, for people."""
+    executable: str
+    user_file: Callable[[], HookFile]
+    project_file: Callable[[str], HookFile]
+
+
+PROGRAMS = {
+    claude_settings.PROGRAM: Program("Claude Code", "claude", claude_settings.user_file, claude_settings.project_file),
+    codex_settings.PROGRAM: Program("Codex", "codex", codex_settings.user_file, codex_settings.project_file),
+}
+"""Those that are known, by the name that `lore hook` is told."""
+
+# In a file that others get, too: whoever has no `lore` is not to be told so at every step.
+_FOR_OTHERS = "2>/dev/null || true"
+_EXAMPLES = (
+    ("lore install", "what can be installed, and what is"),
+    ("lore install claude-code", "for all your projects, in ~/.claude/settings.json"),
+    ("lore install claude-code --project", "for all who work on this project, in .claude/settings.json"),
+    ("lore uninstall claude-code", "leaves the file as it was before"),
+)
+_NOTES = """\
+Everything else in the file stays as it is; a copy from before the first change is kept beside it, as
+settings.json.before-fleetlore. Installing again changes nothing, or mends what is out of date.
+Codex asks you to review new hooks when it next starts, and does not run them before.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Which program, and for whom."""
+    add_target(parser)
+    arguments.add_json(parser)
+    arguments.teach(parser, _EXAMPLES, _NOTES)
+
+
+def add_target(parser: ArgumentParser) -> None:
+    """The program, and whose settings are meant."""
+    parser.add_argument("program", metavar="PROGRAM", nargs="?", help=f"{' or '.join(PROGRAMS)}; without one: what is there")
+    whose = parser.add_mutually_exclusive_group()
+    whose.add_argument("--user", action="store_true", help="in your own settings, for all projects (so without either)")
+    whose.add_argument("--project", action="store_true", help="in the settings of the project in this folder, for all who work on it")
+
+
+def run(args: Namespace) -> int:
+    """Put the hooks in, or say what there is."""
+    if args.program is None:
+        return show(json=args.json)
+    file = file_of(args.program, project=args.project)
+    changed = put_in(file, project=args.project)
+    if args.json:
+        terminal.out_value({"program": args.program, "file": file.path, "changed": changed, "events": file.events})
+        return 0
+    terminal.out(said_of(file, changed=changed))
+    if changed:
+        terminal.out("New sessions are recorded from now on: see `lore status`, `lore tell` and `lore costs`.")
+    return 0
+
+
+def file_of(program: str, *, project: bool) -> HookFile:
+    """The settings file that is meant."""
+    if program not in PROGRAMS:
+        raise Invalid(f"no such program: {program}; known are {', '.join(PROGRAMS)}")
+    known = PROGRAMS[program]
+    return known.project_file(project_folder()) if project else known.user_file()
+
+
+def put_in(file: HookFile, *, project: bool) -> bool:
+    """Have us called; answers whether anything had to be changed."""
+    try:
+        if project:
+            return hook_settings.install(file, command=f"{hook_settings.command('lore', file.program)} {_FOR_OTHERS}")
+        return hook_settings.install(file, command=hook_settings.command(own_path(), file.program))
+    except OSError as error:
+        raise not_writable(file, error) from error
+
+
+def not_writable(file: HookFile, error: OSError) -> ConfigError:
+    """Why a settings file stays as it is."""
+    return ConfigError(f"{file.path}: cannot be changed ({error.strerror}); check its permissions and those of its folder")
+
+
+def said_of(file: HookFile, *, changed: bool) -> str:
+    """What became of it, for people."""
+    title = PROGRAMS[file.program].title
+    if not changed:
+        return f"Nothing to do: {title} calls lore already ({file.path})."
+    said = f"{title} will call lore at {len(file.events)} of its steps ({file.path})."
+    if file.program == codex_settings.PROGRAM:
+        said += "\nCodex asks you to review new hooks when it next starts: choose to trust them, for it runs none before that."
+    return said
+
+
+def project_folder() -> str:
+    """The project that this folder belongs to: its repository, or the folder itself."""
+    here = folder = os.getcwd()
+    while not os.path.exists(os.path.join(folder, ".git")):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return here
+        folder = above
+    return folder
+
+
+def own_path() -> str:
+    """Where this `lore` is, for programs that may search elsewhere than we do."""
+    started = os.path.abspath(sys.argv[0])
+    beside = os.path.join(os.path.dirname(sys.executable), "lore")
+    for path in (started if os.path.basename(started) in hook_settings.OUR_NAMES else beside, beside):
+        if os.access(path, os.X_OK):
+            return path
+    from shutil import which
+
+    found = which("lore")
+    if found is None:
+        raise LogError("lore is not installed as a command here; install fleetlore (pip install fleetlore), then try again")
+    return os.path.abspath(found)
+
+
+def show(*, json: bool) -> int:
+    """What can be installed, and what is."""
+    rows = [_state(program, project=project) for program in PROGRAMS for project in (False, True)]
+    if json:
+        terminal.out_value(rows)
+        return 0
+    for row in rows:
+        whose = "--project" if row["project"] else "--user"
+        terminal.out(f"{row['program']:<12} {whose:<10} {row['state']:<16} {terminal.sanitise(str(row['file']))}")
+    terminal.out("\nInstall with `lore install PROGRAM`, or let `lore setup` do it.")
+    return 0
+
+
+def _state(program: str, *, project: bool) -> dict[str, object]:
+    file = file_of(program, project=project)
+    try:
+        found = hook_settings.installed(file)
+    except (ConfigError, OSError):
+        return {"program": program, "project": project, "file": file.path, "state": "unreadable", "events": []}
+    missing = [event for event in file.events if event not in found]
+    state = "not installed" if not found else "installed" if not missing else f"{len(missing)} missing"
+    return {"program": program, "project": project, "file": file.path, "state": state, "events": sorted(found)}

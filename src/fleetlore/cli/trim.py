@@ -1,0 +1,134 @@
+"""`lore trim`: cut off the oldest part of the log. docs/privacy.md tells what is left of it."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from fleetlore import clock, config
+from fleetlore.cli import arguments, asking, opening, progress, terminal, times
+from fleetlore.cli.main import FAILED, OK, UsageError
+from fleetlore.errors import Invalid
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from datetime import datetime
+
+    from fleetlore.config import Settings
+    from fleetlore.intake.trimming import Trim
+    from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.state.store import Store
+
+SUMMARY = "cut off the oldest part of the log, and keep its sums"
+
+_EXAMPLES = (
+    ("lore trim --before 90d --dry-run", "what would go"),
+    ("lore trim --before 2026-01-01", "everything of last year and earlier"),
+    ("lore trim", "what [retention] keep in fleetlore.toml says"),
+    ("lore trim --before 0000000000004711 --yes", "everything before a position, without being asked"),
+)
+_NOTES = """\
+The log is cut at the first event that is not older: what was recorded behind it stays, whatever its time. One log.trimmed tells what
+went: how many events of which kinds and agents, from when to when, and what they cost. The views that are kept, such as the fleet of
+`lore status`, know it still; stories begin where the log now does. What [ship] has not carried on yet is not trimmed.
+To have words erased wherever they stand, and their ids refused for ever, use `lore forget`.
+Exit code: 0 trimmed or nothing to trim, 1 failed or not trimmed, 2 bad arguments, or nobody to ask and no --yes.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Where to cut."""
+    parser.add_argument("--before", metavar="WHEN", help="90d, 12w or 1y ago, a day, a time, or a position (else [retention] keep)")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would go")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    arguments.add_json(parser)
+    arguments.teach(parser, _EXAMPLES, _NOTES)
+
+
+def run(args: Namespace) -> int:
+    """Find the place, show, ask, cut."""
+    from fleetlore.state.store import open_store
+
+    settings, now = opening.settings_of(args), clock.now()
+    with opening.open_existing_log(args, settings=settings) as log:
+        store = open_store(log.info())
+        with store or nullcontext():
+            return _trim(args, settings, now, log, store)
+
+
+def _trim(args: Namespace, settings: Settings, now: datetime, log: BlockingRecorder, store: Store | None) -> int:
+    from fleetlore.intake import retention, trimming
+
+    if not args.dry_run:
+        trimming.finish(log)
+    last = _place(args.before, settings, now, log, store)
+    note = retention.held_up(log, last, now)
+    costs = retention.costs_of(settings)
+    with progress.bar("looking") as show:
+        found = None if last is None else trimming.look(log, last, costs=costs, progress=show)
+    if found is None:
+        return _end(args, None, done=False, note=note)
+    if not args.json:
+        terminal.out(_told(found, config.masked(settings.log.value), args.dry_run))
+    if args.dry_run:
+        return _end(args, found, done=False, note=note)
+    if why := retention.unshipped(log, settings, found.last):
+        terminal.err(f"lore: {why}")
+        return FAILED
+    if not args.yes and not asking.agrees(f"Cut off {_events(found.events)}?"):
+        terminal.err("nothing was trimmed")
+        return FAILED
+    with progress.bar("trimming") as show:
+        done = trimming.trim(log, found.last, store=store, costs=costs, progress=show)
+    return _end(args, done or found, done=True, note=note)
+
+
+def _place(before: str | None, settings: Settings, now: datetime, log: BlockingRecorder, store: Store | None) -> str | None:
+    """The last position that is to go; `None` if there is none."""
+    from fleetlore.intake import retention, trimming
+
+    head = log.head()
+    if before is not None and head is not None and len(before) == len(head) and before.isascii() and before.isdigit():
+        newest = next(log.read(before=before, newest_first=True, limit=1), None)
+        return None if newest is None else newest.position
+    moment = retention.oldest_kept(settings, now) if before is None else _moment(before, now)
+    if moment is None:
+        raise UsageError("how old? write --before 90d, or keep under [retention] in fleetlore.toml")
+    with progress.bar_if_long() as show:
+        return trimming.place_before(log, moment, store=store, progress=show)
+
+
+def _moment(text: str, now: datetime) -> datetime:
+    from datetime import timedelta
+
+    days = config.days_in(text.strip())
+    try:
+        return times.moment(text, now=now) if days is None else now - timedelta(days=days)
+    except OverflowError as error:
+        raise Invalid(f"too long ago: {text}") from error
+
+
+def _told(found: Trim, log: str, is_dry: bool) -> str:
+    totals = found.totals
+    span = f" from {totals['first_at'][:10]} to {totals['last_at'][:10]}" if "first_at" in totals else ""
+    cost = f", ${totals['usd']:,.2f}" if "usd" in totals else ""
+    agents = len(totals["agents"])
+    whose = f" of {agents:,} {'agent' if agents == 1 else 'agents'}" if agents else ""
+    return f"the oldest {_events(found.events)} of {terminal.sanitise(log)} {'would' if is_dry else 'will'} go:{whose}{span}{cost}"
+
+
+def _end(args: Namespace, found: Trim | None, *, done: bool, note: str | None) -> int:
+    if args.json:
+        told: dict[str, Any] = {} if found is None else {"before": found.before, **found.totals}
+        terminal.out_value({"trimmed": found.events if found and done else 0, "dry_run": args.dry_run, "note": note, **told})
+    elif found is None:
+        terminal.out("nothing to trim")
+    elif done:
+        terminal.out(f"trimmed {_events(found.events)}; the log now begins at {found.before}")
+    if note and not args.json:
+        terminal.err(f"lore: {note}")
+    return OK
+
+
+def _events(count: int) -> str:
+    return f"{count:,} {'event' if count == 1 else 'events'}"

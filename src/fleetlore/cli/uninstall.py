@@ -1,0 +1,49 @@
+"""`lore uninstall`: take our hooks out of a program's settings again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleetlore.cli import arguments, terminal
+from fleetlore.cli.install import PROGRAMS, add_target, file_of, not_writable
+from fleetlore.errors import Invalid
+from fleetlore.intake import hook_settings
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+SUMMARY = "take the hooks of `lore install` out again"
+
+_EXAMPLES = (
+    ("lore uninstall claude-code", "out of your own settings"),
+    ("lore uninstall claude-code --project", "out of those of the project in this folder"),
+)
+_NOTES = """\
+Only ours are taken out. If nothing else in the file was changed since, it is as it was before, to the byte.
+What was recorded stays; `lore forget` erases it.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Which program, and whose settings."""
+    add_target(parser)
+    arguments.add_json(parser)
+    arguments.teach(parser, _EXAMPLES, _NOTES)
+
+
+def run(args: Namespace) -> int:
+    """Take them out."""
+    if args.program is None:
+        raise Invalid("which program? as in lore uninstall claude-code; `lore install` lists what is installed")
+    file = file_of(args.program, project=args.project)
+    try:
+        changed = hook_settings.uninstall(file)
+    except OSError as error:
+        raise not_writable(file, error) from error
+    if args.json:
+        terminal.out_value({"program": args.program, "file": file.path, "changed": changed})
+    elif changed:
+        terminal.out(f"{PROGRAMS[args.program].title} no longer calls lore ({file.path}).")
+    else:
+        terminal.out(f"Nothing to do: {PROGRAMS[args.program].title} does not call lore ({file.path}).")
+    return 0

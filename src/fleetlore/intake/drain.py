@@ -1,0 +1,235 @@
+"""Draining the spool: every line into the log that a command in its folder would choose, once, after the transcripts that it names.
+
+A transcript goes first because it tells the same things with more in them; what both tell has one id. A file of the spool is
+deleted when all of it is in. Whoever is cut short before that does it again, and the ids see to it that nothing is there twice.
+Lines of a log that cannot be had for now stay, and hold up nobody else's.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from importlib import import_module
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from fleetlore import config
+from fleetlore.dialects.recording import parse
+from fleetlore.errors import DialectError, FleetloreError, Unreachable
+from fleetlore.events.ids import find_uuid
+from fleetlore.intake import spool, transcripts
+from fleetlore.intake.deposit import Deposit, Item, rejection
+from fleetlore.intake.lines import Line
+from fleetlore.log.admission import Admission
+from fleetlore.redact import Redactor
+
+if TYPE_CHECKING:
+    from fleetlore.config import Settings
+    from fleetlore.events.envelope import Event
+    from fleetlore.log.recorder import BlockingRecorder
+
+MOST_LINES_AT_ONCE = 500
+MOST_BYTES_AT_ONCE = 8 * 1024 * 1024
+
+OpenLog = Callable[["Settings"], "BlockingRecorder"]
+"""Settings → the log that they mean, to be entered."""
+
+_HOOKS = {"claude-code": "fleetlore.dialects.claude_code_hooks", "codex": "fleetlore.dialects.codex_hooks"}
+_SOURCE = "spool"
+_PORTS = {"redis": 6379, "rediss": 6379, "nats": 4222, "tls": 4222}
+_KNOCKING = 1.0
+_PATIENCE = 10
+"""A log that was waited for in vain is left alone for so many times as long."""
+
+
+class Place(NamedTuple):
+    """What decides to which log a line belongs."""
+
+    cwd: str | None = None
+    log: str | None = None
+    town: str | None = None
+
+    def settings(self) -> Settings:
+        """As a command would have seen them there; of a folder that is gone, those above it still speak."""
+        environ = {"FLEETLORE_LOG": self.log or "", "FLEETLORE_TOWN": self.town or ""}
+        environ["XDG_CONFIG_HOME"] = os.environ.get("XDG_CONFIG_HOME", "")
+        return config.load(environ=environ, folder=self.cwd or os.path.expanduser("~"))
+
+
+class Entry(NamedTuple):
+    """One line of the spool."""
+
+    line: Line
+    told: Mapping[str, Any]
+    """Nothing: it is no JSON object."""
+    torn: bool = False
+    """Whether it stands at the end of its file without an end of its own: it waits once, and is then taken for what it is."""
+
+    @property
+    def place(self) -> Place:
+        """Where it belongs."""
+        return Place(*(_text(self.told.get(name)) for name in Place._fields))
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        """What the program handed over."""
+        record = self.told.get("record")
+        return record if isinstance(record, dict) else {}
+
+    @property
+    def program(self) -> str:
+        """Who handed it over."""
+        return _text(self.told.get("program")) or ""
+
+
+def drain(open_log: OpenLog, *, folder: str | None = None) -> list[str]:
+    """Take all that waits into its logs; answers one line for each log that could not be had. Where another process drains: nothing."""
+    folder = folder or spool.spool_folder()
+    lock = None if spool.is_empty(folder) else spool.lock_for_draining(folder)
+    if lock is None:
+        return []
+    try:
+        spool.take(folder)
+        return [problem for path in list(spool.set_aside(folder)) for problem in _drain_file(path, open_log)]
+    finally:
+        os.close(lock)
+
+
+def _drain_file(path: str, open_log: OpenLog) -> list[str]:
+    began, torn = monotonic(), False
+    with ExitStack() as stack:
+        logs = _Logs(lambda settings: stack.enter_context(open_log(settings)))
+        for batch in _batches(_entries(path)):
+            torn = torn or batch[-1].torn
+            for place, entries in _by_place(entry for entry in batch if not entry.torn):
+                logs.put(place, entries)
+    if not (logs.failed or torn):
+        os.unlink(path)
+        return []
+    waiting = (b"%b\n" % entry.line.raw for entry in _entries(path) if entry.torn or entry.place in logs.failed)
+    count = spool.replace(path, waiting, defer=_PATIENCE * (monotonic() - began) if logs.failed else 0.0)
+    return [f"{count} lines of hooks wait in the spool: {reason}" for reason in dict.fromkeys(logs.failed.values())]
+
+
+class _Logs:
+    """The logs of one file's lines, each opened once."""
+
+    def __init__(self, open_log: OpenLog) -> None:
+        self._open_log = open_log
+        self._open: dict[tuple[str, str], BlockingRecorder] = {}
+        self._change = transcripts.of_this_machine()
+        self.failed: dict[Place, str] = {}
+        """The places whose lines have to wait, and why."""
+
+    def put(self, place: Place, entries: Sequence[Entry]) -> None:
+        """Store what lines of one place tell, and what their transcripts do."""
+        if place in self.failed:
+            return
+        try:
+            settings = place.settings()
+            log, redactor = self._log_of(settings), Redactor(settings.redact_patterns.value)
+            for program in dict.fromkeys(entry.program for entry in entries):
+                own = [entry for entry in entries if entry.program == program]
+                if program in _HOOKS and (paths := list(_transcripts_of(own, program))):
+                    transcripts.catch_up(log, paths, program=program, redactor=redactor)
+                dialect = program.replace("-", "_") or _SOURCE
+                Deposit(log, dialect=dialect, admission=Admission(redactor=redactor)).put_all(map(self._item, own))
+        except (FleetloreError, OSError) as error:
+            self.failed[place] = str(error)
+
+    def _log_of(self, settings: Settings) -> BlockingRecorder:
+        key = (settings.log.value, settings.town.value)
+        if key not in self._open:
+            _knock(settings.log.value)
+            self._open[key] = self._open_log(settings)
+        return self._open[key]
+
+    def _item(self, entry: Entry) -> Item:
+        at = _time(entry.told.get("at"))
+        try:
+            return Item(entry.line, tuple(self._change(event) for event in _events_of(entry, at)))
+        except Exception as error:  # noqa: BLE001  # a record that nobody foresaw must not hold up the others for ever
+            reason = str(error) if isinstance(error, DialectError) else f"not foreseen: {type(error).__name__}: {error}"
+            return rejection(entry.line, reason, dialect=entry.program or _SOURCE, at=at)
+
+
+def _knock(url: str) -> None:
+    """See whether a server is there at all: a log waits long for one, and nobody has asked for this one just now."""
+    address = urlsplit(url)
+    if address.scheme not in _PORTS or not address.hostname or "," in address.netloc:
+        return
+    try:
+        socket.create_connection((address.hostname, address.port or _PORTS[address.scheme]), timeout=_KNOCKING).close()
+    except (OSError, ValueError) as error:
+        raise Unreachable(f"{config.masked(url)}: nobody answers there ({error})") from error
+
+
+def _events_of(entry: Entry, at: datetime | None) -> list[Event]:
+    """The events of one call of a hook, as its program's dialect tells them."""
+    id = find_uuid(_text(entry.told.get("id")) or "")
+    if not entry.told or id is None or at is None:
+        raise DialectError("", "not a line of `lore hook`")
+    if not entry.record:
+        raise DialectError("", "what the program handed over is no JSON object")
+    if entry.program not in _HOOKS:
+        raise DialectError("", f"no such program: {entry.program!r}; known are {', '.join(_HOOKS)}")
+    read: Callable[..., list[Event]] = import_module(_HOOKS[entry.program]).read_hook
+    return read(entry.record, id=id, at=at)
+
+
+def _transcripts_of(entries: Iterable[Entry], program: str) -> Iterator[str]:
+    """The recordings that lines name, as far as they are there; each once."""
+    named = [entry.record.get(key) for entry in entries for key in ("transcript_path", "agent_transcript_path")]
+    for path in dict.fromkeys(path for path in named if isinstance(path, str) and os.path.isfile(path)):
+        yield from transcripts.with_helpers(path) if program == "claude-code" else (path,)
+
+
+def _entries(path: str) -> Iterator[Entry]:
+    with open(path, "rb") as file:
+        for n, raw in enumerate(file, 1):
+            if not raw.isspace():
+                stripped = raw.rstrip(b"\n")
+                yield Entry(Line(_SOURCE, n, stripped, 0, len(stripped)), _told(stripped), torn=not raw.endswith(b"\n"))
+
+
+def _told(raw: bytes) -> Mapping[str, Any]:
+    try:
+        return parse(raw)
+    except DialectError:
+        return {}
+
+
+def _batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    batch, size = list[Entry](), 0
+    for entry in entries:
+        batch.append(entry)
+        size += entry.line.size
+        if len(batch) >= MOST_LINES_AT_ONCE or size >= MOST_BYTES_AT_ONCE:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _by_place(entries: Iterable[Entry]) -> Iterable[tuple[Place, list[Entry]]]:
+    places: dict[Place, list[Entry]] = {}
+    for entry in entries:
+        places.setdefault(entry.place, []).append(entry)
+    return places.items()
+
+
+def _time(value: object) -> datetime | None:
+    try:
+        return msgspec.convert(value, datetime).astimezone(UTC)
+    except (msgspec.ValidationError, OverflowError, ValueError):
+        return None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

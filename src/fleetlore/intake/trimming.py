@@ -1,0 +1,143 @@
+"""The oldest part of a log cut off, and what it came to left behind in one `log.trimmed`. docs/privacy.md tells more.
+
+What views have folded of it is kept first. A crash between the fact and the cut is made good by the next trim; the sums of
+all `log.trimmed` that a log holds are those of all that it was ever trimmed of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from msgspec import Struct
+
+from fleetlore.errors import Busy, Conflict
+from fleetlore.events.envelope import Event
+from fleetlore.intake.trimming_totals import Totals
+from fleetlore.log.base import TOWN, Expect, Position
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.state.runner import TIMES, Progress, Runner, View, position_at, view_of
+from fleetlore.state.store import Store
+from fleetlore.views import fleet
+from fleetlore.views.costs import Costs
+from fleetlore.views.reading import stamp_of
+
+ACTOR = "fleetlore"
+FACT = "log.trimmed"
+MOST_TURNS = 100
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Trim(Struct, frozen=True, kw_only=True):
+    """What is to go, or went."""
+
+    before: Position
+    """Everything before this goes."""
+    last: Position
+    """The last that goes."""
+    totals: dict[str, Any]
+    """What the fact says of it."""
+
+    @property
+    def events(self) -> int:
+        """How many go; what earlier trims took is not among them."""
+        count: int = self.totals["gone"]
+        return count
+
+
+def place_before(
+    log: BlockingRecorder, moment: datetime, *, store: Store | None = None, progress: Progress | None = None
+) -> Position | None:
+    """The last position up to which everything happened before a moment; `None` if there is none."""
+    return position_at(log, moment - _MICROSECOND, store=store, progress=progress)
+
+
+def is_held_up(log: BlockingRecorder, after: Position | None, now: datetime) -> Event | None:
+    """The event behind a place that says it is of the future, and so keeps everything behind it from growing old."""
+    event = next(log.read(after=after, limit=1), None)
+    return event if event is not None and stamp_of(event)[0] > now + timedelta(days=1) else None
+
+
+def look(log: BlockingRecorder, last: Position, *, costs: Costs | None = None, progress: Progress | None = None) -> Trim | None:
+    """What a trim up to a position, that one included, would take; `None` if there is nothing."""
+    total, totals, before = log.info().events, Totals(costs or Costs()), just_after(last)
+    newest = None
+    for done, event in enumerate(log.read(before=before), 1):
+        totals.add(event)
+        newest = event.position
+        if progress is not None and done % 1000 == 0:
+            progress(done, total)
+    if newest is None:
+        return None
+    return Trim(before=before, last=newest, totals=totals.told())
+
+
+def trim(
+    log: BlockingRecorder, last: Position, *, store: Store | None = None, costs: Costs | None = None, progress: Progress | None = None
+) -> Trim | None:
+    """Cut off everything up to a position, that one included; `None` if nothing was there. Who is cut short does it again."""
+    costs = costs or Costs()
+    finish(log)
+    for _ in range(MOST_TURNS):
+        head = log.head()
+        found = look(log, last, costs=costs, progress=progress)
+        if found is None:
+            return None
+        keep_views(log, found.last, store, costs)
+        if _announce(log, found, head):
+            log.trim(found.before)
+            return found
+    raise Busy("another process trims or erases at this log all the time; try again when it has ended")
+
+
+def finish(log: BlockingRecorder) -> None:
+    """Make the cut that the newest fact speaks of, if a crash came in between."""
+    fact = newest_fact(log)
+    first = log.info().first
+    before = None if fact is None else fact.data.get("before")
+    if isinstance(before, str) and first is not None and len(before) == len(first) and before > first:
+        log.trim(before)
+
+
+def newest_fact(log: BlockingRecorder) -> Event | None:
+    """What was last said of this log's own trimming."""
+    facts = log.read(kinds=[FACT], newest_first=True)
+    return next((fact for fact in facts if fact.origin is None or fact.origin.log is None), None)
+
+
+def keep_views(log: BlockingRecorder, last: Position, store: Store | None, costs: Costs) -> None:
+    """Have every view that is kept know what goes: a checkpoint just before the cut."""
+    if store is not None:
+        for keep in _kept(log, store, costs):
+            keep(last)
+
+
+def _kept(log: BlockingRecorder, store: Store, costs: Costs) -> Sequence[Callable[[Position], None]]:
+    spending: View[Any] = view_of(costs, costs.name)
+    return [Runner(log, view_of(fleet, "fleet"), store).keep, Runner(log, TIMES, store).keep, Runner(log, spending, store).keep]
+
+
+def _announce(log: BlockingRecorder, found: Trim, head: Position | None) -> bool:
+    """Append the fact, unless somebody else trimmed or erased since we looked."""
+    data = {"before": found.before, "last": found.last, **{key: value for key, value in found.totals.items() if key != "gone"}}
+    fact = Event(kind=FACT, actor=ACTOR, text=_line(found.events), visibility="system", data=data)
+    for _ in range(MOST_TURNS):
+        try:
+            log.append([fact], expect=Expect(TOWN, head))
+        except Conflict:
+            seen, head = head, log.head()
+            if next(log.read(after=seen, kinds=[FACT, "log.forgotten"], limit=1), None) is not None:
+                return False
+        else:
+            return True
+    raise Busy("the log is written to all the time; try again in a quieter moment")
+
+
+def _line(count: int) -> str:
+    return f"trimmed: the oldest {count:,} events" if count != 1 else "trimmed: the oldest event"
+
+
+def just_after(position: Position) -> Position:
+    """A place with nothing between it and a position."""
+    return f"{int(position) + 1:0{len(position)}d}"

@@ -1,0 +1,263 @@
+"""Beats that a deed has only because of what came before it: tests that pass again, a call made over and over, an edit taken back.
+
+One fold per agent and session, with little memory: digests of calls, never their inputs. Where nothing came before that matters, a deed
+has the beat of its kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias, TypeVar
+from zlib import crc32
+
+import msgspec
+from msgspec import Struct, field
+
+from fleetlore.dialects.deeds import is_polling
+from fleetlore.events.catalog import beat_of
+from fleetlore.events.envelope import Event
+from fleetlore.events.payload import Beat
+from fleetlore.events.tools import CHECKING
+from fleetlore.views.reading import Stamp, stamp_of
+
+VERSION = 1
+LOOP = 3
+"""So many times the same call in a row, with no other between, are a loop."""
+MOST_HANDS, MOST_CALLS, MOST_TROUBLES, MOST_EDITS = 2000, 64, 32, 64
+
+Note: TypeAlias = Literal["loop", "undone", "stuck", "mended", "allowed"]
+"""Why a beat is not its kind's: the same call over and over; an edit put back; an edit that missed and misses again; what had failed works;
+what had been denied is let."""
+SETBACKS = frozenset(("loop", "undone", "stuck"))
+
+_ONCE = frozenset(("commit", "push", "pr_open", "pr_merge"))
+"""Deeds that are mended by the next of their kind, whatever it says."""
+_MENDS = frozenset(("progress", "pulse"))
+_OLD_AND_NEW = (("old_string", "new_string"), ("old_str", "new_str"), ("oldString", "newString"))
+_Value = TypeVar("_Value")
+_encode = msgspec.json.Encoder().encode
+
+
+class Call(Struct, gc=False, array_like=True):
+    """A call whose outcome has not come: its digest, and for an edit that of what it does and of what would undo it."""
+
+    digest: int
+    forth: int = 0
+    back: int = 0
+
+
+class Hand(Struct, kw_only=True, gc=False):
+    """What one agent did last in one session, as far as it bears on what comes."""
+
+    last: Stamp | None = None
+    """The newest event's stamp: one that is older is late."""
+    calls: dict[str, Call] = field(default_factory=dict)
+    troubles: dict[str, Note] = field(default_factory=dict)
+    """What failed or was denied → what it is when it works."""
+    slips: dict[str, bool] = field(default_factory=dict)
+    """Edits that missed once."""
+    edits: dict[int, bool] = field(default_factory=dict)
+    """Digests of the edits that were made."""
+    same: int = 0
+    times: int = 0
+    """The digest of the newest call, and how often it was made in a row."""
+
+
+class Beats(Struct, kw_only=True):
+    """All hands. Encodes to JSON and back."""
+
+    version: int = VERSION
+    hands: dict[str, Hand] = field(default_factory=dict)
+    note: Note | None = None
+    """Why the newest event has its beat, where that is not its kind's."""
+
+
+def initial() -> Beats:
+    """Nothing has been done yet."""
+    return Beats()
+
+
+def beat(beats: Beats, event: Event) -> Beat | None:
+    """The beat of one more event, given those before it. Never raises. A late one has its kind's, and changes nothing."""
+    beats.note = None
+    own = beat_of(event)
+    act = _ACTS.get(event.kind)
+    if act is None:
+        return own
+    hand = _hand(beats, event)
+    stamp = stamp_of(event)
+    if hand.last is not None and stamp < hand.last:
+        return own
+    hand.last = stamp
+    note = act(hand, event.data, own)
+    if note is None:
+        return own
+    beats.note = note
+    return "setback" if note in SETBACKS else "recovery"
+
+
+def _hand(beats: Beats, event: Event) -> Hand:
+    key = f"{event.run or event.task or event.goal or ''} {event.agent or event.actor}"
+    hand = beats.hands.get(key)
+    if hand is None:
+        hand = Hand()
+        _keep(beats.hands, key, hand, MOST_HANDS)
+    return hand
+
+
+def _called(hand: Hand, data: Mapping[str, Any], own: Beat | None) -> Note | None:
+    del own
+    given = data.get("input")
+    call = Call(_digest(data.get("tool"), given))
+    if isinstance(given, dict):
+        _note_edit(call, given)
+    if isinstance(id := data.get("call_id"), str):
+        _keep(hand.calls, id, call, MOST_CALLS)
+    return _repeated(hand, call.digest, data)
+
+
+def _repeated(hand: Hand, digest: int, data: Mapping[str, Any]) -> Note | None:
+    """A loop, where this is the third call alike in a row. It is told once; asking how far something is may go on for ever."""
+    if digest != hand.same:
+        hand.same, hand.times = digest, 1
+        return None
+    hand.times += 1
+    return "loop" if hand.times == LOOP and not is_polling(str(data.get("tool")), data.get("input")) else None
+
+
+def _returned(hand: Hand, data: Mapping[str, Any], own: Beat | None) -> Note | None:
+    call, note = _call_of(hand, data)
+    key = _key_of(data)
+    if own == "setback":
+        if key is not None:
+            _trouble(hand, key, call, "mended")
+        return None
+    found = _solved(hand, key, call)
+    if call is not None and call.forth and _undoes(hand, call):
+        return "undone"
+    return found if found is not None and own in _MENDS else note
+
+
+def _failed(hand: Hand, data: Mapping[str, Any], own: Beat | None) -> Note | None:
+    call, note = _call_of(hand, data)
+    key = _key_of(data)
+    if own == "setback":
+        _trouble(hand, key, call, "mended")
+        return None
+    return _missed(hand, key) or note if key is not None and data.get("deed") == "edit" else note
+
+
+def _missed(hand: Hand, key: str) -> Note | None:
+    """An edit that missed: the first one is a slip, the second in the same file is trouble."""
+    if key in hand.slips:
+        del hand.slips[key]
+        _trouble(hand, key, None, "mended")
+        return "stuck"
+    if key not in hand.troubles:
+        _keep(hand.slips, key, True, MOST_TROUBLES)
+    return None
+
+
+def _denied(hand: Hand, data: Mapping[str, Any], own: Beat | None) -> Note | None:
+    del own
+    call, _ = _call_of(hand, data)
+    _trouble(hand, None, call, "allowed")
+    return None
+
+
+def _prompted(hand: Hand, data: Mapping[str, Any], own: Beat | None) -> Note | None:
+    """A person spoke: what is done now is done anew."""
+    del data, own
+    hand.same = hand.times = 0
+    return None
+
+
+_ACTS: Mapping[str, Callable[[Hand, Mapping[str, Any], Beat | None], Note | None]] = {
+    "tool.called": _called,
+    "tool.returned": _returned,
+    "tool.failed": _failed,
+    "tool.denied": _denied,
+    "prompt.submitted": _prompted,
+}
+
+
+def _call_of(hand: Hand, data: Mapping[str, Any]) -> tuple[Call | None, Note | None]:
+    """The call that this came of; where no event told of the call, the outcome stands for it."""
+    id = data.get("call_id")
+    call = hand.calls.pop(id, None) if isinstance(id, str) else None
+    given = data.get("input")
+    if call is not None or given is None:
+        return call, None
+    call = Call(_digest(data.get("tool"), given))
+    if isinstance(given, dict):
+        _note_edit(call, given)
+    return call, _repeated(hand, call.digest, data)
+
+
+def _key_of(data: Mapping[str, Any]) -> str | None:
+    """By what a deed is known when it is done another time; `None`: only by its call."""
+    deed, subject = data.get("deed"), data.get("subject")
+    if not isinstance(deed, str):
+        return None
+    if deed in _ONCE:
+        return deed
+    if not isinstance(subject, str) or (deed != "edit" and deed not in CHECKING):
+        return None
+    return f"{deed} {subject.partition(': ')[0]}"
+
+
+def _trouble(hand: Hand, key: str | None, call: Call | None, note: Note) -> None:
+    name = key or (f"#{call.digest:x}" if call is not None else None)
+    if name is not None:
+        _keep(hand.troubles, name, note, MOST_TROUBLES)
+
+
+def _solved(hand: Hand, key: str | None, call: Call | None) -> Note | None:
+    """What is out of the way now. Tests that cover more than those that had failed count as well."""
+    troubles = hand.troubles
+    if hand.slips and key is not None:
+        hand.slips.pop(key, None)
+    if not troubles:
+        return None
+    found = troubles.pop(f"#{call.digest:x}", None) if call is not None else None
+    if key is None:
+        return found
+    found = troubles.pop(key, found)
+    if key.partition(" ")[0] in CHECKING:
+        for narrower in [name for name in troubles if name.startswith(f"{key} ")]:
+            found = troubles.pop(narrower)
+    return found
+
+
+def _note_edit(call: Call, given: Mapping[str, Any]) -> None:
+    for old, new in _OLD_AND_NEW:
+        before, after = given.get(old), given.get(new)
+        if isinstance(before, str) and isinstance(after, str) and before != after:
+            path = given.get("file_path") or given.get("path") or given.get("filePath")
+            call.forth, call.back = _digest(path, (before, after)), _digest(path, (after, before))
+
+
+def _undoes(hand: Hand, call: Call) -> bool:
+    """Whether an edit puts back what an earlier one had changed."""
+    if hand.edits.pop(call.back, False):
+        return True
+    _keep(hand.edits, call.forth, True, MOST_EDITS)
+    return False
+
+
+def _digest(*things: object) -> int:
+    try:
+        raw = _encode(things)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        raw = repr([type(thing).__name__ for thing in things]).encode()
+    return (len(raw) << 32 | crc32(raw)) & 0x7FFF_FFFF_FFFF_FFFF
+
+
+_Key = TypeVar("_Key", str, int)
+
+
+def _keep(kept: dict[_Key, _Value], key: _Key, value: _Value, most: int) -> None:
+    """One more, and the oldest is let go if there are too many."""
+    kept[key] = value
+    if len(kept) > most:
+        del kept[next(iter(kept))]

@@ -1,0 +1,196 @@
+"""`lore forget`: what goes, what stays, and that it is gone for good."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fleetlore import Event, config, connect
+from fleetlore.intake import forgetting, forgetting_spool, spool
+from fleetlore.intake.forgetting import Wanted
+from fleetlore.log.base import hash_of
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.state import store as stores
+from tests.cli.running import Lore, nexus
+from tests.contract.conftest import BACKENDS, address
+
+RUN, CHILD, FORK = "11111111-run", "22222222-run", "33333333-run"
+
+
+@pytest.fixture
+def told(lore: Lore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lore:
+    """A log in which ada, and a session with a helper, say things about a zebra."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("FLEETLORE_LOG", "sqlite:fleet.db")
+    lines = [nexus(agent="ada", detail=f"zebra {n}", at=1_700_000_000.0 + n) for n in range(3)]
+    lore("import", "nexus", lore.write("ada.jsonl", "\n".join(lines)), code=0)
+    with connect("sqlite:fleet.db").blocking() as log:
+        log.append(
+            [
+                Event(kind="fleet.collab", agent="bo", parent="ada", text="with a parent"),
+                Event(kind="agent.launched", agent="bo", child="ada", text="with a child"),
+                Event(kind="prompt.submitted", actor="ada", agent="bo", text="by an actor"),
+                Event(kind="fleet.commit", agent="bo", text="bo's own"),
+                Event(kind="session.started", agent="s", run=RUN),
+                Event(kind="tool.called", agent="s", run=RUN, data={"tool": "Bash"}),
+                Event(kind="session.started", agent="helper", run=CHILD, data={"parent_run": RUN}),
+                Event(kind="session.started", agent="fork", run=FORK, data={"parent_run": RUN, "source": "fork"}),
+            ]
+        )
+    return lore
+
+
+def texts(lore: Lore) -> list[str]:
+    return [event.get("text", event["kind"]) for event in lore("events", "--all", "--json", code=0).ndjson]
+
+
+def test_an_agent_goes_in_every_role_and_nothing_else_does(told: Lore) -> None:
+    result = told("forget", "--agent", "ada", "--yes", code=0)
+    assert "erased 6 events for good" in result.out
+    assert {"bo's own", "forgotten for good: 6 events (asked for)"} < set(texts(told))
+    assert not {"with a parent", "with a child", "by an actor", "zebra 1"} & set(texts(told))
+    assert told("forget", "--agent", "ada", "--yes", code=0).lines == ["nothing to forget in sqlite:fleet.db"]
+
+
+def test_a_run_takes_its_helpers_along_but_no_fork(told: Lore) -> None:
+    told("forget", "--run", RUN, "--yes", code=0)
+    left = told("events", "--all", "--json").ndjson
+    assert [event["run"] for event in left if "run" in event] == [FORK]
+
+
+def test_a_time_and_a_kind_both_must_hold(told: Lore) -> None:
+    told("emit", "fleet.commit", "--agent", "ada", "--text", "of today")
+    told("forget", "--before", "1d", "--kind", "fleet.commit", "--yes", code=0)
+    assert "of today" in texts(told)
+    assert not any("zebra" in text for text in texts(told))
+
+
+def test_one_event_goes_by_its_id(told: Lore) -> None:
+    [event] = told("events", "--json", "--all", "--kind", "prompt.submitted").ndjson
+    told("forget", "--id", event["id"].upper(), "--reason", "a slip", "--yes", code=0)
+    [fact] = told("events", "--json", "--kind", "log.forgotten").ndjson
+    assert fact["data"] == {"count": 1, "reason": "a slip", "id_hashes": [hash_of(event["id"]).hex()]}
+
+
+def test_a_dry_run_shows_what_would_go_and_changes_nothing(told: Lore) -> None:
+    before = texts(told)
+    shown = told("forget", "--agent", "ada", "--dry-run", code=0)
+    assert shown.lines[0] == "6 events of sqlite:fleet.db would be erased for good:"
+    assert shown.lines[1] == "  agents  ada 3 · bo 3"
+    assert shown.lines[3].startswith("  days    2 days from 2023-11-14 to ")
+    counts = told("forget", "--agent", "ada", "--dry-run", "--json", code=0).json
+    assert (counts["found"], counts["erased"], counts["left"], counts["agents"]) == (6, 0, 6, {"ada": 3, "bo": 3})
+    assert texts(told) == before
+
+
+def test_where_nobody_can_be_asked_it_wants_a_yes(told: Lore) -> None:
+    before = texts(told)
+    assert "say --yes" in told("forget", "--agent", "ada", code=2).err
+    assert "say what to forget" in told("forget", "--kind", "fleet.commit", code=2).err
+    assert "not the id" in told("forget", "--id", "7", code=2).err
+    assert texts(told) == before
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [(b"y\n", 0, 5), (b"n\n", 1, 11), (b"\n", 1, 11)])
+def test_at_a_terminal_it_asks_once(told: Lore, answer: bytes, code: int, left: int) -> None:
+    ours, theirs = pty.openpty()
+    os.write(ours, answer)
+    process = told.start("forget", "--agent", "ada", stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    _, said = process.communicate()
+    os.close(theirs)
+    os.close(ours)
+    assert b"Erase 6 events for good? [y/N]" in said
+    assert process.returncode == code
+    assert len([kind for kind in told("events", "--all", "--json").ndjson if kind["kind"] != "log.forgotten"]) == left
+
+
+def test_the_same_recording_brings_nothing_back(told: Lore) -> None:
+    told("forget", "--agent", "ada", "--yes", code=0)
+    again = told("import", "nexus", "ada.jsonl")
+    assert "erased earlier and left out 3" in again.err
+
+
+def test_no_word_stays_on_the_disk(told: Lore) -> None:
+    assert len(told("find", "zebra", code=0).lines) == 3
+    told("forget", "--agent", "ada", "--yes", code=0)
+    held = [path for path in told.folder.parent.rglob("*") if path.is_file() and path.name != "ada.jsonl" and b"zebra" in path.read_bytes()]
+    assert held == []
+    assert told("find", "zebra").lines == []
+
+
+def test_what_waits_in_the_spool_for_this_log_goes_too(told: Lore) -> None:
+    for session, log in (("aaaaaaaa-1", "sqlite:fleet.db"), ("aaaaaaaa-1", "sqlite:other.db"), ("bbbbbbbb-2", "sqlite:fleet.db")):
+        line = {"at": "2026-11-15T20:00:00Z", "program": "claude-code", "log": log, "cwd": os.getcwd()}
+        spool.append(json.dumps({**line, "record": {"session_id": session, "prompt": "zebra"}}).encode())
+    settings = config.load()
+    assert forgetting_spool.purge(Wanted(runs=frozenset({"aaaaaaaa-1"}), kinds=("tool.*",)), settings) == 0
+    assert forgetting_spool.purge(Wanted(runs=frozenset({"aaaaaaaa-1"})), settings) == 1
+    assert forgetting_spool.purge(Wanted(agent="claude-code/bbbbbbbb"), settings) == 1
+    assert forgetting_spool.purge(Wanted(agent="claude-code/bbbbbbbb"), settings) == 0
+    assert not spool.is_empty()
+
+
+def test_a_trimmed_agent_is_no_longer_named_by_the_fact_of_trimming(told: Lore) -> None:
+    told("trim", "--before", "1d", "--yes", code=0)
+    told("forget", "--agent", "ada", "--yes", code=0)
+    [fact] = told("events", "--json", "--kind", "log.trimmed").ndjson
+    assert (fact["data"]["agents"], fact["data"]["events"]) == ({"others": 3}, 3)
+    assert "ada" not in {*fact["data"]["agents"], *texts(told)}
+
+
+# --- on every backend
+
+
+@pytest.fixture(params=BACKENDS)
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlockingRecorder]:
+    with connect(address(request.param, request, tmp_path)).blocking() as opened:
+        yield opened
+
+
+def test_whoever_is_cut_short_does_it_again(log: BlockingRecorder) -> None:
+    log.append([Event(kind="fleet.commit", agent=name, text="x") for name in ("ada", "bo", "ada", "ada")])
+    found = forgetting.find(log, Wanted(agent="ada"))
+    log.erase(found.ids[:1], "cut short")  # and here it crashed
+    rest = forgetting.find(log, Wanted(agent="ada"))
+    assert rest.ids == found.ids[1:]
+    assert forgetting.erase(log, rest.ids, "again") == 2
+    assert forgetting.find(log, Wanted(agent="ada")).ids == []
+    assert [event.data["count"] for event in log.read(kinds=["log.forgotten"])] == [1, 2]
+    assert [event.agent for event in log.read(kinds=["fleet.*"])] == ["bo"]
+
+
+def test_facts_of_forgetting_are_not_forgotten(log: BlockingRecorder) -> None:
+    log.append([Event(kind="fleet.commit", agent="ada")])
+    forgetting.erase(log, forgetting.find(log, Wanted(agent="ada")).ids, "x")
+    [fact] = log.read()
+    assert fact.at is not None
+    assert forgetting.find(log, Wanted(before=fact.at.replace(year=fact.at.year + 1))).ids == []
+
+
+def test_many_are_erased_some_at_a_time() -> None:
+    with connect("memory:").blocking() as log:
+        log.append_all([Event(kind="fleet.idle", agent="ada") for _ in range(7001)])
+        steps: list[tuple[int, int]] = []
+        ids = forgetting.find(log, Wanted(agent="ada")).ids
+        assert forgetting.erase(log, ids, "x", progress=lambda done, total: steps.append((done, total))) == 7001
+        assert steps == [(3000, 7001), (6000, 7001), (7001, 7001)]
+        assert [event.data["count"] for event in log.read()] == [3000, 3000, 1001]
+
+
+def test_every_store_of_a_log_is_discarded_and_no_other(tmp_path: Path) -> None:
+    folder = str(tmp_path / "cache")
+    with connect(f"sqlite:{tmp_path / 'a.db'}").blocking() as one, connect(f"sqlite:{tmp_path / 'b.db'}").blocking() as two:
+        for log in (one, two):
+            log.append([Event(kind="fleet.idle", agent="ada")])
+            store = stores.open_store(log.info(), folder=folder)
+            assert store is not None
+            store.close()
+        assert forgetting.purge(one, folder=folder) == 1
+        assert [name for name in os.listdir(folder) if name.endswith(".db")] == [stores.file_name(two.info())]

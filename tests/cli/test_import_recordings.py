@@ -1,0 +1,131 @@
+"""`lore import claude-code` and its like, and `lore watch`: whole folders, standard input, twice, live."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from datetime import timedelta
+from pathlib import Path
+from typing import IO
+
+from tests.cli.running import Lore
+from tests.transcripts import START, Transcript, a_day
+
+
+def projects(lore: Lore) -> Path:
+    """Where Claude Code keeps the sessions of this home."""
+    return Path(os.environ["HOME"]) / ".claude" / "projects" / "-home-ada-harbour"
+
+
+def test_without_a_file_it_takes_in_every_session_at_home(lore: Lore) -> None:
+    day = a_day()
+    path = day.write(projects(lore))
+    helper = Transcript(day.session, at=START + timedelta(seconds=4), agentId="a17c0de", isSidechain=True)
+    helper.prompt("Look")
+    helper.write(path.parent / day.session / "subagents", "agent-a17c0de")
+    result = lore("import", "claude-code", "--json", code=0)
+    assert sum(result.json.values()) == len(day.rows) + 1
+    [start] = [event for event in lore("events", "--all", "--json").ndjson if event["kind"] == "session.started"]
+    assert start["data"]["person"] == "grace"
+    assert "agent:a17c0de" not in result.err
+    assert lore("import", "claude-code", "--json", code=0).json["recorded"] == 0
+
+
+def test_a_session_of_another_s_is_not_said_to_be_of_this_machine(lore: Lore) -> None:
+    lore("import", "claude-code", str(a_day().write(lore.folder)), code=0)
+    [start] = [event for event in lore("events", "--all", "--json").ndjson if event["kind"] == "session.started"]
+    assert "person" not in start["data"]
+
+
+def test_where_there_is_nothing_it_says_where_it_looked(lore: Lore) -> None:
+    result = lore("import", "claude-code", code=2)
+    assert ".claude/projects" in result.err
+    assert not (Path(os.environ["XDG_DATA_HOME"]) / "fleetlore").exists()
+    assert "which files" in lore("import", "forge", code=2).err
+    assert "which files" in lore("import", "nexus", code=2).err
+
+
+def test_a_file_that_is_not_there_leaves_no_log_behind(lore: Lore) -> None:
+    lore("import", "claude-code", "nothing.jsonl", "--log", "sqlite:new.db", code=1)
+    assert not (lore.folder / "new.db").exists()
+
+
+def test_standard_input_and_the_name_with_an_underscore_do_as_well(lore: Lore) -> None:
+    result = lore("import", "claude_code", "-", "--json", stdin=b"\n".join(a_day().lines()), code=0)
+    assert result.json["recorded"] == 10
+
+
+def test_a_line_that_is_torn_is_kept_as_rejected_and_its_whole_goes_in_later(lore: Lore) -> None:
+    path = a_day().write(lore.folder)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    assert lore("import", "claude-code", str(path), "--json", code=3).json["rejected"] == 1
+    path.write_bytes(whole)
+    assert lore("import", "claude-code", str(path), "--json", code=0).json["rejected"] == 0
+    assert len(lore("events", "--all", "--json", "--kind", "session.turn_ended").ndjson) == 1
+
+
+def test_hidden_words_are_hidden_in_what_is_taken_in(lore: Lore) -> None:
+    lore("import", "claude-code", str(a_day().write(lore.folder)), "--redact", "prompts", code=0)
+    stored = lore("events", "--all", "--json").out
+    assert "tide table" not in stored
+    assert "pytest tests/tide" in stored
+
+
+def test_a_document_over_many_lines_is_one_record_of_a_forge(lore: Lore) -> None:
+    body = {
+        "ref": "refs/heads/main",
+        "before": "0" * 40,
+        "after": "1" * 40,
+        "commits": [],
+        "repository": {"full_name": "ada/harbour"},
+        "pusher": {"login": "ada"},
+    }
+    path = lore.write("push.json", json.dumps(body, indent=2))
+    assert lore("import", "forge", path, "--json", code=0).json["recorded"] == 1
+
+
+def test_watching_once_reads_on_from_where_it_was_left(lore: Lore) -> None:
+    day = a_day()
+    day.write(projects(lore))
+    first = lore("watch", "claude-code", "--once", "--json", code=0)
+    assert len(first.ndjson) == 16
+    day.prompt("go on", "p-7")
+    day.write(projects(lore))
+    assert [event["kind"] for event in lore("watch", "claude-code", "--once", "--json", code=0).ndjson] == ["prompt.submitted"]
+    assert lore("watch", "claude-code", "--once", "--json", code=0).raw == b""
+
+
+def test_old_sessions_are_left_alone_until_they_change(lore: Lore) -> None:
+    path = a_day().write(projects(lore))
+    os.utime(path, (0, 0))
+    assert lore("watch", "claude-code", "--once", "--json", code=0).raw == b""
+    assert len(lore("watch", "claude-code", "--once", "--json", "--since", "1960-01-01", code=0).ndjson) == 16
+
+
+def test_watching_shows_what_a_session_writes_and_ends_cleanly(lore: Lore) -> None:
+    day = Transcript()
+    day.prompt("go")
+    path = day.write(projects(lore))
+    watching = lore.start("watch", "claude-code", "--json", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert watching.stdout is not None
+    assert kinds(watching.stdout, 2) == ["session.started", "prompt.submitted"]
+    with path.open("ab") as file:
+        day.prompt("go on", "p-2")
+        file.write(day.lines()[-1][:40])
+        file.flush()
+        file.write(day.lines()[-1][40:] + b"\n")
+    other = Transcript("cccc0000-aaaa-4bbb-8ccc-0123456789ab")
+    other.prompt("begin", "p-3")
+    assert kinds(watching.stdout, 1) == ["prompt.submitted"]
+    other.write(projects(lore))
+    assert kinds(watching.stdout, 2) == ["session.started", "prompt.submitted"]
+    watching.send_signal(signal.SIGINT)
+    _, err = watching.communicate(timeout=30)
+    assert (watching.returncode, b"recorded 3" in err) == (0, True)
+
+
+def kinds(stream: IO[bytes], count: int) -> list[str]:
+    return [json.loads(stream.readline())["kind"] for _ in range(count)]

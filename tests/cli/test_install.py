@@ -1,0 +1,229 @@
+"""`lore install` and `lore uninstall`: our hooks in somebody else's settings, and out again without a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetlore.intake import claude_settings, codex_settings
+from fleetlore.intake.hook_settings import is_ours
+from tests.cli.running import Lore
+
+FOREIGN = """{
+\t"model": "opus",
+\t"permissions": {"allow": ["Bash(ls:*)"]},
+\t"hooks": {
+\t\t"Stop": [{"matcher": "", "hooks": [{"type": "command", "command": "say 'fertig \u00fc'", "timeout": 5}]}],
+\t\t"FutureEvent": []
+\t},
+\t"unknown": 1.5
+}"""
+
+
+@pytest.fixture
+def settings(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Claude Code's settings of this user; `lore` is started from a place with a blank in it."""
+    program = lore.folder.parent / "some where" / "lore"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("sys.argv", [str(program)])
+    path = lore.folder.parent / "home" / ".claude" / "settings.json"
+    path.parent.mkdir(parents=True)
+    return path
+
+
+def commands(settings: Path, event: str) -> list[str]:
+    groups = json.loads(settings.read_text())["hooks"].get(event, [])
+    return [hook["command"] for group in groups for hook in group["hooks"]]
+
+
+def test_every_hook_that_can_be_listened_to_calls_this_very_lore(lore: Lore, settings: Path) -> None:
+    lore("install", "claude-code", code=0)
+    calls = f"'{lore.folder.parent}/some where/lore' hook claude-code"
+    assert {event: commands(settings, event) for event in claude_settings.EVENTS} == {event: [calls] for event in claude_settings.EVENTS}
+
+
+def test_hooks_that_would_change_what_the_program_does_or_shows_are_left_alone(lore: Lore, settings: Path) -> None:
+    lore("install", "claude-code", code=0)
+    assert not set(json.loads(settings.read_text())["hooks"]) & set(claude_settings.LEFT_ALONE)
+    assert not set(claude_settings.EVENTS) & set(claude_settings.LEFT_ALONE)
+
+
+def test_what_is_there_stays_in_its_order_and_indentation(lore: Lore, settings: Path) -> None:
+    settings.write_text(FOREIGN)
+    lore("install", "claude-code", code=0)
+    before, after = json.loads(FOREIGN), json.loads(settings.read_text())
+    assert list(after) == list(before)
+    assert list(after["hooks"])[:2] == ["Stop", "FutureEvent"]
+    assert after["hooks"]["Stop"][0] == before["hooks"]["Stop"][0]
+    assert {key: value for key, value in after.items() if key != "hooks"} == {key: value for key, value in before.items() if key != "hooks"}
+    assert settings.read_text().startswith('{\n\t"model": "opus",\n\t"permissions": {\n\t\t"allow"')
+    assert "fertig ü" in settings.read_text()
+
+
+def test_installing_again_changes_nothing_and_says_so(lore: Lore, settings: Path) -> None:
+    settings.write_text(FOREIGN)
+    lore("install", "claude-code", code=0)
+    before = settings.read_bytes(), settings.stat().st_mtime_ns
+    assert "Nothing to do" in lore("install", "claude-code", code=0).out
+    assert (settings.read_bytes(), settings.stat().st_mtime_ns) == before
+
+
+def test_a_call_of_an_older_lore_is_brought_up_to_date(lore: Lore, settings: Path) -> None:
+    old = {"type": "command", "command": "/old/place/lore hook claude-code", "timeout": 7}
+    group = {"matcher": "Bash", "hooks": [old, {"type": "command", "command": "mine"}]}
+    settings.write_text(json.dumps({"hooks": {"PreToolUse": [group], "PreCompact": [{"hooks": [old]}]}}))
+    lore("install", "claude-code", code=0)
+    found = json.loads(settings.read_text())["hooks"]
+    assert [hook["command"].startswith("'") for hook in found["PreToolUse"][0]["hooks"]] == [True, False]
+    assert found["PreToolUse"][0]["hooks"][0]["timeout"] == 7
+    assert len(found["PreToolUse"]) == 1
+    assert "PreCompact" not in found
+
+
+@pytest.mark.parametrize("content", [FOREIGN, "{}", '{"hooks": {}}\n', '{"hooks":{"Stop":[]},"a":[1,2]}', '\ufeff{"a": 1}', " "])
+def test_uninstalling_leaves_the_file_as_it_was_to_the_byte(lore: Lore, settings: Path, content: str) -> None:
+    settings.write_text(content)
+    lore("install", "claude-code", code=0)
+    assert settings.read_text() != content
+    lore("uninstall", "claude-code", code=0)
+    assert settings.read_text() == content
+    assert os.listdir(settings.parent) == ["settings.json"]
+
+
+def test_where_there_was_no_file_there_is_none_afterwards(lore: Lore, settings: Path) -> None:
+    lore("install", "claude-code", code=0)
+    lore("uninstall", "claude-code", code=0)
+    assert os.listdir(settings.parent) == []
+
+
+def test_uninstalling_keeps_what_was_added_since(lore: Lore, settings: Path) -> None:
+    settings.write_text(FOREIGN)
+    lore("install", "claude-code", code=0)
+    changed = json.loads(settings.read_text()) | {"model": "sonnet"}
+    changed["hooks"]["PreToolUse"].append({"hooks": [{"type": "command", "command": "later"}]})
+    settings.write_text(json.dumps(changed, indent=2))
+    lore("uninstall", "claude-code", code=0)
+    left = json.loads(settings.read_text())
+    assert left["model"] == "sonnet"
+    assert {event: commands(settings, event) for event in left["hooks"]} == {
+        "Stop": ["say 'fertig ü'"],
+        "FutureEvent": [],
+        "PreToolUse": ["later"],
+    }
+
+
+def test_uninstalling_what_is_not_there_changes_nothing(lore: Lore, settings: Path) -> None:
+    settings.write_text(FOREIGN)
+    assert "Nothing to do" in lore("uninstall", "claude-code", code=0).out
+    assert settings.read_text() == FOREIGN
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ('{"a": 1,\n  oops}', "line 2, column 3"),
+        ("[]", "a JSON object is needed"),
+        ('{"hooks": []}', "hooks: an object is needed"),
+        ('{"hooks": {"Stop": {}}}', "hooks.Stop: a list is needed"),
+    ],
+)
+def test_a_broken_file_is_refused_with_the_place_and_left_alone(lore: Lore, settings: Path, content: str, reason: str) -> None:
+    settings.write_text(content)
+    for word in ("install", "uninstall"):
+        assert reason in lore(word, "claude-code", code=1).err
+    assert settings.read_text() == content
+    assert os.listdir(settings.parent) == ["settings.json"]
+
+
+def test_the_file_keeps_its_mode_and_a_link_stays_a_link(lore: Lore, settings: Path) -> None:
+    real = lore.folder.parent / "dotfiles.json"
+    real.write_text("{}")
+    real.chmod(0o640)
+    settings.symlink_to(real)
+    lore("install", "claude-code", code=0)
+    assert settings.is_symlink()
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+    assert json.loads(real.read_text())["hooks"]
+    lore("uninstall", "claude-code", code=0)
+    assert settings.is_symlink()
+    assert real.read_text() == "{}"
+
+
+def test_the_copy_from_before_is_made_once(lore: Lore, settings: Path) -> None:
+    settings.write_text(FOREIGN)
+    lore("install", "claude-code", code=0)
+    settings.write_text(settings.read_text().replace("opus", "sonnet").replace("some where", "elsewhere"))
+    lore("install", "claude-code", code=0)
+    assert (settings.parent / "settings.json.before-fleetlore").read_text() == FOREIGN
+
+
+def test_another_folder_for_claude_codes_settings_is_respected(lore: Lore, settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(lore.folder / "elsewhere"))
+    lore("install", "claude-code", code=0)
+    assert (lore.folder / "elsewhere" / "settings.json").exists()
+    assert not settings.exists()
+
+
+def test_a_projects_file_names_no_machine_and_disturbs_nobody_without_lore(
+    lore: Lore, settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (lore.folder / ".git").mkdir()
+    (lore.folder / "src").mkdir()
+    monkeypatch.chdir(lore.folder / "src")
+    lore("install", "claude-code", "--project", code=0)
+    shared = lore.folder / ".claude" / "settings.json"
+    assert commands(shared, "Stop") == ["lore hook claude-code 2>/dev/null || true"]
+    assert str(lore.folder.parent) not in shared.read_text()
+    assert not settings.exists()
+    lore("uninstall", "claude-code", "--project", code=0)
+    assert not shared.exists()
+
+
+def test_codex_gets_its_own_file_and_its_user_a_word_about_trust(lore: Lore, settings: Path) -> None:
+    assert "review new hooks" in lore("install", "codex", code=0).out
+    hooks = lore.folder.parent / "home" / ".codex" / "hooks.json"
+    assert list(json.loads(hooks.read_text())["hooks"]) == list(codex_settings.EVENTS)
+    assert commands(hooks, "Stop")[0].endswith("hook codex")
+    lore("uninstall", "codex", code=0)
+    assert not hooks.exists()
+
+
+def test_without_a_program_it_lists_what_can_be_and_what_is(lore: Lore, settings: Path) -> None:
+    lore("install", "claude-code", code=0)
+    rows: list[dict[str, Any]] = lore("install", "--json", code=0).json
+    states = {(row["program"], row["project"]): row["state"] for row in rows}
+    assert states[("claude-code", False)] == "installed"
+    assert set(states.values()) == {"installed", "not installed"}
+    assert lore("install", code=0).out.count("not installed") == 3
+    assert lore("uninstall", code=2).err
+
+
+def test_a_folder_that_cannot_be_written_is_said_and_nothing_is_left_behind(lore: Lore, settings: Path) -> None:
+    settings.parent.rmdir()
+    settings.parent.write_text("a file where a folder should be")
+    assert "cannot be changed" in lore("install", "claude-code", code=1).err
+
+
+@pytest.mark.parametrize(
+    ("command", "ours"),
+    [
+        ("lore hook claude-code", True),
+        ("'/a b/lore' hook claude-code", True),
+        ("lore hook claude-code 2>/dev/null || true", True),
+        ("/usr/bin/fleetlore hook claude-code", True),
+        ("lore hook codex", False),
+        ("explore hook claude-code", False),
+        ("echo lore hook claude-code", False),
+        ("it's unfinished", False),
+        (7, False),
+    ],
+)
+def test_ours_are_known_by_their_words(command: object, ours: bool) -> None:
+    assert is_ours(command, "claude-code") is ours

@@ -1,0 +1,231 @@
+"""Draining the spool: each line once into the log that a command in its folder would have chosen."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from fleetlore import Event, clock, connect
+from fleetlore.cli.opening import drain_spool
+from fleetlore.intake import spool
+from tests.faults.processes import running
+
+SESSION = "11111111-2222-4333-8444-555555555555"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("FLEETLORE_LOG", "FLEETLORE_TOWN", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def troubles(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
+    return lambda: capsys.readouterr().err
+
+
+def hook(folder: Path, session: str = SESSION, **more: Any) -> None:
+    """One call of a hook, in a folder."""
+    usual = {"session_id": session, "cwd": str(folder), "hook_event_name": "Notification", "message": "may I?"}
+    record = usual | given if isinstance(given := more.pop("record", {}), dict) else given
+    told = {"at": "2026-11-15T20:00:00.000001Z", "id": clock.uuid7(), "program": "claude-code", "cwd": str(folder), "record": record}
+    spool.append(json.dumps(told | more).encode())
+
+
+def events(url: str = "sqlite:", town: str | None = None) -> list[Event]:
+    with connect(url, town=town).blocking() as log:
+        return list(log.read())
+
+
+def project(home: Path, name: str, settings: str) -> Path:
+    folder = home / name
+    folder.mkdir()
+    (folder / "fleetlore.toml").write_text(settings)
+    return folder
+
+
+def test_a_line_goes_into_the_users_log_with_the_id_and_the_time_of_the_hook(home: Path) -> None:
+    hook(home)
+    drain_spool()
+    [event] = events()
+    assert (event.kind, event.run, event.text) == ("session.waiting", SESSION, "may I?")
+    assert event.at is not None
+    assert event.at.isoformat() == "2026-11-15T20:00:00.000001+00:00"
+    assert spool.is_empty()
+
+
+def test_each_line_goes_into_the_log_of_its_folder(home: Path) -> None:
+    shop = project(home, "shop", 'log = "sqlite:shop.db"\ntown = "harbour"')
+    hook(shop / "src")
+    hook(home)
+    drain_spool()
+    assert len(events(f"sqlite:{shop}/shop.db", "harbour")) == 1
+    assert len(events()) == 1
+
+
+def test_a_folder_that_is_gone_still_belongs_to_its_project(home: Path) -> None:
+    shop = project(home, "shop", 'log = "sqlite:shop.db"')
+    hook(shop / "worktrees" / "gone")
+    drain_spool()
+    assert len(events(f"sqlite:{shop}/shop.db")) == 1
+
+
+def test_the_environment_of_the_hook_decides_not_that_of_the_drainer(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEETLORE_LOG", "sqlite:/nonexistent/other.db")
+    hook(home, log="sqlite:mine.db", town="harbour")
+    drain_spool()
+    assert len(events(f"sqlite:{home}/mine.db", "harbour")) == 1
+
+
+def test_a_broken_setting_holds_up_only_its_own_lines_until_it_is_mended(home: Path, troubles: Callable[[], str]) -> None:
+    shop = project(home, "shop", "log = ")
+    hook(shop)
+    hook(home)
+    drain_spool()
+    assert "1 lines of hooks wait in the spool" in troubles()
+    assert len(events()) == 1
+    (shop / "fleetlore.toml").write_text('log = "sqlite:shop.db"')
+    _let_the_wait_be_over()
+    drain_spool()
+    assert len(events(f"sqlite:{shop}/shop.db")) == 1
+    assert spool.is_empty()
+    assert troubles() == ""
+
+
+def test_a_log_that_cannot_be_reached_keeps_its_lines_and_is_not_asked_at_every_command(home: Path, troubles: Callable[[], str]) -> None:
+    hook(home, log="redis://127.0.0.1:1")
+    drain_spool()
+    assert "wait in the spool" in troubles()
+    [waiting] = Path(spool.spool_folder()).glob("*.jsonl")
+    os.utime(waiting, (clock.now().timestamp() + 60,) * 2)
+    drain_spool()
+    assert troubles() == ""
+    assert b"redis://127.0.0.1:1" in waiting.read_bytes()
+
+
+def test_what_is_no_line_of_ours_is_kept_as_rejected(home: Path) -> None:
+    spool.append(b"what is this? token=abcdef0123456789")
+    spool.append(b'{"at": "2026-11-15T20:00:00Z"}')
+    hook(home, record="hello")
+    hook(home, program="emacs")
+    drain_spool()
+    kept = events()
+    assert [event.kind for event in kept] == ["log.rejected"] * 4
+    reasons = [event.data["reason"] for event in kept]
+    assert sorted(reasons) == [
+        "no such program: 'emacs'; known are claude-code, codex",
+        "not a line of `lore hook`",
+        "not a line of `lore hook`",
+        "what the program handed over is no JSON object",
+    ]
+    assert "abcdef" not in str([event.data for event in kept])
+
+
+def test_a_record_from_another_world_is_kept_and_holds_up_nobody(home: Path) -> None:
+    hook(home, record={"hook_event_name": "PreToolUse", "tool_use_id": "t1", "tool_name": ["no", "name"], "tool_input": 7})
+    hook(home)
+    drain_spool()
+    assert {"session.waiting"} <= {event.kind for event in events()}
+    assert spool.is_empty()
+
+
+def test_a_torn_last_line_waits_and_the_lines_before_it_do_not(home: Path) -> None:
+    hook(home)
+    current = Path(spool.spool_folder(), spool.CURRENT)
+    current.write_bytes(current.read_bytes() + b'{"at": "2026-')
+    drain_spool()
+    assert [event.kind for event in events()] == ["session.waiting"]
+    assert not spool.is_empty()
+    drain_spool()
+    assert [event.kind for event in events()] == ["session.waiting", "log.rejected"]
+    assert spool.is_empty()
+
+
+def test_draining_the_same_lines_again_changes_nothing(home: Path) -> None:
+    for n in range(5):
+        hook(home, record={"message": f"{n}"})
+    spool.append(b"not ours")
+    shutil.copytree(spool.spool_folder(), home / "copy")
+    drain_spool()
+    before = events()
+    for path in (home / "copy").glob("*.jsonl"):
+        shutil.copy(path, spool.spool_folder())
+    drain_spool()
+    assert events() == before
+    assert len(before) == 6
+
+
+def test_the_transcript_that_a_line_names_is_read_on_and_tells_each_thing_once(home: Path) -> None:
+    row = {
+        "type": "user", "uuid": "aaaaaaaa-0000-4000-8000-000000000001", "sessionId": SESSION, "promptId": "p-1", "cwd": str(home),
+        "timestamp": "2026-11-15T19:59:00.000Z", "message": {"role": "user", "content": "fix the parser"}, "gitBranch": "main",
+    }  # fmt: skip
+    transcript = home / f"{SESSION}.jsonl"
+    transcript.write_text(json.dumps(row) + '\n{"type": "assis')
+    record = {"hook_event_name": "UserPromptSubmit", "prompt": "fix the parser", "prompt_id": "p-1", "transcript_path": str(transcript)}
+    hook(home, record=record)
+    drain_spool()
+    [prompt] = [event for event in events() if event.kind == "prompt.submitted"]
+    assert prompt.text == "fix the parser"
+    answer = {
+        "type": "assistant", "uuid": "aaaaaaaa-0000-4000-8000-000000000002", "sessionId": SESSION, "timestamp": "2026-11-15T20:00:30.000Z",
+        "requestId": "req_1", "message": {"id": "msg_1", "role": "assistant", "model": "m", "content": [{"type": "text", "text": "done"}],
+        "stop_reason": "end_turn", "usage": {"input_tokens": 3, "output_tokens": 5}},
+    }  # fmt: skip
+    transcript.write_text(json.dumps(row) + "\n" + json.dumps(answer) + "\n")
+    hook(home, record={"hook_event_name": "Stop", "prompt_id": "p-1", "transcript_path": str(transcript)})
+    drain_spool()
+    kinds = [event.kind for event in events()]
+    assert kinds.count("prompt.submitted") == kinds.count("model.replied") == kinds.count("session.turn_ended") == 1
+    assert "log.rejected" not in kinds
+
+
+def test_while_another_process_drains_nobody_waits_and_nothing_is_said(home: Path, troubles: Callable[[], str]) -> None:
+    hook(home)
+    lock = spool.lock_for_draining(spool.spool_folder())
+    assert lock is not None
+    drain_spool()
+    assert troubles() == ""
+    assert not spool.is_empty()
+    os.close(lock)
+    drain_spool()
+    assert spool.is_empty()
+
+
+def test_a_spool_that_cannot_be_read_is_one_line_and_no_failure(home: Path, troubles: Callable[[], str]) -> None:
+    folder = Path(spool.spool_folder())
+    folder.parent.mkdir(parents=True)
+    folder.write_text("a file where a folder should be")
+    drain_spool()
+    assert troubles().count("\n") == 1
+
+
+def test_drainers_that_are_killed_lose_nothing_and_double_nothing(home: Path) -> None:
+    chance, writers, count = Random(5), ("w1", "w2", "w3"), 400
+    with ExitStack() as stack:
+        hooks = [stack.enter_context(running("tests.faults.drainer", "write", name, str(count))) for name in writers]
+        for _ in range(5):
+            with running("tests.faults.drainer", "drain") as drainer:
+                assert drainer.line() == "ready"
+                list(drainer.lines(chance.uniform(0.0, 0.15)))
+                drainer.kill()
+        assert [[each.line(), each.line()] for each in hooks] == [["ready", "done"]] * len(writers)
+    drain_spool()
+    texts = [(event.run, event.text) for event in events()]
+    assert len(texts) == len(set(texts)) == len(writers) * count
+    assert spool.is_empty()
+
+
+def _let_the_wait_be_over() -> None:
+    for path in Path(spool.spool_folder()).glob("*.jsonl"):
+        os.utime(path, (0, 0))
