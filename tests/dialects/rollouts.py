@@ -130,3 +130,15 @@ def read(rows: Iterable[Row | list[Row]], *, end: bool = True) -> list[Event]:
 def of_kind(events: Iterable[Event], kind: str) -> list[Event]:
     """Those of one kind."""
     return [one for one in events if one.kind == kind]
+
+
+def kinds(events: list[Event]) -> list[str]:
+    """What happened, in order."""
+    return [one.kind for one in events]
+
+
+def one(events: list[Event], kind: str) -> Event:
+    """The only one of its kind."""
+    found = of_kind(events, kind)
+    assert len(found) == 1, kinds(events)
+    return found[0]

@@ -255,3 +255,10 @@ def test_the_order_of_arrival_changes_nothing(told: list[Event], random: Any) ->
 
 def test_the_module_itself_is_a_view_with_the_usual_prices() -> None:
     assert total(costs.apply(costs.initial(), reply())).usd == PRICE
+
+
+def test_what_a_program_printed_counts_only_where_its_recording_is_not_there() -> None:
+    printed = reply(source="exec", input=100, output=10)
+    kept = reply(input=60, output=4)
+    assert total(folded([printed])).input == 100
+    assert total(folded([printed, kept])).input == total(folded([kept, printed])).input == 60

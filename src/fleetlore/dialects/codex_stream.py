@@ -23,7 +23,6 @@ from fleetlore.events.envelope import Event
 
 SOURCE = "exec"
 """What `model.replied` names as its source, so that nobody adds it to what the rollout of the same thread tells."""
-_NOTICE = "error"
 
 
 class Line(NamedTuple):

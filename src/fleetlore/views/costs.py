@@ -17,6 +17,8 @@ from fleetlore.views.prices import PICO, Counts, Prices
 from fleetlore.views.reading import Stamp, stamp_of
 
 VERSION = 1
+PRINTED = "exec"
+"""The `source` of a reply that Codex printed: its totals a turn, of which its recording tells each answer."""
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 SLOT = 900
@@ -96,6 +98,13 @@ class Run(Struct, kw_only=True, omit_defaults=True):
     bound: dict[int, Said] = field(default_factory=dict)
     """Quarter of an hour → the last task that it was bound to in it."""
     cells: dict[str, Cell] = field(default_factory=dict)
+    printed: dict[str, Cell] = field(default_factory=dict)
+    """What a program printed of itself while it also kept a recording: counted only where nobody has taken that in."""
+
+    @property
+    def counted(self) -> dict[str, Cell]:
+        """The cells that count."""
+        return self.cells or self.printed
 
 
 class Partial(Struct, kw_only=True, gc=False):
@@ -170,7 +179,7 @@ class Costs:
         if key is not None:
             spending.open.pop(key, None)
         if cell.amount.tokens or cell.amount.priced:
-            cells = _run(spending, run).cells
+            cells = _run(spending, run).printed if data.get("source") == PRINTED else _run(spending, run).cells
             held = cells.setdefault(cell.key, cell)
             if held is not cell:
                 held.amount.add(cell.amount)

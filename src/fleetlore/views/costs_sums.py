@@ -8,6 +8,8 @@ from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
+from msgspec.structs import replace
+
 from fleetlore.views.costs import SLOT, UNKNOWN, Amount, Cell, Run, Said, Spending
 
 Dimension = Literal["agent", "day", "model", "task", "session", "project", "person"]
@@ -30,7 +32,7 @@ Where: TypeAlias = Callable[[Line], bool]
 def lines(spending: Spending) -> Iterator[Line]:
     """Every cell, open partial replies included."""
     for name, run in spending.runs.items():
-        yield from _lines_of(name, run, list(run.cells.values()))
+        yield from _lines_of(name, run, list(run.counted.values()))
     for part in spending.open.values():
         yield from _lines_of(part.run, spending.runs.get(part.run, Run()), [part.cell])
 
@@ -63,9 +65,9 @@ def unpriced(spending: Spending, where: Where | None = None) -> dict[str, int]:
 
 def among(spending: Spending, some: Spending) -> Spending:
     """Some of the replies, with what all events say of their runs; a part of a reply counts if its whole has not come by now."""
-    runs = {name: _with_cells(spending.runs.get(name, run), run.cells) for name, run in some.runs.items()}
+    runs = {name: _with_cells(spending.runs.get(name, run), run) for name, run in some.runs.items()}
     for part in some.open.values():
-        runs.setdefault(part.run, _with_cells(spending.runs.get(part.run, Run()), {}))
+        runs.setdefault(part.run, _with_cells(spending.runs.get(part.run, Run()), Run()))
     still_open = {key: part for key, part in some.open.items() if spending.open.get(key) == part}
     return Spending(runs=runs, open=still_open)
 
@@ -107,5 +109,5 @@ def _reader(dimension: Dimension, zone: tzinfo) -> Callable[[Line], str | None]:
             return lambda line: getattr(line, dimension)
 
 
-def _with_cells(run: Run, cells: dict[str, Cell]) -> Run:
-    return Run(project=run.project, branch=run.branch, person=run.person, first=run.first, bound=run.bound, cells=cells)
+def _with_cells(run: Run, own: Run) -> Run:
+    return replace(run, cells=own.cells, printed={} if run.cells else own.printed)
