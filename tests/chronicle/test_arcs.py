@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fleetlore import Event
 from fleetlore.chronicle import sift
 from fleetlore.chronicle.arcs import KINDS
+from fleetlore.events.catalog import beat_of
 from tests.chronicle.scripts import KINDS as BEATS
 from tests.chronicle.scripts import START, arcs, events, numbers, told
 
@@ -261,3 +262,19 @@ def test_steps_alike_in_a_row_are_no_different_from_steps_one_by_one(story: list
         slow.repeats.clear()
         sift.apply(slow, event)
     assert arcs(quick) == arcs(slow)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["ada", "bo"]), st.sampled_from([*BEATS]), st.sampled_from("ab")), max_size=60))
+def test_steps_that_wait_for_each_other_are_no_different_from_steps_one_by_one(story: list[tuple[str, str, str]]) -> None:
+    """Setbacks are linked across threads; a goal is bound to a task in the middle of it."""
+    script = " ".join(f"{agent}:{beat}" for agent, beat, _ in story)
+    placed = [
+        replaced(event, task=None if thread == "b" and number < 30 else thread, goal=f"g{thread}", parent="ada", cause=None)
+        for number, (event, (_, _, thread)) in enumerate(zip(events(script), story, strict=True))
+    ]
+    waiting = sift.initial()
+    for event in placed:
+        sift.sift(waiting, event, beat_of(event))
+    sift.settle(waiting)
+    assert arcs(waiting) == arcs(told(placed))

@@ -68,4 +68,5 @@ class LiveTeller:
         """Arcs are not told live; threads are needed only for their names."""
         self._sifted.closed.clear()
         if len(self._sifted.threads.threads) > MANY_THREADS:
+            sift.settle(self._sifted)
             sift.drop_closed(self._sifted)

@@ -9,10 +9,12 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from fleetlore.chronicle.arcs import PATTERNS, Arc, Part, Pattern
+from fleetlore.chronicle.arcs import PATTERNS, Arc, Part, Pattern, Who
 from fleetlore.chronicle.signs import Step
 
 MOST_EVIDENCE = 100
+MOST_ALIKE = 100
+"""So many steps alike may be put off before they are looked at."""
 _BY_KIND = {pattern.kind: pattern for pattern in PATTERNS}
 
 
@@ -30,13 +32,24 @@ class Walk(Struct, gc=False):
     last_at: datetime
     count: int = 0
 
+    def take_more(self, ids: list[str], last_at: datetime) -> None:
+        """Add several events of the agent that did the last one."""
+        self.times += len(ids)
+        self.count += len(ids)
+        self.last_at = last_at
+        self.evidence += ids
+        if len(self.evidence) > MOST_EVIDENCE:
+            del self.evidence[MOST_EVIDENCE // 2 : -MOST_EVIDENCE // 2]
+
     def take(self, step: Step) -> None:
         """Add one more event."""
+        self.times += 1
         self.count += 1
         self.last_at = step.at
-        self.evidence.append(step.id)
-        if len(self.evidence) > MOST_EVIDENCE:
-            del self.evidence[MOST_EVIDENCE // 2]
+        evidence = self.evidence
+        evidence.append(step.id)
+        if len(evidence) > MOST_EVIDENCE:
+            del evidence[MOST_EVIDENCE // 2]
         if step.who not in self.agents:
             self.agents.append(step.who)
 
@@ -45,60 +58,74 @@ Walks = dict[str, list[Walk]]
 """Kind of arc → the walks that are under way on one thread."""
 
 
-def takers(walks: Walks, step: Step) -> list[Walk] | None:
-    """After a step that changed nothing but counts: the walks that take one more like it. `None` if that is not so simple."""
+def takers(walks: Walks, step: Step) -> tuple[list[Walk], int]:
+    """After a second step alike: the walks that take one more, and how many more change nothing but their counts."""
     views, begun = _views(step.signs, False)
-    found = []
-    if any(view.pattern.kind not in walks for view in begun):
-        return None  # one has just been closed, or broken, and would begin anew
+    found: list[Walk] = []
+    left = MOST_ALIKE
+    for beginning in begun:
+        if beginning.pattern.kind not in walks:
+            return found, 0  # one has just been closed, or broken, and would begin anew
     for kind, under_way in walks.items():
         view = views.get(kind)
         if view is None:
             continue
+        parts = view.pattern.parts
         for walk in under_way:
-            parts = view.pattern.parts
             if walk.at < len(parts) and walk.times < parts[walk.at].times:
-                return None  # one more may complete it
+                left = min(left, parts[walk.at].times - walk.times - 1)  # then one more may complete it
             if walk.evidence[-1] == step.id:
                 found.append(walk)
-    return found
+    return found, left
+
+
+class _Leg(NamedTuple):
+    """A part, seen from a step with some signs."""
+
+    part: Part
+    here: Who | None
+    """By whom the step belongs to it; `None`: it has none of its signs."""
+    ahead: Who | None
+    """By whom the step belongs to the part behind it."""
 
 
 class _View(NamedTuple):
     """What a step with some signs means to a pattern, worked out once."""
 
     pattern: Pattern
-    parts: tuple[bool, ...]
-    """Which parts have one of the signs."""
-    broken_by: tuple[Part, ...]
-    again: tuple[Part, ...]
+    legs: tuple[_Leg, ...]
+    broken_by: tuple[Who, ...]
+    again: tuple[Who, ...]
     is_end: bool
+    begins: bool
+    """Whether a walk can begin with it, though not on every thread."""
 
 
 def walk_on(walks: Walks, step: Step, *, is_first: bool = False) -> list[Arc]:
     """One more step of a thread, perhaps its first; answers the arcs that it closes."""
     found: list[Arc] = []
     views, begun = _views(step.signs, is_first)
-    for kind in tuple(walks):
+    for kind, under_way in tuple(walks.items()):
         view = views.get(kind)
         if view is None:
             continue
-        under_way, broken = walks[kind], False
+        ended = False
         for walk in under_way:
             fate = _advance(view, walk, step)
             if fate is not None:
-                broken = True
+                ended = True
                 walk.at = -1
                 if fate == "closed":
                     found.append(_arc(walk, step.thread, "closed"))
-        if broken:
+        if ended:
             left = [walk for walk in under_way if walk.at >= 0]
             if left:
                 walks[kind] = left
             else:
                 del walks[kind]
     for view in begun:
-        if (arc := _begin(view, walks, step)) is not None:
+        pattern = view.pattern
+        if (pattern.per_agent or pattern.kind not in walks) and (arc := _begin(view, walks, step)) is not None:
             found.append(arc)
     return found
 
@@ -107,17 +134,19 @@ def walk_on(walks: Walks, step: Step, *, is_first: bool = False) -> list[Arc]:
 def _views(signs: frozenset[str], is_first: bool) -> tuple[dict[str, _View], tuple[_View, ...]]:
     """By kind, the patterns that these signs mean something to; and those that they may begin."""
     views = {pattern.kind: view for pattern in PATTERNS if (view := _view(pattern, signs)) is not None}
-    begun = tuple(view for view in views.values() if view.parts[0] and (is_first or not view.pattern.from_the_start))
+    begun = tuple(view for view in views.values() if view.begins and (is_first or not view.pattern.from_the_start))
     return views, begun
 
 
 def _view(pattern: Pattern, signs: frozenset[str]) -> _View | None:
-    def concerned(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-        return tuple(part for part in parts if not part.signs.isdisjoint(signs))
+    def by_whom(parts: tuple[Part, ...]) -> tuple[Who, ...]:
+        return tuple(part.who for part in parts if not part.signs.isdisjoint(signs))
 
-    parts = tuple(not part.signs.isdisjoint(signs) for part in pattern.parts)
-    view = _View(pattern, parts, concerned(pattern.broken_by), concerned(pattern.again), not pattern.until.isdisjoint(signs))
-    return view if any(parts) or view.broken_by or view.again or view.is_end else None
+    here = [None if part.signs.isdisjoint(signs) else part.who for part in pattern.parts]
+    legs = tuple(map(_Leg, pattern.parts, here, [*here[1:], None]))
+    broken_by, again, is_end = by_whom(pattern.broken_by), by_whom(pattern.again), not pattern.until.isdisjoint(signs)
+    is_concerned = any(here) or broken_by or again or is_end
+    return _View(pattern, legs, broken_by, again, is_end, begins=here[0] is not None) if is_concerned else None
 
 
 def open_arcs(walks: Walks, thread: str) -> Iterator[Arc]:
@@ -150,18 +179,20 @@ def _begin(view: _View, walks: Walks, step: Step) -> Arc | None:
 
 def _advance(view: _View, walk: Walk, step: Step) -> str | None:
     """Take the step along: `closed`, `broken`, or nothing where the walk goes on."""
-    parts, at = view.pattern.parts, walk.at
-    if at >= len(parts):
+    legs, at = view.legs, walk.at
+    if at >= len(legs):
         return _linger(view, walk, step)
-    part, ahead = parts[at], at + 1
-    if ahead < len(parts) and view.parts[ahead] and walk.times >= part.times and _is_by(parts[ahead].who, walk, step):
-        walk.at, walk.times, part = ahead, 0, parts[ahead]
-    elif not (view.parts[at] and _is_by(part.who, walk, step)):
-        return "broken" if _is_broken(view, walk, step) else None
-    if not (part.once_each and step.who in walk.agents):
+    part, here, ahead = legs[at]
+    if ahead is not None and walk.times >= part.times and _is_by(ahead, walk, step):
+        at += 1
+        walk.at, walk.times, part = at, 0, legs[at].part
+    elif here is None or not _is_by(here, walk, step):
+        return "broken" if view.broken_by and _is_broken(view, walk, step) else None
+    if part.once_each and step.who in walk.agents:
+        walk.times += 1
+    else:
         walk.take(step)
-    walk.times += 1
-    if walk.times < part.times or walk.at + 1 < len(parts):
+    if at + 1 < len(legs) or walk.times < part.times:
         return None
     walk.at += 1
     return None if view.pattern.until and not view.is_end else "closed"
@@ -171,16 +202,16 @@ def _linger(view: _View, walk: Walk, step: Step) -> str | None:
     """An arc with all its parts, waiting for its end."""
     if _is_broken(view, walk, step):
         return "broken"
-    if view.is_end or any(_is_by(part.who, walk, step) for part in view.again):
+    if view.is_end or any(_is_by(who, walk, step) for who in view.again):
         walk.take(step)
     return "closed" if view.is_end else None
 
 
 def _is_broken(view: _View, walk: Walk, step: Step) -> bool:
-    return any(_is_by(breaker.who, walk, step) for breaker in view.broken_by)
+    return any(_is_by(who, walk, step) for who in view.broken_by)
 
 
-def _is_by(who: str, walk: Walk, step: Step) -> bool:
+def _is_by(who: Who, walk: Walk, step: Step) -> bool:
     if who == "any":
         return True
     if who == "another":

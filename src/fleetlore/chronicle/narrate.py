@@ -45,7 +45,7 @@ class Run:
     def __init__(self, event: Event, beat: str | None, at: datetime) -> None:
         self.event, self.beat = event, beat
         self.events: tuple[Event, ...] = (event,)
-        """The first few."""
+        """The first few; of many that say the same, the first."""
         self.ids = [event.id or ""]
         self.first = self.last = at
         """When it began, and when its newest event was."""
@@ -53,12 +53,15 @@ class Run:
 
     def add(self, event: Event, at: datetime) -> None:
         """One more."""
-        self.ids.append(event.id or "")
+        ids = self.ids
+        ids.append(event.id or "")
         self.last = at
         if self.says_the_same and event.text != self.event.text:
             self.says_the_same = False
-        if len(self.events) < MOST_QUOTED:
+        if len(ids) <= MOST_QUOTED:
             self.events += (event,)
+        elif self.says_the_same and len(ids) == MOST_QUOTED + 1:
+            self.events = self.events[:1]  # a day has many runs: what will not be told need not be kept
 
     def apart(self) -> Sequence[Run]:
         """The run itself; of a few that do not say the same, each by itself."""
@@ -70,25 +73,32 @@ class Run:
 class Line:
     """What happened on one thread in one day."""
 
-    __slots__ = ("_is_loose", "_latest", "_quiet", "mission", "runs", "thread", "weight")
+    __slots__ = ("_is_full", "_latest", "_quiet", "_until", "_zone", "first", "last", "mission", "runs", "sentences", "thread", "weight")
 
-    def __init__(self, thread: str, detail: Detail) -> None:
-        self.thread, self._is_loose = thread, detail != "full"
+    def __init__(self, thread: str, telling: Telling, at: datetime) -> None:
+        self.thread, self._zone = thread, telling.zone
+        self._is_full = telling.detail == "full"
         self.mission: str | None = None
+        self.first = self.last = at
         self.runs: list[Run] = []
+        """What is not told yet. Signs of life are among it only where all is told."""
+        self.sentences: list[Sentence] = []
+        self._until: datetime | None = None
         self._latest: Run | None = None
         self._quiet: dict[tuple[str, str | None], Run] = {}
         self.weight = 0
 
     def add(self, event: Event, beat: str | None, at: datetime) -> None:
         """One more event."""
+        self.last = at
         if event.mission is not None:
             self.mission = event.mission
         if beat in QUIET_BEATS and event.kind not in WAITS:
-            self._add_quiet(event, beat, at)
+            if self._is_full:
+                self._add_quiet(event, beat, at)
             return
         latest = self._latest
-        if latest is not None and is_like(latest, event, beat, loosely=self._is_loose):
+        if latest is not None and is_like(latest, event, beat, loosely=not self._is_full):
             latest.add(event, at)
             return
         self._latest = Run(event, beat, at)
@@ -104,6 +114,23 @@ class Line:
             self.runs.append(run)
         else:
             run.add(event, at)
+
+    def tell(self) -> None:
+        """Make sentences of the runs, which are over."""
+        for run in self.runs:
+            for each in run.apart():
+                timed = self._until is None or each.first - self._until > PAUSE
+                self.sentences.append(proved(sentence_of(each, self._zone, timed=timed), self.thread, each))
+                self._until = each.last
+        self.runs.clear()
+
+    def tell_headline(self) -> None:
+        """The one thing to know of a thread: that somebody is waited for, else its last deed that counts."""
+        if not self.runs:
+            return
+        latest = self.runs[-1]
+        told = latest if latest.event.kind in WAITS else max(self.runs, key=lambda run: (WEIGHTS.get(run.beat or "", 0), run.last))
+        self.sentences.append(proved(sentence_of(told, self._zone), self.thread, told))
 
 
 def is_like(run: Run, event: Event, beat: str | None, *, loosely: bool) -> bool:
@@ -164,10 +191,10 @@ def day_name(day: date) -> str:
 
 
 def day_of(at: datetime, zone: tzinfo) -> tuple[date, datetime, datetime]:
-    """The day of a moment, when it begins, and when the next one does."""
+    """The day of a moment, when it begins, and when the next one does, as far as these can be shown."""
     day = at.astimezone(zone).date()
     begins, ends = (datetime.combine(each, time(), zone).astimezone(UTC) for each in (day, day + timedelta(days=1)))
-    return day, begins, ends
+    return day, max(begins, EARLIEST), min(ends, LATEST)
 
 
 def _title(day: date, mission: str, *, is_one_of_several: bool) -> str:
@@ -189,6 +216,10 @@ class Narrator:
         self._lines: dict[str, Line] = {}
         self._told_threads: set[str] = set()
         self._newest: datetime | None = None
+        self._is_told = True
+        """Whether the events since the last `_settle` are told."""
+        self._closed: list[Arc] = []
+        """The arcs of the day."""
 
     def chapters(self, events: Iterable[Event], *, where: Callable[[Event], bool] | None = None) -> Iterator[Chapter]:
         """The chapters of events that come in the order of their time.
@@ -197,32 +228,39 @@ class Narrator:
         """
         begins = ends = EARLIEST
         for event in events:
-            at = shown_time(event)
-            if not begins <= at < ends:
+            at = event.at
+            if at is None or at.tzinfo is None or not begins <= at < ends:
+                at = shown_time(event)
                 day, begins, ends = day_of(at, self._telling.zone)
                 if day != self._day:
                     yield from self._end_day()
                     self._day = day
-            if where is None or where(event):
+            is_told = where is None or where(event)
+            if is_told != self._is_told:
+                self._settle()
+                self._is_told = is_told
+            if is_told:
                 self._tell(event, at)
             else:
-                self._read(event)
+                sift.sift(self.sifted, event, beat_of(event))
         yield from self._end_day()
 
     def _tell(self, event: Event, at: datetime) -> None:
         beat = beat_of(event)
         thread = sift.sift(self.sifted, event, beat)
-        self._newest = event.at or EPOCH
+        self._newest = event.at
         line = self._lines.get(thread.key)
         if line is None:
-            line = self._lines[thread.key] = Line(thread.key, self._telling.detail)
+            line = self._lines[thread.key] = Line(thread.key, self._telling, at)
             self._count(thread)
         line.add(event, beat, at)
 
-    def _read(self, event: Event) -> None:
-        closed_before = len(self.sifted.closed)
-        sift.sift(self.sifted, event, beat_of(event))
-        del self.sifted.closed[closed_before:]
+    def _settle(self) -> None:
+        """Keep the arcs that were closed, unless what closed them is not told."""
+        sift.settle(self.sifted)
+        if self._is_told:
+            self._closed += self.sifted.closed
+        self.sifted.closed = []
 
     def _count(self, thread: Thread) -> None:
         if self._told_threads.isdisjoint((thread.key, *thread.prologue)):
@@ -233,7 +271,8 @@ class Narrator:
         if self._day is None:
             return
         lines, self._lines = self._lines, {}
-        arcs, self.sifted.closed = self.sifted.closed, []
+        self._settle()
+        arcs, self._closed = self._closed, []
         for arc in arcs:
             self._keep(arc)
         missions = sorted({line.mission or "" for line in lines.values()}, key=lambda name: (not name, name))
@@ -250,10 +289,11 @@ class Narrator:
         self._highlights.add(arc)
 
     def _chapter(self, title: str, lines: list[Line], arcs: list[Arc]) -> Chapter | None:
-        lines.sort(key=lambda line: (-line.weight, line.runs[0].first, line.thread))
+        lines.sort(key=lambda line: (-line.weight, line.first, line.thread))
         sentences: list[Sentence] = []
         for line in lines:
-            sentences += self._headline(line) if self._telling.detail == "headline" else self._told(line)
+            line.tell_headline() if self._telling.detail == "headline" else line.tell()
+            sentences += line.sentences
         if not sentences:
             return None
         keys = {line.thread for line in lines}
@@ -262,27 +302,8 @@ class Narrator:
             sentences=tuple(sentences),
             arcs=tuple(arc for arc in arcs if arc.thread in keys),
             first_at=min(sentence.at for sentence in sentences),
-            last_at=max(run.last for line in lines for run in line.runs),
+            last_at=max(line.last for line in lines),
         )
-
-    def _told(self, line: Line) -> Iterator[Sentence]:
-        last: datetime | None = None
-        for run in line.runs:
-            if self._telling.detail == "story" and run.beat in QUIET_BEATS and run.event.kind not in WAITS:
-                continue
-            for each in run.apart():
-                text = sentence_of(each, self._telling.zone, timed=last is None or each.first - last > PAUSE)
-                last = each.last
-                yield proved(text, line.thread, each)
-
-    def _headline(self, line: Line) -> Iterator[Sentence]:
-        """The one thing to know of a thread: that somebody is waited for, else its last deed that counts."""
-        loud = [run for run in line.runs if run.beat not in QUIET_BEATS or run.event.kind in WAITS]
-        if not loud:
-            return
-        is_waiting = loud[-1].event.kind in WAITS
-        told = loud[-1] if is_waiting else max(loud, key=lambda run: (WEIGHTS.get(run.beat or "", 0), run.last))
-        yield proved(sentence_of(told, self._telling.zone), line.thread, told)
 
     def close(self) -> Closing:
         """The arcs, and what is still open, as of `now`, else as of the newest event."""
@@ -323,7 +344,7 @@ def proved(text: str, thread: str, run: Run) -> Sentence:
     """The sentence with the events that prove it."""
     event = run.event
     return Sentence(
-        text=ended(text),
+        text=text,
         thread=thread,
         evidence=tuple(run.ids),
         at=run.first,

@@ -27,16 +27,14 @@ class Overview:
     """Counts events by agent and kind, and what models cost."""
 
     def __init__(self) -> None:
-        self.events = 0
         self._tallies: dict[tuple[str, str, str], _Tally] = {}
         self._billionths: int | None = None
         self._tokens: int | None = None
 
     def see(self, event: Event) -> None:
         """One more event."""
-        self.events += 1
-        key = (event.agent or event.actor or "", event.kind, beat_of(event) or "")
-        at = event.at or EPOCH
+        kind, at = event.kind, event.at or EPOCH
+        key = (event.agent or event.actor or "", kind, beat_of(event) or "")
         tally = self._tallies.get(key)
         if tally is None:
             tally = self._tallies[key] = _Tally(at)
@@ -45,7 +43,7 @@ class Overview:
             tally.last = at
         elif at < tally.first:
             tally.first = at
-        if event.kind == "model.replied":
+        if kind == "model.replied":
             self._add_cost(event.data)
 
     def _add_cost(self, data: dict[str, Any]) -> None:
@@ -56,6 +54,11 @@ class Overview:
         for key in ("input", "output", "cache_read", "cache_write"):
             if isinstance(tokens := data.get(key), int) and not isinstance(tokens, bool):
                 self._tokens = (self._tokens or 0) + tokens
+
+    @property
+    def events(self) -> int:
+        """How many."""
+        return sum(tally.count for tally in self._tallies.values())
 
     @property
     def first_at(self) -> datetime | None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fleetlore.chronicle.phrases import agents, goals, graph, models, records, stage, tools
+from fleetlore.chronicle.phrases import agents, deeds, deeds_amiss, goals, graph, models, records, stage, tools
 
 _FAMILIES = (agents, goals, graph, models, records, stage, tools)
 
 PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {kind: groups for family in _FAMILIES for kind, groups in family.PHRASES.items()}
 MANY: Mapping[str, tuple[str, ...]] = {kind: variants for family in _FAMILIES for kind, variants in family.MANY.items()}
+
+DEEDS: Mapping[str, tuple[tuple[str, ...], ...]] = {**deeds.PHRASES, **deeds_amiss.PHRASES}
+"""Key of a deed → groups of variants: where a kind alone does not tell what was done. `telling_deeds.py` finds the key."""
+DEEDS_MANY: Mapping[str, tuple[str, ...]] = {**deeds.MANY, **deeds_amiss.MANY}
 
 UNKNOWN: tuple[tuple[str, ...], ...] = (
     (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from functools import cache, lru_cache
 from string import Formatter
@@ -13,14 +13,20 @@ from fleetlore.chronicle import phrases_life, phrases_work
 from fleetlore.chronicle.grammar import between, ended, listed, number, times, words
 from fleetlore.events.envelope import Event
 
-_OF_THE_ENVELOPE = frozenset(("text", "task", "goal", "run", "mission", "parent", "child", "old_state", "new_state", "actor"))
-_PRIVATE = frozenset(("text",))
+_OF_THE_ENVELOPE = frozenset(("task", "goal", "run", "mission", "parent", "child", "old_state", "new_state", "actor"))
+
+
+class Field(NamedTuple):
+    """A name in a template, and how an event fills it; with nothing where it has no such thing."""
+
+    name: str
+    read: Callable[[Event], str]
 
 
 class Group(NamedTuple):
     """Templates that need the same fields."""
 
-    fields: tuple[str, ...]
+    fields: tuple[Field, ...]
     variants: tuple[str, ...]
 
 
@@ -31,10 +37,14 @@ def variant(variants: Sequence[str], id: str) -> str:
 
 def say(event: Event, *, at: str = "") -> str:
     """One event as a sentence, that begins with its time if one is given."""
-    values: dict[str, str] = {}
-    for group in _groups(event.kind):
-        if all(_fill(values, event, name) for name in group.fields):
-            chosen = variant(group.variants, event.id or "")
+    for fields, variants in _groups(event.kind):
+        values: dict[str, str] = {}
+        for name, read in fields:
+            if not (value := read(event)):
+                break
+            values[name] = value
+        else:
+            chosen = variant(variants, event.id or "")
             return ended((_timed(chosen, at) if at else chosen).format_map(values))
     return ended(f"{event.agent or event.actor or 'Somebody'}: {_deed(event.kind)}")
 
@@ -49,9 +59,9 @@ def say_run(event: Event, count: int, first: Any, last: Any, zone: tzinfo) -> st
     """A run of like events as one sentence; `event` is the first of them."""
     values = {"count": number(count), "count_times": times(count), "when": between(first, last, zone)}
     chosen = variant(_many(event.kind), event.id or "")
-    for name in _fields(chosen):
-        if name not in values and not _fill(values, event, name):
-            values[name] = "somebody" if name == "agent" else ""
+    for name, read in _fields(chosen):
+        if name not in values:
+            values[name] = read(event) or ("somebody" if name == "agent" else "")
     return ended(chosen.format_map(values))
 
 
@@ -67,29 +77,23 @@ def _many(kind: str) -> tuple[str, ...]:
 
 
 @cache
-def _fields(template: str) -> tuple[str, ...]:
-    return tuple(name for _, name, _, _ in Formatter().parse(template) if name)
+def _fields(template: str) -> tuple[Field, ...]:
+    return tuple(Field(name, _reader(name)) for _, name, _, _ in Formatter().parse(template) if name)
 
 
-def _fill(values: dict[str, str], event: Event, name: str) -> bool:
-    """Put a field's value in, cleaned; `False` where the event has none."""
-    if name not in values:
-        values[name] = _value(event, name)
-    return bool(values[name])
-
-
-def _value(event: Event, name: str) -> str:
+def _reader(name: str) -> Callable[[Event], str]:
+    """What reads a field, cleaned."""
     if name == "agent":
-        return _name(event.agent or event.actor or "")
+        return lambda event: _name(event.agent or event.actor or "")
     if name == "deed":
-        return _deed(event.kind)
+        return lambda event: _deed(event.kind)
+    if name == "text":
+        return lambda event: "" if event.visibility == "private" else words(event.text or "")
     if name in _OF_THE_ENVELOPE:
-        if name in _PRIVATE and event.visibility == "private":
-            return ""
-        return words(getattr(event, name) or "")
-    if event.visibility == "private":
-        return ""
-    return _special(event, name) if name in _SPECIAL else _scalar(event.data.get(name))
+        return lambda event: words(getattr(event, name) or "")
+    if name in _SPECIAL:
+        return lambda event: "" if event.visibility == "private" else _special(event, name)
+    return lambda event: "" if event.visibility == "private" else _scalar(event.data.get(name))
 
 
 _name = lru_cache(maxsize=4096)(words)

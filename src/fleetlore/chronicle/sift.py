@@ -6,8 +6,9 @@ and changes no arc.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
+from operator import itemgetter
 
 from msgspec import Struct, field
 
@@ -23,14 +24,21 @@ from fleetlore.views.threads import QUIET, Thread, Threads
 
 VERSION = 1
 LONG_AGO: Stamp = (EPOCH, "", 0)
+MOST_WAITING = 256
+"""So many steps are looked at in one go, which is faster than a look at each as it comes."""
 
 
 class Repeat(Struct):
-    """The last step of a thread, and which walks one more like it means something to; `None`: that is not known yet."""
+    """The last step of a thread, and which walks take one more like it."""
 
     signs: frozenset[str]
     who: str
-    takers: list[Walk] | None = None
+    takers: list[Walk] = field(default_factory=list)
+    left: int = 0
+    """For so many more it is known that they do nothing else."""
+    more: list[str] = field(default_factory=list)
+    """Those that were not taken yet."""
+    last_at: datetime = EPOCH
 
 
 class Sifted(Struct):
@@ -43,6 +51,8 @@ class Sifted(Struct):
     late: int = 0
     repeats: dict[str, Repeat] = field(default_factory=dict)
     """Thread → its last step. Agents do the same thing many times over; only the first two of them are worth a thought."""
+    waiting: list[tuple[Event, Step]] = field(default_factory=list)
+    """Steps that `settle` has yet to look at."""
 
 
 def initial() -> Sifted:
@@ -53,16 +63,18 @@ def initial() -> Sifted:
 def apply(sifted: Sifted, event: Event) -> Sifted:
     """One more event. Never raises. Consumes the state: go on with the one that is returned."""
     sift(sifted, event, beat_of(event))
+    settle(sifted)
+    sifted.threads.position = event.position or sifted.threads.position
     return sifted
 
 
 def sift(sifted: Sifted, event: Event, beat: str | None) -> Thread:
-    """One more event whose beat is known; answers its thread."""
+    """One more event whose beat is known; answers its thread. What it means to arcs is known after `settle`."""
     threads = sifted.threads
-    threads.position = event.position or threads.position
-    before = len(threads.bound)
+    bound = len(threads.bound)
     thread = view.place(threads, event)
-    if len(threads.bound) != before:
+    if len(threads.bound) != bound:
+        settle(sifted)
         _carry_over(sifted, thread)
     stamp = stamp_of(event)
     in_order = view.add(thread, event, beat, stamp)
@@ -72,34 +84,64 @@ def sift(sifted: Sifted, event: Event, beat: str | None) -> Thread:
         sifted.late += 1
         return thread
     step = Step(signs_of(event, beat), event.agent or event.actor or "", event.id or "", stamp[0], thread.key)
-    _walk(sifted, step)
-    sifted.closed.extend(spread_on(sifted.spread, event, step))
+    waiting = sifted.waiting
+    waiting.append((event, step))
+    if len(waiting) >= MOST_WAITING:
+        settle(sifted)
     return thread
 
 
-def _walk(sifted: Sifted, step: Step) -> None:
+def settle(sifted: Sifted) -> None:
+    """Find the arcs that the steps so far have closed: in the order of the steps, those of a thread before those across threads."""
+    found: list[tuple[int, Arc]] = []
+    for number, (_, step) in enumerate(sifted.waiting):
+        for arc in _walk(sifted, step):
+            found.append((number, arc))
+    for number, (event, step) in enumerate(sifted.waiting):
+        for arc in spread_on(sifted.spread, event, step):
+            found.append((number, arc))
+    sifted.waiting.clear()
+    found.sort(key=itemgetter(0))
+    sifted.closed += [arc for _, arc in found]
+
+
+def _walk(sifted: Sifted, step: Step) -> Iterable[Arc]:
+    repeat = sifted.repeats.get(step.thread)
+    is_alike = repeat is not None and repeat.signs is step.signs and repeat.who == step.who
+    if repeat is not None:
+        if is_alike and repeat.left:
+            repeat.left -= 1
+            repeat.more.append(step.id)
+            repeat.last_at = step.at
+            return ()
+        _catch_up(repeat)
     walks = sifted.walks.get(step.thread)
     is_first = walks is None
     if walks is None:
         walks = sifted.walks[step.thread] = {}
-    repeat = sifted.repeats.get(step.thread)
-    if repeat is None or repeat.signs != step.signs or repeat.who != step.who:
-        sifted.closed.extend(walk_on(walks, step, is_first=is_first))
+    found = walk_on(walks, step, is_first=is_first)
+    if repeat is not None and is_alike:  # the second one: now it is known what a third would do
+        repeat.takers, repeat.left = takers(walks, step)
+    else:
         sifted.repeats[step.thread] = Repeat(step.signs, step.who)
-    elif repeat.takers is not None:
+    return found
+
+
+def _catch_up(repeat: Repeat) -> None:
+    """Let the walks take what was put off."""
+    if repeat.more:
         for walk in repeat.takers:
-            walk.take(step)
-    else:  # the second one alike: now it is known what a third would do
-        sifted.closed.extend(walk_on(walks, step))
-        repeat.takers = takers(walks, step)
+            walk.take_more(repeat.more, repeat.last_at)
+        repeat.more = []
 
 
 def _carry_over(sifted: Sifted, thread: Thread) -> None:
     """What was under way on a prologue goes on on the thread that it belongs to."""
     for own in thread.prologue:
         before = sifted.walks.pop(own, None)
-        sifted.repeats.pop(own, None)
-        sifted.repeats.pop(thread.key, None)
+        for key in (own, thread.key):
+            if (repeat := sifted.repeats.pop(key, None)) is not None:
+                _catch_up(repeat)
         if before:
             mine = sifted.walks.setdefault(thread.key, {})
             for kind, walks in before.items():
@@ -107,7 +149,9 @@ def _carry_over(sifted: Sifted, thread: Thread) -> None:
 
 
 def arcs_open(sifted: Sifted, now: datetime) -> Iterator[Arc]:
-    """What is open as of a moment, stalls among it."""
+    """What is open as of a moment, stalls among it, once all is settled."""
+    for repeat in sifted.repeats.values():
+        _catch_up(repeat)
     for key, walks in sifted.walks.items():
         yield from open_arcs(walks, key)
     yield from open_cascades(sifted.spread)
@@ -144,7 +188,7 @@ def _stall(thread: Thread, since: datetime, now: datetime) -> Arc:
 
 
 def drop_closed(sifted: Sifted) -> None:
-    """Let go of threads that are closed and have nothing under way; a beat that opens one again begins it anew."""
+    """Let go of threads that are closed and have nothing under way, once all is settled; a beat that opens one again begins it anew."""
     for key in [key for key, thread in sifted.threads.threads.items() if thread.state == "closed"]:
         walks = sifted.walks.get(key)
         if not walks or not any(walks.values()):

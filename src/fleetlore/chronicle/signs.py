@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from fleetlore.events.envelope import Event
+from fleetlore.events.payload import BEATS
 from fleetlore.views.threads import ENDS
 
 REJECTION, EXHAUSTED, ENDED = "rejection", "exhausted", "ended"
@@ -15,7 +18,7 @@ REJECTION, EXHAUSTED, ENDED = "rejection", "exhausted", "ended"
 _BUDGET_REASONS = frozenset(("budget", "tick_cap"))
 
 
-class Step(NamedTuple):
+class Step(Struct, frozen=True, gc=False):
     """One event of a thread, as far as arcs look at it."""
 
     signs: frozenset[str]
@@ -29,12 +32,16 @@ def signs_of(event: Event, beat: str) -> frozenset[str]:
     """The beat of an event, and what else it is a sign of."""
     if beat == "judgement" and is_rejection(event.kind, event.data):
         return _signs(beat, REJECTION)
-    if event.kind == "driver.budget_exhausted":
+    kind = event.kind
+    if kind == "driver.budget_exhausted":
         return _signs(beat, EXHAUSTED)
-    if event.kind in ENDS:
-        is_spent = event.kind == "run.finished" and event.data.get("reason") in _BUDGET_REASONS
+    if kind in ENDS:
+        is_spent = kind == "run.finished" and event.data.get("reason") in _BUDGET_REASONS
         return _signs(beat, ENDED, EXHAUSTED) if is_spent else _signs(beat, ENDED)
-    return _signs(beat)
+    return _ALONE[beat]
+
+
+_ALONE: dict[str, frozenset[str]] = {beat: frozenset((beat,)) for beat in BEATS}
 
 
 @lru_cache(maxsize=256)

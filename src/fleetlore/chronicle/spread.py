@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from posixpath import basename, join, normpath
+from posixpath import join, normpath
 from typing import Any
 
 from msgspec import Struct, field
@@ -36,27 +37,28 @@ class Trouble(Struct):
 class Spread(Struct):
     """What is known of unresolved setbacks and of files with uncommitted edits."""
 
-    of_event: dict[str, int] = field(default_factory=dict)
+    of_event: OrderedDict[str, int] = field(default_factory=OrderedDict)
     """Id of a setback → the number of its trouble."""
-    of_agent: dict[str, int] = field(default_factory=dict)
+    of_agent: OrderedDict[str, int] = field(default_factory=OrderedDict)
     """Agent → the trouble that it is in."""
-    troubles: dict[int, Trouble] = field(default_factory=dict)
+    troubles: OrderedDict[int, Trouble] = field(default_factory=OrderedDict)
     next: int = 0
-    editors: dict[str, tuple[str, str, str, datetime]] = field(default_factory=dict)
+    editors: OrderedDict[str, tuple[str, str, str, datetime]] = field(default_factory=OrderedDict)
     """File → the agent that edited it last without a commit, the event, its thread, its time."""
-    edited: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    edited: dict[str, OrderedDict[str, list[str]]] = field(default_factory=dict)
     """Agent → the files that it has edited without a commit, by their last name, oldest first."""
 
 
 def spread_on(spread: Spread, event: Event, step: Step) -> Iterable[Arc]:
     """One more step, of whatever thread; answers the arcs that it closes."""
-    if event.kind in _EDITS:
-        return _edit(spread, event, step)
-    if event.kind in _COMMITS and step.who in spread.edited:
+    kind, signs = event.kind, step.signs
+    if kind in _EDITS:
+        return _edit(spread, event, step) if event.data.get("paths") else ()
+    if kind in _COMMITS and step.who in spread.edited:
         _commit(spread, event, step)
-    if "setback" in step.signs:
+    if "setback" in signs:
         _set_back(spread, event, step)
-    elif spread.of_agent and ("recovery" in step.signs or "deliver" in step.signs):
+    elif spread.of_agent and ("recovery" in signs or "deliver" in signs):
         return _resolve(spread, step)
     return ()
 
@@ -87,7 +89,7 @@ def _set_back(spread: Spread, event: Event, step: Step) -> None:
     _remember(spread.of_event, step.id, number, MOST_SETBACKS)
     _remember(spread.of_agent, step.who, number, MOST_SETBACKS)
     if len(spread.troubles) > MOST_SETBACKS:
-        del spread.troubles[next(iter(spread.troubles))]
+        spread.troubles.popitem(last=False)
 
 
 def _linked(spread: Spread, event: Event, step: Step) -> int | None:
@@ -154,36 +156,49 @@ def _edit(spread: Spread, event: Event, step: Step) -> Iterator[Arc]:
             )
             _let_go(spread, agent, path)
         _remember(spread.editors, path, (step.who, step.id, step.thread, step.at), MOST_FILES)
-        _note_edit(spread.edited.setdefault(step.who, {}), path)
+        mine = spread.edited.get(step.who)
+        if mine is None:
+            mine = spread.edited[step.who] = OrderedDict()
+        _note_edit(mine, path)
 
 
-def _note_edit(mine: dict[str, list[str]], path: str) -> None:
-    paths = mine.get(name := basename(path), [])
+def _note_edit(mine: OrderedDict[str, list[str]], path: str) -> None:
+    paths = mine.get(name := _last_name(path), [])
     _remember(mine, name, paths if path in paths else [*paths, path][-MOST_NAMESAKES:], MOST_FILES_EACH)
+
+
+def _last_name(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _commit(spread: Spread, event: Event, step: Step) -> None:
     """What an agent commits is no longer in anybody's way: the files that the commit names, or all that it has edited."""
-    mine, named = spread.edited.get(step.who, {}), event.data.get("files")
+    named = event.data.get("files")
     if not (isinstance(named, list) and named):
-        for path in [path for paths in mine.values() for path in paths]:
-            _let_go(spread, step.who, path)
+        for paths in spread.edited.pop(step.who).values():
+            for path in paths:
+                _leave(spread, step.who, path)
         return
+    mine = spread.edited[step.who]
     for file in named:
-        if isinstance(file, str) and (paths := mine.get(basename(file))):
+        if isinstance(file, str) and (paths := mine.get(_last_name(file), [])):
             for path in [path for path in paths if f"/{path}".endswith(f"/{file}")]:
                 _let_go(spread, step.who, path)
 
 
 def _let_go(spread: Spread, agent: str, path: str) -> None:
-    mine = spread.edited.get(agent, {})
-    paths = mine.get(name := basename(path), [])
+    mine: dict[str, list[str]] = spread.edited.get(agent, OrderedDict())
+    paths = mine.get(name := _last_name(path), [])
     if path in paths:
         paths.remove(path)
     if not paths:
         mine.pop(name, None)
     if not mine:
         spread.edited.pop(agent, None)
+    _leave(spread, agent, path)
+
+
+def _leave(spread: Spread, agent: str, path: str) -> None:
     last = spread.editors.get(path)
     if last is not None and last[0] == agent:
         del spread.editors[path]
@@ -200,9 +215,9 @@ def _edited(event: Event) -> Iterator[str]:
             yield normpath(join(cwd, path)) if isinstance(cwd, str) else normpath(path)
 
 
-def _remember(known: dict[str, Any], key: str, value: Any, most: int) -> None:
+def _remember(known: OrderedDict[str, Any], key: str, value: Any, most: int) -> None:
     """Keep the newest so many."""
-    known.pop(key, None)
     known[key] = value
+    known.move_to_end(key)
     if len(known) > most:
-        del known[next(iter(known))]
+        known.popitem(last=False)  # a plain dict would look through all the places that others have left

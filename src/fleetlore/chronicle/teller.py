@@ -11,6 +11,7 @@ from fleetlore.chronicle.arcs import Arc
 from fleetlore.chronicle.narrate import Narrator, Shelf, Telling, opening_of
 from fleetlore.chronicle.overview import Overview
 from fleetlore.chronicle.story import Chapter, Closing, Opening, Summary
+from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.views.reading import EPOCH, stamp_of
 
@@ -74,10 +75,13 @@ def arcs_of(events: Iterable[Event], *, now: datetime | None = None) -> Iterator
     for event in events:
         newest = stamp_of(event)[0]
         if newest.date() != day:
+            sift.settle(sifted)
             sift.drop_closed(sifted)
             day = newest.date()
-        sift.apply(sifted, event)
+        sift.sift(sifted, event, beat_of(event))
         if sifted.closed:
             yield from sifted.closed
             sifted.closed.clear()
+    sift.settle(sifted)
+    yield from sifted.closed
     yield from sorted(sift.arcs_open(sifted, now or newest), key=lambda arc: (arc.last_at, arc.first_at, arc.kind, arc.thread))

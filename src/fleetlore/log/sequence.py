@@ -10,7 +10,7 @@ _DIGITS = 16  # more events than the largest SQLite file can hold
 
 def to_position(sequence: int) -> Position:
     """The position of a sequence number."""
-    return f"{sequence:0{_DIGITS}d}"
+    return str(sequence).zfill(_DIGITS)  # a third of the time that a format takes; every event that is read has one
 
 
 def to_sequence(position: Position) -> int:

@@ -18,7 +18,7 @@ from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.views.reading import Stamp, stamp_of
 
-VERSION = 1
+VERSION = 2
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 TOWN = "town"
@@ -41,7 +41,6 @@ class Thread(Struct, kw_only=True, gc=False):
     key: str
     mission: str | None = None
     state: Literal["open", "closed"] = "open"
-    events: int = 0
     agents: dict[str, int] = field(default_factory=dict)
     """Who took part, in the order of appearance, and with how many events."""
     counts: dict[str, int] = field(default_factory=dict)
@@ -51,10 +50,15 @@ class Thread(Struct, kw_only=True, gc=False):
     last_id: str = ""
     last: Stamp | None = None
     """The newest event's stamp: one that is older is late."""
-    gaps: list[float] = field(default_factory=list)
-    """Seconds between its newest events."""
+    gaps: list[timedelta] = field(default_factory=list)
+    """Between its newest events."""
     prologue: list[str] = field(default_factory=list)
     """Threads that were found to be its beginning, and have gone into it."""
+
+    @property
+    def events(self) -> int:
+        """How many."""
+        return sum(self.agents.values())
 
 
 class Threads(Struct, kw_only=True):
@@ -82,9 +86,9 @@ def apply(threads: Threads, event: Event) -> Threads:
 
 def place(threads: Threads, event: Event) -> Thread:
     """The thread of an event, which is made if need be; what the event binds is bound."""
-    if event.task is not None and (event.goal is not None or event.run is not None):
-        _bind(threads, event, f"task:{event.task}")
     key = key_of(event, threads.bound)
+    if event.task is not None and (event.goal is not None or event.run is not None):
+        _bind(threads, event, key)
     thread = threads.threads.get(key)
     if thread is None:
         thread = threads.threads[key] = Thread(key=key)
@@ -95,8 +99,8 @@ def place(threads: Threads, event: Event) -> Thread:
 
 def key_of(event: Event, bound: dict[str, str]) -> str:
     """The name of an event's thread, given what was bound before it."""
-    if event.task is not None:
-        return f"task:{event.task}"
+    if (task := event.task) is not None:
+        return f"task:{task}"
     if event.goal is not None:
         own = f"goal:{event.goal}"
         return bound.get(own, own)
@@ -121,7 +125,6 @@ def _bind(threads: Threads, event: Event, task: str) -> None:
 def _absorb(thread: Thread, before: Thread) -> None:
     """Take a prologue in."""
     thread.prologue.append(before.key)
-    thread.events += before.events
     thread.mission = thread.mission or before.mission
     for mine, theirs in ((thread.agents, before.agents), (thread.counts, before.counts)):
         merged = theirs | {name: mine.get(name, 0) + theirs.get(name, 0) for name in mine}
@@ -136,23 +139,24 @@ def _absorb(thread: Thread, before: Thread) -> None:
 
 def add(thread: Thread, event: Event, beat: str | None, stamp: Stamp) -> bool:
     """Count one more event of a thread; answers whether it came in order, or late."""
-    thread.events += 1
-    agent = event.agent or event.actor or ""
-    thread.agents[agent] = thread.agents.get(agent, 0) + 1
+    agent, agents = event.agent or event.actor or "", thread.agents
+    agents[agent] = agents.get(agent, 0) + 1
     if beat is not None:
-        thread.counts[beat] = thread.counts.get(beat, 0) + 1
-    at = stamp[0]
-    if thread.first_at is None or at < thread.first_at:
-        thread.first_id, thread.first_at = event.id or "", at
-    last = thread.last
-    if last is not None and stamp < last:
+        counts = thread.counts
+        counts[beat] = counts.get(beat, 0) + 1
+    last, at, id = thread.last, stamp[0], event.id or ""
+    if last is None or thread.first_at is None:
+        thread.first_id, thread.first_at = id, at
+    elif stamp < last:
+        if at < thread.first_at:
+            thread.first_id, thread.first_at = id, at
         return False  # it changes neither where the thread stands nor its rhythm
-    if last is not None:
+    else:
         gaps = thread.gaps
-        gaps.append((at - last[0]).total_seconds())
+        gaps.append(at - last[0])
         if len(gaps) > MOST_GAPS:
             del gaps[0]
-    thread.last_id, thread.last = event.id or "", stamp
+    thread.last_id, thread.last = id, stamp
     if beat in CLOSING or event.kind in ENDS:
         thread.state = "closed"
     elif thread.state == "closed" and beat not in QUIET:
@@ -165,5 +169,5 @@ def stalled_for(thread: Thread, now: datetime) -> timedelta | None:
     if thread.state == "closed" or thread.last is None:
         return None
     silence = now - thread.last[0]
-    usual = timedelta(seconds=median(thread.gaps)) if thread.gaps else timedelta(0)
+    usual = timedelta(seconds=median([gap.total_seconds() for gap in thread.gaps])) if thread.gaps else timedelta(0)
     return silence if silence > max(STALL_LEAST, STALL_TIMES * usual) else None

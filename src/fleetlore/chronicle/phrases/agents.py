@@ -100,6 +100,29 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "The part of {agent} as a helper ended here",
         ),
     ),
+    "agent.named": (
+        (
+            "{agent} got the name “{name}”",
+            "From here on {agent} went by the name “{name}”",
+            "A person called {agent} “{name}”",
+            "The name “{name}” was given to {agent}",
+            "Under the name “{name}” {agent} went on",
+        ),
+        (
+            "{agent} had a title for the session: “{title}”",
+            "The session of {agent} got the title “{title}”",
+            "With the title “{title}”, the session of {agent} went on",
+            "A title stood over the session of {agent}: “{title}”",
+            "Over the work of {agent} stood “{title}”",
+        ),
+        (
+            "{agent} got a name",
+            "A name was given to {agent}",
+            "From here on {agent} went by another name",
+            "There was a new name for {agent}",
+            "Under another name {agent} went on",
+        ),
+    ),
     "prompt.submitted": (
         (
             "A person told {agent}: “{text}”",
@@ -308,6 +331,11 @@ MANY: Mapping[str, tuple[str, ...]] = {
         "Work set for other agents came back {count_times} on the record of {agent} {when}",
         "The work of helpers came back {count_times} {when}, noted under {agent}",
         "On the record of {agent}, {count} pieces of work came back {when}",
+    ),
+    "agent.named": (
+        "{agent} got a name {count_times} {when}",
+        "A new name came for {agent} {count_times} {when}",
+        "A name was given to {agent} {count_times} {when}",
     ),
     "prompt.submitted": (
         "{agent} had {count} new prompts {when}",

@@ -37,11 +37,11 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "model.replied": (
         (
-            "{model} answered {agent}: {text}",
-            "{agent} had this answer from {model}: {text}",
-            "The reply of {model} to {agent} was this: {text}",
-            "From {model} an answer came to {agent}: {text}",
-            "{agent} heard from {model}: {text}",
+            "{agent} answered: {text}",
+            "{agent} said this: {text}",
+            "The answer of {agent} was this: {text}",
+            "In answer {agent} wrote: {text}",
+            "From {agent} came these words: {text}",
         ),
         (
             "{model} answered {agent} on {task}",
@@ -149,9 +149,9 @@ MANY: Mapping[str, tuple[str, ...]] = {
         "Models had {count} requests from {agent} {when}",
     ),
     "model.replied": (
-        "{agent} had {count} answers from models {when}",
-        "Models answered {agent} {count_times} {when}",
-        "The replies that reached {agent} from models {when} numbered {count}",
+        "{agent} answered {count_times} {when}",
+        "{agent} gave {count} answers {when}",
+        "There were {count} answers from {agent} {when}",
     ),
     "model.failed": (
         "Models gave {agent} no answer {count_times} {when}",

@@ -1,0 +1,501 @@
+"""How it is told: what agents got done with their tools, deed by deed. Data only; `phrases/__init__.py` tells the rules.
+
+A key is a kind and a deed, or a kind, a deed and why it has another beat than usual: `views/beats.py` tells the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "tool.returned/look": (
+        (
+            "{agent} looked around: {subject}",
+            "{agent} took a look: {subject}",
+            "A look by {agent}: {subject}",
+            "What {agent} looked at was this: {subject}",
+            "With a look, {agent} went on: {subject}",
+        ),
+        (
+            "{agent} took a look around",
+            "{agent} looked something up",
+            "A look around came from {agent}",
+            "For a moment {agent} read and searched",
+            "Reading on, {agent} looked around",
+        ),
+    ),
+    "tool.returned/edit": (
+        (
+            "{agent} edited “{subject}”",
+            "{agent} changed “{subject}”",
+            "An edit by {agent} went into “{subject}”",
+            "In “{subject}”, {agent} made an edit",
+            "Work on “{subject}” went on with {agent}",
+            "The hand of {agent} changed “{subject}”",
+        ),
+        (
+            "{agent} edited a file",
+            "{agent} made a change to a file",
+            "An edit came from {agent}",
+            "One more file changed under {agent}",
+            "In the code, {agent} made an edit",
+        ),
+    ),
+    "tool.returned/commit": (
+        (
+            "{agent} committed “{subject}”",
+            "{agent} made a commit: {subject}",
+            "A commit by {agent} said “{subject}”",
+            "With a commit, {agent} put this down: {subject}",
+            "The work of {agent} went into a commit: {subject}",
+            "Into the history went this by {agent}: {subject}",
+        ),
+        (
+            "{agent} made a commit",
+            "{agent} committed the work so far",
+            "A commit came from {agent}",
+            "The work of {agent} went into a commit",
+            "With a commit, {agent} put the work down",
+        ),
+    ),
+    "tool.returned/push": (
+        (
+            "{agent} pushed “{subject}”",
+            "{agent} sent the work off with a push: {subject}",
+            "A push by {agent} went out: {subject}",
+            "With a push, {agent} shared “{subject}”",
+            "Out went a push of {agent}: {subject}",
+        ),
+        (
+            "{agent} pushed the work",
+            "{agent} sent the commits off",
+            "A push by {agent} went out",
+            "With a push, {agent} shared the work",
+            "The commits of {agent} went to the remote",
+        ),
+    ),
+    "tool.returned/pr_open": (
+        (
+            "{agent} opened a pull request: {subject}",
+            "{agent} put the work up for review: {subject}",
+            "A pull request came from {agent}: {subject}",
+            "With a pull request, {agent} proposed “{subject}”",
+            "Up for review went the work of {agent}: {subject}",
+        ),
+        (
+            "{agent} opened a pull request",
+            "{agent} put the work up for review",
+            "A pull request came from {agent}",
+            "With a pull request, {agent} proposed the work",
+            "The work of {agent} went up for review",
+        ),
+    ),
+    "tool.returned/pr_merge": (
+        (
+            "{agent} merged pull request “{subject}”",
+            "{agent} brought a pull request in: {subject}",
+            "A merge by {agent} took in “{subject}”",
+            "With a merge, {agent} closed “{subject}”",
+            "The pull request “{subject}” went in with {agent}",
+        ),
+        (
+            "{agent} merged a pull request",
+            "{agent} brought a pull request in",
+            "A merge came from {agent}",
+            "With a merge, {agent} brought the work in",
+            "One pull request went in with {agent}",
+        ),
+    ),
+    "tool.returned/revert": (
+        (
+            "{agent} took work back: {subject}",
+            "{agent} undid earlier work: {subject}",
+            "A step back by {agent}: {subject}",
+            "Some of the work went back with {agent}: {subject}",
+            "With “{subject}”, {agent} threw changes away",
+        ),
+        (
+            "{agent} took work back",
+            "{agent} undid earlier changes",
+            "A step back came from {agent}",
+            "Some of the changes went back with {agent}",
+            "Earlier work was undone by {agent}",
+        ),
+    ),
+    "tool.returned/test": (
+        (
+            "{agent} ran the tests: {subject}",
+            "The tests ran for {agent}: {subject}",
+            "{agent} put the work to the test: {subject}",
+            "A test run by {agent} came to its end: {subject}",
+            "With “{subject}”, {agent} tested the work",
+        ),
+        (
+            "{agent} ran the tests",
+            "The tests ran for {agent}",
+            "{agent} put the work to the test",
+            "A test run by {agent} came to its end",
+            "There was a test run by {agent}",
+        ),
+    ),
+    "tool.returned/build": (
+        (
+            "{agent} built the code: {subject}",
+            "The code was built for {agent}: {subject}",
+            "{agent} ran a build: {subject}",
+            "A build by {agent} came to its end: {subject}",
+            "With “{subject}”, {agent} had the code built",
+        ),
+        (
+            "{agent} built the code",
+            "The code was built for {agent}",
+            "{agent} ran a build",
+            "A build by {agent} came to its end",
+            "There was a build by {agent}",
+        ),
+    ),
+    "tool.returned/check": (
+        (
+            "{agent} ran the checks: {subject}",
+            "The checks ran for {agent}: {subject}",
+            "{agent} had the code checked: {subject}",
+            "A check by {agent} came to its end: {subject}",
+            "With “{subject}”, {agent} checked the code",
+        ),
+        (
+            "{agent} ran the checks",
+            "The checks ran for {agent}",
+            "{agent} had the code checked",
+            "A check by {agent} came to its end",
+            "There was a check of the code by {agent}",
+        ),
+    ),
+    "tool.returned/install": (
+        (
+            "{agent} brought packages in: {subject}",
+            "{agent} installed what the work needed: {subject}",
+            "An installation by {agent}: {subject}",
+            "With “{subject}”, {agent} brought packages in",
+            "Packages came in for {agent}: {subject}",
+        ),
+        (
+            "{agent} brought packages in",
+            "{agent} installed what the work needed",
+            "An installation by {agent} came through",
+            "Packages came in for {agent}",
+            "There were new packages for {agent}",
+        ),
+    ),
+    "tool.returned/plan": (
+        (
+            "{agent} turned to the next step of the plan: {subject}",
+            "{agent} kept the plan up to date: {subject}",
+            "On the plan of {agent} came next: {subject}",
+            "The plan of {agent} now said: {subject}",
+            "By plan, {agent} went on with this: {subject}",
+        ),
+        (
+            "{agent} brought the plan up to date",
+            "{agent} worked on the plan",
+            "The plan of {agent} moved on",
+            "On the plan, {agent} marked where things stood",
+            "A plan took shape with {agent}",
+        ),
+    ),
+    "tool.returned/ask": (
+        (
+            "{agent} asked a person: “{subject}”",
+            "A question came from {agent}: “{subject}”",
+            "{agent} wanted to know: “{subject}”",
+            "The question of {agent} was “{subject}”",
+            "Before going on, {agent} asked: “{subject}”",
+        ),
+        (
+            "{agent} asked a person and had an answer",
+            "A question of {agent} had an answer",
+            "{agent} wanted to know something and was told",
+            "Before going on, {agent} asked a person",
+            "The question of {agent} was answered",
+        ),
+    ),
+    "tool.returned/launch": (
+        (
+            "{agent} gave work to a helper: {subject}",
+            "A helper of {agent} had this to do: {subject}",
+            "{agent} called in a helper for this: {subject}",
+            "With a helper, {agent} had this done: {subject}",
+            "Some work went from {agent} to a helper: {subject}",
+        ),
+        (
+            "{agent} gave work to a helper",
+            "A helper worked for {agent}",
+            "{agent} called in some help",
+            "With a helper, {agent} went on",
+            "Some work went from {agent} to a helper",
+        ),
+    ),
+    "tool.returned/run": (
+        (
+            "{agent} ran this: {subject}",
+            "{agent} put this through: {subject}",
+            "A command by {agent}: {subject}",
+            "On went {agent} with a command: {subject}",
+            "This ran for {agent}: {subject}",
+        ),
+        (
+            "{agent} ran a command",
+            "{agent} had a command run",
+            "A command ran for {agent}",
+            "On went {agent} with a command",
+            "There was a command from {agent}",
+        ),
+    ),
+    "tool.returned/test/mended": (
+        (
+            "{agent} had the tests pass again: {subject}",
+            "The tests passed again for {agent}: {subject}",
+            "With the fault gone, the tests of {agent} passed: {subject}",
+            "{agent} brought the tests back to green: {subject}",
+            "Back to green went the tests of {agent}: {subject}",
+        ),
+        (
+            "{agent} had the tests pass again",
+            "The tests passed again for {agent}",
+            "With the fault gone, the tests of {agent} passed",
+            "{agent} brought the tests back to green",
+            "Back to green went the tests of {agent}",
+        ),
+    ),
+    "tool.returned/build/mended": (
+        (
+            "{agent} had the build working again: {subject}",
+            "The build came through again for {agent}: {subject}",
+            "With the fault gone, {agent} had a build: {subject}",
+            "{agent} brought the build back: {subject}",
+            "What {agent} could not build before now came through: {subject}",
+        ),
+        (
+            "{agent} had the build working again",
+            "The build came through again for {agent}",
+            "With the fault gone, {agent} had a build",
+            "{agent} brought the build back",
+            "What {agent} could not build before now came through",
+        ),
+    ),
+    "tool.returned/check/mended": (
+        (
+            "{agent} had the checks come out clean again: {subject}",
+            "The checks were clean again for {agent}: {subject}",
+            "With the faults gone, {agent} passed the checks: {subject}",
+            "{agent} put right what the checks had found: {subject}",
+            "What the checks had held against {agent} was gone: {subject}",
+        ),
+        (
+            "{agent} had the checks come out clean again",
+            "The checks were clean again for {agent}",
+            "With the faults gone, {agent} passed the checks",
+            "{agent} put right what the checks had found",
+            "What the checks had held against {agent} was gone",
+        ),
+    ),
+    "tool.returned/commit/mended": (
+        (
+            "{agent} had the commit go through this time: {subject}",
+            "This time the commit of {agent} went through: {subject}",
+            "After a refusal, {agent} made the commit: {subject}",
+            "The commit that had failed went through for {agent}: {subject}",
+            "{agent} put right what stood in the way and committed “{subject}”",
+        ),
+        (
+            "{agent} had the commit go through this time",
+            "This time the commit of {agent} went through",
+            "After a refusal, {agent} made the commit",
+            "The commit that had failed went through for {agent}",
+            "{agent} put right what stood in the way and committed",
+        ),
+    ),
+    "tool.returned/edit/mended": (
+        (
+            "{agent} got the edit of “{subject}” in at a later try",
+            "After misses, an edit of “{subject}” by {agent} took",
+            "The edit of “{subject}” that {agent} wanted went in",
+            "{agent} found the right place in “{subject}”",
+            "In “{subject}”, the edit by {agent} took this time",
+        ),
+        (
+            "{agent} got the edit in at a later try",
+            "After misses, an edit by {agent} took",
+            "The edit that {agent} wanted went in",
+            "{agent} found the right place for the edit",
+            "This time the edit by {agent} took",
+        ),
+    ),
+    "tool.returned/mended": (
+        (
+            "{agent} had this work at a later try: {subject}",
+            "What had failed for {agent} now worked: {subject}",
+            "At a later try it worked for {agent}: {subject}",
+            "{agent} put this right: {subject}",
+            "The trouble of {agent} with this was over: {subject}",
+        ),
+        (
+            "{agent} had it work at a later try",
+            "What had failed for {agent} now worked",
+            "At a later try it worked for {agent}",
+            "{agent} put right what had failed",
+            "The trouble of {agent} with it was over",
+        ),
+    ),
+    "tool.returned/allowed": (
+        (
+            "{agent} had leave this time: {subject}",
+            "What had been denied to {agent} was now let: {subject}",
+            "This time {agent} was let go on: {subject}",
+            "The way was open for {agent}: {subject}",
+            "With leave given, {agent} did this: {subject}",
+        ),
+        (
+            "{agent} had leave this time",
+            "What had been denied to {agent} was now let",
+            "This time {agent} was let go on",
+            "The way was open for {agent}",
+            "With leave given, {agent} went on",
+        ),
+    ),
+    "tool.returned/undone": (
+        (
+            "{agent} took back an edit of “{subject}”",
+            "{agent} put the old text back into “{subject}”",
+            "An edit of “{subject}” was undone by {agent}",
+            "In “{subject}”, {agent} went back to the old text",
+            "Back to how it was went “{subject}” under {agent}",
+        ),
+        (
+            "{agent} took back an edit",
+            "{agent} put the old text back",
+            "An edit was undone by {agent}",
+            "Back to the old text went {agent}",
+            "In one place {agent} went back to the old text",
+        ),
+    ),
+}
+"""Key → groups of variants, best first."""
+
+MANY: Mapping[str, tuple[str, ...]] = {
+    "tool.returned/look": (
+        "{agent} looked around {count_times} {when}",
+        "{agent} took {count} looks around {when}",
+        "There were {count} looks around by {agent} {when}",
+    ),
+    "tool.returned/edit": (
+        "{agent} made {count} edits {when}",
+        "{agent} edited files {count_times} {when}",
+        "There were {count} edits by {agent} {when}",
+    ),
+    "tool.returned/commit": (
+        "{agent} made {count} commits {when}",
+        "{agent} committed {count_times} {when}",
+        "There were {count} commits by {agent} {when}",
+    ),
+    "tool.returned/push": (
+        "{agent} pushed {count_times} {when}",
+        "{agent} sent {count} pushes out {when}",
+        "There were {count} pushes by {agent} {when}",
+    ),
+    "tool.returned/pr_open": (
+        "{agent} opened {count} pull requests {when}",
+        "{agent} put work up for review {count_times} {when}",
+        "There were {count} pull requests from {agent} {when}",
+    ),
+    "tool.returned/pr_merge": (
+        "{agent} merged {count} pull requests {when}",
+        "{agent} brought {count} pull requests in {when}",
+        "There were {count} merges by {agent} {when}",
+    ),
+    "tool.returned/revert": (
+        "{agent} took work back {count_times} {when}",
+        "{agent} undid earlier work {count_times} {when}",
+        "There were {count} steps back by {agent} {when}",
+    ),
+    "tool.returned/test": (
+        "{agent} ran the tests {count_times} {when}",
+        "{agent} put the work to the test {count_times} {when}",
+        "There were {count} test runs by {agent} {when}",
+    ),
+    "tool.returned/build": (
+        "{agent} built the code {count_times} {when}",
+        "{agent} ran {count} builds {when}",
+        "There were {count} builds by {agent} {when}",
+    ),
+    "tool.returned/check": (
+        "{agent} ran the checks {count_times} {when}",
+        "{agent} had the code checked {count_times} {when}",
+        "There were {count} checks by {agent} {when}",
+    ),
+    "tool.returned/install": (
+        "{agent} brought packages in {count_times} {when}",
+        "{agent} installed packages {count_times} {when}",
+        "There were {count} installations by {agent} {when}",
+    ),
+    "tool.returned/plan": (
+        "{agent} brought the plan up to date {count_times} {when}",
+        "{agent} worked on the plan {count_times} {when}",
+        "The plan of {agent} moved on {count_times} {when}",
+    ),
+    "tool.returned/ask": (
+        "{agent} asked a person {count_times} {when}",
+        "{agent} had {count} questions {when}",
+        "There were {count} questions from {agent} {when}",
+    ),
+    "tool.returned/launch": (
+        "{agent} gave work to helpers {count_times} {when}",
+        "{agent} called in helpers {count_times} {when}",
+        "There were {count} pieces of work for helpers of {agent} {when}",
+    ),
+    "tool.returned/run": (
+        "{agent} ran {count} commands {when}",
+        "{agent} had {count} commands run {when}",
+        "There were {count} commands from {agent} {when}",
+    ),
+    "tool.returned/test/mended": (
+        "{agent} brought the tests back to green {count_times} {when}",
+        "The tests passed again {count_times} for {agent} {when}",
+        "Back to green went the tests of {agent} {count_times} {when}",
+    ),
+    "tool.returned/build/mended": (
+        "{agent} brought the build back {count_times} {when}",
+        "The build came through again {count_times} for {agent} {when}",
+        "{agent} had the build working again {count_times} {when}",
+    ),
+    "tool.returned/check/mended": (
+        "{agent} had the checks clean again {count_times} {when}",
+        "The checks were clean again {count_times} for {agent} {when}",
+        "{agent} put right what the checks had found {count_times} {when}",
+    ),
+    "tool.returned/commit/mended": (
+        "{agent} had a commit go through at a later try {count_times} {when}",
+        "After a refusal, {agent} made the commit {count_times} {when}",
+        "A commit that had failed went through for {agent} {count_times} {when}",
+    ),
+    "tool.returned/edit/mended": (
+        "{agent} got edits in at a later try {count_times} {when}",
+        "After misses, edits by {agent} took {count_times} {when}",
+        "There were {count} edits by {agent} that took at a later try {when}",
+    ),
+    "tool.returned/mended": (
+        "{agent} put right what had failed {count_times} {when}",
+        "What had failed for {agent} worked {count_times} {when}",
+        "At a later try it worked for {agent} {count_times} {when}",
+    ),
+    "tool.returned/allowed": (
+        "{agent} had leave this time, {count_times} {when}",
+        "What had been denied to {agent} was let {count_times} {when}",
+        "The way was open for {agent} {count_times} {when}",
+    ),
+    "tool.returned/undone": (
+        "{agent} took back {count} edits {when}",
+        "{agent} put the old text back {count_times} {when}",
+        "There were {count} edits undone by {agent} {when}",
+    ),
+}
+"""Key → how a run of like events is told."""
