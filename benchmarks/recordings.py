@@ -18,10 +18,10 @@ from statistics import median
 from typing import NamedTuple
 
 import msgspec
+from tests.transcripts import Transcript, bash, text, tool
 
 from benchmarks.foundation import real_disk
 from benchmarks.measure import Row, print_table, progress
-from tests.transcripts import Transcript, bash, text, tool
 
 REPEATS = 3
 MB = 1_000_000
@@ -70,7 +70,9 @@ def _against_the_peer(folder: Path, size: int) -> list[Row]:
     for round_ in range(REPEATS):
         ours.append(_import(folder, path).cpu)
         own = folder / f"strace-{round_}"
-        theirs.append(_measure([peer, "--trace-dir", str(own), "import", str(path)], {"HOME": str(folder), "AGENT_STRACE_TELEMETRY": "0"}).cpu)
+        theirs.append(
+            _measure([peer, "--trace-dir", str(own), "import", str(path)], {"HOME": str(folder), "AGENT_STRACE_TELEMETRY": "0"}).cpu
+        )
     ratio = median(they / we for they, we in zip(theirs, ours, strict=True))
     what = f"import of {size} MB: CPU of agent-strace / ours"
     return [Row(what, "seconds", median(theirs), median(ours), ratio, None, 5.0, "≥")]
@@ -117,7 +119,9 @@ def _turn(number: int) -> Transcript:
     told.prompt(f"Mend the tide table, part {number}", f"p{own}")
     for step in range(12):
         call = f"toolu_{own}{step:02x}"
-        blocks = bash(call, f"pytest tests/tide_{step}.py -q") if step % 3 else tool(call, "Edit", file_path=f"/h/{step}.py", new_string=code)
+        blocks = (
+            bash(call, f"pytest tests/tide_{step}.py -q") if step % 3 else tool(call, "Edit", file_path=f"/h/{step}.py", new_string=code)
+        )
         told.reply(f"msg_{own}{step:02x}", text("I look at the next table and mend what is wrong with it."), output=1, stop=None)
         told.reply(f"msg_{own}{step:02x}", blocks, output=200 + step, stop="tool_use")
         for tick in range(6):

@@ -13,10 +13,11 @@ from tests.cli.running import Lore
 def lore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lore:
     for name in ("FLEETLORE_LOG", "FLEETLORE_TOWN", "FLEETLORE_SHIP_TO", "FLEETLORE_DEBUG", "NO_COLOR", "XDG_CONFIG_HOME", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
-    for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+    for name in ("XDG_STATE_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("LOGNAME", "grace")
     monkeypatch.setenv("TZ", "UTC")
     folder = tmp_path / "work"

@@ -66,6 +66,13 @@ def test_the_log_and_the_town_of_the_environment_are_remembered(lore: Lore, monk
     assert (line["log"], line["town"]) == ("sqlite:here.db", "harbour")
 
 
+def test_a_password_in_the_logs_address_reaches_no_disk(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEETLORE_LOG", "redis://ada:hunter2@127.0.0.1:1")
+    hook()
+    [line] = lines(lore)
+    assert line["log"] == "redis://[redacted]@127.0.0.1:1"
+
+
 def test_a_payload_over_many_lines_becomes_one(lore: Lore) -> None:
     hook(json.dumps(PAYLOAD, indent=2).encode() + b"\n")
     hook(PAYLOAD)
@@ -193,6 +200,27 @@ def test_the_next_command_takes_the_lines_into_the_log(lore: Lore) -> None:
 def test_a_first_command_of_any_kind_does(lore: Lore, argv: tuple[str, ...]) -> None:
     hook(PAYLOAD | {"hook_event_name": "Notification", "message": "may I?"})
     lore(*argv, code=0)
+    assert lines(lore) == []
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("events", "--follow", "--json"),
+        ("tell", "--follow", "--all", "--format", "json", "--detail", "full"),
+        ("status", "--watch", "--json"),
+    ],
+)
+def test_whoever_watches_sees_it_at_once(lore: Lore, argv: tuple[str, ...]) -> None:
+    lore("emit", "fleet.idle", "--agent", "before", code=0)
+    with lore.start(*argv, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert b"before" in process.stdout.readline()
+        hook(PAYLOAD | {"hook_event_name": "Notification", "message": "may I?"})
+        shown = next(line for line in process.stdout if b"claude-code/5e55" in line)
+        process.send_signal(signal.SIGINT)
+        process.stdout.close()
+    assert shown
     assert lines(lore) == []
 
 

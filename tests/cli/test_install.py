@@ -187,7 +187,7 @@ def test_a_projects_file_names_no_machine_and_disturbs_nobody_without_lore(
 
 
 def test_codex_gets_its_own_file_and_its_user_a_word_about_trust(lore: Lore, settings: Path) -> None:
-    assert "review new hooks" in lore("install", "codex", code=0).out
+    assert "Trust all and continue" in lore("install", "codex", code=0).out
     hooks = lore.folder.parent / "home" / ".codex" / "hooks.json"
     assert list(json.loads(hooks.read_text())["hooks"]) == list(codex_settings.EVENTS)
     assert commands(hooks, "Stop")[0].endswith("hook codex")
@@ -203,6 +203,16 @@ def test_without_a_program_it_lists_what_can_be_and_what_is(lore: Lore, settings
     assert set(states.values()) == {"installed", "not installed"}
     assert lore("install", code=0).out.count("not installed") == 3
     assert lore("uninstall", code=2).err
+
+
+def test_settings_that_turn_all_hooks_off_are_pointed_at(lore: Lore, settings: Path) -> None:
+    settings.write_text('{"disableAllHooks": true}')
+    assert "disableAllHooks" in lore("install", "claude-code", code=0).err
+
+
+@pytest.mark.parametrize("event", [*claude_settings.EVENTS, *claude_settings.LEFT_ALONE, *codex_settings.LEFT_ALONE])
+def test_every_hook_is_accounted_for_in_the_documents(event: str) -> None:
+    assert event in (Path(__file__).parents[2] / "docs" / "recording.md").read_text()
 
 
 def test_a_folder_that_cannot_be_written_is_said_and_nothing_is_left_behind(lore: Lore, settings: Path) -> None:

@@ -80,7 +80,7 @@ def test_with_a_yes_it_takes_in_the_last_week_installs_hooks_and_tells_yesterday
     session(home, 1, days_ago=1, prompt="mend_the_parser")
     session(home, 2, days_ago=20, prompt="long_ago")
     said = lore("setup", "--yes", code=0).out
-    assert "1 files of the last 7 days" in said
+    assert "1 file of the last 7 days" in said
     assert "The story of yesterday" in said
     assert "mend_the_parser" in said
     assert "Now try:" in said
@@ -95,7 +95,7 @@ def test_running_it_twice_changes_nothing(lore: Lore, home: Path) -> None:
     events = lore("events", "--all", "--json").raw
     assert "The story of the newest day" in first
     again = lore("setup", "--yes", code=0).out
-    assert "0 lines of them new" in again
+    assert "0 records new" in again
     assert "Nothing to do: Claude Code calls lore already" in again
     assert (home / ".claude" / "settings.json").read_bytes() == settings
     assert lore("events", "--all", "--json").raw == events

@@ -92,7 +92,7 @@ def test_a_broken_setting_holds_up_only_its_own_lines_until_it_is_mended(home: P
     hook(shop)
     hook(home)
     drain_spool()
-    assert "1 lines of hooks wait in the spool" in troubles()
+    assert "1 line of a hook waits in the spool" in troubles()
     assert len(events()) == 1
     (shop / "fleetlore.toml").write_text('log = "sqlite:shop.db"')
     _let_the_wait_be_over()
@@ -105,12 +105,24 @@ def test_a_broken_setting_holds_up_only_its_own_lines_until_it_is_mended(home: P
 def test_a_log_that_cannot_be_reached_keeps_its_lines_and_is_not_asked_at_every_command(home: Path, troubles: Callable[[], str]) -> None:
     hook(home, log="redis://127.0.0.1:1")
     drain_spool()
-    assert "wait in the spool" in troubles()
+    assert "waits in the spool" in troubles()
     [waiting] = Path(spool.spool_folder()).glob("*.jsonl")
     os.utime(waiting, (clock.now().timestamp() + 60,) * 2)
     drain_spool()
     assert troubles() == ""
     assert b"redis://127.0.0.1:1" in waiting.read_bytes()
+
+
+def test_a_log_with_a_password_waits_for_whoever_knows_it(home: Path, troubles: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    hook(home, log="redis://[redacted]@127.0.0.1:1")
+    drain_spool()
+    assert "run a `lore` command with FLEETLORE_LOG as it was set there" in troubles()
+    _let_the_wait_be_over()
+    monkeypatch.setenv("FLEETLORE_LOG", "redis://ada:hunter2@127.0.0.1:1")
+    drain_spool()
+    said = troubles()
+    assert "nobody answers there" in said
+    assert "hunter2" not in said
 
 
 def test_what_is_no_line_of_ours_is_kept_as_rejected(home: Path) -> None:
@@ -200,6 +212,14 @@ def test_while_another_process_drains_nobody_waits_and_nothing_is_said(home: Pat
     os.close(lock)
     drain_spool()
     assert spool.is_empty()
+
+
+def test_a_file_that_cannot_be_opened_loses_no_line_of_others(home: Path, troubles: Callable[[], str]) -> None:
+    Path(spool.spool_folder(), spool.CURRENT).mkdir(parents=True)
+    hook(home)
+    drain_spool()
+    assert "current.jsonl: what hooks have written there cannot be read" in troubles()
+    assert len(events()) == 1
 
 
 def test_a_spool_that_cannot_be_read_is_one_line_and_no_failure(home: Path, troubles: Callable[[], str]) -> None:

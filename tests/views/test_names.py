@@ -50,7 +50,7 @@ def folded(told: Iterable[Event]) -> Names:
 
 def test_a_session_is_called_by_its_folder_branch_and_first_prompt() -> None:
     state = folded([prompt("And now the tests", minutes=9), started(), prompt("Fix the parser")])
-    assert (shown(state, ONE), short(state, ONE)) == ("app@main: Fix the parser", "app@main")
+    assert (shown(state, ONE), short(state, ONE)) == ("app@main: Fix the parser", "app")
 
 
 def test_a_title_says_it_better_than_the_prompt_and_the_newest_best() -> None:
@@ -99,7 +99,7 @@ def test_what_a_person_says_wins_until_it_is_taken_away() -> None:
 def test_equal_names_are_numbered_by_who_appeared_first() -> None:
     state = folded([started(TWO, 5), prompt("Fix it", TWO, 6), started(ONE, 1), prompt("Fix it", ONE, 8), started("third", 9)])
     assert [shown(state, name) for name in (ONE, TWO, "third")] == ["app@main: Fix it", "app@main: Fix it (2)", "app@main"]
-    assert [short(state, name) for name in (ONE, TWO, "third")] == ["app@main", "app@main (2)", "app@main (3)"]
+    assert [short(state, name) for name in (ONE, TWO, "third")] == ["app", "app (2)", "app (3)"]
 
 
 def test_no_two_are_alike_even_if_somebody_is_called_by_a_number() -> None:

@@ -7,7 +7,8 @@ from datetime import datetime
 from heapq import heappush, heappushpop
 
 from fleetlore.chronicle.arcs import Arc
-from fleetlore.chronicle.grammar import ended, listed, number, plural, possessive, span, times
+from fleetlore.chronicle.grammar import ended, listed, number, plural, span, times
+from fleetlore.chronicle.naming import AS_THEY_ARE, Naming
 from fleetlore.chronicle.phrases_arcs import ARCS, OPEN_ARCS
 from fleetlore.chronicle.phrasing import variant
 
@@ -45,15 +46,15 @@ class Highlights:
         return sorted(arcs, key=lambda arc: (arc.state == "open", arc.last_at, arc.first_at))
 
 
-def told(arcs: Highlights, open_threads: Sequence[str]) -> str:
+def told(arcs: Highlights, open_threads: Sequence[str], naming: Naming = AS_THEY_ARE) -> str:
     """The closing paragraph."""
-    sentences = [arc_told(arc, again=True) for arc in arcs.in_order()]
+    sentences = [arc_told(arc, again=True, naming=naming) for arc in arcs.in_order()]
     if arcs.rest:
         ranked = sorted(arcs.rest.items(), key=lambda item: (-item[1], item[0]))
         more = listed([f"{count:,} {_named(kind, count)}" for kind, count in ranked], most=4)
         sentences.append(f"Besides, there {'was' if list(arcs.rest.values()) == [1] else 'were'} {more}; `lore arcs` lists them all.")
     if open_threads:
-        sentences.append(f"Still open: {listed([label(thread) for thread in open_threads], most=MOST_OPEN)}.")
+        sentences.append(f"Still open: {listed([naming.label(thread) for thread in open_threads], most=MOST_OPEN)}.")
     else:
         sentences.append("Nothing is left open.")
     return " ".join(sentences)
@@ -73,20 +74,21 @@ def _named(kind: str, count: int) -> str:
     return _PLURALS.get(kind, f"{kind.replace('_', ' ')}s")
 
 
-def arc_told(arc: Arc, *, again: bool = False) -> str:
+def arc_told(arc: Arc, *, again: bool = False, naming: Naming = AS_THEY_ARE) -> str:
     """One arc as a sentence; `again` says it in other words than before, if there are any."""
+    agents = [naming.agent(agent) for agent in arc.agents]
     table = OPEN_ARCS if arc.state == "open" else ARCS
     kind = arc.kind
     if kind == "abandon_then_retry":
         kind = f"{kind}:{'same' if arc.note == 'by the same agent' else 'other'}"
     variants = table.get(kind) or ARCS.get(kind)
     if not variants:
-        return ended(f"{arc.kind.replace('_', ' ')} on {label(arc.thread)} ({listed(arc.agents)})")
+        return ended(f"{arc.kind.replace('_', ' ')} on {naming.label(arc.thread)} ({listed(agents)})")
     values = {
-        "agents": listed(arc.agents) or "nobody",
-        "agent": arc.agents[0] if arc.agents else "somebody",
-        "other": arc.agents[1] if len(arc.agents) > 1 else "somebody else",
-        "thread": _where(arc),
+        "agents": listed(agents) or "nobody",
+        "agent": agents[0] if agents else "somebody",
+        "other": agents[1] if len(agents) > 1 else "somebody else",
+        "thread": _where(arc, naming),
         "count": number(arc.count),
         "count_times": times(arc.count),
         "span": span(arc.last_at - arc.first_at),
@@ -96,15 +98,7 @@ def arc_told(arc: Arc, *, again: bool = False) -> str:
     return ended(variant(variants, f"{arc.last} {arc.kind}" if again else arc.first).format_map(values))
 
 
-def _where(arc: Arc) -> str:
+def _where(arc: Arc, naming: Naming) -> str:
     """The thread of an arc; not by the agent's name, where the sentence names the agent."""
     kind, _, name = arc.thread.partition(":")
-    return "work outside of any task" if kind == "agent" and name in arc.agents else label(arc.thread)
-
-
-def label(thread: str) -> str:
-    """A thread as people call it: `task t7`; what an agent did outside of any task is `ada's own work`."""
-    kind, _, name = thread.partition(":")
-    if kind == "agent":
-        return f"{possessive(name)} own work"
-    return f"{kind} {name}" if name else "the town's affairs"
+    return "work outside of any task" if kind == "agent" and name in arc.agents else naming.label(arc.thread)

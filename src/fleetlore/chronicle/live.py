@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from fleetlore.chronicle import sift
+from fleetlore.chronicle.naming import naming_of
 from fleetlore.chronicle.narrate import FOLDED, QUIET_BEATS, WAITS, WEIGHTS, Run, Telling, is_like, proved, sentence_of, shown_time
 from fleetlore.chronicle.story import Sentence
-from fleetlore.events.catalog import beat_of
+from fleetlore.chronicle.telling_deeds import key_of
 from fleetlore.events.envelope import Event
+from fleetlore.views import beats
+from fleetlore.views import names as names_view
+from fleetlore.views.names import Names
 
 LONGEST_RUN = timedelta(seconds=30)
 """A run that goes on is told after so long, whatever comes."""
@@ -20,26 +24,33 @@ MANY_THREADS = 10_000
 class LiveTeller:
     """Takes events one by one, in the order of the log. What can be folded waits for more of its kind, until `flush`."""
 
-    def __init__(self, telling: Telling) -> None:
+    def __init__(self, telling: Telling, names: Names | None = None) -> None:
         self._telling = telling
+        self._names = names or names_view.initial()
+        self.naming = naming_of(self._names)
+        """What everybody is called by now."""
         self._sifted = sift.initial()
         self._waiting: dict[str, Run] = {}
         """Thread → the run that may go on."""
 
     def add(self, event: Event) -> Iterator[Sentence]:
         """One more event; gives what can be told now."""
-        beat = beat_of(event)
+        if event.kind in names_view.NAMING:
+            self._names = names_view.apply(self._names, event)
+            self.naming = naming_of(self._names)
+        beat = beats.beat(self._sifted.beats, event)
+        key = key_of(event, beat, self._sifted.beats.note)
         thread = sift.sift(self._sifted, event, beat).key
         self._forget()
         if not self._is_told(event, beat):
             return
         run = self._waiting.get(thread)
-        if run is not None and is_like(run, event, beat, loosely=False) and run.beat in FOLDED:
+        if run is not None and is_like(run, event, beat, key, loosely=False) and run.beat in FOLDED:
             run.add(event, shown_time(event))
         else:
             if run is not None:
                 yield self._told(thread)
-            self._waiting[thread] = Run(event, beat, shown_time(event))
+            self._waiting[thread] = Run(event, beat, shown_time(event), key=key)
         yield from self._due(event)
         if beat not in FOLDED and thread in self._waiting:
             yield self._told(thread)
@@ -52,12 +63,12 @@ class LiveTeller:
     def _due(self, event: Event) -> Iterator[Sentence]:
         newest = shown_time(event)
         for thread, run in list(self._waiting.items()):
-            if newest - run.first > LONGEST_RUN or len(run.ids) >= MOST_IN_RUN:
+            if newest - run.first > LONGEST_RUN or run.count >= MOST_IN_RUN:
                 yield self._told(thread)
 
     def _told(self, thread: str) -> Sentence:
         run = self._waiting.pop(thread)
-        return proved(sentence_of(run, self._telling.zone), thread, run)
+        return proved(sentence_of(run, self._telling.zone, naming=self.naming), thread, run)
 
     def _is_told(self, event: Event, beat: str | None) -> bool:
         if self._telling.detail == "full" or event.kind in WAITS:

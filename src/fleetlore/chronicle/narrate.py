@@ -9,15 +9,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import NamedTuple, Protocol
 
-from fleetlore.chronicle import closing, sift
+from fleetlore.chronicle import closing, sift, work
 from fleetlore.chronicle.arcs import Arc
 from fleetlore.chronicle.grammar import clock_time, ended, listed, number, plural, words
+from fleetlore.chronicle.naming import AS_THEY_ARE, Naming
 from fleetlore.chronicle.overview import Overview
 from fleetlore.chronicle.phrasing import say, say_run
 from fleetlore.chronicle.sift import Sifted
 from fleetlore.chronicle.story import Chapter, Closing, Detail, Opening, Sentence
-from fleetlore.events.catalog import beat_of
+from fleetlore.chronicle.telling_deeds import key_of, say_the_same, words_of
 from fleetlore.events.envelope import Event
+from fleetlore.views import beats
 from fleetlore.views.reading import EPOCH, stamp_of
 from fleetlore.views.threads import Thread
 
@@ -40,43 +42,75 @@ EARLIEST, LATEST = datetime(1, 1, 3, tzinfo=UTC), datetime(9999, 12, 29, tzinfo=
 class Run:
     """One event, or several alike in a row, of one thread in one day."""
 
-    __slots__ = ("beat", "event", "events", "first", "ids", "last", "says_the_same")
+    __slots__ = ("beat", "event", "events", "first", "ids", "key", "last", "says_the_same", "work")
 
-    def __init__(self, event: Event, beat: str | None, at: datetime) -> None:
+    def __init__(self, event: Event, beat: str | None, at: datetime, *, key: str | None = None) -> None:
         self.event, self.beat = event, beat
+        self.key = key or event.kind
+        """Under which words it is told."""
         self.events: tuple[Event, ...] = (event,)
         """The first few; of many that say the same, the first."""
         self.ids = [event.id or ""]
         self.first = self.last = at
         """When it began, and when its newest event was."""
         self.says_the_same = True
+        self.work: work.Work | None = None
+        """What it holds, if it is a stretch of work."""
 
-    def add(self, event: Event, at: datetime) -> None:
-        """One more."""
-        ids = self.ids
-        ids.append(event.id or "")
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.ids)
+
+    def add(self, event: Event, at: datetime, key: str = "") -> None:
+        """One more; of other words, where both are work."""
+        if key in work.KEYS:
+            self._work_on(event, key)
+        self.ids.append(event.id or "")
         self.last = at
-        if self.says_the_same and event.text != self.event.text:
+        if self.says_the_same and not say_the_same(self.event, event):
             self.says_the_same = False
-        if len(ids) <= MOST_QUOTED:
+        if self.count <= MOST_QUOTED:
             self.events += (event,)
-        elif self.says_the_same and len(ids) == MOST_QUOTED + 1:
+        elif self.says_the_same and self.count == MOST_QUOTED + 1:
             self.events = self.events[:1]  # a day has many runs: what will not be told need not be kept
+
+    def _work_on(self, event: Event, key: str) -> None:
+        if self.work is None:
+            self.work = work.Work()
+            self.work.add(self.event, self.key)
+        self.work.add(event, key)
+        if key != self.key:
+            self.key = work.KEY
 
     def apart(self) -> Sequence[Run]:
         """The run itself; of a few that do not say the same, each by itself."""
-        if self.says_the_same or self.beat in QUIET_BEATS or len(self.ids) > MOST_QUOTED:
+        if self.says_the_same or self.key == work.KEY or self.beat in QUIET_BEATS or self.count > MOST_QUOTED:
             return (self,)
-        return [Run(event, self.beat, shown_time(event)) for event in self.events]
+        return [Run(event, self.beat, shown_time(event), key=self.key) for event in self.events]
 
 
 class Line:
     """What happened on one thread in one day."""
 
-    __slots__ = ("_is_full", "_latest", "_quiet", "_until", "_zone", "first", "last", "mission", "runs", "sentences", "thread", "weight")
+    __slots__ = (
+        "_is_full",
+        "_latest",
+        "_naming",
+        "_quiet",
+        "_until",
+        "_zone",
+        "first",
+        "last",
+        "mission",
+        "runs",
+        "sentences",
+        "thread",
+        "weight",
+    )
 
     def __init__(self, thread: str, telling: Telling, at: datetime) -> None:
-        self.thread, self._zone = thread, telling.zone
+        self.thread, self._zone, self._naming = thread, telling.zone, telling.naming
         self._is_full = telling.detail == "full"
         self.mission: str | None = None
         self.first = self.last = at
@@ -88,29 +122,29 @@ class Line:
         self._quiet: dict[tuple[str, str | None], Run] = {}
         self.weight = 0
 
-    def add(self, event: Event, beat: str | None, at: datetime) -> None:
-        """One more event."""
+    def add(self, event: Event, beat: str | None, at: datetime, key: str) -> None:
+        """One more event, told by the words of a key."""
         self.last = at
         if event.mission is not None:
             self.mission = event.mission
         if beat in QUIET_BEATS and event.kind not in WAITS:
             if self._is_full:
-                self._add_quiet(event, beat, at)
+                self._add_quiet(event, beat, at, key)
             return
         latest = self._latest
-        if latest is not None and is_like(latest, event, beat, loosely=not self._is_full):
-            latest.add(event, at)
+        if latest is not None and is_like(latest, event, beat, key, loosely=not self._is_full):
+            latest.add(event, at, "" if self._is_full else key)
             return
-        self._latest = Run(event, beat, at)
+        self._latest = Run(event, beat, at, key=key)
         self.runs.append(self._latest)
         self.weight += WAIT_WEIGHT if event.kind in WAITS else WEIGHTS.get(beat or "", 0)
 
-    def _add_quiet(self, event: Event, beat: str | None, at: datetime) -> None:
+    def _add_quiet(self, event: Event, beat: str | None, at: datetime, key: str) -> None:
         """Signs of life are told once a day, wherever they stand between deeds."""
-        key = (event.kind, event.agent or event.actor)
-        run = self._quiet.get(key)
+        place = (key, event.agent or event.actor)
+        run = self._quiet.get(place)
         if run is None:
-            run = self._quiet[key] = Run(event, beat, at)
+            run = self._quiet[place] = Run(event, beat, at, key=key)
             self.runs.append(run)
         else:
             run.add(event, at)
@@ -120,7 +154,7 @@ class Line:
         for run in self.runs:
             for each in run.apart():
                 timed = self._until is None or each.first - self._until > PAUSE
-                self.sentences.append(proved(sentence_of(each, self._zone, timed=timed), self.thread, each))
+                self.sentences.append(proved(sentence_of(each, self._zone, timed=timed, naming=self._naming), self.thread, each))
                 self._until = each.last
         self.runs.clear()
 
@@ -130,15 +164,21 @@ class Line:
             return
         latest = self.runs[-1]
         told = latest if latest.event.kind in WAITS else max(self.runs, key=lambda run: (WEIGHTS.get(run.beat or "", 0), run.last))
-        self.sentences.append(proved(sentence_of(told, self._zone), self.thread, told))
+        self.sentences.append(proved(sentence_of(told, self._zone, naming=self._naming), self.thread, told))
 
 
-def is_like(run: Run, event: Event, beat: str | None, *, loosely: bool) -> bool:
+def is_like(run: Run, event: Event, beat: str | None, key: str, *, loosely: bool) -> bool:
     """Whether an event goes on with a run: of work, `loosely`, also one that says something else."""
     first = run.event
-    if first.kind != event.kind or first.agent != event.agent or first.actor != event.actor or first.child != event.child:
+    if (
+        (run.key != key and not (loosely and key in work.KEYS and run.key in work.KEYS))
+        or first.kind != event.kind
+        or first.agent != event.agent
+        or first.actor != event.actor
+        or first.child != event.child
+    ):
         return False
-    return first.text == event.text or (loosely and beat in FOLDED) or beat in QUIET_BEATS
+    return say_the_same(first, event) or (loosely and beat in FOLDED) or beat in QUIET_BEATS
 
 
 def shown_time(event: Event) -> datetime:
@@ -164,14 +204,15 @@ class Telling(NamedTuple):
     detail: Detail = "story"
     zone: tzinfo = UTC
     now: datetime | None = None
+    naming: Naming = AS_THEY_ARE
 
 
-def opening_of(overview: Overview, zone: tzinfo) -> Opening:
+def opening_of(overview: Overview, zone: tzinfo, naming: Naming = AS_THEY_ARE) -> Opening:
     """Who, when and how much."""
     first, last, agents = overview.first_at, overview.last_at, overview.agents()
     if first is None or last is None:
         return Opening(text="Nothing has been recorded yet.", events=0, agents=())
-    who = listed(agents) if agents else "nobody by name"
+    who = listed([naming.agent(agent) for agent in agents]) if agents else "nobody by name"
     text = f"{plural(overview.events, 'event').capitalize()} by {who}, {_period(first, last, zone)}."
     return Opening(text=text, events=overview.events, agents=tuple(agents), first_at=first, last_at=last)
 
@@ -242,18 +283,19 @@ class Narrator:
             if is_told:
                 self._tell(event, at)
             else:
-                sift.sift(self.sifted, event, beat_of(event))
+                sift.sift(self.sifted, event, beats.beat(self.sifted.beats, event))
         yield from self._end_day()
 
     def _tell(self, event: Event, at: datetime) -> None:
-        beat = beat_of(event)
+        beat = beats.beat(self.sifted.beats, event)
+        key = key_of(event, beat, self.sifted.beats.note)
         thread = sift.sift(self.sifted, event, beat)
         self._newest = event.at
         line = self._lines.get(thread.key)
         if line is None:
             line = self._lines[thread.key] = Line(thread.key, self._telling, at)
             self._count(thread)
-        line.add(event, beat, at)
+        line.add(event, beat, at, key)
 
     def _settle(self) -> None:
         """Keep the arcs that were closed, unless what closed them is not told."""
@@ -311,14 +353,16 @@ class Narrator:
         for arc in sift.arcs_open(self.sifted, now):
             self._keep(arc)
         open_threads = tuple(thread.key for thread in sift.open_threads(self.sifted))
-        return Closing(text=closing.told(self._highlights, open_threads), open_threads=open_threads)
+        return Closing(text=closing.told(self._highlights, open_threads, self._telling.naming), open_threads=open_threads)
 
 
-def sentence_of(run: Run, zone: tzinfo, *, timed: bool = False) -> str:
+def sentence_of(run: Run, zone: tzinfo, *, timed: bool = False, naming: Naming = AS_THEY_ARE) -> str:
     """A run in words, with some of what it says; those of one event with its time if asked for."""
-    if len(run.ids) == 1:
-        return say(run.event, at=clock_time(run.first, zone) if timed else "")
-    told = say_run(run.event, len(run.ids), run.first, run.last, zone)
+    if run.count == 1:
+        return say(run.event, key=run.key, at=clock_time(run.first, zone) if timed else "", naming=naming)
+    told = say_run(run.event, run.count, run.first, run.last, zone, key=run.key, naming=naming)
+    if run.work is not None and run.key == work.KEY:
+        return ended(f"{told.rstrip('.')}: {run.work.told()}")
     if run.beat in QUIET_BEATS or run.event.visibility == "private":
         return told
     quotes = _quotes(run)
@@ -328,10 +372,10 @@ def sentence_of(run: Run, zone: tzinfo, *, timed: bool = False) -> str:
 def _quotes(run: Run) -> str:
     """What a run says, once where it says the same."""
     if run.says_the_same:
-        return words(run.event.text or "")
-    texts = list(dict.fromkeys(_quote(event.text) for event in run.events if event.text and event.visibility != "private"))
+        return words(words_of(run.event))
+    texts = list(dict.fromkeys(_quote(words_of(event)) for event in run.events if event.visibility != "private"))
     quoted = [f"“{text}”" for text in texts if text]
-    rest = len(run.ids) - len(quoted)
+    rest = run.count - len(quoted)
     return f"{', '.join(quoted)} and {number(rest)} more" if quoted and rest else listed(quoted)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from functools import cache, lru_cache
@@ -11,8 +12,17 @@ from zlib import crc32
 
 from fleetlore.chronicle import phrases_life, phrases_work
 from fleetlore.chronicle.grammar import between, ended, listed, number, times, words
+from fleetlore.chronicle.naming import AS_THEY_ARE, Naming
 from fleetlore.events.envelope import Event
 
+_AGENTS = frozenset(("agent", "child", "parent", "actor"))
+_ECHOES = frozenset(("text", "role"))
+"""What is not said where another field has said it."""
+LONGEST_ERROR = 120
+_READ = 1000
+"""Characters of an error that are looked at."""
+_PERSON = "user"
+"""Whoever types into an agent's program, where nobody is named."""
 _OF_THE_ENVELOPE = frozenset(("task", "goal", "run", "mission", "parent", "child", "old_state", "new_state", "actor"))
 
 
@@ -35,18 +45,37 @@ def variant(variants: Sequence[str], id: str) -> str:
     return variants[crc32(id.encode()) % len(variants)]
 
 
-def say(event: Event, *, at: str = "") -> str:
-    """One event as a sentence, that begins with its time if one is given."""
-    for fields, variants in _groups(event.kind):
+def say(event: Event, *, key: str | None = None, at: str = "", naming: Naming = AS_THEY_ARE) -> str:
+    """One event as a sentence, that begins with its time if one is given; by the words of `key`, else of its kind."""
+    for fields, variants in _groups(key or event.kind):
         values: dict[str, str] = {}
         for name, read in fields:
-            if not (value := read(event)):
-                break
+            value = read(event)
+            if naming.agents and name in _AGENTS:
+                value = naming.agent(value)
+            if not value or (name in _ECHOES and any(value == said or said.startswith(f"{value} (") for said in values.values())):
+                break  # what is not there, or is said by another field already
             values[name] = value
         else:
             chosen = variant(variants, event.id or "")
+            if "text" in values:
+                values["text"] = without_echo(chosen, values["text"])
             return ended((_timed(chosen, at) if at else chosen).format_map(values))
-    return ended(f"{event.agent or event.actor or 'Somebody'}: {_deed(event.kind)}")
+    return ended(f"{naming.agent(event.agent or event.actor or 'Somebody')}: {_deed(event.kind)}")
+
+
+def without_echo(template: str, text: str) -> str:
+    """The text without a first word that the template has said already: no “approved: Approved: …”."""
+    head, colon, rest = text.partition(": ")
+    if not colon or not rest or not head.isalpha() or len(head) < 4:
+        return text
+    stem = head[:5].lower()
+    return rest if any(word.startswith(stem) for word in _words(template)) else text
+
+
+@cache
+def _words(template: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"[a-z]{4,}", re.sub(r"\{\w+\}", " ", template).lower()))
 
 
 @lru_cache(maxsize=8192)
@@ -55,25 +84,26 @@ def _timed(template: str, at: str) -> str:
     return f"At {at}, {template if template.startswith('{') else template[:1].lower() + template[1:]}"
 
 
-def say_run(event: Event, count: int, first: Any, last: Any, zone: tzinfo) -> str:
+def say_run(event: Event, count: int, first: Any, last: Any, zone: tzinfo, *, key: str | None = None, naming: Naming = AS_THEY_ARE) -> str:
     """A run of like events as one sentence; `event` is the first of them."""
     values = {"count": number(count), "count_times": times(count), "when": between(first, last, zone)}
-    chosen = variant(_many(event.kind), event.id or "")
+    chosen = variant(_many(key or event.kind), event.id or "")
     for name, read in _fields(chosen):
         if name not in values:
-            values[name] = read(event) or ("somebody" if name == "agent" else "")
+            value = read(event) or ("somebody" if name == "agent" else "")
+            values[name] = naming.agent(value) if name in _AGENTS else value
     return ended(chosen.format_map(values))
 
 
 @cache
 def _groups(kind: str) -> tuple[Group, ...]:
-    known = phrases_work.PHRASES.get(kind) or phrases_life.PHRASES.get(kind) or phrases_life.UNKNOWN
+    known = phrases_work.PHRASES.get(kind) or phrases_life.PHRASES.get(kind) or phrases_life.DEEDS.get(kind) or phrases_life.UNKNOWN
     return tuple(Group(_fields(variants[0]), variants) for variants in known)
 
 
 @cache
 def _many(kind: str) -> tuple[str, ...]:
-    return phrases_work.MANY.get(kind) or phrases_life.MANY.get(kind) or phrases_life.UNKNOWN_MANY
+    return phrases_work.MANY.get(kind) or phrases_life.MANY.get(kind) or phrases_life.DEEDS_MANY.get(kind) or phrases_life.UNKNOWN_MANY
 
 
 @cache
@@ -89,6 +119,10 @@ def _reader(name: str) -> Callable[[Event], str]:
         return lambda event: _deed(event.kind)
     if name == "text":
         return lambda event: "" if event.visibility == "private" else words(event.text or "")
+    if name == "error":
+        return lambda event: "" if event.visibility == "private" else _error(event.data.get("error"))
+    if name in ("actor", "by"):
+        return lambda event: _whom(event.actor if name == "actor" else event.data.get("by"))
     if name in _OF_THE_ENVELOPE:
         return lambda event: words(getattr(event, name) or "")
     if name in _SPECIAL:
@@ -97,6 +131,17 @@ def _reader(name: str) -> Callable[[Event], str]:
 
 
 _name = lru_cache(maxsize=4096)(words)
+
+
+def _error(value: Any) -> str:
+    """The first thing that an error says; some programs write their line ends out."""
+    lines = [line for line in value[:_READ].replace("\\n", "\n").splitlines() if line.strip()] if isinstance(value, str) else []
+    line = words(" ".join(lines[: 2 if lines and lines[0].rstrip().endswith(":") else 1]))
+    return line if len(line) <= LONGEST_ERROR else f"{line[:LONGEST_ERROR].rsplit(' ', 1)[0].rstrip(' ,;:.')}…"
+
+
+def _whom(value: Any) -> str:
+    return "a person" if value == _PERSON else _scalar(value)
 
 
 def _scalar(value: Any) -> str:

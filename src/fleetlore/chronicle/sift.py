@@ -16,9 +16,10 @@ from fleetlore.chronicle.arcs import Arc
 from fleetlore.chronicle.matcher import Walk, Walks, open_arcs, takers, walk_on
 from fleetlore.chronicle.signs import Step, signs_of
 from fleetlore.chronicle.spread import Spread, open_cascades, spread_on
-from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
+from fleetlore.views import beats
 from fleetlore.views import threads as view
+from fleetlore.views.beats import Beats
 from fleetlore.views.reading import EPOCH, Stamp, stamp_of
 from fleetlore.views.threads import QUIET, Thread, Threads
 
@@ -49,6 +50,8 @@ class Sifted(Struct):
     spread: Spread = field(default_factory=Spread)
     closed: list[Arc] = field(default_factory=list)
     late: int = 0
+    beats: Beats = field(default_factory=beats.initial)
+    """What gives a deed another beat than its kind's."""
     repeats: dict[str, Repeat] = field(default_factory=dict)
     """Thread → its last step. Agents do the same thing many times over; only the first two of them are worth a thought."""
     waiting: list[tuple[Event, Step]] = field(default_factory=list)
@@ -62,7 +65,7 @@ def initial() -> Sifted:
 
 def apply(sifted: Sifted, event: Event) -> Sifted:
     """One more event. Never raises. Consumes the state: go on with the one that is returned."""
-    sift(sifted, event, beat_of(event))
+    sift(sifted, event, beats.beat(sifted.beats, event))
     settle(sifted)
     sifted.threads.position = event.position or sifted.threads.position
     return sifted

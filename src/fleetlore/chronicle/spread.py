@@ -19,6 +19,7 @@ MOST_FILES, MOST_FILES_EACH, MOST_NAMESAKES = 16384, 256, 8
 FEWEST_LINKED, FEWEST_AGENTS = 3, 2
 _COMMITS = frozenset(("fleet.commit", "fleet.pr_merge"))
 _EDITS = frozenset(("tool.returned", "goal.tool_effect"))
+_COMMITTING = ("commit", "push", "pr_merge")
 _EDIT_TOOLS = frozenset(("Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch", "edit_file", "write_file", "str_replace_editor"))
 _ENOUGH_EVIDENCE = 100
 
@@ -52,9 +53,9 @@ class Spread(Struct):
 def spread_on(spread: Spread, event: Event, step: Step) -> Iterable[Arc]:
     """One more step, of whatever thread; answers the arcs that it closes."""
     kind, signs = event.kind, step.signs
-    if kind in _EDITS:
-        return _edit(spread, event, step) if event.data.get("paths") else ()
-    if kind in _COMMITS and step.who in spread.edited:
+    if kind in _EDITS and event.data.get("paths"):
+        return _edit(spread, event, step)
+    if step.who in spread.edited and (kind in _COMMITS or (kind == "tool.returned" and event.data.get("deed") in _COMMITTING)):
         _commit(spread, event, step)
     if "setback" in signs:
         _set_back(spread, event, step)

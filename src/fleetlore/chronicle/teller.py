@@ -11,8 +11,8 @@ from fleetlore.chronicle.arcs import Arc
 from fleetlore.chronicle.narrate import Narrator, Shelf, Telling, opening_of
 from fleetlore.chronicle.overview import Overview
 from fleetlore.chronicle.story import Chapter, Closing, Opening, Summary
-from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
+from fleetlore.views import beats
 from fleetlore.views.reading import EPOCH, stamp_of
 
 
@@ -60,7 +60,7 @@ class Tale(NamedTuple):
 def tell(tale: Tale, telling: Telling, form: Format, *, shelf: Shelf | None = None) -> Iterator[str]:
     """The telling, part by part: memory holds the open threads and one day."""
     narrator = Narrator(telling, shelf)
-    yield form.opening(opening_of(tale.overview, telling.zone))
+    yield form.opening(opening_of(tale.overview, telling.zone, telling.naming))
     for chapter in narrator.chapters(tale.events, where=tale.where):
         yield from form.chapter(chapter)
     closing = narrator.close()
@@ -78,7 +78,7 @@ def arcs_of(events: Iterable[Event], *, now: datetime | None = None) -> Iterator
             sift.settle(sifted)
             sift.drop_closed(sifted)
             day = newest.date()
-        sift.sift(sifted, event, beat_of(event))
+        sift.sift(sifted, event, beats.beat(sifted.beats, event))
         if sifted.closed:
             yield from sifted.closed
             sifted.closed.clear()

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from fleetlore.cli import arguments, opening, terminal, times
+from fleetlore.cli.draining import draining
 from fleetlore.errors import Invalid
 from fleetlore.events import codec
 from fleetlore.log.base import check_scope, matches_kind
@@ -64,7 +65,8 @@ def _show(args: Namespace, since: datetime | None) -> None:
         head = log.head()
         shown = _print(_past(log, args, since), write)
         if args.follow:
-            _follow(log, args, since, write, after=max(shown, head or "") or None)
+            with draining():
+                _follow(log, args, since, write, after=max(shown, head or "") or None)
         else:
             _say_what_is_missing(log, args, shown)
 

@@ -129,8 +129,18 @@ def _read_input() -> tuple[bytes, int]:
 
 def _surroundings() -> dict[str, str]:
     """What decides which log a command would choose here."""
-    found = {"cwd": _folder(), "log": os.environ.get("FLEETLORE_LOG"), "town": os.environ.get("FLEETLORE_TOWN")}
+    found = {"cwd": _folder(), "log": _log(), "town": os.environ.get("FLEETLORE_TOWN")}
     return {name: value for name, value in found.items() if value}
+
+
+def _log() -> str | None:
+    """The log that the environment names; a password in its address goes to no disk, and the drainer asks for it again."""
+    log = os.environ.get("FLEETLORE_LOG")
+    if log is None or "@" not in log:
+        return log
+    from fleetlore.config import masked
+
+    return masked(log)
 
 
 def _folder() -> str | None:

@@ -74,7 +74,9 @@ def run(args: Namespace) -> int:
         terminal.out_value({"program": args.program, "file": file.path, "changed": changed, "events": file.events})
         return 0
     terminal.out(said_of(file, changed=changed))
-    if changed:
+    if hook_settings.are_off(file):
+        terminal.err(f"lore: {file.path} says disableAllHooks: {PROGRAMS[file.program].title} calls nobody until that is taken out")
+    elif changed:
         terminal.out("New sessions are recorded from now on: see `lore status`, `lore tell` and `lore costs`.")
     return 0
 
@@ -109,7 +111,7 @@ def said_of(file: HookFile, *, changed: bool) -> str:
         return f"Nothing to do: {title} calls lore already ({file.path})."
     said = f"{title} will call lore at {len(file.events)} of its steps ({file.path})."
     if file.program == codex_settings.PROGRAM:
-        said += "\nCodex asks you to review new hooks when it next starts: choose to trust them, for it runs none before that."
+        said += "\nWhen Codex next starts, it asks you to review new hooks: choose “Trust all and continue”, for it runs none before that."
     return said
 
 

@@ -51,8 +51,11 @@ def open_existing_log(args: Namespace, *, settings: Settings | None = None) -> B
     return _open(settings)
 
 
-def drain_spool() -> None:
-    """Take what hooks have left into the logs that it belongs to. A trouble there is one line on standard error, and no more."""
+def drain_spool(*, said: set[str] | None = None) -> None:
+    """Take what hooks have left into the logs that it belongs to. A trouble there is one line on standard error, and no more.
+
+    Whoever does it again and again hands over what was said, so that it is said once.
+    """
     from fleetlore.intake import spool
 
     try:
@@ -63,8 +66,11 @@ def drain_spool() -> None:
         problems = drain(_open)
     except Exception as error:  # noqa: BLE001  # what hooks brought waits; the command that was asked for does not
         problems = [f"the spool could not be read: {error}"]
+    said = set() if said is None else said
     for problem in problems:
-        terminal.err(f"lore: {problem}")
+        if problem not in said:
+            said.add(problem)
+            terminal.err(f"lore: {problem}")
 
 
 def _open(settings: Settings) -> BlockingRecorder:

@@ -149,20 +149,23 @@ def _take_in(args: Namespace, log: BlockingRecorder, found: Found) -> None:
     """The recordings of the last days; of somebody who has not worked since, the newest."""
     from fleetlore.cli.import_ import counting
     from fleetlore.dialects import find_recording
-    from fleetlore.intake import recordings, transcripts
+    from fleetlore.intake import recordings, retention, transcripts
     from fleetlore.intake.deposit import Deposit
     from fleetlore.log.admission import Admission
 
     since = min(clock.now().timestamp() - DAYS * _DAY, found.newest)
     paths = [path for folder in found.folders for path in transcripts.find_all(folder, since=since)]
     tapes = recordings.open_growing(transcripts.expand(paths), find_recording(found.program), log)
-    admission = Admission(redactor=opening.redactor_of(opening.settings_of(args)))
+    settings = opening.settings_of(args)
+    admission = Admission(redactor=opening.redactor_of(settings), veil=opening.veil_of(settings))
     deposit = Deposit(log, dialect=found.program.replace("-", "_"), admission=admission)
     if tapes:
         with progress.bar(f"reading {found.title}", bytes=True) as show:
             on_read = counting(show, sum(tape.left for tape in tapes))
-            recordings.take_in(tapes, deposit, log, change=transcripts.of_this_machine(), on_read=on_read)
-    terminal.out(f"{found.title}: {len(paths):,} files of the last {DAYS} days, {deposit.tally.recorded:,} lines of them new to your log.")
+            oldest = retention.oldest_kept(settings, clock.now())
+            recordings.take_in(tapes, deposit, log, change=transcripts.of_this_machine(), on_read=on_read, not_before=oldest)
+    files = "1 file" if len(paths) == 1 else f"{len(paths):,} files"
+    terminal.out(f"{found.title}: {files} of the last {DAYS} days, {deposit.tally.recorded:,} records new to your log.")
 
 
 def _install(found: Sequence[Found], *, ask: bool) -> None:

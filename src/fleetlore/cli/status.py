@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleetlore import clock, config
 from fleetlore.cli import arguments, opening, terminal
+from fleetlore.cli.draining import draining
 from fleetlore.views import fleet as view
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Fold the log once and show it; with --watch go on for ever."""
     board = Board(args)
+    opening.drain_spool()
     if board.is_unborn() and not args.watch:
         board.show(view.initial())
         return 0
@@ -54,7 +56,8 @@ def run(args: Namespace) -> int:
             board.show(fleet)
             return 0
         try:
-            return board.watch(log, fleet)
+            with draining():
+                return board.watch(log, fleet)
         except KeyboardInterrupt:  # the usual way to end it
             return 0
 

@@ -16,6 +16,7 @@ from fleetlore.log.base import TOWN, check_scope
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
+    from fleetlore.chronicle.naming import Naming
     from fleetlore.chronicle.story import Detail
     from fleetlore.chronicle.teller import Format
     from fleetlore.chronicle.timeline import Timeline
@@ -110,8 +111,9 @@ def tell(log: BlockingRecorder, args: Namespace, *, scope: str | None = None, wh
         survey = tell_range.Survey(span, zone, log=log, scope=scope, picture=args.format == "html")
         chronology.look_through(_counted(survey.see, show))
         tale = Tale(survey.overview, _passing(chronology.in_order(), show), survey.where, survey.before())
-        form = _format(args, zone, survey.timeline)
-        _write_all(told(tale, Telling(args.detail, zone, now), form, shelf=shelf), write, bar, on_terminal=_is_shown(args))
+        naming = survey.naming
+        form = _format(args, zone, survey.timeline, naming)
+        _write_all(told(tale, Telling(args.detail, zone, now, naming), form, shelf=shelf), write, bar, on_terminal=_is_shown(args))
 
 
 def _write_all(parts: Iterator[str], write: Write, bar: ExitStack, *, on_terminal: bool) -> None:
@@ -139,7 +141,7 @@ def _writer(args: Namespace, stack: ExitStack) -> Write:
     return {"text": output.painted, "json": output.json_to_terminal}.get(args.format, output.to_terminal)
 
 
-def _format(args: Namespace, zone: tzinfo, timeline: Timeline) -> Format:
+def _format(args: Namespace, zone: tzinfo, timeline: Timeline, naming: Naming) -> Format:
     detail: Detail = args.detail
     match args.format:
         case "json":
@@ -149,24 +151,25 @@ def _format(args: Namespace, zone: tzinfo, timeline: Timeline) -> Format:
         case "html":
             from fleetlore.chronicle.formats.html import Html
 
-            return Html(detail=detail, zone=zone, timeline=timeline)
+            return Html(detail=detail, zone=zone, timeline=timeline, naming=naming)
         case "markdown":
             from fleetlore.chronicle.formats.markdown import Markdown
 
-            return Markdown(detail=detail)
+            return Markdown(detail=detail, naming=naming)
         case _:
-            return _text(detail, is_shown=_is_shown(args))
+            return _text(detail, naming, is_shown=_is_shown(args))
 
 
-def _text(detail: Detail, *, is_shown: bool) -> Format:
+def _text(detail: Detail, naming: Naming, *, is_shown: bool) -> Format:
     from fleetlore.chronicle.formats.text import Text
 
     if not is_shown:
-        return Text(detail=detail)
+        return Text(detail=detail, naming=naming)
     width = min(terminal.width(sys.stdout), WIDEST)
     if not terminal.has_colour(sys.stdout):
-        return Text(detail=detail, width=width)
-    return Text(detail=detail, width=width, title=lambda text: f"\x1b[1m{text}\x1b[0m", name=lambda text: f"\x1b[36m{text}\x1b[0m")
+        return Text(detail=detail, width=width, naming=naming)
+    bold, cyan = (lambda text: f"\x1b[1m{text}\x1b[0m"), (lambda text: f"\x1b[36m{text}\x1b[0m")
+    return Text(detail=detail, width=width, title=bold, name=cyan, naming=naming)
 
 
 def _progress(bar: ExitStack, log: BlockingRecorder, *, is_whole: bool) -> Callable[[], None]:

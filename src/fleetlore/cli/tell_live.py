@@ -8,14 +8,15 @@ from datetime import tzinfo
 from typing import TYPE_CHECKING
 
 from fleetlore import clock
-from fleetlore.chronicle.closing import label
 from fleetlore.chronicle.formats import plain
 from fleetlore.chronicle.formats.json_ import encoded, sentence_object
 from fleetlore.chronicle.live import LiveTeller
 from fleetlore.chronicle.narrate import Telling
-from fleetlore.cli import opening, tell, tell_range, terminal
+from fleetlore.cli import folding, opening, tell, tell_range, terminal
+from fleetlore.cli.draining import draining
 from fleetlore.cli.watching import batches
 from fleetlore.log.base import TOWN, scopes_of
+from fleetlore.views import names
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -33,18 +34,24 @@ def run(args: Namespace) -> int:
     tell.need_text_or_json(args)
     zone, now = tell_range.zone_of(args.tz), tell.moment_of(args) or clock.now()
     span = tell_range.span_of(args, zone, now)
-    write = _json if args.format == "json" else _lines(zone)
-    teller = LiveTeller(Telling(args.detail, zone))
     try:
-        with opening.open_log(args) as log:
-            after = _tell_past(log, args, span, zone, teller, write)
-            for batch in batches(log, after=after, tick=QUIET_SECONDS):
-                _tell(teller, (event for event in batch if _is_in(event, args.scope)), write)
-                if not batch:
-                    _write_all(teller.flush(), write)
+        with opening.open_log(args) as log, draining():
+            teller = LiveTeller(Telling(args.detail, zone), folding.fold(log, names, "names"))
+            write = _json if args.format == "json" else _lines(zone, teller)
+            try:
+                _follow(log, args, _tell_past(log, args, span, zone, teller, write), teller, write)
+            finally:
+                _write_all(teller.flush(), write)
     except KeyboardInterrupt:  # the usual way to end it
-        _write_all(teller.flush(), write)
+        pass
     return 0
+
+
+def _follow(log: BlockingRecorder, args: Namespace, after: str | None, teller: LiveTeller, write: Callable[[Sentence], None]) -> None:
+    for batch in batches(log, after=after, tick=QUIET_SECONDS):
+        _tell(teller, (event for event in batch if _is_in(event, args.scope)), write)
+        if not batch:
+            _write_all(teller.flush(), write)
 
 
 def _tell_past(
@@ -83,12 +90,12 @@ def _json(sentence: Sentence) -> None:
     terminal.out_json(encoded(sentence_object(sentence)).encode())
 
 
-def _lines(zone: tzinfo) -> Callable[[Sentence], None]:
+def _lines(zone: tzinfo, teller: LiveTeller) -> Callable[[Sentence], None]:
     dim, end = ("\x1b[2m", "\x1b[0m") if terminal.has_colour(sys.stdout) else ("", "")
 
     def write(sentence: Sentence) -> None:
         when = f"{sentence.at.astimezone(zone):%H:%M:%S}"
-        thread, text = (terminal.sanitise(plain(words)) for words in (label(sentence.thread), sentence.text))
+        thread, text = (terminal.sanitise(plain(words)) for words in (teller.naming.title(sentence.thread), sentence.text))
         terminal.out(f"{dim}{when}  {thread}{end}  {text}")
 
     return write

@@ -7,12 +7,14 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
+from fleetlore.chronicle.naming import Naming, naming_of
 from fleetlore.chronicle.narrate import day_name, shown_time
 from fleetlore.chronicle.overview import Overview
 from fleetlore.chronicle.teller import Before
 from fleetlore.chronicle.timeline import Timeline
 from fleetlore.cli import times
 from fleetlore.errors import Invalid
+from fleetlore.views import names
 from fleetlore.views.reading import stamp_of
 
 if TYPE_CHECKING:
@@ -80,9 +82,16 @@ class Survey:
         self._after = _position_before(log, scope, span.last) if span.last is not None else ""
         self._before, self._before_since = 0, datetime.max.replace(tzinfo=UTC)
         self.overview, self.timeline = Overview(), Timeline()
+        self._names = names.initial()
+
+    @property
+    def naming(self) -> Naming:
+        """What everybody is called, by all that was seen."""
+        return naming_of(self._names)
 
     def see(self, event: Event) -> None:
         """One more event."""
+        self._names = names.apply(self._names, event)
         if self._span.is_newest_day:
             self._see_day(shown_time(event))
         if self.is_told(event):

@@ -75,6 +75,10 @@ _task_id = re.compile(r"<task-id>\s*([^<\s]+)\s*</task-id>")
 _status = re.compile(r"<status>\s*([^<]+?)\s*</status>")
 _summary = re.compile(r"<summary>\s*(.*?)\s*</summary>", re.DOTALL)
 _NOTIFICATION = "<task-notification>"
+COMPACTOR = "acompact"
+"""How the helper's name begins that sums a session up: `session.compacted` tells what it did."""
+NO_BRANCH = "HEAD"
+"""What stands for the branch where there is no repository."""
 
 
 class Transcript:
@@ -125,7 +129,8 @@ class Transcript:
         if "forkedFrom" in row or row.get("sessionId") != mind.session:
             named = (as_object(row.get("forkedFrom")).get("sessionId"), row.get("sessionId"), row.get("session_id"))
             mind.session = next((session for name in named if (session := as_name(name))), mind.session)
-        mind.branch = as_text(row.get("gitBranch")) or mind.branch
+        branch = as_text(row.get("gitBranch"))
+        mind.branch = branch if branch and branch != NO_BRANCH else mind.branch
         self._note_time(row)
         own = agent_of(mind.session)
         helper = as_name(row.get("agentId")) or (self._side_chain(row) if row.get("isSidechain") is True else None)
@@ -223,8 +228,9 @@ class Transcript:
         """A helper's first words; who launched it is sure only where the file beside its transcript tells."""
         child = voice.agent or UNKNOWN
         voice.launched = True
-        role = known.role or ("compact" if child.startswith("acompact") else None)
-        data = {"role": role, "prompt": words, "call_id": known.call, "launcher_guessed": True if known.depth != 1 else None}
+        if child.startswith(COMPACTOR):
+            return []
+        data = {"role": known.role, "prompt": words, "call_id": known.call, "launcher_guessed": True if known.depth != 1 else None}
         scene = scene._replace(agent=agent_of(self._mind.session), parent=None)
         cause = called_id(known.call) if known.call else None
         return [scene.tell("agent.launched", launched_id(child), text=known.words or words, data=data, child=child, cause=cause)]
@@ -266,8 +272,9 @@ class Transcript:
         )
         helpers = tell_helper(scene, call, result) if known is None or tool in LAUNCHERS else []
         for event in helpers:
-            if (voice := self._mind.voices.get(event.child or "")) is not None and event.kind == "agent.returned":
-                yield from flush(voice, self._scene(voice))
+            helper = self._mind.voices.get(event.child or "")
+            if helper is not None and event.kind == "agent.returned":
+                yield from flush(helper, self._scene(helper))
         self._mind.background += [event.child for event in helpers if event.kind == "agent.launched" and event.child]
         yield from helpers
 

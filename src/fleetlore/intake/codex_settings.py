@@ -29,7 +29,7 @@ LEFT_ALONE = {
     "PreCompact": "the rollout tells of it, with its numbers",
     "PostCompact": "the rollout tells of it, with its numbers",
 }
-"""The others, and why: Codex shows a line for every hook that it runs."""
+"""The others, and why: `codex exec` prints a line for every hook that it runs."""
 
 
 def user_file() -> HookFile:

@@ -19,13 +19,14 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from fleetlore import config
+from fleetlore import clock, config
 from fleetlore.dialects.recording import parse
-from fleetlore.errors import DialectError, FleetloreError, Unreachable
+from fleetlore.errors import ConfigError, DialectError, FleetloreError, Unreachable
 from fleetlore.events.ids import find_uuid
-from fleetlore.intake import spool, transcripts
+from fleetlore.intake import retention, spool, transcripts
 from fleetlore.intake.deposit import Deposit, Item, rejection
 from fleetlore.intake.lines import Line
+from fleetlore.intake.veil import veiling
 from fleetlore.log.admission import Admission
 from fleetlore.redact import Redactor
 
@@ -57,7 +58,7 @@ class Place(NamedTuple):
 
     def settings(self) -> Settings:
         """As a command would have seen them there; of a folder that is gone, those above it still speak."""
-        environ = {"FLEETLORE_LOG": self.log or "", "FLEETLORE_TOWN": self.town or ""}
+        environ = {"FLEETLORE_LOG": _with_password(self.log or ""), "FLEETLORE_TOWN": self.town or ""}
         environ["XDG_CONFIG_HOME"] = os.environ.get("XDG_CONFIG_HOME", "")
         return config.load(environ=environ, folder=self.cwd or os.path.expanduser("~"))
 
@@ -95,10 +96,17 @@ def drain(open_log: OpenLog, *, folder: str | None = None) -> list[str]:
     if lock is None:
         return []
     try:
-        spool.take(folder)
-        return [problem for path in list(spool.set_aside(folder)) for problem in _drain_file(path, open_log)]
+        problems = list(_take(folder))
+        return problems + [problem for path in list(spool.set_aside(folder)) for problem in _drain_file(path, open_log)]
     finally:
         os.close(lock)
+
+
+def _take(folder: str) -> Iterator[str]:
+    try:
+        spool.take(folder)
+    except OSError as error:
+        yield f"{error.filename}: what hooks have written there cannot be read ({error.strerror}); mend it or remove it"
 
 
 def _drain_file(path: str, open_log: OpenLog) -> list[str]:
@@ -114,7 +122,8 @@ def _drain_file(path: str, open_log: OpenLog) -> list[str]:
         return []
     waiting = (b"%b\n" % entry.line.raw for entry in _entries(path) if entry.torn or entry.place in logs.failed)
     count = spool.replace(path, waiting, defer=_PATIENCE * (monotonic() - began) if logs.failed else 0.0)
-    return [f"{count} lines of hooks wait in the spool: {reason}" for reason in dict.fromkeys(logs.failed.values())]
+    lines = "1 line of a hook waits" if count == 1 else f"{count:,} lines of hooks wait"
+    return [f"{lines} in the spool: {reason}" for reason in dict.fromkeys(logs.failed.values())]
 
 
 class _Logs:
@@ -133,15 +142,20 @@ class _Logs:
             return
         try:
             settings = place.settings()
-            log, redactor = self._log_of(settings), Redactor(settings.redact_patterns.value)
+            log = self._log_of(settings)
             for program in dict.fromkeys(entry.program for entry in entries):
-                own = [entry for entry in entries if entry.program == program]
-                if program in _HOOKS and (paths := list(_transcripts_of(own, program))):
-                    transcripts.catch_up(log, paths, program=program, redactor=redactor)
-                dialect = program.replace("-", "_") or _SOURCE
-                Deposit(log, dialect=dialect, admission=Admission(redactor=redactor)).put_all(map(self._item, own))
+                self._put_program([entry for entry in entries if entry.program == program], program, log, settings)
         except (FleetloreError, OSError) as error:
             self.failed[place] = str(error)
+
+    def _put_program(self, entries: Sequence[Entry], program: str, log: BlockingRecorder, settings: Settings) -> None:
+        redactor, levels = Redactor(settings.redact_patterns.value), settings.redact_levels.value
+        veil = veiling(levels) if levels else None
+        if program in _HOOKS and (paths := list(_transcripts_of(entries, program))):
+            oldest = retention.oldest_kept(settings, clock.now())
+            transcripts.catch_up(log, paths, program=program, redactor=redactor, veil=veil, not_before=oldest)
+        deposit = Deposit(log, dialect=program.replace("-", "_") or _SOURCE, admission=Admission(redactor=redactor, veil=veil))
+        deposit.put_all(map(self._item, entries))
 
     def _log_of(self, settings: Settings) -> BlockingRecorder:
         key = (settings.log.value, settings.town.value)
@@ -157,6 +171,16 @@ class _Logs:
         except Exception as error:  # noqa: BLE001  # a record that nobody foresaw must not hold up the others for ever
             reason = str(error) if isinstance(error, DialectError) else f"not foreseen: {type(error).__name__}: {error}"
             return rejection(entry.line, reason, dialect=entry.program or _SOURCE, at=at)
+
+
+def _with_password(url: str) -> str:
+    """The address that a hook was given; it has kept no password, so that this process must have been given the same."""
+    if "@" not in url:
+        return url
+    own = os.environ.get("FLEETLORE_LOG", "")
+    if config.masked(own) != url:
+        raise ConfigError(f"{url}: a password is kept in no spool; run a `lore` command with FLEETLORE_LOG as it was set there")
+    return own
 
 
 def _knock(url: str) -> None:

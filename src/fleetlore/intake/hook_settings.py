@@ -78,6 +78,11 @@ def installed(file: HookFile) -> frozenset[str]:
     return frozenset(event for event in _hooks(file, settings) if any(_ours(file, settings, event)))
 
 
+def are_off(file: HookFile) -> bool:
+    """Whether the file says that no hook is to run."""
+    return _parse(file.path, _read(file.path)).get("disableAllHooks") is True
+
+
 def _hooks(file: HookFile, settings: _Settings) -> dict[str, list[Any]]:
     """The table of hooks, checked as far as we need it."""
     hooks = settings.get("hooks", {})

@@ -43,7 +43,10 @@ def append(line: bytes, *, folder: str | None = None) -> None:
     """
     folder = folder or spool_folder()
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    descriptor = _open_locked(os.path.join(folder, CURRENT), os.O_CREAT)
+    try:
+        descriptor = _open_locked(os.path.join(folder, CURRENT), os.O_CREAT)
+    except OSError:  # it may be somebody else's, who was root for a moment
+        descriptor = None
     if descriptor is None:
         _write_own_file(folder, line)
         return

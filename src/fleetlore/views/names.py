@@ -12,13 +12,15 @@ from msgspec import Struct, field
 from fleetlore.events.envelope import Event
 from fleetlore.views.reading import Stamp, stamp_of
 
-VERSION = 1
+VERSION = 2
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 MOST_WORDS = 6
 LONGEST_WORDS = 40
 LONGEST_NAME = 80
 LONGEST_FOLDER = 30
+MAINLINES = ("main", "master", "trunk")
+"""Branches that go without saying."""
 HELPER = "helper"
 """The role of one that was set to work without a word of what it is."""
 
@@ -52,6 +54,8 @@ class Names(Struct, kw_only=True):
 
     version: int = VERSION
     agents: dict[str, Agent] = field(default_factory=dict)
+    runs: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
+    """Session → the first to start it."""
 
 
 class _Name(NamedTuple):
@@ -81,6 +85,9 @@ def apply(names: Names, event: Event) -> Names:
         _launch(child, event, stamp)
     elif agent is not None and (note := _NOTES.get(event.kind)) is not None:
         note(agent, event, stamp)
+        if event.kind == "session.started" and event.run is not None and event.agent is not None:
+            began = stamp, event.agent
+            names.runs[event.run] = min(names.runs.get(event.run, began), began)
     return names
 
 
@@ -100,9 +107,18 @@ def all_shown(names: Names) -> dict[str, str]:
 
 
 def all_short(names: Names) -> dict[str, str]:
-    """Every agent → its short name, no two alike."""
-    parts = {name: _name_of(name, agent) for name, agent in names.agents.items()}
-    return _numbered(names, {name: part.head or part.tail for name, part in parts.items()})
+    """Every agent → its short name, no two alike: of a session the folder, with the branch only where that says more."""
+    return _numbered(names, {name: _short_of(name, agent) for name, agent in names.agents.items()})
+
+
+def sessions(names: Names) -> dict[str, str]:
+    """Every session → its agent."""
+    return {run: agent for run, (_, agent) in names.runs.items()}
+
+
+def about(names: Names, agent: str) -> str:
+    """What an agent is at: the second part of its name."""
+    return _name_of(agent, names.agents[agent]).tail if agent in names.agents else ""
 
 
 def first_words(text: str) -> str:
@@ -142,6 +158,14 @@ def _name_of(own: str, agent: Agent) -> _Name:
     if not folder:
         return _Name(own)
     return _Name(f"{folder}@{branch}" if branch else folder, _text(agent.title) or _text(agent.prompt))
+
+
+def _short_of(own: str, agent: Agent) -> str:
+    folder, branch = _text(agent.folder), _text(agent.branch)
+    if folder and not agent.launched and not _text(agent.given) and branch in (folder, *MAINLINES):
+        return folder
+    name = _name_of(own, agent)
+    return name.head or name.tail
 
 
 def _text(said: Said | None) -> str:
@@ -186,6 +210,8 @@ def _prompt(agent: Agent, event: Event, stamp: Stamp) -> None:
 
 
 _NOTES = {"session.started": _start, "agent.named": _call, "prompt.submitted": _prompt}
+NAMING = frozenset((*_NOTES, "agent.launched"))
+"""The kinds that can change a name."""
 
 
 def _beginning(event: Event) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from fleetlore.chronicle.closing import label
 from fleetlore.chronicle.story import Sentence
 
 NAMES = ("text", "markdown", "html", "json")
@@ -22,8 +21,3 @@ def by_thread(sentences: Sequence[Sentence]) -> Iterator[tuple[str, list[Sentenc
     """The sentences of a chapter, thread by thread, each with the thread's key."""
     for thread, group in groupby(sentences, key=lambda sentence: sentence.thread):
         yield thread, list(group)
-
-
-def label_of(thread: str) -> str:
-    """A thread as people call it, on one line."""
-    return plain(label(thread))

@@ -11,9 +11,10 @@ from html import escape
 
 from fleetlore.chronicle.arcs import Arc
 from fleetlore.chronicle.closing import arc_told
-from fleetlore.chronicle.formats import by_thread, label_of, plain
+from fleetlore.chronicle.formats import by_thread, plain
 from fleetlore.chronicle.formats.picture import drawn
 from fleetlore.chronicle.formats.style import CSS
+from fleetlore.chronicle.naming import AS_THEY_ARE, Naming
 from fleetlore.chronicle.story import Chapter, Detail, Opening, Sentence
 from fleetlore.chronicle.teller import Ending
 from fleetlore.chronicle.timeline import Timeline
@@ -25,8 +26,8 @@ MOST_IDS = 100
 class Html:
     """For browsers, on a phone as on a desk."""
 
-    def __init__(self, *, detail: Detail, zone: tzinfo, timeline: Timeline) -> None:
-        self._detail, self._zone, self._timeline = detail, zone, timeline
+    def __init__(self, *, detail: Detail, zone: tzinfo, timeline: Timeline, naming: Naming = AS_THEY_ARE) -> None:
+        self._detail, self._zone, self._timeline, self._naming = detail, zone, timeline, naming
 
     def opening(self, opening: Opening) -> str:
         """The page's head, the first paragraph, the picture of when things happened."""
@@ -55,9 +56,9 @@ class Html:
             told = '<ul class="prose">\n' + "".join(f"<li>{link}</li>\n" for link in links) + "</ul>\n"
         else:
             told = '<p class="prose">' + "\n".join(links) + "</p>\n"
-        notes = "".join(f'<aside class="{_word(arc.kind)}">{_arc(arc)}</aside>\n' for arc in arcs)
+        notes = "".join(f'<aside class="{_word(arc.kind)}">{_arc(arc, self._naming)}</aside>\n' for arc in arcs)
         margin = f'<div class="margin">\n{notes}</div>\n' if notes else ""
-        return f"<article>\n<h3>{said(label_of(thread))}</h3>\n{told}{margin}{self._evidence(sentences)}</article>\n"
+        return f"<article>\n<h3>{said(plain(self._naming.title(thread)))}</h3>\n{told}{margin}{self._evidence(sentences)}</article>\n"
 
     def _evidence(self, sentences: Sequence[Sentence]) -> str:
         count = sum(len(sentence.evidence) for sentence in sentences)
@@ -90,9 +91,9 @@ def _link(sentence: Sentence) -> str:
     return f'<a class="s {_word(sentence.beat)}" href="#e-{_id(sentence.evidence[0])}">{said(sentence.text)}</a>{count}'
 
 
-def _arc(arc: Arc) -> str:
+def _arc(arc: Arc, naming: Naming) -> str:
     ends = f'<a href="#e-{_id(arc.first)}">first</a> · <a href="#e-{_id(arc.last)}">last</a>'
-    return f"<b>{said(arc.kind.replace('_', ' '))}</b> {said(arc_told(arc))} <small>{ends} of {arc.count:,}</small>"
+    return f"<b>{said(arc.kind.replace('_', ' '))}</b> {said(arc_told(arc, naming=naming))} <small>{ends} of {arc.count:,}</small>"
 
 
 def _ids(evidence: Sequence[str]) -> str:

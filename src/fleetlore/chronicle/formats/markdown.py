@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from fleetlore.chronicle.closing import arc_told
-from fleetlore.chronicle.formats import by_thread, label_of, plain
+from fleetlore.chronicle.formats import by_thread, plain
+from fleetlore.chronicle.naming import AS_THEY_ARE, Naming
 from fleetlore.chronicle.story import Chapter, Detail, Opening
 from fleetlore.chronicle.teller import Ending
 
@@ -39,8 +40,8 @@ def ours(text: str) -> str:
 class Markdown:
     """For pages on a forge."""
 
-    def __init__(self, *, detail: Detail) -> None:
-        self._detail = detail
+    def __init__(self, *, detail: Detail, naming: Naming = AS_THEY_ARE) -> None:
+        self._detail, self._naming = detail, naming
 
     def opening(self, opening: Opening) -> str:
         """The title and one paragraph."""
@@ -51,13 +52,13 @@ class Markdown:
         yield f"\n## {escaped(chapter.title)}\n"
         arcs: dict[str, list[str]] = {}
         for arc in chapter.arcs:
-            arcs.setdefault(arc.thread, []).append(arc_told(arc))
+            arcs.setdefault(arc.thread, []).append(arc_told(arc, naming=self._naming))
         if self._detail == "headline":
             yield "\n"
         for thread, sentences in by_thread(chapter.sentences):
-            label = f"**{escaped(label_of(thread))}**"
+            label = f"**{escaped(plain(self._naming.title(thread)))}**"
             if self._detail == "headline":
-                yield "".join(f"- {label}: {escaped(sentence.text)}\n" for sentence in sentences)
+                yield "".join(f"- {self._named(thread, label, sentence.text)}\n" for sentence in sentences)
                 continue
             yield f"\n{label}\n\n"
             mark = "- " if self._detail == "full" else ""
@@ -65,6 +66,10 @@ class Markdown:
                 yield f"{mark}{escaped(sentence.text)}\n"
             for told in arcs.pop(thread, ()):
                 yield f"\n> {escaped(told)}\n"
+
+    def _named(self, thread: str, label: str, text: str) -> str:
+        """A headline with its thread in front, unless it begins with it."""
+        return escaped(text) if text.lower().startswith(self._naming.title(thread).lower()) else f"{label}: {escaped(text)}"
 
     def ending(self, ending: Ending) -> Iterator[str]:
         """The closing, and what lies before."""

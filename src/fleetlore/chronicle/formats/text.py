@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from textwrap import TextWrapper
 
-from fleetlore.chronicle.formats import by_thread, label_of, plain
+from fleetlore.chronicle.formats import by_thread, plain
+from fleetlore.chronicle.naming import AS_THEY_ARE, Naming
 from fleetlore.chronicle.story import Chapter, Detail, Opening, Sentence
 from fleetlore.chronicle.teller import Ending
 
@@ -21,8 +22,16 @@ def unpainted(text: str) -> str:
 class Text:
     """For terminals, pipes and mails."""
 
-    def __init__(self, *, detail: Detail, width: int | None = None, title: Paint = unpainted, name: Paint = unpainted) -> None:
-        self._detail, self._width = detail, width
+    def __init__(
+        self,
+        *,
+        detail: Detail,
+        width: int | None = None,
+        title: Paint = unpainted,
+        name: Paint = unpainted,
+        naming: Naming = AS_THEY_ARE,
+    ) -> None:
+        self._detail, self._width, self._naming = detail, width, naming
         self._title, self._name = title, name
 
     def opening(self, opening: Opening) -> str:
@@ -36,12 +45,15 @@ class Text:
         if self._detail == "headline":
             yield "\n"
         for thread, sentences in by_thread(chapter.sentences):
-            yield self._thread(label_of(thread), sentences)
+            yield self._thread(plain(self._naming.title(thread)), sentences)
 
     def _thread(self, label: str, sentences: Sequence[Sentence]) -> str:
         texts = [plain(sentence.text) for sentence in sentences]
         if self._detail == "headline":
-            lines = self._wrapped(f"{label}: {' '.join(texts)}", then=INDENT)
+            text = " ".join(texts)
+            if text[: len(label)].lower() == label.lower():  # the sentence names its thread itself
+                return self._wrapped(text, then=INDENT).replace(text[: len(label)], self._name(text[: len(label)]), 1)
+            lines = self._wrapped(f"{label}: {text}", then=INDENT)
             return lines.replace(label, self._name(label), 1)
         if self._detail == "full":
             told = "".join(self._wrapped(text, first=INDENT, then=INDENT * 2) for text in texts)

@@ -392,6 +392,13 @@ MANY: Mapping[str, tuple[str, ...]] = {
         "{agent} edited files {count_times} {when}",
         "There were {count} edits by {agent} {when}",
     ),
+    "tool.returned/work": (
+        "{agent} worked on {when}",
+        "{agent} was at work {when}",
+        "{agent} kept at it {when}",
+        "Work by {agent} went on {when}",
+        "The work of {agent} moved along {when}",
+    ),
     "tool.returned/commit": (
         "{agent} made {count} commits {when}",
         "{agent} committed {count_times} {when}",

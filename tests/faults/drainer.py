@@ -1,0 +1,36 @@
+"""Drains a spool over and over, or writes to it as hooks do, until it is killed or done."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from fleetlore.cli import opening
+from fleetlore.cli.hook import line_of
+from fleetlore.intake import spool
+
+
+def say(word: str) -> None:
+    sys.stdout.write(f"{word}\n")
+    sys.stdout.flush()
+
+
+def main(mode: str, name: str = "", count: str = "0") -> None:
+    say("ready")
+    if mode == "drain":
+        while True:
+            opening.drain_spool()
+    for n in range(int(count)):
+        payload = {
+            "session_id": name,
+            "hook_event_name": "PermissionRequest",
+            "tool_name": "Bash",
+            "tool_input": {"command": f"{name} {n}"},
+        }
+        raw = json.dumps(payload).encode()
+        spool.append(line_of("claude-code", raw, len(raw)))
+    say("done")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
