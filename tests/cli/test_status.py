@@ -13,13 +13,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fleetlore import Event, connect
-from fleetlore.cli.status_table import ago, plain
+from fleetlore import Event, clock, connect
+from fleetlore.cli.status_table import Seen, ago, plain
 from fleetlore.testing import START as MOMENT
 from fleetlore.testing import given
 from fleetlore.views import fleet
 from tests.cli.running import START, Lore
 from tests.cli.test_terminal import NASTY, is_harmless
+from tests.transcripts import a_day
 
 LOG = "sqlite:fleet.db"
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -60,7 +61,8 @@ def test_json_has_exact_times_and_everything_known(told: Lore) -> None:
     assert (page["town"], page["events"], page["asking"]) == ("default", 5, [])
     assert page["position"] == told("events", "--log", LOG, "--last", "1", "--json").json["position"]
     ada = next(agent for agent in page["agents"] if agent["name"] == "ada")
-    assert set(ada) == {"name", "state", "doing", "kind", "since", "last_seen", "task", "mission", "goal", "run", "parent", "counts"}
+    told_of_all = {"name", "shown", "state", "doing", "kind", "since", "last_seen", "parent", "counts"}
+    assert set(ada) == told_of_all | {"task", "mission", "goal", "run"}
     assert (ada["state"], ada["doing"], ada["task"], ada["mission"], ada["counts"]) == (
         "working",
         "Parse comments",
@@ -114,9 +116,10 @@ def test_hostile_words_stay_words(lore: Lore) -> None:
 
 
 def test_an_empty_log_says_what_to_do_next(lore: Lore) -> None:
-    """Three commands, whether the user's own log is there or not; it is not made by looking."""
+    """Four commands, whether the user's own log is there or not; it is not made by looking."""
     out = lore("status", code=0).out
     assert [line.split()[:2] for line in out.splitlines() if line.startswith("  lore")] == [
+        ["lore", "setup"],
         ["lore", "demo"],
         ["lore", "emit"],
         ["lore", "import"],
@@ -133,7 +136,7 @@ def test_a_log_that_was_named_and_is_missing_is_an_error(lore: Lore) -> None:
 
 def test_a_mission_that_asks_for_help_is_shown_though_it_names_no_agent() -> None:
     told = given(fleet, Event(kind="town.mission_help_needed", mission="m1", text="nobody\x1b[31m is free"))
-    page = plain(told.state, town="default", now=MOMENT + timedelta(minutes=2), silent_after=fleet.SILENT_AFTER)
+    page = plain(Seen(told.state, {}, "default", MOMENT + timedelta(minutes=2), fleet.SILENT_AFTER))
     assert "mission m1 asks for help (2 min ago): nobody is free" in page.splitlines()
 
 
@@ -208,3 +211,21 @@ def test_watching_on_a_terminal_leaves_the_last_page_behind(told: Lore) -> None:
     before, _, after = shown.rpartition(b"\x1b[?1049l")
     assert b"\x1b[?1049h" in before
     assert b"zoe" in after
+
+
+def test_sessions_are_shown_by_the_names_that_people_know(lore: Lore) -> None:
+    lore("import", "claude-code", str(a_day(at=clock.now()).write(lore.folder)), code=0)
+    assert re.search(r"^harbour +idle", lore("status", code=0).out, flags=re.MULTILINE)
+    [agent] = lore("status", "--json", code=0).json["agents"]
+    assert (agent["name"], agent["shown"]) == ("claude-code/0b5e1111", "harbour@main: Mend the tide table, issue #42")
+
+
+def test_who_came_to_rest_long_ago_is_left_out_but_not_lost(lore: Lore) -> None:
+    lore("emit", "fleet.idle", "--agent", "old", "--at", "2020-01-01T00:00:00Z", code=0)
+    assert "old" in lore("status", code=0).out
+    lore("emit", "fleet.commit", "--agent", "ada", code=0)
+    page = lore("status", code=0).out
+    assert "old" not in page.replace("over a day", "")
+    assert "1 more came to rest over a day ago; --all shows it" in page
+    assert "old" in lore("status", "--all", code=0).out
+    assert len(lore("status", "--json", code=0).json["agents"]) == 2

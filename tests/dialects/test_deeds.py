@@ -269,6 +269,90 @@ def test_what_failed_changed_no_files() -> None:
     assert deed_of("Bash", {"command": "cat > a.py <<'EOF'\nx\nEOF"}).paths == ("a.py",)
 
 
+@pytest.mark.parametrize(
+    ("command", "deed"),
+    [
+        ("git push --dry-run", "look"),
+        ("git push -n origin main", "look"),
+        ("git commit -n -m x", "commit"),
+        ("git commit --help", "look"),
+        ("git commit -m --help", "commit"),
+        ("git commit -h", "look"),
+        ("gh pr create --help", "look"),
+        ("gh pr create --dry-run", "look"),
+        ("gh pr create --web", "run"),
+        ("gh pr merge 12 --disable-auto", "run"),
+        ("hub pull-request --help", "look"),
+        ("git revert --help", "look"),
+        ("git clean -nfd", "run"),
+        ("git clean --dry-run -f", "look"),
+        ("pytest --version", "look"),
+        ("pytest --collect-only -q", "look"),
+        ("ctest -V", "test"),
+        ("cargo test --no-run", "build"),
+        ("go test -c ./x", "build"),
+        ("make -n test", "look"),
+        ("mvn test -DskipTests", "build"),
+        ("mvn test -DskipTests=false", "test"),
+        ("gradle build -x test", "build"),
+        ("command -v pytest", "look"),
+        ("cmake --version", "look"),
+    ],
+)
+def test_who_asks_what_would_happen_has_done_nothing(command: str, deed: str) -> None:
+    assert deed_of("Bash", {"command": command}).name == deed
+
+
+@pytest.mark.parametrize(
+    ("command", "deed", "subject"),
+    [
+        ("git.exe commit -m x", "commit", "x"),
+        (r'& "C:\Program Files\Git\cmd\git.exe" push origin main', "push", "main"),
+        (r"C:\Git\bin\git.exe push origin dev", "push", "dev"),
+        ("if ($LASTEXITCODE -eq 0) { git push origin main }", "push", "main"),
+        ("if ($?) { git push }", "push", None),
+        ("git commit -m @'\nFix it\n\nAt length.\n'@", "commit", "Fix it"),
+        ("cmd /c git push origin main", "push", "main"),
+        ('cmd.exe /c "npm test"', "test", "npm test"),
+        ("git commit -m x; and git push", "push", "x"),
+        ('eval "git push origin main"', "push", "main"),
+        ("docker exec -e A=b -w /app web pytest tests", "test", "pytest tests"),
+        ('docker exec -u root web bash -c "pytest tests"', "test", "pytest tests"),
+        ("docker run --rm -v $PWD:/x image pytest", "test", "pytest"),
+        ("docker compose -f a.yml run --rm web npm test", "test", "npm test"),
+        ("docker run image", "run", "docker run image"),
+        ("uv run --with x --python 3.12 pytest", "test", "pytest"),
+        ("nx run web:test:ci", "test", "nx run web:test:ci"),
+        ("nx run-many -t build", "build", "nx run-many"),
+        ("nx affected --target=lint", "check", "nx affected"),
+    ],
+)
+def test_other_shells_containers_and_runners_of_many_projects(command: str, deed: str, subject: str | None) -> None:
+    assert deed_of("Bash", {"command": command})[:2] == (deed, subject)
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "deed"),
+    [
+        ("git commit -m x || true", "On branch main\nnothing to commit, working tree clean\n", "run"),
+        ("git add a && git commit -m x; git status", "[main 0a1b2c3] x\nnothing to commit, working tree clean\n", "commit"),
+        ("git commit -qm x && git status", "nothing to commit, working tree clean\n", "commit"),
+        ("git commit -q -m x && git status", "nothing to commit, working tree clean\n", "commit"),
+        ("git push 2>&1 | tail -3", " ! [rejected]  main -> main (fetch first)\nerror: failed to push some refs to 'x'\n", "run"),
+        ("git commit -m x && git push 2>&1 | tail -3", "[main 0a1b2c3] x\nerror: failed to push some refs to 'x'\n", "commit"),
+        ("git push", "Everything up-to-date\n", "run"),
+        ("git push", "To github.com:o/r\n   0a1b2c3..1b2c3d4  main -> main\n", "push"),
+        ("gh pr create --fill | cat", 'a pull request for branch "x" into branch "main" already exists:\nhttps://x/pull/1\n', "run"),
+    ],
+)
+def test_what_the_output_denies_was_not_done_though_the_line_went_well(command: str, output: str, deed: str) -> None:
+    assert deed_of("Bash", {"command": command}, output).name == deed
+
+
+def test_of_what_failed_the_deed_is_what_was_tried() -> None:
+    assert deed_of("Bash", {"command": "git push"}, "error: failed to push some refs to 'x'", failed=True).name == "push"
+
+
 def test_a_subject_is_one_line_and_not_too_long() -> None:
     subject = deed_of("Bash", {"command": f"git commit -m '{'word ' * 100}'"}).subject
     assert subject is not None

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import nullcontext
 from datetime import datetime, timedelta
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleetlore import clock, config
 from fleetlore.cli import arguments, opening, terminal
 from fleetlore.cli.draining import draining
 from fleetlore.views import fleet as view
+from fleetlore.views import names
+from fleetlore.views.fleet import Fleet
+from fleetlore.views.names import Names
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -20,9 +22,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from fleetlore.cli.status_table import Seen
     from fleetlore.events.envelope import Event
     from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.views.fleet import Fleet
 
 SUMMARY = "show each agent: who needs you, who works, who is silent"
 
@@ -38,6 +40,7 @@ def configure(parser: ArgumentParser) -> None:
     """How to look at it."""
     arguments.add_json(parser, "print JSON, with exact times; with --watch one line whenever something changes")
     parser.add_argument("--watch", action="store_true", help="stay, and follow the log live")
+    parser.add_argument("--all", action="store_true", help="also those that came to rest more than a day ago")
     parser.add_argument("--silent-after", metavar="TIME", default="10m", help="how long an agent at work may be quiet (10m)")
     arguments.teach(parser, _EXAMPLES)
 
@@ -47,39 +50,41 @@ def run(args: Namespace) -> int:
     board = Board(args)
     opening.drain_spool()
     if board.is_unborn() and not args.watch:
-        board.show(view.initial())
+        board.show(Town(view.initial(), names.initial()))
         return 0
     opener = opening.open_log if board.is_unborn() else opening.open_existing_log
     with opener(args, settings=board.settings) as log:
-        fleet = fold(log)
+        town = fold(log)
         if not args.watch:
-            board.show(fleet)
+            board.show(town)
             return 0
         try:
             with draining():
-                return board.watch(log, fleet)
+                return board.watch(log, town)
         except KeyboardInterrupt:  # the usual way to end it
             return 0
 
 
-def fold(log: BlockingRecorder) -> Fleet:
-    """The fleet as the whole log tells it; what was folded before is not read again."""
-    from fleetlore.cli.progress import bar_if_long
-    from fleetlore.state.runner import SAVE_AFTER, Runner, view_of
-    from fleetlore.state.store import open_store
+class Town(NamedTuple):
+    """What the page tells of: who is doing what, and what everybody is called."""
 
-    info = log.info()
-    # A short log is folded before its store is open; of a trimmed one the store may know more than is left.
-    store = open_store(info) if info.events >= SAVE_AFTER or info.trimmed_before is not None else None
-    with store or nullcontext(), bar_if_long() as show:
-        return Runner(log, view_of(view, "fleet"), store).catch_up(show).state
+    fleet: Fleet
+    names: Names
+
+    def after(self, events: Iterable[Event]) -> Town:
+        """The same after more events."""
+        fleet, known = self
+        for event in events:
+            fleet, known = view.apply(fleet, event), names.apply(known, event)
+        return Town(fleet, known)
 
 
-def add(fleet: Fleet, events: Iterable[Event]) -> Fleet:
-    """The fleet after more events."""
-    for event in events:
-        fleet = view.apply(fleet, event)
-    return fleet
+def fold(log: BlockingRecorder) -> Town:
+    """The town as the whole log tells it; what was folded before is not read again."""
+    from fleetlore.cli import folding
+
+    fleet = folding.fold(log, view, "fleet")
+    return Town(fleet, folding.fold(log, names, "names"))
 
 
 class Board:
@@ -87,7 +92,7 @@ class Board:
 
     def __init__(self, args: Namespace) -> None:
         self.settings = opening.settings_of(args)
-        self._json = args.json
+        self._json, self._everybody = args.json, args.all
         self._silent_after = duration(args.silent_after)
         self._pretty = terminal.is_terminal(sys.stdout) and not args.json
 
@@ -96,46 +101,46 @@ class Board:
         path = opening.find_file(self.settings)
         return self.settings.log.source == config.DEFAULT and path is not None and not os.path.exists(path)
 
-    def show(self, fleet: Fleet) -> None:
+    def show(self, town: Town) -> None:
         """Show it once."""
         now = clock.now()
         if self._pretty:
             console = make_console()
-            console.print(self._page(fleet, now, console))
+            console.print(self._page(town, now, console))
         elif self._json:
-            terminal.out_value(self.snapshot(fleet, now))
+            terminal.out_value(self.snapshot(town, now))
         else:
-            terminal.out(self._plain(fleet, now))
+            terminal.out(self._plain(town, now))
 
-    def watch(self, log: BlockingRecorder, fleet: Fleet) -> int:
+    def watch(self, log: BlockingRecorder, town: Town) -> int:
         """Show it, and show it again whenever something changed."""
-        return self._watch_live(log, fleet) if self._pretty else self._watch_changes(log, fleet)
+        return self._watch_live(log, town) if self._pretty else self._watch_changes(log, town)
 
-    def _watch_live(self, log: BlockingRecorder, fleet: Fleet) -> int:
+    def _watch_live(self, log: BlockingRecorder, town: Town) -> int:
         from rich.live import Live
 
         from fleetlore.cli.watching import batches
 
         console = make_console()
         try:
-            with Live(self._page(fleet, clock.now(), console), console=console, screen=True, auto_refresh=False) as live:
-                for events in batches(log, after=fleet.position):
-                    fleet = add(fleet, events)
-                    live.update(self._page(fleet, clock.now(), console), refresh=True)
+            with Live(self._page(town, clock.now(), console), console=console, screen=True, auto_refresh=False) as live:
+                for events in batches(log, after=town.fleet.position):
+                    town = town.after(events)
+                    live.update(self._page(town, clock.now(), console), refresh=True)
         except KeyboardInterrupt:  # the page goes with its screen; what it said last stays
-            self.show(fleet)
+            self.show(town)
         return 0
 
-    def _watch_changes(self, log: BlockingRecorder, fleet: Fleet) -> int:
+    def _watch_changes(self, log: BlockingRecorder, town: Town) -> int:
         from fleetlore.cli.watching import batches
 
         shown: list[Any] = []
-        for events in chain([[]], batches(log, after=fleet.position)):
-            fleet = add(fleet, events)
-            essence = self._essence(fleet, clock.now())
+        for events in chain([[]], batches(log, after=town.fleet.position)):
+            town = town.after(events)
+            essence = self._essence(town.fleet, clock.now())
             if essence != shown:
                 shown = essence
-                self.show(fleet)
+                self.show(town)
                 if not self._json:
                     terminal.out("")
                 terminal.flush()
@@ -147,32 +152,39 @@ class Board:
         agents = sorted((agent.name, standing, agent.doing, agent.task or "", agent.mission or "") for standing, agent in ordered)
         return [agents, sorted(fleet.asking)]
 
-    def _plain(self, fleet: Fleet, now: datetime) -> str:
+    def _seen(self, town: Town, now: datetime) -> Seen:
+        from fleetlore.cli.status_table import Seen
+
+        shown = names.all_short(town.names)
+        return Seen(town.fleet, shown, self.settings.town.value, now, self._silent_after, everybody=self._everybody)
+
+    def _plain(self, town: Town, now: datetime) -> str:
         from fleetlore.cli import status_table
 
-        return status_table.plain(fleet, town=self.settings.town.value, now=now, silent_after=self._silent_after)
+        return status_table.plain(self._seen(town, now))
 
-    def _page(self, fleet: Fleet, now: datetime, console: Console) -> Any:
+    def _page(self, town: Town, now: datetime, console: Console) -> Any:
         from fleetlore.cli import status_table
 
-        return status_table.page(fleet, town=self.settings.town.value, now=now, silent_after=self._silent_after, columns=console.width)
+        return status_table.page(self._seen(town, now), columns=console.width)
 
-    def snapshot(self, fleet: Fleet, now: datetime) -> dict[str, Any]:
-        """The page for programs."""
+    def snapshot(self, town: Town, now: datetime) -> dict[str, Any]:
+        """The page for programs: everybody."""
+        fleet, shown = town.fleet, names.all_shown(town.names)
         ordered = view.in_order(fleet, now=now, silent_after=self._silent_after)
         return {
             "town": self.settings.town.value,
             "position": fleet.position,
             "now": now,
             "events": fleet.events,
-            "agents": [_agent(standing, agent) for standing, agent in ordered],
+            "agents": [_agent(standing, agent, shown.get(agent.name, agent.name)) for standing, agent in ordered],
             "asking": [{"mission": name, "text": ask.text, "since": ask.since} for name, ask in fleet.asking.items()],
         }
 
 
-def _agent(standing: str, agent: view.Agent) -> dict[str, Any]:
+def _agent(standing: str, agent: view.Agent, shown: str) -> dict[str, Any]:
     same = ("doing", "kind", "since", "last_seen", "task", "mission", "goal", "run", "parent", "counts")
-    return {"name": agent.name, "state": standing, **{name: getattr(agent, name) for name in same}}
+    return {"name": agent.name, "shown": shown, "state": standing, **{name: getattr(agent, name) for name in same}}
 
 
 def duration(text: str) -> timedelta:

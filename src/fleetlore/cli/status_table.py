@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleetlore.cli.terminal import sanitise
-from fleetlore.views.fleet import Fleet, in_order
+from fleetlore.views.fleet import Agent, Fleet, in_order
+from fleetlore.views.reading import EPOCH
 from fleetlore.views.standings import STANDINGS, Standing
 
 if TYPE_CHECKING:
@@ -28,13 +30,17 @@ WIDE = 100
 """Columns from which on there is room for the mission, and for how long."""
 
 EMPTY = """\
-No agents yet. Three ways to put some here:
+No agents yet. Four ways to put some here:
 
+  lore setup                                              your own Claude Code and Codex sessions
   lore demo                                               watch a scripted fleet for five seconds
   lore emit fleet.dispatch --agent ada --text "issue 42"  record one event
   lore import nexus chronicle.jsonl                       take in what another fleet wrote\
 """
 
+LONG = timedelta(days=1)
+_UP: frozenset[Standing] = frozenset(("needs you", "working"))
+"""Who is shown however long ago the last sign of life was."""
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -50,11 +56,36 @@ class Row(NamedTuple):
     seen: str
 
 
-def rows_of(fleet: Fleet, *, now: datetime, silent_after: timedelta) -> list[Row]:
+class Seen(NamedTuple):
+    """A fleet at a moment, as somebody wants to see it."""
+
+    fleet: Fleet
+    names: Mapping[str, str]
+    """Agent → what it is called."""
+    town: str
+    now: datetime
+    silent_after: timedelta
+    everybody: bool = False
+    """Also those that came to rest long ago."""
+
+    def agents(self) -> list[tuple[Standing, Agent]]:
+        """Those that are shown, in order; where all rest since long, all of them."""
+        ordered = in_order(self.fleet, now=self.now, silent_after=self.silent_after)
+        recent = [(standing, agent) for standing, agent in ordered if standing in _UP or self.now - (agent.last_seen or EPOCH) < LONG]
+        return recent if recent and not self.everybody else ordered
+
+    @property
+    def left_out(self) -> int:
+        """How many are not shown."""
+        return len(self.fleet.agents) - len(self.agents())
+
+
+def rows_of(seen: Seen) -> list[Row]:
     """The agents in the order of being shown."""
+    now = seen.now
     return [
         Row(
-            agent=sanitise(agent.name),
+            agent=sanitise(seen.names.get(agent.name, agent.name)),
             standing=standing,
             doing=sanitise(agent.doing),
             task=sanitise(agent.task or agent.goal or ""),
@@ -62,7 +93,7 @@ def rows_of(fleet: Fleet, *, now: datetime, silent_after: timedelta) -> list[Row
             lasting="" if agent.since is None else span(now - (agent.last_seen or now if standing == "silent" else agent.since)),
             seen="never" if agent.last_seen is None else ago(now - agent.last_seen),
         )
-        for standing, agent in in_order(fleet, now=now, silent_after=silent_after)
+        for standing, agent in seen.agents()
     ]
 
 
@@ -90,46 +121,55 @@ def headline(rows: list[Row]) -> list[tuple[str, str]]:
     return parts[:-1]
 
 
-def tail(fleet: Fleet, town: str) -> str:
+def tail(seen: Seen) -> str:
     """`118 events in town default`."""
-    cut = ", older ones trimmed away" if fleet.trimmed_before else ""
-    return f"{fleet.events:,} event{'' if fleet.events == 1 else 's'} in town {sanitise(town)}{cut}"
+    events = seen.fleet.events
+    cut = ", older ones trimmed away" if seen.fleet.trimmed_before else ""
+    return f"{events:,} event{'' if events == 1 else 's'} in town {sanitise(seen.town)}{cut}"
 
 
-def calls(fleet: Fleet, now: datetime) -> list[str]:
+def rest(seen: Seen) -> str:
+    """What to say of those that are not shown."""
+    many = seen.left_out
+    return f"{many:,} more came to rest over a day ago; --all shows {'it' if many == 1 else 'them'}" if many else ""
+
+
+def calls(seen: Seen) -> list[str]:
     """Missions that asked for help without naming an agent."""
-    return [f"mission {sanitise(name)} asks for help ({ago(now - ask.since)}): {sanitise(ask.text)}" for name, ask in fleet.asking.items()]
+    asking = seen.fleet.asking.items()
+    return [f"mission {sanitise(name)} asks for help ({ago(seen.now - ask.since)}): {sanitise(ask.text)}" for name, ask in asking]
 
 
-def plain(fleet: Fleet, *, town: str, now: datetime, silent_after: timedelta) -> str:
+def plain(seen: Seen) -> str:
     """The page for a pipe: nothing is cut off, and what an agent does comes last."""
-    rows = rows_of(fleet, now=now, silent_after=silent_after)
-    if not rows and not fleet.asking:
-        return f"{EMPTY}\n\n{tail(fleet, town)}" if fleet.events else EMPTY
+    rows = rows_of(seen)
+    if not rows and not seen.fleet.asking:
+        return f"{EMPTY}\n\n{tail(seen)}" if seen.fleet.events else EMPTY
     table = [("AGENT", "STATE", "SEEN", "TASK", "MISSION", "DOING")]
     table += [(row.agent, row.standing, row.seen, row.task or "-", row.mission or "-", row.doing) for row in rows]
     widths = [max(len(line[column]) for line in table) for column in range(5)]
     lines = ["  ".join([*(cell.ljust(size) for cell, size in zip(line, widths, strict=False)), line[-1]]).rstrip() for line in table]
-    head = "".join(words for words, _ in headline(rows)) + f" ({tail(fleet, town)})"
-    return "\n".join([head, *calls(fleet, now), "", *lines])
+    head = "".join(words for words, _ in headline(rows)) + f" ({tail(seen)})"
+    return "\n".join([head, *calls(seen), "", *lines, *(["", rest(seen)] if rest(seen) else ())])
 
 
-def page(fleet: Fleet, *, town: str, now: datetime, silent_after: timedelta, columns: int) -> Group:
+def page(seen: Seen, *, columns: int) -> Group:
     """The page for a terminal."""
     from rich.console import Group
     from rich.text import Text
 
-    rows = rows_of(fleet, now=now, silent_after=silent_after)
+    rows = rows_of(seen)
     parts: list[RenderableType] = []
-    if not rows and not fleet.asking:
-        parts += [Text(EMPTY)] + ([Text(f"\n{tail(fleet, town)}", style="bright_black")] if fleet.events else [])
+    if not rows and not seen.fleet.asking:
+        parts += [Text(EMPTY)] + ([Text(f"\n{tail(seen)}", style="bright_black")] if seen.fleet.events else [])
         return Group(*parts)
     head = Text.assemble(*headline(rows))
-    note = Text(tail(fleet, town), style="bright_black")
+    note = Text(tail(seen), style="bright_black")
     room = columns - head.cell_len - note.cell_len
     parts = [Text.assemble(head, " " * room, note, no_wrap=True)] if room > 1 else [head, note]
-    parts += [Text(f"▲ {call}", style="bold yellow") for call in calls(fleet, now)]
-    return Group(*parts, Text(), _table(rows, columns=columns))
+    parts += [Text(f"▲ {call}", style="bold yellow") for call in calls(seen)]
+    last = [Text(f"\n{rest(seen)}", style="bright_black")] if rest(seen) else []
+    return Group(*parts, Text(), _table(rows, columns=columns), *last)
 
 
 def _table(rows: list[Row], *, columns: int) -> Table:

@@ -86,14 +86,16 @@ def _need(folders: Sequence[str], program: str) -> list[str]:
 
 def _follow(log: BlockingRecorder, tail: Tail, args: Namespace, total: Tally) -> None:
     write, never = events.writer_of(args), Flag()
+    said: set[str] = set()
     if not args.once and not args.quiet:
         terminal.err("watching; Ctrl-C ends it")
     while True:
         head = log.head()
+        opening.drain_spool(said=said)
         tally = tail.round()
         for name in tally.__struct_fields__:
             setattr(total, name, getattr(total, name) + getattr(tally, name))
-        if tally.recorded and not args.quiet:
+        if not args.quiet and log.head() != head:
             for event in log.read(after=head):
                 write(event)
             terminal.flush()

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from fleetlore.dialects.deeds_programs import TELLING, verdict
 from fleetlore.dialects.deeds_shell import Command, commands, of_words, words_of
-from fleetlore.dialects.deeds_subjects import failures_in, in_one_line, pull_number, short, subject_of
+from fleetlore.dialects.deeds_subjects import failures_in, in_one_line, pull_number, short, subject_of, was_refused
 
 MOST_PATHS = 50
 LONGEST_PATCH = 65536
@@ -154,6 +154,8 @@ def _of_shell(input: object, output: object, *, failed: bool) -> Deed:
         return Deed("run", _description(input))
     parts = commands(command) if isinstance(command, str) else of_words(command)
     said = text_of(output)
+    if said and not failed:
+        parts = tuple(part for part in parts if not was_refused(_verdict(part) or "", part, said))
     name, chosen = _most_telling(parts, hint="test" if failed and failures_in(said) else None)
     if name == "run" or chosen is None:
         return Deed("run", _description(input) or _first_line(command))

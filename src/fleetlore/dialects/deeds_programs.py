@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fleetlore.dialects.deeds_shell import words_of
+from fleetlore.dialects.deeds_shell import program_of, words_of
 
 TELLING = ("pr_merge", "pr_open", "push", "commit", "revert", "test", "build", "check", "edit", "install", "run", "look")
 """The deeds of a shell, the most telling first: of several commands in a line it is the one that the line is known by."""
@@ -93,6 +93,12 @@ _SCRIPTS: Mapping[str, str] = {
     **dict.fromkeys(("install", "setup"), "install"),
 }
 """How the name of a project's own script begins → deed."""
+_ASKING = frozenset(("--help", "--dry-run", "--just-print"))
+_WORDED = frozenset(("-m", "-am", "-F", "-t", "-b", "-k", "--message", "--title", "--body"))
+"""What follows them is somebody's words, or a choice of tests."""
+_LISTING = frozenset(("--collect-only", "--co", "--fixtures", "--markers", "--listTests", "--list", "--show-only", "-N", "--listenvs"))
+"""With these, programs that run tests only say which there are."""
+_LEFT_OUT = frozenset(("-x", "--exclude-task", "-P", "-pl", "-f", "-p"))
 _SCRIPT_RUNNERS = frozenset(("npm", "yarn", "pnpm", "bun", "turbo", "nx", "lerna", "rake", "just", "task", "invoke", "inv", "poe", "nps"))
 _VALUED = frozenset(("-C", "-f", "-F", "--filter", "--prefix", "--cwd", "--dir", "-w", "--workspace", "workspace", "--project", "-p", "-j"))
 
@@ -116,8 +122,20 @@ def verdict(words: list[str]) -> str | None:
     """The deed of one simple command; an empty one where it says nothing, `None` where there is none."""
     if not words:
         return None
-    name = words[0]
-    program = name.rpartition("/")[2] if "/" in name else name
+    deed = _of_program(program_of(words[0]), words)
+    if deed and deed not in ("look", "run") and _only_asks(words):
+        return "look"
+    return deed
+
+
+def _only_asks(words: list[str]) -> bool:
+    """Whether a program is asked for its manual or its version, or what it would do, and so does nothing."""
+    if words[-1] in ("-h", "--version") and words[-2] not in _WORDED:
+        return True
+    return any(word in _ASKING and before not in _WORDED for before, word in zip(words, words[1:], strict=False))
+
+
+def _of_program(program: str, words: list[str]) -> str | None:
     judge = _JUDGES.get(program)
     if judge is not None:
         return judge(words)
@@ -129,8 +147,16 @@ def verdict(words: list[str]) -> str | None:
         return by_word.get(first_word(words), "run")
     by_any = _BY_ANY_WORD.get(program)
     if by_any is not None:
-        return next((by_any[word.rpartition(":")[2]] for word in reversed(words[1:]) if word.rpartition(":")[2] in by_any), "run")
+        return _of_goals(by_any, words)
     return _of_file(program)
+
+
+def _of_goals(goals: Mapping[str, str], words: list[str]) -> str:
+    """The last goal that is known; those that are left out are none."""
+    asked = [word.rpartition(":")[2] for word in plain_words(words, _LEFT_OUT)]
+    deed = next((goals[goal] for goal in reversed(asked) if goal in goals), "run")
+    skips = any(word.startswith(("-DskipTests", "-Dmaven.test.skip")) and not word.endswith("=false") for word in words)
+    return "build" if deed == "test" and skips else deed
 
 
 def first_word(words: list[str], valued: frozenset[str] = _VALUED) -> str:
@@ -155,6 +181,8 @@ def plain_words(words: list[str], valued: frozenset[str] = _VALUED) -> list[str]
 def _of_plain(program: str, deed: str, words: list[str]) -> str:
     if program == "tsc" and "--noEmit" in words:
         return "check"
+    if deed == "test" and not _LISTING.isdisjoint(words):
+        return "look"
     if program == "ruff" and "format" in words and "--check" not in words:
         return "run"
     if deed == "install":
@@ -170,8 +198,10 @@ def _of_file(program: str) -> str:
 
 def _git(words: list[str]) -> str:
     word = first_word(words, _GIT_VALUED)
+    if word == "push" and "-n" in words:
+        return "look"
     if word == "commit":
-        return "look" if "--dry-run" in words else "commit"
+        return "commit"
     if word in ("revert", "reset", "checkout", "restore", "stash", "clean") and _takes_back(word, words):
         return "revert"
     if word in _GIT_LISTS:
@@ -193,7 +223,8 @@ def _takes_back(word: str, words: list[str]) -> bool:
             return "--" in words[:-1] or words[-1] == "."
         case "stash":
             return "drop" in words or "clear" in words
-    return any(flag.startswith("-") and "f" in flag for flag in words)
+    flags = [flag for flag in words if flag.startswith("-")]
+    return any("f" in flag for flag in flags) and not any("n" in flag for flag in flags if not flag.startswith("--"))
 
 
 def _forge(words: list[str]) -> str:
@@ -202,9 +233,9 @@ def _forge(words: list[str]) -> str:
     if noun == "pull-request":
         return "pr_open"
     if noun in _PULLS and verb in ("create", "new", "c", "open"):
-        return "pr_open"
+        return "run" if {"--web", "-w"} & set(words) else "pr_open"
     if noun in _PULLS and verb in ("merge", "m", "accept"):
-        return "run" if "--auto" in words else "pr_merge"
+        return "run" if {"--auto", "--disable-auto"} & set(words) else "pr_merge"
     if noun == "api":
         return "run" if {"-X", "-f", "-F", "--method", "--field", "--input"} & set(words) else "look"
     return "look" if verb in _FORGE_LOOKS or noun in _FORGE_LOOKS else "run"
@@ -236,7 +267,9 @@ def _find(words: list[str]) -> str | None:
 def _script(words: list[str]) -> str:
     """`npm test`, `yarn build:prod`, `just lint`, `pnpm --filter web run test:unit`."""
     word = first_word(words)
-    if word in ("run", "run-script", "exec"):
+    if words[0] == "nx":
+        word = _nx_target(words, word)
+    elif word in ("run", "run-script", "exec"):
         word = first_word(words[words.index(word) :])
     elif words[0] in ("npm", "yarn", "pnpm", "bun"):
         if word in _INSTALLS or (not word and words[0] == "yarn"):
@@ -248,7 +281,21 @@ def _script(words: list[str]) -> str:
     return next((deed for start, deed in _SCRIPTS.items() if word.startswith(start)), "run")
 
 
+def _nx_target(words: list[str], word: str) -> str:
+    """`nx test web`, `nx run web:test:ci`, `nx run-many -t test`, `nx affected --target=build`."""
+    if word == "run":
+        return (first_word(words[words.index(word) :]) + ":").split(":")[1]
+    for before, flag in zip(words, words[1:], strict=False):
+        if before in ("-t", "--target", "--targets"):
+            return flag
+        if flag.startswith(("--target=", "--targets=", "-t=")):
+            return flag.partition("=")[2]
+    return word
+
+
 def _make(words: list[str]) -> str:
+    if {"-n", "--dry-run", "--just-print", "--recon"} & set(words):
+        return "look"
     target = first_word(words)
     if "test" in target or target.startswith("check"):
         return "test"
@@ -256,7 +303,7 @@ def _make(words: list[str]) -> str:
         return "check"
     if target.startswith("install"):
         return "install"
-    return "run" if target.startswith(("clean", "run", "dev", "serve", "start", "help")) or "-n" in words else "build"
+    return "run" if target.startswith(("clean", "run", "dev", "serve", "start", "help")) else "build"
 
 
 def _shell(words: list[str]) -> str | None:
@@ -265,12 +312,21 @@ def _shell(words: list[str]) -> str | None:
 
 
 def _docker(words: list[str]) -> str | None:
+    """What it does itself; what runs inside a container stands by itself."""
     rest = words[1:] if first_word(words) == "compose" else words
-    word = first_word(rest, frozenset(("-f", "--file", "-p")))
-    if word == "exec":
-        inside = [each for each in rest[rest.index("exec") + 1 :] if not each.startswith("-")]
-        return verdict(inside[1:]) or "run"
-    return _BY_WORD["docker"].get(word, "run")
+    return _BY_WORD["docker"].get(first_word(rest, frozenset(("-f", "--file", "-p"))), "run")
+
+
+def _go(words: list[str]) -> str:
+    deed = _BY_WORD["go"].get(first_word(words), "run")
+    if deed != "test":
+        return deed
+    return "build" if "-c" in words else "look" if "-list" in words else deed
+
+
+def _cargo(words: list[str]) -> str:
+    deed = _BY_WORD["cargo"].get(first_word([words[0], *(word for word in words[1:] if not word.startswith("+"))]), "run")
+    return "build" if deed == "test" and "--no-run" in words else deed
 
 
 def _curl(words: list[str]) -> str:
@@ -300,6 +356,9 @@ _JUDGES: Mapping[str, Callable[[list[str]], str | None]] = {
     **dict.fromkeys(("docker", "docker-compose", "podman"), _docker),
     "curl": _curl,
     "node": _node,
+    "go": _go,
+    "cargo": _cargo,
+    "command": lambda words: "look",
     "mix": _mix,
 }
 """Programs whose name is not enough."""

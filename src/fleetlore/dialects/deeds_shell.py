@@ -38,15 +38,22 @@ def words_of(text: str) -> frozenset[str]:
 
 
 _SHELLS = frozenset(("bash", "sh", "zsh", "dash", "ksh", "fish", "pwsh", "powershell"))
-_SHELL_FLAGS = frozenset(("-c", "-lc", "-ic", "-lic", "-ec", "-exc", "-xc", "-Command", "-command", "/c"))
+_SHELL_FLAGS = frozenset(("-c", "-lc", "-ic", "-lic", "-ec", "-exc", "-xc", "-Command", "-command"))
+_SHELLS_OF_REST = frozenset(("cmd", "eval"))
+"""They run all that follows, as one line."""
 _PREFIXES = words_of(
     """
     sudo doas nohup exec command builtin time nice ionice stdbuf setsid unbuffer caffeinate chronic env npx bunx pnpx uvx timeout
-    gtimeout xargs then do else if elif while until ! {
+    gtimeout xargs then do else if elif while until and or not begin ! {
     """
 )
 """Words that stand before what is really run."""
-_VALUED = words_of("-u -g -n -k -s -I -L -P -d -p --signal --kill-after --user --package --max-args --max-procs")
+_VALUED = words_of(
+    """
+    -u -g -n -k -s -I -L -P -d -p --signal --kill-after --user --package --max-args --max-procs --with --with-requirements --with-editable
+    --python --extra --group --env-file --project --directory --from
+    """
+)
 """Their flags that take a word along."""
 _RUNNERS = {
     "uv": ("run",),
@@ -65,6 +72,14 @@ _RUNNERS = {
     "conda": ("run",),
 }
 """Programs that run another one, and the word by which they do."""
+_CONTAINERS = frozenset(("docker", "docker-compose", "podman", "nerdctl"))
+_CONTAINER_VALUED = words_of(
+    """
+    -e -w -u -v -p -f -h -l -m --env --env-file --workdir --user --volume --publish --file --project-name --profile --name --network
+    --mount --platform --entrypoint --index --add-host --hostname --label --memory --cpus --gpus --context --host --pull --project-directory
+    """
+)
+_EXTENSIONS = (".exe", ".cmd", ".bat")
 
 
 class Command(NamedTuple):
@@ -100,6 +115,8 @@ def _cut(script: str, depth: int) -> list[Command]:
     is_plain = not bodies and "'" not in script and '"' not in script and "\\" not in script
     found: list[Command] = []
     for words, writes in _simple(script):
+        if words[-1:] == ["}"]:  # PowerShell asks for no semicolon before it
+            words.pop()
         bare = without_prefix(words if is_plain else [_plain(word, bodies) for word in words])
         inner = _inner_script(bare) if depth < DEEPEST else None
         if inner is not None:
@@ -143,6 +160,8 @@ def _plain(word: str, bodies: list[str]) -> str:
 def unquoted(word: str) -> str:
     """A word without its quotation marks."""
     first = word[:1]
+    if first == "@" and word[1:2] in "'\"" and word[2:3] == "\n":  # a here-string of PowerShell
+        return word[3:].removesuffix("@").removesuffix(word[1]).removesuffix("\n")
     if first == "'" and word.find("'", 1) in (-1, len(word) - 1):
         return word[1:].removesuffix("'")
     if first == '"' and word.find('"', 1) in (-1, len(word) - 1):
@@ -160,25 +179,51 @@ def without_prefix(words: list[str]) -> list[str]:
         if "=" in word and _assignment.match(word):
             place += 1
         elif word in _PREFIXES:
+            if word == "command" and words[place + 1 : place + 2] in (["-v"], ["-V"]):
+                break
             place = _after_flags(words, place + 1)
             if word.endswith("timeout"):
                 place += 1
         elif word in _RUNNERS and place + 1 < last and words[place + 1] in _RUNNERS[word]:
             place = _after_flags(words, place + 2)
+        elif program_of(word) in _CONTAINERS and (inside := _in_container(words, place)):
+            place = inside
         else:
             break
     return words[place:] if place else words
 
 
-def _after_flags(words: list[str], place: int) -> int:
+def program_of(word: str) -> str:
+    """The program that a word names, wherever it lies: `C:\\Git\\git.exe` → `git`."""
+    name = word.replace("\\", "/").rpartition("/")[2] if "/" in word or "\\" in word else word
+    return name[:-4] if name.lower().endswith(_EXTENSIONS) and len(name) > 4 else name
+
+
+def _in_container(words: list[str], place: int) -> int | None:
+    """Where the command begins that `docker exec`, `docker run` and the like run inside; `None` where there is none."""
+    place = _after_flags(words, place + 1, _CONTAINER_VALUED)
+    if words[place : place + 1] == ["compose"]:
+        place = _after_flags(words, place + 1, _CONTAINER_VALUED)
+    if words[place : place + 1] not in (["exec"], ["run"]):
+        return None
+    place = _after_flags(words, place + 1, _CONTAINER_VALUED) + 1
+    return place if place < len(words) else None
+
+
+def _after_flags(words: list[str], place: int, valued: frozenset[str] = _VALUED) -> int:
     while place < len(words) and words[place].startswith("-"):
-        place += 2 if words[place] in _VALUED else 1
+        place += 2 if words[place] in valued else 1
     return place
 
 
 def _inner_script(words: list[str]) -> str | None:
     """What a shell was given to run."""
-    if len(words) < 2 or words[0].rpartition("/")[2] not in _SHELLS:
+    if len(words) < 2:
+        return None
+    program = program_of(words[0])
+    if program in _SHELLS_OF_REST:
+        return " ".join(word for word in words[1:] if word.lower() not in ("/c", "/k", "/d", "/s"))
+    if program not in _SHELLS:
         return None
     if "\n" in words[1]:
         return words[1]  # a here-document

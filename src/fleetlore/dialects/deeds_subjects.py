@@ -26,6 +26,15 @@ _failures = re.compile(
     """,
     re.VERBOSE | re.MULTILINE | re.IGNORECASE,
 )
+_REFUSED: Mapping[str, re.Pattern[str]] = {
+    "commit": re.compile(
+        r"^(?:nothing (?:added )?to commit|no changes added to commit|Aborting commit|fatal: not a git repo)", re.MULTILINE
+    ),
+    "push": re.compile(r"^(?: ! \[(?:remote )?rejected\]|error: failed to push|Everything up-to-date\s*$|fatal: )", re.MULTILINE),
+    "pr_open": re.compile(r"^(?:a pull request for branch .{1,300} already exists|pull request create failed)", re.MULTILINE),
+    "pr_merge": re.compile(r"^(?:X |! )?Pull request .{0,300} is not mergeable", re.MULTILINE),
+}
+_DONE: Mapping[str, re.Pattern[str]] = {"commit": _committed, "push": _pushed}
 _passes = re.compile(r"(?<![\w.])(\d{1,6}) (?:passed|passing)\b|(?<![\w.])(\d{1,6}) (?:tests|examples), 0 failures")
 _VALUED = words_of("-k -m -n -p -c -o -j -C -f -F -E -t -w --seed --filter --project --config --testNamePattern --maxfail")
 
@@ -69,6 +78,16 @@ def failures_in(output: str) -> int:
         return 0
     counts = [int(next(filter(None, found))) for found in _failures.findall(tail)]
     return max(counts, default=0) or tail.count("--- FAIL: ")  # the last is how Go says it
+
+
+def was_refused(deed: str, command: Command, output: str) -> bool:
+    """Whether the output says that nothing came of it, though the line went well: `git push | tail`, `git commit -m x || true`."""
+    refused, done = _REFUSED.get(deed), _DONE.get(deed)
+    if refused is None or refused.search(output[-MOST_OUTPUT:]) is None:
+        return False
+    # A quiet commit says nothing of itself, and a look at the tree behind it says that there is nothing to commit.
+    is_quiet = deed == "commit" and any(word in ("-q", "--quiet") for word in command.words)
+    return not is_quiet and (done is None or done.search(output) is None)
 
 
 def _of_commit(words: list[str], output: str) -> str | None:
