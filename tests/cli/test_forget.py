@@ -6,9 +6,13 @@ import json
 import os
 import pty
 import subprocess
+from base64 import b64decode
 from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
+import apsw
 import pytest
 
 from fleetlore import Event, config, connect
@@ -19,6 +23,7 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.state import store as stores
 from tests.cli.running import Lore, nexus
 from tests.contract.conftest import BACKENDS, address
+from tests.dialects.rollouts import THREAD, asked, call, lines, meta, said
 
 RUN, CHILD, FORK = "11111111-run", "22222222-run", "33333333-run"
 
@@ -135,6 +140,43 @@ def test_what_waits_in_the_spool_for_this_log_goes_too(told: Lore) -> None:
     assert forgetting_spool.purge(Wanted(agent="claude-code/bbbbbbbb"), settings) == 1
     assert forgetting_spool.purge(Wanted(agent="claude-code/bbbbbbbb"), settings) == 0
     assert not spool.is_empty()
+
+
+def test_threads_of_codex_are_known_in_the_spool_by_the_names_that_they_have_in_the_log(told: Lore) -> None:
+    thread, helper = "01936a7e-7d1c-7b3a-8c3e-2f1d5a6b7c8d", "01936a7e-7d1c-7b3a-8c3e-2f1daaaabbbb"
+    line = {"at": "2026-11-15T20:00:00Z", "program": "codex", "log": "sqlite:fleet.db", "cwd": os.getcwd()}
+    for record in ({"session_id": thread}, {"session_id": thread, "agent_id": helper}, {"prompt": "no session"}):
+        spool.append(json.dumps({**line, "record": record}).encode())
+    settings = config.load()
+    assert forgetting_spool.purge(Wanted(agent="codex/01936a7e"), settings) == 0
+    assert forgetting_spool.purge(Wanted(runs=frozenset({helper})), settings) == 1
+    assert forgetting_spool.purge(Wanted(agent="codex/5a6b7c8d"), settings) == 1
+    assert forgetting_spool.purge(Wanted(before=datetime(2026, 11, 16, tzinfo=UTC)), settings) == 1
+
+
+def test_what_a_killed_process_left_half_written_in_the_spool_goes_too(told: Lore) -> None:
+    folder = Path(spool.spool_folder())
+    folder.mkdir(parents=True)
+    left, fresh = folder / "a.jsonl.part", folder / "b.jsonl.part"
+    for path in (left, fresh):
+        path.write_text("zebra")
+    os.utime(left, (1_700_000_000, 1_700_000_000))
+    told("forget", "--agent", "ada", "--yes", code=0)
+    assert [path.name for path in folder.iterdir() if path.suffix == ".part"] == [fresh.name]
+
+
+def test_nothing_that_was_kept_of_a_recording_can_be_read_without_it(told: Lore) -> None:
+    rows = [meta(), *asked(1, "the zebra prompt"), call(2, "feed the zebra"), *said(3, "zebra words")]
+    recording = told.write("rollout.jsonl", b"\n".join(lines(rows)).decode() + "\n")
+    told("import", "codex", recording, code=0)
+    told("forget", "--run", THREAD, "--yes", code=0)
+    assert "erased earlier and left out" in told("import", "codex", recording, code=0).err
+    [store] = (told.folder.parent / "cache").rglob("*.db")
+    with closing(apsw.Connection(str(store))) as connection:
+        [(path, place)] = [map(str, row) for row in connection.execute("SELECT path, CAST(place AS TEXT) FROM tapes")]
+    assert "rollout" not in path
+    assert b"zebra" not in b64decode(json.loads(place)["mind"])
+    assert b"zebra" not in store.read_bytes()
 
 
 def test_a_trimmed_agent_is_no_longer_named_by_the_fact_of_trimming(told: Lore) -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 from datetime import timedelta
 from pathlib import Path
+from threading import Thread
 from typing import IO
 
 from tests.cli.running import Lore
@@ -55,6 +56,15 @@ def test_a_file_that_is_not_there_leaves_no_log_behind(lore: Lore) -> None:
 def test_standard_input_and_the_name_with_an_underscore_do_as_well(lore: Lore) -> None:
     result = lore("import", "claude_code", "-", "--json", stdin=b"\n".join(a_day().lines()), code=0)
     assert result.json["recorded"] == 10
+
+
+def test_what_another_program_pipes_in_under_a_name_is_read_once_and_whole(lore: Lore) -> None:
+    pipe = lore.folder / "pipe"
+    os.mkfifo(pipe)
+    writer = Thread(target=pipe.write_bytes, args=(b"\n".join(a_day().lines()),))
+    writer.start()
+    assert lore("import", "claude-code", str(pipe), "--json", code=0).json["recorded"] == 10
+    writer.join()
 
 
 def test_a_line_that_is_torn_is_kept_as_rejected_and_its_whole_goes_in_later(lore: Lore) -> None:

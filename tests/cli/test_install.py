@@ -97,6 +97,14 @@ def test_uninstalling_leaves_the_file_as_it_was_to_the_byte(lore: Lore, settings
     assert os.listdir(settings.parent) == ["settings.json"]
 
 
+def test_half_a_character_in_the_file_stays_an_escape_that_the_program_can_read(lore: Lore, settings: Path) -> None:
+    settings.write_text('{"title": "\\ud83d é"}')
+    lore("install", "claude-code", code=0)
+    assert '"\\ud83d \\u00e9"' in settings.read_text(encoding="utf-8")
+    lore("uninstall", "claude-code", code=0)
+    assert settings.read_text() == '{"title": "\\ud83d é"}'
+
+
 def test_where_there_was_no_file_there_is_none_afterwards(lore: Lore, settings: Path) -> None:
     lore("install", "claude-code", code=0)
     lore("uninstall", "claude-code", code=0)
@@ -179,7 +187,7 @@ def test_a_projects_file_names_no_machine_and_disturbs_nobody_without_lore(
     monkeypatch.chdir(lore.folder / "src")
     lore("install", "claude-code", "--project", code=0)
     shared = lore.folder / ".claude" / "settings.json"
-    assert commands(shared, "Stop") == ["lore hook claude-code 2>/dev/null || true"]
+    assert commands(shared, "Stop") == ["lore hook claude-code --project 2>/dev/null || true"]
     assert str(lore.folder.parent) not in shared.read_text()
     assert not settings.exists()
     lore("uninstall", "claude-code", "--project", code=0)

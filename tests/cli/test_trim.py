@@ -107,6 +107,27 @@ def test_costs_stay_the_same_however_often_it_is_trimmed(log: BlockingRecorder) 
     assert (fact.data["events"], fact.data["usd"], fact.data["counts"]) == (5, 2.5, {"model.replied": 5})
 
 
+def test_a_part_whose_whole_is_left_is_not_told_of_as_spent(log: BlockingRecorder) -> None:
+    log.append_all([reply(90, partial=True, message_id="m1"), reply(1, message_id="m1"), reply(90, message_id="m2", partial=True)])
+    before = costs_sums.total(Runner(log, view_of(costs, "costs")).catch_up().state)
+    trimming.trim(log, str(next(log.read(limit=1)).position))
+    after = costs_sums.total(Runner(log, view_of(costs, "costs")).catch_up().state)
+    assert (after.usd, after.tokens) == (before.usd, before.tokens) == (1.0, 220)
+
+
+def test_what_was_printed_is_not_told_of_as_spent_where_the_recording_of_it_is_left(log: BlockingRecorder) -> None:
+    log.append_all([reply(90, source="exec"), reply(1)])
+    trimming.trim(log, str(next(log.read(limit=1)).position))
+    assert costs_sums.total(Runner(log, view_of(costs, "costs")).catch_up().state).usd == 0.5
+
+
+def test_the_calendar_s_ends_are_no_trap(log: BlockingRecorder) -> None:
+    [position] = log.append([reply(90)])
+    assert trimming.place_before(log, datetime.min.replace(tzinfo=UTC)) is None
+    assert trimming.place_before(log, datetime.max.replace(tzinfo=UTC)) == position
+    assert retention.oldest_kept(settings_with(keep_days=99_999 * 365), NOW) is None
+
+
 def test_an_event_that_came_late_stays_with_those_around_it(log: BlockingRecorder) -> None:
     log.append([reply(100), reply(10), reply(99)])
     assert cut(log, 90) is not None

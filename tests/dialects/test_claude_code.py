@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from fleetlore.dialects.claude_code import RECORDING
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 from fleetlore.log.admission import Admission
-from tests.transcripts import Row, Transcript, a_day, bash, text, thinking, tool
+from tests.transcripts import START, Row, Transcript, a_day, bash, text, thinking, tool
 
 
 def read(rows: Iterable[Row] | Transcript, *, end: bool = True) -> list[Event]:
@@ -382,3 +383,218 @@ def test_half_a_letter_and_a_number_without_end_lose_no_row() -> None:
     line = a_day().lines()[1].replace(b"tide table", b"tide \\ud83d table").replace(b'"isSidechain"', b'"huge": 1e999, "isSidechain"')
     [_, prompt] = RECORDING.open(None).read(line)
     assert prompt.text == "Mend the tide \ufffd table, issue #42"
+
+
+def test_of_rows_that_disagree_on_an_answer_s_usage_the_one_that_knows_most_counts() -> None:
+    told = Transcript()
+    told.prompt("go")
+    told.reply("m1", output=50, stop=None)
+    told.reply("m1", output=8, stop="end_turn")
+    reply = the(read(told), "model.replied")
+    assert (reply.data["output"], reply.data["stop_reason"]) == (50, "end_turn")
+
+
+def test_dollars_that_only_one_of_two_equal_rows_states_are_kept() -> None:
+    for first in (True, False):
+        told = Transcript()
+        told.reply("m1")["costUSD"] = 0.5 if first else None
+        told.reply("m1")["costUSD"] = None if first else 0.5
+        assert the(read(told), "model.replied").data["usd"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("by_age", "written"),
+    [
+        (None, 50),
+        ({"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 20}, 30),
+        ({"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}, 0),
+    ],
+)
+def test_what_was_written_to_a_cache_is_counted_by_age_where_that_is_stated(by_age: Row | None, written: int) -> None:
+    told = Transcript()
+    told.reply("m1")["message"]["usage"] |= {"cache_creation_input_tokens": 50, "cache_creation": by_age}
+    assert the(read(told), "model.replied").data["cache_write"] == written
+
+
+def test_rows_without_any_id_are_not_taken_for_one_another() -> None:
+    told = Transcript()
+    for n in (5, 7):
+        row = told.reply("m1", output=n)
+        row["uuid"] = row["requestId"] = row["message"]["id"] = None
+        told.add("assistant", message={"content": f"API Error {n}"}, isApiErrorMessage=True)["uuid"] = None
+        told.add("system", subtype="turn_duration", durationMs=n)["uuid"] = None
+    events = read(told)
+    assert [event.data["output"] for event in events if event.kind == "model.replied"] == [5, 7]
+    assert len({event.id for event in events if event.kind in ("model.failed", "session.turn_ended")}) == 4
+
+
+def test_everything_typed_behind_a_bang_is_a_prompt_though_all_of_it_bears_the_id_of_the_prompt_before() -> None:
+    told = Transcript()
+    told.prompt("go", "p-1")
+    told.add("system", subtype="turn_duration", durationMs=1)
+    for command in ("ls", "pwd"):
+        told.prompt(f"<bash-input>{command}</bash-input>", "p-1")
+        told.prompt("<bash-stdout>…</bash-stdout>", "p-1")
+        told.add("system", subtype="turn_duration", durationMs=2)
+    events = read(told)
+    assert [event.text for event in events if event.kind == "prompt.submitted"] == ["go", "!ls", "!pwd"]
+    assert len({event.id for event in events}) == len(events)
+    assert [event.data["duration_ms"] for event in events if event.kind == "session.turn_ended"] == [1, 2, 2]
+    assert len({event.id for event in [*events, *read([*told.rows, *told.rows])]}) == len(events)
+
+
+def test_what_is_typed_while_the_agent_works_is_a_prompt_in_the_same_turn() -> None:
+    told = Transcript()
+    told.prompt("go", "p-1")
+    queued = {"type": "queued_command", "prompt": "no, the other table", "commandMode": "prompt", "origin": {"kind": "human"}}
+    row = told.add("attachment", attachment=queued)
+    told.reply("m1", bash("t1", "ls"), stop="tool_use")
+    told.add("system", subtype="turn_duration", durationMs=1)
+    events = read(told)
+    prompts = [event for event in events if event.kind == "prompt.submitted"]
+    assert [(event.text, event.data["prompt_id"]) for event in prompts] == [("go", "p-1"), ("no, the other table", row["uuid"])]
+    assert the(events, "tool.called").cause == prompts[1].id
+    without = [each for each in told.rows if each is not row]
+    assert the(events, "session.turn_ended").id == the(read(without), "session.turn_ended").id
+
+
+def test_a_helper_in_the_background_returns_also_when_that_is_heard_in_the_middle_of_a_turn() -> None:
+    told = Transcript()
+    told.prompt("go")
+    told.reply("m1", tool("t1", "Agent", description="look", prompt="Look", run_in_background=True), stop="tool_use")
+    told.result("t1", "launched", toolUseResult={"status": "async_launched", "agentId": "a17c0de", "prompt": "Look"})
+    words = (
+        "<task-notification>\n<task-id>a17c0de</task-id>\n<status>completed</status>\n<summary>Found it.</summary>\n</task-notification>"
+    )
+    told.add("attachment", attachment={"type": "queued_command", "prompt": words, "commandMode": "task-notification"})
+    returned = the(read(told), "agent.returned")
+    assert (returned.child, returned.text) == ("a17c0de", "Found it.")
+
+
+def test_other_attachments_are_folded() -> None:
+    told = Transcript()
+    told.prompt("go")
+    before = read(told)
+    told.add("attachment", attachment={"type": "skill_listing", "content": "…"})
+    told.add("attachment", attachment=None)
+    assert read(told) == before
+
+
+def test_results_that_come_side_by_side_in_an_old_side_chain_belong_to_one_helper() -> None:
+    told = Transcript(isSidechain=True)
+    first = told.prompt("look", None)
+    call = told.reply("m1", bash("t1", "ls"), bash("t2", "pwd"), stop="tool_use")
+    call |= {"uuid": "11111111", "parentUuid": first["uuid"]}
+    for name in ("t1", "t2"):
+        told.result(name, "ok", uuid=f"{name}-22222", parentUuid="11111111")
+    helpers = {event.agent for event in read(told) if event.kind.startswith("tool.")}
+    assert helpers == {f"claude-code/{first['uuid'][:8]}"}
+
+
+def test_a_row_whose_type_was_renamed_is_kept_and_a_message_under_it_is_still_read() -> None:
+    told = Transcript()
+    told.reply("m1", text("Done."), output=9)["type"] = "assistant-2"
+    told.rows.append({"kind": "verdict", "text": "good", "sessionId": told.session})
+    events = read(told)
+    assert the(events, "model.replied").data["output"] == 9
+    assert the(events, "claude_code.unknown").data == {"kind": "verdict", "text": "good"}
+
+
+def test_a_compaction_that_the_file_breaks_off_at_is_told_once_when_the_rest_has_come() -> None:
+    told = Transcript()
+    told.prompt("go")
+    told.add("system", subtype="compact_boundary", compactMetadata={"trigger": "auto"})
+    half = the(read(told), "session.compacted")
+    told.prompt("In short: …", "p-2", isCompactSummary=True)
+    assert the(read(told), "session.compacted").id == half.id
+
+
+def test_a_fork_began_when_it_began_and_not_when_its_parent_did() -> None:
+    parent = a_day()
+    origin = {"sessionId": parent.session, "messageUuid": "u"}
+    fork = Transcript("ffff2222-aaaa-4bbb-8ccc-0123456789ab", at=START + timedelta(hours=1))
+    fork.rows = [row | {"sessionId": fork.session, "forkedFrom": origin} for row in parent.rows]
+    began = fork.prompt("and now the other table", "p-9")
+    start = the((event for event in read(fork) if event.run == fork.session), "session.started")
+    assert start.at is not None
+    assert start.at.isoformat(timespec="milliseconds").replace("+00:00", "Z") == began["timestamp"]
+
+
+def test_parts_of_a_message_whose_type_is_no_word_are_passed_over() -> None:
+    told = Transcript()
+    told.prompt("go")
+    told.add("user", message={"role": "user", "content": [{"type": ["tool_result"]}, {"type": "text", "text": "and on"}]})
+    told.add("assistant", message={"role": "assistant", "content": [{"type": {}}]})
+    assert [event.text for event in read(told) if event.kind == "prompt.submitted"] == ["go", "and on"]
+
+
+def test_a_helper_that_launched_another_is_known_by_the_words_in_which_that_came_back() -> None:
+    told = Transcript(agentId="a1", isSidechain=True)
+    told.prompt("look")
+    told.reply("m1", tool("t1", "Agent", description="deeper", prompt="Look deeper"), stop="tool_use")
+    usage = "<usage>subagent_tokens: 201\ntool_uses: 1\nduration_ms: 452</usage>"
+    words = f"agentId: a2 (use SendMessage with to: 'a2' to continue this agent)\n{usage}"
+    told.result("t1", [text("Found.\nagentId: none of yours"), text(words)])
+    returned = the(read(told), "agent.returned")
+    assert (returned.agent, returned.child, returned.data["call_id"]) == ("a1", "a2", "t1")
+    assert (returned.data["tokens"], returned.data["tool_calls"], returned.data["duration_ms"]) == (201, 1, 452)
+
+
+def test_a_helper_s_own_helper_in_the_background_is_launched_by_it() -> None:
+    told = Transcript(agentId="a1", isSidechain=True)
+    told.prompt("look")
+    told.reply("m1", tool("t1", "Agent", description="deeper", prompt="Look deeper", run_in_background=True), stop="tool_use")
+    told.result("t1", [text("Async agent launched successfully.\nagentId: a2 (internal ID)\nThe agent is working in the background.")])
+    launched = [event for event in read(told) if event.kind == "agent.launched"]
+    assert [(event.agent, event.child) for event in launched][1:] == [("a1", "a2")]
+
+
+def test_the_beginning_of_a_summary_is_no_title() -> None:
+    told = Transcript()
+    told.prompt("go")
+    told.add("custom-title", customTitle="This session is being continued from a previous conversation that ran out of context.")
+    assert "agent.named" not in kinds(read(told))
+
+
+def printed() -> list[Row]:
+    """What the program prints of a session in which a helper was launched; the same as `written` in other words."""
+    common: Row = {"session_id": "0b5e1111-aaaa-4bbb-8ccc-0123456789ab", "parent_tool_use_id": None}
+    launch = tool("t1", "Agent", description="look", prompt="Look")
+
+    def answer(message: str, block: Row, **fields: Any) -> Row:
+        usage = {"input_tokens": 3, "output_tokens": 1}
+        inner = {"id": message, "role": "assistant", "model": "m", "content": [block], "stop_reason": None, "usage": usage}
+        return common | {"type": "assistant", "uuid": f"u-{message}", "request_id": f"req-{message}", "message": inner} | fields
+
+    def user(block: Row, **fields: Any) -> Row:
+        return common | {"type": "user", "uuid": f"u-{block}", "message": {"role": "user", "content": [block]}} | fields
+
+    return [
+        common | {"type": "system", "subtype": "init", "uuid": "u0", "cwd": "/home/ada/harbour"},
+        answer("m1", launch),
+        common
+        | {"type": "system", "subtype": "task_started", "uuid": "u1", "task_id": "a1", "tool_use_id": "t1", "task_type": "local_agent"},
+        user(text("Look"), parent_tool_use_id="t1"),
+        common | {"type": "system", "subtype": "task_progress", "uuid": "u2", "task_id": "a1"},
+        answer("m2", bash("t2", "ls"), parent_tool_use_id="t1"),
+        user({"type": "tool_result", "tool_use_id": "t2", "content": "ok"}, parent_tool_use_id="t1"),
+        user({"type": "tool_result", "tool_use_id": "t1", "content": "Found."}, tool_use_result={"status": "completed", "agentId": "a1"}),
+        answer("m3", text("Done.")),
+        common | {"type": "result", "subtype": "success", "uuid": "u3", "duration_ms": 7, "result": "Done."},
+    ]
+
+
+def test_what_the_program_prints_is_told_as_its_transcript_would_and_its_usage_only_until_that_comes() -> None:
+    events = read(printed())
+    assert {(event.kind, event.agent, event.child) for event in events if event.kind.startswith(("agent.", "tool.called"))} == {
+        ("tool.called", "claude-code/0b5e1111", None),
+        ("agent.launched", "claude-code/0b5e1111", "a1"),
+        ("tool.called", "a1", None),
+        ("agent.returned", "claude-code/0b5e1111", "a1"),
+    }
+    assert "prompt.submitted" not in kinds(events)
+    replies = [event for event in events if event.kind == "model.replied"]
+    written = Transcript()
+    for n in (1, 2, 3):
+        written.reply(f"m{n}", request=f"req-m{n}")
+    assert {event.data["whole"] for event in replies} == {event.id for event in read(written) if event.kind == "model.replied"}

@@ -32,8 +32,6 @@ def told_by_transcript() -> dict[str, Event]:
     told.result("t1", "Exit code 1\nboom", error=True)
     told.result("t2", [text("Found.")], toolUseResult={"status": "completed", "agentId": "a17c0de", "content": [text("Found.")]})
     told.add("system", subtype="turn_duration", durationMs=5)
-    told.add("system", subtype="compact_boundary", compactMetadata={"trigger": "manual"})
-    told.prompt("In short: …", "p-2", isCompactSummary=True)
     reader = RECORDING.open(None)
     return {f"{event.kind} {event.data.get('call_id', '')}": event for line in told.lines() for event in reader.read(line)}
 
@@ -52,7 +50,6 @@ def told_by_transcript() -> dict[str, Event]:
         ("PostToolUse", {"tool_name": "Agent", "tool_input": {}, "tool_use_id": "t2", "tool_response": {}}, "tool.returned t2"),
         ("Stop", {"stop_hook_active": False, "last_assistant_message": "Done."}, "session.turn_ended "),
         ("SubagentStop", {"agent_id": "a17c0de", "agent_type": "Explore"}, "agent.returned t2"),
-        ("PostCompact", {"prompt_id": "p-2", "trigger": "manual", "compact_summary": "…"}, "session.compacted "),
     ],
 )
 def test_what_the_transcript_tells_too_has_the_same_id_and_kind(name: str, fields: dict[str, Any], same: str) -> None:
@@ -106,6 +103,27 @@ def test_a_hook_from_the_future_is_kept_under_its_own_name() -> None:
 @pytest.mark.parametrize("name", [*sorted(FOLDED), "SubagentStop"])
 def test_what_others_tell_is_folded(name: str) -> None:
     assert hook(name, agent_type="", agent_id="a-compaction") == []
+
+
+def test_a_compaction_is_the_transcript_s_to_tell_and_the_hook_s_only_where_there_is_none() -> None:
+    told = {"trigger": "manual", "compact_summary": "In short: …"}
+    assert hook("PostCompact", **told) == []
+    [event] = hook("PostCompact", transcript_path=None, **told)
+    assert (event.kind, event.id, event.data) == ("session.compacted", OWN, {"trigger": "manual", "summary": "In short: …"})
+
+
+def test_a_session_that_a_hook_tells_of_has_the_branch_and_the_task_that_its_transcript_would_tell() -> None:
+    transcript = Transcript(SESSION, gitBranch="feat/issue-42")
+    transcript.prompt("Mend it", "p-1")
+    reader = RECORDING.open(None)
+    by_transcript = [event for line in transcript.lines() for event in reader.read(line)]
+    by_hooks = hook("SessionStart", source="startup", gitBranch="feat/issue-42") + hook(
+        "UserPromptSubmit", prompt="Mend it", gitBranch="feat/issue-42"
+    )
+    assert [(event.id, event.task, event.data.get("branch")) for event in by_hooks] == [
+        (event.id, event.task, event.data.get("branch")) for event in by_transcript
+    ]
+    assert by_hooks[1].task == "#42"
 
 
 _values = st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.dictionaries(st.text(max_size=4), st.integers(), max_size=2)

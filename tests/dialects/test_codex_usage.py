@@ -165,6 +165,12 @@ def test_numbers_that_are_repeated_count_once() -> None:
     assert totals(read(rows)) == {"input": 1400, "cache_read": 3100, "cache_write": 0, "output": 125, "reasoning": 15}
 
 
+def test_numbers_that_count_nothing_do_not_say_what_the_next_answer_was_made_by() -> None:
+    again = event(6, "token_count", info={"total_token_usage": A, "last_token_usage": A, "model": "gpt-5-nano"})
+    told = read([meta(), context(), tokens(5, A, A), again, tokens(20, B, AB)])
+    assert [reply.data["model"] for reply in of_kind(told, "model.replied")] == ["gpt-5.5", "gpt-5.5"]
+
+
 def test_every_answer_has_the_model_of_its_turn() -> None:
     [rows] = resumed().values()
     assert [reply.data["model"] for reply in of_kind(read(rows), "model.replied")] == ["gpt-5.5", "gpt-6-sol"]

@@ -193,6 +193,11 @@ def test_a_push_tells_its_commits_as_git_tells_them_and_then_itself() -> None:
     assert (push.agent, push.task, push.text, push.data["commits"]) == ("ada", "#12", "2 commits to main", 2)
 
 
+def test_a_branch_that_was_set_back_may_be_pushed_to_the_same_head_again() -> None:
+    first, again, other = (one(body(**PUSH | {"before": before})) for before in (NONE, NONE, SHA))
+    assert first.id == again.id != other.id
+
+
 def test_a_revert_in_a_push_is_a_setback_as_in_a_history() -> None:
     message = f'Revert "Hang the door"\n\nThis reverts commit {SHA}.'
     event, _ = read_delivery(body(commits=[commit(OTHER, message)], **PUSH))
@@ -247,6 +252,8 @@ def test_a_check_says_which_it_was_and_where() -> None:
 def test_a_job_and_its_check_run_are_one_setback() -> None:
     job = one(body("completed", workflow_job=check("failure")))
     assert job.id == one(body("completed", check_run=check("failure"))).id
+    numbered = one(body("completed", workflow_job=check("failure") | {"run_attempt": 2}))
+    assert (numbered.id, numbered.data["attempt"]) == (job.id, 2)
 
 
 def test_a_state_given_to_a_commit_is_a_check() -> None:
@@ -277,6 +284,16 @@ def test_everything_else_is_noted_quietly(event: str, payload: Body, kind: str) 
     noted = one(payload, event=event)
     assert (noted.kind, noted.visibility, noted.mission) == (kind, "system", "yard/door")
     assert event == "never-heard-of" or one(payload).kind == kind
+
+
+def test_what_is_only_noted_is_noted_once_where_it_is_about_something_that_has_a_number() -> None:
+    review = {"id": 3, "user": ADA, "state": "dismissed", "submitted_at": NOON}
+    dismissed = body("dismissed", pull_request=PULL, review=review)
+    first, again = (one(dismissed, event="pull_request_review", delivery=delivery) for delivery in ("d-1", "d-2"))
+    assert (first.kind, first.id) == ("forge.pull_request_review_dismissed", again.id)
+    assert first.id != one(body("dismissed", pull_request=PULL, review=review | {"id": 4}), delivery="d-1").id
+    created = body(ref="main", ref_type="branch", sha=SHA)
+    assert one(created, delivery="d-1").id == one(created, delivery="d-2").id
 
 
 def test_the_same_deed_is_told_once_whichever_way_it_comes() -> None:

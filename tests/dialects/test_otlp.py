@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from base64 import b64encode
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -121,6 +123,18 @@ def test_a_model_s_span_within_another_s_is_the_same_call_told_by_a_second_libra
     assert one(span(1, CHAT), span(2, CHAT, parent=1), span(3, CHAT, parent=2)).data["input"] == 10
 
 
+def test_of_two_libraries_that_tell_one_call_the_one_that_counts_is_heard() -> None:
+    around = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
+    assert one(span(1, around), span(2, CHAT, parent=1)).data["input"] == 10
+    root = span(1, {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "ada"}, to=9)
+    told = tell(root, span(2, around, parent=1), span(3, CHAT, parent=2), span(4, CHAT, parent=2))
+    assert [event.data["input"] for event in told if event.kind == "model.replied"] == [10, 10]
+
+
+def test_nothing_is_no_price_that_is_missing() -> None:
+    assert one(span(1, CHAT | {"gen_ai.usage.cost": 0.0})).data["usd"] == 0
+
+
 @pytest.mark.parametrize(
     ("usage", "told"),
     [
@@ -172,7 +186,20 @@ OPENLLMETRY = {
 }
 
 
-@pytest.mark.parametrize("attributes", [OPENINFERENCE, VERCEL, OPENLLMETRY], ids=["openinference", "vercel", "openllmetry"])
+LANGFUSE = {
+    "langfuse.observation.type": "generation",
+    "langfuse.observation.model.name": "m",
+    "gen_ai.system": "p",
+    "langfuse.observation.usage_details": '{"input": 10, "output": 2, "total": 12, "input_cached_tokens": 4}',
+    "langfuse.observation.cost_details": '{"total": 0.5}',
+    "langfuse.observation.output": '{"role": "assistant", "content": "Hello"}',
+    "session.id": "s1",
+}
+
+
+@pytest.mark.parametrize(
+    "attributes", [OPENINFERENCE, VERCEL, OPENLLMETRY, LANGFUSE], ids=["openinference", "vercel", "openllmetry", "langfuse"]
+)
 def test_other_conventions_say_the_same(attributes: Body) -> None:
     event = one(span(1, attributes))
     usage = {"model": "m", "provider": "p", "input": 6, "output": 2, "cache_read": 4, "usd": 0.5, "said": "Hello", "latency_ms": 1000.0}
@@ -255,6 +282,42 @@ def test_ids_in_base64_are_the_same_ids() -> None:
     spelt = span(1, CHAT) | {"traceId": b64encode(bytes.fromhex(TRACE)).decode(), "spanId": b64encode(bytes(7) + b"\1").decode()}
     assert one(spelt) == one(span(1, CHAT))
     assert tell(span(1, CHAT) | {"traceId": "0" * 32}) == []
+
+
+def _snake(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_snake(each) for each in value]
+    if isinstance(value, dict):
+        return {re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", key): _snake(each) for key, each in value.items()}
+    return value
+
+
+def test_the_names_of_the_schema_are_as_good_as_those_of_its_json() -> None:
+    body = request(span(1, CHAT | {"gen_ai.response.finish_reasons": ["stop"], "more": {"userName": 1}}))
+    told = read_traces(json.dumps(_snake(body)).encode(), protobuf=False)
+    assert told == read_traces(json.dumps(body).encode(), protobuf=False)
+    assert RECORDING.open(None).read(json.dumps(_snake(body)).encode()) == told
+    record = {"timeUnixNano": nanos(0), "eventName": "codex.conversation_starts", "attributes": pairs({"conversation.id": "c"})}
+    assert read_logs(json.dumps(_snake(logs(record))).encode(), protobuf=False) == read_logs(
+        json.dumps(logs(record)).encode(), protobuf=False
+    )
+
+
+def test_times_may_be_numbers() -> None:
+    event = one(span(1, CHAT, startTimeUnixNano=int(nanos(0)), endTimeUnixNano=float(nanos(1))))
+    assert event.at == NOON + timedelta(seconds=1)
+
+
+def test_protobuf_that_breaks_off_anywhere_is_refused_or_read() -> None:
+    trace_service = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
+    json_format = pytest.importorskip("google.protobuf.json_format")
+    body = request(span(1, CHAT))
+    for each in body["resourceSpans"][0]["scopeSpans"][0]["spans"]:
+        each |= {key: _base64(each[key]) for key in ("traceId", "spanId", "parentSpanId")}
+    raw = json_format.ParseDict(body, trace_service.ExportTraceServiceRequest()).SerializeToString()
+    for end in range(len(raw)):
+        with suppress(DialectError):
+            assert len(read_traces(raw[:end], protobuf=True)) <= 1
 
 
 def test_protobuf_and_json_tell_the_same() -> None:

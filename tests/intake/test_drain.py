@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,8 +16,9 @@ import pytest
 
 from fleetlore import Event, clock, connect
 from fleetlore.cli.opening import drain_spool
-from fleetlore.intake import spool
+from fleetlore.intake import spool, tape
 from tests.faults.processes import running
+from tests.transcripts import Transcript
 
 SESSION = "11111111-2222-4333-8444-555555555555"
 
@@ -202,6 +204,70 @@ def test_the_transcript_that_a_line_names_is_read_on_and_tells_each_thing_once(h
     assert "log.rejected" not in kinds
 
 
+def test_a_session_that_only_a_hook_tells_of_yet_is_known_by_its_branch(home: Path) -> None:
+    git = home / "shop" / ".git"
+    git.mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/feat/issue-42\n")
+    hook(home / "shop", record={"hook_event_name": "SessionStart", "source": "startup"})
+    hook(home / "shop", record={"hook_event_name": "UserPromptSubmit", "prompt": "go on", "prompt_id": "p-1"})
+    drain_spool()
+    start, prompt = events()
+    assert start.data["branch"] == "feat/issue-42"
+    assert (start.task, prompt.task) == ("#42", "#42")
+
+
+def test_a_helper_s_launch_is_told_by_its_transcript_if_that_comes_in_time_and_else_by_the_hook(home: Path) -> None:
+    session = Transcript(SESSION)
+    session.prompt("go")
+    path = session.write(home)
+    launch = {"hook_event_name": "SubagentStart", "agent_id": "a17c0de", "agent_type": "Explore", "transcript_path": str(path)}
+    now = clock.now().isoformat().replace("+00:00", "Z")
+    hook(home, record=launch, at=now)
+    hook(home, record=launch | {"agent_id": "a2"})  # long ago
+    drain_spool()
+    assert [event.child for event in events() if event.kind == "agent.launched"] == ["a2"]
+    helper = Transcript(SESSION, agentId="a17c0de", isSidechain=True)
+    helper.prompt("Look into the tide tables")
+    helper.write(home / SESSION / "subagents", "agent-a17c0de")
+    drain_spool()
+    [own] = [event for event in events() if event.child == "a17c0de"]
+    assert own.text == "Look into the tide tables"
+    assert spool.is_empty()
+
+
+def test_a_transcript_that_cannot_be_read_does_not_hold_up_the_lines_that_name_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Transcript(SESSION)
+    path.prompt("go")
+    transcript = path.write(home)
+    _refuse(monkeypatch, str(transcript))
+    for _ in range(2):
+        hook(home, record={"transcript_path": str(transcript)})
+        drain_spool()
+    assert [event.kind for event in events()] == ["log.rejected", "session.waiting", "session.waiting"]
+    assert spool.is_empty()
+
+
+def test_a_step_at_which_two_settings_call_us_is_told_once_and_the_next_like_it_again(home: Path) -> None:
+    for second, project in (("00.450", False), ("00.467", True), ("09.000", True), ("09.001", False), ("09.002", False)):
+        hook(home, at=f"2026-11-15T20:00:{second}000Z", record={"hook_event_name": "SessionEnd", "reason": "other"}, project=project)
+    drain_spool()
+    assert [event.at.second for event in events() if event.at] == [0, 9, 9]
+
+
+def test_what_an_older_program_s_hook_tells_without_the_prompt_s_id_is_told_once_by_its_transcript(home: Path) -> None:
+    session = Transcript(SESSION, at=datetime(2026, 11, 15, 20, 0, tzinfo=UTC), version="2.1.39")
+    session.prompt("fix the parser", None)
+    session.add("system", subtype="turn_duration", durationMs=5)
+    path = str(session.write(home))
+    for name, second in (("UserPromptSubmit", 1), ("Stop", 2), ("UserPromptSubmit", 40), ("Stop", 50)):
+        record = {"hook_event_name": name, "prompt": "fix the parser", "transcript_path": path}
+        hook(home, record=record, at=f"2026-11-15T20:00:{second:02}.000000Z")
+    drain_spool()
+    kinds = [event.kind for event in events()]
+    assert kinds == ["session.started", *["prompt.submitted", "session.turn_ended"] * 2]
+    assert spool.is_empty()
+
+
 def test_while_another_process_drains_nobody_waits_and_nothing_is_said(home: Path, troubles: Callable[[], str]) -> None:
     hook(home)
     lock = spool.lock_for_draining(spool.spool_folder())
@@ -244,6 +310,18 @@ def test_drainers_that_are_killed_lose_nothing_and_double_nothing(home: Path) ->
     texts = [(event.run, event.text) for event in events()]
     assert len(texts) == len(set(texts)) == len(writers) * count
     assert spool.is_empty()
+
+
+def _refuse(monkeypatch: pytest.MonkeyPatch, refused: str) -> None:
+    """As if the file were somebody else's; root may read everything, so that taking the right away proves nothing."""
+    read = tape._read_at
+
+    def _read_at(path: str, offset: int, size: int) -> bytes:
+        if path == refused:
+            raise PermissionError(13, "Permission denied", path)
+        return read(path, offset, size)
+
+    monkeypatch.setattr(tape, "_read_at", _read_at)
 
 
 def _let_the_wait_be_over() -> None:

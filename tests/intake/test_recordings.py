@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from fleetlore import connect, dialects
 from fleetlore.events.envelope import Event
-from fleetlore.intake import recordings, transcripts
+from fleetlore.intake import recordings, tape, transcripts
 from fleetlore.intake.deposit import Deposit, Tally
 from fleetlore.intake.tape import Tape
 from fleetlore.log.admission import Admission
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.state import tapes as places
 from tests.transcripts import START, Transcript, a_day, text
 
 CLAUDE = dialects.find_recording("claude-code")
@@ -189,3 +192,148 @@ def test_thousands_of_files_are_merged_without_holding_them_open(tmp_path: Path)
             assert take_in(log, *paths).recorded == 400
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_other_encodings_and_ends_of_lines_tell_the_same(log: BlockingRecorder, tmp_path: Path, encoding: str) -> None:
+    day = a_day()
+    plain = day.write(tmp_path / "in", "s")
+    with connect("memory:").blocking() as other:
+        expected = (take_in(other, plain), [event.id for event in told(other)])
+    plain.write_bytes(plain.read_bytes().decode().replace("\n", "\r\n").encode(encoding))
+    assert (take_in(log, plain), [event.id for event in told(log)]) == expected
+    assert transcripts.catch_up(log, [str(plain)]).recorded == 0
+
+
+@pytest.mark.parametrize("magic", [b"\x1f\x8b\x08\x00", b"\x28\xb5\x2f\xfd"])
+def test_a_compressed_file_is_one_rejection_that_says_what_to_do(log: BlockingRecorder, tmp_path: Path, magic: bytes) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(magic + b"\x07\n" * 500)
+    assert take_in(log, path) == Tally(rejected=1)
+    assert "cat FILE | lore import" in told(log)[0].data["reason"]
+
+
+def test_a_row_behind_the_nothing_that_a_power_cut_left_is_read(log: BlockingRecorder, tmp_path: Path) -> None:
+    session = Transcript()
+    session.prompt("go")
+    path = session.write(tmp_path)
+    path.write_bytes(b"\0" * 4096 + path.read_bytes())
+    assert take_in(log, path) == Tally(recorded=1)
+
+
+def test_a_file_that_is_lost_while_it_is_read_keeps_what_was_read_and_says_so(
+    log: BlockingRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleetlore.intake.tape.CHUNK", 1000)
+    long, other = Transcript(), a_day("cccc0000-aaaa-4bbb-8ccc-0123456789ab", mark="other")
+    for n in range(50):
+        long.prompt(f"number {n}", f"p{n}")
+    path = long.write(tmp_path / "in")
+    tapes = [Tape(str(path), CLAUDE), Tape(str(other.write(tmp_path / "in")), CLAUDE)]
+    deposit = Deposit(log, dialect="claude_code", admission=Admission())
+    read = 0
+
+    def on_read(size: int) -> None:
+        nonlocal read
+        read += size
+        if read > 5000:
+            path.unlink(missing_ok=True)
+
+    recordings.take_in(tapes, deposit, log, on_read=on_read)
+    assert deposit.tally.rejected == 1
+    assert deposit.tally.recorded > 10
+    [rejected] = [event for event in told(log) if event.kind == "log.rejected"]
+    assert rejected.data["reason"] == "cannot be read: No such file or directory"
+
+
+def test_links_that_lead_nowhere_pipes_and_folders_are_no_recordings(tmp_path: Path) -> None:
+    path = a_day().write(tmp_path / "x.jsonl")
+    (tmp_path / "gone.jsonl").symlink_to("nowhere")
+    (tmp_path / "round.jsonl").symlink_to("round.jsonl")
+    (tmp_path / "back").symlink_to(".")
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    assert transcripts.find_all(str(tmp_path)) == [str(path)]
+
+
+def test_a_file_whose_name_is_no_text_is_read_and_read_on(log: BlockingRecorder, tmp_path: Path) -> None:
+    session = Transcript()
+    session.prompt("go")
+    path = os.path.join(os.fsencode(tmp_path), b"caf\xe9.jsonl")
+    session.write(tmp_path).rename(os.fsdecode(path))
+    assert transcripts.catch_up(log, transcripts.find_all(str(tmp_path))).recorded == 1
+    assert transcripts.catch_up(log, transcripts.find_all(str(tmp_path))).lines == 0
+
+
+def test_a_file_that_was_written_anew_behind_the_same_first_line_is_read_from_its_beginning(log: BlockingRecorder, tmp_path: Path) -> None:
+    session = a_day()
+    path = session.write(tmp_path)
+    transcripts.catch_up(log, [str(path)])
+    anew = Transcript()
+    anew.rows = session.rows[:1]
+    for n in range(40):
+        anew.prompt(f"number {n}", f"q{n}")
+    anew.write(tmp_path)
+    assert transcripts.catch_up(log, [str(path)]) == Tally(recorded=40, folded=1)
+
+
+def test_what_another_version_kept_in_mind_is_not_gone_on_from(log: BlockingRecorder, tmp_path: Path) -> None:
+    day = a_day()
+    path = str(day.write(tmp_path))
+    transcripts.catch_up(log, [path])
+    places.save(log, {path: replace(places.load(log, [path])[path], mind=b'{"voices": 7}')})
+    day.prompt("go on", "p-7")
+    day.write(tmp_path)
+    tally = transcripts.catch_up(log, [path])
+    assert (tally.recorded, tally.lines) == (1, len(day.rows))
+
+
+def test_many_answers_in_parts_are_stored_as_they_are_and_none_whose_whole_is_known(
+    log: BlockingRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recordings, "MOST_PARTS", 7)
+    monkeypatch.setattr(recordings, "WHOLES_AT_ONCE", 3)
+    session, helper = Transcript(), Transcript(agentId="a1", isSidechain=True, at=START + timedelta(hours=-1))
+    for n in range(40):
+        inner = helper.reply(f"m{n}", text("So."), output=n)
+        session.add("progress", data={"type": "agent_progress", "agentId": "a1", "message": inner})
+    helper.rows = helper.rows[:20]
+    take_in(log, helper.write(tmp_path, "agent-a1"))
+    take_in(log, session.write(tmp_path))
+    assert costs(told(log)) == (40, sum(range(40)))
+    assert sum(event.data.get("partial", False) for event in told(log)) == 20
+
+
+def test_of_many_sessions_side_by_side_only_a_little_of_each_is_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recordings, "MOST_READ_AHEAD", 200_000)
+    tapes, ahead, read = [], 0, tape._read_at
+    for n in range(20):
+        session = Transcript(f"{n:08x}-aaaa-4bbb-8ccc-0123456789ab")
+        for m in range(40):
+            session.prompt("go " * 500, f"p{n}-{m}")
+        tapes.append(Tape(str(session.write(tmp_path)), CLAUDE))
+
+    def _read_at(path: str, offset: int, size: int) -> bytes:
+        nonlocal ahead
+        ahead += len(found := read(path, offset, size))
+        return found
+
+    monkeypatch.setattr(tape, "_read_at", _read_at)
+    items = recordings.merged(tapes)
+    assert [len(next(items).events) for _ in range(40)].count(0) == 0
+    assert ahead < 3 * 200_000 < sum(each.size for each in tapes)
+    assert sum(1 for _ in items) == 20 * 40 - 40
+
+
+def test_a_folder_says_on_which_branch_it_is(tmp_path: Path) -> None:
+    git = tmp_path / "shop" / ".git"
+    git.mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/feat/tide\n")
+    (git / "worktrees" / "w").mkdir(parents=True)
+    (git / "worktrees" / "w" / "HEAD").write_text("ref: refs/heads/other\n")
+    (tmp_path / "w").mkdir()
+    (tmp_path / "w" / ".git").write_text(f"gitdir: {git}/worktrees/w\n")
+    assert transcripts.branch_of(str(tmp_path / "shop" / "src" / "gone")) == "feat/tide"
+    assert transcripts.branch_of(str(tmp_path / "w")) == "other"
+    assert transcripts.branch_of("") is None
+    (git / "HEAD").write_text("0123456789\n")
+    assert transcripts.branch_of(str(tmp_path / "shop")) is None

@@ -13,7 +13,7 @@ from msgspec import inspect
 from fleetlore import Event, connect
 from fleetlore.config import REDACT_LEVELS
 from fleetlore.events import catalog, codec
-from fleetlore.events.envelope import Origin
+from fleetlore.events.envelope import Cut, Origin
 from fleetlore.intake import withholding_rules as rules
 from fleetlore.intake.veil import veil, veiling
 from fleetlore.intake.withholding import withhold
@@ -212,6 +212,107 @@ def test_the_authors_of_commits_are_people() -> None:
     assert not re.search("ann", written(left), re.IGNORECASE)
 
 
+SAID = "a zebra has eaten it"
+FORGE, GIT, BEADS = Origin(dialect="forge"), Origin(dialect="git"), Origin(dialect="beads")
+
+
+@pytest.mark.parametrize(
+    ("level", "event"),
+    [
+        ("prompts", Event(kind="work.task_created", text=SAID, data={"title": SAID, "description": SAID}, origin=FORGE)),
+        ("prompts", Event(kind="fleet.pr_open", agent="ann", text=SAID, data={"title": SAID, "number": 2}, origin=FORGE)),
+        ("prompts", Event(kind="fleet.dispatch", agent="ann", text="zebra", data={"title": "zebra"}, origin=FORGE)),
+        ("prompts", Event(kind="fleet.abandon", agent="ann", text=SAID, data={"title": SAID}, origin=FORGE)),
+        ("prompts", Event(kind="work.review_rejected", agent="ann", text=SAID, data={"reason": SAID}, origin=FORGE)),
+        ("prompts", Event(kind="work.cancelled", agent="ann", text="x", data={"reason": SAID}, origin=FORGE)),
+        ("prompts", Event(kind="work.updated", text=SAID, data={"type": "label_added"}, origin=BEADS)),
+        ("prompts", Event(kind="codex.new_thing", text=SAID, data={"status": SAID}, origin=Origin(dialect="codex"))),
+        ("prompts", Event(kind="session.waiting", text="x", data={"why": SAID}, origin=Origin(dialect="codex"))),
+        ("prompts", Event(kind="session.waiting", text=SAID, data={"why": "permission"}, origin=Origin(dialect="codex"))),
+        ("code", Event(kind="session.waiting", text="rm zebra", data={"why": "permission"}, origin=Origin(dialect="codex"))),
+        (
+            "code",
+            Event(kind="tool.denied", text="WebSearch: zebra", data={"tool": "WebSearch", "by": "user"}, origin=Origin(dialect="codex")),
+        ),
+        ("code", Event(kind="fleet.commit", agent="ann", text=SAID, data={"sha": "0a1b2c3"}, origin=GIT)),
+        ("code", Event(kind="fleet.error", agent="ann", text=SAID, data={"sha": "0a1b2c3"}, origin=GIT)),
+        ("code", Event(kind="fleet.commit", agent="ann", text=SAID, data={"sha": "0a1b2c3"}, origin=FORGE)),
+    ],
+)
+def test_titles_descriptions_and_subjects_are_words_too(level: str, event: Event) -> None:
+    left = veil(event, {level})
+    assert "zebra" not in written(left)
+    assert left.origin is not None
+    assert left.origin.redacted
+    assert veil(left, {level}) == left
+
+
+def test_the_title_that_a_person_gave_a_session_goes_and_a_name_given_here_stays() -> None:
+    event = Event(kind="agent.named", agent="claude-code/ab12cd34", text=SAID, data={"name": SAID}, origin=Origin(dialect="claude_code"))
+    assert "zebra" not in written(veil(event, {"prompts"}))
+    own = Event(kind="agent.named", agent="claude-code/ab12cd34", data={"name": "release manager"})
+    assert veil(own, {"prompts"}) == own
+
+
+def test_where_something_was_cut_is_told_without_paths() -> None:
+    cut = Cut(path="$.data.changes./home/ann/zebra.py", bytes=9, sha256="0" * 64)
+    event = Event(kind="codex.changed", agent="ada", task="C:\\zebra\\x", origin=Origin(dialect="codex", cut=(cut,), rest={}))
+    assert "zebra" not in written(veil(event, {"paths"}))
+
+
+def test_what_is_shipped_keeps_its_titles() -> None:
+    event = Event(kind="work.task_created", text=SAID, data={"title": SAID, "description": SAID}, origin=FORGE)
+    assert withhold(event) == event
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"tool": "Read", "subject": "zebra.ex"},
+        {"tool": "Bash", "subject": "pytest tests/zebra: 3 failed"},
+        {"tool": "Glob", "input": {"pattern": "zebra.exs"}},
+        {"tool": "Bash", "output": "a.py\nzebra.py\n"},
+        {"tool": "Bash", "input": {"command": "sed -n 1p app/(zebra)/page.tsx; cat app/\\(zebra\\)/x.ts"}},
+        {"tool": "Bash", "input": {"command": "find apps -name zebra.tsx"}},
+    ],
+)
+def test_no_file_that_a_tool_was_about_survives_paths(data: dict[str, Any]) -> None:
+    left = veil(Event(kind="tool.returned", agent="ada", data=data), {"paths"})
+    assert "zebra" not in written(left)
+    assert veil(left, {"paths"}) == left
+
+
+@pytest.mark.parametrize("words", ["written in Node.js", "calls zebra.py(x)", "version 2.12.1 is out", "see e.g. this"])
+def test_what_only_looks_like_a_file_stays(words: str) -> None:
+    assert veil(Event(kind="fleet.idle", agent="ada", text=words), {"paths"}).text == words
+
+
+def test_whose_a_repository_is_does_not_survive_names() -> None:
+    data = {"url": "https://forge.example/zebra/shop/pulls/2", "branch": "quagga", "check": "lint"}
+    event = Event(kind="fleet.error", agent="ann", mission="zebra/shop", text="lint failed on quagga", data=data, origin=FORGE)
+    left = veil(event, {"names"})
+    assert "zebra" not in written(left)
+    assert "quagga" not in written(left)
+    assert left.mission is not None
+    assert left.mission.endswith("/shop")
+    assert f"/{left.mission}/" in left.data["url"]
+    assert veil(left, {"names"}) == left
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "drwxr-x--- 4 zebra zebra 4096 Feb 10 22:49 .\n-rw-r--r--  1 zebra staff 12 Feb 10 22:49 a",
+        "cat /tmp/-home-zebra-projects-shop/x",
+        "~/.claude/projects/-Users-zebra-shop",
+    ],
+)
+def test_the_owner_of_a_folder_does_not_survive_names(words: str) -> None:
+    left = veil(Event(kind="tool.returned", agent="ada", data={"tool": "Bash", "output": words}), {"names"})
+    assert "zebra" not in written(left)
+    assert veil(left, {"names"}) == left
+
+
 def test_users_and_main_branches_are_nobodys() -> None:
     event = Event(kind="session.started", actor="user", agent="ada", data={"branch": "main", "person": "user", "host": "localhost"})
     assert veil(event, {"names"}) == event
@@ -240,10 +341,13 @@ def test_a_door_with_a_veil_stores_nothing_unveiled() -> None:
 
 def test_shipping_holds_back_the_line_that_is_made_of_a_tools_input() -> None:
     def left(text: str, dialect: str) -> str | None:
-        return withhold(Event(kind="tool.returned", agent="ada", text=text, data={"tool": "Bash"}, origin=Origin(dialect=dialect))).text
+        data = {"tool": text.partition(":")[0]}
+        return withhold(Event(kind="tool.returned", agent="ada", text=text, data=data, origin=Origin(dialect=dialect))).text
 
     assert left("Bash: curl -H 'x: zebra' example.org", "claude_code") is None
     assert left("Edit: parser.py", "claude_code") == "Edit: parser.py"
+    assert left("TodoWrite", "claude_code") == "TodoWrite"
+    assert left("Grep: zebra", "claude_code") is None, "one word is no file by that alone"
     assert left("36,000 sent, none lost", "fleetlore") == "36,000 sent, none lost"
 
 

@@ -105,9 +105,8 @@ def walk_on(walks: Walks, step: Step, *, is_first: bool = False) -> list[Arc]:
     """One more step of a thread, perhaps its first; answers the arcs that it closes."""
     found: list[Arc] = []
     views, begun = _views(step.signs, is_first)
-    for kind, under_way in tuple(walks.items()):
-        view = views.get(kind)
-        if view is None:
+    for kind, under_way in list(walks.items()):
+        if (view := views.get(kind)) is None:
             continue
         ended = False
         for walk in under_way:

@@ -33,6 +33,8 @@ MOST_QUOTED, LONGEST_QUOTE = 3, 90
 """So many of a run's events are quoted, each in so many characters."""
 WEIGHTS = {"feat": 6, "deliver": 5, "setback": 4, "recovery": 4, "release": 4, "propose": 2, "handoff": 2, "judgement": 2, "claim": 1}
 WAIT_WEIGHT = 3
+MOST_AHEAD = 256
+"""So many events are sifted before they are told: one thing at a time is faster."""
 PAUSE = timedelta(minutes=30)
 """After so long a silence within a thread a sentence says its time again."""
 EARLIEST, LATEST = datetime(1, 1, 3, tzinfo=UTC), datetime(9999, 12, 29, tzinfo=UTC)
@@ -66,13 +68,14 @@ class Run:
         """One more; of other words, where both are work."""
         if key in work.KEYS:
             self._work_on(event, key)
-        self.ids.append(event.id or "")
+        ids = self.ids
+        ids.append(event.id or "")
         self.last = at
-        if self.says_the_same and not say_the_same(self.event, event):
-            self.says_the_same = False
-        if self.count <= MOST_QUOTED:
+        if self.says_the_same:
+            self.says_the_same = say_the_same(self.event, event)
+        if len(ids) <= MOST_QUOTED:
             self.events += (event,)
-        elif self.says_the_same and self.count == MOST_QUOTED + 1:
+        elif self.says_the_same and len(ids) == MOST_QUOTED + 1:
             self.events = self.events[:1]  # a day has many runs: what will not be told need not be kept
 
     def _work_on(self, event: Event, key: str) -> None:
@@ -85,7 +88,7 @@ class Run:
 
     def apart(self) -> Sequence[Run]:
         """The run itself; of a few that do not say the same, each by itself."""
-        if self.says_the_same or self.key == work.KEY or self.beat in QUIET_BEATS or self.count > MOST_QUOTED:
+        if self.says_the_same or len(self.ids) > MOST_QUOTED or self.key == work.KEY or self.beat in QUIET_BEATS:
             return (self,)
         return [Run(event, self.beat, shown_time(event), key=self.key) for event in self.events]
 
@@ -122,22 +125,23 @@ class Line:
         self._quiet: dict[tuple[str, str | None], Run] = {}
         self.weight = 0
 
-    def add(self, event: Event, beat: str | None, at: datetime, key: str) -> None:
-        """One more event, told by the words of a key."""
+    def add(self, event: Event, beat: str | None, at: datetime, note: beats.Note | None) -> bool:
+        """One more event, and why it has its beat; answers whether a run is over with it."""
         self.last = at
         if event.mission is not None:
             self.mission = event.mission
         if beat in QUIET_BEATS and event.kind not in WAITS:
             if self._is_full:
-                self._add_quiet(event, beat, at, key)
-            return
-        latest = self._latest
-        if latest is not None and is_like(latest, event, beat, key, loosely=not self._is_full):
-            latest.add(event, at, "" if self._is_full else key)
-            return
+                self._add_quiet(event, beat, at, key_of(event, beat, note))
+            return False
+        latest, key, is_full = self._latest, key_of(event, beat, note), self._is_full
+        if latest is not None and is_like(latest, event, beat, key, loosely=not is_full):
+            latest.add(event, at, "" if is_full else key)
+            return False
         self._latest = Run(event, beat, at, key=key)
         self.runs.append(self._latest)
         self.weight += WAIT_WEIGHT if event.kind in WAITS else WEIGHTS.get(beat or "", 0)
+        return latest is not None
 
     def _add_quiet(self, event: Event, beat: str | None, at: datetime, key: str) -> None:
         """Signs of life are told once a day, wherever they stand between deeds."""
@@ -149,14 +153,24 @@ class Line:
         else:
             run.add(event, at)
 
+    def tell_past(self) -> None:
+        """Make sentences of the runs that are over, all but the latest; not where signs of life, which are never over, are told."""
+        self._tell(self.runs[:-1])
+        del self.runs[:-1]
+
     def tell(self) -> None:
-        """Make sentences of the runs, which are over."""
-        for run in self.runs:
-            for each in run.apart():
-                timed = self._until is None or each.first - self._until > PAUSE
-                self.sentences.append(proved(sentence_of(each, self._zone, timed=timed, naming=self._naming), self.thread, each))
-                self._until = each.last
+        """Make sentences of all runs: the day is over."""
+        self._tell(self.runs)
         self.runs.clear()
+
+    def _tell(self, runs: Iterable[Run]) -> None:
+        until, zone, naming, thread = self._until, self._zone, self._naming, self.thread
+        for run in runs:
+            for each in run.apart():
+                timed = until is None or each.first - until > PAUSE
+                self.sentences.append(proved(sentence_of(each, zone, timed=timed, naming=naming), thread, each))
+                until = each.last
+        self._until = until
 
     def tell_headline(self) -> None:
         """The one thing to know of a thread: that somebody is waited for, else its last deed that counts."""
@@ -171,14 +185,14 @@ def is_like(run: Run, event: Event, beat: str | None, key: str, *, loosely: bool
     """Whether an event goes on with a run: of work, `loosely`, also one that says something else."""
     first = run.event
     if (
-        (run.key != key and not (loosely and key in work.KEYS and run.key in work.KEYS))
-        or first.kind != event.kind
+        first.kind != event.kind
         or first.agent != event.agent
         or first.actor != event.actor
         or first.child != event.child
+        or (run.key != key and not (loosely and key in work.KEYS and run.key in work.KEYS))
     ):
         return False
-    return say_the_same(first, event) or (loosely and beat in FOLDED) or beat in QUIET_BEATS
+    return (loosely and beat in FOLDED) or beat in QUIET_BEATS or say_the_same(first, event)
 
 
 def shown_time(event: Event) -> datetime:
@@ -261,6 +275,8 @@ class Narrator:
         """Whether the events since the last `_settle` are told."""
         self._closed: list[Arc] = []
         """The arcs of the day."""
+        self._ahead: list[tuple[Line, Event, str | None, datetime, beats.Note | None]] = []
+        """Events that their lines do not have yet."""
 
     def chapters(self, events: Iterable[Event], *, where: Callable[[Event], bool] | None = None) -> Iterator[Chapter]:
         """The chapters of events that come in the order of their time.
@@ -287,15 +303,26 @@ class Narrator:
         yield from self._end_day()
 
     def _tell(self, event: Event, at: datetime) -> None:
-        beat = beats.beat(self.sifted.beats, event)
-        key = key_of(event, beat, self.sifted.beats.note)
-        thread = sift.sift(self.sifted, event, beat)
+        sifted, stamp = self.sifted, stamp_of(event)
+        hands = sifted.beats
+        beat = beats.beat(hands, event, stamp)
+        thread = sift.sift(sifted, event, beat, stamp)
         self._newest = event.at
         line = self._lines.get(thread.key)
         if line is None:
             line = self._lines[thread.key] = Line(thread.key, self._telling, at)
             self._count(thread)
-        line.add(event, beat, at, key)
+        self._ahead.append((line, event, beat, at, hands.note))
+        if len(self._ahead) >= MOST_AHEAD:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Add what lies ahead to its lines; a story tells the runs that are over, and lets go of their events."""
+        over = [line for line, event, beat, at, note in self._ahead if line.add(event, beat, at, note)]
+        self._ahead.clear()
+        if self._telling.detail == "story":
+            for line in over:
+                line.tell_past()
 
     def _settle(self) -> None:
         """Keep the arcs that were closed, unless what closed them is not told."""
@@ -313,6 +340,7 @@ class Narrator:
         if self._day is None:
             return
         lines, self._lines = self._lines, {}
+        self._go_on()
         self._settle()
         arcs, self._closed = self._closed, []
         for arc in arcs:
@@ -358,7 +386,7 @@ class Narrator:
 
 def sentence_of(run: Run, zone: tzinfo, *, timed: bool = False, naming: Naming = AS_THEY_ARE) -> str:
     """A run in words, with some of what it says; those of one event with its time if asked for."""
-    if run.count == 1:
+    if len(run.ids) == 1:
         return say(run.event, key=run.key, at=clock_time(run.first, zone) if timed else "", naming=naming)
     told = say_run(run.event, run.count, run.first, run.last, zone, key=run.key, naming=naming)
     if run.work is not None and run.key == work.KEY:

@@ -8,8 +8,10 @@ from typing import Any
 from fleetlore.chronicle.story import Summary
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
-from fleetlore.views.reading import EPOCH
+from fleetlore.views.reading import stamp_of
 
+CLOSELY = frozenset(("model.replied", "prompt.submitted", "run.finished", "driver.goal_completed"))
+"""Kinds whose data is looked at: for what they cost, or for their beat. Of a tool's data, `state/glimpse.py` keeps what is needed."""
 MOST_USD = 1e9
 _PARTS = 1_000_000_000
 
@@ -33,7 +35,9 @@ class Overview:
 
     def see(self, event: Event) -> None:
         """One more event."""
-        kind, at = event.kind, event.at or EPOCH
+        kind, at = event.kind, event.at
+        if at is None or at.tzinfo is None:
+            at = stamp_of(event)[0]
         key = (event.agent or event.actor or "", kind, beat_of(event) or "")
         tally = self._tallies.get(key)
         if tally is None:

@@ -47,13 +47,14 @@ def variant(variants: Sequence[str], id: str) -> str:
 
 def say(event: Event, *, key: str | None = None, at: str = "", naming: Naming = AS_THEY_ARE) -> str:
     """One event as a sentence, that begins with its time if one is given; by the words of `key`, else of its kind."""
+    renamed = naming.agents
     for fields, variants in _groups(key or event.kind):
         values: dict[str, str] = {}
         for name, read in fields:
             value = read(event)
-            if naming.agents and name in _AGENTS:
+            if renamed and name in _AGENTS:
                 value = naming.agent(value)
-            if not value or (name in _ECHOES and any(value == said or said.startswith(f"{value} (") for said in values.values())):
+            if not value or (name in _ECHOES and _is_said(value, values)):
                 break  # what is not there, or is said by another field already
             values[name] = value
         else:
@@ -62,6 +63,10 @@ def say(event: Event, *, key: str | None = None, at: str = "", naming: Naming = 
                 values["text"] = without_echo(chosen, values["text"])
             return ended((_timed(chosen, at) if at else chosen).format_map(values))
     return ended(f"{naming.agent(event.agent or event.actor or 'Somebody')}: {_deed(event.kind)}")
+
+
+def _is_said(value: str, values: dict[str, str]) -> bool:
+    return bool([said for said in values.values() if said.startswith(value) and (said == value or said.startswith(f"{value} ("))])
 
 
 def without_echo(template: str, text: str) -> str:

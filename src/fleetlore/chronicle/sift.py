@@ -6,7 +6,7 @@ and changes no arc.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from operator import itemgetter
 
@@ -35,7 +35,7 @@ class Repeat(Struct):
     signs: frozenset[str]
     who: str
     takers: list[Walk] = field(default_factory=list)
-    left: int = 0
+    known: int = 0
     """For so many more it is known that they do nothing else."""
     more: list[str] = field(default_factory=list)
     """Those that were not taken yet."""
@@ -71,7 +71,7 @@ def apply(sifted: Sifted, event: Event) -> Sifted:
     return sifted
 
 
-def sift(sifted: Sifted, event: Event, beat: str | None) -> Thread:
+def sift(sifted: Sifted, event: Event, beat: str | None, stamp: Stamp | None = None) -> Thread:
     """One more event whose beat is known; answers its thread. What it means to arcs is known after `settle`."""
     threads = sifted.threads
     bound = len(threads.bound)
@@ -79,16 +79,15 @@ def sift(sifted: Sifted, event: Event, beat: str | None) -> Thread:
     if len(threads.bound) != bound:
         settle(sifted)
         _carry_over(sifted, thread)
-    stamp = stamp_of(event)
+    stamp = stamp or stamp_of(event)
     in_order = view.add(thread, event, beat, stamp)
     if beat is None or beat in QUIET:
         return thread
     if not in_order:
         sifted.late += 1
         return thread
-    step = Step(signs_of(event, beat), event.agent or event.actor or "", event.id or "", stamp[0], thread.key)
     waiting = sifted.waiting
-    waiting.append((event, step))
+    waiting.append((event, Step(signs_of(event, beat), event.agent or event.actor or "", event.id or "", stamp[0], thread.key)))
     if len(waiting) >= MOST_WAITING:
         settle(sifted)
     return thread
@@ -96,45 +95,49 @@ def sift(sifted: Sifted, event: Event, beat: str | None) -> Thread:
 
 def settle(sifted: Sifted) -> None:
     """Find the arcs that the steps so far have closed: in the order of the steps, those of a thread before those across threads."""
+    waiting = sifted.waiting
     found: list[tuple[int, Arc]] = []
-    for number, (_, step) in enumerate(sifted.waiting):
-        for arc in _walk(sifted, step):
-            found.append((number, arc))
-    for number, (event, step) in enumerate(sifted.waiting):
-        for arc in spread_on(sifted.spread, event, step):
-            found.append((number, arc))
-    sifted.waiting.clear()
-    found.sort(key=itemgetter(0))
-    sifted.closed += [arc for _, arc in found]
+    for number, (_, step) in enumerate(waiting):
+        if arcs := _walk(sifted, step):
+            found += [(number, arc) for arc in arcs]
+    spread = sifted.spread
+    for number, (event, step) in enumerate(waiting):
+        if across := spread_on(spread, event, step):
+            found += [(number, arc) for arc in across]
+    waiting.clear()
+    if found:
+        found.sort(key=itemgetter(0))
+        sifted.closed += [arc for _, arc in found]
 
 
-def _walk(sifted: Sifted, step: Step) -> Iterable[Arc]:
-    repeat = sifted.repeats.get(step.thread)
+def _walk(sifted: Sifted, step: Step) -> Sequence[Arc]:
+    thread = step.thread
+    repeat = sifted.repeats.get(thread)
     is_alike = repeat is not None and repeat.signs is step.signs and repeat.who == step.who
     if repeat is not None:
-        if is_alike and repeat.left:
-            repeat.left -= 1
+        if is_alike and len(repeat.more) < repeat.known:
             repeat.more.append(step.id)
             repeat.last_at = step.at
             return ()
         _catch_up(repeat)
-    walks = sifted.walks.get(step.thread)
+    walks = sifted.walks.get(thread)
     is_first = walks is None
     if walks is None:
-        walks = sifted.walks[step.thread] = {}
+        walks = sifted.walks[thread] = {}
     found = walk_on(walks, step, is_first=is_first)
     if repeat is not None and is_alike:  # the second one: now it is known what a third would do
-        repeat.takers, repeat.left = takers(walks, step)
+        repeat.takers, repeat.known = takers(walks, step)
     else:
-        sifted.repeats[step.thread] = Repeat(step.signs, step.who)
+        sifted.repeats[thread] = Repeat(step.signs, step.who)
     return found
 
 
 def _catch_up(repeat: Repeat) -> None:
     """Let the walks take what was put off."""
-    if repeat.more:
+    if more := repeat.more:
         for walk in repeat.takers:
-            walk.take_more(repeat.more, repeat.last_at)
+            walk.take_more(more, repeat.last_at)
+        repeat.known -= len(more)
         repeat.more = []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from posixpath import join, normpath
 from typing import Any
@@ -20,7 +20,6 @@ FEWEST_LINKED, FEWEST_AGENTS = 3, 2
 _COMMITS = frozenset(("fleet.commit", "fleet.pr_merge"))
 _EDITS = frozenset(("tool.returned", "goal.tool_effect"))
 _COMMITTING = ("commit", "push", "pr_merge")
-_EDIT_TOOLS = frozenset(("Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch", "edit_file", "write_file", "str_replace_editor"))
 _ENOUGH_EVIDENCE = 100
 
 
@@ -50,12 +49,16 @@ class Spread(Struct):
     """Agent → the files that it has edited without a commit, by their last name, oldest first."""
 
 
-def spread_on(spread: Spread, event: Event, step: Step) -> Iterable[Arc]:
+def spread_on(spread: Spread, event: Event, step: Step) -> Sequence[Arc]:
     """One more step, of whatever thread; answers the arcs that it closes."""
     kind, signs = event.kind, step.signs
-    if kind in _EDITS and event.data.get("paths"):
-        return _edit(spread, event, step)
-    if step.who in spread.edited and (kind in _COMMITS or (kind == "tool.returned" and event.data.get("deed") in _COMMITTING)):
+    is_commit = kind in _COMMITS
+    if kind in _EDITS:
+        data = event.data
+        if data.get("paths"):
+            return _edit(spread, event, step)
+        is_commit = kind == "tool.returned" and data.get("deed") in _COMMITTING
+    if is_commit and step.who in spread.edited:
         _commit(spread, event, step)
     if "setback" in signs:
         _set_back(spread, event, step)
@@ -103,16 +106,17 @@ def _linked(spread: Spread, event: Event, step: Step) -> int | None:
     return None
 
 
-def _resolve(spread: Spread, step: Step) -> Iterator[Arc]:
+def _resolve(spread: Spread, step: Step) -> Sequence[Arc]:
     number = spread.of_agent.pop(step.who, -1)
     trouble = spread.troubles.get(number)
     if trouble is None or any(spread.of_agent.get(agent) == number for agent in trouble.agents):
-        return  # others are still in it
+        return ()  # others are still in it
     del spread.troubles[number]
-    if _is_cascade(trouble):
-        trouble.evidence.append(step.id)
-        trouble.last_at = step.at
-        yield _cascade(trouble, "closed")
+    if not _is_cascade(trouble):
+        return ()
+    trouble.evidence.append(step.id)
+    trouble.last_at = step.at
+    return (_cascade(trouble, "closed"),)
 
 
 def _is_cascade(trouble: Trouble) -> bool:
@@ -137,35 +141,46 @@ def _cascade(trouble: Trouble, state: str) -> Arc:
 # --- collisions
 
 
-def _edit(spread: Spread, event: Event, step: Step) -> Iterator[Arc]:
+def _edit(spread: Spread, event: Event, step: Step) -> Sequence[Arc]:
+    found: list[Arc] = []
+    who, editors = step.who, spread.editors
+    mine = spread.edited.get(who)
     for path in _edited(event):
-        before = spread.editors.get(path)
-        if before is not None and before[0] != step.who:
-            agent, id, thread, at = before
-            yield Arc(
-                kind="collision",
-                thread=thread,
-                agents=[agent, step.who],
-                state="closed",
-                first=id,
-                last=step.id,
-                evidence=[id, step.id],
-                count=2,
-                first_at=at,
-                last_at=step.at,
-                note=path,
-            )
-            _let_go(spread, agent, path)
-        _remember(spread.editors, path, (step.who, step.id, step.thread, step.at), MOST_FILES)
-        mine = spread.edited.get(step.who)
+        before = editors.get(path)
+        if before is not None and before[0] != who:
+            found.append(_collision(before, step, path))
+            _let_go(spread, before[0], path)
+        _remember(editors, path, (who, step.id, step.thread, step.at), MOST_FILES)
         if mine is None:
-            mine = spread.edited[step.who] = OrderedDict()
+            mine = spread.edited[who] = OrderedDict()
         _note_edit(mine, path)
+    return found
+
+
+def _collision(before: tuple[str, str, str, datetime], step: Step, path: str) -> Arc:
+    agent, id, thread, at = before
+    return Arc(
+        kind="collision",
+        thread=thread,
+        agents=[agent, step.who],
+        state="closed",
+        first=id,
+        last=step.id,
+        evidence=[id, step.id],
+        count=2,
+        first_at=at,
+        last_at=step.at,
+        note=path,
+    )
 
 
 def _note_edit(mine: OrderedDict[str, list[str]], path: str) -> None:
-    paths = mine.get(name := _last_name(path), [])
-    _remember(mine, name, paths if path in paths else [*paths, path][-MOST_NAMESAKES:], MOST_FILES_EACH)
+    paths = mine.get(name := _last_name(path))
+    if paths is None:
+        paths = [path]
+    elif path not in paths:
+        paths = [*paths, path][-MOST_NAMESAKES:]
+    _remember(mine, name, paths, MOST_FILES_EACH)
 
 
 def _last_name(path: str) -> str:
@@ -205,15 +220,13 @@ def _leave(spread: Spread, agent: str, path: str) -> None:
         del spread.editors[path]
 
 
-def _edited(event: Event) -> Iterator[str]:
+def _edited(event: Event) -> list[str]:
     """The files that an event says were changed, absolute where it tells from where."""
-    if event.kind == "tool.returned" and event.data.get("tool") not in _EDIT_TOOLS and not event.data.get("paths"):
-        return
-    paths = event.data.get("paths")
-    cwd = event.data.get("cwd")
-    for path in paths if isinstance(paths, list | tuple) else ():
-        if isinstance(path, str) and path:
-            yield normpath(join(cwd, path)) if isinstance(cwd, str) else normpath(path)
+    paths, cwd = event.data.get("paths"), event.data.get("cwd")
+    if not isinstance(paths, list | tuple):
+        return []
+    named = [path for path in paths if isinstance(path, str) and path]
+    return [normpath(join(cwd, path)) for path in named] if isinstance(cwd, str) else list(map(normpath, named))
 
 
 def _remember(known: OrderedDict[str, Any], key: str, value: Any, most: int) -> None:

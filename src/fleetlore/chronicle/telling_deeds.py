@@ -19,11 +19,12 @@ def key_of(event: Event, beat: str | None, note: Note | None = None) -> str:
         return kind
     if kind == "prompt.submitted":
         return "prompt.submitted/correction" if beat == "setback" else kind
-    deed = event.data.get("deed")
-    if event.data.get("interrupted") is True:
+    data = event.data
+    deed = data.get("deed")
+    if data.get("interrupted") is True:
         return _found(kind, "interrupted", None)
     if not isinstance(deed, str):
-        return _found(kind, None, note)
+        return kind if note is None else _found(kind, None, note)
     if kind == "tool.returned" and beat == "setback" and deed in CHECKING:
         kind = "tool.failed"  # the tool came back, and said that tests had failed
     return _found(kind, deed, note)

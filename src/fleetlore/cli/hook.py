@@ -19,6 +19,7 @@ LONGEST = 10.0
 """Seconds after which it gives up, whatever it waits for."""
 
 SETTINGS = "fleetlore.toml"
+PROJECT = "--project"
 _PIECE = 1024 * 1024
 _NOTES = """\
 `lore install claude-code` has the program call it. It reads one JSON object on standard input and keeps it, without its
@@ -32,12 +33,15 @@ def configure(parser: ArgumentParser) -> None:
     from fleetlore.cli import arguments
 
     parser.add_argument("program", metavar="PROGRAM", nargs="?", default="", help="who calls: claude-code or codex")
+    parser.add_argument(
+        PROJECT, action="store_true", help="it is a project's settings that call, beside which the user's own may call, too"
+    )
     arguments.teach(parser, (("lore hook claude-code < payload.json", "what Claude Code does"),), _NOTES)
 
 
 def run(args: Namespace) -> int:
     """The same within a running process."""
-    _hand_over_quietly(args.program)
+    _hand_over_quietly(args.program, project=args.project)
     return 0
 
 
@@ -50,14 +54,14 @@ def run_alone(argv: list[str]) -> NoReturn:
     """All of the process: no word, no failure, and no waiting for ever."""
     try:
         _guard()
-        _hand_over_quietly(argv[1] if len(argv) > 1 else "")
+        _hand_over_quietly(argv[1] if len(argv) > 1 else "", project=PROJECT in argv)
     finally:
         os._exit(0)
 
 
-def _hand_over_quietly(program: str) -> None:
+def _hand_over_quietly(program: str, *, project: bool) -> None:
     try:
-        hand_over(program)
+        hand_over(program, project=project)
     except Exception:  # noqa: BLE001  # whatever happens, what is recorded must not be disturbed by its recorder
         return
 
@@ -71,16 +75,16 @@ def _guard() -> None:
     signal.setitimer(signal.ITIMER_REAL, LONGEST)
 
 
-def hand_over(program: str) -> None:
+def hand_over(program: str, *, project: bool = False) -> None:
     """Read the payload and put one line into the spool."""
     from fleetlore.intake import spool
 
     raw, size = _read_input()
     if size:
-        spool.append(line_of(program, raw, size))
+        spool.append(line_of(program, raw, size, project=project))
 
 
-def line_of(program: str, raw: bytes, size: int) -> bytes:
+def line_of(program: str, raw: bytes, size: int, *, project: bool = False) -> bytes:
     """The line: when, which, who, where, which log, and what was said, its secrets taken out."""
     import json
 
@@ -89,6 +93,8 @@ def line_of(program: str, raw: bytes, size: int) -> bytes:
 
     told: dict[str, object] = {"at": clock.now().isoformat(timespec="microseconds").replace("+00:00", "Z"), "id": clock.uuid7()}
     told["program"] = program
+    if project:
+        told["project"] = True
     told |= (surroundings := _surroundings())
     patterns = _patterns(surroundings.get("cwd"))
     redactor = Redactor(patterns)

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
@@ -47,15 +47,19 @@ def run(args: Namespace, program: str) -> int:
 def _paths(given: Sequence[str], program: str) -> Iterator[list[str]]:
     """The files that are meant: standard input as a file, too."""
     with TemporaryDirectory(prefix="fleetlore-") as folder:
-        named = [_kept(folder) if path == STDIN else path for path in given] if given else _at_home(program)
+        named = [_kept(path, folder) for path in given] if given else _at_home(program)
         yield transcripts.expand(named)
 
 
-def _kept(folder: str) -> str:
-    path = os.path.join(folder, "stdin")
-    with open(path, "wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
-    return path
+def _kept(path: str, folder: str) -> str:
+    """The path; of what can be read only once, that of a copy."""
+    if path != STDIN and (os.path.isfile(path) or os.path.isdir(path) or not os.path.exists(path)):
+        return path
+    copy = os.path.join(folder, "stdin" if path == STDIN else os.path.basename(path))
+    with ExitStack() as stack:
+        source = sys.stdin.buffer if path == STDIN else stack.enter_context(open(path, "rb"))
+        shutil.copyfileobj(source, stack.enter_context(open(copy, "wb")))
+    return copy
 
 
 def _at_home(program: str) -> list[str]:

@@ -35,7 +35,7 @@ PROGRAMS = {
 """Those that are known, by the name that `lore hook` is told."""
 
 # In a file that others get, too: whoever has no `lore` is not to be told so at every step.
-_FOR_OTHERS = "2>/dev/null || true"
+_FOR_OTHERS = "--project 2>/dev/null || true"
 _EXAMPLES = (
     ("lore install", "what can be installed, and what is"),
     ("lore install claude-code", "for all your projects, in ~/.claude/settings.json"),

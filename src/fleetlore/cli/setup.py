@@ -106,7 +106,7 @@ def look_for(program: str) -> Found:
 
     folders = transcripts.folders_of(program)
     paths = [path for folder in folders for path in transcripts.find_all(folder)]
-    states = [os.stat(path) for path in paths]
+    states = [state for path in paths if (state := transcripts.look(path))]
     return Found(
         program,
         which(PROGRAMS[program].executable),

@@ -109,7 +109,7 @@ def tell(log: BlockingRecorder, args: Namespace, *, scope: str | None = None, wh
         bar = stack.enter_context(ExitStack())
         show = _progress(bar, log, is_whole=scope == TOWN)
         survey = tell_range.Survey(span, zone, log=log, scope=scope, picture=args.format == "html")
-        chronology.look_through(_counted(survey.see, show))
+        chronology.look_through(_counted(survey.see, show), closely=tell_range.LOOKS_AT)
         tale = Tale(survey.overview, _passing(chronology.in_order(), show), survey.where, survey.before())
         naming = survey.naming
         form = _format(args, zone, survey.timeline, naming)

@@ -28,11 +28,14 @@ from fleetlore.dialects.claude_code_marks import (
     turn_id,
 )
 from fleetlore.dialects.claude_code_mind import Compaction, Helper, Mind, Refused, Voice
+from fleetlore.dialects.claude_code_printed import FOLDED as FOLDED_PRINTED
+from fleetlore.dialects.claude_code_printed import as_written, is_printed, note_helper
 from fleetlore.dialects.claude_code_prompts import INTERRUPTED, Prompt, guess_task, parts_of, tell_prompt, words_of
 from fleetlore.dialects.claude_code_replies import flush, grow
 from fleetlore.dialects.claude_code_tools import (
     LAUNCHERS,
     UNKNOWN,
+    in_words,
     is_refusal_by_person,
     tell_call,
     tell_denial,
@@ -51,7 +54,6 @@ FOLDED = frozenset(
         "file-history-snapshot",
         "file-history-delta",
         "queue-operation",
-        "attachment",
         "last-prompt",
         "mode",
         "permission-mode",
@@ -63,7 +65,7 @@ FOLDED = frozenset(
     )
 )
 """Types of rows that tell nothing beside what others tell."""
-_FOLDED_SYSTEM = frozenset(
+_FOLDED_SYSTEM = FOLDED_PRINTED | frozenset(
     ("stop_hook_summary", "local_command", "microcompact_boundary", "hook_started", "hook_response", "hook_progress", "init")
 )
 _TOOL_USES = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
@@ -75,6 +77,8 @@ _task_id = re.compile(r"<task-id>\s*([^<\s]+)\s*</task-id>")
 _status = re.compile(r"<status>\s*([^<]+?)\s*</status>")
 _summary = re.compile(r"<summary>\s*(.*?)\s*</summary>", re.DOTALL)
 _NOTIFICATION = "<task-notification>"
+_CONTINUED = "This session is being continued from a previous conversation"
+"""How a summary begins: a branch of a session that was summed up is given it for a title, and says nothing by it."""
 COMPACTOR = "acompact"
 """How the helper's name begins that sums a session up: `session.compacted` tells what it did."""
 NO_BRANCH = "HEAD"
@@ -86,19 +90,27 @@ class Transcript:
 
     def __init__(self, mind: Mind) -> None:
         self._mind = mind
+        self._printed = False
 
     def read(self, raw: bytes) -> list[Event]:
         """The events of one more row, and of those before it that it shows to be whole."""
         row = parse(raw)
         row_type = as_text(row.get("type"))
-        if row_type is None:
-            return self._read_beside(row)
-        if row_type in FOLDED or (row_type == "progress" and not _is_helper_s(row)):
+        if row_type is None and self._is_of_helper(row):
+            return []
+        row_type = row_type or UNKNOWN
+        if row_type in FOLDED or (row_type == "progress" and not _is_helper_s(row)) or (row_type == "attachment" and not _is_queued(row)):
             self._note_time(row)
             return []
+        if as_name(row.get("uuid")) is None:
+            row["uuid"] = derive("row", raw.decode(errors="replace"))  # what is known by its row must not be taken for another
+        if printed := is_printed(row):
+            row = as_written(row, self._mind.helpers)
+        self._printed = printed
         held = [] if row.get("isCompactSummary") else self._release_compaction(None)
         held += self._release_refused(row)
-        read = _ROWS.get(row_type)
+        # A type from the future may still be a message as we know them.
+        read = _ROWS.get(row_type) or _ROWS.get(f"{as_object(row.get('message')).get('role')}")
         if read is None:
             return held + self._read_other(row, raw, row_type)
         voice, scene = self._enter(row)
@@ -127,7 +139,7 @@ class Transcript:
     def _enter(self, row: Record) -> tuple[Voice, Scene]:
         mind = self._mind
         if "forkedFrom" in row or row.get("sessionId") != mind.session:
-            named = (as_object(row.get("forkedFrom")).get("sessionId"), row.get("sessionId"), row.get("session_id"))
+            named = (as_object(row.get("forkedFrom")).get("sessionId"), row.get("sessionId"))
             mind.session = next((session for name in named if (session := as_name(name))), mind.session)
         branch = as_text(row.get("gitBranch"))
         mind.branch = branch if branch and branch != NO_BRANCH else mind.branch
@@ -151,14 +163,11 @@ class Transcript:
 
     def _side_chain(self, row: Record) -> str | None:
         """Older programs name no agent: its first row stands for it."""
-        chains, own = self._mind.chains, as_name(row.get("uuid"))
-        if own is None:
-            return None
-        chains[own] = first = chains.pop(str(row.get("parentUuid")), own)
-        return f"{PROGRAM}/{first[:8]}"
+        own = as_name(row.get("uuid"))
+        return None if own is None else f"{PROGRAM}/{self._mind.link(own, str(row.get('parentUuid')))[:8]}"
 
     def _note_time(self, row: Record) -> None:
-        if self._mind.first_at is None:
+        if self._mind.first_at is None and "forkedFrom" not in row:
             self._mind.first_at = read_time(row.get("timestamp"))
 
     def _start(self, row: Record, scene: Scene) -> Iterator[Event]:
@@ -190,8 +199,8 @@ class Transcript:
     def _read_user(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
         content = as_object(row.get("message")).get("content")
         if row.get("isCompactSummary") is True:
-            return self._release_compaction(text_of(content), as_name(row.get("promptId")))
-        results = [part for part in parts_of(content) if part.get("type") in _TOOL_RESULTS]
+            return self._release_compaction(text_of(content))
+        results = [part for part in parts_of(content) if as_text(part.get("type")) in _TOOL_RESULTS]
         if results:
             return [*self._flush_whole(voice), *(event for part in results for event in self._read_result(part, row, voice, scene))]
         words, images = words_of(content)
@@ -208,20 +217,33 @@ class Transcript:
             return self._read_notification(words, own, scene)
         if voice.agent != agent_of(self._mind.session):
             return self._read_order(words, own, row, voice, scene)
-        key = as_name(row.get("promptId"))
-        key = own if key is None or key == voice.prompt_key else key
-        event = tell_prompt(
-            scene, Prompt(words, id=prompt_id(key), key=key, images=images), branch=self._mind.branch, interrupted=voice.interrupted
-        )
+        named = as_name(row.get("promptId")) or own
+        if named != voice.prompt_key:
+            voice.prompt_key, voice.prompt_row = named, own
+        return self._tell_prompt(words, images, named if own == voice.prompt_row else own, voice, scene)
+
+    def _tell_prompt(self, words: str, images: int, key: str, voice: Voice, scene: Scene) -> list[Event]:
+        prompt = Prompt(words, id=prompt_id(key), key=key, images=images)
+        event = tell_prompt(scene, prompt, branch=self._mind.branch, interrupted=voice.interrupted)
         voice.prompt = voice.cause = event.id
-        voice.prompt_key, voice.interrupted = key, False
+        voice.interrupted = False
         return [event]
+
+    def _read_queued(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+        """What was said while the agent was at work, and reached it between two steps: the same turn goes on."""
+        own, (words, images) = str(row["uuid"]), words_of(as_object(row.get("attachment")).get("prompt"))
+        if words.startswith(_NOTIFICATION):
+            return self._read_notification(words, own, scene)
+        if (not words and not images) or voice.agent != agent_of(self._mind.session):
+            return []
+        return self._tell_prompt(words, images, own, voice, scene)
 
     def _read_order(self, words: str, own: str, row: Record, voice: Voice, scene: Scene) -> list[Event]:
         """What a helper was told by its launcher: the first words are its launch."""
         if voice.agent is None or voice.launched:
             return [scene.tell(f"{NAME}.message", derive("message", own), text=words, data={"message": words}, actor=voice.parent)]
-        known = self._mind.helper or Helper(role=as_text(row.get("attributionAgent")))
+        call = as_text(row.get("parent_tool_use_id"))
+        known = self._mind.helper or Helper(role=as_text(row.get("attributionAgent")), call=call, depth=1 if call else None)
         return self._tell_launch(voice, scene, words, known)
 
     def _tell_launch(self, voice: Voice, scene: Scene, words: str, known: Helper) -> list[Event]:
@@ -270,6 +292,8 @@ class Transcript:
             interrupted=interrupted,
             duration=as_object(result).get("durationMs"),
         )
+        if tool in LAUNCHERS and result is None:
+            result = in_words(output)
         helpers = tell_helper(scene, call, result) if known is None or tool in LAUNCHERS else []
         for event in helpers:
             helper = self._mind.voices.get(event.child or "")
@@ -285,19 +309,20 @@ class Transcript:
             error = text_of(content)
             failed = scene.tell("model.failed", derive("failed", row.get("uuid")), text=error, data={"error": error}, cause=voice.cause)
             return [*flush(voice, self._scene(voice)), failed]
-        events = grow(voice, row, message, scene)
+        events = grow(voice, row, message, scene, nested=self._printed)
         for block in parts_of(content):
             events += self._read_block(block, row, message, voice, scene)
         return events
 
     def _read_block(self, block: Record, row: Record, message: Record, voice: Voice, scene: Scene) -> Iterator[Event]:
-        if block.get("type") in _TOOL_USES and (call := as_text(block.get("id"))):
+        sort = as_text(block.get("type"))
+        if sort in _TOOL_USES and (call := as_text(block.get("id"))):
             tool, given = as_text(block.get("name")) or UNKNOWN, block.get("input")
             self._mind.remember(call, tool, given)
             yield tell_call(scene, tool, call, given, cwd=as_text(row.get("cwd")), cause=voice.prompt)
-        elif block.get("type") in _TOOL_RESULTS:
+        elif sort in _TOOL_RESULTS:
             yield from self._read_result(block, row, voice, scene)
-        elif block.get("type") == "thinking" and (words := (as_text(block.get("thinking")) or "").strip()):
+        elif sort == "thinking" and (words := (as_text(block.get("thinking")) or "").strip()):
             own = derive("thought", message.get("id") or row.get("uuid"), words)
             yield scene.tell("agent.thought", own, text=words, data={"thought": words}, cause=voice.cause, visibility="private")
 
@@ -322,14 +347,14 @@ class Transcript:
 
     def _read_system(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
         subtype, own = as_text(row.get("subtype")) or UNKNOWN, row.get("uuid")
-        if subtype in _FOLDED_SYSTEM:
+        if subtype in _FOLDED_SYSTEM or note_helper(row, self._mind.helpers):
             return []
         if subtype == "compact_boundary":
             self._note_compaction(row, scene)
             return []
         if subtype == "turn_duration":
-            turn = turn_id(voice.prompt_key) if voice.prompt_key else derive("turn", own)
-            ended = scene.tell("session.turn_ended", turn, data={"duration_ms": _number(row.get("durationMs"))}, cause=voice.prompt)
+            data = {"duration_ms": _number(row.get("durationMs"))}
+            ended = scene.tell("session.turn_ended", _ended_id(voice, str(own)), data=data, cause=voice.prompt)
             return [*flush(voice, self._scene(voice)), ended]
         words = as_text(row.get("content")) or as_text(as_object(row.get("error")).get("message"))
         if subtype == "api_error":
@@ -349,7 +374,7 @@ class Transcript:
     def _read_title(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
         by_person = as_text(row.get("customTitle"))
         title = by_person or as_text(row.get("aiTitle")) or as_text(row.get("agentName"))
-        if title is None:
+        if title is None or title.startswith(_CONTINUED):
             return []
         return [scene.tell("agent.named", derive("title", scene.run, title), text=title, data={"name" if by_person else "title": title})]
 
@@ -357,8 +382,8 @@ class Transcript:
         """The last row of what `claude -p --output-format stream-json` prints."""
         reason = None if row.get("subtype") == "success" else as_text(row.get("subtype"))
         data = {"reason": reason, "duration_ms": _number(row.get("duration_ms")), "turn": None}
-        own = turn_id(voice.prompt_key) if voice.prompt_key else derive("turn", row.get("uuid") or scene.run)
-        ended = scene.tell("session.turn_ended", own, text=as_text(row.get("result")), data=data, cause=voice.prompt)
+        own, words = _ended_id(voice, str(row["uuid"])), as_text(row.get("result"))
+        ended = scene.tell("session.turn_ended", own, text=words, data=data, cause=voice.prompt)
         return [*flush(voice, self._scene(voice)), ended]
 
     def _read_other(self, row: Record, raw: bytes, row_type: str) -> list[Event]:
@@ -369,17 +394,18 @@ class Transcript:
         own = derive(row_type, row.get("uuid") or raw.decode(errors="replace"))
         return [scene.tell(f"{NAME}.{snake(row_type)}", own, text=words, data=data, visibility="system")]
 
-    def _read_beside(self, row: Record) -> list[Event]:
-        """The small file beside a helper's transcript, which says who it is."""
-        if "agentType" in row or "toolUseId" in row:
-            depth = row.get("spawnDepth")
-            self._mind.helper = Helper(
-                role=as_text(row.get("agentType")),
-                words=as_text(row.get("description")),
-                call=as_text(row.get("toolUseId")),
-                depth=depth if isinstance(depth, int) else None,
-            )
-        return []
+    def _is_of_helper(self, row: Record) -> bool:
+        """Take in the small file beside a helper's transcript, which says who it is."""
+        if "agentType" not in row and "toolUseId" not in row:
+            return False
+        depth = row.get("spawnDepth")
+        self._mind.helper = Helper(
+            role=as_text(row.get("agentType")),
+            words=as_text(row.get("description")),
+            call=as_text(row.get("toolUseId")),
+            depth=depth if isinstance(depth, int) else None,
+        )
+        return True
 
     # --- what waits
 
@@ -398,26 +424,36 @@ class Transcript:
     def _note_compaction(self, row: Record, scene: Scene) -> None:
         told = as_object(row.get("compactMetadata"))
         self._mind.compaction = Compaction(
-            key=str(row.get("uuid") or row.get("timestamp")),
+            key=str(row["uuid"]),
             at=scene.at,
             trigger=as_text(told.get("trigger")),
             before=_whole(told.get("preTokens")),
             after=_whole(told.get("postTokens")),
         )
 
-    def _release_compaction(self, summary: str | None, prompt: str | None = None) -> list[Event]:
+    def _release_compaction(self, summary: str | None) -> list[Event]:
         held, self._mind.compaction = self._mind.compaction, None
         if held is None:
             return []
-        key = prompt if prompt and prompt != self._mind.compacted else held.key
-        self._mind.compacted = key
         data = {"trigger": held.trigger, "before_tokens": held.before, "after_tokens": held.after, "summary": summary}
         scene = self._scene(self._voice(agent_of(self._mind.session), None))._replace(at=held.at)
-        return [scene.tell("session.compacted", compacted_id(key), data=data)]
+        return [scene.tell("session.compacted", compacted_id(held.key), data=data)]
 
 
 def _is_helper_s(row: Record) -> bool:
     return as_object(row.get("data")).get("type") == "agent_progress"
+
+
+def _is_queued(row: Record) -> bool:
+    return as_object(row.get("attachment")).get("type") == "queued_command"
+
+
+def _ended_id(voice: Voice, own: str) -> str:
+    """Of the end of a turn. What a person types behind a `!` is a turn, too, and belongs to the same prompt: it ends by its own row."""
+    turn = voice.prompt_key or own
+    if turn != voice.ended:
+        voice.ended, voice.ended_row = turn, own
+    return turn_id(turn if own == voice.ended_row else own)
 
 
 def _number(value: object) -> float | None:
@@ -431,6 +467,7 @@ def _whole(value: object) -> int | None:
 _ROWS: Mapping[str, Callable[[Transcript, Record, Voice, Scene], list[Event]]] = {
     "user": Transcript._read_user,
     "assistant": Transcript._read_assistant,
+    "attachment": Transcript._read_queued,
     "progress": Transcript._read_progress,
     "system": Transcript._read_system,
     "summary": Transcript._read_summary,

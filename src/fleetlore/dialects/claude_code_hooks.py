@@ -15,7 +15,6 @@ from fleetlore.dialects.claude_code_marks import (
     PROGRAM,
     Scene,
     agent_of,
-    compacted_id,
     launched_id,
     prompt_id,
     returned_id,
@@ -23,7 +22,7 @@ from fleetlore.dialects.claude_code_marks import (
     started_id,
     turn_id,
 )
-from fleetlore.dialects.claude_code_prompts import Prompt, tell_prompt
+from fleetlore.dialects.claude_code_prompts import Prompt, guess_task, tell_prompt
 from fleetlore.dialects.claude_code_tools import LAUNCHERS, UNKNOWN, tell_call, tell_denial, tell_helper, tell_outcome, what_of
 from fleetlore.dialects.fields import as_name, as_object, as_text
 from fleetlore.dialects.wire import Record
@@ -44,10 +43,14 @@ FOLDED = frozenset(
 )
 """Hooks that tell nothing that is not told better elsewhere."""
 
+BRANCH = "gitBranch"
+"""What the transcript says in every row and no hook does: whoever takes hooks in adds it to those that begin something."""
+BEGINNINGS = frozenset(("SessionStart", "UserPromptSubmit"))
 _KEEPS_ITS_PLACE = frozenset(("startup", "clear"))
 """How a session starts that was not there before."""
 _COMMON = frozenset(
     (
+        BRANCH,
         "session_id",
         "transcript_path",
         "agent_transcript_path",
@@ -94,17 +97,20 @@ def _read_start(hook: Hook) -> list[Event]:
     source = hook.text("source")
     if source == "compact" or hook.scene.run is None:
         return []
-    cwd = hook.text("cwd")
+    cwd, branch = hook.text("cwd"), hook.text(BRANCH)
+    task = guess_task(branch)
     data = {
         "source": source,
         "cwd": cwd,
         "project": project_of(cwd),
+        "branch": branch,
+        "task_guessed": True if task else None,
         "program": PROGRAM,
         "model": hook.text("model"),
         "title": hook.text("session_title"),
     }
     own = started_id(hook.scene.run) if source in _KEEPS_ITS_PLACE or source is None else hook.own_id
-    return [hook.scene.tell("session.started", own, text=project_of(cwd), data=data)]
+    return [hook.scene._replace(task=task).tell("session.started", own, text=project_of(cwd), data=data)]
 
 
 def _read_prompt(hook: Hook) -> list[Event]:
@@ -112,7 +118,7 @@ def _read_prompt(hook: Hook) -> list[Event]:
     if words is None:
         return []
     prompt = Prompt(words, id=prompt_id(own) if own else hook.own_id, key=own)
-    return [tell_prompt(hook.scene, prompt, branch=None, interrupted=False)]
+    return [tell_prompt(hook.scene, prompt, branch=hook.text(BRANCH), interrupted=False)]
 
 
 def _read_call(hook: Hook) -> list[Event]:
@@ -193,9 +199,11 @@ def _read_failed_stop(hook: Hook) -> list[Event]:
 
 
 def _read_compaction(hook: Hook) -> list[Event]:
-    own = as_name(hook.record.get("prompt_id"))
+    """The transcript has a row for it, of which the hook knows nothing: only without one the hook tells it."""
+    if hook.text("transcript_path"):
+        return []
     data = {"trigger": hook.text("trigger"), "summary": hook.text("compact_summary")}
-    return [hook.scene.tell("session.compacted", compacted_id(own) if own else hook.own_id, data=data)]
+    return [hook.scene.tell("session.compacted", hook.own_id, data=data)]
 
 
 def _read_end(hook: Hook) -> list[Event]:

@@ -90,7 +90,7 @@ def turn_id(prompt: str) -> str:
 
 
 def compacted_id(key: str) -> str:
-    """Of a compaction, by the prompt under which it happened or its row's own id."""
+    """Of a compaction, by its row."""
     return derive("compaction", key)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 MOST_CALLS = 500
+MOST_LINKS = 1000
 LONGEST_INPUT = 4096
 """So much of each string of a call's input is kept until its result comes: deeds are read off the beginning."""
 
@@ -44,6 +45,13 @@ class Voice(Struct, kw_only=True):
     prompt: str | None = None
     """Id of the event that set it going: the prompt, or its launch."""
     prompt_key: str | None = None
+    """The program's own id of the newest prompt, else its row's. What is typed behind a `!` repeats that of the prompt before."""
+    prompt_row: str | None = None
+    """The row that bore it first."""
+    ended: str | None = None
+    """The prompt whose turn was said to have ended."""
+    ended_row: str | None = None
+    """The row that said so."""
     cause: str | None = None
     """Id of what its next answer answers: the newest outcome, else the prompt."""
     reply: Reply | None = None
@@ -94,15 +102,15 @@ class Mind(Struct, kw_only=True):
     voices: dict[str, Voice] = field(default_factory=dict)
     calls: dict[str, Call] = field(default_factory=dict)
     chains: dict[str, str] = field(default_factory=dict)
-    """Newest row of each side chain that names no agent → its first row."""
+    """The newest rows of side chains that name no agent → the first of each."""
+    helpers: dict[str, str] = field(default_factory=dict)
+    """Call → the helper that it launched, where rows name only the call."""
     background: list[str] = field(default_factory=list)
     """Helpers that went to work and were not waited for."""
     titles: dict[str, str] = field(default_factory=dict)
     """Row → the title of the session that it belongs to."""
     refused: list[Refused] = field(default_factory=list)
     compaction: Compaction | None = None
-    compacted: str | None = None
-    """Key of the compaction that was told last."""
     helper: Helper | None = None
 
     def remember(self, call: str, tool: str, given: object) -> None:
@@ -110,6 +118,13 @@ class Mind(Struct, kw_only=True):
         if len(self.calls) >= MOST_CALLS:
             del self.calls[next(iter(self.calls))]
         self.calls[call] = Call(tool, _trim(given))
+
+    def link(self, row: str, parent: str) -> str:
+        """The first row of the side chain that a row goes on with; a row may have several behind it."""
+        first = self.chains[row] = self.chains.get(parent, row)
+        if len(self.chains) > MOST_LINKS:
+            del self.chains[next(iter(self.chains))]
+        return first
 
 
 def _trim(value: Any) -> Any:

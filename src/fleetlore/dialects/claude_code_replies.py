@@ -28,8 +28,8 @@ def grow(voice: Voice, row: Record, message: Record, scene: Scene, *, nested: bo
         voice.reply = Reply(key=key, message=own, request=request, cause=voice.cause, nested=nested)
     reply = voice.reply
     reply.model, reply.at = model or reply.model, scene.at or reply.at
-    reply.usage, reply.stop_reason = usage, as_text(message.get("stop_reason")) or reply.stop_reason
-    reply.usd = _dollars(row.get("costUSD"))
+    reply.stop_reason = as_text(message.get("stop_reason")) or reply.stop_reason
+    _note_usage(reply, usage, _dollars(row.get("costUSD")))
     content = message.get("content")
     reply.said += [
         words
@@ -37,6 +37,13 @@ def grow(voice: Voice, row: Record, message: Record, scene: Scene, *, nested: bo
         if isinstance(block, dict) and block.get("type") == "text" and (words := (as_text(block.get("text")) or "").strip())
     ]
     return done
+
+
+def _note_usage(reply: Reply, usage: Record, usd: float | None) -> None:
+    """Usage only grows while an answer streams: of rows that differ, the one that knows most is right."""
+    before, now = _sum(reply.usage), _sum(usage)
+    if now > before or not reply.usage or (now == before and reply.usd is None and usd is not None):
+        reply.usage, reply.usd = usage, usd
 
 
 def flush(voice: Voice, scene: Scene, *, whole: bool = True) -> list[Event]:
@@ -65,14 +72,25 @@ def flush(voice: Voice, scene: Scene, *, whole: bool = True) -> list[Event]:
     return [scene._replace(at=reply.at).tell("model.replied", own, text=said, data=data, cause=reply.cause)]
 
 
+def _sum(usage: Record) -> int:
+    counts = _tokens(usage)
+    return sum(counts[name] or 0 for name in ("input", "output", "cache_read", "cache_write"))
+
+
 def _tokens(usage: Record) -> dict[str, int | None]:
+    by_age = usage.get("cache_creation")
     return {
         "input": _count(usage.get("input_tokens")),
         "output": _count(usage.get("output_tokens")),
         "cache_read": _count(usage.get("cache_read_input_tokens")),
-        "cache_write": _count(usage.get("cache_creation_input_tokens")),
-        "cache_write_1h": _count(as_object(usage.get("cache_creation")).get("ephemeral_1h_input_tokens")) or None,
+        # Where it is said how long each part is kept, these parts are what is billed.
+        "cache_write": _written(by_age) if isinstance(by_age, dict) else _count(usage.get("cache_creation_input_tokens")),
+        "cache_write_1h": _count(as_object(by_age).get("ephemeral_1h_input_tokens")) or None,
     }
+
+
+def _written(by_age: Record) -> int:
+    return sum(_count(by_age.get(f"ephemeral_{age}_input_tokens")) or 0 for age in ("5m", "1h"))
 
 
 def _count(value: object) -> int | None:

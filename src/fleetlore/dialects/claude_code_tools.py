@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from typing import Any
 
 from fleetlore.dialects.claude_code_marks import PERSON, Scene, called_id, launched_id, outcome_id, returned_id, shorten
@@ -30,6 +31,9 @@ _BY_HOOK = re.compile(r"(?:PreToolUse|PermissionRequest):\S* (?:\[.*\]: )?hook|(
 _TEXTS = ("stdout", "stderr", "content", "result", "text", "message", "output")
 _SAYS_WHAT = ("description", "command", "file_path", "notebook_path", "pattern", "query", "url", "skill", "path", "prompt", "subject")
 _PATHS = frozenset(("file_path", "notebook_path", "path"))
+_helper_line = re.compile(r"^agentId: ([\w-]{1,100})\b", re.MULTILINE)
+_IN_BACKGROUND = "Async agent launched"
+_COUNTED = {"totalTokens": "(?:<usage>)?subagent_tokens", "totalToolUseCount": "tool_uses", "totalDurationMs": "duration_ms"}
 _users_own = re.compile(r"the user said:\s*(.*)", re.DOTALL)
 
 
@@ -108,6 +112,21 @@ def tell_helper(scene: Scene, call: str, result: object) -> list[Event]:
         "duration_ms": told.get("totalDurationMs") if _is_number(told.get("totalDurationMs")) else None,
     }
     return [scene.tell("agent.returned", returned_id(child), text=words, data=data, child=child, cause=called_id(call))]
+
+
+def in_words(output: object) -> dict[str, Any]:
+    """What a launching tool tells its caller of the helper: the rows of helpers that launch others have nothing else."""
+    words = text_of(output)
+    last = next(iter(deque(_helper_line.finditer(words), 1)), None)
+    if last is None:
+        return {}
+    numbers = {
+        key: int(match[1])
+        for key, name in _COUNTED.items()
+        if (match := re.search(rf"^{name}: (\d{{1,12}})\b", words[last.end() :], re.MULTILINE))
+    }
+    status = "async_launched" if words.startswith(_IN_BACKGROUND) else "completed"
+    return {"agentId": last[1], "status": status, "content": words[: last.start()].strip(), **numbers}
 
 
 def is_refusal(words: str) -> bool:

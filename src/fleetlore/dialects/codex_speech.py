@@ -167,10 +167,10 @@ def read_tokens(mind: Mind, row: Row) -> list[Event]:
     """The thread's totals: a new response, or the same numbers again."""
     info = as_object(row.payload.get("info"))
     last = as_object(info.get("last_token_usage")).get("total_tokens")
-    mind.model = model_in(row.payload, info) or mind.model
     counted = count(mind.meter, info)
     if counted is None:
         return []
+    mind.model = model_in(row.payload, info) or mind.model
     if not (mind.answering or mind.calls_first):
         mind.asked = mind.cause
     mind.context = last if isinstance(last, int) and not isinstance(last, bool) else mind.context

@@ -154,9 +154,10 @@ def _of_shell(input: object, output: object, *, failed: bool) -> Deed:
         return Deed("run", _description(input))
     parts = commands(command) if isinstance(command, str) else of_words(command)
     said = text_of(output)
-    if said and not failed:
-        parts = tuple(part for part in parts if not was_refused(_verdict(part) or "", part, said))
-    name, chosen = _most_telling(parts, hint="test" if failed and failures_in(said) else None)
+    if failed:
+        name, chosen = _most_telling(parts, hint="test" if failures_in(said) else None)
+    else:
+        name, chosen = _most_telling(parts, said)
     if name == "run" or chosen is None:
         return Deed("run", _description(input) or _first_line(command))
     if name == "edit":
@@ -168,12 +169,14 @@ def _of_shell(input: object, output: object, *, failed: bool) -> Deed:
     return Deed(name, described or subject_of(name, chosen, said))
 
 
-def _most_telling(parts: tuple[Command, ...], *, hint: str | None) -> tuple[str, Command | None]:
-    """The deed that a line is known by, and the command that did it."""
+def _most_telling(parts: tuple[Command, ...], said: str = "", *, hint: str | None = None) -> tuple[str, Command | None]:
+    """The deed that a line is known by, and the command that did it; what the output denies was only run."""
     best, chosen = "run", None
     rank = len(TELLING)
     for part in parts:
         deed = _verdict(part)
+        if deed and said and was_refused(deed, part, said):
+            deed = "run"
         if deed is not None and deed == hint:
             return deed, part
         if deed and _RANK[deed] < rank:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 
 from fleetlore.dialects.deeds_shell import program_of, words_of
@@ -132,7 +133,7 @@ def _only_asks(words: list[str]) -> bool:
     """Whether a program is asked for its manual or its version, or what it would do, and so does nothing."""
     if words[-1] in ("-h", "--version") and words[-2] not in _WORDED:
         return True
-    return any(word in _ASKING and before not in _WORDED for before, word in zip(words, words[1:], strict=False))
+    return any(word in _ASKING and before not in _WORDED for before, word in itertools.pairwise(words))
 
 
 def _of_program(program: str, words: list[str]) -> str | None:
@@ -285,7 +286,7 @@ def _nx_target(words: list[str], word: str) -> str:
     """`nx test web`, `nx run web:test:ci`, `nx run-many -t test`, `nx affected --target=build`."""
     if word == "run":
         return (first_word(words[words.index(word) :]) + ":").split(":")[1]
-    for before, flag in zip(words, words[1:], strict=False):
+    for before, flag in itertools.pairwise(words):
         if before in ("-t", "--target", "--targets"):
             return flag
         if flag.startswith(("--target=", "--targets=", "-t=")):

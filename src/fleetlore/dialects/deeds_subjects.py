@@ -86,7 +86,7 @@ def was_refused(deed: str, command: Command, output: str) -> bool:
     if refused is None or refused.search(output[-MOST_OUTPUT:]) is None:
         return False
     # A quiet commit says nothing of itself, and a look at the tree behind it says that there is nothing to commit.
-    is_quiet = deed == "commit" and any(word in ("-q", "--quiet") for word in command.words)
+    is_quiet = deed == "commit" and any(word == "--quiet" or (word[:1] == "-" != word[1:2] and "q" in word) for word in command.words)
     return not is_quiet and (done is None or done.search(output) is None)
 
 

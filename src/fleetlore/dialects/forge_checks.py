@@ -85,7 +85,9 @@ def _tell(delivery: Delivery, check: Record, outcome: str | None) -> list[Event]
     }
     # A job of GitHub's and its check run are one thing, and bear one number.
     event = "check_run" if delivery.event == "workflow_job" else delivery.event
-    id = delivery.key(event, plain(check.get("id")), plain(check.get("run_attempt")) or "", plain(outcome), at or "")
+    # Each attempt of theirs has a number of its own, which only the job says is an attempt.
+    attempt = "" if event == "check_run" else plain(check.get("run_attempt")) or ""
+    id = delivery.key(event, plain(check.get("id")), attempt, plain(outcome), at or "")
     words = f"{name} {_said(outcome)}" + (f" on {branch}" if branch else "")
     kind = _kind(delivery, outcome)
     quiet = kind.startswith("forge.") and not kind.endswith(SUCCEEDED)

@@ -178,8 +178,15 @@ def note(delivery: Delivery) -> list[Event]:
     data |= {key: next((value for thing in things if (value := plain(thing.get(key)))), None) for key in ("number", "html_url")}
     at = time_of(*(thing.get(key) for thing in things for key in _TIMES))
     text = " ".join(filter(None, (*words, as_text(payload.get("ref")))))
-    id = delivery.key(*words, payload.get("ref"), as_text(payload.get("sha")))
+    ref, sha = as_text(payload.get("ref")), as_text(payload.get("sha"))
+    id = delivery.key(*words, ref, sha) if ref and sha else delivery.key("note", *words, *_thing(payload), at)
     return [delivery.tell(kind_of(*words), id, at=at, text=text, data=data, task=task_of(data["number"]), visibility="system")]
+
+
+def _thing(payload: Record) -> tuple[object, object]:
+    """What a delivery is about, and its number; nothing where it is about something that has none."""
+    found = ((name, count(as_object(payload.get(name)).get("id"))) for name in _THINGS)
+    return next(((name, number) for name, number in found if number is not None), (None, None))
 
 
 def kind_of(*words: str) -> str:

@@ -66,7 +66,9 @@ def _push(delivery: Delivery, kind: str, ref: str, after: str, commits: list[Eve
         )
     words = f"{total} commit{'' if total == 1 else 's'} to {branch}"
     agent = login_of(payload.get("pusher")) or delivery.sender
-    return delivery.tell(kind, delivery.key("push", ref, after), at=at, text=words, data=data, agent=agent, task=task)
+    # What was there before belongs to it: a branch may be set back, and pushed to the same head again.
+    id = delivery.key("push", ref, after, data["before"] or "")
+    return delivery.tell(kind, id, at=at, text=words, data=data, agent=agent, task=task)
 
 
 def _commit(delivery: Delivery, commit: Record) -> Event | None:

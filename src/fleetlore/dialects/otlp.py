@@ -11,13 +11,14 @@ from fleetlore.dialects.otlp_deeds import NAME
 from fleetlore.dialects.otlp_logs import tell_logs
 from fleetlore.dialects.otlp_protobuf import read_binary
 from fleetlore.dialects.otlp_spans import tell_spans
-from fleetlore.dialects.otlp_values import logs_of, spans_of
+from fleetlore.dialects.otlp_values import in_camel_case, logs_of, spans_of
 from fleetlore.dialects.recording import Recording, parse
 from fleetlore.dialects.wire import Record
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 
 TRACES, LOGS, METRICS = "resourceSpans", "resourceLogs", "resourceMetrics"
+_SNAKES = frozenset(("resource_spans", "resource_logs", "resource_metrics"))
 
 
 def read_traces(body: bytes, *, protobuf: bool) -> list[Event]:
@@ -36,6 +37,7 @@ def read_logs(body: bytes, *, protobuf: bool) -> list[Event]:
 
 def _own(request: Record, signal: str) -> Record:
     """A request of that signal; an empty one is of any."""
+    request = _named(request)
     other = next((key for key in (TRACES, LOGS, METRICS) if key in request and key != signal), None)
     if other == METRICS:
         raise DialectError(f"$.{METRICS}", "metrics are not recorded: send traces and logs only (OTEL_METRICS_EXPORTER=none)")
@@ -44,7 +46,13 @@ def _own(request: Record, signal: str) -> Record:
     return request
 
 
+def _named(request: Record) -> Record:
+    named: Record = in_camel_case(request) if request.keys() & _SNAKES else request
+    return named
+
+
 def _read(request: Record) -> list[Event]:
+    request = _named(request)
     if not request.keys() & {TRACES, LOGS, METRICS}:
         raise DialectError("$", f"no request of OTLP: it has neither {TRACES} nor {LOGS}")
     return [*tell_spans(spans_of(request)), *tell_logs(logs_of(request))]

@@ -22,6 +22,7 @@ _ASKED = (
     "gen_ai.user.message",
     "input.value",
     "traceloop.entity.input",
+    "langfuse.observation.input",
 )
 _ANSWERED = (
     "gen_ai.output.messages",
@@ -33,6 +34,7 @@ _ANSWERED = (
     "final_result",
     "output.value",
     "traceloop.entity.output",
+    "langfuse.observation.output",
 )
 _LITERAL = frozenset(("ai.response.text", "final_result"))
 """Where JSON is the answer itself, and not what holds it."""

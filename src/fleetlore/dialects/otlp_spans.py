@@ -22,6 +22,7 @@ from fleetlore.dialects.otlp_words import (
     TOOL,
     TOOL_NAMES,
     agent_span_name,
+    is_counted,
     role_of,
     service_of,
 )
@@ -42,6 +43,7 @@ class _Request:
     def __init__(self, spans: Iterable[Span]) -> None:
         self._spans = {(span.trace, span.id): span for span in spans}
         self._roles = {key: role for key, span in self._spans.items() if (role := role_of(span))}
+        self._leave_out_the_uncounted()
         self._openings: dict[tuple[str, str], str] = {}
         self._wanted = {
             (span.trace, call): span_event_id(span.trace, span.id, END)
@@ -49,6 +51,14 @@ class _Request:
             if self._roles.get(key) == MODEL and not span.failed
             for call in calls_in(span)
         }
+
+    def _leave_out_the_uncounted(self) -> None:
+        """Of a call that two libraries tell, one of which counts: the other is none, though it be around the first."""
+        counted = [span for key, span in self._spans.items() if self._roles.get(key) == MODEL and is_counted(span)]
+        for span in counted:
+            outer = next((each for each in self._around(span) if self._role(each)), None)
+            if outer is not None and self._role(outer) == MODEL and not is_counted(outer):
+                del self._roles[outer.trace, outer.id]
 
     def tell(self) -> Iterator[Event]:
         for key, role in self._roles.items():

@@ -5,6 +5,7 @@ JSON and protobuf come out alike. Ids are hex in OTLP's own JSON, and base64 whe
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +28,13 @@ MOST_BYTES = 32 * 1024
 MOST_NOTED = 30
 LONGEST_NOTE = 300
 _NUMBERS = ("intValue", "doubleValue")
+_CAMELS = """
+    resourceSpans scopeSpans instrumentationLibrarySpans traceId spanId parentSpanId startTimeUnixNano endTimeUnixNano resourceLogs
+    scopeLogs instrumentationLibraryLogs logRecords timeUnixNano observedTimeUnixNano eventName stringValue boolValue bytesValue
+    intValue doubleValue arrayValue kvlistValue resourceMetrics
+"""
+_SNAKES = {re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name): name for name in _CAMELS.split()}
+"""The names of the schema itself, which some programs write → those of its JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +81,15 @@ class LogRecord:
     resource: Attributes
     raw: bytes
     """The record itself, for what nothing else tells from another."""
+
+
+def in_camel_case(value: Any) -> Any:
+    """A request with the names that OTLP's JSON has, where a program wrote those of the schema: `resource_spans`."""
+    if isinstance(value, list):
+        return [in_camel_case(each) for each in value]
+    if isinstance(value, dict):
+        return {_SNAKES.get(key, key): in_camel_case(each) for key, each in value.items()}
+    return value
 
 
 def spans_of(request: Record) -> Iterator[Span]:
@@ -187,6 +204,8 @@ def hex_of(value: object, size: int) -> str | None:
 
 def time_of(nanoseconds: object) -> datetime | None:
     """Nanoseconds since 1970, to the microsecond."""
+    if isinstance(nanoseconds, float) and isfinite(nanoseconds):
+        nanoseconds = int(nanoseconds)
     text = str(nanoseconds) if isinstance(nanoseconds, int | str) and not isinstance(nanoseconds, bool) else ""
     if not text.isdecimal() or len(text) > 20 or not int(text):
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fleetlore.dialects.fields import as_name, as_text
+from fleetlore.dialects.fields import as_name, as_object, as_text
 from fleetlore.dialects.otlp_values import Attributes, Span, count_of, first, name_in, number_of, unfold
 from fleetlore.dialects.wire import Record
 
@@ -37,6 +37,7 @@ MODEL_NAMES = (
     "embedding.model_name",
     "ai.model.id",
     "llm.request.model",
+    "langfuse.observation.model.name",
     "model_name",
 )
 PROVIDERS = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system", "ai.model.provider", "llm.vendor")
@@ -49,6 +50,7 @@ TOOL_INPUTS = (
     "ai.toolCall.input",
     "input.value",
     "traceloop.entity.input",
+    "langfuse.observation.input",
 )
 TOOL_OUTPUTS = (
     "gen_ai.tool.call.result",
@@ -57,6 +59,7 @@ TOOL_OUTPUTS = (
     "ai.toolCall.output",
     "output.value",
     "traceloop.entity.output",
+    "langfuse.observation.output",
 )
 RESPONSE_IDS = ("gen_ai.response.id", "ai.response.id", "llm.response.id")
 STOP_REASONS = ("gen_ai.response.finish_reasons", "llm.finish_reason", "ai.response.finishReason", "llm.response.finish_reason")
@@ -106,6 +109,19 @@ _OPERATIONS: Mapping[str, str] = {
     "execute_tool": TOOL,
 }
 _OPENINFERENCE: Mapping[str, str] = {"llm": MODEL, "embedding": MODEL, "agent": AGENT, "tool": TOOL, "chain": "", "unknown": ""}
+_LANGFUSE: Mapping[str, str] = {
+    **dict.fromkeys(("generation", "embedding"), MODEL),
+    **dict.fromkeys(("span", "event", "chain"), ""),
+    "agent": AGENT,
+    "tool": TOOL,
+}
+_LANGFUSE_USAGE, _LANGFUSE_COST = "langfuse.observation.usage_details", "langfuse.observation.cost_details"
+_DETAILS = {
+    "input": ("input", "input_tokens", "prompt_tokens"),
+    "output": ("output", "output_tokens", "completion_tokens"),
+    "read": ("cache_read_input_tokens", "input_cached_tokens", "input_cache_read"),
+    "write": ("cache_creation_input_tokens", "input_cache_creation"),
+}
 _TRACELOOP: Mapping[str, str] = {"workflow": AGENT, "agent": AGENT, "tool": TOOL, "task": ""}
 _VERCEL_INNER = (".doGenerate", ".doStream", ".doEmbed")
 _VERCEL_OUTER = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
@@ -138,6 +154,8 @@ def _by_kind(attributes: Attributes) -> str | None:
         return _OPENINFERENCE.get(kind.lower(), kind.lower())
     if kind := as_text(attributes.get("traceloop.span.kind")):
         return _TRACELOOP.get(kind.lower(), kind.lower())
+    if kind := as_text(attributes.get("langfuse.observation.type")):
+        return _LANGFUSE.get(kind.lower(), kind.lower())
     if first(attributes, ("gen_ai.tool.name",)):
         return TOOL
     if first(attributes, ("llm.request.type", "gen_ai.request.model")):
@@ -162,17 +180,28 @@ def usage_of(attributes: Attributes) -> Record:
 
     Where more was cached than read altogether, the source evidently does not include it, and its number stays.
     """
-    given, read, write = (count_of(first(attributes, keys)) for keys in (_INPUT, _CACHE_READ, _CACHE_WRITE))
+    details = as_object(unfold(attributes.get(_LANGFUSE_USAGE)))
+    given, read, write, output = (
+        count_of(first(attributes, keys) if (found := first(details, _DETAILS[name])) is None else found)
+        for name, keys in (("input", _INPUT), ("read", _CACHE_READ), ("write", _CACHE_WRITE), ("output", _OUTPUT))
+    )
     cached = (read or 0) + (write or 0)
     own = given - cached if given is not None and given >= cached else given
-    usd = number_of(first(attributes, COSTS))
+    stated = first(attributes, COSTS)
+    usd = number_of(as_object(unfold(attributes.get(_LANGFUSE_COST))).get("total") if stated is None else stated)
     return {
         "input": own,
-        "output": count_of(first(attributes, _OUTPUT)),
+        "output": output,
         "cache_read": read,
         "cache_write": write,
         "usd": float(usd) if usd is not None and usd >= 0 else None,
     }
+
+
+def is_counted(span: Span) -> bool:
+    """Whether a span says how many tokens it took."""
+    usage = usage_of(span.attributes)
+    return usage["input"] is not None or usage["output"] is not None
 
 
 def stop_reason_of(attributes: Attributes) -> str | None:

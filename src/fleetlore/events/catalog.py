@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
@@ -73,10 +73,25 @@ def is_kind_or_family(text: str) -> bool:
     return KIND_PATTERN.fullmatch(f"{text[:-1]}x" if text.endswith(".*") else text) is not None
 
 
+class _Beats(dict[str, "Beat | Callable[[Mapping[str, Any]], Beat]"]):
+    """Known kind → its beat, or what reads it off the data; filled as kinds are met. A telling asks for every event's."""
+
+    def __missing__(self, kind: str) -> Beat | Callable[[Mapping[str, Any]], Beat] | None:
+        payload = find(kind)
+        if payload is None:
+            return None
+        is_fixed = payload.beat_for.__func__ is Payload.beat_for.__func__  # type: ignore[attr-defined]
+        self[kind] = payload.beat if is_fixed else payload.beat_for
+        return self[kind]
+
+
+_beats = _Beats()
+
+
 def beat_of(event: Event) -> Beat | None:
     """The event's narrative beat; `None` for an unknown kind."""
-    payload = find(event.kind)
-    return None if payload is None else payload.beat_for(event.data)
+    beat = _beats[event.kind]
+    return beat if beat is None or isinstance(beat, str) else beat(event.data)
 
 
 def check_payload(kind: str, data: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ from fleetlore import clock, config
 from fleetlore.dialects.recording import parse
 from fleetlore.errors import ConfigError, DialectError, FleetloreError, Unreachable
 from fleetlore.events.ids import find_uuid
-from fleetlore.intake import retention, spool, transcripts
+from fleetlore.intake import hook_lines, retention, spool, transcripts
 from fleetlore.intake.deposit import Deposit, Item, rejection
 from fleetlore.intake.lines import Line
 from fleetlore.intake.veil import veiling
@@ -84,6 +84,14 @@ class Entry(NamedTuple):
         return record if isinstance(record, dict) else {}
 
     @property
+    def at(self) -> datetime | None:
+        """When it was handed over."""
+        try:
+            return msgspec.convert(self.told.get("at"), datetime).astimezone(UTC)
+        except (msgspec.ValidationError, OverflowError, ValueError):
+            return None
+
+    @property
     def program(self) -> str:
         """Who handed it over."""
         return _text(self.told.get("program")) or ""
@@ -110,17 +118,17 @@ def _take(folder: str) -> Iterator[str]:
 
 
 def _drain_file(path: str, open_log: OpenLog) -> list[str]:
-    began, torn = monotonic(), False
+    began, early = monotonic(), set[int]()
     with ExitStack() as stack:
         logs = _Logs(lambda settings: stack.enter_context(open_log(settings)))
         for batch in _batches(_entries(path)):
-            torn = torn or batch[-1].torn
-            for place, entries in _by_place(entry for entry in batch if not entry.torn):
+            early |= {entry.line.n for entry in batch if entry.torn or hook_lines.is_ahead(entry)}
+            for place, entries in _by_place(entry for entry in batch if entry.line.n not in early):
                 logs.put(place, entries)
-    if not (logs.failed or torn):
+    if not (logs.failed or early):
         os.unlink(path)
         return []
-    waiting = (b"%b\n" % entry.line.raw for entry in _entries(path) if entry.torn or entry.place in logs.failed)
+    waiting = (b"%b\n" % entry.line.raw for entry in _entries(path) if entry.line.n in early or entry.place in logs.failed)
     count = spool.replace(path, waiting, defer=_PATIENCE * (monotonic() - began) if logs.failed else 0.0)
     lines = "1 line of a hook waits" if count == 1 else f"{count:,} lines of hooks wait"
     return [f"{lines} in the spool: {reason}" for reason in dict.fromkeys(logs.failed.values())]
@@ -133,6 +141,7 @@ class _Logs:
         self._open_log = open_log
         self._open: dict[tuple[str, str], BlockingRecorder] = {}
         self._change = transcripts.of_this_machine()
+        self._twins: hook_lines.Twins = {}
         self.failed: dict[Place, str] = {}
         """The places whose lines have to wait, and why."""
 
@@ -155,7 +164,7 @@ class _Logs:
             oldest = retention.oldest_kept(settings, clock.now())
             transcripts.catch_up(log, paths, program=program, redactor=redactor, veil=veil, not_before=oldest)
         deposit = Deposit(log, dialect=program.replace("-", "_") or _SOURCE, admission=Admission(redactor=redactor, veil=veil))
-        deposit.put_all(map(self._item, entries))
+        deposit.put_all(Item(entry.line, ()) if hook_lines.is_told(entry, log) else self._item(entry) for entry in entries)
 
     def _log_of(self, settings: Settings) -> BlockingRecorder:
         key = (settings.log.value, settings.town.value)
@@ -165,9 +174,9 @@ class _Logs:
         return self._open[key]
 
     def _item(self, entry: Entry) -> Item:
-        at = _time(entry.told.get("at"))
+        at = entry.at
         try:
-            return Item(entry.line, tuple(self._change(event) for event in _events_of(entry, at)))
+            return Item(entry.line, tuple(self._change(event) for event in _events_of(entry, at, self._twins)))
         except Exception as error:  # noqa: BLE001  # a record that nobody foresaw must not hold up the others for ever
             reason = str(error) if isinstance(error, DialectError) else f"not foreseen: {type(error).__name__}: {error}"
             return rejection(entry.line, reason, dialect=entry.program or _SOURCE, at=at)
@@ -194,7 +203,7 @@ def _knock(url: str) -> None:
         raise Unreachable(f"{config.masked(url)}: nobody answers there ({error})") from error
 
 
-def _events_of(entry: Entry, at: datetime | None) -> list[Event]:
+def _events_of(entry: Entry, at: datetime | None, twins: hook_lines.Twins) -> list[Event]:
     """The events of one call of a hook, as its program's dialect tells them."""
     id = find_uuid(_text(entry.told.get("id")) or "")
     if not entry.told or id is None or at is None:
@@ -204,7 +213,7 @@ def _events_of(entry: Entry, at: datetime | None) -> list[Event]:
     if entry.program not in _HOOKS:
         raise DialectError("", f"no such program: {entry.program!r}; known are {', '.join(_HOOKS)}")
     read: Callable[..., list[Event]] = import_module(_HOOKS[entry.program]).read_hook
-    return read(entry.record, id=id, at=at)
+    return read(hook_lines.with_branch(entry), id=hook_lines.shared_id(entry, id, at, twins), at=at)
 
 
 def _transcripts_of(entries: Iterable[Entry], program: str) -> Iterator[str]:
@@ -246,13 +255,6 @@ def _by_place(entries: Iterable[Entry]) -> Iterable[tuple[Place, list[Entry]]]:
     for entry in entries:
         places.setdefault(entry.place, []).append(entry)
     return places.items()
-
-
-def _time(value: object) -> datetime | None:
-    try:
-        return msgspec.convert(value, datetime).astimezone(UTC)
-    except (msgspec.ValidationError, OverflowError, ValueError):
-        return None
 
 
 def _text(value: object) -> str | None:

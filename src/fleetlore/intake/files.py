@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from fleetlore.errors import DialectError, Invalid
 from fleetlore.events.envelope import Event
 from fleetlore.intake.deposit import Item, dated, rejection
-from fleetlore.intake.lines import LONGEST_LINE, Line, split
+from fleetlore.intake.lines import LONGEST_LINE, Line, as_utf8, split
 
 if TYPE_CHECKING:
     from fleetlore.dialects.base import Dialect
@@ -85,7 +85,7 @@ def read_all(sources: Iterable[Source], dialect: Dialect, *, on_read: Read = lam
 
 def read(source: Source, dialect: Dialect, *, on_read: Read = lambda size: None) -> Iterator[Item]:
     """One item a line, in order; a record that tells no time has none."""
-    return (_decode(line, dialect) for line in split(source.name, _chunks(source.file, on_read)))
+    return (_decode(line, dialect) for line in split(source.name, as_utf8(_chunks(source.file, on_read))))
 
 
 def _chunks(file: IO[bytes], on_read: Read) -> Iterator[bytes]:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
+from time import time
 from typing import TYPE_CHECKING, Any
 
+from fleetlore.dialects.codex_marks import NAME as CODEX
+from fleetlore.dialects.codex_marks import agent_of
 from fleetlore.errors import FleetloreError
 from fleetlore.events.envelope import Event
 from fleetlore.intake import spool
@@ -19,6 +23,9 @@ if TYPE_CHECKING:
 
 _SESSIONS = ("session_id", "thread_id", "thread-id", "conversation_id")
 _ANY_KIND = "hook.waiting"
+_UNFINISHED = f"{spool.SUFFIX}.part"
+_GIVEN_UP = 60.0
+"""Seconds after which nobody is still writing."""
 
 
 def purge(wanted: Wanted, settings: Settings, *, folder: str | None = None) -> int:
@@ -26,9 +33,18 @@ def purge(wanted: Wanted, settings: Settings, *, folder: str | None = None) -> i
 
     A line has no kind yet, and the log has given it no id: where those are asked for, it stays.
     """
+    _clear(folder or spool.spool_folder())
     if wanted.kinds or wanted.ids is not None:
         return 0
     return spool.purge(lambda line: any(map(wanted.fits, _events_of(line))) and _belongs_to(line, settings), folder=folder)
+
+
+def _clear(folder: str) -> None:
+    """Remove what somebody left who was killed while writing a file anew; what it was to hold is in the file itself."""
+    with suppress(OSError):
+        for entry in os.scandir(folder):
+            if entry.name.endswith(_UNFINISHED) and entry.stat().st_mtime < time() - _GIVEN_UP:
+                os.unlink(entry.path)
 
 
 def _belongs_to(line: Mapping[str, Any], settings: Settings) -> bool:
@@ -54,10 +70,14 @@ def _events_of(line: Mapping[str, Any]) -> list[Event]:
     record = record if isinstance(record, dict) else {}
     sessions = [session for name in _SESSIONS if isinstance(session := record.get(name), str)]
     helper = record.get("agent_id")
-    run = sessions[0] if sessions else None
-    agents: list[str | None] = [f"{line.get('program')}/{session[:8]}" for session in sessions]
-    agents.append(helper if isinstance(helper, str) else None)
-    return [Event(kind=_ANY_KIND, at=_moment(line.get("at")), agent=agent, run=run) for agent in agents]
+    helpers = [helper] if isinstance(helper, str) else []
+    whose: list[tuple[str | None, str | None]]
+    if line.get("program") == CODEX:  # its helpers have threads of their own
+        whose = [(agent_of(thread), thread) for thread in (*sessions, *helpers)]
+    else:
+        run = sessions[0] if sessions else None
+        whose = [*((f"{line.get('program')}/{session[:8]}", run) for session in sessions), *((each, run) for each in helpers)]
+    return [Event(kind=_ANY_KIND, at=_moment(line.get("at")), agent=agent, run=run) for agent, run in whose or [(None, None)]]
 
 
 def _moment(text: object) -> datetime:

@@ -178,7 +178,10 @@ def _dump(settings: _Settings, *, like: bytes | None) -> bytes:
     text = (like or b"").decode("utf-8-sig", errors="replace")
     indent = match[1] if (match := re.search(r'\n([ \t]+)"', text)) else None if text.strip(" \n{}") else 2
     end = "" if text.strip() and not text.endswith("\n") else "\n"
-    return (json.dumps(settings, indent=indent, ensure_ascii=False) + end).encode(errors="surrogatepass")
+    try:
+        return (json.dumps(settings, indent=indent, ensure_ascii=False) + end).encode()
+    except UnicodeEncodeError:  # half a character, which only an escape can stand for
+        return (json.dumps(settings, indent=indent) + end).encode()
 
 
 def _back_up(path: str, before: bytes | None) -> None:

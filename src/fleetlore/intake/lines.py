@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from array import array
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b, sha256
+from itertools import chain
 from typing import NamedTuple
 
 LONGEST_LINE = 16 * 1024 * 1024
@@ -28,6 +30,27 @@ class Line(NamedTuple):
     def too_long(self) -> bool:
         """Whether `raw` is not all of it."""
         return self.size > LONGEST_LINE
+
+
+def wide(beginning: bytes) -> str | None:
+    """The encoding of a source that writes two bytes a character, as some shells do; `None` for any other."""
+    if beginning.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return "utf-16"
+    return "utf-16-le" if beginning.startswith(b"{\0") else "utf-16-be" if beginning.startswith(b"\0{") else None
+
+
+def as_utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same text in the encoding that all else expects."""
+    chunks = iter(chunks)
+    first = next(chunks, b"")
+    encoding = wide(first)
+    if encoding is None:
+        yield first
+        yield from chunks
+        return
+    decoder = getincrementaldecoder(encoding)(errors="replace")
+    for chunk in chain((first,), chunks):
+        yield decoder.decode(chunk).encode(errors="replace")
 
 
 def split(source: str, chunks: Iterable[bytes]) -> Iterator[Line]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from heapq import heappop, heappush
@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING
 from fleetlore.events.envelope import Event
 from fleetlore.intake.deposit import Deposit, Item
 from fleetlore.intake.files import Placed, place
-from fleetlore.intake.tape import Tape
+from fleetlore.intake.tape import CHUNK, Tape
 from fleetlore.state import tapes as places
 
 if TYPE_CHECKING:
     from fleetlore.dialects.recording import Recording
     from fleetlore.log.recorder import BlockingRecorder
+
+MOST_READ_AHEAD = 16 * 1024 * 1024
+"""Of all files together: hundreds of sessions may have run side by side, and each is read a piece ahead."""
+SMALLEST_PIECE = 8 * 1024
+MOST_PARTS = 5000
+WHOLES_AT_ONCE = 200
 
 Read = Callable[[int], None]
 Change = Callable[[Event], Event]
@@ -28,7 +34,7 @@ def open_growing(paths: Sequence[str], recording: Recording, log: BlockingRecord
     known = places.load(log, paths)
     found = []
     for path in paths:
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             found.append(Tape(path, recording, place=known.get(path), live=True))
     return [tape for tape in found if tape.left]
 
@@ -43,28 +49,29 @@ def take_in(
     on_read: Read = lambda size: None,
 ) -> None:
     """Store all that the files tell, then remember where each was left. What is older than a log is to keep is not taken in again."""
-    parts: list[Item] = []
     items = merged(tapes, on_read=on_read)
     if change is not None:
         items = (_changed(item, change) for item in items)
     if not_before is not None:
         items = (_young(item, not_before) for item in items)
-    deposit.put_all(_without_parts(items, parts))
-    deposit.again().put_all(_of_no_known_whole(log, parts))
+    parts = _Parts(log, deposit.again())
+    deposit.put_all(map(parts.put_aside, items))
+    parts.store()
     places.save(log, {tape.path: tape.place for tape in tapes if tape.place is not None})
 
 
 def merged(tapes: Sequence[Tape], *, on_read: Read = lambda size: None) -> Iterator[Item]:
     """The items of all files, by time; a file is gone into only when its first time is reached."""
+    piece = min(CHUNK, max(SMALLEST_PIECE, MOST_READ_AHEAD // max(1, len(tapes))))
     if len(tapes) == 1:
         yield from (placed.item for placed in place(tapes[0].items(on_read=on_read), tapes[0].modified))
         return
-    waiting = sorted(((_first_time(tape), tape.name, index) for index, tape in enumerate(tapes)), reverse=True)
+    waiting = sorted(((_first_time(tape, piece), tape.name, index) for index, tape in enumerate(tapes)), reverse=True)
     active: list[tuple[tuple[datetime, str, int], int, Placed, Iterator[Placed]]] = []
     while waiting or active:
         while waiting and (not active or waiting[-1][0] <= active[0][0][0]):
             index = waiting.pop()[2]
-            _advance(active, index, place(tapes[index].items(on_read=on_read), tapes[index].modified))
+            _advance(active, index, place(tapes[index].items(on_read=on_read, piece=piece), tapes[index].modified))
         if active:
             _, index, placed, stream = heappop(active)
             yield placed.item
@@ -77,9 +84,9 @@ def _advance(active: list[tuple[tuple[datetime, str, int], int, Placed, Iterator
         heappush(active, (placed.key(), index, placed, stream))
 
 
-def _first_time(tape: Tape) -> datetime:
+def _first_time(tape: Tape, piece: int) -> datetime:
     """The time of the first event, for which only the beginning is read."""
-    first = next((placed for placed in place(tape.items(), tape.modified) if placed.item.events), None)
+    first = next((placed for placed in place(tape.items(piece=piece), tape.modified) if placed.item.events), None)
     return tape.modified if first is None else first.reached
 
 
@@ -91,18 +98,34 @@ def _young(item: Item, not_before: datetime) -> Item:
     return item._replace(events=tuple(event for event in item.events if event.at is None or event.at >= not_before))
 
 
-def _without_parts(items: Iterable[Item], parts: list[Item]) -> Iterator[Item]:
-    """The items without answers of which a whole may come, or have come, from elsewhere; those are put aside."""
-    for item in items:
-        part = tuple(event for event in item.events if "whole" in event.data)
-        if part:
-            parts.append(item._replace(line=item.line._replace(raw=b""), events=part))
-            item = item._replace(events=tuple(event for event in item.events if event not in part))
-        yield item
+class _Parts:
+    """Answers of which a whole may come, or have come, from elsewhere: stored last, and only those whose whole the log does not have."""
+
+    def __init__(self, log: BlockingRecorder, deposit: Deposit) -> None:
+        self._log, self._deposit = log, deposit
+        self._held: list[Item] = []
+
+    def put_aside(self, item: Item) -> Item:
+        """The item without them."""
+        parts = tuple(event for event in item.events if _is_part(event))
+        if not parts:
+            return item
+        if len(self._held) >= MOST_PARTS:
+            self.store()
+        self._held.append(item._replace(line=item.line._replace(raw=b""), events=parts))
+        return item._replace(events=tuple(event for event in item.events if not _is_part(event)))
+
+    def store(self) -> None:
+        """Those of no known whole. A whole that comes after all replaces its part."""
+        held, self._held = self._held, []
+        for start in range(0, len(held), WHOLES_AT_ONCE):
+            group = held[start : start + WHOLES_AT_ONCE]
+            wholes = {str(event.data["whole"]) for item in group for event in item.events}
+            known = {event.id for event in self._log.get(sorted(wholes))}
+            self._deposit.put_all(
+                item._replace(events=tuple(event for event in item.events if event.data["whole"] not in known)) for item in group
+            )
 
 
-def _of_no_known_whole(log: BlockingRecorder, parts: Sequence[Item]) -> Iterator[Item]:
-    """When all else is stored: the parts whose whole the log does not have."""
-    for item in parts:
-        known = {event.id for event in log.get([str(event.data["whole"]) for event in item.events])}
-        yield item._replace(events=tuple(event for event in item.events if event.data["whole"] not in known))
+def _is_part(event: Event) -> bool:
+    return event.kind == "model.replied" and "whole" in event.data

@@ -36,7 +36,10 @@ class Kept(NamedTuple):
 
 def oldest_kept(settings: Settings, now: datetime) -> datetime | None:
     """What happened before this is too old for the log; `None` if nothing is."""
-    return None if settings.keep_days.value is None else now - timedelta(days=settings.keep_days.value)
+    try:
+        return None if settings.keep_days.value is None else now - timedelta(days=settings.keep_days.value)
+    except OverflowError:  # longer than the calendar is
+        return None
 
 
 def keep_to(log: BlockingRecorder, settings: Settings, now: datetime, *, progress: Progress | None = None) -> Kept:

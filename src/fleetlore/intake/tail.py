@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -57,8 +56,5 @@ class Tail:
 
 
 def _look(path: str) -> _Seen | None:
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return status.st_size, status.st_mtime_ns
+    status = transcripts.look(path)
+    return None if status is None else (status.st_size, status.st_mtime_ns)

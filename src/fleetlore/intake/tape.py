@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from fleetlore.dialects.recording import Recording
@@ -18,7 +20,7 @@ from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 from fleetlore.intake import documents
 from fleetlore.intake.deposit import Item, rejection
-from fleetlore.intake.lines import LONGEST_LINE, Line, Splitter
+from fleetlore.intake.lines import LONGEST_LINE, Line, Splitter, as_utf8, wide
 from fleetlore.state.tapes import TapePlace
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 CHUNK = 256 * 1024
 HEAD = 256
 """So many bytes tell one file from another."""
+_PACKED = {b"\x1f\x8b": "zcat", b"\x28\xb5\x2f\xfd": "zstdcat", b"\xfd7zXZ": "xzcat", b"BZh91AY&SY": "bzcat"}
+"""How files begin that were compressed, and what unpacks them."""
 
 
 class Tape:
@@ -38,18 +42,50 @@ class Tape:
         status = os.stat(path)
         self.modified = datetime.fromtimestamp(status.st_mtime, UTC)
         self.size = status.st_size
-        self._head = _hash_of_head(path)
-        self._from = place if place is not None and place.offset <= self.size and place.head == self._head else None
+        self._piece = CHUNK
+        self._trouble: OSError | None = None
+        self._beginning = self._look()
+        self._from = place if place is not None and self._goes_on_from(place) else None
         self.place: TapePlace | None = self._from
         """Where it was left, once all items were taken."""
 
+    def _look(self) -> bytes:
+        try:
+            return _read_at(self.path, 0, HEAD)
+        except OSError as error:  # it is there, and nobody lets us read it
+            self._trouble = error
+            return b""
+
+    def _goes_on_from(self, place: TapePlace) -> bool:
+        """Whether this is the file that was left there, and what was kept in mind is still understood."""
+        if place.offset > self.size or self._trouble or place.head != self._mark(place.offset):
+            return False
+        try:
+            self._recording.open(place.mind)
+        except msgspec.DecodeError:  # a newer version keeps other things in mind
+            return False
+        return True
+
+    def _mark(self, offset: int) -> str:
+        """By which a file is known again: how it begins, and how it goes on up to a place."""
+        # Up to the first line's end: a file that has only begun is still the same when it has grown.
+        begin = max(0, offset - HEAD)
+        return sha256(self._beginning.partition(b"\n")[0] + _read_at(self.path, begin, offset - begin)).hexdigest()[:16]
+
     @property
     def left(self) -> int:
-        """How many bytes there are to read."""
-        return self.size - (self._from.offset if self._from else 0)
+        """How many bytes there are to read; of a file that cannot be read, that is still to be said."""
+        return self.size - (self._from.offset if self._from else 0) if self._trouble is None else 1
 
-    def items(self, *, on_read: Callable[[int], None] = lambda size: None) -> Iterator[Item]:
-        """One item a line; what the last lines held back comes with the last of them."""
+    def items(self, *, on_read: Callable[[int], None] = lambda size: None, piece: int | None = None) -> Iterator[Item]:
+        """One item a line, read in pieces of so many bytes; what the last lines held back comes with the last of them.
+
+        A file that cannot be read, or not to its end, says so in one more.
+        """
+        if reason := _packed(self._beginning):
+            yield rejection(Line(self.name, 1, self._beginning, 0, self.size), reason, dialect=self._recording.name, at=None)
+            return
+        self._trouble = None
         start = self._from
         reader = self._recording.open(start.mind if start else None)
         if start is None:
@@ -57,6 +93,7 @@ class Tape:
         offset, lines = (start.offset, start.lines) if start else (0, 0)
         mind: bytes | None = None
         held: Item | None = None
+        self._piece = piece or CHUNK
         for line, size in self._lines(Splitter(self.name, n=lines), offset, on_read):
             if held is not None:
                 yield held
@@ -72,7 +109,15 @@ class Tape:
             held = self._with(held, reader.end())
         if held is not None:
             yield held
-        self.place = TapePlace(offset=offset, lines=lines, head=self._head, mind=mind)
+        if self._trouble is not None:
+            reason = f"cannot be read: {self._trouble.strerror}"
+            yield rejection(Line(self.name, lines + 1, b"", 0, 0), reason, dialect=self._recording.name, at=None)
+        elif wide(self._beginning) is None:  # else places in it are not those in what was read
+            self._remember(offset, lines, mind)
+
+    def _remember(self, offset: int, lines: int, mind: bytes) -> None:
+        with suppress(OSError):
+            self.place = TapePlace(offset=offset, lines=lines, head=self._mark(offset), mind=mind)
 
     def _with(self, item: Item | None, events: list[Event]) -> Item | None:
         return None if item is None else item._replace(events=item.events + tuple(self._placed(event, item.line) for event in events))
@@ -84,39 +129,52 @@ class Tape:
             yield from ((line, self.size if index == 0 else 0) for index, line in enumerate(whole))
             return
         used = 0
-        while chunk := _read_at(self.path, offset):
-            offset += len(chunk)
+        chunks = self._chunks(offset, on_read)
+        for chunk in chunks if offset else as_utf8(chunks):
             for line in splitter.feed(chunk):
                 yield line, splitter.consumed - used
                 used = splitter.consumed
-            on_read(len(chunk))
-        if not self._live:
+        if not self._live and self._trouble is None:
             yield from ((line, 0) for line in splitter.end())
+
+    def _chunks(self, offset: int, on_read: Callable[[int], None]) -> Iterator[bytes]:
+        while chunk := self._read_at(offset):
+            offset += len(chunk)
+            yield chunk
+            on_read(len(chunk))
+
+    def _read_at(self, offset: int) -> bytes:
+        try:
+            return _read_at(self.path, offset, self._piece)
+        except OSError as error:  # it was there a moment ago
+            self._trouble = error
+            return b""
 
     def _item(self, line: Line, reader: Reader) -> Item:
         if line.too_long:
             return rejection(line, f"longer than {LONGEST_LINE} bytes", dialect=self._recording.name, at=None)
         try:
-            events = reader.read(line.raw)
-        except DialectError as error:
-            return rejection(line, str(error), dialect=self._recording.name, at=None)
+            # Where a disk lost power, nothing stands in front of what was written next.
+            events = reader.read(line.raw.lstrip(b"\0"))
+        except Exception as error:  # noqa: BLE001  # a record that nobody foresaw must not hold up the others
+            reason = str(error) if isinstance(error, DialectError) else f"not foreseen: {type(error).__name__}: {error}"
+            return rejection(line, reason, dialect=self._recording.name, at=None)
         return Item(line, tuple(self._placed(event, line) for event in events))
 
     def _placed(self, event: Event, line: Line) -> Event:
         return event if event.origin is None else replace(event, origin=replace(event.origin, source=line.source, n=line.n))
 
 
-def _read_at(path: str, offset: int) -> bytes:
+def _read_at(path: str, offset: int, size: int) -> bytes:
     with open(path, "rb", buffering=0) as file:
         file.seek(offset)
-        return file.read(CHUNK)
+        return file.read(size)
 
 
-def _hash_of_head(path: str) -> str:
-    with open(path, "rb", buffering=0) as file:
-        # Up to the first line's end: a file that has only begun is still the same when it has grown.
-        first, _, _ = file.read(HEAD).partition(b"\n")
-    return sha256(first).hexdigest()[:16]
+def _packed(beginning: bytes) -> str | None:
+    """What to do about a file whose lines cannot be seen."""
+    unpack = next((unpack for magic, unpack in _PACKED.items() if beginning.startswith(magic)), None)
+    return f"it is compressed; unpack it first, as in {unpack} FILE | lore import DIALECT -" if unpack else None
 
 
 def _read_beside(path: str, reader: Reader) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from getpass import getuser
 from socket import gethostname
+from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -45,7 +46,16 @@ def folders_of(program: str, environ: _Environ = os.environ) -> list[str]:
 
 def find_all(folder: str, *, since: float = 0.0) -> list[str]:
     """Every recording in a folder and those below it, by name; only what was written to after `since`."""
-    return sorted(path for path in walk(folder) if os.stat(path).st_mtime >= since)
+    return sorted(path for path in walk(folder) if (status := look(path)) and status.st_mtime >= since)
+
+
+def look(path: str) -> os.stat_result | None:
+    """What is known of a file; nothing of one that is gone, leads nowhere, or is no file."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status if S_ISREG(status.st_mode) else None
 
 
 def walk(folder: str) -> Iterator[str]:
@@ -57,6 +67,35 @@ def walk(folder: str) -> Iterator[str]:
 def with_helpers(path: str) -> list[str]:
     """A session's transcript, and those of its helpers, which Claude Code keeps in a folder of the session's name."""
     return [path, *find_all(os.path.join(path.removesuffix(ROWS), "subagents"))]
+
+
+def helper_s(path: str, helper: str) -> str:
+    """Where the transcript of a session's helper is going to be."""
+    return os.path.join(path.removesuffix(ROWS), "subagents", f"agent-{helper}{ROWS}")
+
+
+def branch_of(folder: str) -> str | None:
+    """The branch that a folder's repository is on now, if it is in one."""
+    while folder and not os.path.exists(os.path.join(folder, ".git")):
+        above = os.path.dirname(folder)
+        folder = above if above != folder else ""
+    try:
+        head = _first_line(_git_folder(os.path.join(folder, ".git")), "HEAD") if folder else ""
+    except (OSError, ValueError):
+        return None
+    return head.removeprefix("ref: refs/heads/") if head.startswith("ref: refs/heads/") else None
+
+
+def _git_folder(path: str) -> str:
+    """A further working tree has a file that says where its folder is."""
+    if os.path.isdir(path):
+        return path
+    return os.path.join(os.path.dirname(path), _first_line(path).removeprefix("gitdir: "))
+
+
+def _first_line(*path: str) -> str:
+    with open(os.path.join(*path), encoding="utf-8") as file:
+        return file.readline(4096).strip()
 
 
 def expand(paths: Iterable[str]) -> list[str]:

@@ -25,6 +25,7 @@ from fleetlore.views.reading import stamp_of
 
 ACTOR = "fleetlore"
 FACT = "log.trimmed"
+REPLY = "model.replied"
 MOST_TURNS = 100
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -50,7 +51,10 @@ def place_before(
     log: BlockingRecorder, moment: datetime, *, store: Store | None = None, progress: Progress | None = None
 ) -> Position | None:
     """The last position up to which everything happened before a moment; `None` if there is none."""
-    return position_at(log, moment - _MICROSECOND, store=store, progress=progress)
+    try:
+        return position_at(log, moment - _MICROSECOND, store=store, progress=progress)
+    except OverflowError:  # before the first day there is nothing
+        return None
 
 
 def is_held_up(log: BlockingRecorder, after: Position | None, now: datetime) -> Event | None:
@@ -70,6 +74,8 @@ def look(log: BlockingRecorder, last: Position, *, costs: Costs | None = None, p
             progress(done, total)
     if newest is None:
         return None
+    for event in () if totals.is_settled else log.read(after=newest, kinds=[REPLY]):
+        totals.leave_to(event)
     return Trim(before=before, last=newest, totals=totals.told())
 
 

@@ -41,6 +41,15 @@ class Totals:
             self._agents[event.agent] += 1
         self._widen(_written(stamp_of(event)[0]))
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing that stays in the log can count again what was added."""
+        return self._spending.is_settled
+
+    def leave_to(self, event: Event) -> None:
+        """Leave what a reply counts that stays in the log to it."""
+        self._costs.leave_to(self._spending, event)
+
     def _take_over(self, data: dict[str, Any]) -> None:
         self._events += _number(data.get("events"))
         for counter, name in ((self._kinds, "counts"), (self._agents, "agents")):

@@ -82,7 +82,8 @@ def _masked(event: Event, mask: Mask) -> Event:
 def _origin(origin: Origin, mask: Mask) -> Origin:
     """Without the rest of a foreign record, which may hold the same again."""
     source = origin.source and (mask.whole("source", origin.source) if mask.holds("source") else mask.within(origin.source))
-    return replace(origin, rest=None, source=source, id=origin.id and mask.within(origin.id))
+    cut = tuple(replace(each, path=mask.within(each.path)) for each in origin.cut)
+    return replace(origin, rest=None, source=source, id=origin.id and mask.within(origin.id), cut=cut)
 
 
 def _walked(value: Any, mask: Mask) -> Any:

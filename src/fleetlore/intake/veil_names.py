@@ -32,7 +32,12 @@ _PEOPLES_DIALECTS = frozenset({"git", "forge"})
 
 _PSEUDONYM = re.compile(r"(?:person|host|mail|branch)-[0-9a-f]{8}")
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-_HOME = re.compile(r"((?:/home/|/Users/|\\Users\\))([^/\\\s\"'<>]+)")
+_HOME = re.compile(
+    r"(/home/|/Users/|\\Users\\|(?<![\w.])-(?:home|Users)-)((?<=-)(?:person-[0-9a-f]{8}|[^-/\\\s\"'<>]+)|(?<!-)[^/\\\s\"'<>]+)"
+)
+"""A person's folder, also as programs make one name of a path: `-home-ann-shop`."""
+_LISTED = re.compile(r"^([dlcbps-][rwxsStT-]{9}[.+@]? +\d+ )( *)(\S+)( +)(\S+)(?= )", re.MULTILINE)
+"""A line of `ls -l`: who owns a file, and which group."""
 _LEAST_KNOWN = 3
 """What is shorter may be found in a line by chance."""
 
@@ -44,6 +49,9 @@ class Names:
         self._count = 0
         self._agents = frozenset(name for name in (event.agent, event.parent, event.child) if name)
         self._dialect = event.origin.dialect if event.origin is not None else ""
+        self._owner = _owner_of(event)
+        branch = event.data.get("branch")
+        self._branch = branch if isinstance(branch, str) and _is_telling(branch) and not is_placeholder(branch) else None
         self._known = Known(self._know(event))
 
     @property
@@ -78,23 +86,47 @@ class Names:
         if "@" in text:
             text = _MAIL.sub(self._replace_mail, text)
         text = self._known.replace(text)
+        if self._owner is not None and f"/{self._owner}/" in text:
+            text = text.replace(f"/{self._owner}/", f"/{self._owned()}/")
+        if "rw" in text:
+            text = _LISTED.sub(self._replace_listed, text)
         return _HOME.sub(self._replace_home, text) if "home" in text or "Users" in text else text
 
     def line(self, text: str) -> str:
-        """The event's line is a text like any other."""
-        return self.within(text)
+        """The event's line is a text like any other; where a forge's names a branch, that may be any word."""
+        text = self.within(text)
+        if self._dialect != "forge" or self._branch is None:
+            return text
+        self._count += self._branch in text
+        return re.sub(rf"\b{re.escape(self._branch)}\b", _pseudonym("branch", self._branch), text)
 
     def scope(self, name: str, value: str) -> str:
         """Who did it, where that is a person; other scopes keep their names, but for mail addresses."""
         if name in ("actor", "agent", "parent", "child") and self._is_person(name, value):
             self._count += 1
             return _pseudonym("person", value)
+        if name == "mission" and self._owner is not None:
+            return f"{self._owned()}/{value.partition('/')[2]}"
         return _MAIL.sub(self._replace_mail, value) if "@" in value else value
 
     def _is_person(self, name: str, value: str) -> bool:
         if not _is_telling(value) or value == self._dialect or value.endswith("[bot]"):
             return False
         return self._dialect in _PEOPLES_DIALECTS or (name == "actor" and value not in self._agents)
+
+    def _owned(self) -> str:
+        self._count += 1
+        return _pseudonym("person", self._owner or "")
+
+    def _replace_listed(self, match: re.Match[str]) -> str:
+        owner, group = (self._known_as(name) for name in (match[3], match[5]))
+        return f"{match[1]}{match[2]}{owner}{match[4]}{group}"
+
+    def _known_as(self, name: str) -> str:
+        if not _is_telling(name) or name.isdigit():
+            return name
+        self._count += 1
+        return _pseudonym("person", name)
 
     def _people(self) -> frozenset[str]:
         return self._agents if self._dialect in _PEOPLES_DIALECTS else frozenset()
@@ -108,6 +140,13 @@ class Names:
             return match[0]
         self._count += 1
         return match[1] + _pseudonym("person", match[2])
+
+
+def _owner_of(event: Event) -> str | None:
+    """Whose a forge's repository is: `ann/shop` names a person."""
+    owner, slash, _ = (event.mission or "").partition("/")
+    is_forge = event.origin is not None and event.origin.dialect == "forge"
+    return owner if is_forge and slash and _is_telling(owner) else None
 
 
 def _names_in(value: Any, sort: str | None = None) -> Iterator[tuple[str, str]]:

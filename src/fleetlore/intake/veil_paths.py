@@ -14,6 +14,15 @@ from fleetlore.intake.withholding_words import is_placeholder
 
 _PSEUDONYM = re.compile(r"path-[0-9a-f]{8}(?:\.\w+)?")
 _BARE = re.compile(r"(?<![\w/.@-])[\w-][\w.-]*\.[A-Za-z]\w{0,7}(?![\w/@-])")
+_FILE = re.compile(
+    r"(?<![\w/.@-])[\w-][\w.-]*\.(?:py|pyi|js|mjs|cjs|jsx|ts|mts|tsx|vue|svelte|html?|css|scss|json|jsonl|ya?ml|toml|ini|cfg|conf|lock|md|mdx|rst"
+    r"|txt|csv|tsv|sql|db|sh|bash|zsh|fish|ps1|bat|go|rs|rb|java|kts?|scala|swift|cs|cpp|cc|hpp|php|pl|lua|exs?|erl|hs|mli?|clj|dart|zig|proto"
+    r"|graphql|tf|xml|svg|png|jpe?g|gif|pdf|ipynb|log|diff|patch|env|pem|key)(?![\w/@(-]|\.\w)"
+)
+"""The name of a file, by the extensions that nothing else has."""
+_PRODUCTS = frozenset({"node.js", "next.js", "vue.js", "nuxt.js", "three.js", "express.js", "d3.js", "asp.net"})
+_LINES = frozenset({"subject", "pattern", "glob"})
+"""In what a tool did, these may name a file without its folder, as its line does."""
 _EXTENSION = re.compile(r"\.[A-Za-z]\w{0,7}")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _PATH_WORDS = frozenset({"path", "paths", "file", "files", "filename", "filenames", "dir", "directory", "folder", "folders", "cwd"})
@@ -28,7 +37,7 @@ _FOUND = re.compile(
     r"|file://[^\s\"'<>]+"
     rf"|(?<![\w/.~])(?:~[\w.-]*|\.{{1,2}}|\$\w+|\$\{{\w+\}})?/(?:[^{_STOP}]|\([\w.-]+\)|\[[\w.-]+\])+"
     r"|(?<!\w)[A-Za-z]:\\[^\s\"'<>|]+"
-    r"|(?<![\w/.@-])(?P<near>[\w.@+-]+(?:/[\w.@+-]+)+/?)"
+    r"|(?<![\w/.@-])(?P<near>[\w.@+-]+(?:/(?:[\w.@+-]|\\?\([\w.-]+\\?\)|\\?\[[\w.-]+\\?\])+)+/?)"
 )
 
 
@@ -48,10 +57,12 @@ class Paths:
 
     def holds(self, key: str) -> bool:
         """Whether a name says that it holds a path."""
-        return _holds(key)
+        return _holds(key) or (self._is_tool and key in _LINES)
 
     def whole(self, key: str, value: str) -> str:
         """A path; under `source`, which may name anything, only what looks like one."""
+        if key in _LINES:
+            return self.line(value)
         if _PSEUDONYM.fullmatch(value) or (key == "source" and not _looks_like_file(value)):
             return value
         self._count += 1
@@ -60,7 +71,8 @@ class Paths:
     def within(self, text: str) -> str:
         """A text whose paths are replaced: those by form, and those that this event names elsewhere."""
         text = self._known.replace(text)
-        return _FOUND.sub(self._replace, text) if "/" in text or "\\" in text else text
+        text = _FOUND.sub(self._replace, text) if "/" in text or "\\" in text else text
+        return _FILE.sub(self._replace_bare, text) if "." in text else text
 
     def line(self, text: str) -> str:
         """The event's line; that of a tool may name a file without its folder, and the event say no more of it."""
@@ -69,13 +81,13 @@ class Paths:
 
     def scope(self, name: str, value: str) -> str:
         """A scope that is named after a file or a folder."""
-        if not value.startswith(("/", "~/", "./", "../")):
+        if not value.startswith(("/", "~/", "./", "../")) and value[1:3] != ":\\":
             return value
         self._count += 1
         return _pseudonym(value)
 
     def _replace_bare(self, match: re.Match[str]) -> str:
-        if _PSEUDONYM.fullmatch(match[0]):
+        if _PSEUDONYM.fullmatch(match[0]) or match[0].lower() in _PRODUCTS:
             return match[0]
         self._count += 1
         return _pseudonym(match[0])
@@ -90,10 +102,10 @@ class Paths:
         return _pseudonym(path) + match[0][len(path) :]
 
     def _is_path(self, text: str) -> bool:
-        """Whether words with a slash between them are a path: more than one slash, or a file's extension; no name, no date."""
+        """Whether words with a slash between them are a path: more than one slash, a file's extension, or a tool's; no name, no date."""
         if text in self._names or not any(map(str.isalpha, text)):
             return False
-        return text.count("/") > 1 or _extension(text.rstrip(".")) != ""
+        return self._is_tool or text.count("/") > 1 or _extension(text.rstrip(".")) != ""
 
 
 def _known_in(data: Any) -> dict[str, str]:

@@ -34,6 +34,9 @@ def withhold(event: Event, hold: rules.Hold = rules.SHIPPING) -> Event:
     hold = rules.hold_for(event.kind, event.data.get("tool"), hold)
     pen = _Pen(hold, is_private=hold.prompts and event.visibility == "private")
     data = _shape_of(event.kind, hold).write(pen, event.data)
+    if rules.is_titled_by_name(event.kind, _dialect_of(event), hold):
+        pen.hide(data.get("name"))
+        data = {key: value for key, value in data.items() if key != "name"}
     states = {name: pen.plain(getattr(event, name)) for name in ("old_state", "new_state")}
     origin = None if event.origin is None else _origin(event.origin, pen)
     text = _text(event, pen)
@@ -50,16 +53,21 @@ def _text(event: Event, pen: _Pen) -> str | None:
     if event.text and (pen.is_quoted_by(event.text) or _shows_input(event, pen.hold)):
         pen.count += 1
         return None  # the placeholder in the data says it all; boards then show the tool or the kind
+    if event.text and rules.is_title(event.kind, _dialect_of(event), pen.hold):
+        return str(pen.hide(event.text))
     return event.text
+
+
+def _dialect_of(event: Event) -> str | None:
+    return None if event.origin is None else event.origin.dialect
 
 
 def _shows_input(event: Event, hold: rules.Hold) -> bool:
     """Whether the line of a tool's event shows more of what the tool was given than a file."""
-    dialect = None if event.origin is None else event.origin.dialect
-    if not rules.is_made_of_input(event.kind, dialect, hold):
+    if not rules.is_made_of_input(event.kind, _dialect_of(event), hold) or event.text == event.data.get("tool"):
         return False
     given = (event.text or "").partition(": ")[2] or event.text
-    return not is_path(given) or " " in (given or "")
+    return not is_path(given) or " " in (given or "") or not rules.is_given_files(event.data)
 
 
 def _origin(origin: Origin, pen: _Pen) -> Origin:
@@ -93,8 +101,9 @@ class _Pen:
         return self.free(value)
 
     def named(self, value: Any) -> Any:
-        """A value that goes if it is a name, a path, an id or a time."""
-        return self.hide(value, as_quoted=is_long(value)) if isinstance(value, str) and not looks_like_name(value) else value
+        """A value that goes if it is a name, a path, an id or a time; one that does not is no line for people either, where titles stay."""
+        as_quoted = self.hold.titles or (isinstance(value, str) and is_long(value))
+        return self.hide(value, as_quoted=as_quoted) if isinstance(value, str) and not looks_like_name(value) else value
 
     def free(self, value: Any) -> Any:
         """A value that nobody has described: names and numbers go, words stay."""
@@ -114,7 +123,10 @@ class _Pen:
             hidden = self.hide_object(fields)
             assert isinstance(hidden, dict)
             return hidden
-        return {self.name(key): self.hide(item) if is_telling(key) else self.free(item) for key, item in fields.items()}
+        return {self.name(key): self.hide(item) if self._is_words(key) else self.free(item) for key, item in fields.items()}
+
+    def _is_words(self, key: str) -> bool:
+        return is_telling(key) or (self.hold.titles and key == "title")
 
     def name(self, key: str) -> str:
         """The name of a part, which may be no name either."""

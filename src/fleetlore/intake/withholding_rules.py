@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
-How: TypeAlias = Literal["hide", "hide_object", "hide_each", "only_paths", "leave"]
-"""All of it; all of it, but it stays an object; each item of a list; all but the files that it names; nothing but words among code."""
+How: TypeAlias = Literal["hide", "hide_object", "hide_each", "only_paths", "named", "leave"]
+"""All of it; all of it, but it stays an object; each item of a list; all but the files that it names; all but a name; nothing but
+words among code."""
 
 
 class Hold(NamedTuple):
@@ -39,6 +40,12 @@ _QUOTING_CODE = frozenset({"log.rejected"})
 _TOOLS = frozenset({"tool.called", "tool.returned", "tool.failed", "tool.denied", "process.started", "process.finished"})
 _RECORDINGS = frozenset({"claude_code", "codex"})
 """Where the text of a tool's events is made of what the tool was given, whether the event repeats it or not."""
+
+_FILE_TOOLS = frozenset(
+    {"Read", "Edit", "MultiEdit", "Write", "NotebookEdit", "NotebookRead", "LS", "view_image", "apply_patch", "str_replace_editor"}
+    | {"read_file", "write_file", "edit_file", "create_file", "view", "list_dir"}
+)
+"""Tools that are told which file first."""
 
 _WORDY_TOOLS = frozenset({"Task", "Agent", "AskUserQuestion", "ExitPlanMode", "TodoWrite", "SendMessage", "update_plan", "spawn_agent"})
 """Tools by which an agent talks: what goes into them and comes out is words, not code."""
@@ -119,10 +126,22 @@ kind lets anything stand, only names and numbers go.
 _TITLES: Mapping[str, Mapping[str, How]] = {
     "session.started": {"title": "hide"},
     "agent.named": {"title": "hide"},
+    "session.waiting": {"why": "named"},
     "tool.returned": {"subject": "hide"},
     "tool.failed": {"subject": "hide"},
     "tool.denied": {"reason": "hide"},
+    "run.started": {"goal": "hide", "scenario": "named"},
+    "work.task_created": {"title": "hide", "description": "hide"},
+    "work.item_added": {"title": "hide"},
+    "work.review_rejected": {"reason": "hide"},
+    **{key: {"reason": "named"} for key in ("work.cancelled", "work.reopened", "work.archived", "control.requested", "driver.escalate")},
 }
+
+_TITLED = frozenset(
+    {"fleet.dispatch", "fleet.pr_open", "fleet.pr_merge", "work.task_created", "work.item_added", "work.message_sent"}
+    | {"work.review_rejected", "town.reviewer_approval", "town.reviewer_handoff"}
+)
+"""Kinds whose text is what somebody called it, or said of it."""
 
 _CODE = frozenset(
     {"input", "output", "error", "command", "sample", "missing", "unexpected", "subject", "error_message", "evidence"}
@@ -160,6 +179,27 @@ def is_all_words(kind: str, hold: Hold) -> bool:
     if hold.code and kind in _QUOTING_CODE:
         return True
     return hold.prompts and (kind in WORDS_OF_THEIR_OWN or (hold.titles and kind in _SPOKEN))
+
+
+def is_title(kind: str, dialect: str | None, hold: Hold) -> bool:
+    """Whether the text of a kind is a title or the subject of a commit, which its data need not repeat."""
+    if not hold.titles:
+        return False
+    if kind == "session.waiting" and dialect in _RECORDINGS:
+        return True  # what a person was asked to allow
+    if kind == "fleet.commit" or dialect == "git":
+        return hold.code
+    return hold.prompts and (kind in _TITLED or dialect == "beads")
+
+
+def is_given_files(data: Mapping[str, object]) -> bool:
+    """Whether what a tool is given first is a file; of any other, one word may be a command, or what was looked for."""
+    return data.get("tool") in _FILE_TOOLS or data.get("deed") == "edit"
+
+
+def is_titled_by_name(kind: str, dialect: str | None, hold: Hold) -> bool:
+    """Whether a name is the title that a person gave a session in the coding program; one given with `lore name` is none."""
+    return kind == "agent.named" and dialect in _RECORDINGS and hold.titles and hold.prompts
 
 
 def is_made_of_input(kind: str, dialect: str | None, hold: Hold) -> bool:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
+import msgspec
 from msgspec.structs import force_setattr
 
 from fleetlore import clock
 from fleetlore.errors import InvalidEvent
 from fleetlore.events import codec
-from fleetlore.events.envelope import Event
+from fleetlore.events.envelope import SCHEMA_VERSION, Event
 from fleetlore.events.ids import derive_id
 from fleetlore.log.base import Position, Stored
 
 SAMPLE = 2048
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ACTOR = "fleetlore"
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_decode = msgspec.json.Decoder(Event).decode
 
 
 def revive(stored: Stored) -> Event:
@@ -26,6 +30,19 @@ def revive(stored: Stored) -> Event:
         event = _rejected(stored.raw, str(error))
     force_setattr(event, "position", stored.position)  # nobody else holds this event yet
     return event
+
+
+def revive_all(rows: Sequence[Stored]) -> list[Event]:
+    """The events of several records, in less time than one by one."""
+    try:
+        events = list(map(_decode, [row.raw for row in rows]))
+    except _UNREADABLE:
+        return list(map(revive, rows))  # which tells of each what is the matter with it
+    if any(event.v != SCHEMA_VERSION for event in events):
+        return list(map(revive, rows))
+    for row, event in zip(rows, events, strict=True):
+        force_setattr(event, "position", row.position)
+    return events
 
 
 def _rejected(raw: bytes, reason: str) -> Event:

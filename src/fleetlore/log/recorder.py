@@ -30,6 +30,7 @@ from fleetlore.log.base import (
     Position,
     Query,
     Record,
+    Stored,
     check_scope,
     hash_of,
 )
@@ -121,9 +122,17 @@ class BlockingRecorder:
         return self._read(query, limit)
 
     def _read(self, query: Query, limit: int | None) -> Generator[Event, None, None]:
+        for rows in self._pages(query, limit):
+            yield from map(revive, rows)
+
+    def pages(self, scope: str = TOWN, *, since: datetime | None = None) -> Generator[list[Stored], None, None]:
+        """The stored records of a scope, oldest first: for those who do not need all that is in each."""
+        return self._pages(make_query(scope, None, None, (), since, False), None)
+
+    def _pages(self, query: Query, limit: int | None) -> Generator[list[Stored], None, None]:
         while (page := next_page(query, limit)) is not None:
             rows = self._opened().read(page)
-            yield from map(revive, rows)
+            yield rows
             if len(rows) < page.limit:
                 return
             limit = None if limit is None else limit - len(rows)

@@ -6,11 +6,12 @@ in a first reading, and merged in where they belong in the second. However many 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import partial
 from heapq import merge
-from itertools import islice
+from itertools import compress
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
@@ -19,13 +20,17 @@ import apsw
 
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
+from fleetlore.log.base import Stored
+from fleetlore.log.reading import revive, revive_all
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.state.glimpse import glimpses
 from fleetlore.views.reading import Stamp, stamp_of
 
 MOST_IN_MEMORY = 20_000
 BATCH = 100
 """So many events are decoded before they are looked at: one thing at a time is faster."""
 Order = tuple[Stamp, str]
+_LONG_AGO: Stamp = (datetime.min.replace(tzinfo=UTC), "", 0)
 
 
 class Chronology(AbstractContextManager["Chronology"]):
@@ -39,19 +44,22 @@ class Chronology(AbstractContextManager["Chronology"]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._late.close()
 
-    def look_through(self, see: Callable[[Event], None]) -> Self:
-        """The first reading: shows every event in the order of the log, and puts aside those that are late."""
-        newest: Stamp | None = None
-        for batch in self._stored():
+    def look_through(self, see: Callable[[Event], None], *, closely: Container[str] | None = None) -> Self:
+        """The first reading: shows every event in the order of the log, and puts aside those that are late.
+
+        Where `closely` names kinds, the others are shown as glimpses, without most of their data.
+        """
+        newest = _LONG_AGO
+        for rows, batch in self._stored(revive_all if closely is None else partial(glimpses, closely=closely)):
             for event in batch:
                 see(event)
-            for event in batch:
+            for row, event in zip(rows, batch, strict=True):
                 stamp = stamp_of(event)
-                if newest is not None and stamp < newest:  # of one moment, the log's order holds
-                    self._late.add((stamp, event.position or ""), event)
+                if stamp < newest:  # of one moment, the log's order holds
+                    self._late.add((stamp, row.position), revive(row))
                 else:
                     newest = stamp
-            self._end = batch[-1].position
+            self._end = rows[-1].position
         return self
 
     def in_order(self) -> Iterator[Event]:
@@ -65,18 +73,23 @@ class Chronology(AbstractContextManager["Chronology"]):
 
     def _seen(self) -> Iterator[Event]:
         end = self._end or ""
-        for batch in self._stored():
-            if (batch[-1].position or "") > end:
+        for rows, batch in self._stored(revive_all):
+            if rows[-1].position > end:
                 yield from (event for event in batch if (event.position or "") <= end)
                 return
             yield from batch
 
-    def _stored(self) -> Iterator[list[Event]]:
-        events: Iterator[Event] = self._log.read(self._scope, since=self._since)
-        if (until := self._until) is not None:
-            events = (event for event in events if event.at is None or event.at < until)
-        while batch := list(islice(events, BATCH)):
-            yield batch
+    def _stored(self, read: Callable[[list[Stored]], list[Event]]) -> Iterator[tuple[list[Stored], list[Event]]]:
+        until = self._until
+        for page in self._log.pages(self._scope, since=self._since):
+            for start in range(0, len(page), BATCH):
+                rows = page[start : start + BATCH]
+                batch = read(rows)
+                if until is not None:
+                    is_wanted = [event.at is None or event.at < until for event in batch]
+                    rows, batch = list(compress(rows, is_wanted)), list(compress(batch, is_wanted))
+                if rows:
+                    yield rows, batch
 
 
 def order_of(event: Event) -> Order:

@@ -5,14 +5,17 @@ Kept in the disposable store: whoever starts from the beginning again stores not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from fleetlore.log.sqlite_file import ask
 from fleetlore.state.store import Place, Store, open_store, place_of, raise_anchor
+from fleetlore.state.tapes_seal import name_of, seal
 
 if TYPE_CHECKING:
     import apsw
@@ -27,7 +30,7 @@ class TapePlace(Struct, frozen=True, kw_only=True):
     """In bytes: behind the last whole line."""
     lines: int
     head: str
-    """A hash of the file's first bytes, by which it is known again."""
+    """A hash of how the file begins and of what stands before the offset, by which it is known again."""
     mind: bytes
     """What the reader keeps in mind there."""
 
@@ -42,11 +45,18 @@ def load(log: BlockingRecorder, paths: Iterable[str]) -> dict[str, TapePlace]:
 
 
 def _load(store: Store, path: str) -> TapePlace | None:
-    rows: list[Any] = store.look(lambda connection: ask(connection, "SELECT place FROM tapes WHERE path = ?", (path,)), [])
+    rows: list[Any] = store.look(lambda connection: ask(connection, "SELECT place FROM tapes WHERE path = ?", (name_of(path),)), [])
     try:
-        return msgspec.json.decode(rows[0][0], type=TapePlace) if rows else None
-    except msgspec.DecodeError:
+        place = msgspec.json.decode(rows[0][0], type=TapePlace) if rows else None
+        return place and replace(place, mind=seal(path, place.offset, place.mind))
+    except (msgspec.DecodeError, OSError):
         return None
+
+
+def _sealed(places: Mapping[str, TapePlace]) -> Iterator[tuple[str, bytes]]:
+    for path, place in places.items():
+        with suppress(OSError):  # a file that is gone meanwhile will not grow
+            yield name_of(path), msgspec.json.encode(replace(place, mind=seal(path, place.offset, place.mind)))
 
 
 def save(log: BlockingRecorder, places: Mapping[str, TapePlace]) -> None:
@@ -63,8 +73,7 @@ def save(log: BlockingRecorder, places: Mapping[str, TapePlace]) -> None:
 def _save(store: Store, anchor: Place, places: Mapping[str, TapePlace]) -> None:
 
     def work(connection: apsw.Connection) -> None:
-        rows = [(path, msgspec.json.encode(place)) for path, place in places.items()]
-        connection.executemany("INSERT OR REPLACE INTO tapes VALUES (?, ?)", rows)
+        connection.executemany("INSERT OR REPLACE INTO tapes VALUES (?, ?)", list(_sealed(places)))
         # A log that was put back to an older state is noticed by this event, and everything here is then dropped.
         raise_anchor(connection, anchor)
 

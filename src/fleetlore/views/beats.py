@@ -34,16 +34,13 @@ _ONCE = frozenset(("commit", "push", "pr_open", "pr_merge"))
 """Deeds that are mended by the next of their kind, whatever it says."""
 _MENDS = frozenset(("progress", "pulse"))
 _OLD_AND_NEW = (("old_string", "new_string"), ("old_str", "new_str"), ("oldString", "newString"))
+_OLD = frozenset(old for old, _ in _OLD_AND_NEW)
 _Value = TypeVar("_Value")
 _encode = msgspec.json.Encoder().encode
 
 
-class Call(Struct, gc=False, array_like=True):
-    """A call whose outcome has not come: its digest, and for an edit that of what it does and of what would undo it."""
-
-    digest: int
-    forth: int = 0
-    back: int = 0
+Call: TypeAlias = tuple[int, int, int]
+"""A call whose outcome has not come: its digest, and for an edit that of what it does and of what would undo it, else zero."""
 
 
 class Hand(Struct, kw_only=True, gc=False):
@@ -77,49 +74,54 @@ def initial() -> Beats:
     return Beats()
 
 
-def beat(beats: Beats, event: Event) -> Beat | None:
+def beat(beats: Beats, event: Event, stamp: Stamp | None = None) -> Beat | None:
     """The beat of one more event, given those before it. Never raises. A late one has its kind's, and changes nothing."""
-    beats.note = None
+    if beats.note is not None:
+        beats.note = None
     own = beat_of(event)
     act = _ACTS.get(event.kind)
     if act is None:
         return own
-    hand = _hand(beats, event)
-    stamp = stamp_of(event)
-    if hand.last is not None and stamp < hand.last:
-        return own
-    hand.last = stamp
-    note = act(hand, event.data, own)
-    if note is None:
+    hand = _hand(beats, event, stamp or stamp_of(event))
+    if hand is None or (note := act(hand, event.data, own)) is None:
         return own
     beats.note = note
     return "setback" if note in SETBACKS else "recovery"
 
 
-def _hand(beats: Beats, event: Event) -> Hand:
+def _hand(beats: Beats, event: Event, stamp: Stamp) -> Hand | None:
+    """Whose deed it is; nobody's, if it is late."""
     key = f"{event.run or event.task or event.goal or ''} {event.agent or event.actor}"
     hand = beats.hands.get(key)
     if hand is None:
         hand = Hand()
         _keep(beats.hands, key, hand, MOST_HANDS)
+    elif hand.last is not None and stamp < hand.last:
+        return None
+    hand.last = stamp
     return hand
 
 
 def _called(hand: Hand, data: Mapping[str, Any], own: Beat | None) -> Note | None:
     del own
-    given = data.get("input")
-    call = Call(_digest(data.get("tool"), given))
-    if isinstance(given, dict):
-        _note_edit(call, given)
+    call = _call(data)
     if isinstance(id := data.get("call_id"), str):
         _keep(hand.calls, id, call, MOST_CALLS)
-    return _repeated(hand, call.digest, data)
+    return _repeated(hand, call[0], data)
+
+
+def _call(data: Mapping[str, Any]) -> Call:
+    given = data.get("input")
+    digest = _digest((data.get("tool"), given))
+    return (digest, 0, 0) if not isinstance(given, dict) or _OLD.isdisjoint(given) else (digest, *_edit(given))
 
 
 def _repeated(hand: Hand, digest: int, data: Mapping[str, Any]) -> Note | None:
     """A loop, where this is the third call alike in a row. It is told once; asking how far something is may go on for ever."""
     if digest != hand.same:
-        hand.same, hand.times = digest, 1
+        hand.same = digest
+        if hand.times != 1:
+            hand.times = 1
         return None
     hand.times += 1
     return "loop" if hand.times == LOOP and not is_polling(str(data.get("tool")), data.get("input")) else None
@@ -127,13 +129,12 @@ def _repeated(hand: Hand, digest: int, data: Mapping[str, Any]) -> Note | None:
 
 def _returned(hand: Hand, data: Mapping[str, Any], own: Beat | None) -> Note | None:
     call, note = _call_of(hand, data)
-    key = _key_of(data)
     if own == "setback":
-        if key is not None:
+        if (key := _key_of(data)) is not None:
             _trouble(hand, key, call, "mended")
         return None
-    found = _solved(hand, key, call)
-    if call is not None and call.forth and _undoes(hand, call):
+    found = _solved(hand, _key_of(data), call) if hand.troubles or hand.slips else None
+    if call is not None and call[1] and _undoes(hand, call):
         return "undone"
     return found if found is not None and own in _MENDS else note
 
@@ -172,7 +173,8 @@ def _prompted(hand: Hand, data: Mapping[str, Any], own: Beat | None) -> Note | N
     return None
 
 
-_ACTS: Mapping[str, Callable[[Hand, Mapping[str, Any], Beat | None], Note | None]] = {
+Act: TypeAlias = Callable[[Hand, Mapping[str, Any], Beat | None], Note | None]
+_ACTS: Mapping[str, Act] = {
     "tool.called": _called,
     "tool.returned": _returned,
     "tool.failed": _failed,
@@ -185,13 +187,10 @@ def _call_of(hand: Hand, data: Mapping[str, Any]) -> tuple[Call | None, Note | N
     """The call that this came of; where no event told of the call, the outcome stands for it."""
     id = data.get("call_id")
     call = hand.calls.pop(id, None) if isinstance(id, str) else None
-    given = data.get("input")
-    if call is not None or given is None:
+    if call is not None or data.get("input") is None:
         return call, None
-    call = Call(_digest(data.get("tool"), given))
-    if isinstance(given, dict):
-        _note_edit(call, given)
-    return call, _repeated(hand, call.digest, data)
+    call = _call(data)
+    return call, _repeated(hand, call[0], data)
 
 
 def _key_of(data: Mapping[str, Any]) -> str | None:
@@ -207,7 +206,7 @@ def _key_of(data: Mapping[str, Any]) -> str | None:
 
 
 def _trouble(hand: Hand, key: str | None, call: Call | None, note: Note) -> None:
-    name = key or (f"#{call.digest:x}" if call is not None else None)
+    name = key or (f"#{call[0]:x}" if call is not None else None)
     if name is not None:
         _keep(hand.troubles, name, note, MOST_TROUBLES)
 
@@ -219,7 +218,7 @@ def _solved(hand: Hand, key: str | None, call: Call | None) -> Note | None:
         hand.slips.pop(key, None)
     if not troubles:
         return None
-    found = troubles.pop(f"#{call.digest:x}", None) if call is not None else None
+    found = troubles.pop(f"#{call[0]:x}", None) if call is not None else None
     if key is None:
         return found
     found = troubles.pop(key, found)
@@ -229,23 +228,27 @@ def _solved(hand: Hand, key: str | None, call: Call | None) -> Note | None:
     return found
 
 
-def _note_edit(call: Call, given: Mapping[str, Any]) -> None:
+def _edit(given: Mapping[str, Any]) -> tuple[int, int]:
+    """The digests of an edit, and of what would undo it; none where it changes nothing."""
+    forth = back = 0
     for old, new in _OLD_AND_NEW:
         before, after = given.get(old), given.get(new)
         if isinstance(before, str) and isinstance(after, str) and before != after:
             path = given.get("file_path") or given.get("path") or given.get("filePath")
-            call.forth, call.back = _digest(path, (before, after)), _digest(path, (after, before))
+            forth, back = _digest((path, (before, after))), _digest((path, (after, before)))
+    return forth, back
 
 
 def _undoes(hand: Hand, call: Call) -> bool:
     """Whether an edit puts back what an earlier one had changed."""
-    if hand.edits.pop(call.back, False):
+    _, forth, back = call
+    if hand.edits.pop(back, False):
         return True
-    _keep(hand.edits, call.forth, True, MOST_EDITS)
+    _keep(hand.edits, forth, True, MOST_EDITS)
     return False
 
 
-def _digest(*things: object) -> int:
+def _digest(things: tuple[object, ...]) -> int:
     try:
         raw = _encode(things)
     except (TypeError, ValueError, OverflowError, RecursionError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import cache
+from hashlib import blake2b
 from typing import Any, TypeAlias
 
 from msgspec import Struct, field
@@ -16,10 +17,12 @@ from fleetlore.events.envelope import Event
 from fleetlore.views.prices import PICO, Counts, Prices
 from fleetlore.views.reading import Stamp, stamp_of
 
-VERSION = 1
+VERSION = 2
+"""Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 PRINTED = "exec"
 """The `source` of a reply that Codex printed: its totals a turn, of which its recording tells each answer."""
-"""Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
+MOST_WHOLES = 512
+"""So many whole replies are remembered, for a part of one that comes late: no importer stores such a part, but logs that are merged may."""
 
 SLOT = 900
 """Seconds. Every time zone is some quarters of an hour away from the others."""
@@ -131,8 +134,15 @@ class Spending(Struct, kw_only=True):
     """The run without a name holds what names none."""
     open: dict[str, Partial] = field(default_factory=dict)
     """Message and request → the reply of which only a part is known."""
+    wholes: dict[str, None] = field(default_factory=dict)
+    """The newest replies that are whole, each by a digest."""
     trimmed: Amount = field(default_factory=Amount)
     """What was spent in the part of the log that was trimmed away, if it was trimmed before this began."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no later reply can take the place of what was counted."""
+        return not self.open and not any(run.printed for run in self.runs.values())
 
 
 class Costs:
@@ -164,6 +174,13 @@ class Costs:
             _note_trimmed(spending, event)
         return spending
 
+    def leave_to(self, spending: Spending, event: Event) -> None:
+        """Take out what a later reply, which is not counted here, counts itself: parts of it, and what was printed of its run."""
+        _close(spending, {_key(event), event.id})
+        run = spending.runs.get(event.run or "")
+        if run is not None and event.data.get("source") != PRINTED and any(_counts(event.data)):
+            run.printed.clear()
+
     def _count(self, spending: Spending, event: Event) -> None:
         data, run = event.data, event.run or ""
         stamp = stamp_of(event)
@@ -171,13 +188,14 @@ class Costs:
         cell.amount = self._amount(data, cell.model, stamp[0])
         key = _key(event)
         if key is not None and data.get("partial") is True:
+            if _digest(key) in spending.wholes:
+                return
             part = Partial(stamp=stamp, run=run, cell=cell)
             known = spending.open.get(key)
             if known is None or known.rank < part.rank:
                 spending.open[key] = part
             return
-        if key is not None:
-            spending.open.pop(key, None)
+        _close(spending, {key, event.id})
         if cell.amount.tokens or cell.amount.priced:
             cells = _run(spending, run).printed if data.get("source") == PRINTED else _run(spending, run).cells
             held = cells.setdefault(cell.key, cell)
@@ -258,6 +276,19 @@ def _note_trimmed(spending: Spending, event: Event) -> None:
     spending.trimmed.add(amount)
 
 
+def _close(spending: Spending, keys: set[str | None]) -> None:
+    """A whole reply has come: parts of it count no longer, be they there or still on their way."""
+    for key in filter(None, keys):
+        spending.open.pop(key, None)
+        spending.wholes[_digest(key)] = None
+        if len(spending.wholes) > MOST_WHOLES:
+            del spending.wholes[next(iter(spending.wholes))]
+
+
+def _digest(key: str) -> str:
+    return blake2b(key.encode(errors="replace"), digest_size=8).hexdigest()
+
+
 def _key(event: Event) -> str | None:
     """By which a part of a reply and the whole of it know each other: message and request, else the id of the whole."""
     message, request = event.data.get("message_id"), event.data.get("request_id")
@@ -269,7 +300,7 @@ def _key(event: Event) -> str | None:
 
 def _model(data: dict[str, Any]) -> str:
     model = data.get("model")
-    name = model[:200] if isinstance(model, str) and model else UNKNOWN
+    name = model[:200].replace("\x1f", " ") if isinstance(model, str) and model else UNKNOWN
     return f"{name}-fast" if data.get("speed") == "fast" and not name.endswith("-fast") else name
 
 

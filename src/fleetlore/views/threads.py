@@ -86,9 +86,12 @@ def apply(threads: Threads, event: Event) -> Threads:
 
 def place(threads: Threads, event: Event) -> Thread:
     """The thread of an event, which is made if need be; what the event binds is bound."""
-    key = key_of(event, threads.bound)
-    if event.task is not None and (event.goal is not None or event.run is not None):
-        _bind(threads, event, key)
+    if (task := event.task) is None:
+        key = key_of(event, threads.bound)
+    else:
+        key = f"task:{task}"
+        if event.goal is not None or event.run is not None:
+            _bind(threads, event, key)
     thread = threads.threads.get(key)
     if thread is None:
         thread = threads.threads[key] = Thread(key=key)
@@ -144,24 +147,29 @@ def add(thread: Thread, event: Event, beat: str | None, stamp: Stamp) -> bool:
     if beat is not None:
         counts = thread.counts
         counts[beat] = counts.get(beat, 0) + 1
-    last, at, id = thread.last, stamp[0], event.id or ""
-    if last is None or thread.first_at is None:
-        thread.first_id, thread.first_at = id, at
+    last = thread.last
+    if last is None:
+        thread.first_id, thread.first_at = event.id or "", stamp[0]
     elif stamp < last:
-        if at < thread.first_at:
-            thread.first_id, thread.first_at = id, at
-        return False  # it changes neither where the thread stands nor its rhythm
+        return _add_late(thread, event, stamp[0])
     else:
         gaps = thread.gaps
-        gaps.append(at - last[0])
+        gaps.append(stamp[0] - last[0])
         if len(gaps) > MOST_GAPS:
             del gaps[0]
-    thread.last_id, thread.last = id, stamp
+    thread.last_id, thread.last = event.id or "", stamp
     if beat in CLOSING or event.kind in ENDS:
         thread.state = "closed"
-    elif thread.state == "closed" and beat not in QUIET:
+    elif beat not in QUIET and thread.state == "closed":
         thread.state = "open"
     return True
+
+
+def _add_late(thread: Thread, event: Event, at: datetime) -> bool:
+    """It changes neither where the thread stands nor its rhythm."""
+    if thread.first_at is not None and at < thread.first_at:
+        thread.first_id, thread.first_at = event.id or "", at
+    return False
 
 
 def stalled_for(thread: Thread, now: datetime) -> timedelta | None:

@@ -1,0 +1,76 @@
+"""What one call of a hook needs before it is told: others may tell the same, and better, a moment later, or have told it already."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import datetime
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from fleetlore import clock
+from fleetlore.dialects.claude_code_hooks import BEGINNINGS, BRANCH
+from fleetlore.dialects.fields import as_name, as_text
+from fleetlore.intake import transcripts
+
+if TYPE_CHECKING:
+    from fleetlore.intake.drain import Entry
+    from fleetlore.log.recorder import BlockingRecorder
+
+HEAD_START = 3.0
+"""Seconds by which a hook is ahead of the transcript, at most."""
+TWINS_APART = 1.0
+"""Seconds between two calls at the same step, at most."""
+Twins = dict[tuple[bytes, bool], tuple[datetime, str]]
+"""What was handed over, and whether by a project's settings → when, and the id that it has."""
+
+_CLAUDE = "claude-code"
+_BY_PROMPT = {"UserPromptSubmit": "prompt.submitted", "Stop": "session.turn_ended"}
+_LAST_OF_A_RUN = 50
+
+
+def is_ahead(entry: Entry) -> bool:
+    """Whether a helper has just been launched and its own transcript, which tells far more of that, is about to be written."""
+    session, helper, at = as_text(entry.record.get("transcript_path")), as_name(entry.record.get("agent_id")), entry.at
+    if _step(entry) != "SubagentStart" or session is None or helper is None or at is None or not os.path.isfile(session):
+        return False
+    return _apart(clock.now(), at) < HEAD_START and not os.path.exists(transcripts.helper_s(session, helper))
+
+
+def is_told(entry: Entry, log: BlockingRecorder) -> bool:
+    """Whether the transcript has told what a hook of an older program tells without saying which prompt it is about."""
+    kind, run, at = _BY_PROMPT.get(_step(entry)), as_name(entry.record.get("session_id")), entry.at
+    if kind is None or run is None or at is None or entry.record.get("prompt_id"):
+        return False
+    newest = log.read(f"run:{run}", kinds=(kind,), newest_first=True, limit=_LAST_OF_A_RUN)
+    by_transcript = (event.at for event in newest if event.origin and event.origin.source and event.at)
+    return any(_apart(other, at) < HEAD_START for other in by_transcript)
+
+
+def shared_id(entry: Entry, id: str, at: datetime, twins: Twins) -> str:
+    """Where the user's settings and the project's both call us, every call comes twice: the second is known by the id of the first."""
+    record, of_project = sha256(msgspec.json.encode((entry.program, entry.record))).digest(), entry.told.get("project") is True
+    first = twins.pop((record, not of_project), None)
+    if first is not None and _apart(at, first[0]) < TWINS_APART:
+        return first[1]
+    twins[record, of_project] = (at, id)
+    return id
+
+
+def with_branch(entry: Entry) -> Mapping[str, Any]:
+    """The record of a hook that begins something in a repository, with the branch, as a transcript has it."""
+    if _step(entry) not in BEGINNINGS:
+        return entry.record
+    branch = transcripts.branch_of(as_text(entry.record.get("cwd")) or entry.place.cwd or "")
+    return {**entry.record, BRANCH: branch} if branch else entry.record
+
+
+def _step(entry: Entry) -> str:
+    """At which of its steps Claude Code called us."""
+    return as_text(entry.record.get("hook_event_name")) or "" if entry.program == _CLAUDE else ""
+
+
+def _apart(one: datetime, other: datetime) -> float:
+    return abs((one - other).total_seconds())
