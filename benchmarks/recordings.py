@@ -126,7 +126,8 @@ def _turn(number: int) -> Transcript:
         told.reply(f"msg_{own}{step:02x}", blocks, output=200 + step, stop="tool_use")
         for tick in range(6):
             told.add("progress", data={"type": "bash_progress", "output": "…", "elapsedTimeSeconds": tick}, parentToolUseID=call)
-        told.result(call, "5 passed in 0.1s\n" * (step + 1) * 10, toolUseResult={"stdout": "5 passed\n" * 40, "interrupted": False})
+        output = "tests/tide.py ........................ [ 34%]\n" * (step + 1) * 4 + "288 passed in 4.10s\n"
+        told.result(call, output, toolUseResult={"stdout": output, "stderr": "", "interrupted": False})
     told.reply(f"msg_{own}ff", text("The table is mended."), output=12)
     for index, row in enumerate(told.rows):
         row["uuid"] = f"{number:08x}-0000-4000-8000-{index:012x}"

@@ -41,9 +41,11 @@ def grow(voice: Voice, row: Record, message: Record, scene: Scene, *, nested: bo
 
 def _note_usage(reply: Reply, usage: Record, usd: float | None) -> None:
     """Usage only grows while an answer streams: of rows that differ, the one that knows most is right."""
-    before, now = _sum(reply.usage), _sum(usage)
-    if now > before or not reply.usage or (now == before and reply.usd is None and usd is not None):
-        reply.usage, reply.usd = usage, usd
+    if reply.usage and (usage != reply.usage or usd != reply.usd):
+        before, now = _sum(reply.usage), _sum(usage)
+        if now < before or (now == before and (reply.usd is not None or usd is None)):
+            return
+    reply.usage, reply.usd = usage, usd
 
 
 def flush(voice: Voice, scene: Scene, *, whole: bool = True) -> list[Event]:

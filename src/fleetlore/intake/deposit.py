@@ -34,6 +34,8 @@ class Item(NamedTuple):
     @property
     def at(self) -> datetime | None:
         """When the newest of its events happened."""
+        if not self.events:
+            return None
         return max((event.at for event in self.events if event.at is not None), default=None)
 
 
@@ -160,6 +162,8 @@ def sample_of(raw: bytes) -> str:
 
 def dated(item: Item, at: datetime) -> Item:
     """The item at a time that its own record does not tell."""
+    if all(event.at is not None for event in item.events):
+        return item
     return item._replace(events=tuple(event if event.at is not None else replace(event, at=at) for event in item.events))
 
 

@@ -101,10 +101,10 @@ def _decode(line: Line, dialect: Dialect) -> Item:
         event = dialect.decode(line.raw, nth=line.nth)
     except DialectError as error:
         return rejection(line, str(error), dialect=dialect.name, at=None)
-    return Item(line, (_withplace(event, line, dialect.name),))
+    return Item(line, (_with_place(event, line, dialect.name),))
 
 
-def _withplace(event: Event, line: Line, dialect: str) -> Event:
+def _with_place(event: Event, line: Line, dialect: str) -> Event:
     """The event with its file and line; one that was ours before, and only travelled in this dialect, stays as it is."""
     if event.origin is None or event.origin.dialect != dialect:
         return event

@@ -62,9 +62,9 @@ def split(source: str, chunks: Iterable[bytes]) -> Iterator[Line]:
 
 
 class Splitter:
-    """Cuts what it is fed into lines; a byte order mark and carriage returns are left out."""
+    """Cuts what it is fed into lines; a byte order mark and carriage returns are left out. `counting`: how often each came before."""
 
-    def __init__(self, source: str, *, n: int = 0) -> None:
+    def __init__(self, source: str, *, n: int = 0, counting: bool = True) -> None:
         self._source = source
         self._n = n
         self.consumed = 0
@@ -72,7 +72,7 @@ class Splitter:
         self._held = bytearray()
         self._size = 0
         self._digest = sha256()
-        self._occurrences = _Occurrences()
+        self._occurrences = _Occurrences() if counting else None
 
     @property
     def n(self) -> int:
@@ -83,9 +83,14 @@ class Splitter:
         """The lines that end in this chunk."""
         *ended, rest = chunk.split(b"\n")
         for part in ended:
-            self._hold(part)
-            self.consumed += self._size + 1
-            yield from self.end()
+            if self._size or len(part) > LONGEST_LINE:
+                self._hold(part)
+                self.consumed += self._size + 1
+                yield from self.end()
+                continue
+            self.consumed += len(part) + 1
+            if (line := self._line(part, len(part))) is not None:
+                yield line
         self._hold(rest)
 
     def end(self) -> Iterator[Line]:
@@ -95,12 +100,18 @@ class Splitter:
             raw += self._digest.digest()
         self._held.clear()
         self._size = 0
+        if (line := self._line(raw, size)) is not None:
+            yield line
+
+    def _line(self, raw: bytes, size: int) -> Line | None:
         self._n += 1
         if self._n == 1:
             raw = raw.removeprefix(_BYTE_ORDER_MARK)
         raw = raw.removesuffix(b"\r")
-        if raw and not raw.isspace():
-            yield Line(self._source, self._n, raw, self._occurrences.count(raw), size if size > LONGEST_LINE else len(raw))
+        if not raw or raw.isspace():
+            return None
+        nth = 0 if self._occurrences is None else self._occurrences.count(raw)
+        return Line(self._source, self._n, raw, nth, size if size > LONGEST_LINE else len(raw))
 
     def _hold(self, part: bytes) -> None:
         before, self._size = self._size, self._size + len(part)

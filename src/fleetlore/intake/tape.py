@@ -94,7 +94,7 @@ class Tape:
         mind: bytes | None = None
         held: Item | None = None
         self._piece = piece or CHUNK
-        for line, size in self._lines(Splitter(self.name, n=lines), offset, on_read):
+        for line, size in self._lines(Splitter(self.name, n=lines, counting=False), offset, on_read):
             if held is not None:
                 yield held
             if size == 0 and mind is None:
