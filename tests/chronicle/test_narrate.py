@@ -183,3 +183,25 @@ def test_a_live_telling_drops_nothing() -> None:
     teller = LiveTeller(Telling(detail="full"))
     sentences = [sentence for event in story for sentence in teller.add(event)] + list(teller.flush())
     assert sorted(id for sentence in sentences for id in sentence.evidence) == [event.id for event in story]
+
+
+def test_a_session_that_ended_its_turn_is_neither_open_nor_stalled_until_it_is_told_to_go_on() -> None:
+    def told(*kinds: str) -> tuple[str, ...]:
+        events = [
+            Event(id=f"{n:08x}-0000-7000-8000-000000000000", at=START + timedelta(minutes=n), kind=kind, agent="ada", run="s1")
+            for n, kind in enumerate(kinds)
+        ]
+        narrator = Narrator(Telling(now=START + timedelta(days=9)))
+        list(narrator.chapters(events))
+        return narrator.close().open_threads
+
+    assert told("session.started", "prompt.submitted") == ("run:s1",)
+    assert told("session.started", "prompt.submitted", "session.turn_ended", "model.replied") == ()
+    assert told("session.started", "prompt.submitted", "session.turn_ended", "prompt.submitted") == ("run:s1",)
+
+
+def test_what_nobody_asked_for_is_not_called_open() -> None:
+    commit = Event(id="00000001-0000-7000-8000-000000000000", at=START, kind="fleet.commit", agent="ada", text="mend the door")
+    narrator = Narrator(Telling())
+    list(narrator.chapters([commit]))
+    assert narrator.close().open_threads == ()

@@ -27,8 +27,8 @@ def told(lore: Lore) -> Lore:
         event("model.replied", "14T22:50", **one, data=OPUS),
         event("session.started", "14T22:45", **one, data={"project": "app", "branch": "main", "person": "mira"}),
         event("prompt.submitted", "14T22:46", **one, text="Fix the parser", task="t7"),
-        event("agent.launched", "14T22:51", **one, child="h1", data={"role": "Explore", "prompt": "Find it"}),
-        event("model.replied", "14T23:30", agent="h1", parent="claude-code/11111111", run="r1", data=HAIKU),
+        event("agent.launched", "14T22:51", **one, child="a1b2c3d", data={"role": "Explore", "prompt": "Find it"}),
+        event("model.replied", "14T23:30", agent="a1b2c3d", parent="claude-code/11111111", run="r1", data=HAIKU),
         event("session.started", "15T08:00", **two, data={"project": "web"}),
         event("model.replied", "15T08:01", **two, mission="m1", data=HAIKU | {"usd": 2.5}),
         event("model.replied", "15T09:00", agent="bo", data=MYSTERY),
@@ -55,7 +55,7 @@ def test_the_bill_for_programs_has_the_total_and_every_day(told: Lore) -> None:
 @pytest.mark.parametrize(
     ("dimension", "expected"),
     [
-        ("agent", {"claude-code/22222222": 2.5, "claude-code/11111111": 0.086, "h1": 0.002, "bo": None}),
+        ("agent", {"claude-code/22222222": 2.5, "claude-code/11111111": 0.086, "a1b2c3d": 0.002, "bo": None}),
         ("model", {"claude-haiku-4-5": 2.502, "claude-opus-4-8": 0.086, "mystery-9": None}),
         ("task", {None: 2.5, "t7": 0.088}),
         ("session", {"r2": 2.5, "r1": 0.088, None: None}),
@@ -74,7 +74,7 @@ def test_agents_are_shown_by_the_names_that_people_know(told: Lore) -> None:
     assert names == {
         "claude-code/22222222": "web",
         "claude-code/11111111": "app@main: Fix the parser",
-        "h1": "Explore: Find it",
+        "a1b2c3d": "Explore: Find it",
         "bo": "bo",
     }
     table = told("costs", "--by", "agent", code=0).out
@@ -133,7 +133,7 @@ def test_one_day_or_since_when(told: Lore) -> None:
         ("task:t7", 0.088),
         ("run:r1", 0.088),
         ("agent:claude-code/11111111", 0.088),
-        ("agent:h1", 0.002),
+        ("agent:a1b2c3d", 0.002),
         ("mission:m1", 2.5),
         ("town", 2.588),
         ("agent:nobody", 0.0),

@@ -79,13 +79,18 @@ def test_an_agent_of_which_nothing_is_known_goes_by_its_own_name() -> None:
 
 def test_a_helper_is_called_by_its_role_and_errand() -> None:
     told = [
-        launched("h1", role="Explore", prompt="Find all callers\nof parse()"),
-        launched("h2", text="Look around"),
-        launched("h3", role="Plan"),
+        launched("a1b2c3d", role="Explore", prompt="Find all callers\nof parse()"),
+        launched("a2b3c4d", text="Look around"),
+        launched("a3b4c5d", role="Plan"),
     ]
     state = folded(told)
-    assert [shown(state, name) for name in ("h1", "h2", "h3")] == ["Explore: Find all callers of parse()", "helper: Look around", "Plan"]
-    assert [short(state, name) for name in ("h1", "h2", "h3")] == ["Explore", "helper", "Plan"]
+    helpers = ("a1b2c3d", "a2b3c4d", "a3b4c5d")
+    assert [shown(state, name) for name in helpers] == [
+        "Explore: Find all callers of parse()",
+        "helper: Look around",
+        "Plan",
+    ]
+    assert [short(state, name) for name in helpers] == ["Explore", "helper", "Plan"]
 
 
 def test_what_a_person_says_wins_until_it_is_taken_away() -> None:
@@ -97,9 +102,9 @@ def test_what_a_person_says_wins_until_it_is_taken_away() -> None:
 
 
 def test_equal_names_are_numbered_by_who_appeared_first() -> None:
-    state = folded([started(TWO, 5), prompt("Fix it", TWO, 6), started(ONE, 1), prompt("Fix it", ONE, 8), started("third", 9)])
-    assert [shown(state, name) for name in (ONE, TWO, "third")] == ["app@main: Fix it", "app@main: Fix it (2)", "app@main"]
-    assert [short(state, name) for name in (ONE, TWO, "third")] == ["app", "app (2)", "app (3)"]
+    state = folded([started(TWO, 5), prompt("Fix it", TWO, 6), started(ONE, 1), prompt("Fix it", ONE, 8), started("codex/33333333", 9)])
+    assert [shown(state, name) for name in (ONE, TWO, "codex/33333333")] == ["app@main: Fix it", "app@main: Fix it (2)", "app@main"]
+    assert [short(state, name) for name in (ONE, TWO, "codex/33333333")] == ["app", "app (2)", "app (3)"]
 
 
 def test_no_two_are_alike_even_if_somebody_is_called_by_a_number() -> None:
@@ -169,3 +174,12 @@ def test_agents_are_called_the_same_however_their_events_arrive(told: list[Event
     random.shuffle(shuffled)
     assert all_shown(folded(shuffled)) == all_shown(folded(told))
     assert all_short(folded(shuffled)) == all_short(folded(told))
+
+
+def test_a_name_that_somebody_chose_stays_as_it_is() -> None:
+    """Only names that were drawn by lot are replaced by what people know a session by."""
+    assert [shown(folded([started(name, 1), prompt("Fix it", name, 2)]), name) for name in ("ada", "facade", "bot-7")] == [
+        "ada",
+        "facade",
+        "bot-7",
+    ]

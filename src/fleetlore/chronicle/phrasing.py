@@ -16,7 +16,7 @@ from fleetlore.chronicle.naming import AS_THEY_ARE, Naming
 from fleetlore.events.envelope import Event
 
 _AGENTS = frozenset(("agent", "child", "parent", "actor"))
-_ECHOES = frozenset(("text", "role"))
+_ECHOES = frozenset(("text", "role", "project"))
 """What is not said where another field has said it."""
 LONGEST_ERROR = 120
 _READ = 1000

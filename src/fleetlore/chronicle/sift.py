@@ -172,7 +172,12 @@ def open_threads(sifted: Sifted) -> list[Thread]:
 
 
 def _is_open(thread: Thread) -> bool:
-    """Signs of life alone open nothing: neither of an agent without work, nor after the end of a thread that was let go."""
+    """Signs of life alone open nothing: neither of an agent without work, nor after the end of a thread that was let go.
+
+    What an agent does outside of any task is open only if somebody asked for it.
+    """
+    if thread.key.startswith("agent:") and "claim" not in thread.counts:
+        return False
     return thread.state == "open" and not QUIET.issuperset(thread.counts)
 
 

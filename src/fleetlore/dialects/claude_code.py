@@ -354,8 +354,8 @@ class Transcript:
             return []
         if subtype == "turn_duration":
             data = {"duration_ms": _number(row.get("durationMs"))}
-            ended = scene.tell("session.turn_ended", _ended_id(voice, str(own)), data=data, cause=voice.prompt)
-            return [*flush(voice, self._scene(voice)), ended]
+            whole = flush(voice, self._scene(voice))
+            return [*whole, scene.tell("session.turn_ended", _ended_id(voice, str(own)), text=voice.said, data=data, cause=voice.prompt)]
         words = as_text(row.get("content")) or as_text(as_object(row.get("error")).get("message"))
         if subtype == "api_error":
             error = words or text_of(row.get("error")) or subtype

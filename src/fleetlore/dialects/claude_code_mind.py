@@ -57,6 +57,8 @@ class Voice(Struct, kw_only=True):
     reply: Reply | None = None
     told: str | None = None
     """Key of the answer that was told last."""
+    said: str | None = None
+    """How its last answer began."""
     interrupted: bool = False
     launched: bool = False
     """Whether its launch was told."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleetlore.dialects.claude_code_marks import Scene, derive
+from fleetlore.dialects.claude_code_marks import Scene, derive, shorten
 from fleetlore.dialects.claude_code_mind import Reply, Voice
 from fleetlore.dialects.fields import as_name, as_object, as_text
 from fleetlore.dialects.wire import Record
@@ -54,6 +54,7 @@ def flush(voice: Voice, scene: Scene, *, whole: bool = True) -> list[Event]:
     if reply is None:
         return []
     said = "\n".join(reply.said)
+    voice.said = shorten(said) or voice.said
     own = derive("reply", *reply.key.split("\0"))
     data: dict[str, Any] = {
         "model": reply.model,

@@ -121,7 +121,7 @@ class Partial(Struct, kw_only=True, gc=False):
     def rank(self) -> tuple[Any, ...]:
         """Of several, the one that knows most is counted."""
         amount = self.cell.amount
-        return amount.output, amount.tokens, self.stamp, self.cell.key, amount.pico
+        return amount.output, amount.tokens, self.stamp, self.cell.key, amount.pico, self.run
 
 
 class Spending(Struct, kw_only=True):

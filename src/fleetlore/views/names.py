@@ -5,6 +5,8 @@ Each fact is a register that keeps the newest or the first to say it, by the tim
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct, field
@@ -12,7 +14,7 @@ from msgspec import Struct, field
 from fleetlore.events.envelope import Event
 from fleetlore.views.reading import Stamp, stamp_of
 
-VERSION = 2
+VERSION = 3
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 MOST_WORDS = 6
@@ -24,6 +26,7 @@ MAINLINES = ("main", "master", "trunk")
 HELPER = "helper"
 """The role of one that was set to work without a word of what it is."""
 
+_drawn = re.compile(r"(?:claude-code|codex)/.+|(?=.*[0-9])[a-z]?[0-9a-f][0-9a-f-]{4,40}")
 _READ = 400
 """Characters of a text that are looked at."""
 
@@ -152,6 +155,8 @@ def _numbered(names: Names, wanted: dict[str, str]) -> dict[str, str]:
 def _name_of(own: str, agent: Agent) -> _Name:
     if given := _text(agent.given):
         return _Name(given)
+    if not _is_drawn(own):
+        return _Name(own)
     if agent.launched:
         return _Name(_text(agent.role) or HELPER, _text(agent.errand) or _text(agent.prompt))
     folder, branch = _text(agent.folder), _text(agent.branch)
@@ -160,9 +165,15 @@ def _name_of(own: str, agent: Agent) -> _Name:
     return _Name(f"{folder}@{branch}" if branch else folder, _text(agent.title) or _text(agent.prompt))
 
 
+@lru_cache(maxsize=4096)
+def _is_drawn(name: str) -> bool:
+    """Whether a name was drawn by lot, as `claude-code/0b5e1111` and `a17c0de` are; one that somebody chose stays as it is."""
+    return _drawn.fullmatch(name) is not None
+
+
 def _short_of(own: str, agent: Agent) -> str:
     folder, branch = _text(agent.folder), _text(agent.branch)
-    if folder and not agent.launched and not _text(agent.given) and branch in (folder, *MAINLINES):
+    if folder and _is_drawn(own) and not agent.launched and not _text(agent.given) and branch in (folder, *MAINLINES):
         return folder
     name = _name_of(own, agent)
     return name.head or name.tail

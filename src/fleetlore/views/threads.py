@@ -18,7 +18,7 @@ from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.views.reading import Stamp, stamp_of
 
-VERSION = 2
+VERSION = 3
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 TOWN = "town"
@@ -28,6 +28,9 @@ QUIET = frozenset(("pulse", "rest"))
 CLOSING = frozenset(("deliver", "release"))
 ENDS = frozenset(("driver.goal_completed", "run.finished"))
 """Kinds that end a goal or a run, however they end it."""
+
+TURNS = frozenset(("session.turn_ended", "session.ended"))
+"""Kinds after which a session has nothing left to do until it is told: its own thread closes, that of a task does not."""
 
 MOST_GAPS = 100
 """So many of its newest gaps make a thread's rhythm."""
@@ -160,6 +163,9 @@ def add(thread: Thread, event: Event, beat: str | None, stamp: Stamp) -> bool:
     thread.last_id, thread.last = event.id or "", stamp
     if beat in CLOSING or event.kind in ENDS:
         thread.state = "closed"
+    elif beat == "rest":
+        if event.kind in TURNS and thread.key.startswith("run:"):
+            thread.state = "closed"
     elif beat not in QUIET and thread.state == "closed":
         thread.state = "open"
     return True
