@@ -11,17 +11,7 @@ from typing import Any
 import msgspec
 
 from fleetlore.dialects.base import Dialect
-from fleetlore.dialects.fields import (
-    as_name,
-    as_text,
-    as_uuid,
-    first_line,
-    need_text,
-    need_time,
-    own_origin,
-    without_none,
-    write_time,
-)
+from fleetlore.dialects.fields import as_name, as_text, as_uuid, first_line, need_text, need_time, own_origin, without_none, write_time
 from fleetlore.dialects.wire import COMPACT, Record, Style, name_of
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event, Origin

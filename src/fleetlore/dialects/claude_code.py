@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from fleetlore.dialects.claude_code_hooks import project_of
 from fleetlore.dialects.claude_code_marks import (
     NAME,
     PROGRAM,
@@ -23,18 +22,16 @@ from fleetlore.dialects.claude_code_marks import (
     outcome_id,
     prompt_id,
     returned_id,
-    snake,
     started_id,
     turn_id,
 )
 from fleetlore.dialects.claude_code_mind import Compaction, Helper, Mind, Refused, Voice
 from fleetlore.dialects.claude_code_printed import FOLDED as FOLDED_PRINTED
 from fleetlore.dialects.claude_code_printed import as_written, is_printed, note_helper
-from fleetlore.dialects.claude_code_prompts import INTERRUPTED, Prompt, guess_task, parts_of, tell_prompt, words_of
+from fleetlore.dialects.claude_code_prompts import INTERRUPTED, Prompt, parts_of, tell_prompt, words_of
 from fleetlore.dialects.claude_code_replies import flush, grow
 from fleetlore.dialects.claude_code_tools import (
     LAUNCHERS,
-    UNKNOWN,
     in_words,
     is_refusal_by_person,
     tell_call,
@@ -46,6 +43,7 @@ from fleetlore.dialects.claude_code_tools import (
 )
 from fleetlore.dialects.fields import as_name, as_object, as_text, read_time
 from fleetlore.dialects.recording import Recording, parse
+from fleetlore.dialects.sessions import NO_BRANCH, UNKNOWN, guess_task, project_of, snake
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 
@@ -81,8 +79,6 @@ _CONTINUED = "This session is being continued from a previous conversation"
 """How a summary begins: a branch of a session that was summed up is given it for a title, and says nothing by it."""
 COMPACTOR = "acompact"
 """How the helper's name begins that sums a session up: `session.compacted` tells what it did."""
-NO_BRANCH = "HEAD"
-"""What stands for the branch where there is no repository."""
 
 
 class Transcript:

@@ -8,23 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
-from fleetlore.dialects.claude_code_marks import (
-    NAME,
-    PROGRAM,
-    Scene,
-    agent_of,
-    launched_id,
-    prompt_id,
-    returned_id,
-    snake,
-    started_id,
-    turn_id,
-)
-from fleetlore.dialects.claude_code_prompts import Prompt, guess_task, tell_prompt
-from fleetlore.dialects.claude_code_tools import LAUNCHERS, UNKNOWN, tell_call, tell_denial, tell_helper, tell_outcome, what_of
+from fleetlore.dialects.claude_code_marks import NAME, PROGRAM, Scene, agent_of, launched_id, prompt_id, returned_id, started_id, turn_id
+from fleetlore.dialects.claude_code_prompts import Prompt, tell_prompt
+from fleetlore.dialects.claude_code_tools import LAUNCHERS, tell_call, tell_denial, tell_helper, tell_outcome, what_of
 from fleetlore.dialects.fields import as_name, as_object, as_text
+from fleetlore.dialects.sessions import UNKNOWN, Hook, guess_task, project_of, snake
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 
@@ -67,19 +57,6 @@ _COMMON = frozenset(
     )
 )
 """What every hook repeats, or what says nothing to anybody else."""
-
-
-class Hook(NamedTuple):
-    """One call of a hook."""
-
-    record: Record
-    scene: Scene
-    own_id: str
-    """For what has no key of its own."""
-
-    def text(self, key: str) -> str | None:
-        """The string under a key, if it says something."""
-        return as_text(self.record.get(key))
 
 
 def read_hook(record: Record, *, id: str, at: datetime) -> list[Event]:
@@ -240,11 +217,6 @@ def _read_other(hook: Hook) -> list[Event]:
 
 def _tool(hook: Hook) -> str:
     return hook.text("tool_name") or UNKNOWN
-
-
-def project_of(cwd: str | None) -> str | None:
-    """A folder's own name, by which people know the project."""
-    return None if cwd is None else as_text(cwd.rstrip("/\\").replace("\\", "/").rpartition("/")[2])
 
 
 _READERS: Mapping[str, Callable[[Hook], list[Event]]] = {

@@ -5,20 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from fleetlore.dialects.claude_code_marks import PERSON, Scene
 from fleetlore.dialects.deeds import is_correction
-from fleetlore.dialects.git import MAINLINES, find_task
+from fleetlore.dialects.sessions import PERSON, Scene, guess_task
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
-from fleetlore.events.names import is_name
 
 INTERRUPTED = "[Request interrupted by user"
 _tag = re.compile(r"\s*<([a-z][a-z0-9_-]*)>")
 _command = re.compile(r"<command-name>\s*(/?[^<\s]*)\s*</command-name>")
 _arguments = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
-_in_branch = re.compile(
-    r"(?:^|[/_-])(?:issue|bug|fix|feat|gh|task|ticket)[/_#-]?([1-9][0-9]{0,6})(?![0-9])|(?:^|/)([1-9][0-9]{0,6})-", re.IGNORECASE
-)
 _NOISE = frozenset(
     (
         "system-reminder",
@@ -61,22 +56,6 @@ def tell_prompt(scene: Scene, prompt: Prompt, *, branch: str | None, interrupted
     data: dict[str, Any] = {"prompt": prompt.words, "prompt_id": prompt.key, "images": prompt.images or None}
     data |= {"task_guessed": True if task else None, "correction": is_correction(prompt.words, interrupted=interrupted) or None}
     return scene._replace(task=task).tell("prompt.submitted", prompt.id, text=prompt.words, data=data, actor=PERSON)
-
-
-def guess_task(branch: str | None, prompt: str = "") -> str | None:
-    """The task that a prompt names, or a branch: `#42`, `ABC-123`, or the branch's own name where the prompt says it."""
-    if branch and branch not in MAINLINES and is_name(branch) and branch != "HEAD" and _says(prompt, branch):
-        return branch
-    return find_task(prompt[:2000]) or _task_in_branch(branch or "")
-
-
-def _says(prompt: str, branch: str) -> bool:
-    return re.search(rf"(?<![\w/-]){re.escape(branch)}(?![\w/-])", prompt[:2000]) is not None
-
-
-def _task_in_branch(branch: str) -> str | None:
-    match = _in_branch.search(branch)
-    return find_task(branch) or (f"#{match[1] or match[2]}" if match else None)
 
 
 def words_of(content: object) -> tuple[str, int]:

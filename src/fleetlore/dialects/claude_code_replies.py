@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleetlore.dialects.claude_code_marks import Scene, derive, shorten
+from fleetlore.dialects.claude_code_marks import derive
 from fleetlore.dialects.claude_code_mind import Reply, Voice
 from fleetlore.dialects.fields import as_name, as_object, as_text
+from fleetlore.dialects.sessions import Scene, shorten
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 

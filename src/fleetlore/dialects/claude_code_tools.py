@@ -6,15 +6,14 @@ import re
 from collections import deque
 from typing import Any
 
-from fleetlore.dialects.claude_code_marks import PERSON, Scene, called_id, launched_id, outcome_id, returned_id, shorten
+from fleetlore.dialects.claude_code_marks import called_id, launched_id, outcome_id, returned_id
 from fleetlore.dialects.deeds import deed_of
 from fleetlore.dialects.fields import as_name, as_object, as_text
+from fleetlore.dialects.sessions import PERSON, Scene, shorten
 from fleetlore.events.envelope import Event
 
 LAUNCHERS = frozenset(("Task", "Agent"))
 """Tools that set a helper to work; the newer name is the second."""
-UNKNOWN = "unknown"
-"""The tool, where a result came whose call was never seen."""
 
 _exit_code = re.compile(r"(?:Error: )?Exit code (\d{1,4})\b")
 _error_tags = re.compile(r"</?tool_use_error>")

@@ -12,16 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from fleetlore.dialects.base import Dialect
-from fleetlore.dialects.fields import (
-    as_name,
-    as_object,
-    as_uuid,
-    need_text,
-    own_origin,
-    read_time,
-    without_none,
-    write_time,
-)
+from fleetlore.dialects.fields import as_name, as_object, as_uuid, need_text, own_origin, read_time, without_none, write_time
 from fleetlore.dialects.wire import COMPACT, Record
 from fleetlore.errors import DialectError, InvalidEvent
 from fleetlore.events import catalog, codec

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleetlore.dialects.claude_code_marks import snake
 from fleetlore.dialects.codex_items import Work, work_in
-from fleetlore.dialects.codex_marks import UNKNOWN, Place, agent_of, called_id, derive, launched_id, outcome_id
+from fleetlore.dialects.codex_marks import Place, agent_of, called_id, derive, launched_id, outcome_id
 from fleetlore.dialects.codex_mind import Mind, close_call, open_call
 from fleetlore.dialects.codex_outputs import read_input, read_output
 from fleetlore.dialects.codex_rollout import Row, tell_other
 from fleetlore.dialects.codex_speech import answer
 from fleetlore.dialects.codex_tools import CODE, Key, key_of, tell_call, tell_outcome, tell_work, what_of
 from fleetlore.dialects.fields import as_name, as_text
+from fleetlore.dialects.sessions import UNKNOWN, snake
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 

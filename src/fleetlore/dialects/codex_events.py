@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from fleetlore.dialects.claude_code_marks import snake
 from fleetlore.dialects.codex_calls import read_activity, read_call, read_launches, read_result, read_work, tell_waiting
 from fleetlore.dialects.codex_marks import as_duration, derive, ended_id
 from fleetlore.dialects.codex_mind import Mind
@@ -28,6 +27,7 @@ from fleetlore.dialects.codex_speech import (
 )
 from fleetlore.dialects.codex_usage import count_compaction, model_in
 from fleetlore.dialects.fields import as_object, as_text
+from fleetlore.dialects.sessions import snake
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 

@@ -9,16 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import NamedTuple
 
-from fleetlore.dialects.claude_code_hooks import project_of
-from fleetlore.dialects.claude_code_marks import snake
-from fleetlore.dialects.claude_code_prompts import guess_task
 from fleetlore.dialects.codex_marks import (
     NAME,
-    PERSON,
     PROGRAM,
-    UNKNOWN,
     Place,
     Scene,
     agent_of,
@@ -33,6 +27,7 @@ from fleetlore.dialects.codex_outputs import Output, read_output
 from fleetlore.dialects.codex_tools import Key, key_of, tell_call, tell_outcome, what_of
 from fleetlore.dialects.deeds import is_correction
 from fleetlore.dialects.fields import as_name, as_object, as_text
+from fleetlore.dialects.sessions import PERSON, UNKNOWN, Hook, guess_task, project_of, snake
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 
@@ -57,24 +52,6 @@ _COMMON = frozenset(
 """What every hook repeats."""
 
 
-class Hook(NamedTuple):
-    """One call of a hook."""
-
-    record: Record
-    scene: Scene
-    own_id: str
-    """For what has no key of its own."""
-
-    def text(self, key: str) -> str | None:
-        """The string under a key, if it says something."""
-        return as_text(self.record.get(key))
-
-    @property
-    def has_rollout(self) -> bool:
-        """Whether it names the rollout that tells the same."""
-        return self.text("transcript_path") is not None
-
-
 def read_hook(record: Record, *, id: str, at: datetime | None) -> list[Event]:
     """The events of one call; none: it is folded. `id` and `at` are those that the call was given when it came."""
     root, helper = as_name(record.get("session_id")), as_name(record.get("agent_id"))
@@ -88,7 +65,7 @@ def read_hook(record: Record, *, id: str, at: datetime | None) -> list[Event]:
 def _read_start(hook: Hook) -> list[Event]:
     source = hook.text("source")
     new = source is None or source in _STARTS
-    if hook.scene.run is None or source == "compact" or (new and hook.has_rollout):
+    if hook.scene.run is None or source == "compact" or (new and hook.has_transcript):
         return []
     cwd = hook.text("cwd")
     data = {"source": source, "cwd": cwd, "project": project_of(cwd), "program": PROGRAM, "model": hook.text("model")}
@@ -122,7 +99,7 @@ def _read_result(hook: Hook) -> list[Event]:
     if key is None:
         return []
     output = _output_of(told)
-    if output.exit_code is None and output.success is None and not output.failed and hook.has_rollout:
+    if output.exit_code is None and output.success is None and not output.failed and hook.has_transcript:
         return []
     return [tell_outcome(hook.scene, key, _tool(hook), hook.record.get("tool_input"), output)]
 
@@ -171,7 +148,7 @@ def _read_end(hook: Hook) -> list[Event]:
 
 def _read_launch(hook: Hook) -> list[Event]:
     child = as_name(hook.record.get("agent_id"))
-    if child is None or hook.has_rollout:
+    if child is None or hook.has_transcript:
         return []
     role = hook.text("agent_type")
     data = {"role": role, "launcher_guessed": True}
@@ -180,7 +157,7 @@ def _read_launch(hook: Hook) -> list[Event]:
 
 def _read_return(hook: Hook) -> list[Event]:
     child = as_name(hook.record.get("agent_id"))
-    if child is None or hook.has_rollout:
+    if child is None or hook.has_transcript:
         return []
     words = hook.text("last_assistant_message")
     data = {"role": hook.text("agent_type"), "result": words}

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from fleetlore.dialects.codex_marks import UNKNOWN, as_code, as_duration
+from fleetlore.dialects.codex_marks import as_code, as_duration
 from fleetlore.dialects.codex_outputs import text_in
 from fleetlore.dialects.fields import as_object, as_text
+from fleetlore.dialects.sessions import UNKNOWN
 
 MOST_PATHS = 50
 _BY_SHELL = ("-lc", "-c")

@@ -6,26 +6,20 @@ of them has an id of its own; only where a model's provider counts its calls fro
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, NamedTuple
 
-from fleetlore.dialects.claude_code_marks import shorten
+from fleetlore.dialects import sessions
 from fleetlore.dialects.fields import as_name
-from fleetlore.events.envelope import Event, Origin, Visibility
+from fleetlore.events.envelope import Origin
 from fleetlore.events.ids import derive_id
 
 NAME = "codex"
 PROGRAM = "codex"
-PERSON = "user"
-"""Who submits prompts, where nobody is named."""
-UNKNOWN = "unknown"
-"""The tool, where a result came whose call was never seen."""
 
 MOST_KEPT = 64 * 1024
 """A record of so many bytes is kept whole, though nobody knows it; of a larger one, only so much that its event fits into a log."""
 LONGEST_KEY, LONGEST_PLAIN, MOST_PLAIN = 100, 4096, 8
 
-_ORIGIN = Origin(dialect=NAME)
 _UNIQUE = 20
 """Ids that are at least so long were drawn by lot, and are the same nowhere else."""
 
@@ -37,44 +31,12 @@ class Place(NamedTuple):
     turn: str | None
 
 
-class Scene(NamedTuple):
+class Scene(sessions.Scene):
     """Who does it, in which thread, and when."""
 
-    at: datetime | None
-    agent: str | None
-    run: str | None
-    parent: str | None = None
-    task: str | None = None
-
-    def tell(
-        self,
-        kind: str,
-        id: str,
-        *,
-        text: str | None = None,
-        data: dict[str, Any] | None = None,
-        actor: str | None = None,
-        child: str | None = None,
-        cause: str | None = None,
-        visibility: Visibility = "public",
-    ) -> Event:
-        """An event of this scene."""
-        return Event(
-            id=id,
-            at=self.at,
-            kind=kind,
-            actor=actor or self.agent or PROGRAM,
-            agent=self.agent,
-            parent=self.parent,
-            child=child,
-            task=self.task,
-            run=self.run,
-            cause=cause,
-            text=shorten(text),
-            visibility=visibility,
-            data={key: value for key, value in (data or {}).items() if value is not None},
-            origin=_ORIGIN,
-        )
+    __slots__ = ()
+    PROGRAM = PROGRAM
+    ORIGIN = Origin(dialect=NAME)
 
 
 def agent_of(thread: object) -> str | None:

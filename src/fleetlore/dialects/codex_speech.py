@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from fleetlore.dialects.claude_code_prompts import guess_task
-from fleetlore.dialects.codex_marks import PERSON, agent_of, derive, is_unique, prompt_id
+from fleetlore.dialects.codex_marks import agent_of, derive, is_unique, prompt_id
 from fleetlore.dialects.codex_mind import Echo, Mind, Waiting
 from fleetlore.dialects.codex_outputs import text_in
 from fleetlore.dialects.codex_rollout import PASSED_ON, Row, tell_other
 from fleetlore.dialects.codex_usage import Counted, count, model_in
 from fleetlore.dialects.deeds import is_correction
 from fleetlore.dialects.fields import as_object, as_text
+from fleetlore.dialects.sessions import PERSON, guess_task
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 

@@ -9,17 +9,7 @@ from msgspec.structs import replace
 
 from fleetlore.dialects import git
 from fleetlore.dialects.fields import as_object, as_text, without_none
-from fleetlore.dialects.forge_delivery import (
-    Delivery,
-    count,
-    kind_of,
-    login_of,
-    note,
-    one_line,
-    plain,
-    some_text,
-    time_of,
-)
+from fleetlore.dialects.forge_delivery import Delivery, count, kind_of, login_of, note, one_line, plain, some_text, time_of
 from fleetlore.dialects.wire import Record
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from fleetlore.dialects import claude_code_marks, codex_marks
+from fleetlore.dialects import claude_code_marks, codex_marks, sessions
 from fleetlore.dialects.deeds import deed_of
 from fleetlore.dialects.fields import as_name, as_text, first_line, read_time
 from fleetlore.dialects.otlp_deeds import END, LONGEST_LINE, NAME, PERSON, Place, tell_reply
@@ -119,7 +119,7 @@ def _note(scene: Scene) -> list[Event]:
     """Kept short, for those who look for it: a kind that nothing counts."""
     kept = {key: value for key, value in scene.record.attributes.items() if not key.startswith(_LEFT_OUT)}
     program, _, word = scene.name.partition(".")
-    kind = f"{program}.{claude_code_marks.snake(word)}"
+    kind = f"{program}.{sessions.snake(word)}"
     return [scene.tell(kind, scene.id(), text=scene.name, data=plain_values(kept), visibility="system")]
 
 

@@ -1,0 +1,123 @@
+"""What recordings of coding sessions share, whichever program wrote them: whose deed it was, and how its events are told."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any, ClassVar, NamedTuple
+
+from fleetlore.dialects.fields import as_text, first_line
+from fleetlore.dialects.git import MAINLINES, find_task
+from fleetlore.dialects.wire import Record
+from fleetlore.events.envelope import Event, Origin, Visibility
+from fleetlore.events.names import is_name
+
+PERSON = "user"
+"""Who submits prompts, where nobody is named."""
+UNKNOWN = "unknown"
+"""The tool, where a result came whose call was never seen."""
+NO_BRANCH = "HEAD"
+"""What stands for the branch where there is no repository."""
+
+LONGEST_TEXT = 300
+_word = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
+_in_branch = re.compile(
+    r"(?:^|[/_-])(?:issue|bug|fix|feat|gh|task|ticket)[/_#-]?([1-9][0-9]{0,6})(?![0-9])|(?:^|/)([1-9][0-9]{0,6})-", re.IGNORECASE
+)
+
+
+class _Scene(NamedTuple):
+    at: datetime | None
+    agent: str | None
+    run: str | None
+    parent: str | None = None
+    task: str | None = None
+
+
+class Scene(_Scene):
+    """Who does it, in which session, and when. Each program has its own, which says who it is."""
+
+    __slots__ = ()
+    PROGRAM: ClassVar[str]
+    ORIGIN: ClassVar[Origin]
+
+    def tell(
+        self,
+        kind: str,
+        id: str,
+        *,
+        text: str | None = None,
+        data: dict[str, Any] | None = None,
+        actor: str | None = None,
+        child: str | None = None,
+        cause: str | None = None,
+        visibility: Visibility = "public",
+    ) -> Event:
+        """An event of this scene."""
+        return Event(
+            id=id,
+            at=self.at,
+            kind=kind,
+            actor=actor or self.agent or self.PROGRAM,
+            agent=self.agent,
+            parent=self.parent,
+            child=child,
+            task=self.task,
+            run=self.run,
+            cause=cause,
+            text=shorten(text),
+            visibility=visibility,
+            data={key: value for key, value in (data or {}).items() if value is not None},
+            origin=self.ORIGIN,
+        )
+
+
+class Hook(NamedTuple):
+    """One call of a hook."""
+
+    record: Record
+    scene: Scene
+    own_id: str
+    """For what has no key of its own."""
+
+    def text(self, key: str) -> str | None:
+        """The string under a key, if it says something."""
+        return as_text(self.record.get(key))
+
+    @property
+    def has_transcript(self) -> bool:
+        """Whether it names the file that tells the same."""
+        return self.text("transcript_path") is not None
+
+
+def project_of(cwd: str | None) -> str | None:
+    """A folder's own name, by which people know the project."""
+    return None if cwd is None else as_text(cwd.rstrip("/\\").replace("\\", "/").rpartition("/")[2])
+
+
+def guess_task(branch: str | None, prompt: str = "") -> str | None:
+    """The task that a prompt names, or a branch: `#42`, `ABC-123`, or the branch's own name where the prompt says it."""
+    if branch and branch not in MAINLINES and is_name(branch) and branch != NO_BRANCH and _says(prompt, branch):
+        return branch
+    return find_task(prompt[:2000]) or _task_in_branch(branch or "")
+
+
+def _says(prompt: str, branch: str) -> bool:
+    return re.search(rf"(?<![\w/-]){re.escape(branch)}(?![\w/-])", prompt[:2000]) is not None
+
+
+def _task_in_branch(branch: str) -> str | None:
+    match = _in_branch.search(branch)
+    return find_task(branch) or (f"#{match[1] or match[2]}" if match else None)
+
+
+def snake(name: str) -> str:
+    """`PreToolUse` and `pre-tool-use` as `pre_tool_use`, fit to be the last word of a kind."""
+    words = "_".join(word.lower() for word in _word.findall(name))[:60].strip("_")
+    return words if words and words[0].isalpha() else f"x_{words or 'unknown'}"
+
+
+def shorten(text: object) -> str | None:
+    """The first line that says something, not too long."""
+    line = first_line(text)
+    return None if line is None else line[:LONGEST_TEXT]
