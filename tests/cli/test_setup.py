@@ -27,7 +27,13 @@ def session(home: Path, n: int, *, days_ago: float, prompt: str = "mend_the_pars
     """One recorded session of Claude Code."""
     at = datetime.now(UTC) - timedelta(days=days_ago)
     id = SESSION.format(n=n)
-    base = {"sessionId": id, "cwd": "/work/shop", "gitBranch": "main", "timestamp": at.isoformat().replace("+00:00", "Z"), "version": "2.1"}
+    base = {
+        "sessionId": id,
+        "cwd": "/home/ada/shop",
+        "gitBranch": "main",
+        "timestamp": at.isoformat().replace("+00:00", "Z"),
+        "version": "2.1",
+    }
     rows = [
         {"type": "user", "uuid": f"{n}0000000-0000-4000-8000-000000000001", "promptId": f"p{n}",
             "message": {"role": "user", "content": prompt}},

@@ -83,7 +83,7 @@ class Answer(NamedTuple):
             "requestId": f"req_{self.n}",
             "timestamp": self.at.isoformat().replace("+00:00", ".000Z"),
             "version": "2.1.39",
-            "cwd": "/work/app",
+            "cwd": "/home/ada/app",
             "message": message,
         }
 

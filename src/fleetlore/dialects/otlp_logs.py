@@ -123,10 +123,6 @@ def _note(scene: Scene) -> list[Event]:
     return [scene.tell(kind, scene.id(), text=scene.name, data=plain_values(kept), visibility="system")]
 
 
-def _fold(scene: Scene) -> list[Event]:
-    return []
-
-
 def _prompt(scene: Scene) -> list[Event]:
     """Words that are hidden are only noted, so that they do not take the place of those in a transcript."""
     words, key = scene.get("prompt"), scene.get("prompt.id")
