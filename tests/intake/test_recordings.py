@@ -337,3 +337,23 @@ def test_a_folder_says_on_which_branch_it_is(tmp_path: Path) -> None:
     assert transcripts.branch_of("") is None
     (git / "HEAD").write_text("0123456789\n")
     assert transcripts.branch_of(str(tmp_path / "shop")) is None
+
+
+def test_the_last_answer_of_a_session_that_nobody_has_written_to_for_a_while_is_told(log: BlockingRecorder, tmp_path: Path) -> None:
+    """Older programs do not say when an answer is whole."""
+    session = Transcript()
+    session.prompt("go")
+    session.reply("m1", text("First."), output=7, stop=None)
+    path = session.write(tmp_path / "in")
+    transcripts.catch_up(log, [str(path)])
+    assert costs(told(log)) == (0, 0)
+    session.prompt("go on", "p-2")
+    session.reply("m2", text("Second."), output=5, stop=None)
+    session.write(tmp_path / "in")
+    os.utime(path, (0, 0))
+    transcripts.catch_up(log, [str(path)])
+    assert costs(told(log)) == (2, 12)
+    session.reply("m2", text("And more."), output=9)
+    session.write(tmp_path / "in")
+    transcripts.catch_up(log, [str(path)])
+    assert costs(told(log)) == (2, 16)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
+from datetime import timedelta
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -155,7 +156,7 @@ def _take_in(args: Namespace, log: BlockingRecorder, found: Found) -> None:
 
     since = min(clock.now().timestamp() - DAYS * _DAY, found.newest)
     paths = [path for folder in found.folders for path in transcripts.find_all(folder, since=since)]
-    tapes = recordings.open_growing(transcripts.expand(paths), find_recording(found.program), log)
+    tapes = recordings.open_growing(transcripts.expand(paths), find_recording(found.program), log, rest=timedelta(0))
     settings = opening.settings_of(args)
     admission = Admission(redactor=opening.redactor_of(settings), veil=opening.veil_of(settings))
     deposit = Deposit(log, dialect=found.program.replace("-", "_"), admission=admission)

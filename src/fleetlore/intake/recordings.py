@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from fleetlore import clock
 from fleetlore.events.envelope import Event
 from fleetlore.intake.deposit import Deposit, Item
 from fleetlore.intake.files import Placed, place
@@ -25,17 +26,23 @@ MOST_PARTS = 5000
 WHOLES_AT_ONCE = 200
 
 Read = Callable[[int], None]
+REST = timedelta(minutes=10)
 Change = Callable[[Event], Event]
 """What is done to every event on its way: a veil, a name."""
 
 
-def open_growing(paths: Sequence[str], recording: Recording, log: BlockingRecorder) -> list[Tape]:
-    """The files that have something new for a log, each from where it was left; one that is gone meanwhile is left out."""
+def open_growing(paths: Sequence[str], recording: Recording, log: BlockingRecorder, *, rest: timedelta = REST) -> list[Tape]:
+    """The files that have something new for a log, each from where it was left; one that is gone meanwhile is left out.
+
+    One that nobody has written to for as long as `rest` is taken for finished.
+    """
     known = places.load(log, paths)
     found = []
     for path in paths:
         with suppress(OSError):
             found.append(Tape(path, recording, place=known.get(path), live=True))
+    for tape in found:
+        tape.is_at_rest = clock.now() - tape.modified >= rest
     return [tape for tape in found if tape.left]
 
 

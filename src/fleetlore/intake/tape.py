@@ -48,6 +48,8 @@ class Tape:
         self._from = place if place is not None and self._goes_on_from(place) else None
         self.place: TapePlace | None = self._from
         """Where it was left, once all items were taken."""
+        self.is_at_rest = not live
+        """Whether what the last lines held back is told, for want of others; should they come after all, they tell it better."""
 
     def _look(self) -> bytes:
         try:
@@ -101,7 +103,7 @@ class Tape:
                 mind = reader.save()  # it has no end, and is read again if the file grows
             held = self._item(line, reader)
             offset, lines = offset + size, line.n if size else lines
-        if self._live:
+        if not self.is_at_rest:
             held = self._with(held, reader.settle())
             mind = reader.save()
         else:
