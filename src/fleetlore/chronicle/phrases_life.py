@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fleetlore.chronicle.phrases import agents, deeds, deeds_amiss, goals, graph, models, records, stage, tools
+from fleetlore.chronicle.phrases import agents, deeds, deeds_amiss, deeds_begun, deeds_mended, goals, graph, models, records, stage, tools
 
 _FAMILIES = (agents, goals, graph, models, records, stage, tools)
 
 PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {kind: groups for family in _FAMILIES for kind, groups in family.PHRASES.items()}
 MANY: Mapping[str, tuple[str, ...]] = {kind: variants for family in _FAMILIES for kind, variants in family.MANY.items()}
 
-DEEDS: Mapping[str, tuple[tuple[str, ...], ...]] = {**deeds.PHRASES, **deeds_amiss.PHRASES}
+_DEEDS = (deeds, deeds_amiss, deeds_begun, deeds_mended)
+DEEDS: Mapping[str, tuple[tuple[str, ...], ...]] = {key: groups for part in _DEEDS for key, groups in part.PHRASES.items()}
 """Key of a deed → groups of variants: where a kind alone does not tell what was done. `telling_deeds.py` finds the key."""
-DEEDS_MANY: Mapping[str, tuple[str, ...]] = {**deeds.MANY, **deeds_amiss.MANY}
+DEEDS_MANY: Mapping[str, tuple[str, ...]] = {key: variants for part in _DEEDS for key, variants in part.MANY.items()}
 
 UNKNOWN: tuple[tuple[str, ...], ...] = (
     (
