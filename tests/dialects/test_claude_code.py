@@ -598,3 +598,11 @@ def test_what_the_program_prints_is_told_as_its_transcript_would_and_its_usage_o
     for n in (1, 2, 3):
         written.reply(f"m{n}", request=f"req-m{n}")
     assert {event.data["whole"] for event in replies} == {event.id for event in read(written) if event.kind == "model.replied"}
+
+
+def test_a_row_from_the_future_that_is_too_large_is_kept_in_part() -> None:
+    told = Transcript()
+    told.add("quantum-leap", content="It leapt.", bulk=[{"n": n} for n in range(40_000)])
+    leap = read(told)[-1]
+    Admission().admit(leap)
+    assert (leap.text, "bulk" in leap.data) == ("It leapt.", False)

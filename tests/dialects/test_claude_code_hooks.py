@@ -140,3 +140,9 @@ _keys = st.sampled_from(_KEYS.split())
 def test_whatever_a_hook_hands_over_the_log_takes_its_events(name: str, fields: dict[str, Any]) -> None:
     for event in hook(name, **fields):
         Admission().admit(event)
+
+
+def test_a_hook_from_the_future_that_is_too_large_is_kept_in_part() -> None:
+    [event] = hook("QuantumLeap", message="It leapt.", bulk=[{"n": n} for n in range(40_000)])
+    Admission().admit(event)
+    assert event.data == {"message": "It leapt."}

@@ -25,7 +25,7 @@ PAUSE = 0.5
 _EXAMPLES = (
     ("lore watch claude-code", "what your sessions of the last day did, and what they do from now on; Ctrl-C ends it"),
     ("lore watch claude-code --since 7d --quiet &", "a week back, and nothing on the screen"),
-    ("lore watch codex ~/work/sessions --once", "another folder, read on from where it was left, once"),
+    ("lore watch codex ~/sessions --once", "another folder, read on from where it was left, once"),
 )
 _NOTES = """\
 Files that were last written to before --since are left alone until they change. Each file is read on from

@@ -41,9 +41,9 @@ from fleetlore.dialects.claude_code_tools import (
     tell_outcome,
     text_of,
 )
-from fleetlore.dialects.fields import as_name, as_object, as_text, read_time
+from fleetlore.dialects.fields import as_count, as_name, as_number, as_object, as_text, read_time
 from fleetlore.dialects.recording import Recording, parse
-from fleetlore.dialects.sessions import NO_BRANCH, UNKNOWN, guess_task, project_of, snake
+from fleetlore.dialects.sessions import NO_BRANCH, UNKNOWN, guess_task, project_of, snake, within_bounds
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 
@@ -108,7 +108,7 @@ class Transcript:
         # A type from the future may still be a message as we know them.
         read = _ROWS.get(row_type) or _ROWS.get(f"{as_object(row.get('message')).get('role')}")
         if read is None:
-            return held + self._read_other(row, raw, row_type)
+            return held + self._read_other(row, row_type, len(raw))
         voice, scene = self._enter(row)
         return [*held, *self._start(row, scene), *self._name_by_leaf(row, scene), *read(self, row, voice, scene)]
 
@@ -205,7 +205,7 @@ class Transcript:
         return [*flush(voice, self._scene(voice)), *self._read_words(words, images, row, voice, scene)]
 
     def _read_words(self, words: str, images: int, row: Record, voice: Voice, scene: Scene) -> list[Event]:
-        own = as_name(row.get("uuid")) or derive("row", words, row.get("timestamp"))
+        own = str(row["uuid"])
         if words.startswith(INTERRUPTED):
             voice.interrupted = True
             return [scene.tell("session.turn_ended", derive("interrupted", own), text=words, data={"reason": "interrupted"})]
@@ -349,7 +349,7 @@ class Transcript:
             self._note_compaction(row, scene)
             return []
         if subtype == "turn_duration":
-            data = {"duration_ms": _number(row.get("durationMs"))}
+            data = {"duration_ms": as_number(row.get("durationMs"))}
             whole = flush(voice, self._scene(voice))
             return [*whole, scene.tell("session.turn_ended", _ended_id(voice, str(own)), text=voice.said, data=data, cause=voice.prompt)]
         words = as_text(row.get("content")) or as_text(as_object(row.get("error")).get("message"))
@@ -357,7 +357,7 @@ class Transcript:
             error = words or text_of(row.get("error")) or subtype
             return [scene.tell("model.failed", derive("failed", own), text=error, data={"error": error}, cause=voice.cause)]
         data = {key: value for key, value in row.items() if key not in _PLUMBING}
-        own_id = derive("system", own or words)
+        own_id = derive("system", own)
         return [scene.tell(f"{NAME}.{snake(subtype)}", own_id, text=words or subtype, data=data, visibility="system")]
 
     def _read_summary(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
@@ -377,17 +377,17 @@ class Transcript:
     def _read_end(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
         """The last row of what `claude -p --output-format stream-json` prints."""
         reason = None if row.get("subtype") == "success" else as_text(row.get("subtype"))
-        data = {"reason": reason, "duration_ms": _number(row.get("duration_ms")), "turn": None}
+        data = {"reason": reason, "duration_ms": as_number(row.get("duration_ms"))}
         own, words = _ended_id(voice, str(row["uuid"])), as_text(row.get("result"))
         ended = scene.tell("session.turn_ended", own, text=words, data=data, cause=voice.prompt)
         return [*flush(voice, self._scene(voice)), ended]
 
-    def _read_other(self, row: Record, raw: bytes, row_type: str) -> list[Event]:
+    def _read_other(self, row: Record, row_type: str, size: int) -> list[Event]:
         """A type of row from the future, with all that it says."""
         _, scene = self._enter(row)
-        data = {key: value for key, value in row.items() if key not in _PLUMBING}
+        data = within_bounds({key: value for key, value in row.items() if key not in _PLUMBING}, size)
         words = next((value for key in ("content", "message", "text", "title", "summary") if (value := as_text(row.get(key)))), row_type)
-        own = derive(row_type, row.get("uuid") or raw.decode(errors="replace"))
+        own = derive(row_type, row["uuid"])
         return [scene.tell(f"{NAME}.{snake(row_type)}", own, text=words, data=data, visibility="system")]
 
     def _is_of_helper(self, row: Record) -> bool:
@@ -423,8 +423,8 @@ class Transcript:
             key=str(row["uuid"]),
             at=scene.at,
             trigger=as_text(told.get("trigger")),
-            before=_whole(told.get("preTokens")),
-            after=_whole(told.get("postTokens")),
+            before=as_count(told.get("preTokens")),
+            after=as_count(told.get("postTokens")),
         )
 
     def _release_compaction(self, summary: str | None) -> list[Event]:
@@ -450,14 +450,6 @@ def _ended_id(voice: Voice, own: str) -> str:
     if turn != voice.ended:
         voice.ended, voice.ended_row = turn, own
     return turn_id(turn if own == voice.ended_row else own)
-
-
-def _number(value: object) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 _ROWS: Mapping[str, Callable[[Transcript, Record, Voice, Scene], list[Event]]] = {

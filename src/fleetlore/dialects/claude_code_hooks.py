@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
 
 from fleetlore.dialects.claude_code_marks import NAME, PROGRAM, Scene, agent_of, launched_id, prompt_id, returned_id, started_id, turn_id
 from fleetlore.dialects.claude_code_prompts import Prompt, tell_prompt
 from fleetlore.dialects.claude_code_tools import LAUNCHERS, tell_call, tell_denial, tell_helper, tell_outcome, what_of
 from fleetlore.dialects.fields import as_name, as_object, as_text
-from fleetlore.dialects.sessions import UNKNOWN, Hook, guess_task, project_of, snake
+from fleetlore.dialects.sessions import UNKNOWN, Hook, guess_task, project_of, tell_unknown
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 
@@ -208,11 +207,7 @@ def _read_return(hook: Hook) -> list[Event]:
 
 
 def _read_other(hook: Hook) -> list[Event]:
-    """A hook from the future, with all that it says."""
-    name = hook.text("hook_event_name") or UNKNOWN
-    data: dict[str, Any] = {key: value for key, value in hook.record.items() if key not in _COMMON}
-    words = next((value for key in ("message", "reason", "prompt", "description", "title") if (value := hook.text(key))), None)
-    return [hook.scene.tell(f"{NAME}.{snake(name)}", hook.own_id, text=words or name, data=data)]
+    return tell_unknown(hook, dialect=NAME, common=_COMMON)
 
 
 def _tool(hook: Hook) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from fleetlore.dialects.claude_code_marks import derive
 from fleetlore.dialects.claude_code_mind import Reply, Voice
-from fleetlore.dialects.fields import as_name, as_object, as_text
+from fleetlore.dialects.fields import as_count, as_name, as_object, as_text
 from fleetlore.dialects.sessions import Scene, shorten
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
@@ -84,21 +84,17 @@ def _sum(usage: Record) -> int:
 def _tokens(usage: Record) -> dict[str, int | None]:
     by_age = usage.get("cache_creation")
     return {
-        "input": _count(usage.get("input_tokens")),
-        "output": _count(usage.get("output_tokens")),
-        "cache_read": _count(usage.get("cache_read_input_tokens")),
+        "input": as_count(usage.get("input_tokens")),
+        "output": as_count(usage.get("output_tokens")),
+        "cache_read": as_count(usage.get("cache_read_input_tokens")),
         # Where it is said how long each part is kept, these parts are what is billed.
-        "cache_write": _written(by_age) if isinstance(by_age, dict) else _count(usage.get("cache_creation_input_tokens")),
-        "cache_write_1h": _count(as_object(by_age).get("ephemeral_1h_input_tokens")) or None,
+        "cache_write": _written(by_age) if isinstance(by_age, dict) else as_count(usage.get("cache_creation_input_tokens")),
+        "cache_write_1h": as_count(as_object(by_age).get("ephemeral_1h_input_tokens")) or None,
     }
 
 
 def _written(by_age: Record) -> int:
-    return sum(_count(by_age.get(f"ephemeral_{age}_input_tokens")) or 0 for age in ("5m", "1h"))
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return sum(as_count(by_age.get(f"ephemeral_{age}_input_tokens")) or 0 for age in ("5m", "1h"))
 
 
 def _dollars(value: object) -> float | None:

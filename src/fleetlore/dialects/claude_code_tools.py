@@ -8,7 +8,7 @@ from typing import Any
 
 from fleetlore.dialects.claude_code_marks import called_id, launched_id, outcome_id, returned_id
 from fleetlore.dialects.deeds import deed_of
-from fleetlore.dialects.fields import as_name, as_object, as_text
+from fleetlore.dialects.fields import as_count, as_name, as_number, as_object, as_text
 from fleetlore.dialects.sessions import PERSON, Scene, shorten
 from fleetlore.events.envelope import Event
 
@@ -60,7 +60,7 @@ def tell_outcome(
     if failed and is_refusal(words):
         return tell_denial(scene, tool, call, given, reason=words)
     deed = deed_of(tool, given, words, failed=failed)
-    data |= {"deed": deed.name, "subject": deed.subject, "duration_ms": duration if _is_number(duration) else None}
+    data |= {"deed": deed.name, "subject": deed.subject, "duration_ms": as_number(duration)}
     line = what_of(tool, given)
     if failed:
         error = _error_tags.sub("", words).strip()
@@ -106,9 +106,9 @@ def tell_helper(scene: Scene, call: str, result: object) -> list[Event]:
         "call_id": call,
         "status": as_text(told.get("status")),
         "result": words or None,
-        "tokens": _count(told.get("totalTokens")),
-        "tool_calls": _count(told.get("totalToolUseCount")),
-        "duration_ms": told.get("totalDurationMs") if _is_number(told.get("totalDurationMs")) else None,
+        "tokens": as_count(told.get("totalTokens")),
+        "tool_calls": as_count(told.get("totalToolUseCount")),
+        "duration_ms": as_number(told.get("totalDurationMs")),
     }
     return [scene.tell("agent.returned", returned_id(child), text=words, data=data, child=child, cause=called_id(call))]
 
@@ -159,11 +159,3 @@ def _cause_of(error: str) -> str:
 def _find_exit_code(words: str) -> int | None:
     match = _exit_code.match(words)
     return int(match[1]) if match else None
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

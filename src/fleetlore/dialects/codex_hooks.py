@@ -10,24 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from fleetlore.dialects.codex_marks import (
-    NAME,
-    PROGRAM,
-    Place,
-    Scene,
-    agent_of,
-    derive,
-    ended_id,
-    launched_id,
-    prompt_id,
-    started_id,
-    within_bounds,
-)
+from fleetlore.dialects.codex_marks import NAME, PROGRAM, Place, Scene, agent_of, derive, ended_id, launched_id, prompt_id, started_id
 from fleetlore.dialects.codex_outputs import Output, read_output
 from fleetlore.dialects.codex_tools import Key, key_of, tell_call, tell_outcome, what_of
 from fleetlore.dialects.deeds import is_correction
 from fleetlore.dialects.fields import as_name, as_object, as_text
-from fleetlore.dialects.sessions import PERSON, UNKNOWN, Hook, guess_task, project_of, snake
+from fleetlore.dialects.sessions import PERSON, UNKNOWN, Hook, guess_task, project_of, tell_unknown
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 
@@ -171,12 +159,7 @@ def _by_launcher(hook: Hook) -> Scene:
 
 
 def _read_other(hook: Hook) -> list[Event]:
-    """A hook from the future, with all that it says."""
-    name = hook.text("hook_event_name") or UNKNOWN
-    told = {key: value for key, value in hook.record.items() if key not in _COMMON}
-    words = next((text for key in ("message", "reason", "prompt", "description", "title") if (text := hook.text(key))), None)
-    data = within_bounds(told, sum(len(str(value)) for value in told.values()))
-    return [hook.scene.tell(f"{NAME}.{snake(name)}", hook.own_id, text=words or name, data=data, visibility="system")]
+    return tell_unknown(hook, dialect=NAME, common=_COMMON)
 
 
 def _tool(hook: Hook) -> str:

@@ -6,19 +6,16 @@ of them has an id of its own; only where a model's provider counts its calls fro
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fleetlore.dialects import sessions
-from fleetlore.dialects.fields import as_name
+from fleetlore.dialects.fields import as_count, as_name, as_number
 from fleetlore.events.envelope import Origin
 from fleetlore.events.ids import derive_id
 
 NAME = "codex"
 PROGRAM = "codex"
 
-MOST_KEPT = 64 * 1024
-"""A record of so many bytes is kept whole, though nobody knows it; of a larger one, only so much that its event fits into a log."""
-LONGEST_KEY, LONGEST_PLAIN, MOST_PLAIN = 100, 4096, 8
 
 _UNIQUE = 20
 """Ids that are at least so long were drawn by lot, and are the same nowhere else."""
@@ -99,19 +96,6 @@ def birth_of(thread: object) -> int | None:
         return None
 
 
-def within_bounds(record: dict[str, Any], size: int) -> dict[str, Any]:
-    """What can be kept of a record of so many bytes: all of it, or the first plain values."""
-    if size <= MOST_KEPT:
-        return record
-    plain = [(key, value) for key, value in record.items() if len(key) <= LONGEST_KEY and not isinstance(value, list | dict)]
-    return {key: value[:LONGEST_PLAIN] if isinstance(value, str) else value for key, value in plain[:MOST_PLAIN]}
-
-
-def as_count(value: object) -> int | None:
-    """The value if it counts something."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
-
-
 def as_code(value: object) -> int | None:
     """The value if it can be how a program ended."""
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53 else None
@@ -122,4 +106,4 @@ def as_duration(value: object) -> float | None:
     if isinstance(value, dict):
         seconds, nanos = as_count(value.get("secs")), as_count(value.get("nanos")) or 0
         return None if seconds is None else round(seconds * 1000 + nanos / 1e6, 3)
-    return value if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**53 else None
+    return as_number(value)

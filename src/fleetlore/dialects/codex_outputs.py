@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from fleetlore.dialects.codex_marks import MOST_KEPT, as_code
-from fleetlore.dialects.fields import as_object, as_text
+from fleetlore.dialects.codex_marks import as_code
+from fleetlore.dialects.fields import as_number, as_object, as_text
+from fleetlore.dialects.sessions import MOST_KEPT
 
 _HEAD = 400
 """What the program says before a command's own output stands in so many characters."""
@@ -152,4 +153,4 @@ def _decimal(text: str) -> float | None:
 
 
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**53 else None
+    return None if (number := as_number(value)) is None else float(number)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from fleetlore.dialects.codex_marks import as_count, birth_of
+from fleetlore.dialects.codex_marks import birth_of
 from fleetlore.dialects.codex_mind import Mind, Replay
-from fleetlore.dialects.fields import EPOCH, as_object, as_text
+from fleetlore.dialects.fields import EPOCH, as_count, as_object, as_text
 from fleetlore.dialects.wire import Record
 
 PAUSE_MS = 1000

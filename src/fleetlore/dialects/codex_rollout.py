@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from fleetlore.dialects.codex_marks import NAME, PROGRAM, Place, Scene, agent_of, as_count, derive, launched_id, started_id, within_bounds
+from fleetlore.dialects.codex_marks import NAME, PROGRAM, Place, Scene, agent_of, derive, launched_id, started_id
 from fleetlore.dialects.codex_mind import Mind
 from fleetlore.dialects.codex_replay import expect_replay, is_inherited, parent_of, spawn_of
 from fleetlore.dialects.codex_usage import model_in, note
-from fleetlore.dialects.fields import as_name, as_object, as_text, read_time
-from fleetlore.dialects.sessions import guess_task, project_of, snake
+from fleetlore.dialects.fields import as_count, as_name, as_object, as_text, read_time
+from fleetlore.dialects.sessions import guess_task, project_of, snake, within_bounds
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 

@@ -11,13 +11,13 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from fleetlore.dialects.codex_items import work_in
-from fleetlore.dialects.codex_marks import NAME, PROGRAM, Scene, agent_of, derive, launched_id, started_id, within_bounds
+from fleetlore.dialects.codex_marks import NAME, PROGRAM, Scene, agent_of, derive, launched_id, started_id
 from fleetlore.dialects.codex_mind import Mind, open_call
 from fleetlore.dialects.codex_outputs import Output, text_in
 from fleetlore.dialects.codex_tools import Key, tell_call, tell_outcome, tell_work
 from fleetlore.dialects.codex_usage import Usage, model_in, read_usage
 from fleetlore.dialects.fields import as_name, as_object, as_text, read_time
-from fleetlore.dialects.sessions import snake
+from fleetlore.dialects.sessions import snake, within_bounds
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fleetlore.dialects.codex_items import Work
-from fleetlore.dialects.codex_marks import MOST_KEPT, Place, called_id, outcome_id
+from fleetlore.dialects.codex_marks import Place, called_id, outcome_id
 from fleetlore.dialects.codex_outputs import Output
 from fleetlore.dialects.deeds import Deed, command_of, deed_of
 from fleetlore.dialects.fields import as_object
-from fleetlore.dialects.sessions import Scene, shorten
+from fleetlore.dialects.sessions import MOST_KEPT, Scene, shorten
 from fleetlore.events.envelope import Event
 
 CODE = "exec"

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from fleetlore.dialects.codex_marks import as_count
-from fleetlore.dialects.fields import as_object, as_text
+from fleetlore.dialects.fields import as_count, as_object, as_text
 
 _INPUT = ("input_tokens", "prompt_tokens", "input")
 _CACHED = ("cached_input_tokens", "cache_read_input_tokens", "cached_tokens")

@@ -38,6 +38,16 @@ def as_text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+def as_count(value: object) -> int | None:
+    """The value if it counts something."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
+
+
+def as_number(value: object) -> float | None:
+    """The value if it is a number that others can read, too."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**53 else None
+
+
 def as_object(value: object) -> dict[str, Any]:
     """The value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}

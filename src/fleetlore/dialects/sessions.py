@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,6 +21,9 @@ NO_BRANCH = "HEAD"
 """What stands for the branch where there is no repository."""
 
 LONGEST_TEXT = 300
+MOST_KEPT = 64 * 1024
+"""A record of so many bytes is kept whole, though nobody knows it; of a larger one, only so much that its event fits into a log."""
+LONGEST_KEY, LONGEST_PLAIN, MOST_PLAIN = 100, 4096, 8
 _word = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
 _in_branch = re.compile(
     r"(?:^|[/_-])(?:issue|bug|fix|feat|gh|task|ticket)[/_#-]?([1-9][0-9]{0,6})(?![0-9])|(?:^|/)([1-9][0-9]{0,6})-", re.IGNORECASE
@@ -88,6 +92,23 @@ class Hook(NamedTuple):
     def has_transcript(self) -> bool:
         """Whether it names the file that tells the same."""
         return self.text("transcript_path") is not None
+
+
+def tell_unknown(hook: Hook, *, dialect: str, common: Container[str]) -> list[Event]:
+    """A hook from the future, with all that it says beside what every hook repeats."""
+    name = hook.text("hook_event_name") or UNKNOWN
+    told = {key: value for key, value in hook.record.items() if key not in common}
+    words = next((text for key in ("message", "reason", "prompt", "description", "title") if (text := hook.text(key))), None)
+    data = within_bounds(told, sum(len(str(value)) for value in told.values()))
+    return [hook.scene.tell(f"{dialect}.{snake(name)}", hook.own_id, text=words or name, data=data, visibility="system")]
+
+
+def within_bounds(record: dict[str, Any], size: int) -> dict[str, Any]:
+    """What can be kept of a record of so many bytes: all of it, or the first plain values."""
+    if size <= MOST_KEPT:
+        return record
+    plain = [(key, value) for key, value in record.items() if len(key) <= LONGEST_KEY and not isinstance(value, list | dict)]
+    return {key: value[:LONGEST_PLAIN] if isinstance(value, str) else value for key, value in plain[:MOST_PLAIN]}
 
 
 def project_of(cwd: str | None) -> str | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fleetlore import clock
 from fleetlore.events.envelope import Event
 from fleetlore.intake.deposit import Deposit, Item
-from fleetlore.intake.files import Placed, place
+from fleetlore.intake.files import Placed, Read, place
 from fleetlore.intake.tape import CHUNK, Tape
 from fleetlore.state import tapes as places
 
@@ -25,8 +25,8 @@ SMALLEST_PIECE = 8 * 1024
 MOST_PARTS = 5000
 WHOLES_AT_ONCE = 200
 
-Read = Callable[[int], None]
 REST = timedelta(minutes=10)
+"""After so long without a word, a file is taken for finished."""
 Change = Callable[[Event], Event]
 """What is done to every event on its way: a veil, a name."""
 

@@ -42,17 +42,20 @@ class Tail:
         """Take in what is new; files that were last written to before `since` are left alone until they change."""
         now = {path: seen for folder in self._folders for path in transcripts.walk(folder) if (seen := _look(path))}
         changed = sorted(path for path, seen in now.items() if seen != self._seen.get(path) and seen[1] >= self._since * 1e9)
-        tally = transcripts.catch_up(
+        tally = self._catch_up(changed) if changed else Tally()
+        self._seen = now
+        return tally
+
+    def _catch_up(self, paths: Iterable[str]) -> Tally:
+        return transcripts.catch_up(
             self._log,
-            changed,
+            paths,
             program=self._program,
             redactor=self._redactor,
             veil=self._veil,
             not_before=self._not_before,
             on_rejected=self._on_rejected,
         )
-        self._seen = now
-        return tally
 
 
 def _look(path: str) -> _Seen | None:

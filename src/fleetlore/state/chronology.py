@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Self
 
 import apsw
+from msgspec.structs import force_setattr
 
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
@@ -156,7 +157,5 @@ class _Aside:
 
 
 def _placed(event: Event, position: str) -> Event:
-    from msgspec.structs import force_setattr
-
     force_setattr(event, "position", position)  # nobody else holds this event yet
     return event
