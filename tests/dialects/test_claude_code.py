@@ -606,3 +606,11 @@ def test_a_row_from_the_future_that_is_too_large_is_kept_in_part() -> None:
     leap = read(told)[-1]
     Admission().admit(leap)
     assert (leap.text, "bulk" in leap.data) == ("It leapt.", False)
+
+
+def test_who_sums_a_session_up_is_the_session_itself() -> None:
+    compactor = Transcript(isSidechain=True, agentId="acompact-946d2b")
+    compactor.prompt("Your task is to create a detailed summary of the conversation so far …")
+    compactor.reply("m1", text("It went well."), output=700)
+    [reply] = read(compactor)
+    assert (reply.kind, reply.agent, reply.parent, reply.data["output"]) == ("model.replied", "claude-code/0b5e1111", None, 700)

@@ -78,7 +78,7 @@ _NOTIFICATION = "<task-notification>"
 _CONTINUED = "This session is being continued from a previous conversation"
 """How a summary begins: a branch of a session that was summed up is given it for a title, and says nothing by it."""
 COMPACTOR = "acompact"
-"""How the helper's name begins that sums a session up: `session.compacted` tells what it did."""
+"""How the name of the helper begins that sums a session up. It is the session itself that does so: `session.compacted` tells it."""
 
 
 class Transcript:
@@ -142,7 +142,10 @@ class Transcript:
         self._note_time(row)
         own = agent_of(mind.session)
         helper = as_name(row.get("agentId")) or (self._side_chain(row) if row.get("isSidechain") is True else None)
-        voice = self._voice(helper, own) if helper else self._voice(own, None)
+        if helper and helper.startswith(COMPACTOR):
+            voice = self._mind.voices.setdefault(helper, Voice(agent=own))
+        else:
+            voice = self._voice(helper, own) if helper else self._voice(own, None)
         return voice, self._scene(voice)._replace(at=read_time(row.get("timestamp")))
 
     def _voice(self, agent: str | None, parent: str | None) -> Voice:
@@ -169,7 +172,8 @@ class Transcript:
     def _start(self, row: Record, scene: Scene) -> Iterator[Event]:
         """The session's start, at the first row that says where it is. A helper's transcript leaves it to the session's own."""
         mind = self._mind
-        if mind.started or mind.session is None or scene.agent != agent_of(mind.session) or not row.get("cwd") or row.get("forkedFrom"):
+        is_own = mind.session is not None and scene.agent == agent_of(mind.session) and not row.get("agentId")
+        if mind.started or mind.session is None or not is_own or not row.get("cwd") or row.get("forkedFrom"):
             return
         mind.started = True
         cwd, task = as_text(row.get("cwd")), guess_task(mind.branch)
@@ -200,7 +204,7 @@ class Transcript:
         if results:
             return [*self._flush_whole(voice), *(event for part in results for event in self._read_result(part, row, voice, scene))]
         words, images = words_of(content)
-        if row.get("isMeta") is True or (not words and not images):
+        if row.get("isMeta") is True or (not words and not images) or str(row.get("agentId")).startswith(COMPACTOR):
             return []
         return [*flush(voice, self._scene(voice)), *self._read_words(words, images, row, voice, scene)]
 
@@ -246,8 +250,6 @@ class Transcript:
         """A helper's first words; who launched it is sure only where the file beside its transcript tells."""
         child = voice.agent or UNKNOWN
         voice.launched = True
-        if child.startswith(COMPACTOR):
-            return []
         data = {"role": known.role, "prompt": words, "call_id": known.call, "launcher_guessed": True if known.depth != 1 else None}
         scene = scene._replace(agent=agent_of(self._mind.session), parent=None)
         cause = called_id(known.call) if known.call else None

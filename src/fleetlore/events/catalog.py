@@ -80,8 +80,8 @@ class _Beats(dict[str, "Beat | Callable[[Mapping[str, Any]], Beat]"]):
         payload = find(kind)
         if payload is None:
             return None
-        is_fixed = payload.beat_for.__func__ is Payload.beat_for.__func__  # type: ignore[attr-defined]
-        self[kind] = payload.beat if is_fixed else payload.beat_for
+        reads_it = any("beat_for" in vars(base) for base in payload.__mro__ if base is not Payload)
+        self[kind] = payload.beat_for if reads_it else payload.beat
         return self[kind]
 
 

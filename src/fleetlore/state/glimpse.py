@@ -29,7 +29,7 @@ class Traits(Struct, frozen=True, gc=False):
 class Glimpse(Event, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """An event of which most of the data was passed over."""
 
-    data: Traits = field(default_factory=Traits)  # type: ignore[assignment]
+    data: Traits = field(default_factory=Traits)  # type: ignore[assignment]  # it is asked by `get` alone, as a dict is
 
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
