@@ -1,0 +1,1 @@
+"""Shown live: the HTTP API, the doors in, the feed, the control room and the notices."""
