@@ -25,9 +25,10 @@ from fleetlore.log.base import PAGE
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.state import runner as module
 from fleetlore.state import search
-from fleetlore.state.runner import Folded, Runner, View, position_at, view_of
+from fleetlore.state.moments import position_at
+from fleetlore.state.runner import Folded, Runner, View, view_of
 from fleetlore.state.store import Store
-from fleetlore.views import fleet
+from fleetlore.views import calendar, fleet
 from tests.strategies import events
 
 FLEET = view_of(fleet, "fleet")
@@ -74,8 +75,9 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, size in {"SAVE_AFTER": 1, "SAVE_EVERY": 3, "SAVE_SHARE": 0, "CHUNK": 4, "STRIDE": 3}.items():
+    for name, size in {"SAVE_AFTER": 1, "SAVE_EVERY": 3, "SAVE_SHARE": 0, "CHUNK": 4}.items():
         monkeypatch.setattr(module, name, size)
+    monkeypatch.setattr(calendar, "STRIDE", 3)
 
 
 @pytest.fixture
@@ -552,4 +554,4 @@ def test_a_moment_costs_a_short_stretch_of_the_log(log: BlockingRecorder, store:
     position_at(log, START, store=store)
     counted = counting(log)
     assert position_at(counted, START + timedelta(hours=50, minutes=1), store=store) == f"{51:016d}"
-    assert counted.read_events <= module.STRIDE + 2
+    assert counted.read_events <= calendar.STRIDE + 2

@@ -141,6 +141,13 @@ def _catch_up(repeat: Repeat) -> None:
         repeat.more = []
 
 
+def rest(sifted: Sifted) -> None:
+    """Let the walks take all that was put off, and forget what only saves time: the rest encodes to JSON and back."""
+    for repeat in sifted.repeats.values():
+        _catch_up(repeat)
+    sifted.repeats.clear()
+
+
 def _carry_over(sifted: Sifted, thread: Thread) -> None:
     """What was under way on a prologue goes on on the thread that it belongs to."""
     for own in thread.prologue:

@@ -6,19 +6,10 @@ from datetime import datetime, timedelta
 
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
+from fleetlore.views.pace import FAMILIES, family_of
 from fleetlore.views.reading import EPOCH, stamp_of
 
 MOST_BUCKETS = 96
-FAMILIES = ("work", "done", "trouble", "talk", "quiet")
-"""What beats are drawn together; the order in which they are piled up."""
-_OF_BEAT = {
-    "claim": 0, "progress": 0, "propose": 0, "handoff": 0, "together": 0,
-    "deliver": 1, "feat": 1, "recovery": 1,
-    "setback": 2, "release": 2,
-    "judgement": 3, "voice": 3, "thought": 3,
-    "pulse": 4, "rest": 4,
-}  # fmt: skip
-
 # 0001-01-01 and 9999-12-31 in seconds: where the calendar ends.
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799
 
@@ -42,7 +33,7 @@ class Timeline:
         bucket = self.buckets.get(index)
         if bucket is None:
             bucket = self.buckets[index] = [0] * len(FAMILIES)
-        bucket[_OF_BEAT.get(beat_of(event) or "", 0)] += 1
+        bucket[family_of(beat_of(event))] += 1
 
     def _widen(self, index: int) -> int:
         """Make room for a bucket; answers where it is now."""

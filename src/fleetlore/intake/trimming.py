@@ -17,7 +17,8 @@ from fleetlore.events.envelope import Event
 from fleetlore.intake.trimming_totals import Totals
 from fleetlore.log.base import TOWN, Expect, Position
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.state.runner import TIMES, Progress, Runner, View, position_at, view_of
+from fleetlore.state.moments import CALENDAR, position_at
+from fleetlore.state.runner import Progress, Runner, View, view_of
 from fleetlore.state.store import Store
 from fleetlore.views import fleet
 from fleetlore.views.costs import Costs
@@ -121,7 +122,7 @@ def keep_views(log: BlockingRecorder, last: Position, store: Store | None, costs
 
 def _kept(log: BlockingRecorder, store: Store, costs: Costs) -> Sequence[Callable[[Position], None]]:
     spending: View[Any] = view_of(costs, costs.name)
-    return [Runner(log, view_of(fleet, "fleet"), store).keep, Runner(log, TIMES, store).keep, Runner(log, spending, store).keep]
+    return [Runner(log, view_of(fleet, "fleet"), store).keep, Runner(log, CALENDAR, store).keep, Runner(log, spending, store).keep]
 
 
 def _announce(log: BlockingRecorder, found: Trim, head: Position | None) -> bool:

@@ -26,7 +26,7 @@ _STATUS: tuple[tuple[type[errors.FleetloreError], int], ...] = (
 """The first that fits; what is not in it is our own fault."""
 
 
-class Problem(Exception):  # noqa: N818  # the name that RFC 9457 gives it
+class Problem(Exception):  # the name that RFC 9457 gives it
     """An answer that says no. `extra` goes into the body beside title, status and detail."""
 
     def __init__(self, status: int, detail: str, *, headers: Mapping[str, str] | None = None, **extra: Any) -> None:

@@ -5,27 +5,23 @@ A view's `apply` consumes the state that it is given, so checkpoints are bytes, 
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import islice
 from queue import Empty, Full, Queue
 from threading import Event as Flag
 from threading import Thread
 from time import monotonic
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
-from msgspec import Struct, field
 
 from fleetlore.errors import Closed, Invalid
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.state.store import Checkpoint, Place, Store, fits
-from fleetlore.views.reading import stamp_of
+from fleetlore.state.store import Agreement, Checkpoint, Place, Store, fits
 
 State = TypeVar("State")
 
@@ -36,8 +32,6 @@ SAVE_EVERY = 10_000
 """And on the way: what `as_of` starts from later."""
 SAVE_SHARE = 20
 """A checkpoint on the way is put off until folding has taken so many times as long as the last one took to save."""
-STRIDE = 1000
-"""Events from one mark of time to the next."""
 TICK = 0.1
 
 Progress = Callable[[int, int], None]
@@ -66,9 +60,16 @@ class View(Generic[State]):
     name: str
     version: int
     state: type[State]
-    """Encodes to JSON and back."""
+    """Encodes to bytes and back."""
     initial: Callable[[], State]
     apply: Callable[[State, Event], State]
+    encode: Callable[[State], bytes] = msgspec.json.encode
+    decode: Callable[[bytes], State] | None = None
+    """Where the type alone does not say how."""
+
+    def revived(self, state: bytes) -> State:
+        """The state that a checkpoint holds."""
+        return msgspec.json.decode(state, type=self.state) if self.decode is None else self.decode(state)
 
 
 class Folded(NamedTuple, Generic[State]):
@@ -134,51 +135,42 @@ class Runner(Generic[State]):
                         run = self._run(event.position, None)
                 yield run.state, event
 
-    def _run(self, upto: Position | None, progress: Progress | None) -> _Run[State]:
+    def course(self, upto: Position | None = None, agreement: Agreement | None = None) -> Course[State]:
+        """The fold as it was last kept, up to a position or at all; `go_on` takes it further. What the store agreed on may be given."""
+        if self._store is None:
+            return self._fresh(None)
+        agreement = agreement or self._store.agree(self._log)
+        return self._start(self._store, upto) if agreement.holds else self._fresh(None)
+
+    def _run(self, upto: Position | None, progress: Progress | None) -> Course[State]:
         """Fold up to a position, or to the head."""
         agreement = None if self._store is None else self._store.agree(self._log)
-        store = self._store if agreement is not None and agreement.holds else None
-        run = self._fresh(None) if store is None else self._start(store, upto)
+        course = self.course(upto, agreement)
         total = 0 if progress is None else (self._log.info() if agreement is None else agreement.info).events
-        while not self._go(run, upto, progress, total):
-            run = self._fresh(store)  # erased while we read: what we hold may be what was erased
-        run.save_at_the_end()
-        return run
+        while not go_on(self._log, [course], upto=upto, progress=progress, total=total):
+            course = self._fresh(self._store if agreement is not None and agreement.holds else None)
+        course.save_at_the_end()
+        return course
 
-    def _go(self, run: _Run[State], upto: Position | None, progress: Progress | None, total: int) -> bool:
-        events: Iterable[Event] = self._log.read(after=run.position)
-        for chunk in chunks(events, CHUNK):
-            known = [event for event in chunk if upto is None or (event.position or "") <= upto]
-            if run.is_undone_by(known):
-                return False
-            if known:
-                run.add(known)
-            if progress is not None:
-                progress(run.events, max(total, run.events))
-            if len(known) < len(chunk):
-                break
-            run.save_on_the_way()
-        return True
-
-    def _start(self, store: Store, upto: Position | None) -> _Run[State]:
+    def _start(self, store: Store, upto: Position | None) -> Course[State]:
         heeded = store.swept
         checkpoint = store.newest(self._view.name, self._view.version, upto=upto)
         if checkpoint is None:
             return self._fresh(store)
         try:
-            state = msgspec.json.decode(checkpoint.state, type=self._view.state)
+            state = self._view.revived(checkpoint.state)
         except _NOT_KEPT:
             store.drop(self._view.name)
             return self._fresh(store)
-        return _Run(self._log, self._view, store, Folded(state, checkpoint.place.position, checkpoint.events), heeded, checkpoint.place)
+        return Course(self._log, self._view, store, Folded(state, checkpoint.place.position, checkpoint.events), heeded, checkpoint.place)
 
-    def _fresh(self, store: Store | None) -> _Run[State]:
+    def _fresh(self, store: Store | None) -> Course[State]:
         # What was erased up to now is not read any more.
-        return _Run(self._log, self._view, store, Folded(self._view.initial(), None, 0), self._log.head())
+        return Course(self._log, self._view, store, Folded(self._view.initial(), None, 0), self._log.head())
 
 
-class _Run(Generic[State]):
-    """A fold on its way."""
+class Course(Generic[State]):
+    """A fold on its way: a state, and how far the log is in it."""
 
     def __init__(
         self,
@@ -208,7 +200,21 @@ class _Run(Generic[State]):
         """Whether events were erased after we began to read."""
         return any(event.kind == "log.forgotten" and (event.position or "") > self._heeded for event in events)
 
-    def add(self, events: list[Event]) -> None:
+    def take(self, events: Sequence[Event]) -> bool:
+        """Fold what is new among these; `False`, and nothing is folded, if one of them says that something was erased after we began."""
+        behind = self.position
+        new = (
+            events
+            if behind is None or not events or (events[0].position or "") > behind
+            else [event for event in events if (event.position or "") > behind]
+        )
+        if self.is_undone_by(new):
+            return False
+        if new:
+            self.add(new)
+        return True
+
+    def add(self, events: Sequence[Event]) -> None:
         """Fold some more."""
         state, apply = self.state, self._view.apply
         for event in events:
@@ -241,7 +247,7 @@ class _Run(Generic[State]):
         if not fits(self._log, self._base):  # a backup was restored, or this erased, while we read: next time it is settled
             return False
         try:
-            state = msgspec.json.encode(self.state)
+            state = self._view.encode(self.state)
         except _NOT_KEPT:
             state = b""
         if state:
@@ -251,6 +257,30 @@ class _Run(Generic[State]):
         self._saved, self._saved_at = self.events, monotonic()
         self._cost = self._saved_at - start
         return True
+
+
+def go_on(
+    log: BlockingRecorder, courses: Sequence[Course[Any]], *, upto: Position | None = None, progress: Progress | None = None, total: int = 0
+) -> bool:
+    """Take several folds up to a position, or to the head, with one reading; `False` if something was erased while we read.
+
+    What they hold may then be what was erased: they are to be begun anew.
+    """
+    known = [course.position for course in courses]
+    after = None if None in known else min(filter(None, known), default=None)
+    for chunk in chunks(log.read(after=after), CHUNK):
+        events = [event for event in chunk if upto is None or (event.position or "") <= upto]
+        for course in courses:
+            if not course.take(events):
+                return False
+        if progress is not None:
+            done = max(course.events for course in courses)
+            progress(done, max(total, done))
+        if len(events) < len(chunk):
+            break
+        for course in courses:
+            course.save_on_the_way()
+    return True
 
 
 def chunks(events: Iterable[Event], size: int) -> Iterator[list[Event]]:
@@ -313,45 +343,3 @@ def _hand_over(arrived: Queue[Event | BaseException | None], thing: Event | Base
 def _is_gap(event: Event) -> bool:
     """Whether this was made for a follower whose place was trimmed away, and is not itself in the log."""
     return event.kind == "log.gap" and event.data.get("through") == event.position
-
-
-# --- from moments to positions
-
-
-class Times(Struct, kw_only=True):
-    """How the newest time grew along the log: a mark every so many events."""
-
-    events: int = 0
-    newest: datetime = datetime.min.replace(tzinfo=UTC)
-    marks: list[tuple[Position, datetime]] = field(default_factory=list)
-    """A position, and the newest `at` up to it."""
-
-
-def _note_time(times: Times, event: Event) -> Times:
-    times.events += 1
-    times.newest = max(times.newest, stamp_of(event)[0])
-    if times.events % STRIDE == 0:
-        times.marks.append((event.position or "", times.newest))
-    return times
-
-
-TIMES = View(name="times", version=1, state=Times, initial=Times, apply=_note_time)
-
-
-def position_at(
-    log: BlockingRecorder, moment: datetime, *, store: Store | None = None, progress: Progress | None = None
-) -> Position | None:
-    """The last position at which nothing newer than a moment was known; `None` if the first event is newer already.
-
-    A late event does not turn the clock back: what counts is the newest `at` up to each position.
-    """
-    if moment.tzinfo is None:
-        raise Invalid("a moment needs a time zone, as datetime.now(UTC) has")
-    marks = Runner(log, TIMES, store).catch_up(progress).state.marks
-    index = bisect_right(marks, moment, key=lambda mark: mark[1])
-    position = marks[index - 1][0] if index else None
-    for event in log.read(after=position):  # what was newest up to the mark is not after the moment, and cannot end this
-        if stamp_of(event)[0] > moment:
-            break
-        position = event.position
-    return position

@@ -19,6 +19,8 @@ from threading import RLock
 from time import monotonic, sleep
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar
+from zlib import compress, decompress
+from zlib import error as NotCompressed
 
 import apsw
 from msgspec import Struct
@@ -32,10 +34,12 @@ if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
 
 APPLICATION_ID = 0x464C5354  # "FLST"
-SCHEMA = 2
+SCHEMA = 3
 TIMEOUT = 5.0
 MOST_CHECKPOINTS = 64
-"""Of one view; there are four for each doubling of the distance from the newest."""
+"""Of one view, over the whole length of the log: to look back at any moment costs about as much."""
+NEWEST_KEPT = 8
+_LEAST_EFFORT = 1
 
 INDEX = "CREATE VIRTUAL TABLE {name} USING fts5(text, content='', contentless_delete=1, tokenize='unicode61 remove_diacritics 2')"
 _TABLES = (
@@ -197,12 +201,13 @@ class Store:
             [],
         )
         for position, previous, id, events, state in rows:
-            return Checkpoint(view=view, version=version, place=Place(position, previous, id), events=events, state=state)
+            return Checkpoint(view=view, version=version, place=Place(position, previous, id), events=events, state=_unpacked(state))
         return None
 
     def save(self, checkpoint: Checkpoint, *, heeded: Position | None) -> None:
         """Keep a checkpoint, and fewer of the older ones. `heeded`: every erasure up to there is heeded by it; else it is not taken."""
         place = checkpoint.place
+        packed = compress(checkpoint.state, _LEAST_EFFORT)
 
         def work(connection: apsw.Connection) -> None:
             if max(place.position, heeded or "") < (fact(connection, "forgotten") or ""):
@@ -210,7 +215,7 @@ class Store:
             connection.execute("DELETE FROM checkpoints WHERE view = ? AND version < ?", (checkpoint.view, checkpoint.version))
             connection.execute(
                 "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (checkpoint.view, checkpoint.version, place.position, place.previous, place.id, checkpoint.events, checkpoint.state),
+                (checkpoint.view, checkpoint.version, place.position, place.previous, place.id, checkpoint.events, packed),
             )
             _thin(connection, checkpoint.view, checkpoint.version)
             raise_anchor(connection, place)
@@ -314,6 +319,14 @@ def _marks(connection: apsw.Connection) -> _Marks:
     return _Marks(facts.get("swept"), Place(facts["anchor"], facts.get("anchor_previous"), facts.get("anchor_id") or ""))
 
 
+def _unpacked(state: bytes) -> bytes:
+    """What was compressed; nothing, which is no state, of bytes that were damaged."""
+    try:
+        return decompress(state)
+    except NotCompressed:
+        return b""
+
+
 def _thin(connection: apsw.Connection, view: str, version: int) -> None:
     rows = ask(connection, "SELECT rowid, events FROM checkpoints WHERE view = ? AND version = ? ORDER BY events", (view, version))
     kept = thinned([events for _, events in rows])
@@ -321,15 +334,16 @@ def _thin(connection: apsw.Connection, view: str, version: int) -> None:
 
 
 def thinned(counts: Sequence[int]) -> set[int]:
-    """Which of some ascending counts of events to keep: the newest, and four for each doubling of the distance from it."""
+    """Which of some ascending counts of events to keep: the newest few, and the first in each of some equal parts of the whole."""
     if not counts:
         return set()
-    newest, kept = counts[-1], dict[tuple[int, int], int]()
+    part = 1
+    while counts[-1] // part >= MOST_CHECKPOINTS - NEWEST_KEPT:
+        part *= 2
+    firsts: dict[int, int] = {}
     for count in counts:
-        distance = newest - count
-        octave = distance.bit_length()
-        kept.setdefault((octave, distance >> max(0, octave - 3)), count)
-    return set(sorted(kept.values())[-MOST_CHECKPOINTS:])
+        firsts.setdefault(count // part, count)
+    return {*firsts.values(), *counts[-NEWEST_KEPT:]}
 
 
 @contextmanager

@@ -1,0 +1,54 @@
+"""From moments to positions, and the events between two moments, without reading the rest of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from fleetlore.errors import Invalid
+from fleetlore.events.envelope import Event
+from fleetlore.log.base import Position
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.state.runner import Progress, Runner, View, view_of
+from fleetlore.state.store import Store
+from fleetlore.views import calendar
+from fleetlore.views.calendar import Calendar
+from fleetlore.views.reading import stamp_of
+
+CALENDAR: View[Calendar] = view_of(calendar, "calendar")
+
+
+def position_at(
+    log: BlockingRecorder, moment: datetime, *, store: Store | None = None, progress: Progress | None = None
+) -> Position | None:
+    """The last position at which nothing newer than a moment was known; `None` if the first event is newer already.
+
+    A late event does not turn the clock back: what counts is the newest `at` up to each position.
+    """
+    if moment.tzinfo is None:
+        raise Invalid("a moment needs a time zone, as datetime.now(UTC) has")
+    return position_by(log, Runner(log, CALENDAR, store).catch_up(progress).state, moment)
+
+
+def position_by(log: BlockingRecorder, known: Calendar, moment: datetime) -> Position | None:
+    """The same, by a calendar that is at hand."""
+    position = calendar.before(known, moment)
+    for event in log.read(after=position):  # what was newest up to there is not after the moment, and cannot end this
+        if stamp_of(event)[0] > moment:
+            break
+        position = event.position
+    return position
+
+
+def events_between(
+    log: BlockingRecorder, known: Calendar, since: datetime | None, until: datetime | None, *, upto: Position | None = None
+) -> Iterator[Event]:
+    """What happened from one moment on and before another, in the order of the log, as far as it is known at a position."""
+    for span in calendar.spans(known, since, until):
+        end = span.through if upto is None else min(upto, span.through or upto)
+        for event in log.read(after=span.after):
+            if end is not None and (event.position or "") > end:
+                break
+            at = stamp_of(event)[0]
+            if (since is None or at >= since) and (until is None or at < until):
+                yield event
