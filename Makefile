@@ -9,10 +9,20 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # uv for speed; where it cannot reach the index, pip may (proxies, certificates of the house).
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
-.PHONY: help setup demo test check bench torture lock clean
+# The control room is built from web/ with Node 20; `pip install .` does without, and `lore up` then says so.
+PAGES := src/fleetlore/server/static/index.html
+NODE_STAMP := web/node_modules/.installed
+
+.PHONY: help setup web demo test check bench torture lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+# The browser tests drive Debian's Chromium; where there is another one, name it with FLEETLORE_CHROMIUM.
+CHROMIUM := $(if $(FLEETLORE_CHROMIUM),,/usr/bin/chromium)
+
+$(if $(CHROMIUM),$(CHROMIUM),no-chromium):
+	apt-get update -qq && apt-get install -y -qq chromium >/dev/null
 
 setup: $(STAMP)  ## install the project and its tools into .venv
 
@@ -23,17 +33,28 @@ $(STAMP): pyproject.toml requirements/dev.txt
 	$(INSTALL) --no-deps --editable . || $(PIP) install --quiet --no-deps --editable .
 	touch $@
 
-demo: $(STAMP)  ## watch a scripted fleet being recorded
+web: $(PAGES)  ## build the control room's pages
+
+$(NODE_STAMP): web/package.json web/package-lock.json
+	cd web && npm ci --no-audit --no-fund --silent
+	touch $@
+
+$(PAGES): $(NODE_STAMP) $(shell find web/src web/index.html web/build.mjs -type f 2>/dev/null)
+	cd web && npm run --silent build
+	touch $@
+
+demo: $(STAMP) $(PAGES)  ## watch a scripted fleet live, in the terminal and in the browser
 	$(BIN)/lore demo
 
-test: $(STAMP)  ## everything that must hold (CI runs this)
+test: $(STAMP) $(PAGES) $(CHROMIUM)  ## everything that must hold (CI runs this)
+	cd web && npm run --silent check && npm run --silent test
 	$(BIN)/ruff check src tests benchmarks torture
 	$(BIN)/ruff format --check src tests benchmarks torture
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n $(WORKERS)
 
-check: $(STAMP)  ## lint, types, layers and the quick tests
+check: $(STAMP) $(PAGES)  ## lint, types, layers and the quick tests
 	$(BIN)/ruff check src tests benchmarks torture
 	$(BIN)/ruff format --check src tests benchmarks torture
 	$(BIN)/mypy
@@ -58,4 +79,4 @@ lock:  ## pin the newest versions that fit together
 		pyproject.toml --group bench --constraint requirements/dev.txt --output-file requirements/bench.txt
 
 clean:  ## remove what was installed and made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) web/node_modules src/fleetlore/server/static .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

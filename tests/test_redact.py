@@ -27,6 +27,7 @@ SECRETS = {
     "a maps key": "AIza" + RANDOM[:35],
     "a package token": "npm" + "_" + RANDOM,
     "a hub token": "hf" + "_" + RANDOM,
+    "a token of ours": "lore" + "_" + (RANDOM + RANDOM)[:41] + "-_",
     "a web token": "eyJ" + "hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0." + RANDOM,
     "a private key": "-----BEGIN " + "RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----",
     "a private key without its end": "-----BEGIN " + "OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk",
@@ -73,6 +74,7 @@ INNOCENT = (
     "def login(user, password=None): ...",
     "secret=os.environ['SECRET']",
     "next_token = lexer.next()",
+    "fleetlore_" + "settings" * 6,
     "hash 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
 )
 
@@ -84,7 +86,7 @@ def clean(value: Any, *extra: str) -> tuple[Any, int]:
 
 
 @pytest.mark.parametrize("name", SECRETS)
-@pytest.mark.parametrize("frame", ["{}", "use {} for now", "KEY={}", '{{"text": "{}"}}', "({})", "url?k={}&x=1"])
+@pytest.mark.parametrize("frame", ["{}", "use {} for now", "KEY={}", '{{"text": "{}"}}', "({})", "url?k={}&x=1", "a line,\n{}\tand more"])
 def test_known_kinds_of_secrets_are_found_wherever_they_stand(name: str, frame: str) -> None:
     secret = SECRETS[name]
     cleaned, found = clean({"text": frame.format(secret)})

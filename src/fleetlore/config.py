@@ -28,6 +28,10 @@ Prices: TypeAlias = Mapping[str, Mapping[str, float]]
 """Model → what is said of it."""
 DEAREST = 100_000
 
+_TEXTS = ("name", "when", "kind", "arc", "scope", "log", "max_age", "webhook", "format", "secret", "token")
+NOTIFY_KEYS = (*_TEXTS, "every", "full", "command")
+"""What can be said of a rule; `server/notify_rules.py` tells what it means."""
+
 _Value = TypeVar("_Value")
 
 
@@ -36,6 +40,34 @@ class Setting(NamedTuple, Generic[_Value]):
 
     value: _Value
     source: str
+
+
+HOOK_SECRETS = ("github_secret", "gitea_secret", "forgejo_secret")
+"""What `[hooks]` can say, and the environment as FLEETLORE_GITHUB_SECRET and so on."""
+
+
+class Secret:
+    """A text that shows itself to nobody who does not ask for it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return "Secret(…)"
+
+    def reveal(self) -> str:
+        """The text."""
+        return self._text
+
+
+class Notice(NamedTuple):
+    """What one `[[notify]]` says, its types checked. It may hold secrets, and does not show them."""
+
+    source: str
+    said: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"Notice({self.source!r}, {self.said.get('name')!r})"
 
 
 class Settings(NamedTuple):
@@ -58,6 +90,10 @@ class Settings(NamedTuple):
     """What is taken out of events beside secrets; that of all files together."""
     keep_days: Setting[int | None] = Setting(None, DEFAULT)
     """How old events may become before they are trimmed away; `None`: as old as they like."""
+    notify: Setting[tuple[Notice, ...]] = Setting((), DEFAULT)
+    """The rules by which people are notified; only the user's own file can set them."""
+    hooks: Mapping[str, Setting[Secret]] = {}  # noqa: RUF012  # never changed
+    """The secrets by which forges sign their deliveries, of `HOOK_SECRETS` those that are set; never by a project's file."""
 
 
 class _Level(NamedTuple):
@@ -76,6 +112,8 @@ class _Level(NamedTuple):
     prices: Prices = {}  # noqa: RUF012  # never changed
     redact_levels: tuple[str, ...] = ()
     keep_days: int | None = None
+    notify: tuple[Notice, ...] = ()
+    hooks: Mapping[str, Secret] = {}  # noqa: RUF012  # never changed
 
 
 def load(
@@ -94,6 +132,7 @@ def load(
             "FLEETLORE_TOWN",
             ship_to=environ.get("FLEETLORE_SHIP_TO") or None,
             ship_source="FLEETLORE_SHIP_TO",
+            hooks={name: Secret(text) for name in HOOK_SECRETS if (text := environ.get(f"FLEETLORE_{name.upper()}"))},
         ),
     ]
     files = tuple(path for path in (project_file(folder), user_file(environ)) if path is not None and os.path.isfile(path))
@@ -111,6 +150,8 @@ def load(
         redact_levels=_levels(levels),
         keep_days=_keeping(levels, chosen, address.value),
         prices=_prices(levels),
+        notify=_rules(levels),
+        hooks={name: Setting(level.hooks[name], level.source) for level in reversed(levels) for name in level.hooks},
     )
 
 
@@ -176,6 +217,12 @@ def _prices(levels: Sequence[_Level]) -> Setting[Prices]:
     return Setting(prices, ", ".join(level.source for level in speaking) or DEFAULT)
 
 
+def _rules(levels: Sequence[_Level]) -> Setting[tuple[Notice, ...]]:
+    """Those of the user's file, the only one that may have any."""
+    speaking = next((level for level in levels if level.notify), None)
+    return Setting((), DEFAULT) if speaking is None else Setting(speaking.notify, speaking.source)
+
+
 def project_file(folder: str | None = None) -> str | None:
     """The nearest `fleetlore.toml` at or above a folder."""
     try:
@@ -207,7 +254,7 @@ def _read(path: str, *, is_user: bool) -> _Level:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not TOML: {error}") from error
-    _refuse_unknown(path, content, ("log", "town", "redact", "ship", "retention", "prices"))
+    _refuse_unknown(path, content, ("log", "town", "redact", "ship", "retention", "prices", "notify", "hooks"))
     redact = _table(path, content, "redact")
     _refuse_unknown(path, redact, ("patterns", "level"), under="redact.")
     log = _text(path, content, "log")
@@ -227,6 +274,8 @@ def _read(path: str, *, is_user: bool) -> _Level:
         redact_levels=_named_levels(path, redact),
         keep_days=_retention(path, content, None if is_user else log or DEFAULT_LOG),
         prices={model: _price(path, model, said) for model, said in _table(path, content, "prices").items()},
+        notify=_notices(path, content, is_user=is_user),
+        hooks=_secrets(path, content, is_user=is_user),
     )
 
 
@@ -328,6 +377,50 @@ def _price(path: str, model: str, said: Any) -> Mapping[str, float]:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= DEAREST:
             raise ConfigError(f"{path}: {where}.{key}: US dollars for a million tokens are needed, from 0 to {DEAREST:,}")
     return {key: float(value) for key, value in said.items()}
+
+
+def _secrets(path: str, content: Mapping[str, Any], *, is_user: bool) -> Mapping[str, Secret]:
+    """What `[hooks]` says. Whoever knows a secret can write to the log: a project's file, which others wrote, may not set one."""
+    table = _table(path, content, "hooks")
+    _refuse_unknown(path, table, HOOK_SECRETS, under="hooks.")
+    if table and not is_user:
+        raise ConfigError(f"{path}: [hooks]: secrets do not belong into a project's file; write them into {user_file()}")
+    for name, value in table.items():
+        if not isinstance(value, str) or not value:  # and is not told: it may be a secret
+            raise ConfigError(f"{path}: hooks.{name}: a string is needed, the one that the forge was given as its secret")
+    return {name: Secret(value) for name, value in table.items()}
+
+
+def _notices(path: str, content: Mapping[str, Any], *, is_user: bool) -> tuple[Notice, ...]:
+    """What each `[[notify]]` says. A project's file comes with a repository that others wrote: it may neither run nor call anything."""
+    tables = content.get("notify", [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise ConfigError(f"{path}: notify: tables are needed, each under a [[notify]] of its own")
+    if tables and not is_user:
+        raise ConfigError(f"{path}: [[notify]]: a project cannot have commands run or addresses called; write its rules into {user_file()}")
+    for number, table in enumerate(tables, 1):
+        where = f"notify {number}"
+        _refuse_unknown(path, table, NOTIFY_KEYS, under="notify.")
+        for key, value in table.items():
+            if (need := _misfit(key, value)) is not None:
+                raise ConfigError(f"{path}: {where}: {key}: {need}")
+    return tuple(Notice(path, _with_its_log(table, path)) for table in tables)
+
+
+def _misfit(key: str, value: Any) -> str | None:
+    """What is needed instead of a value; the value itself may be a secret, and is not told."""
+    if key == "every":
+        return None if isinstance(value, int) and not isinstance(value, bool) else "a number is needed, as in every = 10"
+    if key == "full":
+        return None if isinstance(value, bool) else "true or false is needed"
+    if key == "command":
+        is_list = isinstance(value, list) and bool(value) and all(isinstance(word, str) for word in value)
+        return None if is_list else 'a list of words is needed, as in command = ["notify-send", "{text}"]'
+    return None if isinstance(value, str) and value else "a string is needed"
+
+
+def _with_its_log(table: Mapping[str, Any], path: str) -> Mapping[str, Any]:
+    return table if "log" not in table else {**table, "log": _anchored(table["log"], os.path.dirname(path))}
 
 
 def _refuse_unknown(path: str, table: Mapping[str, Any], known: Sequence[str], *, under: str = "") -> None:

@@ -45,8 +45,8 @@ _B = r"(?i:earer(?:\s|\\t))"
 # By a letter that is rare in text, with what follows it and a look back for what comes before: the engine then
 # skips most of the text without trying anything. Written plainly, the same search takes four times as long.
 _SIGNS_BY_LETTER = {
-    "_": ("(?<=gh[pousr]_)", "(?<=hf_)"),
-    "k": (*_K, "-(?<=[^A-Za-z0-9]sk-)", "_(?<=[rs]k_)(?:live|test)_", "r_pat_(?<=dckr_pat_)"),
+    "_": ("(?<=gh[pousr]_)", "(?<=hf_)", "(?<=lore_)[A-Za-z0-9_-]{43}"),
+    "k": (*_K, r"-(?:(?<=[^A-Za-z0-9]sk-)|(?<=\\[bfnrt]sk-))", "_(?<=[rs]k_)(?:live|test)_", "r_pat_(?<=dckr_pat_)"),
     "K": _K,
     "w": (*_W, "hsec_"),
     "W": _W,
@@ -70,7 +70,7 @@ _SIGNS = "|".join(f"{letter}(?:{'|'.join(rests)})" for letter, rests in _SIGNS_B
 _BEGINNINGS = (
     *(b"token", b"key", b"passw", b"passphrase", b"secret", b"credential", b"authorization", b"bearer", b"://", b"eyj", b"sg."),
     *(b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"hf_", b"sk-", b"k_live_", b"k_test_", b"kr_pat_", b"hub_pat_", b"glpat-"),
-    *(b"whsec_", b"npm_", b"pypi-", b"xox", b"akia", b"asia", b"aiza", b"gocspx-"),
+    *(b"whsec_", b"npm_", b"pypi-", b"xox", b"akia", b"asia", b"aiza", b"gocspx-", b"lore_"),
 )
 """The same much more coarsely, in lower case."""
 
@@ -94,6 +94,7 @@ _PATTERNS = (
     _Pattern(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
     _Pattern(r"\bAIza[A-Za-z0-9_-]{30,}"),
     _Pattern(r"\b(?:npm|hf)_[A-Za-z0-9]{20,}"),
+    _Pattern(r"\blore_[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])"),  # our own, of state/tokens.py
     _Pattern(
         r"\b(?:SG\.[\w-]{16,}\.[\w-]{16,}|GOCSPX-[\w-]{20,}|pypi-[\w-]{40,}|whsec_\w{16,}|dckr_pat_[\w-]{16,}|AGE-SECRET-KEY-1\w{20,})"
     ),

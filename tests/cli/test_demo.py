@@ -139,8 +139,8 @@ def void(_: object) -> None:
 
 
 def test_it_is_played_into_a_fresh_log_beside_the_users_own(lore: Lore) -> None:
-    first = lore("demo", "--speed", "0", code=0)
-    lore("demo", "--speed", "0", "--json", code=0)
+    first = lore("demo", "--no-serve", "--speed", "0", code=0)
+    lore("demo", "--no-serve", "--speed", "0", "--json", code=0)
     folder = Path(lore.folder.parent / "data" / "fleetlore")
     logs = sorted(path for path in folder.iterdir() if path.suffix == ".db")
     assert len(logs) == 2
@@ -152,7 +152,7 @@ def test_it_is_played_into_a_fresh_log_beside_the_users_own(lore: Lore) -> None:
 def test_it_ends_with_three_commands_that_work(lore: Lore) -> None:
     import shlex
 
-    lines = lore("demo", "--speed", "0", "--log", "sqlite:my demo.db", "--town", "harbour", code=0).lines
+    lines = lore("demo", "--no-serve", "--speed", "0", "--log", "sqlite:my demo.db", "--town", "harbour", code=0).lines
     commands = [shlex.split(line)[1:] for line in lines if line.startswith("  lore ")]
     assert [command[0] for command in commands] == ["status", "events", "export"]
     status, events, export = (lore(*command, code=0) for command in commands)
@@ -165,7 +165,7 @@ def test_the_home_directory_is_written_short_and_still_understood(lore: Lore, mo
     import shlex
 
     monkeypatch.delenv("XDG_DATA_HOME")
-    lines = lore("demo", "--speed", "0", code=0).lines
+    lines = lore("demo", "--no-serve", "--speed", "0", code=0).lines
     [status] = [shlex.split(line)[1:] for line in lines if line.startswith("  lore status")]
     assert status[2].startswith("sqlite:~/")
     assert "5 agents" in lore(*status, code=0).out
@@ -174,14 +174,14 @@ def test_the_home_directory_is_written_short_and_still_understood(lore: Lore, mo
 def test_a_log_with_something_in_it_is_left_alone_unless_asked(lore: Lore) -> None:
     log = ("--log", "sqlite:own.db")
     lore("emit", "fleet.idle", "--agent", "zoe", *log, code=0)
-    assert "--into" in lore("demo", "--speed", "0", *log, code=2).err
+    assert "--into" in lore("demo", "--no-serve", "--speed", "0", *log, code=2).err
     assert len(lore("events", "--all", "--json", *log).lines) == 1
-    lore("demo", "--speed", "0", "--into", *log, code=0)
+    lore("demo", "--no-serve", "--speed", "0", "--into", *log, code=0)
     assert len(lore("events", "--all", "--json", *log).lines) == 1 + len(EVENTS)
 
 
 def test_json_gives_each_event_with_its_position(lore: Lore) -> None:
-    result = lore("demo", "--speed", "0", "--json", "--log", "sqlite:x.db", "--seed", "5", code=0)
+    result = lore("demo", "--no-serve", "--speed", "0", "--json", "--log", "sqlite:x.db", "--seed", "5", code=0)
     assert [line["id"] for line in result.ndjson] == [event.id for _, event in script(5)]
     assert result.raw == lore("events", "--all", "--json", "--log", "sqlite:x.db").raw
     assert "events recorded in" in result.err
@@ -189,14 +189,14 @@ def test_json_gives_each_event_with_its_position(lore: Lore) -> None:
 
 @pytest.mark.parametrize("speed", ["-1", "nan", "inf"])
 def test_a_speed_that_is_none_is_refused(lore: Lore, speed: str) -> None:
-    assert "--speed" in lore("demo", f"--speed={speed}", code=2).err
+    assert "--speed" in lore("demo", "--no-serve", f"--speed={speed}", code=2).err
 
 
 @pytest.mark.parametrize("columns", [80, 120])
 def test_on_a_terminal_each_event_is_one_line_that_fits(lore: Lore, columns: int) -> None:
     import re
 
-    result = lore.on_terminal("demo", "--speed", "40", columns=columns)
+    result = lore.on_terminal("demo", "--no-serve", "--speed", "40", columns=columns)
     assert result.code == 0
     lines = re.sub(r"\x1b\[[0-9;]*m", "", result.out).splitlines()
     story = lines[: lines.index("")]

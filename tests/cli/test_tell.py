@@ -159,7 +159,7 @@ def test_every_format_is_known_to_the_command() -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_two_processes_with_two_hash_seeds_write_the_same_bytes(lore: Lore, name: str) -> None:
-    lore("demo", "--log", "sqlite:demo.db", "--speed", "0", code=0)
+    lore("demo", "--no-serve", "--log", "sqlite:demo.db", "--speed", "0", code=0)
     told = {
         subprocess.run(
             command(["tell", "--log", "sqlite:demo.db", "--all", "--detail", "full", "--format", name]),
@@ -195,7 +195,7 @@ def test_the_order_of_importing_changes_nothing(lore: Lore, monkeypatch: pytest.
 def test_every_backend_gives_the_same_words(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
     from fleetlore.cli import opening
 
-    lore("demo", "--log", "sqlite:demo.db", "--speed", "0", code=0)
+    lore("demo", "--no-serve", "--log", "sqlite:demo.db", "--speed", "0", code=0)
     on_disk = lore("tell", "--log", "sqlite:demo.db", "--format", "json", "--all", code=0).raw
     with connect("sqlite:demo.db").blocking() as log:
         stored = list(log.read())

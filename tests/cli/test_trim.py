@@ -14,6 +14,7 @@ from fleetlore.cli import opening
 from fleetlore.config import Setting, Settings
 from fleetlore.errors import ConfigError
 from fleetlore.intake import retention, trimming
+from fleetlore.log.base import just_after
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.state.runner import Runner, view_of
 from fleetlore.state.store import Store, open_store
@@ -276,7 +277,7 @@ def test_a_log_keeps_to_its_age_at_most_once_a_day(log: BlockingRecorder) -> Non
 def test_a_cut_that_was_announced_is_made_by_the_next_that_keeps_to_the_age(log: BlockingRecorder) -> None:
     log.append([reply(100), reply(10)])
     [first, _] = log.read()
-    log.append([Event(kind="log.trimmed", actor="fleetlore", data={"before": trimming.just_after(first.position or ""), "events": 1})])
+    log.append([Event(kind="log.trimmed", actor="fleetlore", data={"before": just_after(first.position or ""), "events": 1})])
     assert retention.keep_to(log, settings_with(keep_days=90), NOW) == retention.Kept()
     assert [event.at for event in log.read(kinds=["model.*"])] == [days_ago(10)]
 

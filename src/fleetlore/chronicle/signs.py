@@ -15,7 +15,7 @@ from fleetlore.views.threads import ENDS
 
 REJECTION, EXHAUSTED, ENDED = "rejection", "exhausted", "ended"
 
-_BUDGET_REASONS = frozenset(("budget", "tick_cap"))
+_BUDGET_REASONS = ("budget", "tick_cap")  # no set: a stored reason may be anything, even what has no hash
 
 
 class Step(Struct, frozen=True, gc=False):

@@ -45,6 +45,8 @@ def run(args: Namespace) -> int:
         ("ship.to", config.masked(settings.ship_to.value or "nowhere"), settings.ship_to.source),
         ("ship.full", str(settings.ship_full.value).lower(), settings.ship_full.source),
         ("prices", f"{len(settings.prices.value)} of your own", settings.prices.source),
+        ("notify", f"{len(settings.notify.value)} of your own; `lore notify list` shows them", settings.notify.source),
+        *((f"hooks.{name}", "set, and not shown", secret.source) for name, secret in settings.hooks.items()),
     ]
     path = opening.find_file(settings)
     if path is not None:
@@ -73,6 +75,8 @@ def described(settings: config.Settings) -> dict[str, Any]:
         "ship.to": {"value": settings.ship_to.value and config.masked(settings.ship_to.value), "from": settings.ship_to.source},
         "ship.full": {"value": settings.ship_full.value, "from": settings.ship_full.source},
         "prices": {"value": settings.prices.value, "from": settings.prices.source},
+        "notify": {"value": [notice.said.get("name") for notice in settings.notify.value], "from": settings.notify.source},
+        **{f"hooks.{name}": {"value": "[redacted]", "from": secret.source} for name, secret in settings.hooks.items()},
         "files": settings.files,
     }
 

@@ -6,31 +6,34 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from fleetlore import clock, config
-from fleetlore.cli import arguments, opening, terminal
+from fleetlore.cli import arguments, opening, terminal, up
 from fleetlore.errors import Invalid
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from socket import socket
 
+    from fleetlore.config import Settings
     from fleetlore.events.envelope import Event
     from fleetlore.log.recorder import BlockingRecorder
 
-SUMMARY = "play a scripted fleet into a fresh log, and watch it"
+SUMMARY = "play a scripted fleet into a fresh log, and watch it live in the browser"
 
 PLAY_SECONDS = 5.0
 """How long the story takes at --speed 1."""
 SEED = 1
 
 _EXAMPLES = (
-    ("lore demo", "forty minutes of five agents, in five seconds"),
-    ("lore demo --speed 0.2", "slowly; run `lore status --watch` on its log beside it"),
-    ("lore demo --log sqlite:demo.db --speed 0", "into a file of your own, at once"),
+    ("lore demo --open", "forty minutes of five agents in five seconds, live in the browser; then they go on, until Ctrl-C"),
+    ("lore demo --speed 0.2 --no-serve", "slowly, in the terminal alone; run `lore status --watch` on its log beside it"),
+    ("lore demo --no-serve --log sqlite:demo.db --speed 0", "into a file of your own, at once"),
 )
 _NOTES = """\
 The log is a new file in your data directory unless --log names one; your own log is never touched.
@@ -42,33 +45,83 @@ def configure(parser: ArgumentParser) -> None:
     """How fast, and where to."""
     parser.add_argument("--speed", metavar="X", type=float, default=1.0, help="2 is twice as fast, 0 as fast as it can be stored (1)")
     parser.add_argument("--seed", metavar="N", type=int, help=f"which variant of the small chances ({SEED})")
+    parser.add_argument("--no-serve", action="store_true", help="play the story in the terminal, and end")
+    up.add_place(parser)
     parser.add_argument("--into", action="store_true", help="play into the log of --log although it is not empty")
     arguments.add_json(parser, "print each event as JSON, as `lore events --json` does")
     arguments.teach(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
-    """Play it, print it, and say what to try next."""
+    """Play it, print it, and go on until Ctrl-C, or say what to try next."""
+    if not 0 <= args.speed < float("inf"):
+        raise Invalid("--speed: a number from 0 on is needed, such as 2 for twice as fast")
+    with ExitStack() as stack:
+        # Before anything is made: where nobody can be served, nothing is played.
+        opened = None if args.no_serve else stack.enter_context(_listening(args))
+        if args.log is None:
+            args.log = fresh_log(clock.now())
+        settings = opening.settings_of(args)
+        log = stack.enter_context(opening.open_log(args, settings=settings))
+        seed = _seed(args, log)
+        if opened is None:
+            _say_what_next(args, _play(log, seed, args))
+            return 0
+        _serve(args, settings, log, opened, stack)
+        with suppress(KeyboardInterrupt):  # the usual way to end it
+            _play(log, seed, args)
+            _play_on(log, seed, args)
+    return 0
+
+
+def _listening(args: Namespace) -> socket:
+    from fleetlore.server.serve import bound
+
+    return bound(args.host, args.port)
+
+
+def _seed(args: Namespace, log: BlockingRecorder) -> int:
+    is_empty = log.head() is None
+    if not (is_empty or args.into):
+        raise Invalid(f"{config.masked(args.log)} is not empty; play into it with --into, or leave --log out for a fresh one")
+    # In a log that may hold an earlier play, the same ids would store nothing.
+    return args.seed if args.seed is not None else SEED if is_empty else int(clock.now().timestamp())
+
+
+def _play(log: BlockingRecorder, seed: int, args: Namespace) -> int:
+    """The story; answers how many events it has."""
     from fleetlore.cli.demo_fleet import script
     from fleetlore.cli.demo_lines import writer
 
-    if not 0 <= args.speed < float("inf"):
-        raise Invalid("--speed: a number from 0 on is needed, such as 2 for twice as fast")
-    if args.log is None:
-        args.log = fresh_log(clock.now())
-    with opening.open_log(args) as log:
-        is_empty = log.head() is None
-        if not (is_empty or args.into):
-            raise Invalid(f"{config.masked(args.log)} is not empty; play into it with --into, or leave --log out for a fresh one")
-        # In a log that may hold an earlier play, the same ids would store nothing.
-        seed = args.seed if args.seed is not None else SEED if is_empty else int(clock.now().timestamp())
-        pages = script(seed)
-        write = writer(json=args.json)
-        for event in play(log, pages, speed=args.speed):
-            write(event)
-            terminal.flush()
-    _say_what_next(args, len(pages))
-    return 0
+    pages = script(seed)
+    write = writer(json=args.json)
+    for event in play(log, pages, speed=args.speed):
+        write(event)
+        terminal.flush()
+    return len(pages)
+
+
+def _serve(args: Namespace, settings: Settings, log: BlockingRecorder, opened: socket, stack: ExitStack) -> None:
+    from fleetlore.server.rooms import open_house
+    from fleetlore.server.serve import address_of, serving
+
+    rooms = stack.enter_context(open_house(log, settings, host=args.host))
+    stack.enter_context(serving(rooms.house, opened))
+    up.announce(args, rooms, address_of(opened, args.host))
+
+
+def _play_on(log: BlockingRecorder, seed: int, args: Namespace) -> None:
+    """The fleet goes on with its work."""
+    from fleetlore.cli.demo_lines import writer
+    from fleetlore.cli.demo_shift import shift
+
+    write = writer(json=args.json)
+    for pause, event in shift(seed):
+        time.sleep(pause / (args.speed or 1.0))
+        live = replace(event, at=clock.now())
+        [position] = log.append([live])
+        write(replace(live, position=position))
+        terminal.flush()
 
 
 def fresh_log(now: datetime) -> str:

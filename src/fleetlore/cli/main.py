@@ -16,6 +16,7 @@ OK, FAILED, USAGE, SOME_REJECTED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 14
 
 COMMANDS = {
     "setup": "fleetlore.cli.setup",
+    "up": "fleetlore.cli.up",
     "emit": "fleetlore.cli.emit",
     "import": "fleetlore.cli.import_",
     "watch": "fleetlore.cli.watch",
@@ -29,6 +30,8 @@ COMMANDS = {
     "costs": "fleetlore.cli.costs",
     "name": "fleetlore.cli.name",
     "ship": "fleetlore.cli.ship",
+    "notify": "fleetlore.cli.notify",
+    "token": "fleetlore.cli.token",
     "demo": "fleetlore.cli.demo",
     "verify": "fleetlore.cli.verify",
     "backup": "fleetlore.cli.backup",

@@ -30,6 +30,18 @@ def moment(text: str, *, now: datetime) -> datetime:
         raise Invalid(f"not a time: {text!r}; say 30m, 2h or 3d for that long ago, 2026-11-15, or 2026-11-15T20:00Z") from error
 
 
+def until(text: str, *, now: datetime) -> datetime:
+    """`12h`, `30d` from now; or a day or a time that is yet to come, written as for `moment`."""
+    at = moment(text, now=now)
+    try:
+        at = now + (now - at) if _AGO.fullmatch(text.strip()) else at
+    except OverflowError as error:
+        raise Invalid(f"too far away: {text}") from error
+    if at <= now:
+        raise Invalid(f"{text!r} is over already; say 12h, 30d or 1w for that long from now, or a day that is yet to come")
+    return at
+
+
 def _ago(text: str, now: datetime) -> datetime:
     try:
         return now - sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in _PART.findall(text)), timedelta())

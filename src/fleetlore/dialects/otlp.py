@@ -6,12 +6,15 @@ A record is one request as exporters send it and as the collector's file exporte
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from fleetlore.dialects.independent import IndependentReader
 from fleetlore.dialects.otlp_deeds import NAME
 from fleetlore.dialects.otlp_logs import tell_logs
-from fleetlore.dialects.otlp_protobuf import read_binary
+from fleetlore.dialects.otlp_protobuf import read_binary, spans_in
 from fleetlore.dialects.otlp_spans import tell_spans
-from fleetlore.dialects.otlp_values import in_camel_case, logs_of, spans_of
+from fleetlore.dialects.otlp_values import Span, in_camel_case, logs_of, spans_of
 from fleetlore.dialects.recording import Recording, parse
 from fleetlore.dialects.wire import Record
 from fleetlore.errors import DialectError
@@ -21,11 +24,22 @@ TRACES, LOGS, METRICS = "resourceSpans", "resourceLogs", "resourceMetrics"
 _SNAKES = frozenset(("resource_spans", "resource_logs", "resource_metrics"))
 
 
+class Told(NamedTuple):
+    """What one request tells."""
+
+    events: list[Event]
+    unreadable: int = 0
+    """Spans without ids, which are left out."""
+
+
 def read_traces(body: bytes, *, protobuf: bool) -> list[Event]:
     """The events of an ExportTraceServiceRequest, in binary or in JSON; `DialectError` for anything else."""
-    if protobuf:
-        return tell_spans(spans_of(read_binary(body, "trace")))
-    return tell_spans(spans_of(_own(parse(body), TRACES)))
+    return take_traces(body, protobuf=protobuf).events
+
+
+def take_traces(body: bytes, *, protobuf: bool) -> Told:
+    """The same, for whoever has to say how many spans could not be read."""
+    return _tell(spans_in(body) if protobuf else spans_of(_own(parse(body), TRACES)))
 
 
 def read_logs(body: bytes, *, protobuf: bool) -> list[Event]:
@@ -46,6 +60,12 @@ def _own(request: Record, signal: str) -> Record:
     return request
 
 
+def _tell(spans: Iterable[Span | None]) -> Told:
+    found = list(spans)
+    readable = [span for span in found if span is not None]
+    return Told(tell_spans(readable), len(found) - len(readable))
+
+
 def _named(request: Record) -> Record:
     named: Record = in_camel_case(request) if request.keys() & _SNAKES else request
     return named
@@ -55,7 +75,7 @@ def _read(request: Record) -> list[Event]:
     request = _named(request)
     if not request.keys() & {TRACES, LOGS, METRICS}:
         raise DialectError("$", f"no request of OTLP: it has neither {TRACES} nor {LOGS}")
-    return [*tell_spans(spans_of(request)), *tell_logs(logs_of(request))]
+    return [*_tell(spans_of(request)).events, *tell_logs(logs_of(request))]
 
 
 RECORDING = Recording(name=NAME, open=lambda saved: IndependentReader(_read), whole_files=True)

@@ -55,10 +55,12 @@ def answered(span: Span) -> str | None:
 def _find(span: Span, keys: tuple[str, ...], role: str) -> str | None:
     """The first that says something: an attribute, a row of numbered ones, or events of that name."""
     for key in keys:
-        events = [each.attributes for each in span.events if each.name == key]
         own = span.attributes.get(key)
-        for held in (own if key in _LITERAL else unfold(own), _numbered(span.attributes, key), events):
-            if words := spoken(held, role):
+        if own is not None and (words := spoken(own if key in _LITERAL else unfold(own), role)):
+            return words
+        events = [each.attributes for each in span.events if each.name == key]
+        for held in (_numbered(span.attributes, key), events):
+            if held and (words := spoken(held, role)):
                 return words
     return None
 
@@ -66,10 +68,11 @@ def _find(span: Span, keys: tuple[str, ...], role: str) -> str | None:
 def _numbered(attributes: Attributes, start: str) -> list[Record]:
     """Messages that are spread over an attribute each: `llm.input_messages.0.message.content`."""
     found: dict[int, Record] = {}
+    start = f"{start}."
     for key, value in attributes.items():
-        if not key.startswith(f"{start}."):
+        if not key.startswith(start):
             continue
-        number, _, rest = key[len(start) + 1 :].partition(".")
+        number, _, rest = key[len(start) :].partition(".")
         name = rest.removeprefix("message.")
         if number.isdecimal() and len(number) < 6 and name in ("role", "content"):
             found.setdefault(int(number), {})[name] = value
@@ -96,6 +99,8 @@ def _held(value: Record, role: str, depth: int) -> Iterator[str]:
         return  # a call, its result, a picture, a thought
     for key in _WORDS:
         own = value.get(key)
+        if own is None:
+            continue
         held = unfold(own)
         # An object in a text is what was said; a list is of the parts that hold it.
         if words := spoken(own if isinstance(held, dict) else held, role, depth + 1):

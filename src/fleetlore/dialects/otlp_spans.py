@@ -7,6 +7,7 @@ is, what led to it) is known as far as the same request holds it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 
 from fleetlore.dialects.fields import as_text
 from fleetlore.dialects.otlp_deeds import END, NAME, PROMPT, START, TELLERS, Place, note, span_event_id, started_id, tell_agent, tell_helper
@@ -29,12 +30,15 @@ from fleetlore.dialects.otlp_words import (
 from fleetlore.events.envelope import Event
 
 MOST_AROUND = 64
+_UNKNOWN = datetime.max.replace(tzinfo=UTC)
+"""What has no time comes last."""
+_AGENTS, _WORKING = frozenset((AGENT,)), frozenset((AGENT, TOOL))
 
 
 def tell_spans(spans: Iterable[Span]) -> list[Event]:
     """The events of one request's spans, in the order in which things happened."""
     told = list(_Request(spans).tell())
-    return sorted(told, key=lambda event: (event.at is None, event.at.timestamp() if event.at else 0.0))
+    return sorted(told, key=lambda event: event.at or _UNKNOWN)
 
 
 class _Request:
@@ -67,9 +71,8 @@ class _Request:
             if not self._repeats(span, role, around):
                 yield from self._tell(span, role, around)
 
-    def _tell(self, span: Span, role: str, around: list[Span]) -> Iterator[Event]:
-        above = next((each for each in around if self._role(each) == AGENT), None)
-        outer = next((each for each in around if self._role(each) in (AGENT, TOOL)), None)
+    def _tell(self, span: Span, role: str, around: list[Span]) -> Iterable[Event]:
+        above, outer = self._first(around, _AGENTS), self._first(around, _WORKING)
         launcher = (agent_span_name(above) or NAME) if above else None
         own = name_in(span.attributes, AGENT_NAMES) or launcher or service_of(span.resource)
         place = Place(
@@ -80,15 +83,14 @@ class _Request:
             cause=self._cause(span, role, outer),
         )
         if role == AGENT:
-            yield from tell_helper(place) if above else tell_agent(place)
-        else:
-            yield from TELLERS.get(role, note)(place)
+            return tell_helper(place) if above else tell_agent(place)
+        return TELLERS.get(role, note)(place)
 
     def _parent(self, above: Span | None, launcher: str | None, role: str) -> str | None:
         """Who launched the agent whose work this is."""
         if above is None or role in (AGENT, CREATED):
             return launcher
-        higher = next((each for each in self._around(above) if self._role(each) == AGENT), None)
+        higher = self._first(self._around(above), _AGENTS)
         return agent_span_name(higher) if higher else None
 
     def _cause(self, span: Span, role: str, outer: Span | None) -> str | None:
@@ -117,6 +119,12 @@ class _Request:
                 return
             yield (span := outer)
 
+    def _first(self, spans: Iterable[Span], roles: frozenset[str]) -> Span | None:
+        for span in spans:
+            if self._roles.get((span.trace, span.id)) in roles:
+                return span
+        return None
+
     def _role(self, span: Span) -> str | None:
         return self._roles.get((span.trace, span.id))
 
@@ -132,5 +140,7 @@ class _Request:
 
 def _run(span: Span, around: list[Span]) -> str:
     """The conversation that it belongs to, as it or whatever encloses it says; else the trace."""
-    named = (name_in(each.attributes, CONVERSATION) for each in (span, *around))
-    return next((run for run in named if run), None) or name_in(span.resource, CONVERSATION) or span.trace
+    for each in (span, *around):
+        if run := name_in(each.attributes, CONVERSATION):
+            return run
+    return name_in(span.resource, CONVERSATION) or span.trace

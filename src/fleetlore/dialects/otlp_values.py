@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 from math import isfinite
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from fleetlore.dialects.fields import EPOCH, as_name, as_object, as_text
 from fleetlore.dialects.wire import Record
@@ -23,6 +23,8 @@ Attributes = Mapping[str, Any]
 
 DEEPEST = 32
 LARGEST = 2**53
+LATEST = 10**20
+"""In nanoseconds since 1970: the year 5138."""
 MOST_BYTES = 32 * 1024
 """What an argument or a result may hold; of more, the beginning is kept as text."""
 MOST_NOTED = 30
@@ -37,16 +39,14 @@ _SNAKES = {re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name): name for
 """The names of the schema itself, which some programs write → those of its JSON."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpanEvent:
+class SpanEvent(Struct, frozen=True, kw_only=True):
     """Something that happened within a span."""
 
     name: str
     attributes: Attributes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class Span(Struct, frozen=True, kw_only=True):
     """One span, its resource's attributes beside its own."""
 
     trace: str
@@ -67,8 +67,7 @@ class Span:
         return None if self.start is None or self.end is None else (self.end - self.start) / timedelta(milliseconds=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogRecord:
+class LogRecord(Struct, frozen=True, kw_only=True):
     """One log record, its resource's attributes beside its own."""
 
     at: datetime | None
@@ -92,12 +91,11 @@ def in_camel_case(value: Any) -> Any:
     return value
 
 
-def spans_of(request: Record) -> Iterator[Span]:
-    """Every span of a request that has ids."""
+def spans_of(request: Record) -> Iterator[Span | None]:
+    """Every span of a request; `None` for one without ids, which nobody can tell from another."""
     for resource, record in _records(request, "resourceSpans", ("scopeSpans", "instrumentationLibrarySpans"), "spans"):
         trace, own = hex_of(record.get("traceId"), 16), hex_of(record.get("spanId"), 8)
-        if trace is not None and own is not None:
-            yield _span(record, trace, own, resource)
+        yield None if trace is None or own is None else _span(record, trace, own, resource)
 
 
 def logs_of(request: Record) -> Iterator[LogRecord]:
@@ -129,37 +127,47 @@ def _objects(value: object) -> Iterator[Record]:
 
 
 def _span(record: Record, trace: str, own: str, resource: Attributes) -> Span:
-    attributes, status = attributes_of(record.get("attributes")), as_object(record.get("status"))
-    events = tuple(
-        SpanEvent(name=as_text(each.get("name")) or "", attributes=attributes_of(each.get("attributes")))
-        for each in _objects(record.get("events"))
-    )
-    thrown = next((as_text(each.attributes.get("exception.message")) for each in events if each.name == "exception"), None)
-    kind = as_text(attributes.get("error.type"))
-    return Span(
+    status = as_object(record.get("status"))
+    return make_span(
         trace=trace,
         id=own,
         parent=hex_of(record.get("parentSpanId"), 8),
         name=as_text(record.get("name")) or "",
         start=time_of(record.get("startTimeUnixNano")),
         end=time_of(record.get("endTimeUnixNano")),
-        attributes=attributes,
+        attributes=attributes_of(record.get("attributes")),
         resource=resource,
-        failed=status.get("code") in (2, "STATUS_CODE_ERROR") or kind is not None,
-        error=as_text(status.get("message")) or thrown or kind,
-        events=events,
+        failed=status.get("code") in (2, "STATUS_CODE_ERROR"),
+        error=as_text(status.get("message")),
+        events=tuple(
+            SpanEvent(name=as_text(each.get("name")) or "", attributes=attributes_of(each.get("attributes")))
+            for each in _objects(record.get("events"))
+        ),
     )
+
+
+def make_span(*, attributes: Attributes, failed: bool, error: str | None, events: tuple[SpanEvent, ...], **rest: Any) -> Span:
+    """A span that failed by its status, or by what it says of an error."""
+    kind = as_text(attributes.get("error.type"))
+    if not error:
+        thrown = next((as_text(each.attributes.get("exception.message")) for each in events if each.name == "exception"), None)
+        error = thrown or kind
+    return Span(attributes=attributes, failed=failed or kind is not None, error=error, events=events, **rest)
 
 
 def attributes_of(value: object, depth: int = 0) -> dict[str, Any]:
     """Keys and values as a plain object."""
-    pairs = ((each.get("key"), each.get("value")) for each in _objects(value))
+    if not isinstance(value, list):
+        return {}
+    pairs = [(each.get("key"), each.get("value")) for each in value if isinstance(each, dict)]
     return {key: value_of(inner, depth + 1) for key, inner in pairs if isinstance(key, str)}
 
 
 def value_of(value: object, depth: int = 0) -> Any:
     """One value of OTLP's as plain JSON; what is nested too deeply is left out."""
     held = as_object(value)
+    if isinstance(text := held.get("stringValue"), str) and len(held) == 1:
+        return text if depth <= DEEPEST else None
     if depth > DEEPEST:
         return None
     if "arrayValue" in held:
@@ -180,7 +188,7 @@ def number_of(value: object) -> int | float | None:
             value = int(value) if value.lstrip("-").isdecimal() and len(value) < 30 else float(value)
         except ValueError:
             return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return value if isfinite(value) and abs(value) <= LARGEST else None
 
@@ -204,25 +212,31 @@ def hex_of(value: object, size: int) -> str | None:
 
 def time_of(nanoseconds: object) -> datetime | None:
     """Nanoseconds since 1970, to the microsecond."""
-    if isinstance(nanoseconds, float) and isfinite(nanoseconds):
+    if isinstance(nanoseconds, str):
+        nanoseconds = int(nanoseconds) if nanoseconds.isdecimal() and len(nanoseconds) <= 20 else 0
+    elif isinstance(nanoseconds, float) and isfinite(nanoseconds):
         nanoseconds = int(nanoseconds)
-    text = str(nanoseconds) if isinstance(nanoseconds, int | str) and not isinstance(nanoseconds, bool) else ""
-    if not text.isdecimal() or len(text) > 20 or not int(text):
+    if not isinstance(nanoseconds, int) or isinstance(nanoseconds, bool) or not 0 < nanoseconds < LATEST:
         return None
-    try:
-        return EPOCH + timedelta(microseconds=int(text) // 1000)
-    except OverflowError:
-        return None
+    return EPOCH + timedelta(microseconds=nanoseconds // 1000)
 
 
 def first(attributes: Attributes, keys: tuple[str, ...]) -> Any:
     """What stands under the first of these keys that is there."""
-    return next((value for key in keys if (value := attributes.get(key)) is not None and value != ""), None)
+    for key in keys:  # written out: it is asked a dozen times of every span
+        value = attributes.get(key)
+        if value is not None and value != "":
+            return value
+    return None
 
 
 def name_in(attributes: Attributes, keys: tuple[str, ...]) -> str | None:
     """The first of these that can name a scope."""
-    return next((name for key in keys if (name := as_name(attributes.get(key)))), None)
+    for key in keys:
+        value = attributes.get(key)
+        if value is not None and (name := as_name(value)):
+            return name
+    return None
 
 
 def unfold(value: object) -> Any:

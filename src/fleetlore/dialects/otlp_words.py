@@ -102,6 +102,8 @@ _CACHE_WRITE = (
     "ai.usage.inputTokenDetails.cacheWriteTokens",
 )
 
+_COUNTS = {"input": _INPUT, "read": _CACHE_READ, "write": _CACHE_WRITE, "output": _OUTPUT}
+
 _OPERATIONS: Mapping[str, str] = {
     **dict.fromkeys(("chat", "text_completion", "generate_content", "embeddings"), MODEL),
     **dict.fromkeys(("invoke_agent", "invoke_workflow"), AGENT),
@@ -131,7 +133,10 @@ def role_of(span: Span) -> str | None:
     """What a span is: of a model, an agent, a tool, another operation by its name; `None` where it is not about agents."""
     if span.name.startswith("claude_code."):
         return None  # its hooks and transcripts tell it, and count its tokens
-    return next((role for find in (_by_vercel, _by_operation, _by_kind) if (role := find(span.attributes)) is not None), None) or None
+    for find in (_by_vercel, _by_operation, _by_kind):
+        if (role := find(span.attributes)) is not None:
+            return role or None
+    return None
 
 
 def _by_vercel(attributes: Attributes) -> str | None:
@@ -181,10 +186,7 @@ def usage_of(attributes: Attributes) -> Record:
     Where more was cached than read altogether, the source evidently does not include it, and its number stays.
     """
     details = as_object(unfold(attributes.get(_LANGFUSE_USAGE)))
-    given, read, write, output = (
-        count_of(first(attributes, keys) if (found := first(details, _DETAILS[name])) is None else found)
-        for name, keys in (("input", _INPUT), ("read", _CACHE_READ), ("write", _CACHE_WRITE), ("output", _OUTPUT))
-    )
+    given, read, write, output = (_count(attributes, details, name) for name in ("input", "read", "write", "output"))
     cached = (read or 0) + (write or 0)
     own = given - cached if given is not None and given >= cached else given
     stated = first(attributes, COSTS)
@@ -198,10 +200,15 @@ def usage_of(attributes: Attributes) -> Record:
     }
 
 
+def _count(attributes: Attributes, details: Record, name: str) -> int | None:
+    found = first(details, _DETAILS[name]) if details else None
+    return count_of(first(attributes, _COUNTS[name]) if found is None else found)
+
+
 def is_counted(span: Span) -> bool:
     """Whether a span says how many tokens it took."""
-    usage = usage_of(span.attributes)
-    return usage["input"] is not None or usage["output"] is not None
+    details = as_object(unfold(span.attributes.get(_LANGFUSE_USAGE)))
+    return _count(span.attributes, details, "input") is not None or _count(span.attributes, details, "output") is not None
 
 
 def stop_reason_of(attributes: Attributes) -> str | None:

@@ -15,9 +15,13 @@ class NotifySent(Payload, frozen=True, kw_only=True):
     rule: str
     event: str | None = None
     """Id of the event that set it off."""
+    when: str | None = None
+    """What the rule waits for: `needs you`, a kind, an arc."""
     arc: str | None = None
     via: str | None = None
     """`webhook`, `command` or `browser`."""
+    to: str | None = None
+    """The host of a webhook or the program of a command, and no more: the rest is secret."""
     ok: bool | None = None
     attempts: int | None = None
     error: str | None = None

@@ -164,7 +164,7 @@ class _Logs:
             oldest = retention.oldest_kept(settings, clock.now())
             transcripts.catch_up(log, paths, program=program, redactor=redactor, veil=veil, not_before=oldest)
         deposit = Deposit(log, dialect=program.replace("-", "_") or _SOURCE, admission=Admission(redactor=redactor, veil=veil))
-        deposit.put_all(Item(entry.line, ()) if hook_lines.is_told(entry, log) else self._item(entry) for entry in entries)
+        deposit.put_all(Item(entry.line, ()) if hook_lines.is_told(entry, log) else self._item(entry, log) for entry in entries)
 
     def _log_of(self, settings: Settings) -> BlockingRecorder:
         key = (settings.log.value, settings.town.value)
@@ -173,13 +173,18 @@ class _Logs:
             self._open[key] = self._open_log(settings)
         return self._open[key]
 
-    def _item(self, entry: Entry) -> Item:
+    def _item(self, entry: Entry, log: BlockingRecorder) -> Item:
         at = entry.at
         try:
-            return Item(entry.line, tuple(self._change(event) for event in _events_of(entry, at, self._twins)))
+            return Item(entry.line, tuple(self._events(entry, at, log)))
         except Exception as error:  # noqa: BLE001  # a record that nobody foresaw must not hold up the others for ever
             reason = str(error) if isinstance(error, DialectError) else f"not foreseen: {type(error).__name__}: {error}"
             return rejection(entry.line, reason, dialect=entry.program or _SOURCE, at=at)
+
+    def _events(self, entry: Entry, at: datetime | None, log: BlockingRecorder) -> Iterator[Event]:
+        own = find_uuid(_text(entry.told.get("id")) or "") or ""
+        for event in _events_of(entry, at, self._twins):
+            yield hook_lines.under_known_id(self._change(event), own, log)
 
 
 def _with_password(url: str) -> str:

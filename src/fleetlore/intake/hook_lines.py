@@ -9,13 +9,16 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from fleetlore import clock
 from fleetlore.dialects.claude_code_hooks import BEGINNINGS, BRANCH
 from fleetlore.dialects.fields import as_name, as_text
+from fleetlore.events import codec
 from fleetlore.intake import transcripts
 
 if TYPE_CHECKING:
+    from fleetlore.events.envelope import Event
     from fleetlore.intake.drain import Entry
     from fleetlore.log.recorder import BlockingRecorder
 
@@ -57,6 +60,23 @@ def shared_id(entry: Entry, id: str, at: datetime, twins: Twins) -> str:
         return first[1]
     twins[record, of_project] = (at, id)
     return id
+
+
+def under_known_id(event: Event, own: str, log: BlockingRecorder) -> Event:
+    """The event of a call as the log knows it already, where the spool and the server were both told: neither knows of the other.
+
+    Only an event that has no key, and so the id that its call was given on the way, can be there under another.
+    """
+    if event.id != own or event.run is None or event.at is None:
+        return event
+    said, at = _said(codec.decode(log.admit(event).raw)), event.at
+    newest = log.read(f"run:{event.run}", kinds=(event.kind,), newest_first=True, limit=_LAST_OF_A_RUN)
+    same = (other.id for other in newest if other.at and _apart(other.at, at) < TWINS_APART and _said(other) == said)
+    return replace(event, id=next(same, own))
+
+
+def _said(event: Event) -> tuple[object, ...]:
+    return event.agent, event.parent, event.child, event.text, event.data
 
 
 def with_branch(entry: Entry) -> Mapping[str, Any]:

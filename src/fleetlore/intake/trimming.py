@@ -15,7 +15,7 @@ from msgspec import Struct
 from fleetlore.errors import Busy, Conflict
 from fleetlore.events.envelope import Event
 from fleetlore.intake.trimming_totals import Totals
-from fleetlore.log.base import TOWN, Expect, Position
+from fleetlore.log.base import TOWN, Expect, Position, just_after
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.state.moments import CALENDAR, position_at
 from fleetlore.state.runner import Progress, Runner, View, view_of
@@ -143,8 +143,3 @@ def _announce(log: BlockingRecorder, found: Trim, head: Position | None) -> bool
 
 def _line(count: int) -> str:
     return f"trimmed: the oldest {count:,} events" if count != 1 else "trimmed: the oldest event"
-
-
-def just_after(position: Position) -> Position:
-    """A place with nothing between it and a position."""
-    return f"{int(position) + 1:0{len(position)}d}"

@@ -182,3 +182,8 @@ def matches_kind(kind: str, wanted: Sequence[str]) -> bool:
 def hash_of(id: str) -> bytes:
     """What is remembered of an erased event: the SHA-256 of its id."""
     return sha256(id.encode()).digest()
+
+
+def just_after(position: Position) -> Position:
+    """A place with nothing between it and a position."""
+    return f"{int(position) + 1:0{len(position)}d}"

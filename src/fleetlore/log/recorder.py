@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from datetime import datetime
 from itertools import islice
 from threading import Lock
@@ -70,7 +71,9 @@ class BlockingRecorder:
 
     def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
         """Store events, all or none, and answer their positions once they are durable."""
-        batch = prepare(self._admission, events, expect)
+        return self._append(prepare(self._admission, events, expect))
+
+    def _append(self, batch: Batch) -> list[Position]:
         if not self._committing.acquire(blocking=False):
             return self._append_with_others(batch)
         try:
@@ -100,10 +103,21 @@ class BlockingRecorder:
 
     def append_all(self, events: Iterable[Event]) -> list[Position]:
         """Store any number of events, cut into appends of the largest size allowed; each is all or nothing by itself."""
+        return self.append_records(map(self._admission.admit, events))
+
+    def admit(self, event: Event) -> Record:
+        """The event as it would be stored: stamped, checked, its secrets taken out. `Invalid` says what is wrong with it."""
+        return self._admission.admit(event)
+
+    def append_records(self, records: Iterable[Record]) -> list[Position]:
+        """Store what `admit` has made, cut as `append_all` cuts: what one append may hold is stored all or not at all."""
         positions: list[Position] = []
-        for batches in crates(map(self._admission.admit, events)):
-            for outcome in self._opened().commit(batches):
-                positions += settled(outcome)
+        for batches in crates(records):
+            if len(batches) == 1:  # it may share its write to the disk with other threads
+                positions += self._append(batches[0])
+            else:
+                for outcome in self._opened().commit(batches):
+                    positions += settled(outcome)
         return positions
 
     def read(
@@ -143,12 +157,21 @@ class BlockingRecorder:
         return self._follow(check_scope(scope), after)
 
     def _follow(self, scope: str, after: Position | None) -> Generator[Event, None, None]:
+        with closing(self._follow_pages(scope, after)) as pages:
+            for page in pages:
+                for event in events_of(page, after):
+                    after = event.position
+                    yield event
+
+    def follow_pages(self, scope: str = TOWN, *, after: Position | None = None) -> Generator[Page, None, None]:
+        """What `follow` gives, as stored records; an empty page when nothing came for a moment. Ends when the log is closed."""
+        return self._follow_pages(check_scope(scope), after)
+
+    def _follow_pages(self, scope: str, after: Position | None) -> Generator[Page, None, None]:
         tail = self._opened().tail(scope, after)
         try:
             while self._backend is not None:
-                for event in events_of(tail.next(WAIT_SECONDS), after):
-                    after = event.position
-                    yield event
+                yield tail.next(WAIT_SECONDS)
         except Closed:
             return
         finally:

@@ -56,6 +56,13 @@ MIGRATIONS: tuple[Migration, ...] = (
             PRIMARY KEY (town, name)
         ) STRICT, WITHOUT ROWID""",
     ),
+    (
+        """CREATE TABLE tokens (
+            town TEXT NOT NULL, id TEXT NOT NULL,
+            token TEXT NOT NULL, -- JSON of state/tokens.py: the secret's hash, never the secret
+            PRIMARY KEY (town, id)
+        ) STRICT, WITHOUT ROWID""",
+    ),
 )
 """Each step runs together with its own record in one transaction; a step is never changed once released."""
 

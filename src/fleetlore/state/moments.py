@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from fleetlore.errors import Invalid
@@ -12,7 +12,7 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.state.runner import Progress, Runner, View, view_of
 from fleetlore.state.store import Store
 from fleetlore.views import calendar
-from fleetlore.views.calendar import Calendar
+from fleetlore.views.calendar import Calendar, Span
 from fleetlore.views.reading import stamp_of
 
 CALENDAR: View[Calendar] = view_of(calendar, "calendar")
@@ -27,12 +27,12 @@ def position_at(
     """
     if moment.tzinfo is None:
         raise Invalid("a moment needs a time zone, as datetime.now(UTC) has")
-    return position_by(log, Runner(log, CALENDAR, store).catch_up(progress).state, moment)
+    known = Runner(log, CALENDAR, store).catch_up(progress).state
+    return position_from(log, calendar.before(known, moment), moment)
 
 
-def position_by(log: BlockingRecorder, known: Calendar, moment: datetime) -> Position | None:
-    """The same, by a calendar that is at hand."""
-    position = calendar.before(known, moment)
+def position_from(log: BlockingRecorder, position: Position | None, moment: datetime) -> Position | None:
+    """The same, from a place on up to which nothing newer is known, as a calendar gives it."""
     for event in log.read(after=position):  # what was newest up to there is not after the moment, and cannot end this
         if stamp_of(event)[0] > moment:
             break
@@ -44,7 +44,14 @@ def events_between(
     log: BlockingRecorder, known: Calendar, since: datetime | None, until: datetime | None, *, upto: Position | None = None
 ) -> Iterator[Event]:
     """What happened from one moment on and before another, in the order of the log, as far as it is known at a position."""
-    for span in calendar.spans(known, since, until):
+    return read_spans(log, calendar.spans(known, since, until), since, until, upto=upto)
+
+
+def read_spans(
+    log: BlockingRecorder, spans: Iterable[Span], since: datetime | None, until: datetime | None, *, upto: Position | None = None
+) -> Iterator[Event]:
+    """The same, from the parts of the log that a calendar names."""
+    for span in spans:
         end = span.through if upto is None else min(upto, span.through or upto)
         for event in log.read(after=span.after):
             if end is not None and (event.position or "") > end:

@@ -260,11 +260,17 @@ class Course(Generic[State]):
 
 
 def go_on(
-    log: BlockingRecorder, courses: Sequence[Course[Any]], *, upto: Position | None = None, progress: Progress | None = None, total: int = 0
+    log: BlockingRecorder,
+    courses: Sequence[Course[Any]],
+    *,
+    upto: Position | None = None,
+    progress: Progress | None = None,
+    total: int = 0,
+    save: bool = True,
 ) -> bool:
     """Take several folds up to a position, or to the head, with one reading; `False` if something was erased while we read.
 
-    What they hold may then be what was erased: they are to be begun anew.
+    What they hold may then be what was erased: they are to be begun anew. Checkpoints are kept on the way unless told otherwise.
     """
     known = [course.position for course in courses]
     after = None if None in known else min(filter(None, known), default=None)
@@ -278,7 +284,7 @@ def go_on(
             progress(done, max(total, done))
         if len(events) < len(chunk):
             break
-        for course in courses:
+        for course in courses if save else ():
             course.save_on_the_way()
     return True
 

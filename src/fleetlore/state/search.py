@@ -27,6 +27,8 @@ LONGEST = 16 * 1024
 """Characters of one event that are indexed."""
 LONGEST_QUERY = 1000
 CHUNK = 2000
+NEWEST = 20_000
+"""So many events are looked through where the index is not there yet."""
 SHOWN = 60
 """Characters of an excerpt on either side of what was found."""
 
@@ -65,16 +67,31 @@ def find(
     limit: int = 20,
     store: Store | None = None,
     progress: Progress | None = None,
+    most: int | None = None,
 ) -> list[Event]:
-    """The newest events that hold these words, newest first. No text is an error; one without any word finds nothing."""
+    """The newest events that hold these words, newest first; `most`: of so many that are looked through where there is no store.
+
+    No text is an error; one without any word finds nothing.
+    """
     check_scope(wanted.scope)
     match = match_of(terms_of(text))
     if not match or limit <= 0:
         return []
     places = None if store is None else _Index(store, log).places(match, wanted, limit, progress)
     if places is None:
-        return _scan(log, match, wanted, limit, progress)
+        return _scan(log, match, wanted, limit, progress, most)
     return [event for place in places if (event := _at(log, *place)) is not None]
+
+
+def behind(log: BlockingRecorder, store: Store) -> int:
+    """About how many events are not in the index yet."""
+    indexed = store.look(_stand, None)
+    return 0 if indexed is None else max(0, log.info().events - indexed[0])
+
+
+def index(log: BlockingRecorder, store: Store, is_over: Callable[[], bool] = lambda: False) -> None:
+    """Bring the index up to date, in steps, until that is done or over."""
+    _Index(store, log).bring_up(is_over)
 
 
 # --- what is asked
@@ -133,22 +150,28 @@ class _Index:
             return None
         return self._store.look(lambda connection: _places(connection, match, wanted, limit), None)
 
-    def _update(self, progress: Progress | None) -> bool:
+    def bring_up(self, is_over: Callable[[], bool]) -> None:
+        """Bring the index to the log's head, unless it is over before."""
+        self._update(None, is_over)
+
+    def _update(self, progress: Progress | None, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Bring the index to the log's head; whether that was possible."""
         info, holds = self._store.agree(self._log)
         before = info.trimmed_before
         if not holds or (before is not None and not self._store.change(lambda connection: _cut(connection, before), False)):
             return False
-        while (outcome := self._add_all(info.events, progress)) == "again":
+        while (outcome := self._add_all(info.events, progress, is_over)) == "again":
             pass  # another process has indexed meanwhile: go on behind it
         return outcome == "done"
 
-    def _add_all(self, total: int, progress: Progress | None) -> str:
+    def _add_all(self, total: int, progress: Progress | None, is_over: Callable[[], bool]) -> str:
         stand = self._store.look(_stand, None)
         if stand is None:
             return "failed"
         done, after = stand
         for chunk in chunks(self._log.read(after=after), CHUNK):
+            if is_over():
+                break
             place = Place(chunk[-1].position or "", chunk[-2].position if len(chunk) > 1 else after, chunk[-1].id or "")
             outcome = self._store.change(_adding(chunk, after, place), "failed")
             if outcome != "done":
@@ -248,13 +271,13 @@ def _at(log: BlockingRecorder, position: Position, previous: Position | None) ->
 # --- without
 
 
-def _scan(log: BlockingRecorder, match: str, wanted: Wanted, limit: int, progress: Progress | None) -> list[Event]:
+def _scan(log: BlockingRecorder, match: str, wanted: Wanted, limit: int, progress: Progress | None, most: int | None = None) -> list[Event]:
     """Read backwards until enough was found, a part of the log in memory at a time."""
     total, done = 0 if progress is None else log.info().events, 0
     found: list[Event] = []
     with closing(apsw.Connection(":memory:")) as connection:
         connection.execute(INDEX.format(name="words"))
-        events = log.read(wanted.scope, kinds=wanted.kinds, since=wanted.since, newest_first=True)
+        events = log.read(wanted.scope, kinds=wanted.kinds, since=wanted.since, newest_first=True, limit=most)
         for chunk in chunks(events, CHUNK):
             connection.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", enumerate(map(words_of, chunk)))
             found += [chunk[row] for (row,) in ask(connection, "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid", (match,))]

@@ -1,10 +1,11 @@
-"""What the users of one log share beside its events: how far each has read, and who may do what just now.
+"""What the users of one log share beside its events: how far each has read, who may do what just now, and whose tokens are known.
 
 A cursor is a name for a position. A lease is a right that ends by itself; each taking of it has an epoch, which only
 ever grows. Whoever acts under a lease hands the epoch on, and whoever is acted upon refuses one lower than it has seen:
-a holder that was frozen and does not know that its time is over then does no harm.
+a holder that was frozen and does not know that its time is over then does no harm. A token lets its bearer in over the
+network; tokens.py tells what is kept of it.
 
-Both are kept where the log is, a town's apart from another's: in the file of `sqlite:`, on the server of `redis:` and
+All are kept where the log is, a town's apart from another's: in the file of `sqlite:`, on the server of `redis:` and
 `nats:`, and for `memory:` in the handle alone, which nobody else sees and which takes them along when it is closed.
 """
 
@@ -23,6 +24,8 @@ from fleetlore.errors import Closed, Invalid, InvalidUrl
 from fleetlore.events.names import is_name
 from fleetlore.log import connect
 from fleetlore.log.base import Position
+from fleetlore.state import tokens as token_rules
+from fleetlore.state.tokens import Token
 
 SHORTEST_LEASE, LONGEST_LEASE = 0.001, 366 * 86_400
 _START = datetime(1970, 1, 1, tzinfo=UTC)
@@ -46,7 +49,7 @@ class Lease(Struct, frozen=True, kw_only=True):
 
 
 class Keeper(Protocol):
-    """Where one town's cursors and leases are kept; called from any thread."""
+    """Where one town's cursors, leases and tokens are kept; called from any thread."""
 
     def load(self, name: str) -> Position | None:
         """The position of a cursor."""
@@ -72,12 +75,21 @@ class Keeper(Protocol):
     def holder_of(self, name: str) -> Lease | None:
         """The lease as it is held now."""
 
+    def keep_token(self, token: Token) -> None:
+        """Keep a token under its id."""
+
+    def tokens(self) -> list[Token]:
+        """Every token."""
+
+    def drop_token(self, id: str) -> None:
+        """Drop a token."""
+
     def close(self) -> None:
         """Let go of files and connections."""
 
 
 class Shared:
-    """The cursors and leases of one town: `with open_shared(url) as shared`. Any number of threads may use it at once."""
+    """The cursors, leases and tokens of one town: `with open_shared(url) as shared`. Any number of threads may use it at once."""
 
     def __init__(self, open_keeper: Callable[[], Keeper]) -> None:
         self._open_keeper = open_keeper
@@ -141,6 +153,20 @@ class Shared:
         """The lease as it is held now, or `None` if it is free."""
         return self._opened().holder_of(_named("lease", name))
 
+    # --- tokens
+
+    def keep_token(self, token: Token) -> None:
+        """Let a token in from now on; one of the same id gives way. As durable as the log's events when it returns."""
+        self._opened().keep_token(token_rules.check(token))
+
+    def tokens(self) -> list[Token]:
+        """Every token, the oldest first, those whose time is up among them."""
+        return sorted(self._opened().tokens(), key=lambda token: (token.created_at, token.id))
+
+    def drop_token(self, id: str) -> None:
+        """Let a token in no more; nothing happens if there is none."""
+        self._opened().drop_token(token_rules.check_id(id))
+
     def _opened(self) -> Keeper:
         if self._keeper is None:
             raise Closed("not open; use it inside `with open_shared(url) as shared`")
@@ -192,6 +218,18 @@ class AsyncShared:
         """See `Shared.holder_of`."""
         return await _in_thread(self._shared.holder_of, name)
 
+    async def keep_token(self, token: Token) -> None:
+        """See `Shared.keep_token`."""
+        await _in_thread(self._shared.keep_token, token)
+
+    async def tokens(self) -> list[Token]:
+        """See `Shared.tokens`."""
+        return await _in_thread(self._shared.tokens)
+
+    async def drop_token(self, id: str) -> None:
+        """See `Shared.drop_token`."""
+        await _in_thread(self._shared.drop_token, id)
+
 
 async def _in_thread(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
     from asyncio import to_thread  # the blocking door does without it
@@ -239,7 +277,7 @@ def _length(seconds: float) -> float:
 
 
 def open_shared(url: str = connect.DEFAULT_URL, *, town: str | None = None, now: clock.Clock = clock.now) -> Shared:
-    """The cursors and leases beside the log at an address, which is read as `connect()` reads it.
+    """The cursors, leases and tokens beside the log at an address, which is read as `connect()` reads it.
 
     `now` is for tests of `memory:` and `sqlite:`; a server goes by its own clock.
     """

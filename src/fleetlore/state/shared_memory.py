@@ -1,4 +1,4 @@
-"""Cursors and leases in the handle itself: they live and die with it."""
+"""Cursors, leases and tokens in the handle itself: they live and die with it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fleetlore import clock
 from fleetlore.errors import LeaseLost
 from fleetlore.log.base import Position
 from fleetlore.state.shared import Lease, next_epoch, since_1970
+from fleetlore.state.tokens import Token
 
 
 class MemoryShared:
@@ -20,6 +21,7 @@ class MemoryShared:
         self._cursors: dict[str, Position] = {}
         self._leases: dict[str, Lease] = {}
         self._epochs: dict[str, int] = {}
+        self._tokens: dict[str, Token] = {}
 
     def load(self, name: str) -> Position | None:
         """The position of a cursor."""
@@ -77,6 +79,18 @@ class MemoryShared:
     def _is_held(self, lease: Lease) -> bool:
         held = self._held(lease.name)
         return held is not None and (held.holder, held.epoch) == (lease.holder, lease.epoch)
+
+    def keep_token(self, token: Token) -> None:
+        """Keep a token under its id."""
+        self._tokens[token.id] = token
+
+    def tokens(self) -> list[Token]:
+        """Every token."""
+        return list(self._tokens.copy().values())
+
+    def drop_token(self, id: str) -> None:
+        """Drop a token."""
+        self._tokens.pop(id, None)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -1,7 +1,8 @@
-"""Cursors and leases in a stream beside the town's own, by the server's clock. The stream is made when first written to.
+"""Cursors, leases and tokens in a stream beside the town's own, by the server's clock. The stream is made when first written to.
 
     fl-shared.<town>.cursor.<name>    the cursor
     fl-shared.<town>.lease.<name>     the last taking of a lease: its holder, or nobody once it was given back
+    fl-shared.<town>.token.<id>       what is kept of a token
 
 Each subject keeps its newest message only, and a write names the one that it replaces: of several that write at
 once, one comes through. The message stays when the lease is over, so that the next epoch is higher; the time is in
@@ -26,6 +27,7 @@ from fleetlore.log.nats_client import NatsClient, is_nobody
 from fleetlore.log.nats_errors import NAME_IN_USE, NO_MESSAGE, NO_STREAM, WRONG_LAST, ApiError, Lost, Refused
 from fleetlore.log.nats_subjects import token
 from fleetlore.state.shared import Lease, next_epoch, since_1970
+from fleetlore.state.tokens import Token, decoded, encoded
 
 IN_FLIGHT = 64
 _NOBODY = ""
@@ -121,6 +123,18 @@ class NatsShared:
         """The lease as it is held now."""
         return self._run(self._holder_of(name))
 
+    def keep_token(self, token: Token) -> None:
+        """Keep a token under its id."""
+        self._run(self._bucket.put(self._bucket.subject("token", token.id), encoded(token)))
+
+    def tokens(self) -> list[Token]:
+        """Every token."""
+        return decoded(message.data for message in self._run(self._bucket.all_of("token")))
+
+    def drop_token(self, id: str) -> None:
+        """Drop a token."""
+        self._run(self._bucket.purge(self._bucket.subject("token", id)))
+
     def close(self) -> None:
         """Close the connection."""
         self._bucket.client.close()
@@ -200,7 +214,7 @@ class _Bucket:
         self._is_there = False
 
     def subject(self, kind: str, name: str) -> str:
-        """Where a cursor or a lease stands."""
+        """Where a cursor, a lease or a token stands."""
         return f"{self._stem}.{kind}.{token(name)}"
 
     async def now(self) -> datetime:
@@ -300,7 +314,7 @@ class _Bucket:
         if (config.get("metadata") or {}).get("fleetlore_town") != self._town:
             wrong = ["it is not of this town"]
         if wrong:
-            raise Unsuitable(f"{self.client.place}: the stream {self._name} cannot keep cursors and leases: {'; '.join(wrong)}")
+            raise Unsuitable(f"{self.client.place}: the stream {self._name} cannot keep cursors, leases and tokens: {'; '.join(wrong)}")
 
     async def _api(self, verb: str, body: dict[str, Any] | None = None) -> _Answer:
         payload = b"" if body is None else _encode(body)

@@ -1,8 +1,9 @@
-"""Cursors and leases in hashes beside the town's streams, by the server's clock.
+"""Cursors, leases and tokens in hashes beside the town's streams, by the server's clock.
 
     tt:<town>:fleetlore:cursors    name → position
     tt:<town>:fleetlore:leases     name → `EPOCH UNTIL SECONDS HOLDER`, the end in microseconds since 1970
     tt:<town>:fleetlore:epochs     name → the last epoch that was given
+    tt:<town>:fleetlore:tokens     id → what is kept of a token, as JSON
 
 Each verb is one script or one command, and may be sent again after a broken connection.
 """
@@ -13,6 +14,7 @@ from fleetlore.errors import LeaseLost
 from fleetlore.log.base import Position
 from fleetlore.log.redis_client import RedisClient, check_server
 from fleetlore.state.shared import Lease, lease_of, microseconds
+from fleetlore.state.tokens import Token, decoded, encoded
 
 # KEYS: leases, and for a taking: epochs. ARGV: name, holder, then the verb's own.
 _HELD = """
@@ -69,6 +71,7 @@ class RedisShared:
     def __init__(self, address: str, *, town: str, timeout: float = 10.0) -> None:
         own = f"tt:{town}:fleetlore"
         self._cursors, self._leases, self._epochs = f"{own}:cursors", f"{own}:leases", f"{own}:epochs"
+        self._tokens = f"{own}:tokens"
         self._client = RedisClient(address, timeout=timeout)
         try:
             check_server(self._client)
@@ -123,6 +126,19 @@ class RedisShared:
         if int(until) <= int(seconds) * 1_000_000 + int(rest):
             return None
         return lease_of(name, holder, int(epoch), int(until), float(length))
+
+    def keep_token(self, token: Token) -> None:
+        """Keep a token under its id."""
+        self._client.ask(("HSET", self._tokens, token.id, encoded(token)))
+
+    def tokens(self) -> list[Token]:
+        """Every token."""
+        [kept] = self._client.ask(("HVALS", self._tokens))
+        return decoded(kept)
+
+    def drop_token(self, id: str) -> None:
+        """Drop a token."""
+        self._client.ask(("HDEL", self._tokens, id))
 
     def close(self) -> None:
         """Close the connections."""

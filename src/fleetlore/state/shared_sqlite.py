@@ -1,6 +1,6 @@
-"""Cursors and leases in the log's own file, by this machine's clock.
+"""Cursors, leases and tokens in the log's own file, by this machine's clock.
 
-They are two small tables, kept by the town's name: a backup carries them, and a restore, which gives towns new
+They are small tables, kept by the town's name: a backup carries them, and a restore, which gives towns new
 numbers, leaves them right. Every change is synced before it returns, whatever `?sync=` says for events.
 """
 
@@ -19,6 +19,7 @@ from fleetlore.log import sqlite_file
 from fleetlore.log.base import Position
 from fleetlore.log.sqlite_file import ask, our_errors, transaction
 from fleetlore.state.shared import Lease, lease_of, microseconds, next_epoch, since_1970
+from fleetlore.state.tokens import Token, decoded, encoded
 
 
 class SqliteShared:
@@ -100,6 +101,22 @@ class SqliteShared:
                 (self._town, name, since_1970(self._now())),
             )
         return lease_of(name, *rows[0]) if rows else None
+
+    def keep_token(self, token: Token) -> None:
+        """Keep a token under its id."""
+        with self._writing() as connection:
+            connection.execute("INSERT OR REPLACE INTO tokens VALUES (?, ?, ?)", (self._town, token.id, encoded(token).decode()))
+
+    def tokens(self) -> list[Token]:
+        """Every token."""
+        with self._reading() as connection:
+            rows = ask(connection, "SELECT token FROM tokens WHERE town = ?", (self._town,))
+        return decoded(raw for (raw,) in rows)
+
+    def drop_token(self, id: str) -> None:
+        """Drop a token."""
+        with self._writing() as connection:
+            connection.execute("DELETE FROM tokens WHERE town = ? AND id = ?", (self._town, id))
 
     def close(self) -> None:
         """Close the connection."""

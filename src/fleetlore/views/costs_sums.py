@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias, get_args
@@ -47,13 +47,21 @@ def total(spending: Spending, where: Where | None = None) -> Amount:
 
 def by(spending: Spending, dimension: Dimension, *, zone: tzinfo = UTC, where: Where | None = None) -> dict[str | None, Amount]:
     """What each came to, for example each day; `None` where it is not known which."""
-    sums: dict[str | None, Amount] = {}
-    read = _reader(dimension, zone)
-    for line in lines(spending):
-        if where is None or where(line):
-            sums.setdefault(read(line), Amount()).add(line.cell.amount)
+    sums: dict[str | None, Amount] = {keys[0]: amount for keys, amount in by_all(spending, (dimension,), zone=zone, where=where).items()}
     if where is None and (spending.trimmed.tokens or spending.trimmed.priced):
         sums.setdefault(None, Amount()).add(spending.trimmed)
+    return sums
+
+
+def by_all(
+    spending: Spending, dimensions: Sequence[Dimension], *, zone: tzinfo = UTC, where: Where | None = None
+) -> dict[tuple[str | None, ...], Amount]:
+    """What each combination came to, for example each day and model; without what was trimmed away, of which only the sum is known."""
+    sums: dict[tuple[str | None, ...], Amount] = {}
+    readers = [_reader(dimension, zone) for dimension in dimensions]
+    for line in lines(spending):
+        if where is None or where(line):
+            sums.setdefault(tuple([read(line) for read in readers]), Amount()).add(line.cell.amount)
     return sums
 
 

@@ -183,5 +183,10 @@ def stalled_for(thread: Thread, now: datetime) -> timedelta | None:
     if thread.state == "closed" or thread.last is None:
         return None
     silence = now - thread.last[0]
+    return silence if silence > patience_of(thread) else None
+
+
+def patience_of(thread: Thread) -> timedelta:
+    """How long a thread may be silent before that is long by its own rhythm."""
     usual = timedelta(seconds=median([gap.total_seconds() for gap in thread.gaps])) if thread.gaps else timedelta(0)
-    return silence if silence > max(STALL_LEAST, STALL_TIMES * usual) else None
+    return max(STALL_LEAST, STALL_TIMES * usual)

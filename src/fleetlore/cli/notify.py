@@ -1,0 +1,143 @@
+"""`lore notify`: the rules by which people are notified, and a way to try one without waiting."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from fleetlore import clock
+from fleetlore.cli import arguments, opening, terminal
+from fleetlore.cli.main import FAILED, OK, UsageError
+from fleetlore.errors import Invalid
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Mapping
+
+    from fleetlore.config import Settings
+    from fleetlore.events.envelope import Event
+    from fleetlore.server.notify_forms import Message
+    from fleetlore.server.notify_rules import Rule
+
+SUMMARY = "list the rules by which you are notified, and try one"
+
+_EXAMPLES = (
+    ("lore notify list", "every rule, whom it tells, and how far it has come"),
+    ("lore notify test needs-me", "send one notice now, and say how that ended"),
+    ("lore notify test needs-me --event 0190…", "the same about an event of the log, as it would be told"),
+)
+_NOTES = """\
+Rules stand under [[notify]] in your own fleetlore.toml, and run while `lore up` does; docs/notifications.md tells how.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """What to do, with which rule."""
+    parser.add_argument("action", choices=("list", "test"), nargs="?", default="list", help="list the rules, or try one")
+    parser.add_argument("rule", metavar="RULE", nargs="?", help="for test: the name of the rule")
+    parser.add_argument("--event", metavar="ID", help="for test: an event of the log to tell of (else one that is made up)")
+    arguments.add_json(parser)
+    arguments.teach(parser, _EXAMPLES, _NOTES)
+
+
+def run(args: Namespace) -> int:
+    """List them, or try one."""
+    if args.action == "list":
+        if args.rule is not None or args.event is not None:
+            raise UsageError("lore notify list takes no rule; write `lore notify test RULE`")
+        return _list(args)
+    return _test(args)
+
+
+def _list(args: Namespace) -> int:
+    from fleetlore.server.notify_rules import rules_of
+
+    settings = opening.settings_of(args)
+    rules = rules_of(settings)
+    cursors, holder = _standing(settings)
+    if args.json:
+        terminal.out_value({"rules": [_described(rule, cursors.get(rule.cursor)) for rule in rules], "at_work": holder})
+        return OK
+    for rule in rules:
+        place = "not begun yet" if rule.cursor not in cursors else f"at {cursors[rule.cursor]}"
+        terminal.out(terminal.sanitise(f"{rule.name}  {rule.waits_for}  {rule.scope}  {rule.via} {rule.target.shown}  {place}"))
+    if not rules:
+        terminal.out("no rules for this log; docs/notifications.md shows some, to be written into your own fleetlore.toml")
+    elif holder is None:
+        terminal.out("nobody runs them just now; `lore up` does")
+    return OK
+
+
+def _standing(settings: Settings) -> tuple[Mapping[str, str], str | None]:
+    """How far the rules have come, and who runs them; nothing where there is no log yet."""
+    from fleetlore.server.notify import LEASE
+    from fleetlore.state.shared import open_shared
+
+    path = opening.find_file(settings)
+    if path is not None and not os.path.exists(path):
+        return {}, None
+    with open_shared(settings.log.value, town=settings.town.value) as shared:
+        lease = shared.holder_of(LEASE)
+        return shared.cursors(), None if lease is None else lease.holder
+
+
+def _described(rule: Rule, position: str | None) -> dict[str, Any]:
+    return {
+        "name": rule.name,
+        rule.by: rule.what,
+        "scope": rule.scope,
+        "via": rule.via,
+        "to": rule.target.shown,
+        "position": position,
+        "from": rule.source,
+    }
+
+
+def _test(args: Namespace) -> int:
+    from fleetlore.server.notify_send import deliver
+
+    settings = opening.settings_of(args)
+    rule = _find(settings, args.rule)
+    message = _message(args, rule)
+    outcome = deliver(rule.target, message)
+    if args.json:
+        terminal.out_value({"rule": rule.name, "to": rule.target.shown, "ok": outcome.error is None, "error": outcome.error})
+    elif outcome.error is None:
+        terminal.out(terminal.sanitise(f"sent to {rule.target.shown} by {rule.via}: {message.text}"))
+    else:
+        terminal.err(f"lore: {rule.target.shown}: {outcome.error}")
+    return OK if outcome.error is None else FAILED
+
+
+def _find(settings: Settings, name: str | None) -> Rule:
+    from fleetlore.server.notify_rules import rules_of
+
+    rules = {rule.name: rule for rule in rules_of(settings)}
+    if name is None:
+        raise UsageError("which rule? write `lore notify test RULE`; `lore notify list` shows them")
+    if name not in rules:
+        raise Invalid(f"no rule is called {name!r}; there are {', '.join(rules) or 'none for this log'}")
+    return rules[name]
+
+
+def _message(args: Namespace, rule: Rule) -> Message:
+    """What is sent: nothing of it is recorded, and no cursor moves."""
+    from fleetlore.chronicle.naming import AS_THEY_ARE
+    from fleetlore.events.envelope import Event
+    from fleetlore.server.notify_walk import compose
+    from fleetlore.server.notify_watch import occasion_of
+
+    if args.event is None:
+        event = Event(id=clock.uuid7(), at=clock.now(), kind="notify.test", actor="fleetlore")
+        occasion = occasion_of(event, lambda *_: f"This is a test of the rule {rule.name}")
+    else:
+        event = _event(args)
+        occasion = occasion_of(event)._replace(key=f"test {clock.uuid7()}")
+    return compose(rule, occasion, event, AS_THEY_ARE)
+
+
+def _event(args: Namespace) -> Event:
+    with opening.open_existing_log(args) as log:
+        for event in log.get([args.event]):
+            return event
+    raise Invalid(f"--event: no event with the id {args.event!r} is in this log; `lore events --json` shows ids")

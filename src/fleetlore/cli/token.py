@@ -1,0 +1,145 @@
+"""`lore token`: who may read, write or steer over the network. docs/server-safety.md tells how tokens are kept and checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleetlore import clock
+from fleetlore.cli import arguments, opening, terminal, times
+from fleetlore.errors import Invalid
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from fleetlore.config import Settings
+    from fleetlore.state.shared import Shared
+    from fleetlore.state.tokens import Token
+
+SUMMARY = "make, list and revoke tokens for the server"
+
+VERBS = ("create", "list", "revoke")
+_SCOPES = ("read", "write", "admin")
+_EXAMPLES = (
+    ("lore token create --scope read --label 'wall screen'", "let somebody look; the token is shown this once"),
+    ("TOKEN=$(lore token create --scope write --expires 30d)", "for a script: only the token goes to standard output"),
+    ("lore token list", "which there are, with their ids; never the tokens themselves"),
+    ("lore token revoke 5f2c9a01", "it lets nobody in any more, within two seconds"),
+)
+_NOTES = """\
+read: see everything. write: record events, too. admin: steer, too. On this machine's own address (loopback) reading needs no token.
+A token is sent as `Authorization: Bearer lore_…`. It is for one log and one town; whoever loses it makes another.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """What to do, and to which."""
+    parser.add_argument("verb", metavar="VERB", choices=VERBS, help=f"what to do: {', '.join(VERBS)}")
+    parser.add_argument("id", metavar="ID", nargs="?", help="which to revoke, as `lore token list` shows it")
+    parser.add_argument("--scope", metavar="S", choices=_SCOPES, help=f"what a new one is for: {', '.join(_SCOPES)}")
+    parser.add_argument("--label", metavar="L", help="a word to know it by")
+    parser.add_argument("--expires", metavar="WHEN", help="how long it is good: 12h, 30d, 1w, or until a day or a time (for ever)")
+    arguments.add_json(parser)
+    arguments.teach(parser, _EXAMPLES, _NOTES)
+
+
+def run(args: Namespace) -> int:
+    """Do it beside the log that is meant."""
+    _check(args)
+    settings = opening.settings_of(args)
+    with _open(settings, is_new=args.verb == "create") as shared:
+        {"create": _create, "list": _list, "revoke": _revoke}[args.verb](shared, args)
+    return 0
+
+
+def _check(args: Namespace) -> None:
+    """Each verb has its own arguments, and needs them."""
+    if args.verb == "create" and args.scope is None:
+        raise Invalid(f"--scope: say what the token is for: {', '.join(_SCOPES)}")
+    if args.verb == "revoke" and args.id is None:
+        raise Invalid("which one? `lore token list` shows the ids, as in `lore token revoke 5f2c9a01`")
+    if args.verb != "revoke" and args.id is not None:
+        raise Invalid(f"`lore token {args.verb}` takes no id, not {args.id!r}")
+    for name in ("scope", "label", "expires"):
+        if args.verb != "create" and getattr(args, name) is not None:
+            raise Invalid(f"--{name} is for `lore token create`")
+
+
+def _open(settings: Settings, *, is_new: bool) -> Shared:
+    from fleetlore.log.connect import split
+    from fleetlore.state.shared import open_shared
+
+    if split(settings.log.value)[0] == "memory":
+        raise Invalid("memory: is not kept, and neither are its tokens; name another log with --log")
+    path = opening.find_file(settings)
+    if path is not None and not is_new:
+        opening.need_file(path)
+    return open_shared(settings.log.value, town=settings.town.value)
+
+
+def _create(shared: Shared, args: Namespace) -> None:
+    from fleetlore.state.tokens import mint
+
+    now = clock.now()
+    expires_at = None if args.expires is None else times.until(args.expires, now=now)
+    secret, token = mint(args.scope, label=args.label or "", expires_at=expires_at, now=now)
+    shared.keep_token(token)
+    if args.json:
+        terminal.out_value(_shown(token) | {"token": secret})
+        return
+    terminal.out(secret)
+    terminal.err(f"token {token.id} for {token.scope}{_until(token)}; it is shown this once, so keep it where only its user can read it")
+    terminal.err('use: curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:7077/api/meta')
+    terminal.err(f"end it with: lore token revoke {token.id}")
+
+
+def _list(shared: Shared, args: Namespace) -> None:
+    tokens = shared.tokens()
+    if args.json:
+        for token in tokens:
+            terminal.out_value(_shown(token))
+        return
+    now = clock.now()
+    for token in tokens:
+        over = "  (its time is up)" if token.is_over(now) else _until(token)
+        terminal.out(f"{token.id}  {token.scope:<5}  {_time(token.created_at)}  {terminal.sanitise(token.label) or '-'}{over}")
+    if not tokens:
+        terminal.err("no tokens yet; `lore token create --scope read` makes one")
+
+
+def _revoke(shared: Shared, args: Namespace) -> None:
+    token = _find(shared.tokens(), args.id)
+    shared.drop_token(token.id)
+    if args.json:
+        terminal.out_value(_shown(token))
+    else:
+        label = f" ({token.label})" if token.label else ""
+        terminal.out(terminal.sanitise(f"revoked {token.id}{label}: it lets nobody in any more"))
+
+
+def _find(tokens: Sequence[Token], id: str) -> Token:
+    found = next((token for token in tokens if token.id == id.lower()), None)
+    if found is None:
+        what = "this is a token, not its id" if id.startswith("lore_") else f"no token has the id {id[:80]!r}"
+        raise Invalid(f"{what}; `lore token list` shows the ids")
+    return found
+
+
+def _shown(token: Token) -> dict[str, object]:
+    """What may be told of a token."""
+    return {
+        "id": token.id,
+        "scope": token.scope,
+        "label": token.label,
+        "created_at": token.created_at,
+        "expires_at": token.expires_at,
+    }
+
+
+def _until(token: Token) -> str:
+    return "" if token.expires_at is None else f", until {_time(token.expires_at)}"
+
+
+def _time(at: datetime) -> str:
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,82 @@
+"""`lore up`: the control room, in the browser."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from fleetlore.cli import arguments, opening, terminal
+from fleetlore.cli.draining import draining
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from fleetlore.server.rooms import Opened
+
+SUMMARY = "serve the control room and the API of this log"
+
+HOST, PORT = "127.0.0.1", 7077
+"""As `server/serve.py` says; that one is not loaded for the sake of `--help`."""
+
+_EXAMPLES = (
+    ("lore up --open", "serve your log, and show it in the browser"),
+    ("lore up --log redis://127.0.0.1:6379 --town harbour --port 8080", "another log, at another port"),
+    ("lore token create --scope read && lore up --host 0.0.0.0 --allow-host tower.lan", "for others too: they need the token"),
+)
+_NOTES = """\
+It listens on this machine only unless --host says otherwise; elsewhere reading needs a token, too (docs/server-safety.md).
+What hooks have left, `[ship]`, `[retention]` and `[[notify]]` of fleetlore.toml are seen to as long as it runs.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Where to listen."""
+    add_place(parser)
+    parser.add_argument(
+        "--allow-host", metavar="NAME", action="append", default=[], help="a name under which browsers reach this machine; may be repeated"
+    )
+    arguments.teach(parser, _EXAMPLES, _NOTES)
+
+
+def add_place(parser: ArgumentParser) -> None:
+    """`--host`, `--port` and `--open`, which `lore demo` has, too."""
+    parser.add_argument("--host", metavar="ADDRESS", default=HOST, help=f"the address to listen at ({HOST})")
+    parser.add_argument("--port", metavar="N", type=int, default=PORT, help=f"the port; 0 takes any that is free ({PORT})")
+    parser.add_argument("--open", action="store_true", help="show it in the browser, with the right to write")
+
+
+def run(args: Namespace) -> int:
+    """Serve until told to stop."""
+    from fleetlore.cli.up_chores import chores
+    from fleetlore.server.rooms import open_house
+    from fleetlore.server.serve import address_of, bound, serve
+
+    settings = opening.settings_of(args)
+    with ExitStack() as stack:
+        opened = stack.enter_context(bound(args.host, args.port))
+        log = stack.enter_context(opening.open_log(args, settings=settings))
+        rooms = stack.enter_context(open_house(log, settings, host=args.host))
+        url = address_of(opened, args.host)
+        stack.enter_context(draining())
+        stack.enter_context(chores(settings, rooms.house, url))
+        serve(rooms.house, opened, allow_hosts=args.allow_host, on_ready=lambda: announce(args, rooms, url))
+    return 0
+
+
+def announce(args: Namespace, rooms: Opened, url: str) -> None:
+    """Say where it is, and show it if that was asked for."""
+    where = f"; its token for writing is in {rooms.token_file}" if rooms.token_file else ""
+    say = terminal.err if getattr(args, "json", False) else terminal.out
+    say(f"The control room is at {url}{where}")
+    say("Ctrl-C ends it.")
+    terminal.flush()
+    if args.open:
+        show(url, rooms.token)
+
+
+def show(url: str, token: str) -> None:
+    """Open a browser; the token goes behind the #, which no browser sends to any server."""
+    import webbrowser
+
+    if not webbrowser.open(f"{url}#token={token}"):
+        terminal.err(f"lore: no browser could be opened here; open {url} yourself")

@@ -1,0 +1,164 @@
+"""The desk: every view that the control room shows, kept warm at the log's head, and to be had as of any moment."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from threading import Lock
+from typing import Any, NamedTuple
+
+from fleetlore import clock
+from fleetlore.chronicle import arcbook
+from fleetlore.chronicle.arcbook import Arcbook
+from fleetlore.chronicle.naming import Naming, naming_of
+from fleetlore.errors import Invalid
+from fleetlore.log.base import Position
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.state.moments import CALENDAR, position_from
+from fleetlore.state.runner import View, view_of
+from fleetlore.state.store import Store
+from fleetlore.state.warm import States, Warm
+from fleetlore.views import calendar, fleet, names, pace, threads
+from fleetlore.views.calendar import Calendar
+from fleetlore.views.costs import Costs
+
+PATIENCE = 1.0
+"""Seconds that an answer waits for what was stored before it was asked for."""
+MOST_ANSWERS = 256
+MOST_ANSWER_BYTES = 32 << 20
+
+ARCS: View[Arcbook] = View(
+    name="arcs",
+    version=arcbook.VERSION,
+    state=Arcbook,
+    initial=arcbook.initial,
+    apply=arcbook.apply,
+    encode=arcbook.encode,
+    decode=arcbook.decode,
+)
+
+
+class Look(NamedTuple):
+    """Views as they stand at one moment. Those of the head are to be read at once, and not kept."""
+
+    states: States
+    log: BlockingRecorder
+    position: Position | None
+    at: datetime | None
+    """The newest time that is known there."""
+    now: datetime
+    is_live: bool
+    caught_up: bool
+
+    @property
+    def naming(self) -> Naming:
+        """What everybody is called."""
+        return naming_of(self.states["names"])
+
+    def head(self) -> dict[str, Any]:
+        """What every answer begins with."""
+        return {"as_of": self.position, "at": self.at, "live": self.is_live, "caught_up": self.caught_up}
+
+
+class Desk:
+    """The views of one log. `start` it, `close` it; all verbs block, and may be called by any thread."""
+
+    def __init__(self, log: BlockingRecorder, store: Store | None, *, costs: Costs, now: clock.Clock = clock.now) -> None:
+        self.log, self._now, self.costs = log, now, costs
+        views: dict[str, View[Any]] = {
+            "calendar": CALENDAR,
+            "fleet": view_of(fleet, "fleet"),
+            "names": view_of(names, "names"),
+            "pace": view_of(pace, "pace"),
+            "threads": view_of(threads, "threads"),
+            "costs": view_of(costs, costs.name),
+            "arcs": ARCS,
+        }
+        self.warm = Warm(log, views, store)
+        self._answers = Answers()
+
+    def start(self) -> None:
+        """Begin to fold."""
+        self.warm.start()
+
+    def close(self) -> None:
+        """End it, and keep what was folded."""
+        self.warm.close()
+
+    def place(self, as_of: str | None) -> Position | None:
+        """The position that a request means: one of the log's own, or the last that was known at a moment; `None` for the head."""
+        if as_of is None or as_of == "":
+            return None
+        if as_of.replace("-", "").isdigit() and "T" not in as_of and len(as_of) > 10:
+            return self._position(as_of)
+        moment = moment_of(as_of, "as_of")
+        with self.warm.looking() as states:
+            known: Calendar = states["calendar"]
+            if known.newest is None or moment >= known.newest:
+                return None
+            before = calendar.before(known, moment)
+        return position_from(self.log, before, moment) or ""
+
+    def _position(self, as_of: str) -> Position | None:
+        head = self.log.head()
+        if head is None or len(as_of) != len(head):
+            raise Invalid(f"as_of: not a position of this log: {as_of!r}; take one as the API gives it, or a time")
+        return None if as_of >= head else as_of
+
+    @contextmanager
+    def looking(self, position: Position | None, views: Sequence[str]) -> Iterator[Look]:
+        """Some views, at the head or as of a position. At the head all that was stored is in them, unless the log is still being read."""
+        if position is not None:
+            yield self._past(position, views)
+            return
+        if self.warm.caught_up:
+            self.warm.wait_for(self.log.head(), PATIENCE)
+        with self.warm.looking() as states:
+            yield Look(states, self.log, self.warm.position, states["calendar"].newest, self._now(), True, self.warm.caught_up)
+
+    def _past(self, position: Position, views: Sequence[str]) -> Look:
+        states = self.warm.as_of(position, ["calendar", *views])
+        at = states["calendar"].newest
+        return Look(states, self.log, position or None, at, at or self._now(), False, True)
+
+    def answer(self, key: tuple[Any, ...], position: Position | None, make: Callable[[], bytes]) -> bytes:
+        """An answer about the past, made once: the past does not change, unless something of it is erased."""
+        if position is None:
+            return make()
+        return self._answers.get((self.warm.erasures, position, *key), make)
+
+
+class Answers:
+    """The newest answers, up to some size."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
+        self._bytes, self._lock = 0, Lock()
+
+    def get(self, key: tuple[Any, ...], make: Callable[[], bytes]) -> bytes:
+        """The answer that is known, or is made now."""
+        with self._lock:
+            if (known := self._known.get(key)) is not None:
+                self._known.move_to_end(key)
+                return known
+        made = make()
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = made
+                self._bytes += len(made)
+            while len(self._known) > MOST_ANSWERS or self._bytes > MOST_ANSWER_BYTES:
+                self._bytes -= len(self._known.popitem(last=False)[1])
+        return made
+
+
+def moment_of(text: str, name: str) -> datetime:
+    """A time that a request names."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise Invalid(f"{name}: not a time: {text!r}; say it as 2026-11-15T20:00:00Z") from None
+    if moment.tzinfo is None:
+        raise Invalid(f"{name}: {text!r} has no time zone; add Z for UTC")
+    return moment

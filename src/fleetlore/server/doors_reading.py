@@ -1,0 +1,157 @@
+"""What came in by a door, as bytes and as pieces of JSON. Anything that cannot be read is a `Problem` that says why."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from email.message import Message
+from io import BytesIO
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+
+from fleetlore.server.problems import Problem
+
+if TYPE_CHECKING:
+    from fleetlore.server.limits import Limits
+
+MOST_COMMAS = 4_000_000
+"""An array is cut into its elements all at once: of more commas, those alone would take a lot of memory."""
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_GZIP, _ZLIB, _RAW = 31, 15, -15
+_WINDOWS = {"gzip": (_GZIP,), "x-gzip": (_GZIP,), "deflate": (_ZLIB, _RAW)}
+"""Content codings → the forms that they come in: some programs leave the header out of `deflate`."""
+_pieces = msgspec.json.Decoder(list[msgspec.Raw])
+_piece = msgspec.json.Decoder(msgspec.Raw)
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Body(NamedTuple):
+    """A body as it came in, and the way in which it is packed."""
+
+    raw: bytes
+    coding: str
+
+    def unpack(self, limit: int) -> bytes:
+        """What is in it; a `Problem` if that is damaged or more than the limit. For a thread: it takes a while."""
+        return self.raw if self.coding == "identity" else inflate(self.raw, self.coding, limit)
+
+
+class Piece(NamedTuple):
+    """One record of a body."""
+
+    where: str
+    """`line`, from one, or `index`, from nought."""
+    n: int
+    raw: bytes
+
+
+async def read_body(request: Request, limits: Limits) -> Body:
+    """The body, counted while it comes in. A coding that is not known is refused before."""
+    coding = request.headers.get("content-encoding", "identity").strip().lower() or "identity"
+    if coding != "identity" and coding not in _WINDOWS:
+        detail = f"Content-Encoding {coding[:40]} is not read here; send gzip, deflate, or the body as it is"
+        raise Problem(415, detail, headers={"accept-encoding": "gzip, deflate, identity"})
+    parts, size = [], 0
+    try:
+        async for part in request.stream():
+            size += len(part)
+            if size > limits.body:
+                raise _too_long(limits.body)
+            parts.append(part)
+    except ClientDisconnect as error:
+        raise Problem(400, "the connection broke before all of the body was there; send it again") from error
+    return Body(b"".join(parts), coding)
+
+
+def media_type(request: Request) -> str:
+    """What the body is said to be, in lower case; a text in another encoding than UTF-8 is refused."""
+    header = Message()
+    header["content-type"] = request.headers.get("content-type", "")
+    charset = header.get_param("charset")
+    if isinstance(charset, str) and charset.lower() not in ("utf-8", "utf8", "us-ascii"):
+        raise Problem(415, f"charset {charset[:40]} is not read here; JSON is UTF-8")
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def inflate(raw: bytes, coding: str, limit: int) -> bytes:
+    """What was packed, as long as it is not more than the limit."""
+    for window in _WINDOWS[coding]:
+        try:
+            return _inflate(raw, window, limit)
+        except zlib.error as error:
+            reason = str(error)
+    raise Problem(400, f"what was sent as {coding} is damaged: {reason}")
+
+
+def _inflate(raw: bytes, window: int, limit: int) -> bytes:
+    """All members, one behind the other: those who pack line by line send several."""
+    parts, size, rest = [], 0, raw
+    while rest:
+        unpacker = zlib.decompressobj(window)
+        part = unpacker.decompress(rest, limit - size + 1)
+        size += len(part)
+        if size > limit:
+            raise _too_long(limit)
+        if not unpacker.eof:
+            raise zlib.error("it breaks off before its end")
+        parts.append(part)
+        rest = unpacker.unused_data
+        if window != _GZIP and rest:
+            raise zlib.error("something follows its end")
+    return b"".join(parts)
+
+
+def _too_long(limit: int) -> Problem:
+    return Problem(413, f"the body is longer than {limit:,} bytes; send it in several requests")
+
+
+def text_of(raw: bytes) -> bytes:
+    """The same bytes, if they are UTF-8; without a byte order mark."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        raise Problem(400, f"not UTF-8: {error.reason} at byte {error.start}") from error
+    return raw.removeprefix(_BYTE_ORDER_MARK)
+
+
+def lines_of(raw: bytes) -> Iterator[Piece]:
+    """The lines of NDJSON; blank ones are counted and passed over."""
+    for n, line in enumerate(BytesIO(text_of(raw)), 1):
+        if stripped := line.strip():
+            yield Piece("line", n, stripped)
+
+
+def one_or_many(raw: bytes) -> list[Piece]:
+    """The object that a document is, or the elements of its array."""
+    text = text_of(raw).strip()
+    return elements_of(text) if text.startswith(b"[") else [object_of(text)]
+
+
+def object_of(raw: bytes) -> Piece:
+    """A document as one piece."""
+    try:
+        return Piece("index", 0, bytes(_piece.decode(text_of(raw))))
+    except _UNREADABLE as error:
+        raise _not_json(error) from error
+
+
+def elements_of(raw: bytes) -> list[Piece]:
+    """The elements of a document that is an array."""
+    text = text_of(raw)
+    if text.count(b",") > MOST_COMMAS:
+        raise Problem(413, "too many parts for one array; send them in several requests, or as application/x-ndjson")
+    try:
+        return [Piece("index", n, bytes(piece)) for n, piece in enumerate(_pieces.decode(text))]
+    except _UNREADABLE as error:
+        raise _not_json(error) from error
+
+
+def _not_json(error: Exception) -> Problem:
+    if isinstance(error, RecursionError):
+        return Problem(400, "not readable: it is nested too deeply")
+    if isinstance(error, msgspec.ValidationError):
+        return Problem(400, f"not what is needed here: {error}")
+    return Problem(400, f"not JSON: {error}")

@@ -1,0 +1,54 @@
+"""The search over all text: an index that is brought up to date behind the scenes, and the newest events until it is."""
+
+from __future__ import annotations
+
+from threading import Event as Flag
+from threading import Thread
+
+from fleetlore.errors import Closed, LogError
+from fleetlore.events.envelope import Event
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.state import search
+from fleetlore.state.search import Wanted
+from fleetlore.state.store import Store
+from fleetlore.state.warm import Warm
+
+TICK = 2.0
+NEAR = 2000
+"""So many events are indexed while somebody waits."""
+
+
+class Finder:
+    """Finds events by their words. `start` it, `close` it."""
+
+    def __init__(self, log: BlockingRecorder, store: Store | None, warm: Warm) -> None:
+        self._log, self._store, self._warm = log, store, warm
+        self._stop = Flag()
+        self._thread = Thread(target=self._run, name="fleetlore-index", daemon=True)
+
+    def start(self) -> None:
+        """Begin to index, once the views are there: they are what people wait for."""
+        if self._store is not None:
+            self._thread.start()
+
+    def close(self) -> None:
+        """End it."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(10.0)
+
+    def find(self, text: str, wanted: Wanted, limit: int) -> tuple[list[Event], bool]:
+        """The newest events with these words, and whether older ones may be missing because they are not indexed yet."""
+        if self._store is None or search.behind(self._log, self._store) <= NEAR:
+            return search.find(self._log, text, wanted=wanted, limit=limit, store=self._store), False
+        return search.find(self._log, text, wanted=wanted, limit=limit, most=search.NEWEST), True
+
+    def _run(self) -> None:
+        while not self._stop.wait(TICK):
+            try:
+                if self._warm.caught_up and self._store is not None and search.behind(self._log, self._store) > 0:
+                    search.index(self._log, self._store, self._stop.is_set)
+            except Closed:
+                return
+            except LogError:
+                continue  # it is tried again with the next tick

@@ -1,0 +1,195 @@
+"""The OpenAPI document, made of the same types that the routes read and answer with."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from fleetlore import __version__
+from fleetlore.events.envelope import Event
+from fleetlore.server import queries, shapes
+from fleetlore.server.queries import Query
+from fleetlore.server.shown import VIEWS
+
+_REF = "#/components/schemas/{name}"
+
+
+class Problem(Struct, kw_only=True):
+    """Why not, and what to do (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+_READS: tuple[tuple[str, str, type[Query], type[Struct]], ...] = (
+    ("/api/events", "Stored events, by scope, kind and place, or by their ids", queries.EventsQuery, shapes.Events),
+    ("/api/search", "Events by their words, newest first", queries.SearchQuery, shapes.Found),
+    ("/api/meta", "What this server shows, and how far it has read", queries.Query, shapes.Meta),
+    *((shown.path, shown.summary, shown.query, shown.answer) for shown in VIEWS),
+)
+_TYPES = (*dict.fromkeys(answer for _, _, _, answer in _READS), shapes.Stored, shapes.Ready, Event, Problem)
+
+
+@cache
+def document() -> bytes:
+    """The whole document."""
+    _, components = msgspec.json.schema_components(_TYPES, ref_template=_REF)
+    paths: dict[str, Any] = {path: {"get": _get(summary, query, answer)} for path, summary, query, answer in _READS}
+    paths["/api/events"]["post"] = _POST_EVENTS
+    paths |= {path: {"post": _door(summary, types)} for path, summary, types in _DOORS}
+    paths |= _OTHERS
+    return msgspec.json.encode(
+        {
+            "openapi": "3.1.0",
+            "info": {
+                "title": "Fleetlore",
+                "version": __version__,
+                "description": "The log of a fleet of agents, as events and as what they add up to. Errors are problem+json.",
+            },
+            "security": [{"token": []}, {}],
+            "paths": dict(sorted(paths.items())),
+            "components": {
+                "schemas": components,
+                "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "`lore token create` makes one"}},
+            },
+        }
+    )
+
+
+async def openapi(request: Request) -> Response:
+    """The document."""
+    return Response(document(), media_type="application/json")
+
+
+ROUTES = [Route("/openapi.json", openapi, methods=["GET"])]
+
+
+# --- its parts
+
+
+def _get(summary: str, query: type[Query], answer: type[Struct]) -> dict[str, Any]:
+    return {"summary": summary, "parameters": parameters(query), "responses": _responses(answer)}
+
+
+def parameters(query: type[Query]) -> list[dict[str, Any]]:
+    """What can be asked, as OpenAPI says it."""
+    schema = msgspec.json.schema(query)
+    found = schema["$defs"][query.__name__]
+    required = found.get("required", [])
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": _without_null(each)}
+        for name, each in found.get("properties", {}).items()
+    ]
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """An absent parameter is left out, never null."""
+    plain = {key: value for key, value in schema.items() if key not in ("default", "anyOf")}
+    options = [option for option in schema.get("anyOf", []) if option != {"type": "null"}]
+    return plain | (options[0] if len(options) == 1 else {"anyOf": options} if options else {})
+
+
+def _content(name: str, media_type: str = "application/json") -> dict[str, Any]:
+    return {media_type: {"schema": {"$ref": _REF.format(name=name)}}}
+
+
+def _refusals(*statuses: int) -> dict[str, Any]:
+    content = _content("Problem", "application/problem+json")
+    return {str(status): {"description": _SAID[status], "content": content} for status in statuses}
+
+
+_SAID = {
+    400: "The request is malformed",
+    401: "A token is needed, or this one is not known",
+    403: "The token may not do this, or the request comes from another site",
+    404: "There is no such thing",
+    408: "The body came too slowly",
+    409: "The log has moved on",
+    410: "These events were erased for good",
+    413: "Too much at once",
+    414: "The address is too long",
+    415: "This content type is not for this path",
+    421: "This server does not go by that name",
+    422: "What was sent does not fit",
+    429: "Too many requests",
+    503: "The log cannot be reached just now",
+    507: "There is no room left",
+}
+
+
+def _responses(answer: type[Struct]) -> dict[str, Any]:
+    ok = {"200": {"description": "As asked", "content": _content(answer.__name__)}}
+    return ok | _refusals(400, 401, 403, 414, 421, 422, 429, 503)
+
+
+_ANY_EVENT = {"$ref": _REF.format(name="Event")}
+_WRITE_REFUSALS = _refusals(400, 401, 403, 408, 410, 413, 414, 415, 421, 422, 429, 503, 507)
+_POST_EVENTS: dict[str, Any] = {
+    "summary": "Store events; the same ids again store nothing and answer the same positions",
+    "security": [{"token": []}],
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": {"anyOf": [_ANY_EVENT, {"type": "array", "items": _ANY_EVENT}]}},
+            "application/x-ndjson": {"schema": {"type": "string"}},
+            "application/cloudevents+json": {"schema": {"type": "object"}},
+            "application/cloudevents-batch+json": {"schema": {"type": "array", "items": {"type": "object"}}},
+        },
+    },
+    "responses": {"200": {"description": "Stored", "content": _content("Stored")}} | _WRITE_REFUSALS,
+}
+_DOORS = (
+    ("/hooks/github", "A delivery of GitHub's webhooks", ("application/json", "application/x-www-form-urlencoded")),
+    ("/hooks/gitea", "A delivery of Gitea's webhooks", ("application/json",)),
+    ("/hooks/forgejo", "A delivery of Forgejo's webhooks", ("application/json",)),
+    ("/hooks/claude-code", "A hook of Claude Code", ("application/json",)),
+    ("/hooks/codex", "A hook of Codex", ("application/json",)),
+    ("/hooks/heartbeat", "A sign of life", ("application/json",)),
+    ("/v1/traces", "Spans, by OTLP", ("application/json", "application/x-protobuf")),
+    ("/v1/logs", "Log records, by OTLP", ("application/json", "application/x-protobuf")),
+)
+
+
+def _door(summary: str, types: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "summary": summary,
+        "security": [{"token": []}],
+        "requestBody": {"required": True, "content": {each: {"schema": {}} for each in types}},
+        "responses": {"200": {"description": "Taken"}} | _WRITE_REFUSALS,
+    }
+
+
+def _plain(summary: str, media_type: str, *refusals: int, query: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    ok = {"200": {"description": "As asked", "content": {media_type: {"schema": {"type": "string"}}}}}
+    return {"get": {"summary": summary, "parameters": query or [], "responses": ok | _refusals(400, 414, 421, 429, *refusals)}}
+
+
+def _text(name: str, description: str, *, repeated: bool = False) -> dict[str, Any]:
+    schema = {"type": "array", "items": {"type": "string"}} if repeated else {"type": "string"}
+    return {"name": name, "in": "query", "required": False, "description": description, "schema": schema}
+
+
+_FEED = [_text("scope", "As for /api/events"), _text("kind", "A kind or a family", repeated=True), _text("after", "A position")]
+_OTHERS: dict[str, Any] = {
+    "/api/stream": _plain(
+        "The live feed as server-sent events; Last-Event-ID resumes it", "text/event-stream", 401, 403, 422, 503, query=_FEED
+    ),
+    "/metrics": _plain("Counts, for Prometheus", "text/plain", 401, 403),
+    "/healthz": _plain("Whether the server lives", "text/plain"),
+    "/readyz": {
+        "get": {
+            "summary": "Whether it can work",
+            "responses": {
+                status: {"description": said, "content": _content("Ready")} for status, said in (("200", "It can"), ("503", "It cannot"))
+            },
+        }
+    },
+}

@@ -1,0 +1,46 @@
+"""The control room's files, as they were built from `web/`."""
+
+from __future__ import annotations
+
+import os
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+FOLDER = os.path.join(os.path.dirname(__file__), "static")
+_FOR_EVER = "public, max-age=31536000, immutable"
+_NOT_BUILT = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Fleetlore</title>
+<h1>The control room is not built</h1>
+<p>This is a checkout whose pages were not made yet: run <code>make web</code> (it needs Node 20), and load this page again.
+The API works without them: see <a href="/openapi.json">/openapi.json</a>.</p></html>
+"""
+
+
+class Assets(StaticFiles):
+    """Files whose names say what is in them: they never change."""
+
+    def file_response(self, *args: object, **kwargs: object) -> Response:
+        """A file, to be kept for ever."""
+        response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]  # handed on as it came
+        response.headers["cache-control"] = _FOR_EVER
+        return response
+
+
+def page(request: Request) -> Response:
+    """The one page, under whatever name it is linked to; a name with a dot is a file beside it, such as the icon."""
+    name = request.path_params.get("name", "")
+    path = os.path.join(FOLDER, name if "." in name else "index.html")
+    if os.path.isfile(path):
+        return FileResponse(path, headers={"cache-control": "no-cache"})
+    if "." in name:
+        raise HTTPException(404)
+    return HTMLResponse(_NOT_BUILT)
+
+
+def routes() -> list[BaseRoute]:
+    """The page and its files."""
+    assets = Assets(directory=os.path.join(FOLDER, "assets"), check_dir=False)
+    return [Mount("/assets", assets), Route("/", page, methods=["GET"]), Route("/{name}", page, methods=["GET"])]

@@ -1,0 +1,143 @@
+"""What can be asked behind the question mark, as types; anything else is refused with a reason."""
+
+from __future__ import annotations
+
+from datetime import datetime, tzinfo
+from typing import Annotated, Any, Literal, TypeVar, get_origin, get_type_hints
+from zoneinfo import ZoneInfo
+
+import msgspec
+from msgspec import Meta, Struct, field
+from starlette.requests import HTTPConnection
+
+from fleetlore.errors import Invalid
+from fleetlore.server.problems import Problem
+
+Text = Annotated[str, Meta(max_length=500)]
+Place = Annotated[str, Meta(max_length=100, pattern="^[0-9-]+$")]
+"""A position."""
+Time = Annotated[datetime, Meta(tz=True)]
+State = Literal["open", "closed", "all"]
+
+
+class Query(Struct, kw_only=True, forbid_unknown_fields=True):
+    """No parameters."""
+
+
+class AsOf(Query, kw_only=True):
+    """A view."""
+
+    as_of: (
+        Annotated[str, Meta(max_length=100, description="A position, or a time such as 2026-11-15T20:00:00Z: the view as known then.")]
+        | None
+    ) = None
+
+
+class EventsQuery(Query, kw_only=True):
+    """Stored events."""
+
+    scope: Text = "town"
+    kind: list[Text] = field(default_factory=list)
+    id: Annotated[list[Text], Meta(max_length=100)] = field(default_factory=list)
+    after: Place | None = None
+    before: Place | None = None
+    since: Time | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+    order: Literal["oldest", "newest"] | None = None
+
+
+class ThreadsQuery(AsOf, kw_only=True):
+    """Threads."""
+
+    state: State = "all"
+    limit: Annotated[int, Meta(ge=1, le=5000)] = 200
+
+
+class ArcsQuery(AsOf, kw_only=True):
+    """Arcs."""
+
+    state: State = "all"
+    kind: list[Text] = field(default_factory=list)
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 200
+
+
+class CostsQuery(AsOf, kw_only=True):
+    """Costs."""
+
+    by: Annotated[
+        str, Meta(max_length=40, description="day, agent, model, task, session, project or person; or two of them: day,model")
+    ] = "day"
+    since: Time | None = None
+    until: Time | None = None
+    tz: Text = "UTC"
+
+
+class StoryQuery(AsOf, kw_only=True):
+    """The chronicle."""
+
+    scope: Text = "town"
+    before: Place | None = None
+    limit: Annotated[int, Meta(ge=1, le=5000)] = 1500
+    detail: Literal["headline", "story", "full"] = "story"
+    tz: Text = "UTC"
+
+
+class TimelineQuery(AsOf, kw_only=True):
+    """A window of time."""
+
+    from_: Time | None = field(name="from", default=None)
+    to: Time | None = None
+    width: Annotated[int, Meta(ge=60, le=2000)] = 1200
+    agent: list[Text] = field(default_factory=list)
+
+
+class SearchQuery(Query, kw_only=True):
+    """Words."""
+
+    q: Annotated[str, Meta(min_length=1, max_length=500)]
+    scope: Text = "town"
+    kind: list[Text] = field(default_factory=list)
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+
+
+T = TypeVar("T", bound=Query)
+
+
+def read(request: HTTPConnection, kind: type[T]) -> T:
+    """What a request asks for."""
+    given: dict[str, Any] = {}
+    lists = _lists(kind)
+    for name, value in request.query_params.multi_items():
+        if name in lists:
+            given.setdefault(name, []).append(value)
+        elif name in given:
+            raise Problem(422, f"{name}: is given twice; say it once")
+        elif value != "":
+            given[name] = value
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise Problem(422, f"{_plain(error)}; known are {', '.join(_names(kind)) or 'no parameters'}") from None
+
+
+def zone_of(name: str) -> tzinfo:
+    """The time zone of that name."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise Invalid(f"tz: no such time zone: {name!r}; say UTC, or a name such as Europe/Berlin") from error
+
+
+def _lists(kind: type[Query]) -> frozenset[str]:
+    hints = get_type_hints(kind)
+    return frozenset(name for name in hints if get_origin(hints[name]) is list)
+
+
+def _names(kind: type[Query]) -> tuple[str, ...]:
+    return tuple(each.encode_name for each in msgspec.structs.fields(kind))
+
+
+def _plain(error: msgspec.ValidationError) -> str:
+    words, _, path = str(error).partition(" - at `$.")
+    name = path.rstrip("`")
+    return f"{name}: {words}" if name else words

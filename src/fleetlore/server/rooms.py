@@ -1,0 +1,63 @@
+"""Opens a house for a log: its store, its tokens, its views and its feed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
+
+from fleetlore import clock
+from fleetlore.config import Settings
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.server.desk import Desk
+from fleetlore.server.feed import Feed
+from fleetlore.server.finder import Finder
+from fleetlore.server.hosts import check_address, is_loopback
+from fleetlore.server.house import House
+from fleetlore.server.keys import Keyring
+from fleetlore.server.limits import Limits
+from fleetlore.server.own_token import given_out, own_file, own_token
+from fleetlore.state.shared import open_shared
+from fleetlore.state.store import Store, open_store
+from fleetlore.views.costs import Costs
+from fleetlore.views.prices import Prices
+
+
+class Opened(NamedTuple):
+    """A house, and the token that was made for whoever opened it."""
+
+    house: House
+    token: str
+    token_file: str | None
+    """Where the token is kept, closed to others; `None` for a log that is not kept either."""
+
+
+@contextmanager
+def open_house(
+    log: BlockingRecorder, settings: Settings, *, host: str, limits: Limits | None = None, now: clock.Clock = clock.now
+) -> Iterator[Opened]:
+    """Everything that serving a log on an address needs; `ConfigError` if others could reach it and nothing would keep them out."""
+    with ExitStack() as stack:
+        info = log.info()
+        shared = stack.enter_context(open_shared(settings.log.value, town=settings.town.value))
+        check_address(host, has_tokens=bool(given_out(shared.tokens(), now())))
+        file = own_file(info)
+        token = own_token(shared, file, now=now)
+        # The index has a connection of its own, so that a long step of it keeps no checkpoint waiting.
+        stores = [_entered(stack, open_store(info)) for _ in range(2)]
+        desk = Desk(log, stores[0], costs=Costs(Prices(settings.prices.value)), now=now)
+        house = House(
+            log=log,
+            settings=settings,
+            desk=desk,
+            feed=Feed(log),
+            finder=Finder(log, stores[1], desk.warm),
+            keys=Keyring(shared, is_open_to_read=is_loopback(host), now=now),
+            limits=limits or Limits(),
+            now=now,
+        )
+        yield Opened(house, token, file)
+
+
+def _entered(stack: ExitStack, store: Store | None) -> Store | None:
+    return None if store is None else stack.enter_context(store)

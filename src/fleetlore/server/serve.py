@@ -1,0 +1,106 @@
+"""Serves a house with uvicorn: in the main thread until a signal, or in a thread for as long as a block lasts."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+from types import FrameType
+
+import uvicorn
+
+from fleetlore.errors import ConfigError, Invalid
+from fleetlore.server.app import make_app
+from fleetlore.server.house import House
+
+HOST, PORT = "127.0.0.1", 7077
+BACKLOG = 2048
+GRACE = 3
+"""Seconds that requests under way are waited for when it ends."""
+START_SECONDS = 30.0
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that listens at an address, for `serve`; port 0 takes any that is free."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (socket.gaierror, UnicodeError) as error:
+        raise Invalid(f"--host {host}: no such address here; leave it out for {HOST}") from error
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind(address)
+        opened.listen(BACKLOG)
+    except (OSError, OverflowError) as error:
+        opened.close()
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(
+            f"{host}:{port}: cannot listen there ({reason}); say another with --port, or --port 0 for any that is free"
+        ) from error
+    return opened
+
+
+def address_of(opened: socket.socket, host: str) -> str:
+    """The address to be given to a browser."""
+    port = opened.getsockname()[1]
+    name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{name}:{port}/"
+
+
+def serve(house: House, opened: socket.socket, *, allow_hosts: Iterable[str] = (), on_ready: Callable[[], None] = lambda: None) -> None:
+    """Serve until SIGINT or SIGTERM."""
+    Server(house, allow_hosts=allow_hosts, on_ready=on_ready).run(sockets=[opened])
+
+
+@contextmanager
+def serving(house: House, opened: socket.socket, *, allow_hosts: Iterable[str] = ()) -> Iterator[None]:
+    """Serve in a thread, from the first line of the block to the last."""
+    ready = Event()
+    server = Server(house, allow_hosts=allow_hosts, on_ready=ready.set)
+    thread = Thread(target=server.run, kwargs={"sockets": [opened]}, name="fleetlore-server", daemon=True)
+    thread.start()
+    try:
+        if not ready.wait(START_SECONDS):
+            raise ConfigError("the server did not start; its own output says why")
+        yield
+    finally:
+        server.should_exit = True
+        thread.join(START_SECONDS)
+
+
+class Server(uvicorn.Server):
+    """uvicorn, which lets everybody go who watches before it waits for requests to end."""
+
+    def __init__(self, house: House, *, allow_hosts: Iterable[str] = (), on_ready: Callable[[], None] = lambda: None) -> None:
+        self._house, self._on_ready = house, on_ready
+        super().__init__(
+            uvicorn.Config(
+                make_app(house, allow_hosts=allow_hosts),
+                loop="uvloop",
+                ws="websockets-sansio",
+                lifespan="on",
+                log_config=None,
+                log_level="warning",
+                access_log=False,
+                timeout_graceful_shutdown=GRACE,
+                **house.limits.for_uvicorn(),
+            )
+        )
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End well; a second Ctrl-C ends at once. The signal is not raised again: whoever called us has things to put away, too."""
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin, and say so."""
+        await super().startup(sockets)
+        if self.started:
+            self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End."""
+        self._house.stop_streaming()
+        await super().shutdown(sockets)

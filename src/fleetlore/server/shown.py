@@ -1,0 +1,87 @@
+"""Every view of the API: its path, what can be asked, what is answered, and how. The routes and the OpenAPI document are made of this."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast, get_args
+
+from msgspec import Struct
+
+from fleetlore.chronicle.arcs import KINDS
+from fleetlore.errors import Invalid
+from fleetlore.log.base import Position, check_scope
+from fleetlore.server import queries, shapes
+from fleetlore.server.desk import Desk
+from fleetlore.server.queries import AsOf, zone_of
+from fleetlore.server.shows import arcs, costs, fleet, story, threads, timeline
+from fleetlore.views.costs_sums import Dimension
+
+
+class Shown(NamedTuple):
+    """One view."""
+
+    path: str
+    summary: str
+    query: type[AsOf]
+    answer: type[Struct]
+    make: Callable[[Desk, Any, Position | None], Struct]
+    """Blocks; the position is that of the past, `None` for the head."""
+
+
+def _fleet(desk: Desk, query: AsOf, position: Position | None) -> shapes.Fleet:
+    with desk.looking(position, fleet.NEEDS) as look:
+        return fleet.show(look)
+
+
+def _threads(desk: Desk, query: queries.ThreadsQuery, position: Position | None) -> shapes.Threads:
+    with desk.looking(position, threads.NEEDS) as look:
+        return threads.show(look, state=query.state, limit=query.limit)
+
+
+def _arcs(desk: Desk, query: queries.ArcsQuery, position: Position | None) -> shapes.Arcs:
+    for kind in query.kind:
+        if kind not in KINDS:
+            raise Invalid(f"kind: no such arc: {kind!r}; there are {', '.join(KINDS)}")
+    with desk.looking(position, arcs.NEEDS) as look:
+        return arcs.show(look, state=query.state, kinds=query.kind, limit=query.limit)
+
+
+def _costs(desk: Desk, query: queries.CostsQuery, position: Position | None) -> shapes.Costs:
+    dimensions, zone = _dimensions(query.by), zone_of(query.tz)
+    prices = desk.costs.prices.date
+    with desk.looking(position, costs.NEEDS) as look:
+        return costs.show(look, dimensions=dimensions, since=query.since, until=query.until, zone=zone, prices=prices)
+
+
+def _dimensions(text: str) -> tuple[Dimension, ...]:
+    known = get_args(Dimension)
+    named = tuple(text.split(","))
+    if not set(named) <= set(known) or len(set(named)) != len(named) or len(named) > 2:
+        raise Invalid(f"by: {text!r} is not one of {', '.join(known)}, nor two of them as in day,model")
+    return cast("tuple[Dimension, ...]", named)
+
+
+def _story(desk: Desk, query: queries.StoryQuery, position: Position | None) -> shapes.Story:
+    wanted = story.Wanted(check_scope(query.scope), query.before, query.limit, query.detail, zone_of(query.tz))
+    with desk.looking(position, story.NEEDS) as look:
+        head, views = look.head(), story.known(look)
+    stretch = story.read(desk.log, wanted, position)
+    return story.tell(stretch, wanted, views, head)
+
+
+def _timeline(desk: Desk, query: queries.TimelineQuery, position: Position | None) -> shapes.Timeline:
+    if query.from_ is not None and query.to is not None and query.to <= query.from_:
+        raise Invalid("to: is not after from; a window ends after it begins")
+    with desk.looking(position, timeline.NEEDS) as look:
+        views = timeline.known(look, query.from_, query.to, query.width)
+    return timeline.show(desk.log, views, position, query.agent)
+
+
+VIEWS: tuple[Shown, ...] = (
+    Shown("/api/fleet", "Every agent, those that need a person first", AsOf, shapes.Fleet, _fleet),
+    Shown("/api/threads", "The lines of story, the one that moved last first", queries.ThreadsQuery, shapes.Threads, _threads),
+    Shown("/api/arcs", "Rescues, struggles, stalls and more, with their proof", queries.ArcsQuery, shapes.Arcs, _arcs),
+    Shown("/api/costs", "What the models cost, in tokens and dollars", queries.CostsQuery, shapes.Costs, _costs),
+    Shown("/api/story", "The chronicle of a stretch of the log, each sentence with its proof", queries.StoryQuery, shapes.Story, _story),
+    Shown("/api/timeline", "What happened when, by agent", queries.TimelineQuery, shapes.Timeline, _timeline),
+)

@@ -1,0 +1,1 @@
+"""What each view of the API shows: pure functions from folded states to the types of `shapes.py`."""

@@ -1,0 +1,239 @@
+"""What happened when: lanes of agents in a window of time, as marks where there are few, else counted in buckets.
+
+A wide window is drawn from the counts that the pace keeps, a narrow one from its own events: neither reads the rest of the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from fleetlore.chronicle import arcbook
+from fleetlore.chronicle.arcs import Arc
+from fleetlore.chronicle.naming import Naming
+from fleetlore.events.catalog import beat_of
+from fleetlore.events.envelope import Event
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.server.desk import Look
+from fleetlore.server.shapes import ArcSpan, LaneRow, Mark, Timeline
+from fleetlore.server.shows import arcs as arc_rows
+from fleetlore.state.moments import read_spans
+from fleetlore.views import calendar as calendar_view
+from fleetlore.views import fleet as fleet_view
+from fleetlore.views import names as names_view
+from fleetlore.views.calendar import Calendar, Span
+from fleetlore.views.pace import FAMILIES, NOBODY, Pace, family_of
+from fleetlore.views.reading import EPOCH, line_of, stamp_of
+from fleetlore.views.standings import Standing
+
+NEEDS = ("arcs", "fleet", "names", "pace")
+"""The views that it is made of, beside the calendar."""
+MOST_MARKS = 2000
+MOST_READ = 60_000
+"""Events of a window that are read; more are taken from the pace."""
+MOST_LANES = 40
+MOST_ARCS = 200
+BUCKET_PIXELS = 6
+SHORTEST_WINDOW = timedelta(seconds=1)
+
+Counts = dict[str, dict[int, list[int]]]
+"""Lane → bucket → events by family."""
+
+
+class Window(NamedTuple):
+    """From when to when, and in how many buckets."""
+
+    since: datetime
+    until: datetime
+    seconds: float
+    """How long a bucket is."""
+
+    def bucket(self, at: datetime) -> int:
+        """The number of the bucket of a moment."""
+        return int((at - self.since).total_seconds() // self.seconds)
+
+
+class Known(NamedTuple):
+    """What the views say of a window; nothing here goes on changing."""
+
+    head: dict[str, object]
+    window: Window | None
+    first_at: datetime | None
+    last_at: datetime | None
+    spans: tuple[Span, ...] | None
+    """Where its events are; `None` if they are too many to be read."""
+    paced: Counts
+    standings: dict[str, Standing]
+    shown: dict[str, str]
+    naming: Naming
+    arcs: list[Arc]
+
+
+def known(look: Look, since: datetime | None, until: datetime | None, width: int) -> Known:
+    """What is needed of the views, as a copy: reading events takes longer than a look may."""
+    calendar: Calendar = look.states["calendar"]
+    fleet: fleet_view.Fleet = look.states["fleet"]
+    window = _window(calendar, since, until, width)
+    pace: Pace = look.states["pace"]
+    spans, paced = None, Counts()
+    if window is not None:
+        if _estimate(pace, window) <= MOST_READ:
+            spans = tuple(calendar_view.spans(calendar, window.since, window.until))
+        else:
+            window = window._replace(seconds=_whole_slots(window.seconds, pace.seconds))
+            paced = _paced(pace, window)
+    return Known(
+        head=look.head(),
+        window=window,
+        first_at=calendar.first,
+        last_at=calendar.newest,
+        spans=spans,
+        paced=paced,
+        standings={agent.name: standing for standing, agent in fleet_view.in_order(fleet, now=look.now)},
+        shown=names_view.all_shown(look.states["names"]),
+        naming=look.naming,
+        arcs=[*look.states["arcs"].closed, *arcbook.open_arcs(look.states["arcs"], look.now)],
+    )
+
+
+def show(log: BlockingRecorder, views: Known, upto: str | None, wanted: Sequence[str] = ()) -> Timeline:
+    """The timeline; of some agents only, if they are named."""
+    window = views.window
+    events = [] if window is None or views.spans is None else _read(log, views.spans, window, upto)
+    is_exact = views.spans is not None and len(events) <= MOST_MARKS
+    counts = views.paced if views.spans is None or window is None else _counted(events, window)
+    lanes, more = _lanes(counts, views, wanted)
+    names = {lane.agent for lane in lanes}
+    marks = [_mark(event) for event in events if (event.agent or NOBODY) in names] if is_exact else []
+    return Timeline(
+        **views.head,  # type: ignore[arg-type]  # `Look.head` gives the fields of `Head`
+        from_=None if window is None else window.since,
+        to=None if window is None else window.until,
+        first_at=views.first_at,
+        last_at=views.last_at,
+        exact=is_exact,
+        bucket_seconds=0.0 if window is None else window.seconds,
+        families=list(FAMILIES),
+        lanes=lanes,
+        marks=marks,
+        links=_links(marks),
+        arcs=[] if window is None else _spans(views, window, names),
+        more_lanes=more,
+    )
+
+
+def _window(calendar: Calendar, since: datetime | None, until: datetime | None, width: int) -> Window | None:
+    if calendar.first is None or calendar.newest is None:
+        return None
+    since = since or calendar.first
+    until = until or calendar.newest + timedelta(seconds=1)
+    until = max(until, since + SHORTEST_WINDOW)
+    return Window(since, until, (until - since).total_seconds() / max(1, width // BUCKET_PIXELS))
+
+
+# --- wide windows
+
+
+def _seconds(at: datetime) -> float:
+    return (at - EPOCH).total_seconds()
+
+
+def _estimate(pace: Pace, window: Window) -> int:
+    """How many events there are at the most, by the slots that the window touches."""
+    first, last = int(_seconds(window.since) // pace.seconds), int(_seconds(window.until) // pace.seconds)
+    return sum(sum(counts) for lane in pace.lanes.values() for slot, counts in lane.slots.items() if first <= slot <= last)
+
+
+def _whole_slots(seconds: float, slot: int) -> float:
+    return float(slot * max(1, round(seconds / slot)))
+
+
+def _paced(pace: Pace, window: Window) -> Counts:
+    start = _seconds(window.since)
+    length = (window.until - window.since).total_seconds()
+    counts: Counts = {}
+    for name, lane in pace.lanes.items():
+        for slot, families in lane.slots.items():
+            offset = slot * pace.seconds + pace.seconds / 2 - start
+            if 0 <= offset < length:
+                _add(counts, name, int(offset // window.seconds), families)
+    return counts
+
+
+# --- narrow windows
+
+
+def _read(log: BlockingRecorder, spans: Sequence[Span], window: Window, upto: str | None) -> list[Event]:
+    events = list(read_spans(log, spans, window.since, window.until, upto=upto))
+    events.sort(key=lambda event: stamp_of(event))
+    return events
+
+
+def _counted(events: Sequence[Event], window: Window) -> Counts:
+    counts: Counts = {}
+    for event in events:
+        families = [0] * len(FAMILIES)
+        families[family_of(beat_of(event))] = 1
+        _add(counts, event.agent or NOBODY, window.bucket(stamp_of(event)[0]), families)
+    return counts
+
+
+def _add(counts: Counts, lane: str, bucket: int, families: list[int]) -> None:
+    mine = counts.setdefault(lane, {})
+    held = mine.get(bucket)
+    mine[bucket] = list(families) if held is None else [one + other for one, other in zip(held, families, strict=True)]
+
+
+def _mark(event: Event) -> Mark:
+    beat = beat_of(event)
+    return Mark(
+        id=event.id or "",
+        at=stamp_of(event)[0],
+        agent=event.agent or NOBODY,
+        beat=beat,
+        family=FAMILIES[family_of(beat)],
+        kind=event.kind,
+        text=line_of(event) or event.kind,
+        cause=event.cause,
+        position=event.position,
+    )
+
+
+def _links(marks: Sequence[Mark]) -> list[tuple[str, str]]:
+    ids = {mark.id for mark in marks}
+    return [(mark.cause, mark.id) for mark in marks if mark.cause in ids and mark.cause is not None]
+
+
+# --- lanes and arcs
+
+
+def _lanes(counts: Counts, views: Known, wanted: Sequence[str]) -> tuple[list[LaneRow], int]:
+    """The busiest lanes of the window, in the order in which the agents appeared; and how many more there are."""
+    totals = {name: sum(map(sum, buckets.values())) for name, buckets in counts.items() if not wanted or name in wanted}
+    busiest = set(sorted(totals, key=lambda name: (-totals[name], name))[:MOST_LANES])
+    order = {name: place for place, name in enumerate(views.shown)}
+    names = sorted(busiest, key=lambda name: (name == NOBODY, order.get(name, len(order)), name))
+    rows = [
+        LaneRow(
+            agent=name,
+            shown=views.shown.get(name, name) if name != NOBODY else "the town",
+            standing=views.standings.get(name, "idle"),
+            total=totals[name],
+            buckets=sorted(counts[name].items()),
+        )
+        for name in names
+    ]
+    return rows, len(totals) - len(rows)
+
+
+def _spans(views: Known, window: Window, names: set[str]) -> list[ArcSpan]:
+    """The arcs that are under way in the window and touch one of its lanes, the newest first."""
+    mine = [arc for arc in views.arcs if arc.first_at < window.until and arc.last_at >= window.since and not names.isdisjoint(arc.agents)]
+    mine.sort(key=lambda arc: (arc.last_at, arc.first_at, arc.kind), reverse=True)
+    mine = mine[:MOST_ARCS]
+    told = arc_rows.rows(mine, views.naming)
+    return [
+        ArcSpan(**{name: getattr(row, name) for name in row.__struct_fields__}, lanes=[agent for agent in arc.agents if agent in names])
+        for arc, row in zip(mine, told, strict=True)
+    ]

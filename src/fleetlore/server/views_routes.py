@@ -1,0 +1,138 @@
+"""Reading over HTTP: the views, stored events, and the search."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from fleetlore import __version__, config
+from fleetlore.errors import Invalid
+from fleetlore.events import codec
+from fleetlore.events.envelope import Event
+from fleetlore.server import queries, shapes
+from fleetlore.server.house import House
+from fleetlore.server.shown import VIEWS, Shown
+from fleetlore.state import search
+from fleetlore.views.fleet import SILENT_AFTER
+
+JSON = "application/json"
+_COSTLY = frozenset(("/api/story", "/api/timeline"))
+"""Views that are made once for all who look at the same head."""
+
+
+def answer(value: Any) -> Response:
+    """A value as JSON."""
+    return Response(msgspec.json.encode(value), media_type=JSON)
+
+
+def _viewing(shown: Shown) -> Callable[[Request], Awaitable[Response]]:
+    async def view(request: Request) -> Response:
+        house: House = request.app.state.house
+        await house.keys.need(request, "read")
+        query = queries.read(request, shown.query)
+        return Response(await house.run(_view, house, shown, query), media_type=JSON)
+
+    return view
+
+
+def _view(house: House, shown: Shown, query: queries.AsOf) -> bytes:
+    desk = house.desk
+    position = desk.place(query.as_of)
+
+    def make() -> bytes:
+        return msgspec.json.encode(shown.make(desk, query, position))
+
+    is_shared = position is None and shown.path in _COSTLY and desk.warm.caught_up
+    known = (house.log.head() or "") if is_shared else position
+    return desk.answer((shown.path, is_shared, msgspec.json.encode(query)), known, make)
+
+
+async def events(request: Request) -> Response:
+    """Stored events: by scope, kind and place, or by their ids."""
+    house: House = request.app.state.house
+    await house.keys.need(request, "read")
+    return answer(await house.run(_events, house, queries.read(request, queries.EventsQuery)))
+
+
+def _events(house: House, query: queries.EventsQuery) -> shapes.Events:
+    if query.id:
+        return shapes.Events(events=[_raw(event) for event in house.log.get(query.id)], next=None)
+    is_newest = query.order == "newest" or (query.order is None and query.after is None and query.since is None)
+    found = list(
+        house.log.read(
+            query.scope,
+            after=query.after,
+            before=query.before,
+            kinds=query.kind,
+            since=query.since,
+            newest_first=is_newest,
+            limit=query.limit,
+        )
+    )
+    next_place = found[-1].position if len(found) == query.limit else None
+    return shapes.Events(events=[_raw(event) for event in found], next=next_place)
+
+
+def _raw(event: Event, **extra: Any) -> dict[str, Any]:
+    """The canonical JSON of an event with its position."""
+    plain: dict[str, Any] = msgspec.json.decode(codec.encode(event))
+    return plain | {"position": event.position} | extra
+
+
+async def find(request: Request) -> Response:
+    """Events by their words."""
+    house: House = request.app.state.house
+    await house.keys.need(request, "read")
+    return answer(await house.run(_find, house, queries.read(request, queries.SearchQuery)))
+
+
+def _find(house: House, query: queries.SearchQuery) -> shapes.Found:
+    if not query.q.strip():
+        raise Invalid("q: nothing to look for; say a word")
+    wanted = search.Wanted(query.scope, tuple(query.kind))
+    found, indexing = house.finder.find(query.q, wanted, query.limit)
+    terms = search.terms_of(query.q)
+    return shapes.Found(events=[_raw(event, excerpt=search.excerpt(event, terms)) for event in found], indexing=indexing)
+
+
+async def meta(request: Request) -> Response:
+    """What this server shows, and how far it has read."""
+    house: House = request.app.state.house
+    await house.keys.need(request, "read")
+    queries.read(request, queries.Query)
+    return answer(await house.run(_meta, house, list(await house.keys.scopes(request))))
+
+
+def _meta(house: House, scopes: list[str]) -> shapes.Meta:
+    warm = house.desk.warm
+    with warm.looking() as states:
+        first_at, last_at = states["calendar"].first, states["calendar"].newest
+    return shapes.Meta(
+        town=house.town,
+        log=config.masked(house.url),
+        version=__version__,
+        head=house.log.head(),
+        events=warm.done if warm.caught_up else warm.total,
+        first_at=first_at,
+        last_at=last_at,
+        caught_up=warm.caught_up,
+        done=warm.done,
+        total=max(warm.total, warm.done),
+        token_needed_to_read=house.keys.needs_token_to_read,
+        scopes_of_token=scopes,
+        sealed=False,
+        silent_after_seconds=SILENT_AFTER.total_seconds(),
+    )
+
+
+ROUTES = [
+    Route("/api/events", events, methods=["GET"]),
+    Route("/api/search", find, methods=["GET"]),
+    Route("/api/meta", meta, methods=["GET"]),
+    *(Route(shown.path, _viewing(shown), methods=["GET"], name=shown.path) for shown in VIEWS),
+]

@@ -1,0 +1,141 @@
+"""Several views of one log, kept up to date by one thread and one reading, for whoever asks again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import Condition, Thread
+from threading import Event as Flag
+from typing import Any
+
+from fleetlore.errors import Closed, LogError
+from fleetlore.events.envelope import Event
+from fleetlore.log.base import Position
+from fleetlore.log.reading import revive_all
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.state.runner import Course, Runner, View, chunks, go_on
+from fleetlore.state.store import Store
+
+CHUNK = 250
+"""Events that are folded before others may look."""
+PATIENCE = (0.2, 1.0, 5.0)
+"""Seconds to wait after a trouble with the log, longer each time."""
+
+States = Mapping[str, Any]
+"""View → its state. That of the head goes on changing: it is looked at inside `looking` alone."""
+
+
+class Warm:
+    """The views of a log at its head, and on demand as of any position. `start` it, `close` it."""
+
+    def __init__(self, log: BlockingRecorder, views: Mapping[str, View[Any]], store: Store | None = None) -> None:
+        self._log, self._store = log, store
+        self._runners = {name: Runner(log, view, store) for name, view in views.items()}
+        self._courses: dict[str, Course[Any]] = {}
+        self._changed = Condition()
+        self._stop = Flag()
+        self._thread = Thread(target=self._run, name="fleetlore-warm", daemon=True)
+        self.caught_up = False
+        """Whether the head was reached once."""
+        self.total = 0
+        self.erasures = 0
+        """How often all had to be folded anew: what was answered before may hold what was erased."""
+
+    def start(self) -> None:
+        """Begin to fold."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End it, and keep what was folded."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(10.0)
+        with self._changed:
+            self._changed.notify_all()
+            for course in self._courses.values():
+                course.save_at_the_end()
+
+    # --- looking
+
+    @property
+    def position(self) -> Position | None:
+        """Up to where all views know the log."""
+        return min((course.position or "" for course in self._courses.values()), default="") or None
+
+    @property
+    def done(self) -> int:
+        """How many events are folded."""
+        return min((course.events for course in self._courses.values()), default=0)
+
+    @contextmanager
+    def looking(self) -> Iterator[States]:
+        """The states at the head, which stand still as long as the block lasts: be brief, and keep nothing of them."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._stop.is_set() or self._courses)
+            yield {name: course.state for name, course in self._courses.items()}
+
+    def wait_for(self, position: Position | None, timeout: float) -> bool:
+        """Wait until a position is known; whether it is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._stop.is_set() or (self.position or "") >= (position or ""), timeout)
+
+    def as_of(self, position: Position, names: Sequence[str]) -> States:
+        """Some views as known at a position, the receiver's own."""
+        agreement = None if self._store is None else self._store.agree(self._log)
+        while True:
+            courses = {name: self._runners[name].course(position, agreement) for name in names}
+            if go_on(self._log, list(courses.values()), upto=position, save=False):
+                return {name: course.state for name, course in courses.items()}
+            agreement = None
+
+    # --- folding
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stop.is_set():
+            try:
+                self._begin()
+                if self._catch_up():
+                    failures = 0
+                    self._follow()
+            except Closed:
+                return
+            except LogError:
+                self._stop.wait(PATIENCE[min(failures, len(PATIENCE) - 1)])
+                failures += 1
+
+    def _begin(self) -> None:
+        """Take up what was folded before, here or by others."""
+        agreement = None if self._store is None else self._store.agree(self._log)
+        courses = {name: runner.course(None, agreement) for name, runner in self._runners.items()}
+        with self._changed:
+            self._courses = courses
+            self._changed.notify_all()
+
+    def _catch_up(self) -> bool:
+        """Fold what is there; `False` if it has to be begun anew."""
+        self.total = self._log.info().events
+        for chunk in chunks(self._log.read(after=self.position), CHUNK):
+            if self._stop.is_set() or not self._take(chunk):
+                return False
+        with self._changed:
+            self.caught_up = True
+            self._changed.notify_all()
+        return True
+
+    def _follow(self) -> None:
+        """Fold what comes, until told to stop or all has to be begun anew."""
+        for page in self._log.follow_pages(after=self.position):
+            if self._stop.is_set() or (page.rows and not self._take(revive_all(page.rows))):
+                return
+
+    def _take(self, events: list[Event]) -> bool:
+        """Fold some events; `False` if what is folded is not to be believed any more: something was erased, or a backup put in place."""
+        with self._changed:
+            courses = self._courses.values()
+            is_whole = all(course.take(events) for course in courses) and all(course.save_on_the_way() for course in courses)
+            if not is_whole:
+                self.caught_up = False
+                self.erasures += 1
+            self._changed.notify_all()
+        return is_whole

@@ -1,0 +1,58 @@
+"""What every log promises to those who follow its stored records, as the live feed does."""
+
+from __future__ import annotations
+
+from threading import Thread
+
+import pytest
+
+from fleetlore import connect
+from fleetlore.errors import InvalidScope
+from fleetlore.log.base import Page
+from fleetlore.log.reading import revive
+from fleetlore.log.recorder import BlockingRecorder
+from tests.contract.helpers import deed
+
+
+def texts(page: Page) -> list[str | None]:
+    return [revive(stored).text for stored in page.rows]
+
+
+def test_pages_hold_the_stored_bytes_of_what_is_there_and_of_what_comes(url: str) -> None:
+    with connect(url).blocking() as log:
+        [first] = log.append([deed("0")])
+        pages = log.follow_pages("task:t", after=first)
+        log.append([deed("1", task="t"), deed("2", task="u")])
+        assert texts(next(pages)) == ["1"]
+        log.append([deed("3", task="t")])
+        assert texts(next(pages)) == ["3"]
+        pages.close()
+        assert [event.text for event in log.read()] == ["0", "1", "2", "3"]
+
+
+def test_a_page_tells_of_the_gap_that_a_trim_left(url: str) -> None:
+    with connect(url).blocking() as log:
+        positions = log.append([deed(str(n)) for n in range(4)])
+        log.trim(positions[3])
+        page = next(log.follow_pages(after=positions[0]))
+        rows = page.rows or next(log.follow_pages(after=page.gap)).rows  # some tell of the gap by itself
+        assert (page.gap, texts(Page(rows))) == (positions[2], ["3"])
+
+
+def test_whoever_waits_for_pages_is_given_an_empty_one_now_and_then_and_none_once_the_log_is_closed() -> None:
+    with connect("memory:").blocking() as log:
+        pages = log.follow_pages()
+        assert next(pages) == Page([])
+        waiting = Thread(target=lambda: ended.append(next(pages, None)))
+        ended: list[Page | None] = []
+        waiting.start()
+        log.close()
+        waiting.join()
+        assert ended[0] in (None, Page([]))
+        assert next(pages, None) is None
+
+
+def test_a_scope_that_is_none_is_refused_before_anything_is_followed() -> None:
+    log: BlockingRecorder
+    with connect("memory:").blocking() as log, pytest.raises(InvalidScope):
+        log.follow_pages("nobody")

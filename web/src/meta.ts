@@ -1,0 +1,31 @@
+import { computed, signal } from "@preact/signals";
+
+import { get } from "./api";
+import { onEvents } from "./live";
+import type { Meta } from "./shapes";
+
+/** What the server says about itself and its log; `null` until it has answered. */
+export const meta = signal<Meta | null>(null);
+/** The newest time that we heard of, live events included. */
+const heard = signal<string | null>(null);
+
+export const lastAt = computed(() => {
+  const told = meta.value?.last_at ?? null;
+  return heard.value !== null && (told === null || heard.value > told) ? heard.value : told;
+});
+
+const READING_PAUSE = 700;
+const USUAL_PAUSE = 30_000;
+let timer: ReturnType<typeof setTimeout> | undefined;
+
+export async function askMeta(): Promise<void> {
+  clearTimeout(timer);
+  meta.value = await get<Meta>("/api/meta").catch(() => meta.peek());
+  const reading = meta.value !== null && !meta.value.caught_up;
+  timer = setTimeout(() => void askMeta(), reading ? READING_PAUSE : USUAL_PAUSE);
+}
+
+onEvents((events) => {
+  for (const event of events) if (heard.value === null || event.at > heard.value) heard.value = event.at;
+  if (!meta.peek()?.events) void askMeta();
+});

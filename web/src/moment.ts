@@ -1,0 +1,168 @@
+import { effect, signal, untracked, type Signal } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+
+import { get, query, token, type Params } from "./api";
+import { asOf } from "./clock";
+import { connection, onEvents } from "./live";
+import { setParams, type Step } from "./router";
+
+export { asOf } from "./clock";
+
+/** Goes to a moment of the past; `null` goes back to live. */
+export function setAsOf(moment: string | null, how: Step = "replace"): void {
+  setParams({ as_of: moment }, how);
+}
+
+export interface View<T> {
+  data: T | null;
+  error: Error | null;
+  loading: boolean;
+}
+
+/** `stale`: what is shown answers an earlier question, until the answer to this one is there. */
+export type Seen<T> = View<T> & { stale: boolean };
+
+/** One answer of the server, kept fresh for as long as somebody looks at it. */
+export interface Source<T> {
+  state: Signal<View<T>>;
+  hold(): () => void;
+  refresh(): void;
+}
+
+const EVENTS_PAUSE = 500;
+const HIDDEN_PAUSE = 3000;
+/** What falls silent does so without an event: live answers are asked for again now and then. */
+const IDLE_PAUSE = 20_000;
+const MOST_KEPT = 24;
+
+class LiveSource<T> implements Source<T> {
+  readonly state = signal<View<T>>({ data: null, error: null, loading: true });
+  #users = 0;
+  #asking: AbortController | null = null;
+  #again = false;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #began = 0;
+  #took = 0;
+
+  constructor(
+    readonly path: string,
+    readonly params: Params,
+    readonly live: boolean,
+  ) {}
+
+  get used(): boolean {
+    return this.#users > 0;
+  }
+
+  hold(): () => void {
+    this.#users += 1;
+    if (this.#users === 1 && (this.live || this.state.peek().data === null)) this.refresh();
+    return () => {
+      this.#users -= 1;
+      if (this.#users === 0) this.#letGo();
+    };
+  }
+
+  /** Something happened: ask again soon, but no more often than twice a second, and less often of a slow server. */
+  stir(): void {
+    if (!this.live || !this.used) return;
+    const wait = this.#began + Math.max(document.hidden ? HIDDEN_PAUSE : EVENTS_PAUSE, 3 * this.#took) - Date.now();
+    this.#schedule(Math.max(0, wait));
+  }
+
+  refresh(): void {
+    if (this.#asking) this.#again = true;
+    else void this.#ask();
+  }
+
+  async #ask(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const asking = (this.#asking = new AbortController());
+    this.#began = Date.now();
+    this.state.value = { ...this.state.peek(), loading: true };
+    underWay.value += 1;
+    try {
+      const data = await get<T>(this.path, this.params, asking.signal);
+      this.state.value = { data, error: null, loading: false };
+    } catch (error) {
+      if (!asking.signal.aborted) this.state.value = { data: this.state.peek().data, error: error as Error, loading: false };
+    } finally {
+      underWay.value -= 1;
+    }
+    if (asking.signal.aborted) return;
+    this.#asking = null;
+    this.#took = Date.now() - this.#began;
+    this.#next();
+  }
+
+  #next(): void {
+    if (!this.used) return;
+    if (this.#again) {
+      this.#again = false;
+      this.stir();
+    } else if (this.live) {
+      this.#schedule(IDLE_PAUSE);
+    }
+  }
+
+  #schedule(wait: number): void {
+    if (this.#asking) {
+      this.#again = true;
+      return;
+    }
+    if (this.#timer !== undefined && wait >= IDLE_PAUSE) return;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.refresh(), wait);
+  }
+
+  #letGo(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#asking?.abort();
+    this.#asking = null;
+    this.#again = false;
+  }
+}
+
+/** How many answers are on their way. */
+export const underWay = signal(0);
+
+const sources = new Map<string, LiveSource<unknown>>();
+
+/** The source of an answer; whoever asks for the same address shares it. */
+export function source<T>(path: string, params: Params = {}, live = true): Source<T> {
+  const key = path + query(params);
+  let found = sources.get(key) as LiveSource<T> | undefined;
+  if (found) sources.delete(key);
+  else found = new LiveSource<T>(path, params, live);
+  sources.set(key, found as LiveSource<unknown>);
+  for (const [old, one] of sources) {
+    if (sources.size <= MOST_KEPT) break;
+    if (!one.used && one !== found) sources.delete(old);
+  }
+  return found;
+}
+
+onEvents(() => sources.forEach((one) => one.stir()));
+function refreshUsed(): void {
+  sources.forEach((one) => one.used && one.refresh());
+}
+effect(() => {
+  if (connection.value === "live") untracked(refreshUsed);
+});
+effect(() => {
+  if (token.value !== null) untracked(refreshUsed);
+});
+
+/** An answer of the server at the moment that is looked at, kept fresh while that is now. Keeps the last answer while it loads. */
+export function useView<T>(path: string, params: Params = {}): Seen<T> {
+  const moment = asOf.value;
+  const asked = { ...params, as_of: moment };
+  const found = useMemo(() => source<T>(path, asked, moment === null), [path + query(asked)]);
+  const kept = useMemo(() => ({ path, data: null as T | null }), [path]);
+  useEffect(() => found.hold(), [found]);
+  const state = found.state.value;
+  if (state.data !== null) kept.data = state.data;
+  return { ...state, data: state.data ?? kept.data, stale: state.data === null };
+}

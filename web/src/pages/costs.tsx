@@ -1,0 +1,187 @@
+import { useComputed } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+
+import { dollars, niceSteps, plural, share } from "../charts/figures";
+import { StackedBars } from "../charts/stacked";
+import { midnight, said } from "../charts/ticks";
+import { now } from "../clock";
+import { useView } from "../moment";
+import { useParam } from "../router";
+import type { CostRow, CostsAnswer, Figures } from "../shapes";
+import { AgentName } from "../ui/agent";
+import { Empty } from "../ui/empty";
+import { Trouble, Waiting } from "../ui/state";
+import { compact, count, zone } from "../ui/times";
+import { Words } from "../ui/words";
+import { OTHERS, barsOf, localDay, modelOf, noon, type Bar, type Measure } from "./costs-days";
+import { daysOf, sinceOf, unpricedOf, type Range } from "./costs-range";
+import type { Page } from "./page";
+import "../styles/costs.css";
+
+const RANGES: readonly (readonly [Range, string])[] = [["today", "Today"], ["7d", "7 days"], ["30d", "30 days"], ["all", "All"]];
+
+function Costs() {
+  const [chosen, choose] = useParam("range", "7d");
+  const [shown, show] = useParam("in", "usd");
+  const range: Range = RANGES.some(([one]) => one === chosen) ? (chosen as Range) : "7d";
+  const measure: Measure = shown === "tokens" ? "tokens" : "usd";
+  const today = useComputed(() => midnight(now.value)).value;
+  const since = sinceOf(range, today);
+  const agents = useView<CostsAnswer>("/api/costs", { by: "agent", since, tz: zone });
+  const models = useView<CostsAnswer>("/api/costs", { by: "model", since, tz: zone });
+  const days = useView<CostsAnswer>("/api/costs", { by: "day,model", since: sinceOf(daysOf(range), today), tz: zone });
+  const error = agents.error ?? models.error ?? days.error;
+  if (!agents.data || !models.data || !days.data) return error ? <Trouble error={error} /> : <Waiting lines={8} />;
+  const isEmpty = agents.data.total.tokens === 0 && !agents.data.total.usd;
+  return (
+    <section class="costs">
+      <div class="costs-tools">
+        <Choice label="Which days" options={RANGES} chosen={range} choose={choose} />
+        <Choice label="What to add up" options={[["usd", "Dollars"], ["tokens", "Tokens"]]} chosen={measure} choose={show} />
+        <p class="faint">Days of {zone}</p>
+      </div>
+      {error && <Trouble error={error} />}
+      <Totals total={agents.data.total} unpriced={unpricedOf(agents.data.unpriced)} prices={agents.data.prices} />
+      <Days rows={days.data.by} measure={measure} today={today} only={range === "today"} />
+      {isEmpty ? (
+        <Empty title={range === "all" ? "No answer of a model has been counted yet" : "Nothing was spent in these days"}
+          hint="Costs come from model.replied events: lore setup records them from Claude Code and Codex, and /v1/traces takes them from OpenTelemetry." />
+      ) : (
+        <div class="costs-tables">
+          <Table title="By agent" rows={agents.data.by} measure={measure} total={agents.data.total} name={agentOf} />
+          <Table title="By model" rows={models.data.by} measure={measure} total={models.data.total} name={(row) => <Words text={modelOf(row)} />} />
+        </div>
+      )}
+    </section>
+  );
+}
+
+function agentOf(row: CostRow): ComponentChildren {
+  const key = row["agent"];
+  return typeof key === "string" && key ? <AgentName name={key} shown={row.name} /> : <span class="faint">of no known agent</span>;
+}
+
+interface Options {
+  readonly label: string;
+  readonly options: readonly (readonly [string, string])[];
+  readonly chosen: string;
+  readonly choose: (value: string) => void;
+}
+
+function Choice({ label, options, chosen, choose }: Options) {
+  return (
+    <div class="switch" role="group" aria-label={label}>
+      {options.map(([value, word]) => (
+        <button key={value} type="button" aria-pressed={value === chosen} onClick={() => choose(value)}>{word}</button>
+      ))}
+    </div>
+  );
+}
+
+function Totals({ total, unpriced, prices }: { total: Figures; unpriced: [string, number][]; prices: string }) {
+  const missing = unpriced.reduce((sum, [, tokens]) => sum + tokens, 0);
+  return (
+    <>
+      <dl class="costs-totals">
+        <div class="costs-sum"><dt>US dollars</dt><dd class="num">{dollars(total.usd)}</dd></div>
+        <Figure name="read" value={total.input} />
+        <Figure name="written" value={total.output} />
+        <Figure name="from cache" value={total.cache_read} />
+        <Figure name="to cache" value={total.cache_write} />
+      </dl>
+      {missing > 0 && (
+        <p class="costs-unpriced">
+          <strong>{plural(missing, "token")} without a price</strong>, not in the dollars: {unpriced.map(([model, tokens], index) => (
+            <span key={model}>{index > 0 && ", "}<Words text={model} /> ({compact(tokens)})</span>
+          ))}. Put a price for it into [prices] in fleetlore.toml. The table here is of {prices}.
+        </p>
+      )}
+    </>
+  );
+}
+
+function Figure({ name, value }: { name: string; value: number }) {
+  return <div><dt>{name}</dt><dd class="num" title={`${count(value)} tokens`}>{compact(value)}</dd></div>;
+}
+
+function Days({ rows, measure, today, only }: { rows: readonly CostRow[]; measure: Measure; today: number; only: boolean }) {
+  const { bars, models, most } = barsOf(rows, measure, localDay(today));
+  if (most === 0) return null;
+  const format = measure === "usd" ? dollars : compact;
+  const last = bars.length - 1;
+  const stacks = bars.map((bar, index) => ({ key: bar.day, label: dayLabel(bar), parts: bar.parts, sum: bar.sum, aside: only && index < last }));
+  const axis = measure === "usd" && (niceSteps(most)[1] ?? 0) >= 1 ? (value: number) => `$${compact(value)}` : format;
+  return (
+    <figure class="costs-days">
+      <figcaption>
+        <h2>{bars[0]?.days === 7 ? "By week" : "By day"} and model</h2>
+        <ul class="costs-legend">{models.map((model, index) => <li key={model}><span class={`swatch series-${index + 1}`} />{model === OTHERS ? OTHERS : <Words text={model} />}</li>)}</ul>
+      </figcaption>
+      <StackedBars stacks={stacks} format={axis} label={`${measure === "usd" ? "US dollars" : "Tokens"} by day, stacked by model. Arrows go from day to day.`}
+        tip={(index) => <DayTip bar={bars[index] as Bar} models={models} format={format} />} />
+    </figure>
+  );
+}
+
+function dayLabel(bar: Bar): string {
+  return said(noon(bar.day), { day: "numeric", month: "short" });
+}
+
+function DayTip({ bar, models, format }: { bar: Bar; models: readonly string[]; format: (value: number) => string }) {
+  return (
+    <>
+      <p class="chart-tip-head">{bar.days === 7 && "week of "}{said(noon(bar.day), { weekday: "short", day: "numeric", month: "short" })}<span class="num">{format(bar.sum)}</span></p>
+      <ul>
+        {models.map((model, index) => (bar.parts[index] ?? 0) > 0 && (
+          <li key={model}><span class={`swatch series-${index + 1}`} /><Words text={model} /><span class="num">{format(bar.parts[index] ?? 0)}</span></li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+interface TableOf {
+  readonly title: string;
+  readonly rows: readonly CostRow[];
+  readonly measure: Measure;
+  readonly total: Figures;
+  readonly name: (row: CostRow) => ComponentChildren;
+}
+
+function Table({ title, rows, measure, total, name }: TableOf) {
+  const value = (row: CostRow): number => (measure === "usd" ? row.usd : row.tokens) ?? 0;
+  const sorted = [...rows].sort((a, b) => value(b) - value(a) || b.tokens - a.tokens);
+  const most = Math.max(0, ...sorted.map(value));
+  return (
+    <section class="costs-table">
+      <h2>{title}</h2>
+      <div class="costs-scroll">
+        <table>
+          <thead><tr><th scope="col">{title.slice(3)}</th><th scope="col">USD</th><th scope="col">read</th><th scope="col">written</th><th scope="col">from cache</th><th scope="col">to cache</th></tr></thead>
+          <tbody>
+            {sorted.map((row, index) => (
+              <tr key={index}>
+                <th scope="row"><span class="costs-bar" style={{ width: `${share(value(row), most) * 100}%` }} /><span class="costs-name">{name(row)}</span></th>
+                <td title={row.usd === null ? "no price is known" : undefined}>{row.usd === null ? <span class="faint">no price</span> : dollars(row.usd)}</td>
+                <Numbers figures={row} />
+              </tr>
+            ))}
+          </tbody>
+          <tfoot><tr><th scope="row">In all</th><td>{dollars(total.usd)}</td><Numbers figures={total} /></tr></tfoot>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+function Numbers({ figures }: { figures: Figures }) {
+  return (
+    <>
+      {[figures.input, figures.output, figures.cache_read, figures.cache_write].map((value, index) => (
+        <td key={index} title={count(value)}>{value === 0 ? <span class="faint">–</span> : compact(value)}</td>
+      ))}
+    </>
+  );
+}
+
+export const page: Page = { path: "costs", title: "Costs", key: "c", icon: "M12 3v18M16 7.5c0-1.7-1.8-2.5-4-2.5s-4 1-4 3 2 2.8 4 3.3 4 1.5 4 3.4-1.8 3-4 3-4-1-4-2.8", view: Costs };

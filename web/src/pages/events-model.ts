@@ -1,0 +1,157 @@
+/** The list of events: pages of a hundred, new ones on top, and those that wait while somebody reads further down. */
+
+import { batch, effect, signal } from "@preact/signals";
+
+import { get, type Params } from "../api";
+import { asOf } from "../clock";
+import { onEvents } from "../live";
+import type { EventsAnswer, FleetAnswer, FoundEvent, SearchAnswer } from "../shapes";
+import { isWanted, pairs, type Filter } from "./events-filter";
+
+const PAGE = 100;
+const MOST_FOUND = 200;
+const MOST_WAITING = 500;
+const SEARCH_PAUSE = 3000;
+const RETRY = 3000;
+
+export class EventsModel {
+  readonly rows = signal<readonly FoundEvent[]>([]);
+  /** What came while the reader was further down. */
+  readonly waiting = signal<readonly FoundEvent[]>([]);
+  readonly error = signal<Error | null>(null);
+  readonly loading = signal(true);
+  /** Whether there are older ones. */
+  readonly more = signal(false);
+  readonly indexing = signal(false);
+  /** The newest that came by itself, to be greeted. */
+  readonly arrived = signal<ReadonlySet<string>>(new Set());
+  /** Whether new ones may push the list down: set by the page, when it is at the top. */
+  isAtTop = true;
+  #filter: Filter;
+  #known = new Set<string>();
+  #next: string | null = null;
+  #asking: AbortController | null = null;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #lastSearch = 0;
+
+  constructor(filter: Filter) {
+    this.#filter = filter;
+  }
+
+  /** Begins; gives what ends it. */
+  start(): () => void {
+    const ends = [
+      effect(() => {
+        void asOf.value;
+        this.restart(this.#filter);
+      }),
+      onEvents((events) => this.#hear(events)),
+    ];
+    return () => {
+      ends.forEach((end) => end());
+      this.#asking?.abort();
+      clearTimeout(this.#timer);
+    };
+  }
+
+  /** Begins anew with another filter; what is shown stays until the answer is there. */
+  restart(filter: Filter): void {
+    this.#filter = filter;
+    void this.#ask("anew");
+  }
+
+  older(): void {
+    if (this.more.peek() && !this.loading.peek()) void this.#ask("older");
+  }
+
+  /** Puts those that wait on top. */
+  takeWaiting(): void {
+    const waiting = this.waiting.peek();
+    if (waiting.length >= MOST_WAITING) return this.restart(this.#filter);
+    batch(() => {
+      this.waiting.value = [];
+      this.#putOnTop(waiting);
+    });
+  }
+
+  async #ask(what: "anew" | "older"): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#asking?.abort();
+    const asking = (this.#asking = new AbortController());
+    this.loading.value = true;
+    try {
+      const answer = this.#filter.q ? await this.#search(asking.signal) : await this.#read(what, asking.signal);
+      batch(() => this.#take(what, answer));
+    } catch (error) {
+      if (asking.signal.aborted) return;
+      this.error.value = error as Error;
+      this.#timer = setTimeout(() => void this.#ask(what), RETRY);
+    }
+    this.loading.value = false;
+  }
+
+  #take(what: "anew" | "older", answer: EventsAnswer & { indexing?: boolean }): void {
+    if (what === "anew") {
+      this.#known = new Set();
+      this.waiting.value = [];
+      this.arrived.value = new Set();
+    }
+    const fresh = answer.events.filter((event) => !this.#known.has(event.id));
+    for (const event of fresh) this.#known.add(event.id);
+    this.rows.value = what === "anew" ? fresh : [...this.rows.peek(), ...fresh];
+    this.#next = answer.next;
+    this.more.value = answer.next !== null;
+    this.indexing.value = answer.indexing === true;
+    this.error.value = null;
+  }
+
+  async #read(what: "anew" | "older", abort: AbortSignal): Promise<EventsAnswer> {
+    const before = what === "older" ? this.#next : await beforeMoment(asOf.peek(), abort);
+    return get<EventsAnswer>("/api/events", { ...this.#params(), before, order: "newest", limit: PAGE }, abort);
+  }
+
+  async #search(abort: AbortSignal): Promise<EventsAnswer & { indexing: boolean }> {
+    this.#lastSearch = Date.now();
+    const { since: _since, ...params } = this.#params();
+    const answer = await get<SearchAnswer>("/api/search", { ...params, q: this.#filter.q, limit: MOST_FOUND }, abort);
+    const last = await beforeMoment(asOf.peek(), abort);
+    const wanted = answer.events.filter((event) => isWanted(event, this.#filter, Date.now()) && (last === null || (event.position ?? "") < last));
+    return { events: wanted, next: null, indexing: answer.indexing };
+  }
+
+  #params(): Params & { since?: string } {
+    const said = pairs(this.#filter, Date.now());
+    const one = (name: string): string | null => said.find(([each]) => each === name)?.[1] ?? null;
+    return { scope: one("scope"), kind: this.#filter.kinds, since: one("since") ?? "" };
+  }
+
+  #hear(events: readonly FoundEvent[]): void {
+    if (asOf.peek() !== null) return;
+    if (this.#filter.q) return this.#searchAgain();
+    const wanted = events.filter((event) => !this.#known.has(event.id) && isWanted(event, this.#filter, Date.now())).reverse();
+    if (wanted.length === 0) return;
+    for (const event of wanted) this.#known.add(event.id);
+    if (this.isAtTop && this.waiting.peek().length === 0) this.#putOnTop(wanted);
+    else this.waiting.value = [...wanted, ...this.waiting.peek()].slice(0, MOST_WAITING);
+  }
+
+  #putOnTop(events: readonly FoundEvent[]): void {
+    this.arrived.value = new Set(events.map((event) => event.id));
+    this.rows.value = [...events, ...this.rows.peek()];
+  }
+
+  /** What matches words only the server knows: asked again, now and then. */
+  #searchAgain(): void {
+    if (this.loading.peek() || !this.isAtTop) return;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.#ask("anew"), Math.max(0, this.#lastSearch + SEARCH_PAUSE - Date.now()));
+  }
+}
+
+/** The position that follows what was known at a moment; null where nothing does. */
+async function beforeMoment(moment: string | null, abort: AbortSignal): Promise<string | null> {
+  if (moment === null) return null;
+  const { as_of: last } = await get<FleetAnswer>("/api/fleet", { as_of: moment }, abort);
+  const after = await get<EventsAnswer>("/api/events", { after: last, order: "oldest", limit: 1 }, abort);
+  return after.events[0]?.position ?? null;
+}

@@ -1,0 +1,144 @@
+import { useComputed } from "@preact/signals";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+
+import { token } from "../api";
+import { plural } from "../charts/figures";
+import { asOf } from "../clock";
+import { meta } from "../meta";
+import { params } from "../router";
+import type { FoundEvent } from "../shapes";
+import { shownName } from "../ui/agent";
+import { Copy } from "../ui/copy";
+import { Empty } from "../ui/empty";
+import { plain } from "../ui/hostile";
+import { Trouble, Waiting } from "../ui/state";
+import { clockSeconds, day, full } from "../ui/times";
+import { Words } from "../ui/words";
+import { curlToRead } from "./events-curl";
+import { openEvent } from "./events-drawer";
+import { fromAddress, pairs, type Filter } from "./events-filter";
+import { Filters } from "./events-filters";
+import { EventsModel } from "./events-model";
+import type { Page } from "./page";
+import "../styles/events.css";
+
+const SPARE_ROWS = 12;
+const NEAR_END = 30;
+
+function Events() {
+  const address = useComputed(() => params.value.toString());
+  const said = JSON.stringify(fromAddress(address.value));
+  const filter = useMemo(() => JSON.parse(said) as Filter, [said]);
+  const model = useMemo(() => new EventsModel(filter), []);
+  useEffect(() => model.start(), [model]);
+  const isFirst = useRef(true);
+  useEffect(() => {
+    if (!isFirst.current) model.restart(filter);
+    isFirst.current = false;
+  }, [filter]);
+  return (
+    <section class="events">
+      <Filters filter={filter} />
+      <Status model={model} filter={filter} />
+      {model.error.value && <Trouble error={model.error.value} />}
+      <Rows model={model} filter={filter} />
+    </section>
+  );
+}
+
+function Status({ model, filter }: { model: EventsModel; filter: Filter }) {
+  const path = filter.q ? "/api/search" : "/api/events";
+  const asked = pairs(filter, Date.now()).filter(([name]) => !(filter.q && name === "since"));
+  const withToken = token.value !== null || meta.value?.token_needed_to_read === true;
+  const rows = model.rows.value.length;
+  return (
+    <div class="ev-status">
+      <p class="faint num" role="status">
+        {model.loading.value && rows === 0 ? "Looking…" : `${plural(rows, "event")}${model.more.value ? " so far" : ""}`}
+        {filter.q && " with these words"}{model.indexing.value && "; the index is still being made, so there may be more"}
+        {asOf.value !== null && ", as known then"}
+      </p>
+      <Copy label="Copy as curl" text={curlToRead(location.origin, path, asked, withToken)} />
+    </div>
+  );
+}
+
+function Rows({ model, filter }: { model: EventsModel; filter: Filter }) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const [seen, see] = useState({ first: 0, many: 60 });
+  const rows = model.rows.value;
+  const look = (): void => {
+    const box = scroller.current;
+    if (!box) return;
+    const high = rowHeight(box);
+    model.isAtTop = box.scrollTop < high / 2;
+    const next = { first: Math.max(0, Math.floor(box.scrollTop / high) - SPARE_ROWS), many: Math.ceil(box.clientHeight / high) + 2 * SPARE_ROWS };
+    see((last) => (last.first === next.first && last.many === next.many ? last : next));
+    if (next.first + next.many + NEAR_END > model.rows.peek().length) model.older();
+  };
+  useLayoutEffect(look, [rows.length]);
+  useEffect(() => {
+    const observer = new ResizeObserver(look);
+    if (scroller.current) observer.observe(scroller.current);
+    return () => observer.disconnect();
+  }, []);
+  useEffect(() => scroller.current?.scrollTo(0, 0), [filter]);
+  if (rows.length === 0) return <None model={model} filter={filter} />;
+  const shown = rows.slice(seen.first, seen.first + seen.many);
+  return (
+    <div class="ev-list">
+      <div class="ev-head" aria-hidden="true"><span>when</span><span>kind</span><span>agent</span><span>what</span></div>
+      {model.waiting.value.length > 0 && <NewOnes model={model} onTake={() => scroller.current?.scrollTo({ top: 0 })} />}
+      <div class="ev-scroller" ref={scroller} onScroll={look} role="table" aria-label="Events, newest first" aria-rowcount={rows.length} tabIndex={0}>
+        <div class="ev-space" role="rowgroup" style={{ "--rows": rows.length, "--first": seen.first }}>
+          <div class="ev-rows" role="presentation">
+            {shown.map((event, index) => (
+              <Row key={event.id} event={event} index={seen.first + index} isNew={model.arrived.value.has(event.id)} isNewDay={isNewDay(rows, seen.first + index)} />
+            ))}
+          </div>
+        </div>
+        {!model.more.value && rows.length > seen.many && <p class="ev-end faint">That is the beginning.</p>}
+      </div>
+    </div>
+  );
+}
+
+function NewOnes({ model, onTake }: { model: EventsModel; onTake: () => void }) {
+  const many = model.waiting.value.length;
+  const take = (): void => {
+    model.isAtTop = true;
+    model.takeWaiting();
+    onTake();
+  };
+  return <button type="button" class="ev-new" onClick={take}>{many >= 500 ? "500 or more new" : `${many} new`} ↑</button>;
+}
+
+function Row({ event, index, isNew, isNewDay }: { event: FoundEvent; index: number; isNew: boolean; isNewDay: boolean }) {
+  const open = (): void => openEvent(event);
+  return (
+    <div class={`ev-row${isNew ? " arrived" : ""}${isNewDay ? " new-day" : ""}`} role="row" aria-rowindex={index + 1} onClick={open}>
+      <span class="ev-when num" role="cell"><time dateTime={event.at} title={full(event.at)}><span class="ev-day">{day(event.at)}</span> {clockSeconds(event.at)}</time></span>
+      <span class="ev-kind" role="cell"><button type="button" class="ev-open" onClick={open}><code class={`family-${event.kind.split(".")[0]}`}>{event.kind}</code></button></span>
+      <span class="ev-who" role="cell" title={plain(event.agent ?? event.actor)}><Words text={event.agent ? shownName(event.agent) : event.actor} /></span>
+      <span class="ev-what" role="cell"><Words text={event.excerpt ?? event.text} /></span>
+    </div>
+  );
+}
+
+function None({ model, filter }: { model: EventsModel; filter: Filter }) {
+  if (model.loading.value) return <Waiting lines={10} />;
+  if (model.error.value) return null;
+  const isFiltered = pairs(filter).length > 0;
+  return <Empty title={isFiltered ? "No event fits these filters" : "Nothing was known then"} hint={isFiltered ? "Take one away, or look further back. New ones that fit appear here by themselves." : "Drag the slider to the right, or go back to live."} />;
+}
+
+function isNewDay(rows: readonly FoundEvent[], index: number): boolean {
+  const [above, here] = [rows[index - 1], rows[index]];
+  return above !== undefined && here !== undefined && day(above.at) !== day(here.at);
+}
+
+function rowHeight(box: HTMLElement): number {
+  return Number.parseFloat(getComputedStyle(box).getPropertyValue("--row")) || 34;
+}
+
+export const page: Page = { path: "events", title: "Events", key: "e", icon: "M4 6h16M4 12h16M4 18h16", view: Events };

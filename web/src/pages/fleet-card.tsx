@@ -1,0 +1,61 @@
+import { Component } from "preact";
+
+import type { AgentCard } from "../shapes";
+import { AgentName, StandingMark } from "../ui/agent";
+import { openAgent } from "../ui/agent-drawer";
+import { Ago } from "../ui/ago";
+import { Sparkline } from "../ui/sparkline";
+import { Chip } from "../ui/state";
+import { compact, count, usd } from "../ui/times";
+import { Words } from "../ui/words";
+
+const SCOPES = ["task", "mission", "goal"] as const;
+
+function Work({ agent }: { agent: AgentCard }) {
+  const scopes = SCOPES.filter((scope) => agent[scope]);
+  return (
+    <>
+      <p class="card-doing">{agent.doing ? <Words text={agent.doing} /> : <span class="faint">nothing said yet</span>}</p>
+      <p class="card-chips">
+        {scopes.map((scope) => <Chip key={scope} label={scope}><Words text={agent[scope]} /></Chip>)}
+      </p>
+    </>
+  );
+}
+
+function Figures({ agent }: { agent: AgentCard }) {
+  return (
+    <dl class="card-figures num">
+      <div><dt>seen</dt><dd><Ago at={agent.last_seen} /></dd></div>
+      <div><dt>events</dt><dd>{compact(agent.events)}</dd></div>
+      <div><dt>tokens</dt><dd title={count(agent.tokens)}>{agent.tokens > 0 ? compact(agent.tokens) : "–"}</dd></div>
+      <div><dt>cost</dt><dd>{usd(agent.usd)}</dd></div>
+    </dl>
+  );
+}
+
+/** One agent. It is drawn anew only when something about it has changed: a fleet has hundreds. */
+export class Card extends Component<{ agent: AgentCard }> {
+  override shouldComponentUpdate(next: { agent: AgentCard }): boolean {
+    return JSON.stringify(next.agent) !== JSON.stringify(this.props.agent);
+  }
+
+  override render() {
+    const { agent } = this.props;
+    const open = (click: MouseEvent): void => {
+      if (!(click.target as HTMLElement).closest("button, a")) openAgent(agent.name);
+    };
+    return (
+      <article class={`card ${agent.standing.replace(" ", "-")}`} data-agent={agent.name} onClick={open}>
+        <header>
+          <h2><AgentName name={agent.name} shown={agent.shown} /></h2>
+          <StandingMark standing={agent.standing} />
+          <span class="card-since faint"><Ago at={agent.since} /></span>
+        </header>
+        <Work agent={agent} />
+        <Sparkline beats={agent.beats} />
+        <Figures agent={agent} />
+      </article>
+    );
+  }
+}

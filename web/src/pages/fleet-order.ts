@@ -1,0 +1,22 @@
+import type { AgentCard, Standing } from "../shapes";
+
+export const STANDINGS: readonly Standing[] = ["needs you", "silent", "working", "idle", "ended"];
+
+const RANK = new Map(STANDINGS.map((standing, index) => [standing, index]));
+
+function within(a: AgentCard, b: AgentCard): number {
+  if (a.standing === "needs you" || a.standing === "silent") return (a.since ?? "").localeCompare(b.since ?? "");
+  if (a.standing === "ended") return (b.last_seen ?? "").localeCompare(a.last_seen ?? "");
+  return a.shown.localeCompare(b.shown, undefined, { numeric: true });
+}
+
+/** Those who need a person first, who waits longest before all; those at work by name, so that cards keep their place. */
+export function ordered(agents: readonly AgentCard[]): AgentCard[] {
+  return [...agents].sort((a, b) => (RANK.get(a.standing) ?? 9) - (RANK.get(b.standing) ?? 9) || within(a, b) || a.name.localeCompare(b.name));
+}
+
+/** Whether an agent has all the words somewhere: in its name, its work, its task or its mission. */
+export function matches(agent: AgentCard, text: string): boolean {
+  const whole = [agent.shown, agent.name, agent.doing, agent.task, agent.mission, agent.goal, agent.standing].join("\n").toLowerCase();
+  return text.toLowerCase().split(/\s+/).every((one) => whole.includes(one));
+}

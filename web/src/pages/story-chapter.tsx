@@ -1,0 +1,73 @@
+import { memo } from "preact/compat";
+
+import type { Chapter, Sentence } from "../shapes";
+import { ArcNote } from "../ui/arc";
+import { BeatMark } from "../ui/beat";
+import { familyOf } from "../ui/beats";
+import { showEvents } from "../ui/events";
+import { clock, day, full } from "../ui/times";
+import { Words } from "../ui/words";
+import { keyOf, paragraphs } from "./story-pages";
+
+function Told({ sentence, isNew }: { sentence: Sentence; isNew: boolean }) {
+  const open = (): void => showEvents(sentence.evidence, "What this rests on");
+  return (
+    <span
+      class={isNew ? "sentence new" : "sentence"} role="button" tabIndex={0} title={full(sentence.at)} onClick={open}
+      onKeyDown={(press) => {
+        if (press.key !== "Enter" && press.key !== " ") return;
+        press.preventDefault();
+        open();
+      }}
+    >
+      <Words text={sentence.text} />
+    </span>
+  );
+}
+
+/** The beat that says most about a paragraph: trouble, else something done, else its first. */
+function telling(sentences: readonly Sentence[]): string | null {
+  const of = (family: string) => sentences.find((sentence) => familyOf(sentence.beat) === family);
+  return (of("trouble") ?? of("done") ?? sentences[0])?.beat ?? null;
+}
+
+function Paragraph({ sentences, isNew }: { sentences: Sentence[]; isNew: (key: string) => boolean }) {
+  const first = sentences[0];
+  if (!first) return null;
+  return (
+    <div class="paragraph">
+      <span class="gutter"><time class="num" dateTime={first.at}>{clock(first.at)}</time><BeatMark beat={telling(sentences)} size={9} /></span>
+      <p>{sentences.map((sentence) => <><Told key={keyOf(sentence)} sentence={sentence} isNew={isNew(keyOf(sentence))} />{" "}</>)}</p>
+    </div>
+  );
+}
+
+function Dateline({ chapter }: { chapter: Chapter }) {
+  const [from, to] = [chapter.first_at, chapter.last_at];
+  const until = clock(from) === clock(to) && day(from) === day(to) ? "" : day(from) === day(to) ? `–${clock(to)}` : ` – ${day(to)}, ${clock(to)}`;
+  return <p class="dateline num">{day(from)}, {clock(from)}{until}</p>;
+}
+
+/** The new sentences of a chapter, as one text: equal when nothing changed. */
+export function newsOf(chapter: Chapter, news: ReadonlyMap<string, number>): string {
+  if (news.size === 0) return "";
+  return chapter.sentences.map(keyOf).filter((key) => news.has(key)).join("\n");
+}
+
+/** One chapter: its prose, and beside it the arcs that run through it. */
+export const ChapterPart = memo(function ChapterPart({ chapter, news }: { chapter: Chapter; news: string }) {
+  const isNew = new Set(news.split("\n"));
+  return (
+    <section class="chapter">
+      <div class="prose">
+        <header><h2><Words text={chapter.title} /></h2><Dateline chapter={chapter} /></header>
+        {paragraphs(chapter.sentences).map((sentences) => (
+          <Paragraph key={sentences[0] && keyOf(sentences[0])} sentences={sentences} isNew={(key) => isNew.has(key)} />
+        ))}
+      </div>
+      {chapter.arcs.length > 0 && (
+        <aside class="margin" aria-label="Arcs">{chapter.arcs.map((arc) => <ArcNote key={arc.kind + arc.thread + arc.first} arc={arc} />)}</aside>
+      )}
+    </section>
+  );
+});

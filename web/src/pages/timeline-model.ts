@@ -1,0 +1,246 @@
+/** The timeline's state: which stretch of time is shown, the newest answer about it, and when to ask for another. */
+
+import { batch, computed, effect, signal } from "@preact/signals";
+
+import { get } from "../api";
+import { MINUTE, HOUR, DAY, asked, covers, endingAt, everything, instant, lengthOf, moment, within, type Bounds, type Span } from "../charts/span";
+import { asOf, now } from "../clock";
+import { onEvents } from "../live";
+import { meta } from "../meta";
+import { params, setParams } from "../router";
+import type { LoreEvent, Meta, TimelineAnswer } from "../shapes";
+import { calm } from "../theme";
+import { sceneOf, type Scene } from "./timeline-scene";
+
+/** The server makes a column of so many pixels. */
+const COLUMN = 6;
+/** What is asked for beyond each edge, as a share of the window. */
+const SPARE = 0.25;
+const DEBOUNCE = 120;
+const LIVE_PAUSE = 700;
+const RETRY = 3000;
+const ADDRESS_PAUSE = 350;
+const GLIDE = 190;
+const MOST_WIDTH = 2000;
+/** The share of the window that is left free to the right of now. */
+const AIR = 0.025;
+
+export class TimelineModel {
+  readonly span = signal<Span | null>(null);
+  readonly follow = signal(true);
+  readonly scene = signal<Scene | null>(null);
+  readonly error = signal<Error | null>(null);
+  readonly only = computed(() => params.value.get("agent"));
+  #width = 1000;
+  #stale = false;
+  #asking: AbortController | null = null;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #addressTimer: ReturnType<typeof setTimeout> | undefined;
+  #lastAsked = 0;
+  #took = 0;
+  #written = "";
+  #gliding = 0;
+  #first = 0;
+  #tick = { now: 0, at: 0 };
+  #ends: (() => void)[] = [];
+
+  /** Begins; gives what ends it. */
+  start(): () => void {
+    this.#ends = [
+      effect(() => this.#hearClock(now.value)),
+      effect(() => this.#begin(meta.value)),
+      effect(() => this.#hearAddress(params.value)),
+      effect(() => this.#hearMoment(asOf.value)),
+      onEvents((events) => this.#hear(events)),
+    ];
+    return () => {
+      this.#ends.forEach((end) => end());
+      this.#asking?.abort();
+      cancelAnimationFrame(this.#gliding);
+      for (const timer of [this.#timer, this.#addressTimer]) clearTimeout(timer);
+    };
+  }
+
+  /** Now to the millisecond, or the moment of the past that is shown. */
+  present(): number {
+    if (asOf.peek() === null) return this.#tick.now + Math.min(performance.now() - this.#tick.at, 2000);
+    return moment(asOf.peek()) ?? this.scene.peek()?.at ?? now.peek();
+  }
+
+  bounds(length: number): Bounds {
+    const last = this.present();
+    return { first: this.#first || last - HOUR, last: last + length * AIR };
+  }
+
+  setWidth(width: number): void {
+    this.#width = Math.max(120, width);
+    this.#want();
+  }
+
+  /** Shows another stretch; one that reaches now follows from there on. */
+  show(span: Span): void {
+    cancelAnimationFrame(this.#gliding);
+    this.#show(span);
+  }
+
+  /** Goes there in a few frames. */
+  glide(target: Span): void {
+    cancelAnimationFrame(this.#gliding);
+    const [from, began] = [this.span.peek(), performance.now()];
+    if (!from || calm.matches) return this.#show(target);
+    const step = (): void => {
+      const done = Math.min(1, (performance.now() - began) / GLIDE);
+      const eased = 1 - (1 - done) ** 3;
+      this.#show({ from: from.from + (target.from - from.from) * eased, to: from.to + (target.to - from.to) * eased });
+      if (done < 1) this.#gliding = requestAnimationFrame(step);
+    };
+    step();
+  }
+
+  /** The stretch of this length that ends where the present one does, or now. */
+  glideTo(length: number | "all"): void {
+    const span = this.span.peek();
+    if (!span) return;
+    if (length === "all") return this.glide(everything({ first: this.#first, last: this.present() }));
+    const last = this.follow.peek() ? this.present() + length * AIR : Math.min((span.from + span.to) / 2 + length / 2, this.bounds(length).last);
+    this.glide(endingAt(last, length));
+  }
+
+  setFollow(wanted: boolean): void {
+    this.follow.value = wanted;
+    const span = this.span.peek();
+    if (wanted && span) this.glide(endingAt(this.present() + lengthOf(span) * AIR, lengthOf(span)));
+    else this.#writeAddress();
+  }
+
+  /** Where the window is now: following, it moves with the clock. */
+  current(): Span | null {
+    const span = this.span.peek();
+    return span && this.follow.peek() ? endingAt(this.present() + lengthOf(span) * AIR, lengthOf(span)) : span;
+  }
+
+  #show(span: Span): void {
+    const length = lengthOf(span);
+    const bounds = this.bounds(length);
+    batch(() => {
+      this.span.value = within(span, bounds);
+      this.follow.value = span.to >= bounds.last - length * 0.004;
+    });
+    this.#writeAddress();
+    this.#want();
+  }
+
+  #begin(known: Meta | null): void {
+    const [first, last] = [moment(known?.first_at), moment(known?.last_at)];
+    if (this.span.peek() !== null || first === null || last === null) return;
+    this.#first = first;
+    this.#show(this.#fromAddress() ?? firstLook({ first, last }, this.present()));
+  }
+
+  #fromAddress(): Span | null {
+    const [from, to, last] = [moment(params.peek().get("from")), moment(params.peek().get("to")), Number(params.peek().get("last"))];
+    if (from !== null && to !== null && to > from) return { from, to };
+    return last > 0 ? endingAt(this.present() + last * 1000 * AIR, last * 1000) : null;
+  }
+
+  #writeAddress(): void {
+    clearTimeout(this.#addressTimer);
+    this.#addressTimer = setTimeout(() => {
+      const span = this.span.peek();
+      if (!span) return;
+      const length = String(Math.round(lengthOf(span) / 1000));
+      const said = this.follow.peek() ? { last: length, from: null, to: null } : { last: null, from: instant(span.from), to: instant(span.to) };
+      this.#written = JSON.stringify([said.last, said.from, said.to]);
+      setParams(said);
+    }, ADDRESS_PAUSE);
+  }
+
+  #hearAddress(given: URLSearchParams): void {
+    const said = JSON.stringify([given.get("last"), given.get("from"), given.get("to")]);
+    const span = this.#fromAddress();
+    if (said !== this.#written && span && this.span.peek()) this.#show(span);
+    this.#written = said;
+  }
+
+  #hearClock(time: number): void {
+    this.#tick = { now: time, at: performance.now() };
+    const span = this.span.peek();
+    if (!span || !this.follow.peek()) return;
+    this.span.value = this.current();
+    this.#want();
+  }
+
+  #hearMoment(_moment: string | null): void {
+    const span = this.span.peek();
+    if (!span) return;
+    this.#stale = true;
+    this.#show(this.follow.peek() ? (this.current() ?? span) : span);
+  }
+
+  #hear(events: readonly LoreEvent[]): void {
+    if (asOf.peek() !== null) return;
+    const scene = this.scene.peek();
+    if (!scene || events.some((event) => Date.parse(event.at) >= scene.from)) this.#stale = true;
+    if (this.#stale) this.#want();
+  }
+
+  #isEnough(span: Span): boolean {
+    const scene = this.scene.peek();
+    if (!scene || this.#stale || scene.agent !== this.only.peek()) return false;
+    const needed = { from: Math.max(span.from, Math.min(this.#first, span.to)), to: Math.min(span.to, this.present()) };
+    if (!covers(scene, needed)) return false;
+    const wanted = this.#asked(span);
+    return scene.exact || (scene.wanted === wanted.step && lengthOf(scene) < lengthOf(wanted) * 1.2);
+  }
+
+  #asked(span: Span): Span & { step: number } {
+    return asked(span, Math.min(this.#width, MOST_WIDTH / (1 + 2 * SPARE) - 4 * COLUMN) / COLUMN, SPARE);
+  }
+
+  /** Asks soon, if what is there is not enough: once the hand rests, and not too often for what only lives on. */
+  #want(): void {
+    const span = this.span.peek();
+    if (!span || this.#isEnough(span)) return;
+    const living = this.#stale && this.follow.peek();
+    const wait = living ? Math.max(0, this.#lastAsked + Math.max(LIVE_PAUSE, 3 * this.#took) - Date.now()) : DEBOUNCE;
+    if (living && (this.#asking || this.#timer !== undefined)) return;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.#ask(), wait);
+  }
+
+  async #ask(): Promise<void> {
+    this.#timer = undefined;
+    const span = this.span.peek();
+    if (!span) return;
+    this.#asking?.abort();
+    const asking = (this.#asking = new AbortController());
+    this.#stale = false;
+    this.#lastAsked = Date.now();
+    const { from, to, step } = this.#asked(span);
+    const agent = this.only.peek();
+    const question = { from: instant(from), to: instant(to), as_of: asOf.peek(), width: Math.round((to - from) / step) * COLUMN, agent };
+    try {
+      const answer = await get<TimelineAnswer>("/api/timeline", question, asking.signal);
+      this.#took = Date.now() - this.#lastAsked;
+      this.#first = moment(answer.first_at) ?? this.#first;
+      batch(() => {
+        this.scene.value = sceneOf(answer, { wanted: step, agent });
+        this.error.value = null;
+      });
+    } catch (error) {
+      if (asking.signal.aborted) return;
+      this.error.value = error as Error;
+      this.#timer = setTimeout(() => void this.#ask(), RETRY);
+    }
+    if (this.#asking === asking) this.#asking = null;
+    if (this.#stale) this.#want();
+  }
+}
+
+/** What is shown first: all of it if that is no more than a day, else the last day; from the end of what is known. */
+export function firstLook(known: Bounds, present: number): Span {
+  const isLiving = present - known.last < 10 * MINUTE;
+  const last = isLiving ? present : known.last;
+  const length = Math.min(DAY, Math.max(last - known.first, 5 * MINUTE)) * 1.05;
+  return endingAt(last + length * AIR, length);
+}

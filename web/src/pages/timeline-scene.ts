@@ -1,0 +1,184 @@
+/** An answer of the server made ready for drawing: times as numbers, lanes by their place, arcs packed into rows. Pure. */
+
+import { SECOND, moment, type Span } from "../charts/span";
+import type { Arc, Family, Lane, TimelineAnswer } from "../shapes";
+
+export interface SceneMark {
+  readonly id: string;
+  readonly at: number;
+  readonly lane: number;
+  readonly family: Family;
+  readonly beat: string | null;
+  readonly kind: string;
+  readonly text: string;
+  readonly cause: string | null;
+}
+
+/** What happened on a lane in one step of time, a number for each family. */
+export interface Column {
+  readonly at: number;
+  readonly counts: readonly number[];
+  readonly sum: number;
+}
+
+export interface SceneArc {
+  readonly arc: Arc;
+  readonly from: number;
+  readonly to: number;
+  readonly mood: Mood;
+  /** Each lane that it concerns, and its row there. */
+  readonly places: readonly { readonly lane: number; readonly row: number }[];
+}
+
+export type Mood = "bright" | "dark" | "plain";
+
+export interface SceneLane extends Omit<Lane, "buckets"> {
+  readonly columns: readonly Column[];
+  /** Those of this lane, in the order of time. */
+  readonly marks: readonly SceneMark[];
+}
+
+export interface Scene extends Span {
+  /** The step that was asked for; the server may answer with another. */
+  readonly wanted: number;
+  /** The one agent that was asked for. */
+  readonly agent: string | null;
+  readonly exact: boolean;
+  readonly step: number;
+  readonly families: readonly Family[];
+  readonly lanes: readonly SceneLane[];
+  readonly marks: ReadonlyMap<string, SceneMark>;
+  readonly links: readonly (readonly [SceneMark, SceneMark])[];
+  readonly arcs: readonly SceneArc[];
+  /** The highest column, rounded up to a power of two so that it seldom changes. */
+  readonly most: number;
+  readonly moreLanes: number;
+  readonly first: number | null;
+  readonly last: number | null;
+  readonly at: number | null;
+}
+
+const MOODS: Readonly<Record<string, Mood>> = {
+  solo_sprint: "bright",
+  rescue: "bright",
+  comeback: "bright",
+  milestone: "bright",
+  fleet_convergence: "bright",
+  abandon_then_retry: "dark",
+  budget_death: "dark",
+  cascade: "dark",
+  collision: "dark",
+  stall: "dark",
+};
+
+export function sceneOf(answer: TimelineAnswer, asked: Pick<Scene, "wanted" | "agent">): Scene {
+  const places = new Map(answer.lanes.map((lane, index) => [lane.agent, index]));
+  const marks = marksOf(answer, places);
+  const byId = new Map(marks.map((mark) => [mark.id, mark]));
+  const byLane = groupByLane(marks, answer.lanes.length);
+  const from = moment(answer.from) ?? 0;
+  const step = Math.max(1, answer.bucket_seconds * SECOND);
+  const lanes = answer.lanes.map((lane, index) => ({
+    ...lane,
+    columns: answer.exact ? [] : columnsOf(lane, from, step),
+    marks: byLane[index] ?? [],
+  }));
+  return {
+    ...asked,
+    from,
+    to: moment(answer.to) ?? from + 1,
+    exact: answer.exact,
+    step,
+    families: answer.families,
+    lanes,
+    marks: byId,
+    links: linksOf(answer, byId),
+    arcs: packed(answer.arcs, places, moment(answer.at)),
+    most: powerAbove(Math.max(1, ...lanes.flatMap((lane) => lane.columns.map((column) => column.sum)))),
+    moreLanes: answer.more_lanes,
+    first: moment(answer.first_at),
+    last: moment(answer.last_at),
+    at: moment(answer.at),
+  };
+}
+
+/** A mark, what led to it, and what it led to, as far as the scene shows it. */
+export function chainOf(scene: Scene, id: string): ReadonlySet<string> {
+  const found = new Set([id]);
+  for (let mark = scene.marks.get(id); mark?.cause && !found.has(mark.cause); mark = scene.marks.get(mark.cause)) found.add(mark.cause);
+  const after = new Map<string, string[]>();
+  for (const [from, to] of scene.links) after.set(from.id, [...(after.get(from.id) ?? []), to.id]);
+  const open = [id];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    for (const child of after.get(next) ?? []) {
+      if (!found.has(child)) open.push(child);
+      found.add(child);
+    }
+  }
+  return found;
+}
+
+export function moodOf(arc: Pick<Arc, "kind" | "state">): Mood {
+  if (arc.kind === "struggle_and_recovery") return arc.state === "open" ? "dark" : "bright";
+  return MOODS[arc.kind] ?? "plain";
+}
+
+export function kindInWords(kind: string): string {
+  return kind.replaceAll("_", " ");
+}
+
+function marksOf(answer: TimelineAnswer, places: ReadonlyMap<string, number>): SceneMark[] {
+  const found: SceneMark[] = [];
+  for (const mark of answer.exact ? answer.marks : []) {
+    const [lane, at] = [places.get(mark.agent), moment(mark.at)];
+    if (lane !== undefined && at !== null) found.push({ ...mark, lane, at });
+  }
+  return found.sort((a, b) => a.at - b.at);
+}
+
+function groupByLane(marks: readonly SceneMark[], lanes: number): SceneMark[][] {
+  const found: SceneMark[][] = Array.from({ length: lanes }, () => []);
+  for (const mark of marks) found[mark.lane]?.push(mark);
+  return found;
+}
+
+function columnsOf(lane: Lane, from: number, step: number): Column[] {
+  return lane.buckets.map(([index, counts]) => ({ at: from + index * step, counts, sum: counts.reduce((sum, count) => sum + count, 0) }));
+}
+
+function linksOf(answer: TimelineAnswer, marks: ReadonlyMap<string, SceneMark>): [SceneMark, SceneMark][] {
+  const found: [SceneMark, SceneMark][] = [];
+  for (const [from, to] of answer.links) {
+    const [cause, effect] = [marks.get(from), marks.get(to)];
+    if (cause && effect) found.push([cause, effect]);
+  }
+  return found;
+}
+
+/** Arcs that overlap on a lane lie in rows above each other, the longest lowest; an open one lasts until `now`. */
+function packed(arcs: TimelineAnswer["arcs"], lanes: ReadonlyMap<string, number>, now: number | null): SceneArc[] {
+  const timed = arcs.map((arc) => {
+    const from = moment(arc.first_at) ?? 0;
+    return { arc, from, to: Math.max(from, moment(arc.last_at) ?? from, arc.state === "open" ? (now ?? 0) : 0) };
+  });
+  timed.sort((a, b) => b.to - b.from - (a.to - a.from) || a.from - b.from);
+  const taken: { from: number; to: number }[][][] = [];
+  return timed.map(({ arc, from, to }) => {
+    const places = [...new Set(arc.lanes)].flatMap((agent) => {
+      const lane = lanes.get(agent);
+      return lane === undefined ? [] : [{ lane, row: freeRow((taken[lane] ??= []), from, to) }];
+    });
+    return { arc, from, to, mood: moodOf(arc), places };
+  });
+}
+
+function freeRow(rows: { from: number; to: number }[][], from: number, to: number): number {
+  const found = rows.findIndex((row) => row.every((one) => one.to < from || one.from > to));
+  const row = found < 0 ? rows.length : found;
+  (rows[row] ??= []).push({ from, to });
+  return row;
+}
+
+function powerAbove(value: number): number {
+  return 2 ** Math.ceil(Math.log2(value));
+}

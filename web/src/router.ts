@@ -1,0 +1,54 @@
+import { batch, computed, signal } from "@preact/signals";
+
+import { query, type Params } from "./api";
+
+const path = signal(location.pathname);
+const search = signal(location.search);
+
+/** The first word of the address, which names the page; empty at the door. */
+export const word = computed(() => path.value.split("/")[1] ?? "");
+export const params = computed(() => new URLSearchParams(search.value));
+
+function read(): void {
+  batch(() => {
+    path.value = location.pathname;
+    search.value = location.search;
+  });
+}
+
+addEventListener("popstate", read);
+
+export type Step = "push" | "replace";
+
+function step(address: string, how: Step): void {
+  if (address === location.pathname + location.search) return;
+  if (how === "push") history.pushState(null, "", address);
+  else history.replaceState(null, "", address);
+  read();
+}
+
+/** The address of a page. The moment that is looked at goes along, unless it is given. */
+export function href(page: string, given: Params = {}): string {
+  return `/${page}${query({ as_of: params.value.get("as_of"), ...given })}`;
+}
+
+export function go(page: string, given: Params = {}): void {
+  step(href(page, given), "push");
+}
+
+/** Changes parameters of the page that is open; `null` takes one away. */
+export function setParams(given: Record<string, string | null>, how: Step = "replace"): void {
+  const next = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(given)) {
+    if (value === null || value === "") next.delete(name);
+    else next.set(name, value);
+  }
+  const text = next.toString();
+  step(location.pathname + (text ? `?${text}` : ""), how);
+}
+
+/** One parameter of the page as text, and how to change it. */
+export function useParam(name: string, usual = ""): [string, (value: string, how?: Step) => void] {
+  const value = params.value.get(name) ?? usual;
+  return [value, (next, how) => setParams({ [name]: next === usual ? null : next }, how)];
+}

@@ -1,0 +1,214 @@
+/** The shapes of the server's answers. Times are RFC 3339, positions opaque. Every text in them is hostile: show it with `Words`. */
+
+export interface Head {
+  as_of: string | null;
+  at: string | null;
+  live: boolean;
+  caught_up: boolean;
+}
+
+export interface Meta {
+  town: string;
+  log: string;
+  version: string;
+  head: string | null;
+  events: number;
+  first_at: string | null;
+  last_at: string | null;
+  caught_up: boolean;
+  done: number;
+  total: number;
+  token_needed_to_read: boolean;
+  scopes_of_token: string[];
+  sealed: boolean;
+  silent_after_seconds: number;
+}
+
+export interface LoreEvent {
+  id: string;
+  at: string;
+  kind: string;
+  actor: string;
+  agent?: string;
+  parent?: string;
+  child?: string;
+  task?: string;
+  mission?: string;
+  goal?: string;
+  run?: string;
+  cause?: string;
+  trace?: string;
+  old_state?: string;
+  new_state?: string;
+  text?: string;
+  visibility?: string;
+  data?: Record<string, unknown>;
+  origin?: Record<string, unknown>;
+  position?: string;
+  [other: string]: unknown;
+}
+
+export interface EventsAnswer {
+  events: LoreEvent[];
+  next: string | null;
+}
+
+export type FoundEvent = LoreEvent & { excerpt?: string };
+
+export interface SearchAnswer {
+  events: FoundEvent[];
+  indexing: boolean;
+}
+
+export type Standing = "needs you" | "working" | "silent" | "idle" | "ended";
+export type BeatName =
+  | "claim" | "progress" | "propose" | "deliver" | "setback" | "recovery" | "release" | "together"
+  | "handoff" | "judgement" | "pulse" | "rest" | "feat" | "voice" | "thought";
+export type Family = "work" | "done" | "trouble" | "talk" | "quiet";
+
+export interface AgentCard {
+  name: string;
+  shown: string;
+  standing: Standing;
+  since: string | null;
+  doing: string;
+  kind: string | null;
+  last_seen: string | null;
+  task: string | null;
+  mission: string | null;
+  goal: string | null;
+  run: string | null;
+  parent: string | null;
+  events: number;
+  beats: [at: string, beat: string][];
+  tokens: number;
+  usd: number | null;
+  last_id: string | null;
+  last_position: string | null;
+}
+
+export interface FleetAnswer extends Head {
+  now: string;
+  counts: Partial<Record<Standing, number>>;
+  agents: AgentCard[];
+  asking: { mission: string; text: string; since: string }[];
+}
+
+export interface Thread {
+  key: string;
+  title: string;
+  state: "open" | "closed";
+  mission: string | null;
+  agents: Record<string, number>;
+  counts: Record<string, number>;
+  first_at: string;
+  last_at: string;
+  events: number;
+  stalled_seconds: number | null;
+}
+
+export interface ThreadsAnswer extends Head {
+  threads: Thread[];
+  total: number;
+}
+
+export interface Arc {
+  kind: string;
+  thread: string;
+  title: string;
+  agents: string[];
+  state: "open" | "closed";
+  first: string;
+  last: string;
+  evidence: string[];
+  count: number;
+  first_at: string;
+  last_at: string;
+  note: string;
+  text: string;
+}
+
+export interface ArcsAnswer extends Head {
+  arcs: Arc[];
+  counts: Record<string, number>;
+}
+
+export interface Sentence {
+  text: string;
+  thread: string | null;
+  title: string | null;
+  evidence: string[];
+  at: string;
+  beat: string | null;
+  agent: string | null;
+  shown: string | null;
+}
+
+export interface Chapter {
+  title: string;
+  first_at: string;
+  last_at: string;
+  sentences: Sentence[];
+  arcs: Arc[];
+}
+
+export interface StoryAnswer extends Head {
+  opening: string;
+  chapters: Chapter[];
+  open: { key: string; title: string }[];
+  closing: string;
+  more: string | null;
+}
+
+export interface Figures {
+  input: number;
+  output: number;
+  cache_read: number;
+  cache_write: number;
+  tokens: number;
+  usd: number | null;
+}
+
+export type CostRow = Figures & { name?: string; [by: string]: string | number | null | undefined };
+
+export interface CostsAnswer extends Head {
+  total: Figures;
+  by: CostRow[];
+  unpriced: unknown;
+  prices: string;
+}
+
+export interface Lane {
+  agent: string;
+  shown: string;
+  standing: Standing | null;
+  total: number;
+  buckets: [index: number, counts: number[]][];
+}
+
+export interface Mark {
+  id: string;
+  at: string;
+  agent: string;
+  beat: string | null;
+  family: Family;
+  kind: string;
+  text: string;
+  cause: string | null;
+  position: string;
+}
+
+export interface TimelineAnswer extends Head {
+  from: string | null;
+  to: string | null;
+  first_at: string | null;
+  last_at: string | null;
+  exact: boolean;
+  bucket_seconds: number;
+  families: Family[];
+  lanes: Lane[];
+  marks: Mark[];
+  links: [from: string, to: string][];
+  arcs: (Arc & { lanes: string[] })[];
+  more_lanes: number;
+}

@@ -1,0 +1,61 @@
+import { signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+
+import { pages } from "../pages";
+import { FAMILIES, SAID } from "../ui/beats";
+import { BeatMark } from "../ui/beat";
+
+const open = signal(false);
+
+export function toggleHelp(): void {
+  open.value = !open.peek();
+}
+
+export function closeHelp(): boolean {
+  const was = open.peek();
+  open.value = false;
+  return was;
+}
+
+const KEYS: [keys: string[], what: string][] = [
+  [["/"], "search everything that was said"],
+  [["[", "]"], "a step back or on in time"],
+  [["←", "→"], "the same, on the slider"],
+  [["p"], "play from this moment, or stop"],
+  [["l"], "back to live"],
+  [["Esc"], "close what is open"],
+  [["?"], "this help"],
+];
+
+function Key({ keys, what }: { keys: string[]; what: string }) {
+  return (
+    <div class="help-key">
+      <dt>{keys.map((key) => <kbd key={key}>{key}</kbd>)}</dt>
+      <dd>{what}</dd>
+    </div>
+  );
+}
+
+export function Help() {
+  const box = useRef<HTMLDialogElement>(null);
+  const shown = open.value;
+  useEffect(() => {
+    if (shown) box.current?.showModal();
+  }, [shown]);
+  if (!shown) return null;
+  return (
+    <dialog class="help" ref={box} onClose={closeHelp} onClick={(click) => click.target === box.current && closeHelp()} aria-labelledby="help-title">
+      <header>
+        <h2 id="help-title">Keys and marks</h2>
+        <button type="button" class="button icon" onClick={closeHelp} aria-label="Close">×</button>
+      </header>
+      <div class="help-columns">
+        <dl>{pages.map((page) => <Key key={page.path} keys={[page.key]} what={page.title} />)}</dl>
+        <dl>{KEYS.map(([keys, what]) => <Key key={what} keys={keys} what={what} />)}</dl>
+      </div>
+      <ul class="help-marks">
+        {FAMILIES.map((family) => <li key={family}><BeatMark family={family} size={12} /> {SAID[family]}</li>)}
+      </ul>
+    </dialog>
+  );
+}

@@ -1,0 +1,60 @@
+import { signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+
+import { useFixed } from "../fixed";
+import type { SearchAnswer } from "../shapes";
+import { EventLine } from "../ui/events";
+import { openDrawer } from "../ui/drawer";
+import { Trouble } from "../ui/state";
+import { Icon } from "./icons";
+
+const asked = signal("");
+const settled = signal("");
+const PATIENCE = 180;
+let timer: ReturnType<typeof setTimeout> | undefined;
+
+function ask(text: string): void {
+  asked.value = text;
+  clearTimeout(timer);
+  timer = setTimeout(() => (settled.value = text.trim()), PATIENCE);
+}
+
+function Found({ text }: { text: string }) {
+  const { data, error, loading } = useFixed<SearchAnswer>("/api/search", { q: text, limit: 50 });
+  if (error) return <Trouble error={error} />;
+  if (!data) return <p class="faint">Searching…</p>;
+  const said = data.events.length === 0 ? "Nothing found" : data.events.length === 50 ? "The 50 best" : `${data.events.length} found`;
+  return (
+    <div class={loading ? "stale" : ""}>
+      <p class="faint" role="status">
+        {said}{data.indexing && "; the index is still being made, so there may be more"}.
+      </p>
+      <ol class="event-list">
+        {data.events.map((event) => (
+          <EventLine key={event.id} event={event.excerpt ? { ...event, text: event.excerpt } : event} whole={event} />
+        ))}
+      </ol>
+    </div>
+  );
+}
+
+function Results() {
+  const box = useRef<HTMLInputElement>(null);
+  useEffect(() => box.current?.focus(), []);
+  return (
+    <>
+      <label class="search-box">
+        <Icon name="search" />
+        <input
+          ref={box} type="search" placeholder="Words, names, tasks, kinds…" aria-label="Search all text" value={asked.value}
+          onInput={(input) => ask(input.currentTarget.value)}
+        />
+      </label>
+      {settled.value ? <Found text={settled.value} /> : <p class="faint">All that agents said and did, whenever it was.</p>}
+    </>
+  );
+}
+
+export function openSearch(): void {
+  openDrawer("Search", () => <Results />);
+}

@@ -1,0 +1,91 @@
+import { useSignalEffect } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+
+import { locked } from "../api";
+import { meta } from "../meta";
+import { pages, type Page } from "../pages";
+import { word } from "../router";
+import { switchTheme, theme } from "../theme";
+import { Drawer, closeDrawer } from "../ui/drawer";
+import { Teach } from "../ui/empty";
+import { plain } from "../ui/hostile";
+import { Banners } from "./banners";
+import { Help, toggleHelp } from "./help";
+import { Icon } from "./icons";
+import { Lock } from "./lock";
+import { Notices } from "./notices";
+import { ConnectionMark, Rail } from "./rail";
+import { openSearch } from "./search";
+import { Slider } from "./slider";
+import { muted, needed, ringBell } from "./watch";
+
+function pageOf(path: string): Page {
+  return pages.find((page) => page.path === path) ?? (pages[0] as Page);
+}
+
+function Bell() {
+  const asking = "Notification" in window && Notification.permission === "default" && !muted.value;
+  const said = muted.value ? "Notices are off: turn them on" : asking ? "Also show notices when this page is hidden" : "Turn notices off";
+  return (
+    <button type="button" class="button icon" onClick={() => void ringBell()} aria-pressed={!muted.value} aria-label={said} title={said}>
+      <Icon name={muted.value ? "mute" : "bell"} />
+    </button>
+  );
+}
+
+function TopBar({ page }: { page: Page }) {
+  const dark = theme.value === "dark";
+  return (
+    <header class="top">
+      <h1>{page.title}</h1>
+      <ConnectionMark />
+      <button type="button" class="search-button" onClick={openSearch} aria-label="Search all text">
+        <Icon name="search" /> <span>Search everything</span> <kbd aria-hidden="true">/</kbd>
+      </button>
+      <Bell />
+      <button type="button" class="button icon" onClick={switchTheme} aria-label={dark ? "Light theme" : "Dark theme"} title={dark ? "Light theme" : "Dark theme"}>
+        <Icon name={dark ? "sun" : "moon"} />
+      </button>
+      <button type="button" class="button icon" onClick={toggleHelp} aria-label="Help" title="Keys and marks (?)"><Icon name="help" /></button>
+    </header>
+  );
+}
+
+function Room({ page }: { page: Page }) {
+  const scroller = useRef<HTMLElement>(null);
+  useEffect(() => {
+    closeDrawer();
+    scroller.current?.scrollTo(0, 0);
+  }, [page]);
+  const View = page.view;
+  return (
+    <main id="page" class={`page page-${page.path}`} ref={scroller} tabIndex={-1}>
+      {meta.value?.events === 0 && meta.value.caught_up ? <Teach /> : <View key={page.path} />}
+    </main>
+  );
+}
+
+export function Shell() {
+  const page = pageOf(word.value);
+  useSignalEffect(() => {
+    const badge = needed.value > 0 ? `(${needed.value}) ` : "";
+    const town = meta.value ? ` · ${plain(meta.value.town, 40)}` : "";
+    document.title = `${badge}${pageOf(word.value).title}${town} · Fleetlore`;
+  });
+  if (locked.value) return <Lock />;
+  return (
+    <div class="shell">
+      <a class="skip" href="#page">Skip to the page</a>
+      <Rail here={page} />
+      <div class="middle">
+        <TopBar page={page} />
+        <Banners />
+        <Room page={page} />
+        <Slider />
+      </div>
+      <Drawer />
+      <Notices />
+      <Help />
+    </div>
+  );
+}

@@ -1,0 +1,23 @@
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+const STEPS = [1, 5, 15, 30].map((many) => many * SECOND).concat([1, 5, 15, 30].map((many) => many * MINUTE), [HOUR, 3 * HOUR, 6 * HOUR, 24 * HOUR, 168 * HOUR]);
+export const SPEEDS = [1, 5, 20, 60, 300, 1200, 3600, 14_400] as const;
+
+/** A round step through a span of time: about a fortieth of it, a week at most. */
+export function stepOf(span: number): number {
+  return STEPS.find((step) => step >= span / 40) ?? 168 * HOUR;
+}
+
+/** The speed that shows a span of time in about a minute. */
+export function speedFor(span: number): number {
+  return SPEEDS.find((speed) => speed >= span / MINUTE) ?? 14_400;
+}
+
+/** Where a step from a moment leads; `null` is live, which is all that lies at or after the end. */
+export function stepFrom(moment: number | null, steps: number, first: number, last: number): number | null {
+  const size = stepOf(last - first);
+  const next = (moment ?? last) + steps * size;
+  if (next >= last) return null;
+  return Math.max(first, next);
+}

@@ -1,0 +1,81 @@
+import { computed, effect, signal } from "@preact/signals";
+
+import { lastAt, meta } from "../meta";
+import { asOf, setAsOf, underWay } from "../moment";
+import { speedFor, stepFrom } from "./steps";
+
+export interface Bounds {
+  first: number;
+  last: number;
+}
+
+/** From the first event to the newest, in milliseconds; `null` while there is nothing to travel through. */
+export const bounds = computed<Bounds | null>(() => {
+  const first = Date.parse(meta.value?.first_at ?? "");
+  const last = Date.parse(lastAt.value ?? "");
+  return last > first ? { first, last } : null;
+});
+
+/** The moment that is looked at, in milliseconds; `null` is live. */
+export const moment = computed(() => {
+  const parsed = Date.parse(asOf.value ?? "");
+  return Number.isNaN(parsed) ? null : parsed;
+});
+
+export const playing = signal(false);
+const chosenSpeed = signal<number | null>(null);
+export const speed = computed(() => chosenSpeed.value ?? (bounds.value ? speedFor(bounds.value.last - bounds.value.first) : 1));
+
+export function setSpeed(times: number): void {
+  chosenSpeed.value = times;
+}
+
+/** Goes to a moment; going from live into the past and back makes an entry in the browser's history. */
+export function travel(to: number | null): void {
+  const inPast = asOf.peek() !== null;
+  setAsOf(to === null ? null : new Date(Math.floor(to)).toISOString(), inPast === (to !== null) ? "replace" : "push");
+}
+
+export function stepMoment(steps: number): void {
+  const at = bounds.peek();
+  if (!at || (steps > 0 && asOf.peek() === null)) return;
+  playing.value = false;
+  travel(stepFrom(moment.peek(), steps, at.first, at.last));
+}
+
+export function returnToLive(): void {
+  playing.value = false;
+  travel(null);
+}
+
+/** Plays from the moment that is shown, from the beginning if that is now. */
+export function togglePlay(): void {
+  const at = bounds.peek();
+  if (!at) return;
+  if (!playing.peek() && asOf.peek() === null) travel(at.first);
+  playing.value = !playing.peek();
+}
+
+const FRAME = 400;
+
+function advance(from: number, began: number): void {
+  const at = bounds.peek();
+  // A slow server is waited for: the next moment is then simply further on.
+  if (!at || underWay.peek() > 0) return;
+  const next = from + (Date.now() - began) * speed.peek();
+  if (next >= at.last) returnToLive();
+  else travel(next);
+}
+
+effect(() => {
+  if (!playing.value) return undefined;
+  void speed.value;
+  const from = moment.peek() ?? bounds.peek()?.first ?? 0;
+  const began = Date.now();
+  const timer = setInterval(() => advance(from, began), FRAME);
+  return () => clearInterval(timer);
+});
+
+effect(() => {
+  if (asOf.value === null && playing.peek()) playing.value = false;
+});

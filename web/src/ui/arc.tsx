@@ -1,0 +1,21 @@
+import type { Arc } from "../shapes";
+import { showEvents } from "./events";
+import { clock, count, full } from "./times";
+import { Words } from "./words";
+
+/** An arc's kind in words. */
+export function arcWords(kind: string): string {
+  return kind.replaceAll("_", " ");
+}
+
+/** An arc as a note in the margin; a click opens the events that prove it. */
+export function ArcNote({ arc }: { arc: Arc }) {
+  const open = (): void => showEvents(arc.evidence, arcWords(arc.kind));
+  return (
+    <button type="button" class={`arc ${arc.state}`} onClick={open} title={`${full(arc.first_at)} to ${full(arc.last_at)}`}>
+      <span class="arc-kind">{arcWords(arc.kind)}{arc.state === "open" && <span class="arc-open">open</span>}</span>
+      <span class="arc-text"><Words text={arc.text} /></span>
+      <span class="arc-foot num">{clock(arc.first_at)}–{clock(arc.last_at)} · {count(arc.count)} {arc.count === 1 ? "event" : "events"}</span>
+    </button>
+  );
+}

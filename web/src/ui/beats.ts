@@ -1,0 +1,19 @@
+import type { BeatName, Family } from "../shapes";
+
+export const FAMILIES: readonly Family[] = ["work", "done", "trouble", "talk", "quiet"];
+
+const BY_BEAT: Record<BeatName, Family> = {
+  claim: "work", progress: "work", propose: "work",
+  deliver: "done", recovery: "done", feat: "done",
+  setback: "trouble", release: "trouble",
+  together: "talk", handoff: "talk", judgement: "talk", voice: "talk", thought: "talk",
+  pulse: "quiet", rest: "quiet",
+};
+
+export function familyOf(beat: string | null | undefined): Family {
+  return BY_BEAT[beat as BeatName] ?? "quiet";
+}
+
+export const SAID: Record<Family, string> = {
+  work: "at work", done: "done or mended", trouble: "trouble", talk: "said, handed over, judged", quiet: "pulse and rest",
+};

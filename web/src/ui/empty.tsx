@@ -1,0 +1,43 @@
+import { Copy } from "./copy";
+
+interface Command {
+  what: string;
+  line: string;
+}
+
+function commands(): Command[] {
+  const send = `curl ${location.origin}/api/events -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" -d '{"kind":"fleet.dispatch","agent":"ada","task":"t1","text":"Fix the login"}'`;
+  return [
+    { what: "See a living fleet at once", line: "lore demo" },
+    { what: "Record your own coding agents from now on", line: "lore setup" },
+    { what: "Send an event from anything, with a token of lore token create --scope write", line: send },
+  ];
+}
+
+/** Nothing has happened yet: the three commands that put events here. */
+export function Teach() {
+  return (
+    <section class="teach">
+      <h2>Nothing has happened here yet</h2>
+      <p>This page fills itself as soon as the log has an event. Three ways to put one there:</p>
+      <ol>
+        {commands().map(({ what, line }) => (
+          <li key={what}>
+            <span class="teach-what">{what}</span>
+            <span class="command"><code>{line}</code><Copy text={line} /></span>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+/** Nothing here, though the log has events: says why, and what would show something. */
+export function Empty({ title, hint }: { title: string; hint?: string }) {
+  return (
+    <section class="empty">
+      <h2>{title}</h2>
+      {hint && <p>{hint}</p>}
+    </section>
+  );
+}

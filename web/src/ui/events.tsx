@@ -1,0 +1,73 @@
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+
+import type { Params } from "../api";
+import { useFixed } from "../fixed";
+import type { EventsAnswer, LoreEvent } from "../shapes";
+import { AgentName } from "./agent";
+import { Copy } from "./copy";
+import { openDrawer } from "./drawer";
+import { Json } from "./json";
+import { Trouble } from "./state";
+import { clockSeconds, day, full } from "./times";
+import { Words } from "./words";
+
+/** One event: when, who, what; its JSON below when it is opened (that of `whole`, where `event` shows only an excerpt). */
+export function EventLine({ event, whole = event, opened = false }: { event: LoreEvent; whole?: LoreEvent; opened?: boolean }) {
+  const [open, setOpen] = useState(opened);
+  return (
+    <li class="event-line">
+      <button type="button" class="event-head" aria-expanded={open} onClick={() => setOpen(!open)}>
+        <time class="num faint" dateTime={event.at} title={full(event.at)}>{clockSeconds(event.at)}</time>
+        <code class="kind">{event.kind}</code>
+        {event.agent && <Words class="who" text={event.agent} />}
+      </button>
+      {event.text && <p class="event-text"><Words text={event.text} /></p>}
+      {open && (
+        <div class="event-open">
+          <p class="row">
+            {event.agent && <AgentName name={event.agent} />}
+            <span class="faint">{day(event.at)}</span>
+            <Copy text={JSON.stringify(whole, null, 2)} label="Copy JSON" />
+          </p>
+          <Json value={whole} />
+        </div>
+      )}
+    </li>
+  );
+}
+
+export function EventList({ events }: { events: LoreEvent[] }) {
+  return (
+    <ol class="event-list">
+      {events.map((event) => <EventLine key={event.id} event={event} opened={events.length === 1} />)}
+    </ol>
+  );
+}
+
+/** The events that an address answers with, as a list. */
+export function EventsBy({ params }: { params: Params }) {
+  const { data, error } = useFixed<EventsAnswer>("/api/events", params);
+  if (error) return <Trouble error={error} />;
+  if (!data) return <p class="faint">Looking them up…</p>;
+  if (data.events.length === 0) return <p class="faint">The log no longer has them: they were trimmed or forgotten.</p>;
+  return <EventList events={data.events} />;
+}
+
+const MOST_IDS = 100;
+
+/** Opens the drawer with the events that prove something. */
+export function showEvents(ids: readonly string[], title: ComponentChildren): void {
+  const asked = ids.slice(0, MOST_IDS);
+  openDrawer(title, () => (
+    <>
+      {ids.length > asked.length && <p class="faint">The first {asked.length} of {ids.length}.</p>}
+      <EventsBy params={{ id: asked }} />
+    </>
+  ));
+}
+
+/** Opens the drawer with one event that is at hand already. */
+export function showEvent(event: LoreEvent): void {
+  openDrawer(<code>{event.kind}</code>, () => <EventList events={[event]} />);
+}

@@ -1,0 +1,29 @@
+import type { ComponentChildren } from "preact";
+
+import { Refusal } from "../api";
+
+/** What went wrong, and that it is being tried again. */
+export function Trouble({ error }: { error: Error }) {
+  const refused = error instanceof Refusal;
+  return (
+    <p class="trouble-note" role="status">
+      <strong>{refused ? error.title : "The server cannot be reached"}.</strong>{" "}
+      {refused ? error.detail : "What is shown is what was known last; it is asked for again by itself."}
+    </p>
+  );
+}
+
+/** Grey lines where text will be, so that nothing jumps when it comes. */
+export function Waiting({ lines = 4 }: { lines?: number }) {
+  return (
+    <div class="waiting" aria-label="Loading" role="status">
+      {Array.from({ length: lines }, (_, index) => <div key={index} class="waiting-line" />)}
+    </div>
+  );
+}
+
+/** A small box with a word in it: a task, a mission, a kind. */
+export function Chip({ label, children, onClick }: { label?: string; children: ComponentChildren; onClick?: () => void }) {
+  const inside = <>{label && <span class="chip-label">{label}</span>}{children}</>;
+  return onClick ? <button type="button" class="chip" onClick={onClick}>{inside}</button> : <span class="chip">{inside}</span>;
+}
