@@ -7,11 +7,12 @@
 - `["timed", group, yes]` says whether to look for a `sent` in events;
 - `["await", group, frames]` answers when each has got that many events since it was last asked: when the last one came, in
   nanoseconds of the monotonic clock, and the microseconds that events with a `sent` in them took;
-- `["restless", group, port, count, times, last]` opens streams that break their connection `times` altogether and come back
-  with `Last-Event-ID`, and answers when each has got the position `last`: how many events were missing, and how many came twice;
+- `["unstall", group]` ends those that never read;
+- `["restless", port, count, times, last]` opens streams that break their connection `times` altogether and come back with
+  `Last-Event-ID`; `["finish"]` answers when each has got the position `last`: how many events were missing, and came twice;
 - `["close", group]` ends them.
 
-Events are counted by the empty line behind each, without looking at what is in them.
+Events are counted by how each begins, without looking at what is in them.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ import msgspec
 import uvloop
 
 GREETING = b"event: hello"
+BEGINNING = b"\nid: "
+_LONGEST = len(BEGINNING) - 1
 _REQUEST = "GET /api/stream HTTP/1.1\r\nHost: 127.0.0.1\r\n{}\r\n"
 _sent = re.compile(rb'"sent":(\d+)')
 _id = re.compile(rb"(?:^|\n)id: (\d+)\n")
@@ -45,7 +48,7 @@ class Watcher(asyncio.BufferedProtocol):
     def __init__(self, group: Group) -> None:
         self._group = group
         self._greeted = False
-        self._ends_in_newline = False
+        self._end = bytearray()
         self.seen = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -60,9 +63,9 @@ class Watcher(asyncio.BufferedProtocol):
         if not self._greeted:
             self._greet(bytes(buffer[:nbytes]))
             return
-        first = 1 if self._ends_in_newline and buffer[0] == 10 else 0
-        self.seen += first + buffer.count(b"\n\n", first, nbytes)
-        self._ends_in_newline = buffer[nbytes - 1] == 10 and (not first if nbytes == 1 else buffer[nbytes - 2] != 10)
+        # What lies across two reads is in neither of them whole.
+        self.seen += buffer.count(BEGINNING, 0, nbytes) + (self._end + buffer[: min(nbytes, _LONGEST)]).count(BEGINNING)
+        self._end = (self._end + buffer[max(0, nbytes - _LONGEST) : nbytes])[-_LONGEST:]
         if self._group.is_timed:
             now = monotonic_ns()
             self._group.delays += [(now - int(sent)) / 1000 for sent in _sent.findall(buffer, 0, nbytes)]
@@ -80,7 +83,7 @@ class Group:
 
     def __init__(self) -> None:
         self.watchers: list[Watcher] = []
-        self.stalled: list[asyncio.BaseTransport] = []
+        self.stalled: list[Transport] = []
         self.wanted = sys.maxsize
         self.is_timed = False
         self.delays: list[float] = []
@@ -127,9 +130,15 @@ class Group:
         transport.pause_reading()
         self.stalled.append(transport)
 
+    def unstall(self) -> None:
+        for transport in self.stalled:
+            transport.abort()
+        self.stalled.clear()
+
     def close(self) -> None:
-        for transport in (*(watcher.transport for watcher in self.watchers), *self.stalled):
-            cast(Transport, transport).abort()
+        self.unstall()
+        for watcher in self.watchers:
+            watcher.transport.abort()
 
 
 class Restless(asyncio.Protocol):
@@ -214,8 +223,10 @@ class Crowd:
                 self._all_greeted.set_result(None)
 
     def may_break(self) -> bool:
-        self.broken += self.broken < self._times
-        return self.broken < self._times
+        if self.broken == self._times:
+            return False
+        self.broken += 1
+        return True
 
     def finished(self) -> None:
         self._unfinished -= 1
@@ -238,6 +249,8 @@ async def main() -> None:
                 await groups[name].stall(port)
             case ["timed", str(name), bool(yes)]:
                 groups[name].is_timed = yes
+            case ["unstall", str(name)]:
+                groups[name].unstall()
             case ["await", str(name), int(frames)]:
                 answer = await groups[name].wait(frames)
             case ["restless", int(port), int(count), int(times), int(last)]:

@@ -1,46 +1,71 @@
 """The two servers that are compared, each in a process of its own: `python -m benchmarks.server_peer ours|queues URL`.
 
-`queues` is what one writes first: a task follows the log and encodes each event once, every client has an `asyncio.Queue`, and
-a `StreamingResponse` takes from it. Both run under uvicorn with the same settings, print their port, and end with their input.
+`ours` is what `lore up` serves, with all that it does beside the feed: folding the views, indexing the text, guarding the doors.
+`queues` is what one writes first, and nothing else: a task follows the log and encodes each event once, every client has an
+`asyncio.Queue`, and a `StreamingResponse` takes from it. Both run under uvicorn with the same settings; both print a JSON list
+with their port and their token, and end with their input.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from types import SimpleNamespace
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from threading import Event as Signal
+from threading import Thread
 
+import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
-from fleetlore import Event, connect
+from fleetlore import Event, config, connect
 from fleetlore.events import codec
-from fleetlore.server.feed import Feed
-from fleetlore.server.stream import HEADERS, ROUTES
-
-_HOUR = 3600.0
-
-
-def ours(url: str) -> Starlette:
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        with connect(url).blocking() as log:
-            feed = Feed(log, heartbeat=_HOUR)
-            app.state.house = SimpleNamespace(feed=feed)
-            feed.start()
-            yield
-            feed.close()
-
-    return Starlette(routes=ROUTES, lifespan=lifespan)
+from fleetlore.server.limits import Limits
+from fleetlore.server.rooms import open_house
+from fleetlore.server.serve import HOST, bound, serving
+from fleetlore.server.stream import HEADERS
 
 
-def queues(url: str) -> Starlette:
+@contextmanager
+def ours(url: str) -> Iterator[tuple[int, str]]:
+    settings = config.load(log=url, environ={})
+    with connect(url).blocking() as log, open_house(log, settings, host=HOST) as rooms, bound(HOST, 0) as opened:
+        port: int = opened.getsockname()[1]
+        with serving(rooms.house, opened):
+            yield port, rooms.token
+
+
+@contextmanager
+def queues(url: str) -> Iterator[tuple[int, str]]:
+    with bound(HOST, 0) as opened:
+        port: int = opened.getsockname()[1]
+        server = _Server(_queues(url))
+        thread = Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
+        thread.start()
+        server.ready.wait()
+        yield port, ""
+        server.should_exit = True
+        thread.join()
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, app: Starlette) -> None:
+        self.ready = Signal()
+        settings = Limits().for_uvicorn()
+        super().__init__(
+            uvicorn.Config(app, loop="uvloop", lifespan="on", log_config=None, access_log=False, timeout_graceful_shutdown=1, **settings)
+        )
+
+    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]  # uvicorn's says less
+        await super().startup(sockets)  # type: ignore[arg-type]
+        self.ready.set()
+
+
+def _queues(url: str) -> Starlette:
     clients: set[asyncio.Queue[bytes]] = set()
 
     async def follow() -> None:
@@ -61,39 +86,25 @@ def queues(url: str) -> Starlette:
             clients.discard(queue)
 
     async def stream(request: Request) -> StreamingResponse:
-        return StreamingResponse(chunks(), headers={name.decode(): value.decode() for name, value in HEADERS})
+        return StreamingResponse(chunks(), headers=HEADERS)
 
     @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+    async def living(app: Starlette) -> AsyncIterator[None]:
         following = asyncio.create_task(follow())
         yield
         following.cancel()
 
-    return Starlette(routes=[Route("/api/stream", stream)], lifespan=lifespan)
+    return Starlette(routes=[Route("/api/stream", stream)], lifespan=living)
 
 
 def _chunk(event: Event) -> bytes:
     return b"id: %b\ndata: %b\n\n" % (str(event.position).encode(), codec.encode_with_position(event))
 
 
-APPS = {"ours": ours, "queues": queues}
-
-
-async def serve(app: Starlette, *, loop_name: str = "uvloop", http: str = "h11") -> None:
-    """Until standard input ends."""
-    line = socket.create_server(("127.0.0.1", 0), backlog=2048)
-    server = uvicorn.Server(uvicorn.Config(app, http=http, access_log=False, log_level="warning", timeout_graceful_shutdown=1))
-    print(line.getsockname()[1], flush=True)
-    serving = asyncio.create_task(server.serve(sockets=[line]))
-    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-    server.should_exit = server.force_exit = True
-    await serving
-
-
-def main(name: str, url: str, loop_name: str = "uvloop", http: str = "h11") -> None:
-    runner = asyncio.Runner() if loop_name == "asyncio" else asyncio.Runner(loop_factory=__import__("uvloop").new_event_loop)
-    with runner:
-        runner.run(serve(APPS[name](url), http=http))
+def main(name: str, url: str) -> None:
+    with {"ours": ours, "queues": queues}[name](url) as place:
+        print(msgspec.json.encode(place).decode(), flush=True)
+        sys.stdin.read()
 
 
 if __name__ == "__main__":

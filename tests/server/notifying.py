@@ -84,7 +84,7 @@ class Receiver:
                 receiver.tries += 1
                 receiver.requests.put(Request(self.path, {key.lower(): value for key, value in self.headers.items()}, body))
                 receiver.arrived.set()
-                self._answer(self.path.strip("/"))
+                self._answer(self.path.strip("/").partition("?")[0])
 
             def do_GET(self) -> None:
                 receiver.requests.put(Request(f"GET {self.path}", {}, b""))

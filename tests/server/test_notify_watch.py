@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given as drawn
+from hypothesis import settings as limited
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -216,6 +217,7 @@ def hostile() -> st.SearchStrategy[Event]:
 
 @pytest.mark.parametrize("what", WHENS)
 def test_no_event_breaks_a_watch(what: str) -> None:
+    @limited(max_examples=40)
     @drawn(st.lists(hostile(), max_size=20))
     def check(events: list[Event]) -> None:
         play = Play(watch(what, every=1))

@@ -17,6 +17,7 @@ export function setClock(serverNow: string): void {
 
 /** Now, in milliseconds, ticking every second; while the past is looked at, the moment that is shown. */
 export const now = computed(() => {
-  const moment = asOf.value === null ? Number.NaN : Date.parse(asOf.value);
+  // `Date.parse` would make a year of a position.
+  const moment = /^\d{4}-\d\d/.test(asOf.value ?? "") ? Date.parse(asOf.value ?? "") : Number.NaN;
   return Number.isNaN(moment) ? tick.value + ahead.value : moment;
 });

@@ -19,7 +19,7 @@ const MOST_WAITING = 5000;
 /** The server says something every 15 s; after so much silence the line is dead, whatever the socket says. */
 const QUIET = 40_000;
 const HIDDEN_PAUSE = 250;
-const LONGEST_WAIT = 15_000;
+const LONGEST_WAIT = 5000;
 
 let waiting: LoreEvent[] = [];
 let handing = false;

@@ -16,10 +16,13 @@ export const lastAt = computed(() => {
 
 const READING_PAUSE = 700;
 const USUAL_PAUSE = 30_000;
+const EVENTS_PAUSE = 3000;
+let asked = 0;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
 export async function askMeta(): Promise<void> {
   clearTimeout(timer);
+  asked = Date.now();
   meta.value = await get<Meta>("/api/meta").catch(() => meta.peek());
   const reading = meta.value !== null && !meta.value.caught_up;
   timer = setTimeout(() => void askMeta(), reading ? READING_PAUSE : USUAL_PAUSE);
@@ -27,5 +30,6 @@ export async function askMeta(): Promise<void> {
 
 onEvents((events) => {
   for (const event of events) if (heard.value === null || event.at > heard.value) heard.value = event.at;
-  if (!meta.peek()?.events) void askMeta();
+  const first = !meta.peek()?.events;
+  if (first || Date.now() - asked > EVENTS_PAUSE) void askMeta();
 });

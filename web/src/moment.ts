@@ -25,7 +25,10 @@ export type Seen<T> = View<T> & { stale: boolean };
 /** One answer of the server, kept fresh for as long as somebody looks at it. */
 export interface Source<T> {
   state: Signal<View<T>>;
+  /** Somebody looks; gives what ends it. */
   hold(): () => void;
+  /** Something happened: ask again soon, but no more often than twice a second, and less often of a slow server. */
+  stir(): void;
   refresh(): void;
 }
 
@@ -63,7 +66,6 @@ class LiveSource<T> implements Source<T> {
     };
   }
 
-  /** Something happened: ask again soon, but no more often than twice a second, and less often of a slow server. */
   stir(): void {
     if (!this.live || !this.used) return;
     const wait = this.#began + Math.max(document.hidden ? HIDDEN_PAUSE : EVENTS_PAUSE, 3 * this.#took) - Date.now();

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from datetime import date, datetime
+from datetime import datetime
 from types import GenericAlias
 from typing import Any, get_args, get_origin
 
@@ -20,11 +20,12 @@ from fleetlore.chronicle.arcs import Arc
 from fleetlore.chronicle.sift import Sifted
 from fleetlore.events.envelope import Event
 from fleetlore.views import beats
-from fleetlore.views.reading import stamp_of
 
 VERSION = 1
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 MOST_CLOSED = 500
+MOST_THREADS = 1000
+"""So many closed threads with something under way are remembered, should one be opened again; the others begin anew then."""
 
 
 class Arcbook(Struct, kw_only=True):
@@ -35,7 +36,8 @@ class Arcbook(Struct, kw_only=True):
     """In the order in which they were closed."""
     counts: dict[str, int] = field(default_factory=dict)
     """Kind → closed so far."""
-    day: date | None = None
+    room: int = 2 * MOST_THREADS
+    """With more threads than this, those that nobody will open again are let go."""
 
 
 def initial() -> Arcbook:
@@ -46,14 +48,13 @@ def initial() -> Arcbook:
 def apply(book: Arcbook, event: Event) -> Arcbook:
     """The book after one more event. Never raises. Consumes it: go on with the one that is returned."""
     sifted = book.sifted
-    day = stamp_of(event)[0].date()
-    if day != book.day:
-        book.day = day
-        settle(book)
-        sift.drop_closed(sifted)
     sift.sift(sifted, event, beats.beat(sifted.beats, event))
     if sifted.closed:
         _enter(book)
+    if len(sifted.threads.threads) > book.room:
+        settle(book)
+        sift.drop_closed(sifted, most=MOST_THREADS)
+        book.room = len(sifted.threads.threads) + MOST_THREADS
     return book
 
 

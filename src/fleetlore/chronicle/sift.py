@@ -21,10 +21,9 @@ from fleetlore.views import beats
 from fleetlore.views import threads as view
 from fleetlore.views.beats import Beats
 from fleetlore.views.reading import EPOCH, Stamp, stamp_of
-from fleetlore.views.threads import QUIET, Thread, Threads
+from fleetlore.views.threads import LONG_AGO, QUIET, Thread, Threads
 
 VERSION = 1
-LONG_AGO: Stamp = (EPOCH, "", 0)
 MOST_WAITING = 256
 """So many steps are looked at in one go, which is faster than a look at each as it comes."""
 
@@ -205,11 +204,18 @@ def _stall(thread: Thread, since: datetime, now: datetime) -> Arc:
     )
 
 
-def drop_closed(sifted: Sifted) -> None:
-    """Let go of threads that are closed and have nothing under way, once all is settled; a beat that opens one again begins it anew."""
-    for key in [key for key, thread in sifted.threads.threads.items() if thread.state == "closed"]:
-        walks = sifted.walks.get(key)
-        if not walks or not any(walks.values()):
+def drop_closed(sifted: Sifted, *, most: int | None = None) -> None:
+    """Let go of threads that are closed and have nothing under way, once all is settled; a beat that opens one again begins it anew.
+
+    Of the other closed ones the newest are kept, so many at the most.
+    """
+    closed = [thread for thread in sifted.threads.threads.values() if thread.state == "closed"]
+    held = [thread for thread in closed if (walks := sifted.walks.get(thread.key)) and any(walks.values())]
+    if most is not None and len(held) > most:
+        held = sorted(held, key=lambda thread: (thread.last or LONG_AGO, thread.key))[-most:]
+    kept = {thread.key for thread in held}
+    for thread in closed:
+        if (key := thread.key) not in kept:
             sifted.walks.pop(key, None)
             sifted.repeats.pop(key, None)
             del sifted.threads.threads[key]

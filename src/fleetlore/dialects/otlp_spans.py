@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from fleetlore.dialects.fields import as_text
 from fleetlore.dialects.otlp_deeds import END, NAME, PROMPT, START, TELLERS, Place, note, span_event_id, started_id, tell_agent, tell_helper
@@ -41,6 +42,20 @@ def tell_spans(spans: Iterable[Span]) -> list[Event]:
     return sorted(told, key=lambda event: event.at or _UNKNOWN)
 
 
+class _Frame(NamedTuple):
+    """What encloses a span."""
+
+    nearest: Span | None
+    """The first that is about agents at all."""
+    outer: Span | None
+    """The first that is an agent's or a tool's."""
+    launcher: str | None
+    """The agent whose span is the first; `None`: there is none."""
+    launcher_s_own: str | None
+    """Who launched that one."""
+    run: str | None
+
+
 class _Request:
     """The spans that were sent together."""
 
@@ -49,6 +64,7 @@ class _Request:
         self._roles = {key: role for key, span in self._spans.items() if (role := role_of(span))}
         self._leave_out_the_uncounted()
         self._openings: dict[tuple[str, str], str] = {}
+        self._frames: dict[tuple[str, str | None], _Frame] = {}
         self._wanted = {
             (span.trace, call): span_event_id(span.trace, span.id, END)
             for key, span in self._spans.items()
@@ -67,31 +83,39 @@ class _Request:
     def tell(self) -> Iterator[Event]:
         for key, role in self._roles.items():
             span = self._spans[key]
-            around = list(self._around(span))
-            if not self._repeats(span, role, around):
-                yield from self._tell(span, role, around)
+            frame = self._frame(span)
+            if not self._repeats(span, role, frame.nearest):
+                yield from self._tell(span, role, frame)
 
-    def _tell(self, span: Span, role: str, around: list[Span]) -> Iterable[Event]:
-        above, outer = self._first(around, _AGENTS), self._first(around, _WORKING)
-        launcher = (agent_span_name(above) or NAME) if above else None
-        own = name_in(span.attributes, AGENT_NAMES) or launcher or service_of(span.resource)
+    def _frame(self, span: Span) -> _Frame:
+        """What encloses a span, found once for all that have the same parent."""
+        key = span.trace, span.parent
+        if (known := self._frames.get(key)) is not None:
+            return known
+        around = list(self._around(span))
+        above = self._first(around, _AGENTS)
+        higher = None if above is None else self._first(self._around(above), _AGENTS)
+        found = self._frames[key] = _Frame(
+            nearest=next((each for each in around if self._role(each)), None),
+            outer=self._first(around, _WORKING),
+            launcher=None if above is None else agent_span_name(above) or NAME,
+            launcher_s_own=None if higher is None else agent_span_name(higher),
+            run=next((run for each in around if (run := name_in(each.attributes, CONVERSATION))), None),
+        )
+        return found
+
+    def _tell(self, span: Span, role: str, frame: _Frame) -> Iterable[Event]:
+        own = name_in(span.attributes, AGENT_NAMES) or frame.launcher or service_of(span.resource)
         place = Place(
             span,
             agent=agent_span_name(span) if role == AGENT else own,
-            parent=self._parent(above, launcher, role),
-            run=_run(span, around),
-            cause=self._cause(span, role, outer),
+            parent=frame.launcher if role in (AGENT, CREATED) else frame.launcher_s_own,
+            run=_run(span, frame),
+            cause=self._cause(span, role, frame.outer),
         )
         if role == AGENT:
-            return tell_helper(place) if above else tell_agent(place)
+            return tell_agent(place) if frame.launcher is None else tell_helper(place)
         return TELLERS.get(role, note)(place)
-
-    def _parent(self, above: Span | None, launcher: str | None, role: str) -> str | None:
-        """Who launched the agent whose work this is."""
-        if above is None or role in (AGENT, CREATED):
-            return launcher
-        higher = self._first(self._around(above), _AGENTS)
-        return agent_span_name(higher) if higher else None
 
     def _cause(self, span: Span, role: str, outer: Span | None) -> str | None:
         """The answer that asked for this call, else what opened the span around it."""
@@ -104,11 +128,11 @@ class _Request:
         """The id of the event that the start of an agent's or a tool's span tells last."""
         key = span.trace, span.id
         if key not in self._openings:
-            around = list(self._around(span))
-            is_root = self._role(span) == AGENT and not any(self._role(each) == AGENT for each in around)
+            frame = self._frame(span)
+            is_root = self._role(span) == AGENT and frame.launcher is None
             phase = PROMPT if is_root and asked(span) else START
             own = is_root and phase == START
-            self._openings[key] = started_id(_run(span, around), agent_span_name(span)) if own else span_event_id(*key, phase)
+            self._openings[key] = started_id(_run(span, frame), agent_span_name(span)) if own else span_event_id(*key, phase)
         return self._openings[key]
 
     def _around(self, span: Span) -> Iterator[Span]:
@@ -128,9 +152,8 @@ class _Request:
     def _role(self, span: Span) -> str | None:
         return self._roles.get((span.trace, span.id))
 
-    def _repeats(self, span: Span, role: str, around: list[Span]) -> bool:
+    def _repeats(self, span: Span, role: str, outer: Span | None) -> bool:
         """Whether another library tells the same by the next span outwards: a model within a model, a tool or agent within itself."""
-        outer = next((each for each in around if self._role(each)), None)
         if outer is None or self._role(outer) != role:
             return False
         if role == TOOL:
@@ -138,9 +161,6 @@ class _Request:
         return role == MODEL or (role == AGENT and agent_span_name(outer) == agent_span_name(span))
 
 
-def _run(span: Span, around: list[Span]) -> str:
+def _run(span: Span, frame: _Frame) -> str:
     """The conversation that it belongs to, as it or whatever encloses it says; else the trace."""
-    for each in (span, *around):
-        if run := name_in(each.attributes, CONVERSATION):
-            return run
-    return name_in(span.resource, CONVERSATION) or span.trace
+    return name_in(span.attributes, CONVERSATION) or frame.run or name_in(span.resource, CONVERSATION) or span.trace

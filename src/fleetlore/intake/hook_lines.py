@@ -15,6 +15,7 @@ from fleetlore import clock
 from fleetlore.dialects.claude_code_hooks import BEGINNINGS, BRANCH
 from fleetlore.dialects.fields import as_name, as_text
 from fleetlore.events import codec
+from fleetlore.events.ids import derive_id
 from fleetlore.intake import transcripts
 
 if TYPE_CHECKING:
@@ -65,14 +66,25 @@ def shared_id(entry: Entry, id: str, at: datetime, twins: Twins) -> str:
 def under_known_id(event: Event, own: str, log: BlockingRecorder) -> Event:
     """The event of a call as the log knows it already, where the spool and the server were both told: neither knows of the other.
 
-    Only an event that has no key, and so the id that its call was given on the way, can be there under another.
+    Only an event that has no key, and so the id that its call was given on the way, can be there under another. By the spool that
+    is a UUIDv7, by the server `id_by_http`: a second call that came by the same way is another call.
     """
     if event.id != own or event.run is None or event.at is None:
         return event
     said, at = _said(codec.decode(log.admit(event).raw)), event.at
     newest = log.read(f"run:{event.run}", kinds=(event.kind,), newest_first=True, limit=_LAST_OF_A_RUN)
-    same = (other.id for other in newest if other.at and _apart(other.at, at) < TWINS_APART and _said(other) == said)
+    others = (other for other in newest if other.id and _version(other.id) != _version(own))
+    same = (other.id for other in others if other.at and _apart(other.at, at) < TWINS_APART and _said(other) == said)
     return replace(event, id=next(same, own))
+
+
+def id_by_http() -> str:
+    """A new id for a call that comes to the server."""
+    return derive_id("http", clock.uuid7().encode())
+
+
+def _version(id: str) -> str:
+    return id[14]
 
 
 def _said(event: Event) -> tuple[object, ...]:

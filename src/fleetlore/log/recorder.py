@@ -35,7 +35,7 @@ from fleetlore.log.base import (
     check_scope,
     hash_of,
 )
-from fleetlore.log.reading import gap, revive
+from fleetlore.log.reading import gap, revive, revive_all
 
 BATCHES_TOGETHER = 10
 """Full appends that `append_all` puts on the disk at once; it holds no more than these in memory."""
@@ -137,7 +137,7 @@ class BlockingRecorder:
 
     def _read(self, query: Query, limit: int | None) -> Generator[Event, None, None]:
         for rows in self._pages(query, limit):
-            yield from map(revive, rows)
+            yield from revive_all(rows)
 
     def pages(self, scope: str = TOWN, *, since: datetime | None = None) -> Generator[list[Stored], None, None]:
         """The stored records of a scope, oldest first: for those who do not need all that is in each."""

@@ -8,15 +8,15 @@ from time import perf_counter
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fleetlore.errors import FleetloreError
-from fleetlore.server import health, openapi, pages, problems, stream, views_routes
+from fleetlore.server import doors_events, doors_hooks, doors_otlp, health, openapi, pages, problems, sockets, stream, views_routes
 from fleetlore.server.guard import Guard
 from fleetlore.server.house import House
 from fleetlore.server.limits import STREAMS, Limited
+from fleetlore.server.meters import Meters
 
 
 def routes() -> list[BaseRoute]:
@@ -24,15 +24,18 @@ def routes() -> list[BaseRoute]:
     return [
         *views_routes.ROUTES,
         *stream.ROUTES,
-        *_later(),
+        *sockets.ROUTES,
+        *doors_events.ROUTES,
+        *doors_hooks.ROUTES,
+        *doors_otlp.ROUTES,
         *health.ROUTES,
         *openapi.ROUTES,
         *pages.routes(),
     ]
 
 
-def make_app(house: House, *, allow_hosts: Iterable[str] = ()) -> Starlette:
-    """The application of one house; it begins and ends with it."""
+def make_app(house: House, *, allow_hosts: Iterable[str] = ()) -> ASGIApp:
+    """The application of one house; it begins and ends with it. The guard stands before everything, our own faults included."""
 
     @asynccontextmanager
     async def living(app: Starlette) -> AsyncIterator[None]:
@@ -44,11 +47,6 @@ def make_app(house: House, *, allow_hosts: Iterable[str] = ()) -> Starlette:
 
     app = Starlette(
         routes=routes(),
-        middleware=[
-            Middleware(Guard, allow_hosts=tuple(allow_hosts)),
-            Middleware(Limited, limits=house.limits),
-            Middleware(Metered),
-        ],
         exception_handlers={
             problems.Problem: problems.on_problem,
             FleetloreError: problems.on_fleetlore_error,
@@ -58,14 +56,14 @@ def make_app(house: House, *, allow_hosts: Iterable[str] = ()) -> Starlette:
         lifespan=living,
     )
     app.state.house = house
-    return app
+    return Guard(Limited(Metered(app, house.meters), limits=house.limits), allow_hosts=tuple(allow_hosts))
 
 
 class Metered:
     """The middleware that times answers by route; streams, which have no end, are left out."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, meters: Meters) -> None:
+        self._app, self._meters = app, meters
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -83,8 +81,7 @@ class Metered:
         try:
             await self._app(scope, receive, sending)
         finally:
-            house: House = scope["app"].state.house
-            house.meters.answered(_route_of(scope), _method_of(scope), status, perf_counter() - start)
+            self._meters.answered(_route_of(scope), _method_of(scope), status, perf_counter() - start)
 
 
 def _route_of(scope: Scope) -> str:
@@ -96,15 +93,3 @@ def _route_of(scope: Scope) -> str:
 def _method_of(scope: Scope) -> str:
     method = scope["method"]
     return method if method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS") else "other"
-
-
-def _later() -> list[BaseRoute]:
-    from importlib import import_module
-
-    found: list[BaseRoute] = []
-    for name in ("sockets", "doors_events", "doors_hooks", "doors_otlp"):
-        try:
-            found += import_module(f"fleetlore.server.{name}").ROUTES
-        except ModuleNotFoundError:
-            continue
-    return found

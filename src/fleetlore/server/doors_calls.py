@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fleetlore import clock
 from fleetlore.dialects import claude_code_hooks, codex_hooks
 from fleetlore.dialects.fields import as_text, write_time
-from fleetlore.dialects.recording import parse
+from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 from fleetlore.intake import hook_lines, retention, transcripts
 from fleetlore.intake.drain import Entry
 from fleetlore.intake.lines import Line
 from fleetlore.intake.veil import veiling
 from fleetlore.redact import Redactor
+from fleetlore.server.doors_reading import foreign_record
 from fleetlore.server.doors_storing import keep_all, told
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 PROGRAMS: Mapping[str, Callable[..., list[Event]]] = {"claude-code": claude_code_hooks.read_hook, "codex": codex_hooks.read_hook}
 """Whose hooks are read."""
 SOURCE = "http"
+_STEP = "hook_event_name"
 _TRANSCRIPTS = ("transcript_path", "agent_transcript_path")
 
 
@@ -38,8 +40,10 @@ class Call(NamedTuple):
 
 
 def take_call(log: BlockingRecorder, settings: Settings, call: Call, raw: bytes) -> list[str]:
-    """Store what one call tells, after what the transcripts that it names do; `Invalid` for what is no call."""
-    record = parse(raw)
+    """Store what one call tells, after what the transcripts that it names do; `Problem` or `Invalid` for what is no call."""
+    record = foreign_record(raw)
+    if as_text(record.get(_STEP)) is None:
+        raise DialectError(f"$.{_STEP}", "missing: every call of a hook says at which step it is")
     paths = _own_transcripts(record, call)
     if paths:
         _catch_up(log, settings, call.program, paths)
@@ -59,7 +63,7 @@ def take_call(log: BlockingRecorder, settings: Settings, call: Call, raw: bytes)
 def _entry(record: Mapping[str, Any], call: Call, raw: bytes) -> Entry:
     """The call as a line of the spool would have it."""
     line = Line(SOURCE, 1, raw, 0, len(raw))
-    return Entry(line, {"at": write_time(call.at), "id": clock.uuid7(), "program": call.program, "record": record})
+    return Entry(line, {"at": write_time(call.at), "id": hook_lines.id_by_http(), "program": call.program, "record": record})
 
 
 def _own_transcripts(record: Mapping[str, Any], call: Call) -> list[str]:

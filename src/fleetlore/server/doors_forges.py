@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
@@ -17,10 +17,9 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from fleetlore.dialects import forge
-from fleetlore.dialects.recording import parse
 from fleetlore.errors import DialectError
 from fleetlore.server.doors_frame import Answer, door, last_word, positions
-from fleetlore.server.doors_reading import Body, media_type, read_body, text_of
+from fleetlore.server.doors_reading import Body, foreign_record, media_type, read_body, text_of
 from fleetlore.server.doors_storing import keep_all, told
 from fleetlore.server.problems import Problem
 
@@ -97,7 +96,7 @@ def _is_form(request: Request) -> bool:
 
 def _take(log: BlockingRecorder, body: Body, delivery: Delivery, is_form: bool, limit: int) -> list[str]:
     raw = text_of(body.unpack(limit))
-    payload = _parse(_payload_in(raw) if is_form else raw)
+    payload = foreign_record(_payload_in(raw) if is_form else raw)
     try:
         events = told(lambda: forge.read_delivery(payload, event=delivery.event, delivery=delivery.id, forge=_name(delivery.forge)))
     except DialectError:
@@ -120,13 +119,6 @@ def _payload_in(raw: bytes) -> bytes:
     if len(found) != 1:
         raise Problem(400, "a form with one `payload` is needed; choose application/json in the webhook's settings")
     return found[0].encode()
-
-
-def _parse(raw: bytes) -> dict[str, Any]:
-    try:
-        return parse(raw)
-    except DialectError as error:
-        raise Problem(400, str(error)) from error
 
 
 ROUTES = [Route(f"/hooks/{name}", post_delivery, methods=["POST"]) for name in FORGES]

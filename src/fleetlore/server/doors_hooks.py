@@ -6,7 +6,7 @@ this machine's, for it tells the same with more in it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, ValidationError, json
 from starlette.requests import Request
@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from fleetlore.errors import DialectError, InvalidEvent
 from fleetlore.events.envelope import Event
+from fleetlore.server import doors_forges
 from fleetlore.server.doors_calls import PROGRAMS, Call, take_call
 from fleetlore.server.doors_frame import JSON, Answer, door, last_word, positions
 from fleetlore.server.doors_reading import Body, media_type, object_of, read_body
@@ -41,7 +42,7 @@ async def post_call(request: Request, house: House) -> Answer:
 
 
 def _take_call(house: House, body: Body, call: Call) -> list[str]:
-    return take_call(house.log, house.settings, call, object_of(body.unpack(house.limits.body)).raw)
+    return take_call(house.log, house.settings, call, body.unpack(house.limits.body))
 
 
 def is_local(request: Request) -> bool:
@@ -80,7 +81,7 @@ def _take_heartbeat(log: BlockingRecorder, body: Body, limit: int) -> list[str]:
     except (ValueError, RecursionError) as error:
         raise DialectError("$", f"not JSON: {error}") from error
     data = {} if beat.state is None else {"state": beat.state}
-    scopes = {"task": beat.task, "mission": beat.mission, "run": beat.run}
+    scopes: dict[str, Any] = {"task": beat.task, "mission": beat.mission, "run": beat.run}
     return keep_all(log, [Event(kind="fleet.heartbeat", agent=beat.agent, text=beat.text, data=data, **scopes)])
 
 
@@ -90,6 +91,7 @@ def _need_json(request: Request) -> None:
 
 
 ROUTES = [
+    *doors_forges.ROUTES,
     *(Route(f"/hooks/{program}", post_call, methods=["POST"]) for program in PROGRAMS),
     Route("/hooks/heartbeat", post_heartbeat, methods=["POST"]),
 ]

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
+from fleetlore.dialects.recording import parse
+from fleetlore.dialects.wire import Record
+from fleetlore.errors import DialectError
 from fleetlore.server.problems import Problem
 
 if TYPE_CHECKING:
@@ -136,6 +139,14 @@ def object_of(raw: bytes) -> Piece:
         return Piece("index", 0, bytes(_piece.decode(text_of(raw))))
     except _UNREADABLE as error:
         raise _not_json(error) from error
+
+
+def foreign_record(raw: bytes) -> Record:
+    """A document of another program's, read as forgivingly as those are: half a character, which JavaScript cuts off, is not refused."""
+    try:
+        return parse(text_of(raw))
+    except DialectError as error:
+        raise Problem(400, str(error)) from error
 
 
 def elements_of(raw: bytes) -> list[Piece]:

@@ -231,16 +231,19 @@ class Follower:
             try:
                 self._follow()
                 break
-            except LogError as error:
+            except Closed:
+                break
+            except Exception as error:  # noqa: BLE001 - whatever it is, a feed that stands still helps nobody
                 pause = FIRST_PAUSE if self._feed.trouble is None else min(2 * pause, LONGEST_PAUSE)
                 self._say_troubled(error)
                 self._stopping.wait(pause)
         self._tell(self._feed.close)  # the log was closed: nothing more will come
 
-    def _say_troubled(self, error: LogError) -> None:
+    def _say_troubled(self, error: Exception) -> None:
         if self._feed.trouble is None:
-            _logger.warning("the log cannot be followed just now (%s); trying again until it can", error)
-        self._feed.trouble = str(error)
+            trace = None if isinstance(error, LogError) else error
+            _logger.warning("the log cannot be followed just now (%s); trying again until it can", error, exc_info=trace)
+        self._feed.trouble = str(error) or repr(error)
 
     def _follow(self) -> None:
         if not self._is_open:

@@ -34,6 +34,7 @@ HEADERS = {
 }
 """On every answer that does not say otherwise itself."""
 
+FORM = "application/x-www-form-urlencoded"
 Declared: TypeAlias = Mapping[str, tuple[str, ...]]
 DECLARED: Declared = {
     "/api/events": (
@@ -43,9 +44,10 @@ DECLARED: Declared = {
         "application/cloudevents-batch+json",
     ),
     "/hooks": ("application/json",),
+    **{f"/hooks/{forge}": ("application/json", FORM) for forge in ("github", "gitea", "forgejo")},
     "/v1": ("application/x-protobuf", "application/json"),
 }
-"""What may be posted, by the beginning of the path. Never what a form can send: text/plain, urlencoded, multipart."""
+"""What may be posted, by the beginning of the path. What the forms of a page can send is left to forges, whose deliveries are signed."""
 
 _HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 _WATCHED = frozenset(

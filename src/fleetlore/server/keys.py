@@ -16,6 +16,7 @@ from time import monotonic
 from starlette.requests import HTTPConnection
 
 from fleetlore import clock
+from fleetlore.server import hosts
 from fleetlore.server.limits import client_of
 from fleetlore.server.problems import Problem
 from fleetlore.server.rate import Rate
@@ -27,6 +28,8 @@ REMEMBERED = 2.0
 TRIES, TRIES_A_SECOND = 20, 1
 """What one address may send of tokens that are not known."""
 CLIENTS = 10_000
+FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
+"""Headers that proxies add."""
 
 _REALM = 'Bearer realm="fleetlore"'
 _bearer = re.compile(r"Bearer +(\S+)", re.IGNORECASE | re.ASCII).fullmatch
@@ -47,12 +50,12 @@ class Keyring:
 
     @property
     def needs_token_to_read(self) -> bool:
-        """Whether reading needs one: anywhere but on loopback."""
+        """Whether reading needs one for everybody: anywhere but on loopback."""
         return not self._is_open_to_read
 
     async def need(self, request: HTTPConnection, scope: Scope) -> None:
         """Let a request go on only if it may; otherwise a `Problem` says what is missing."""
-        if scope == "read" and self._is_open_to_read:
+        if scope == "read" and self._is_open_to_read and is_from_here(request):
             return
         token = await self._token_of(request)
         if token is None:
@@ -110,6 +113,12 @@ class Keyring:
         if wait > 0:
             detail = "too many tokens that are not known here came from this address; wait, and see `lore token list`"
             raise Problem(429, detail, headers={"retry-after": str(ceil(wait))})
+
+
+def is_from_here(request: HTTPConnection) -> bool:
+    """Whether a request to loopback began on this machine, as far as it says: a proxy brings those of others."""
+    host = hosts.parse(request.headers.get("host", hosts.LOCALHOST))
+    return host is not None and hosts.is_loopback(host.name) and not any(name in request.headers for name in FORWARDED)
 
 
 def _secret_in(request: HTTPConnection) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 import socket
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from threading import Event as Flag
@@ -64,20 +65,24 @@ class Notifier:
         self._held_until = 0.0
 
     def run(self, stop: Flag) -> None:
-        """Notify until `stop` is set. Trouble with the log is told, and tried again for ever."""
+        """Notify until `stop` is set. Trouble with the log is told once, and tried again for ever."""
+        told = ""
         while self._rules and not stop.is_set():
             try:
                 with self._open_log() as log, self._open_shared() as shared:
                     if (lease := self._take(shared, stop)) is not None:
+                        told = ""
                         self._work(log, shared, lease, stop)
             except (FleetloreError, OSError) as error:
-                self._tell(f"notices wait: {error}")
+                if str(error) != told:
+                    self._tell(f"notices wait: {error}")
+                told = str(error)
             stop.wait(self._pace.again)
 
     def _take(self, shared: Shared, stop: Flag) -> Lease | None:
         """The right to notify, once nobody else has it."""
         while not stop.is_set():
-            asked = monotonic()
+            asked = _since_start()
             lease = shared.take(LEASE, self._holder, self._pace.lease)
             if lease is not None:
                 self._held_until = asked + self._pace.lease
@@ -118,11 +123,11 @@ class Notifier:
 
     def _hold(self, shared: Shared, lease: Lease, over: Flag, stop: Flag) -> None:
         """Renew the lease until the end."""
-        renew_at = monotonic() + self._pace.lease / 3
+        renew_at = _since_start() + self._pace.lease / 3
         while not over.is_set() and not stop.wait(self._pace.beat):
-            if monotonic() < renew_at:
+            if _since_start() < renew_at:
                 continue
-            asked = monotonic()
+            asked = _since_start()
             try:
                 lease = shared.renew(lease)
             except LeaseLost:
@@ -143,8 +148,8 @@ class Notifier:
             self._tell(f"the rule {walk.rule.name!r} broke ({type(error).__name__}) and rests until the next start")
 
     def _is_ours(self) -> bool:
-        """Whether the lease is still here, by a clock that stands still for nobody."""
-        return monotonic() < self._held_until
+        """Whether the lease is still here."""
+        return _since_start() < self._held_until
 
     def _send(self, rule: Rule, message: Message, over: Flag) -> tuple[Outcome, int]:
         """Try until it arrives or there is no use in trying; answers how it ended, and after how many tries."""
@@ -159,3 +164,8 @@ class Notifier:
                 raise Stopped
             pause *= pace.growth
         return outcome, attempt
+
+
+def _since_start() -> float:
+    """Seconds since the machine was started; on Linux the usual clock stands still while it sleeps, and a lease does not."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

@@ -8,17 +8,16 @@ import socket
 import ssl
 import subprocess
 from contextlib import suppress
-from email.message import Message as Headers
 from http import HTTPStatus
 from http.client import HTTPException
-from typing import IO, NamedTuple
+from ipaddress import ip_address
+from typing import NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import (
     HTTPDefaultErrorHandler,
     HTTPErrorProcessor,
     HTTPHandler,
-    HTTPRedirectHandler,
     HTTPSHandler,
     OpenerDirector,
     ProxyHandler,
@@ -58,19 +57,21 @@ def deliver(target: Target, message: Message, *, timeout: float = TIMEOUT) -> Ou
 # --- webhooks
 
 
-class _NoRedirects(HTTPRedirectHandler):
-    """A redirect is told, never followed: the notice was meant for the address that the rule names, and for no other."""
-
-    def redirect_request(self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Headers, newurl: str) -> None:
-        """Leave it be."""
-
-
-def _opener() -> OpenerDirector:
-    """Only what web addresses need: `file:` and its like cannot be reached through it."""
+def _opener(url: str) -> OpenerDirector:
+    """Only what web addresses need. Redirects are not followed: a notice is meant for the address that the rule names."""
+    proxies = ProxyHandler({}) if _is_here(_host(url)) else ProxyHandler()
     opener = OpenerDirector()
-    for handler in (ProxyHandler(), HTTPHandler(), HTTPSHandler(), _NoRedirects(), HTTPDefaultErrorHandler(), HTTPErrorProcessor()):
+    for handler in (proxies, HTTPHandler(), HTTPSHandler(), HTTPDefaultErrorHandler(), HTTPErrorProcessor()):
         opener.add_handler(handler)
     return opener
+
+
+def _is_here(host: str) -> bool:
+    """Whether a host is this machine, which no proxy leads to."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _call(webhook: Webhook, message: Message, timeout: float) -> Outcome:
@@ -78,7 +79,7 @@ def _call(webhook: Webhook, message: Message, timeout: float) -> Outcome:
     headers = {"User-Agent": f"fleetlore/{__version__}", **call.headers}
     request = Request(webhook.url, data=call.body, headers=headers, method="POST")
     try:
-        with _opener().open(request, timeout=timeout) as response:
+        with _opener(webhook.url).open(request, timeout=timeout) as response:
             response.read(LONGEST_REPLY)
     except HTTPError as error:
         with error:

@@ -22,7 +22,7 @@ from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import matches_kind
 from fleetlore.server.notify_rules import Rule
-from fleetlore.views import fleet, threads
+from fleetlore.views import beats, fleet, threads
 from fleetlore.views.fleet import SILENT_AFTER, Agent
 from fleetlore.views.reading import stamp_of
 from fleetlore.views.standings import effect_of
@@ -182,32 +182,23 @@ class Sifting(Watch):
     def __init__(self) -> None:
         self._sifted = sift.initial()
 
-    def see(self, event: Event) -> Iterator[Occasion]:
-        """The arcs that the event closes, if they are wanted."""
-        self._sifted = sift.apply(self._sifted, event)
-        closed, self._sifted.closed = self._sifted.closed, []
+    def see(self, event: Event) -> Iterable[Occasion]:
+        """One more event of its thread."""
+        sift.sift(self._sifted, event, beats.beat(self._sifted.beats, event))
+        self._sifted.closed.clear()
         if len(self._sifted.threads.threads) > MANY_THREADS:
+            sift.settle(self._sifted)
             sift.drop_closed(self._sifted)
-        for arc in closed:
-            if self.is_wanted(arc):
-                yield _of_arc(arc, f"{event.id} {arc.kind} {arc.thread}", stamp_of(event)[0], event=event)
+        return ()
 
-    def is_wanted(self, arc: Arc) -> bool:
-        """Whether an arc that was closed is an occasion."""
-        del arc
-        return False
-
-    def stalled(self, now: datetime) -> Iterator[Occasion]:
-        """The threads that are silent for longer than their rhythm allows."""
+    def open_ones(self, now: datetime) -> Iterator[Occasion]:
+        """Threads that are silent for longer than their rhythm allows, and agents that meet one setback after another."""
+        sift.settle(self._sifted)
         for arc in sift.arcs_open(self._sifted, now):
             if arc.kind == STALL:
                 since = arc.first_at + threads.patience_of(self._sifted.threads.threads[arc.thread])
                 yield _of_arc(arc, f"{STALL} {arc.thread} {arc.last}", since)
-
-    def struggling(self, now: datetime) -> Iterator[Occasion]:
-        """Agents that meet one setback after another."""
-        for arc in sift.arcs_open(self._sifted, now):
-            if arc.kind == STRUGGLE and arc.count >= MANY_SETBACKS:
+            elif arc.kind == STRUGGLE and arc.count >= MANY_SETBACKS:
                 yield _of_arc(arc, f"{STRUGGLE} {arc.thread} {arc.first}", arc.last_at)
 
 
@@ -218,9 +209,13 @@ class Arcs(Sifting):
         super().__init__()
         self._kind = kind
 
-    def is_wanted(self, arc: Arc) -> bool:
-        """Those of the kind."""
-        return arc.kind == self._kind
+    def see(self, event: Event) -> Iterator[Occasion]:
+        """The arcs that the event closes, if they are of the kind."""
+        super().see(event)
+        sift.settle(self._sifted)
+        for arc in self._sifted.closed:
+            if arc.kind == self._kind:
+                yield _of_arc(arc, f"{event.id} {arc.kind} {arc.thread}", stamp_of(event)[0], event=event)
 
 
 class Stalls(Sifting):
@@ -228,18 +223,18 @@ class Stalls(Sifting):
 
     def look(self, now: datetime) -> Iterator[Occasion]:
         """Those that are silent."""
-        return self.stalled(now)
+        return (occasion for occasion in self.open_ones(now) if occasion.arc and occasion.arc.kind == STALL)
 
 
 class Stuck(Sifting):
-    """Agents that fall silent at work, threads that stall, and setbacks without end."""
+    """Agents that fall silent at work, threads that stall, and setbacks without end. No event says so by itself."""
 
     def __init__(self) -> None:
         super().__init__()
         self._fleet = fleet.initial()
 
-    def see(self, event: Event) -> Iterator[Occasion]:
-        """No event says by itself that somebody is stuck."""
+    def see(self, event: Event) -> Iterable[Occasion]:
+        """One more event of the fleet and of its thread."""
         self._fleet = fleet.apply(self._fleet, event)
         return super().see(event)
 
@@ -252,10 +247,9 @@ class Stuck(Sifting):
                 explained.add(agent.name)
             if standing == "silent":
                 yield _silence(agent, now)
-        for stall in self.stalled(now):
-            if stall.arc is None or explained.isdisjoint(stall.arc.agents):
-                yield stall
-        yield from self.struggling(now)
+        for occasion in self.open_ones(now):
+            if occasion.arc is None or occasion.arc.kind != STALL or explained.isdisjoint(occasion.arc.agents):
+                yield occasion
 
 
 def _silence(agent: Agent, now: datetime) -> Occasion:

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
+from errno import EPERM
 from secrets import token_hex
 
 from fleetlore import clock
@@ -36,31 +37,25 @@ def own_file(info: Info, *, folder: str | None = None) -> str | None:
 
 def own_token(shared: Shared, file: str | None, *, now: clock.Clock = clock.now) -> str:
     """The secret of our own token with the scope `admin`: that of the file if it is still good, else a new one, which is kept there."""
-    if file is None:
-        return _make(shared, now())
-    try:
-        found, is_safe = _read(file)
-        if found is not None and is_safe and _is_good(found, shared.tokens(), now()):
-            return found
-        if found is not None:
-            _revoke(found, shared)
-        secret = _make(shared, now())
-        _write(file, secret)
-    except OSError as error:
-        advice = "make its folder yours and writable, or name another with XDG_DATA_HOME"
-        raise Unwritable(f"{file}: our own token cannot be kept there ({error.strerror}); {advice}") from error
+    secret, token = mint("admin", label=LABEL, now=now())
+    if file is not None:
+        try:
+            found, is_safe = _read(file)
+            if found is not None and is_safe and _is_good(found, shared.tokens(), now()):
+                return found
+            if found is not None:
+                _revoke(found, shared)
+            _write(file, secret)
+        except OSError as error:
+            advice = "make its folder yours and writable, or name another with XDG_DATA_HOME"
+            raise Unwritable(f"{file}: our own token cannot be kept there ({error.strerror}); {advice}") from error
+    shared.keep_token(token)
     return secret
 
 
 def given_out(tokens: Sequence[Token], now: datetime) -> list[Token]:
     """Those that somebody was given and that are still good: not our own."""
     return [token for token in tokens if token.label != LABEL and not token.is_over(now)]
-
-
-def _make(shared: Shared, now: datetime) -> str:
-    secret, token = mint("admin", label=LABEL, now=now)
-    shared.keep_token(token)
-    return secret
 
 
 def _is_good(secret: str, tokens: Sequence[Token], now: datetime) -> bool:
@@ -79,11 +74,13 @@ def _read(file: str) -> tuple[str | None, bool]:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None, False
-    with open(descriptor, "rb") as opened:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-            raise PermissionError(None, "it is no plain file of yours; take it away")
-        text = opened.read(_LONGEST).decode("latin-1").strip()
+            raise PermissionError(EPERM, "what is there is no plain file of yours; take it away")
+        text = os.read(descriptor, _LONGEST).decode("latin-1").strip()
+    finally:
+        os.close(descriptor)
     return text if is_secret(text) else None, not status.st_mode & _FOR_OTHERS
 
 

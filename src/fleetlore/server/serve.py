@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import socket
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from types import FrameType
 
@@ -17,9 +18,19 @@ from fleetlore.server.house import House
 
 HOST, PORT = "127.0.0.1", 7077
 BACKLOG = 2048
+OPEN_FILES = 16_384
 GRACE = 3
 """Seconds that requests under way are waited for when it ends."""
 START_SECONDS = 30.0
+
+
+def make_room() -> None:
+    """Let this process hold as many connections as the system allows it: each stream is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -74,6 +85,7 @@ class Server(uvicorn.Server):
     """uvicorn, which lets everybody go who watches before it waits for requests to end."""
 
     def __init__(self, house: House, *, allow_hosts: Iterable[str] = (), on_ready: Callable[[], None] = lambda: None) -> None:
+        make_room()
         self._house, self._on_ready = house, on_ready
         super().__init__(
             uvicorn.Config(

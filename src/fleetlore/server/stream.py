@@ -90,6 +90,8 @@ async def may_read(connection: HTTPConnection) -> None:
 
 def asked_for(connection: HTTPConnection) -> tuple[Wanted, Position | None]:
     """Which events a client wants, and behind which place; `Last-Event-ID` wins over `after`."""
+    if "transfer-encoding" in connection.headers or connection.headers.get("content-length", "0") != "0":
+        raise Problem(400, "this takes no body; ask for it with a plain GET")
     query = queries.read(connection, FeedQuery)
     after = connection.headers.get("last-event-id") or query.after
     checked = make_query(query.scope, after, None, query.kind, None, False)
@@ -99,8 +101,9 @@ def asked_for(connection: HTTPConnection) -> tuple[Wanted, Position | None]:
 def cutter(receive: Receive) -> Callable[[], object]:
     """What breaks a connection at once: to close it would wait until a client that does not read has read everything."""
     transport = getattr(getattr(receive, "__self__", None), "transport", None)  # uvicorn's; ASGI has no word for it
-    if isinstance(transport, asyncio.Transport):
-        return transport.abort
+    abort: Callable[[], object] | None = getattr(transport, "abort", None)
+    if abort is not None:
+        return abort
     task = asyncio.current_task()
     assert task is not None
     return task.cancel

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from fleetlore.log.base import TOWN, Page, Position
+from fleetlore.errors import Closed
+from fleetlore.log.base import TOWN, Position
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.ring import BATCH_BYTES, Batch, Entry, Wanted, entries_of
 
@@ -118,10 +119,12 @@ class Subscription:
     async def _read_past(self, after: Position) -> None:
         if self._past is None:
             self._past = _Past(self._feed.log, after)
-        entries = await self._feed.run(self._past.next)
-        if entries is None:
+        try:
+            entries = await self._feed.run(self._past.next)
+        except Closed:
             self.end()
-        elif entries:
+            return
+        if entries:
             self._after, self._reached = entries[-1].position, None
             self._ready += map(Batch, _portions(self._wanted.chosen(entries)))
         elif self._reached is not None:
@@ -142,16 +145,15 @@ class _Past:
         self._after = after
         self._in_use = Lock()
 
-    def next(self) -> list[Entry] | None:
-        """The next entries, none if there are none just now; `None` if the log was closed."""
+    def next(self) -> list[Entry]:
+        """The next entries, none if there are none just now."""
         with self._in_use:
-            page: Page | None = next(self._pages, None)
-            if page is None:
-                return None
-            entries = list(entries_of(page, self._after))
-            if entries:
-                self._after = entries[-1].position
-            return entries
+            for page in self._pages:
+                entries = list(entries_of(page, self._after))
+                if entries:
+                    self._after = entries[-1].position
+                return entries
+            raise Closed("the log was closed")
 
     def close(self) -> None:
         """Let go of the log; waits for a `next` in another thread."""

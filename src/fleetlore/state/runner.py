@@ -30,7 +30,7 @@ SAVE_AFTER = 1000
 """Events that must have been folded for a checkpoint to be worth its while at the end."""
 SAVE_EVERY = 10_000
 """And on the way: what `as_of` starts from later."""
-SAVE_SHARE = 20
+SAVE_SHARE = 8
 """A checkpoint on the way is put off until folding has taken so many times as long as the last one took to save."""
 TICK = 0.1
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 APPLICATION_ID = 0x464C5354  # "FLST"
 SCHEMA = 3
 TIMEOUT = 5.0
-MOST_CHECKPOINTS = 64
+MOST_CHECKPOINTS = 96
 """Of one view, over the whole length of the log: to look back at any moment costs about as much."""
 NEWEST_KEPT = 8
 _LEAST_EFFORT = 1

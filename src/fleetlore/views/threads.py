@@ -16,9 +16,9 @@ from msgspec import Struct, field
 
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
-from fleetlore.views.reading import Stamp, stamp_of
+from fleetlore.views.reading import EPOCH, Stamp, stamp_of
 
-VERSION = 3
+VERSION = 4
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 TOWN = "town"
@@ -32,13 +32,18 @@ ENDS = frozenset(("driver.goal_completed", "run.finished"))
 TURNS = frozenset(("session.turn_ended", "session.ended"))
 """Kinds after which a session has nothing left to do until it is told: its own thread closes, that of a task does not."""
 
+MOST_CLOSED = 5000
+"""So many closed threads are kept; an older one that is opened again begins anew."""
+PRUNED_EVERY = 1000
+"""So many more than that may come together before the oldest are let go."""
 MOST_GAPS = 100
 """So many of its newest gaps make a thread's rhythm."""
+LONG_AGO: Stamp = (EPOCH, "", 0)
 STALL_LEAST = timedelta(minutes=10)
 STALL_TIMES = 5
 
 
-class Thread(Struct, kw_only=True, gc=False):
+class Thread(Struct, kw_only=True, array_like=True, gc=False):
     """One line of story, as far as the log tells."""
 
     key: str
@@ -53,8 +58,8 @@ class Thread(Struct, kw_only=True, gc=False):
     last_id: str = ""
     last: Stamp | None = None
     """The newest event's stamp: one that is older is late."""
-    gaps: list[timedelta] = field(default_factory=list)
-    """Between its newest events."""
+    gaps: list[float] = field(default_factory=list)
+    """Seconds between its newest events, to a tenth."""
     prologue: list[str] = field(default_factory=list)
     """Threads that were found to be its beginning, and have gone into it."""
 
@@ -72,6 +77,10 @@ class Threads(Struct, kw_only=True):
     threads: dict[str, Thread] = field(default_factory=dict)
     bound: dict[str, str] = field(default_factory=dict)
     """`goal:X` and `run:X` → the thread of the task that they are bound to."""
+    dropped: int = 0
+    """Closed threads that are not kept any more."""
+    room: int = MOST_CLOSED + PRUNED_EVERY
+    """With more threads than this, the oldest closed ones are let go."""
 
 
 def initial() -> Threads:
@@ -84,7 +93,21 @@ def apply(threads: Threads, event: Event) -> Threads:
     threads.position = event.position or threads.position
     thread = place(threads, event)
     add(thread, event, beat_of(event), stamp_of(event))
+    if len(threads.threads) > threads.room:
+        _prune(threads)
     return threads
+
+
+def _prune(threads: Threads) -> None:
+    closed = sorted((thread for thread in threads.threads.values() if thread.state == "closed"), key=_age)
+    for thread in closed[:-MOST_CLOSED]:
+        del threads.threads[thread.key]
+        threads.dropped += 1
+    threads.room = len(threads.threads) + PRUNED_EVERY
+
+
+def _age(thread: Thread) -> tuple[Stamp, str]:
+    return thread.last or LONG_AGO, thread.key
 
 
 def place(threads: Threads, event: Event) -> Thread:
@@ -157,7 +180,7 @@ def add(thread: Thread, event: Event, beat: str | None, stamp: Stamp) -> bool:
         return _add_late(thread, event, stamp[0])
     else:
         gaps = thread.gaps
-        gaps.append(stamp[0] - last[0])
+        gaps.append(round((stamp[0] - last[0]).total_seconds(), 1))
         if len(gaps) > MOST_GAPS:
             del gaps[0]
     thread.last_id, thread.last = event.id or "", stamp
@@ -188,5 +211,5 @@ def stalled_for(thread: Thread, now: datetime) -> timedelta | None:
 
 def patience_of(thread: Thread) -> timedelta:
     """How long a thread may be silent before that is long by its own rhythm."""
-    usual = timedelta(seconds=median([gap.total_seconds() for gap in thread.gaps])) if thread.gaps else timedelta(0)
+    usual = timedelta(seconds=median(thread.gaps)) if thread.gaps else timedelta(0)
     return max(STALL_LEAST, STALL_TIMES * usual)

@@ -102,9 +102,8 @@ export function instant(at: number): string {
   return new Date(at).toISOString();
 }
 
-/** A time as the address or an answer states it; null if it is none. */
+/** A time as the address or an answer states it; null if it is none. A position is none, though `Date.parse` would make a year of it. */
 export function moment(text: string | null | undefined): number | null {
-  if (!text) return null;
-  const at = Date.parse(text);
+  const at = /^\d{4}-\d\d/.test(text ?? "") ? Date.parse(text ?? "") : Number.NaN;
   return Number.isNaN(at) ? null : at;
 }

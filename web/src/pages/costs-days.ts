@@ -18,6 +18,8 @@ export interface Bars {
   /** By what they came to, most first; what is beyond the palette is put together. */
   readonly models: readonly string[];
   readonly most: number;
+  /** From the first to the last. */
+  readonly days: number;
 }
 
 export const OTHERS = "others";
@@ -25,14 +27,16 @@ export const MOST_MODELS = 7;
 const MOST_DAYS = 100;
 const A_DAY = 86_400_000;
 
-export function barsOf(rows: readonly CostRow[], measure: Measure, last: string): Bars {
+/** Up to the day `last`, and at least so many days: one bar alone says little. */
+export function barsOf(rows: readonly CostRow[], measure: Measure, last: string, least = 7): Bars {
   const dated = rows.filter((row) => typeof row["day"] === "string" && dayNumber(row["day"]) !== null);
   const models = biggest(dated, measure);
   const days = dated.map((row) => dayNumber(String(row["day"])) ?? 0);
   const end = Math.max(dayNumber(last) ?? 0, ...days);
   const begin = days.length > 0 ? Math.min(...days) : end;
-  const wide = end - begin >= MOST_DAYS ? 7 : 1;
-  const first = wide === 7 ? monday(begin) : begin;
+  const shown = Math.min(begin, end - least + 1);
+  const wide = end - shown >= MOST_DAYS ? 7 : 1;
+  const first = wide === 7 ? monday(shown) : shown;
   const stacks = Array.from({ length: Math.floor((end - first) / wide) + 1 }, () => models.map(() => 0));
   dated.forEach((row, index) => {
     const stack = stacks[Math.floor(((days[index] ?? first) - first) / wide)];
@@ -40,7 +44,7 @@ export function barsOf(rows: readonly CostRow[], measure: Measure, last: string)
     if (stack) stack[place] = (stack[place] ?? 0) + amount(row, measure);
   });
   const bars = stacks.map((parts, index) => bar(first + index * wide, wide, parts));
-  return { bars, models, most: Math.max(0, ...bars.map((one) => one.sum)) };
+  return { bars, models, most: Math.max(0, ...bars.map((one) => one.sum)), days: end - begin + 1 };
 }
 
 export function modelOf(row: CostRow): string {

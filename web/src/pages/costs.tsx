@@ -11,6 +11,7 @@ import type { CostRow, CostsAnswer, Figures } from "../shapes";
 import { AgentName } from "../ui/agent";
 import { Empty } from "../ui/empty";
 import { Trouble, Waiting } from "../ui/state";
+import { Switch } from "../ui/switch";
 import { compact, count, zone } from "../ui/times";
 import { Words } from "../ui/words";
 import { OTHERS, barsOf, localDay, modelOf, noon, type Bar, type Measure } from "./costs-days";
@@ -19,6 +20,7 @@ import type { Page } from "./page";
 import "../styles/costs.css";
 
 const RANGES: readonly (readonly [Range, string])[] = [["today", "Today"], ["7d", "7 days"], ["30d", "30 days"], ["all", "All"]];
+const MEASURES = [["usd", "Dollars"], ["tokens", "Tokens"]] as const;
 
 function Costs() {
   const [chosen, choose] = useParam("range", "7d");
@@ -36,13 +38,13 @@ function Costs() {
   return (
     <section class="costs">
       <div class="costs-tools">
-        <Choice label="Which days" options={RANGES} chosen={range} choose={choose} />
-        <Choice label="What to add up" options={[["usd", "Dollars"], ["tokens", "Tokens"]]} chosen={measure} choose={show} />
+        <Switch label="Which days" options={RANGES} value={range} choose={choose} />
+        <Switch label="What to add up" options={MEASURES} value={measure} choose={show} />
         <p class="faint">Days of {zone}</p>
       </div>
       {error && <Trouble error={error} />}
-      <Totals total={agents.data.total} unpriced={unpricedOf(agents.data.unpriced)} prices={agents.data.prices} />
-      <Days rows={days.data.by} measure={measure} today={today} only={range === "today"} />
+      <Totals total={agents.data.total} days={range === "today" ? 1 : barsOf(days.data.by, "tokens", localDay(today)).days} unpriced={unpricedOf(agents.data.unpriced)} prices={agents.data.prices} />
+      <Days rows={days.data.by} measure={measure} today={today} range={range} />
       {isEmpty ? (
         <Empty title={range === "all" ? "No answer of a model has been counted yet" : "Nothing was spent in these days"}
           hint="Costs come from model.replied events: lore setup records them from Claude Code and Codex, and /v1/traces takes them from OpenTelemetry." />
@@ -61,29 +63,13 @@ function agentOf(row: CostRow): ComponentChildren {
   return typeof key === "string" && key ? <AgentName name={key} shown={row.name} /> : <span class="faint">of no known agent</span>;
 }
 
-interface Options {
-  readonly label: string;
-  readonly options: readonly (readonly [string, string])[];
-  readonly chosen: string;
-  readonly choose: (value: string) => void;
-}
-
-function Choice({ label, options, chosen, choose }: Options) {
-  return (
-    <div class="switch" role="group" aria-label={label}>
-      {options.map(([value, word]) => (
-        <button key={value} type="button" aria-pressed={value === chosen} onClick={() => choose(value)}>{word}</button>
-      ))}
-    </div>
-  );
-}
-
-function Totals({ total, unpriced, prices }: { total: Figures; unpriced: [string, number][]; prices: string }) {
+function Totals({ total, days, unpriced, prices }: { total: Figures; days: number; unpriced: [string, number][]; prices: string }) {
   const missing = unpriced.reduce((sum, [, tokens]) => sum + tokens, 0);
   return (
     <>
       <dl class="costs-totals">
         <div class="costs-sum"><dt>US dollars</dt><dd class="num">{dollars(total.usd)}</dd></div>
+        {days > 1 && <div><dt>a day, on average</dt><dd class="num">{dollars(total.usd === null ? null : total.usd / days)}</dd></div>}
         <Figure name="read" value={total.input} />
         <Figure name="written" value={total.output} />
         <Figure name="from cache" value={total.cache_read} />
@@ -104,12 +90,12 @@ function Figure({ name, value }: { name: string; value: number }) {
   return <div><dt>{name}</dt><dd class="num" title={`${count(value)} tokens`}>{compact(value)}</dd></div>;
 }
 
-function Days({ rows, measure, today, only }: { rows: readonly CostRow[]; measure: Measure; today: number; only: boolean }) {
-  const { bars, models, most } = barsOf(rows, measure, localDay(today));
+function Days({ rows, measure, today, range }: { rows: readonly CostRow[]; measure: Measure; today: number; range: Range }) {
+  const { bars, models, most } = barsOf(rows, measure, localDay(today), range === "30d" ? 30 : 7);
   if (most === 0) return null;
   const format = measure === "usd" ? dollars : compact;
   const last = bars.length - 1;
-  const stacks = bars.map((bar, index) => ({ key: bar.day, label: dayLabel(bar), parts: bar.parts, sum: bar.sum, aside: only && index < last }));
+  const stacks = bars.map((bar, index) => ({ key: bar.day, label: dayLabel(bar), parts: bar.parts, sum: bar.sum, aside: range === "today" && index < last }));
   const axis = measure === "usd" && (niceSteps(most)[1] ?? 0) >= 1 ? (value: number) => `$${compact(value)}` : format;
   return (
     <figure class="costs-days">

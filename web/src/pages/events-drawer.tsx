@@ -1,14 +1,15 @@
 import { token } from "../api";
+import { useFixed } from "../fixed";
 import { go } from "../router";
-import type { LoreEvent } from "../shapes";
+import type { EventsAnswer, LoreEvent } from "../shapes";
 import { Copy } from "../ui/copy";
 import { closeDrawer, openDrawer } from "../ui/drawer";
-import { EventsBy, showEvents } from "../ui/events";
 import { Json } from "../ui/json";
+import { Trouble } from "../ui/state";
 import { full } from "../ui/times";
 import { Words } from "../ui/words";
 import { curlToPost, visibleJson } from "./events-curl";
-import { scopesOf } from "./events-filter";
+import { gist, scopesOf } from "./events-filter";
 
 /** Opens one event: its JSON, what led to it, where else to look, and how to say it again. */
 export function openEvent(event: LoreEvent): void {
@@ -27,11 +28,11 @@ function Whole({ event }: { event: LoreEvent }) {
         <Way name="kind" value={event.kind} />
         <Way name="kind" value={family} />
       </div>
-      {event.cause && <Cause id={event.cause} />}
+      {event.cause && <Cause key={event.cause} id={event.cause} />}
       <div class="ev-copies">
         <Copy text={visibleJson(stored, 2)} label="Copy JSON" />
         <Copy text={curlToPost(location.origin, stored)} label="Copy as curl: post it" />
-        {!token.value && <span class="faint">LORE_TOKEN is yours to set: <code>lore token create --scope write</code></span>}
+        {!token.value && <span class="faint">The command needs LORE_TOKEN: <code>lore token create --scope write</code> makes one.</span>}
       </div>
       <Json value={stored} />
     </div>
@@ -47,11 +48,20 @@ function Way({ name, value }: { name: "scope" | "kind"; value: string }) {
   return <button type="button" class="chip" onClick={follow} title="Show only these"><Words text={value} /></button>;
 }
 
+/** The event that led to it, one click away. */
 function Cause({ id }: { id: string }) {
+  const { data, error, loading } = useFixed<EventsAnswer>("/api/events", { id: [id] });
+  const found = data?.events[0];
   return (
     <section class="ev-cause">
-      <h3>What led to it <button type="button" class="button small" onClick={() => showEvents([id], "What led to it")}>Go there</button></h3>
-      <EventsBy params={{ id: [id] }} />
+      <h3>What led to it</h3>
+      {error && <Trouble error={error} />}
+      {found && (
+        <button type="button" onClick={() => openEvent(found)}>
+          <code>{found.kind}</code> <strong><Words text={found.agent ?? found.actor} /></strong> <Words text={found.text || gist(found)} />
+        </button>
+      )}
+      {!found && !error && <p class="faint">{loading ? "Looking it up…" : "The log no longer has it: it was trimmed or forgotten."}</p>}
     </section>
   );
 }

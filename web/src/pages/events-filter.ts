@@ -81,6 +81,14 @@ export function scopesOf(event: EventLike): string[] {
   return [...found];
 }
 
+/** What an event without a line of its own says: its change of state, and the plain values of its payload. */
+export function gist(event: EventLike): string {
+  const { old_state: before, new_state: after, data } = event;
+  const change = typeof after === "string" ? [`${typeof before === "string" ? `${before} → ` : ""}${after}`] : [];
+  const values = Object.entries(typeof data === "object" && data !== null ? data : {}).filter(([, value]) => value !== null && typeof value !== "object");
+  return [...change, ...values.map(([name, value]) => `${name} ${String(value)}`)].join(" · ").slice(0, 300);
+}
+
 function isSince(at: string, since: string): boolean {
   return !since || Date.parse(at) >= Date.parse(since);
 }

@@ -9,7 +9,7 @@ import type { EventsAnswer, FleetAnswer, FoundEvent, SearchAnswer } from "../sha
 import { isWanted, pairs, type Filter } from "./events-filter";
 
 const PAGE = 100;
-const MOST_FOUND = 200;
+export const MOST_FOUND = 200;
 const MOST_WAITING = 500;
 const SEARCH_PAUSE = 3000;
 const RETRY = 3000;

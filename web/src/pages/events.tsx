@@ -16,9 +16,9 @@ import { clockSeconds, day, full } from "../ui/times";
 import { Words } from "../ui/words";
 import { curlToRead } from "./events-curl";
 import { openEvent } from "./events-drawer";
-import { fromAddress, pairs, type Filter } from "./events-filter";
+import { fromAddress, gist, pairs, type Filter } from "./events-filter";
 import { Filters } from "./events-filters";
-import { EventsModel } from "./events-model";
+import { EventsModel, MOST_FOUND } from "./events-model";
 import type { Page } from "./page";
 import "../styles/events.css";
 
@@ -54,7 +54,7 @@ function Status({ model, filter }: { model: EventsModel; filter: Filter }) {
   return (
     <div class="ev-status">
       <p class="faint num" role="status">
-        {model.loading.value && rows === 0 ? "Looking…" : `${plural(rows, "event")}${model.more.value ? " so far" : ""}`}
+        {model.loading.value && rows === 0 ? "Looking…" : `${filter.q && rows >= MOST_FOUND ? "The newest " : ""}${plural(rows, "event")}${model.more.value ? " so far" : ""}`}
         {filter.q && " with these words"}{model.indexing.value && "; the index is still being made, so there may be more"}
         {asOf.value !== null && ", as known then"}
       </p>
@@ -120,7 +120,7 @@ function Row({ event, index, isNew, isNewDay }: { event: FoundEvent; index: numb
       <span class="ev-when num" role="cell"><time dateTime={event.at} title={full(event.at)}><span class="ev-day">{day(event.at)}</span> {clockSeconds(event.at)}</time></span>
       <span class="ev-kind" role="cell"><button type="button" class="ev-open" onClick={open}><code class={`family-${event.kind.split(".")[0]}`}>{event.kind}</code></button></span>
       <span class="ev-who" role="cell" title={plain(event.agent ?? event.actor)}><Words text={event.agent ? shownName(event.agent) : event.actor} /></span>
-      <span class="ev-what" role="cell"><Words text={event.excerpt ?? event.text} /></span>
+      <span class={event.text ? "ev-what" : "ev-what faint"} role="cell"><Words text={event.text || event.excerpt || gist(event)} /></span>
     </div>
   );
 }

@@ -49,7 +49,7 @@ export class Card extends Component<{ agent: AgentCard }> {
       <article class={`card ${agent.standing.replace(" ", "-")}`} data-agent={agent.name} onClick={open}>
         <header>
           <h2><AgentName name={agent.name} shown={agent.shown} /></h2>
-          <StandingMark standing={agent.standing} />
+          <StandingMark standing={agent.standing} beat={agent.standing === "working" ? agent.last_id : null} />
           <span class="card-since faint"><Ago at={agent.since} /></span>
         </header>
         <Work agent={agent} />

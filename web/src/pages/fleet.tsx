@@ -14,6 +14,8 @@ import { STANDINGS, matches, ordered } from "./fleet-order";
 import type { Page } from "./page";
 
 const MOST_SHOWN = 120;
+/** So few agents have room to say more. */
+const FEW = 9;
 
 function Grid({ agents }: { agents: AgentCard[] }) {
   const [most, show] = useState(MOST_SHOWN);
@@ -21,7 +23,7 @@ function Grid({ agents }: { agents: AgentCard[] }) {
   const grid = useGentleMoves(shown.map((agent) => agent.name).join("\n"));
   return (
     <>
-      <div class="cards" ref={grid}>{shown.map((agent) => <Card key={agent.name} agent={agent} />)}</div>
+      <div class={agents.length <= FEW ? "cards few" : "cards"} ref={grid}>{shown.map((agent) => <Card key={agent.name} agent={agent} />)}</div>
       {agents.length > most && (
         <button type="button" class="button wide" onClick={() => show(most + MOST_SHOWN)}>Show {Math.min(MOST_SHOWN, agents.length - most)} more of {agents.length - most}</button>
       )}
@@ -55,10 +57,9 @@ function Asking({ fleet }: { fleet: FleetAnswer }) {
   );
 }
 
-function Ended({ agents, opened }: { agents: AgentCard[]; opened: boolean }) {
+function Ended({ agents }: { agents: AgentCard[] }) {
   const [open, set] = useState(false);
   if (agents.length === 0) return null;
-  if (opened) return <Grid agents={agents} />;
   return (
     <details class="ended-fold" open={open} onToggle={(toggle) => set(toggle.currentTarget.open)}>
       <summary><span class="num">{agents.length}</span> ended</summary>
@@ -73,8 +74,8 @@ function Fleet() {
   const [standing, choose] = useParam("standing");
   if (!data) return error ? <Trouble error={error} /> : <Waiting lines={6} />;
   const found = ordered(data.agents).filter((agent) => (!standing || agent.standing === standing) && matches(agent, text));
-  const ended = found.filter((agent) => agent.standing === "ended");
-  const here = found.filter((agent) => agent.standing !== "ended");
+  const fold = found.length > FEW && standing !== "ended" && text === "";
+  const here = fold ? found.filter((agent) => agent.standing !== "ended") : found;
   return (
     <>
       <div class="fleet-tools">
@@ -85,7 +86,7 @@ function Fleet() {
       <Asking fleet={data} />
       {found.length === 0 && <Empty title={data.agents.length === 0 ? "No agents yet at this moment" : "No agent fits"} hint={data.agents.length === 0 ? "Move the slider on, or return to live." : "Change the words above, or press the chosen count again."} />}
       <Grid agents={here} />
-      <Ended agents={ended} opened={standing === "ended" || text !== ""} />
+      {fold && <Ended agents={found.filter((agent) => agent.standing === "ended")} />}
     </>
   );
 }

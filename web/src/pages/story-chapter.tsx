@@ -1,19 +1,19 @@
 import { memo } from "preact/compat";
 
-import type { Chapter, Sentence } from "../shapes";
+import type { Arc, Chapter, Sentence } from "../shapes";
 import { ArcNote } from "../ui/arc";
 import { BeatMark } from "../ui/beat";
 import { familyOf } from "../ui/beats";
 import { showEvents } from "../ui/events";
 import { clock, day, full } from "../ui/times";
 import { Words } from "../ui/words";
-import { keyOf, paragraphs } from "./story-pages";
+import { keyOf, paragraphs, type Paragraph } from "./story-pages";
 
 function Told({ sentence, isNew }: { sentence: Sentence; isNew: boolean }) {
   const open = (): void => showEvents(sentence.evidence, "What this rests on");
   return (
-    <span
-      class={isNew ? "sentence new" : "sentence"} role="button" tabIndex={0} title={full(sentence.at)} onClick={open}
+    <><span
+      data-key={keyOf(sentence)} class={isNew ? "sentence new" : "sentence"} role="button" tabIndex={0} title={full(sentence.at)} onClick={open}
       onKeyDown={(press) => {
         if (press.key !== "Enter" && press.key !== " ") return;
         press.preventDefault();
@@ -21,7 +21,7 @@ function Told({ sentence, isNew }: { sentence: Sentence; isNew: boolean }) {
       }}
     >
       <Words text={sentence.text} />
-    </span>
+    </span>{" "}</>
   );
 }
 
@@ -31,14 +31,32 @@ function telling(sentences: readonly Sentence[]): string | null {
   return (of("trouble") ?? of("done") ?? sentences[0])?.beat ?? null;
 }
 
-function Paragraph({ sentences, isNew }: { sentences: Sentence[]; isNew: (key: string) => boolean }) {
+function ParagraphPart({ paragraph: { sentences, arcs }, isNew }: { paragraph: Paragraph; isNew: ReadonlySet<string> }) {
   const first = sentences[0];
   if (!first) return null;
   return (
     <div class="paragraph">
       <span class="gutter"><time class="num" dateTime={first.at}>{clock(first.at)}</time><BeatMark beat={telling(sentences)} size={9} /></span>
-      <p>{sentences.map((sentence) => <><Told key={keyOf(sentence)} sentence={sentence} isNew={isNew(keyOf(sentence))} />{" "}</>)}</p>
+      <p>{sentences.map((sentence) => <Told key={keyOf(sentence)} sentence={sentence} isNew={isNew.has(keyOf(sentence))} />)}</p>
+      <Margin arcs={arcs} />
     </div>
+  );
+}
+
+function Margin({ arcs }: { arcs: Arc[] }) {
+  if (arcs.length === 0) return null;
+  return <div class="margin" role="group" aria-label="Arcs">{arcs.map((arc) => <ArcNote key={arc.kind + arc.thread + arc.first} arc={arc} />)}</div>;
+}
+
+/** A title that begins with its day has it above, as newspapers do. */
+function Title({ chapter }: { chapter: Chapter }) {
+  const [day, ...rest] = chapter.title.split(" · ");
+  return (
+    <header>
+      {rest.length > 0 && <p class="kicker"><Words text={day} /></p>}
+      <h2><Words text={rest.length > 0 ? rest.join(" · ") : chapter.title} /></h2>
+      <Dateline chapter={chapter} />
+    </header>
   );
 }
 
@@ -57,17 +75,11 @@ export function newsOf(chapter: Chapter, news: ReadonlyMap<string, number>): str
 /** One chapter: its prose, and beside it the arcs that run through it. */
 export const ChapterPart = memo(function ChapterPart({ chapter, news }: { chapter: Chapter; news: string }) {
   const isNew = new Set(news.split("\n"));
+  const { paragraphs: told, others } = paragraphs(chapter);
   return (
     <section class="chapter">
-      <div class="prose">
-        <header><h2><Words text={chapter.title} /></h2><Dateline chapter={chapter} /></header>
-        {paragraphs(chapter.sentences).map((sentences) => (
-          <Paragraph key={sentences[0] && keyOf(sentences[0])} sentences={sentences} isNew={(key) => isNew.has(key)} />
-        ))}
-      </div>
-      {chapter.arcs.length > 0 && (
-        <aside class="margin" aria-label="Arcs">{chapter.arcs.map((arc) => <ArcNote key={arc.kind + arc.thread + arc.first} arc={arc} />)}</aside>
-      )}
+      <div class="chapter-head"><Title chapter={chapter} /><Margin arcs={others} /></div>
+      {told.map((paragraph) => <ParagraphPart key={paragraph.sentences[0] && keyOf(paragraph.sentences[0])} paragraph={paragraph} isNew={isNew} />)}
     </section>
   );
 });

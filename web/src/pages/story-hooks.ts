@@ -3,10 +3,11 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import { get } from "../api";
 import { asOf } from "../moment";
 import type { Chapter, StoryAnswer } from "../shapes";
-import { carried, fresh, reused } from "./story-pages";
+import { carried, fresh, joined, reused } from "./story-pages";
 
 export const LIMIT = 1500;
 const NEW_FOR = 20_000;
+const MOST_NEW = 40;
 
 export interface Earlier {
   chapters: Chapter[];
@@ -46,11 +47,10 @@ interface Told {
 
 function tell(last: Told, story: StoryAnswer): Told {
   const now = Date.now();
-  const slid = last.story ? carried(last.chapters, story.chapters) : [];
-  const chapters = [...slid, ...reused(last.chapters, story.chapters)];
+  const chapters = reused(last.chapters, joined(last.story ? carried(last.chapters, story.chapters) : story.chapters));
   const news = new Map([...last.news].filter(([, came]) => now - came < NEW_FOR));
   if (story.live && last.story?.live) for (const key of fresh(last.story, story)) news.set(key, now);
-  return { key: last.key, story, chapters, news };
+  return { key: last.key, story, chapters, news: new Map([...news].slice(-MOST_NEW)) };
 }
 
 /** The chapters that are told, those that slid out of the live answer among them, and which sentences are new. */

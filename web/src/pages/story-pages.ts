@@ -1,4 +1,5 @@
-import type { Chapter, Sentence, StoryAnswer } from "../shapes";
+import { grouped } from "../grouped";
+import type { Arc, Chapter, Sentence, StoryAnswer } from "../shapes";
 
 const MOST_CARRIED = 400;
 
@@ -7,32 +8,78 @@ export function keyOf(sentence: Sentence): string {
   return sentence.evidence[0] ?? `${sentence.at} ${sentence.thread ?? ""}`;
 }
 
-/** Chapters that the newest answer no longer reaches back to, so that nothing vanishes above the reader's eyes. */
-export function carried(before: readonly Chapter[], next: readonly Chapter[]): Chapter[] {
-  const begins = next[0]?.sentences[0]?.at;
-  if (begins === undefined) return [...before];
-  const there = new Set(next.flatMap((chapter) => chapter.sentences.map(keyOf)));
+function keysOf(chapters: readonly Chapter[]): Set<string> {
+  return new Set(chapters.flatMap((chapter) => chapter.sentences.map(keyOf)));
+}
+
+/** What of the chapters before lies ahead of the next ones' beginning and is not told by them; the newest of it, if it is very much. */
+function lost(before: readonly Chapter[], next: readonly Chapter[], begins: string): Chapter[] {
+  const there = keysOf(next);
   const gone = (sentence: Sentence): boolean => sentence.at < begins && !there.has(keyOf(sentence));
   let room = MOST_CARRIED;
   const kept: Chapter[] = [];
   for (const chapter of [...before].reverse()) {
-    const sentences = chapter.sentences.filter(gone).slice(-room || undefined);
-    if (sentences.length === 0 || room <= 0) continue;
+    const sentences = room > 0 ? chapter.sentences.filter(gone).slice(-room) : [];
     room -= sentences.length;
-    kept.unshift({ ...chapter, sentences, arcs: chapter.arcs.filter((arc) => arc.last_at < begins) });
+    if (sentences.length > 0) kept.unshift({ ...chapter, sentences, arcs: chapter.arcs.filter((arc) => arc.last_at < begins) });
   }
   return kept;
 }
 
-/** Sentences one after the other on the same thread: a paragraph. */
-export function paragraphs(sentences: readonly Sentence[]): Sentence[][] {
-  const found: Sentence[][] = [];
-  for (const sentence of sentences) {
-    const last = found.at(-1);
-    if (last && last[0]?.thread === sentence.thread && last.length < 8) last.push(sentence);
-    else found.push([sentence]);
+/** One chapter of two where a place between answers has cut it: they have the same title and follow each other. */
+export function joined(chapters: readonly Chapter[]): Chapter[] {
+  const whole: Chapter[] = [];
+  for (const chapter of chapters) {
+    const last = whole.at(-1);
+    if (last?.title !== chapter.title) whole.push(chapter);
+    else whole[whole.length - 1] = { ...chapter, first_at: last.first_at, sentences: [...last.sentences, ...chapter.sentences], arcs: [...last.arcs, ...chapter.arcs] };
   }
-  return found;
+  return whole;
+}
+
+/** The next chapters, behind what the live answer no longer reaches back to: nothing vanishes above the reader's eyes. */
+export function carried(before: readonly Chapter[], next: readonly Chapter[]): Chapter[] {
+  const begins = next[0]?.sentences[0]?.at;
+  return begins === undefined ? [...next] : [...lost(before, next, begins), ...next];
+}
+
+export interface Paragraph {
+  sentences: Sentence[];
+  arcs: Arc[];
+}
+
+const LONG = 7;
+
+/** Pieces of a thread's sentences that are no longer than a paragraph should be. */
+function cut(sentences: readonly Sentence[]): Sentence[][] {
+  const many = Math.ceil(sentences.length / LONG);
+  const size = Math.ceil(sentences.length / many);
+  return Array.from({ length: many }, (_, index) => sentences.slice(index * size, (index + 1) * size));
+}
+
+/** An arc stands beside the paragraph that tells its end, else beside the first of its thread. */
+function beside(arc: Arc, paragraphs: readonly Paragraph[]): Paragraph | undefined {
+  const proof = new Set(arc.evidence);
+  return (
+    paragraphs.findLast(({ sentences }) => sentences.some(({ evidence }) => evidence.some((id) => proof.has(id))))
+    ?? paragraphs.find(({ sentences }) => sentences[0]?.thread === arc.thread)
+  );
+}
+
+/** A chapter's paragraphs, a thread at a time, in the order in which the threads began; and the arcs that no paragraph tells of. */
+export function paragraphs(chapter: Chapter): { paragraphs: Paragraph[]; others: Arc[] } {
+  const threads = [...grouped(chapter.sentences, ({ thread }) => thread).values()];
+  threads.sort((a, b) => (a[0]?.at ?? "").localeCompare(b[0]?.at ?? ""));
+  const found = threads.flatMap(cut).map((sentences): Paragraph => ({ sentences, arcs: [] }));
+  const others: Arc[] = [];
+  for (const arc of chapter.arcs) (beside(arc, found)?.arcs ?? others).push(arc);
+  return { paragraphs: found, others };
+}
+
+/** The newest sentences, newest last. */
+export function latest(chapters: readonly Chapter[], many: number): Sentence[] {
+  const told = chapters.slice(-3).flatMap((chapter) => chapter.sentences);
+  return told.sort((a, b) => a.at.localeCompare(b.at)).slice(-many);
 }
 
 /** The next chapters, but those that say the same as before are the very same, so that they need not be drawn again. */

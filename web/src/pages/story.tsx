@@ -14,7 +14,8 @@ import { Words } from "../ui/words";
 import type { Page } from "./page";
 import { ChapterPart, newsOf } from "./story-chapter";
 import { LIMIT, useEarlier, useTold, type Earlier } from "./story-hooks";
-import { keyOf } from "./story-pages";
+import { JustWritten } from "./story-latest";
+import { joined, keyOf, latest } from "./story-pages";
 import { toEnd, usePlace } from "./story-place";
 
 const DETAILS = [["headline", "Headlines"], ["story", "Story"], ["full", "Full"]] as const;
@@ -56,15 +57,6 @@ function Nothing({ scope }: { scope: string }) {
   return <Empty title="Nothing to tell" hint={hint} />;
 }
 
-function Closing({ story }: { story: StoryAnswer }) {
-  return (
-    <footer class="closing">
-      {story.closing && <p><Words text={story.closing} /></p>}
-      {story.live && <p class="writing"><span class="quill" aria-hidden="true" /> The story goes on as things happen.</p>}
-    </footer>
-  );
-}
-
 function Story() {
   const [detail] = useParam("detail", "story");
   const [scope] = useParam("scope");
@@ -73,8 +65,8 @@ function Story() {
   const key = query(asked) + (asOf.value ?? "");
   const told = useTold(key, story, stale);
   const earlier = useEarlier(key, asked, stale ? null : story);
-  const chapters = [...earlier.chapters, ...told.chapters];
-  const newest = chapters.at(-1)?.sentences.at(-1);
+  const chapters = earlier.chapters.length > 0 ? joined([...earlier.chapters, ...told.chapters]) : told.chapters;
+  const newest = latest(chapters, 1)[0];
   const oldest = chapters[0]?.sentences[0];
   const unseen = usePlace({ told, newest: newest ? keyOf(newest) + newest.text : "", oldest: oldest ? keyOf(oldest) : "" });
   if (!story) return <><Tools />{error ? <Trouble error={error} /> : <Waiting lines={9} />}</>;
@@ -86,7 +78,8 @@ function Story() {
         <Beginning story={story} earlier={earlier} />
         {chapters.length === 0 && <Nothing scope={scope} />}
         {chapters.map((chapter) => <ChapterPart key={chapter.sentences[0] ? keyOf(chapter.sentences[0]) : chapter.first_at} chapter={chapter} news={newsOf(chapter, told.news)} />)}
-        <Closing story={story} />
+        {story.closing && <footer class="closing"><Words text={story.closing} /></footer>}
+        {story.live && chapters.length > 0 && <JustWritten chapters={chapters} />}
       </article>
       {unseen && <button type="button" class="to-end" onClick={toEnd}>New sentences ↓</button>}
     </>

@@ -1,5 +1,6 @@
 import { useMemo } from "preact/hooks";
 
+import { grouped } from "../grouped";
 import { useView } from "../moment";
 import { go, useParam } from "../router";
 import type { Arc, ArcsAnswer, Family, Thread, ThreadsAnswer } from "../shapes";
@@ -52,16 +53,13 @@ function Row({ thread, arcs }: { thread: Thread; arcs: Arc[] }) {
   return (
     <li class={`thread ${thread.state} ${stalled ? "stalled" : ""}`}>
       <div class="thread-head">
-        <h3><button type="button" class="plain" onClick={() => go("story", { scope: scopeOf(thread.key) })} title="Its story"><Words text={thread.title} /></button></h3>
+        <h2>{thread.mission && thread.key !== `mission:${thread.mission}` && <span class="thread-mission"><Words text={thread.mission} /></span>}<button type="button" class="plain" onClick={() => go("story", { scope: scopeOf(thread.key) })} title="Its story"><Words text={thread.title} /></button></h2>
         <span class={`thread-state ${stalled ? "stalled" : thread.state}`}>{stalled ? `stalled for ${length(thread.stalled_seconds ?? 0)}` : thread.state}</span>
       </div>
       <p class="thread-line">
         <Who agents={thread.agents} />
-        {thread.mission && <span class="faint">mission <Words text={thread.mission} /></span>}
-      </p>
-      <p class="thread-line">
         <Beats counts={thread.counts} />
-        <span class="faint num">{count(thread.events)} events · {day(thread.first_at)} {clock(thread.first_at)} · last <Ago at={thread.last_at} /></span>
+        <span class="thread-figures faint num">{count(thread.events)} events · {day(thread.first_at)} {clock(thread.first_at)} · last <Ago at={thread.last_at} /></span>
       </p>
       {arcs.length > 0 && <div class="thread-arcs">{arcs.map((arc) => <ArcNote key={arc.kind + arc.first} arc={arc} />)}</div>}
     </li>
@@ -74,7 +72,7 @@ function Threads() {
   const [state, choose] = useParam("state", "all");
   const { data, error } = useView<ThreadsAnswer>("/api/threads", { state, limit: 200 });
   const arcs = useView<ArcsAnswer>("/api/arcs", { limit: 500 }).data?.arcs;
-  const byThread = useMemo(() => Map.groupBy(arcs ?? [], (arc) => arc.thread), [arcs]);
+  const byThread = useMemo(() => grouped(arcs ?? [], (arc) => arc.thread), [arcs]);
   if (!data) return error ? <Trouble error={error} /> : <Waiting lines={6} />;
   const threads = [...data.threads].sort((a, b) => RANK(a) - RANK(b));
   return (

@@ -56,6 +56,7 @@ export class TimelineChart {
         step: (by) => this.#step(by),
         open: () => this.#open(),
         edge: (which) => this.#toEdge(which),
+        zoom: (factor) => model.zoom(factor),
       }),
     ];
   }
@@ -74,7 +75,7 @@ export class TimelineChart {
 
   #measure(): void {
     const wide = this.#lanes.canvas.parentElement?.clientWidth ?? 0;
-    const room = this.scroller.clientHeight - AXIS - 1;
+    const room = this.scroller.clientHeight - AXIS;
     const next = planOf(wide, room, this.model.scene.peek()?.lanes.length ?? 1);
     const last = this.plan.peek();
     if (next.width !== last.width) this.model.setWidth(next.width);
@@ -91,7 +92,8 @@ export class TimelineChart {
     if (!scene) return;
     this.#lanes.resize(plan.width, plan.height);
     const hit = this.pointed.peek()?.hit ?? null;
-    const chain = hit?.what === "mark" ? chainOf(scene, hit.mark.id) : null;
+    const found = hit?.what === "mark" ? chainOf(scene, hit.mark.id) : null;
+    const chain = found && found.size > 1 ? found : null;
     paintLanes(this.#lanes, { ...shared, scene, hit, chain });
     if (this.#isMoving(span, plan)) this.#frame.request();
   }

@@ -16,6 +16,8 @@ export interface Hands {
   step(by: -1 | 1): void;
   open(): void;
   edge(which: "first" | "last"): void;
+  /** By keys and buttons; a window that follows keeps its right edge. */
+  zoom(factor: number): void;
 }
 
 const STILL = 4;
@@ -131,10 +133,10 @@ function key(event: KeyboardEvent, hands: Hands): void {
 }
 
 function actions(span: Span, hands: Hands, isShifted: boolean): Record<string, () => void> {
-  const [middle, step] = [(span.from + span.to) / 2, lengthOf(span) * 0.2];
+  const step = lengthOf(span) * 0.2;
   const sideways = (by: -1 | 1) => (isShifted ? () => hands.step(by) : () => hands.glide(moved(span, by * step)));
-  const zoomIn = (): void => hands.glide(zoomed(span, 0.6, middle));
-  const zoomOut = (): void => hands.glide(zoomed(span, 1 / 0.6, middle));
+  const zoomIn = (): void => hands.zoom(0.6);
+  const zoomOut = (): void => hands.zoom(1 / 0.6);
   return {
     "+": zoomIn,
     "=": zoomIn,

@@ -3,12 +3,12 @@
 import { batch, computed, effect, signal } from "@preact/signals";
 
 import { get } from "../api";
-import { MINUTE, HOUR, DAY, asked, covers, endingAt, everything, instant, lengthOf, moment, within, type Bounds, type Span } from "../charts/span";
+import { MINUTE, HOUR, DAY, asked, covers, endingAt, everything, instant, lengthOf, moment, within, zoomed, type Bounds, type Span } from "../charts/span";
 import { asOf, now } from "../clock";
 import { onEvents } from "../live";
 import { meta } from "../meta";
 import { params, setParams } from "../router";
-import type { LoreEvent, Meta, TimelineAnswer } from "../shapes";
+import type { Head, LoreEvent, Meta, TimelineAnswer } from "../shapes";
 import { calm } from "../theme";
 import { sceneOf, type Scene } from "./timeline-scene";
 
@@ -42,6 +42,8 @@ export class TimelineModel {
   #gliding = 0;
   #first = 0;
   #tick = { now: 0, at: 0 };
+  /** The time of the position that is looked at, where the address names one. */
+  #placed: number | null = null;
   #ends: (() => void)[] = [];
 
   /** Begins; gives what ends it. */
@@ -50,7 +52,11 @@ export class TimelineModel {
       effect(() => this.#hearClock(now.value)),
       effect(() => this.#begin(meta.value)),
       effect(() => this.#hearAddress(params.value)),
-      effect(() => this.#hearMoment(asOf.value)),
+      effect(() => void this.#hearMoment(asOf.value)),
+      effect(() => {
+        void this.only.value;
+        this.#want();
+      }),
       onEvents((events) => this.#hear(events)),
     ];
     return () => {
@@ -64,7 +70,7 @@ export class TimelineModel {
   /** Now to the millisecond, or the moment of the past that is shown. */
   present(): number {
     if (asOf.peek() === null) return this.#tick.now + Math.min(performance.now() - this.#tick.at, 2000);
-    return moment(asOf.peek()) ?? this.scene.peek()?.at ?? now.peek();
+    return moment(asOf.peek()) ?? this.#placed ?? now.peek();
   }
 
   bounds(length: number): Bounds {
@@ -106,6 +112,12 @@ export class TimelineModel {
     this.glide(endingAt(last, length));
   }
 
+  /** Longer or shorter around its middle; following, up to now. */
+  zoom(factor: number): void {
+    const span = this.current();
+    if (span) this.glide(zoomed(span, factor, this.follow.peek() ? this.present() : (span.from + span.to) / 2));
+  }
+
   setFollow(wanted: boolean): void {
     this.follow.value = wanted;
     const span = this.span.peek();
@@ -132,7 +144,8 @@ export class TimelineModel {
 
   #begin(known: Meta | null): void {
     const [first, last] = [moment(known?.first_at), moment(known?.last_at)];
-    if (this.span.peek() !== null || first === null || last === null) return;
+    const isLost = asOf.peek() !== null && moment(asOf.peek()) === null && this.#placed === null;
+    if (this.span.peek() !== null || first === null || last === null || isLost) return;
     this.#first = first;
     this.#show(this.#fromAddress() ?? firstLook({ first, last }, this.present()));
   }
@@ -170,11 +183,14 @@ export class TimelineModel {
     this.#want();
   }
 
-  #hearMoment(_moment: string | null): void {
-    const span = this.span.peek();
-    if (!span) return;
+  async #hearMoment(given: string | null): Promise<void> {
+    this.#placed = null;
+    if (given !== null && moment(given) === null) this.#placed = await get<Head>("/api/fleet", { as_of: given }).then((head) => moment(head.at), () => null);
+    if (given !== asOf.peek()) return;
     this.#stale = true;
-    this.#show(this.follow.peek() ? (this.current() ?? span) : span);
+    this.#begin(meta.peek());
+    const span = this.span.peek();
+    if (span) this.#show(this.follow.peek() ? (this.current() ?? span) : span);
   }
 
   #hear(events: readonly LoreEvent[]): void {

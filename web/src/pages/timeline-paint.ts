@@ -18,12 +18,13 @@ export interface Picture {
   readonly present: number;
   readonly palette: Palette;
   readonly hit: Hit | null;
-  /** The mark under the pointer, what led to it and what it led to. */
+  /** The mark under the pointer, what led to it and what it led to; null where it stands alone. */
   readonly chain: ReadonlySet<string> | null;
 }
 
-const FEW_LINKS = 80;
-const DIM = 0.22;
+/** So many lines are drawn at once; of more only those between lanes, and of too many of these none but the chain that is pointed at. */
+const FEW_LINKS = 120;
+const DIM = 0.28;
 /** What must not be hidden is drawn last. */
 const UPWARDS: readonly Family[] = ["quiet", "work", "talk", "done", "trouble"];
 
@@ -127,7 +128,8 @@ function paintColumns(context: CanvasRenderingContext2D, picture: Picture): void
 
 function paintLinks(context: CanvasRenderingContext2D, picture: Picture): void {
   const { scene, span, chain, palette } = picture;
-  const seen = scene.links.filter(([from, to]) => to.at >= span.from && from.at <= span.to);
+  const inside = scene.links.filter(([from, to]) => to.at >= span.from && from.at <= span.to);
+  const seen = inside.length <= FEW_LINKS ? inside : inside.filter(([from, to]) => from.lane !== to.lane);
   if (seen.length <= FEW_LINKS) {
     const path = new Path2D();
     for (const [from, to] of seen) if (!chain?.has(to.id)) addLink(path, picture, from, to);
@@ -153,7 +155,7 @@ function addLink(path: Path2D, { plan, span }: Picture, from: SceneMark, to: Sce
     const high = Math.min(plan.body * 0.5, 6 + (x2 - x1) * 0.12);
     path.bezierCurveTo(x1 + (x2 - x1) * 0.25, y1 - high, x1 + (x2 - x1) * 0.75, y2 - high, x2, y2);
   } else {
-    const bend = Math.max(10, (x2 - x1) * 0.5);
+    const bend = Math.max(3, (x2 - x1) * 0.5);
     path.bezierCurveTo(x1 + bend, y1, x2 - bend, y2, x2, y2);
   }
 }
@@ -184,7 +186,7 @@ function addMark(paths: Map<Family, Path2D>, { plan, span }: Picture, mark: Scen
   if (x < -SIZE || x > plan.width + SIZE) return;
   let path = paths.get(mark.family);
   if (!path) paths.set(mark.family, (path = new Path2D()));
-  MARKS[mark.family](path, x, middle(plan, mark.lane) + lift(plan, mark.family), plan.body > 40 ? 1.15 : 1);
+  MARKS[mark.family](path, x, middle(plan, mark.lane) + lift(plan, mark.family), plan.body > 40 ? 1.3 : 1);
 }
 
 function ringHovered(context: CanvasRenderingContext2D, { hit, plan, span, palette }: Picture): void {

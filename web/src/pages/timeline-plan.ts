@@ -11,6 +11,7 @@ const LEAST_BODY = 29;
 const MOST_BODY = 52;
 const REACH = 9;
 export const SHORTEST_ARC = 5;
+export const HAIRLINE = 2;
 
 export interface Plan {
   readonly width: number;
@@ -18,6 +19,7 @@ export interface Plan {
   /** The part of a lane that has its marks; above it are its arcs, in so many rails. */
   readonly body: number;
   readonly rails: number;
+  /** Of the canvas: all lanes, and no less than the room that there is. */
   readonly height: number;
 }
 
@@ -30,7 +32,7 @@ export type Hit =
 export function planOf(width: number, room: number, lanes: number): Plan {
   const lane = Math.floor(Math.min(HIGHEST_LANE, Math.max(LOWEST_LANE, room / Math.max(lanes, 1))));
   const body = Math.round(Math.min(MOST_BODY, Math.max(LEAST_BODY, lane * 0.48)));
-  return { width, lane, body, rails: Math.max(1, Math.floor((lane - body - 2) / RAIL)), height: lane * lanes };
+  return { width, lane, body, rails: Math.max(1, Math.floor((lane - body - 2) / RAIL)), height: Math.max(lane * lanes, Math.floor(room)) };
 }
 
 /** The middle of a lane's marks. */
@@ -39,17 +41,17 @@ export function middle(plan: Plan, lane: number): number {
 }
 
 export function floorOf(plan: Plan, lane: number): number {
-  return plan.lane * (lane + 1) - 6;
+  return plan.lane * (lane + 1) - 4;
 }
 
-/** The top of an arc's bar; those beyond the last rail share it. */
+/** The top of an arc's bar. Rows beyond the last rail have no bars: they are a thin line at the top of the lane. */
 export function railTop(plan: Plan, lane: number, row: number): number {
-  return plan.lane * (lane + 1) - plan.body - RAIL * (Math.min(row, plan.rails - 1) + 1);
+  return row < plan.rails ? plan.lane * (lane + 1) - plan.body - RAIL * (row + 1) : plan.lane * lane;
 }
 
 /** How high a column of so many is: by the root, so that quiet lanes are seen beside busy ones. */
 export function columnHeight(plan: Plan, sum: number, most: number): number {
-  return Math.max(2, Math.sqrt(sum / most) * (plan.body - 8));
+  return Math.max(2, Math.sqrt(sum / most) * (plan.body - 5));
 }
 
 /** Families lie a little above each other, so that talk does not hide work. */
@@ -91,7 +93,7 @@ function arcAt(scene: Scene, plan: Plan, span: Span, x: number, y: number): Hit 
     if (x < left || x > right) continue;
     for (const { lane, row } of arc.places) {
       const top = railTop(plan, lane, row);
-      if (y >= top && y < top + RAIL) return { what: "arc", arc };
+      if (y >= top && y < top + (row < plan.rails ? RAIL : HAIRLINE + 1)) return { what: "arc", arc };
     }
   }
   return null;

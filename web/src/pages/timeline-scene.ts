@@ -50,7 +50,7 @@ export interface Scene extends Span {
   readonly marks: ReadonlyMap<string, SceneMark>;
   readonly links: readonly (readonly [SceneMark, SceneMark])[];
   readonly arcs: readonly SceneArc[];
-  /** The highest column, rounded up to a power of two so that it seldom changes. */
+  /** The highest column, rounded up so that it seldom changes. */
   readonly most: number;
   readonly moreLanes: number;
   readonly first: number | null;
@@ -93,8 +93,8 @@ export function sceneOf(answer: TimelineAnswer, asked: Pick<Scene, "wanted" | "a
     lanes,
     marks: byId,
     links: linksOf(answer, byId),
-    arcs: packed(answer.arcs, places, moment(answer.at)),
-    most: powerAbove(Math.max(1, ...lanes.flatMap((lane) => lane.columns.map((column) => column.sum)))),
+    arcs: packed(answer, places),
+    most: roundedUp(Math.max(1, ...lanes.flatMap((lane) => lane.columns.map((column) => column.sum)))),
     moreLanes: answer.more_lanes,
     first: moment(answer.first_at),
     last: moment(answer.last_at),
@@ -121,10 +121,6 @@ export function chainOf(scene: Scene, id: string): ReadonlySet<string> {
 export function moodOf(arc: Pick<Arc, "kind" | "state">): Mood {
   if (arc.kind === "struggle_and_recovery") return arc.state === "open" ? "dark" : "bright";
   return MOODS[arc.kind] ?? "plain";
-}
-
-export function kindInWords(kind: string): string {
-  return kind.replaceAll("_", " ");
 }
 
 function marksOf(answer: TimelineAnswer, places: ReadonlyMap<string, number>): SceneMark[] {
@@ -155,30 +151,40 @@ function linksOf(answer: TimelineAnswer, marks: ReadonlyMap<string, SceneMark>):
   return found;
 }
 
-/** Arcs that overlap on a lane lie in rows above each other, the longest lowest; an open one lasts until `now`. */
-function packed(arcs: TimelineAnswer["arcs"], lanes: ReadonlyMap<string, number>, now: number | null): SceneArc[] {
-  const timed = arcs.map((arc) => {
-    const from = moment(arc.first_at) ?? 0;
-    return { arc, from, to: Math.max(from, moment(arc.last_at) ?? from, arc.state === "open" ? (now ?? 0) : 0) };
+/**
+ * Arcs that overlap on a lane lie in rows above each other, the longest lowest; an open one lasts until the newest time that is known.
+ * Those that begin before the window and end after it say least about it: they are highest.
+ */
+function packed(answer: TimelineAnswer, lanes: ReadonlyMap<string, number>): SceneArc[] {
+  const [now, from, to] = [moment(answer.at) ?? 0, moment(answer.from) ?? 0, moment(answer.to) ?? 0];
+  const timed = answer.arcs.map((arc) => {
+    const begin = moment(arc.first_at) ?? 0;
+    const end = Math.max(begin, moment(arc.last_at) ?? begin, arc.state === "open" ? now : 0);
+    return { arc, from: begin, to: end, isBeyond: begin < from && end > to };
   });
-  timed.sort((a, b) => b.to - b.from - (a.to - a.from) || a.from - b.from);
-  const taken: { from: number; to: number }[][][] = [];
-  return timed.map(({ arc, from, to }) => {
-    const places = [...new Set(arc.lanes)].flatMap((agent) => {
-      const lane = lanes.get(agent);
-      return lane === undefined ? [] : [{ lane, row: freeRow((taken[lane] ??= []), from, to) }];
-    });
-    return { arc, from, to, mood: moodOf(arc), places };
+  timed.sort((a, b) => Number(a.isBeyond) - Number(b.isBeyond) || b.to - b.from - (a.to - a.from) || a.from - b.from);
+  const taken: Stretch[][][] = [];
+  return timed.map((one) => ({ arc: one.arc, from: one.from, to: one.to, mood: moodOf(one.arc), places: placesOf(one, lanes, taken) }));
+}
+
+type Stretch = { readonly from: number; readonly to: number };
+
+function placesOf({ arc, from, to }: Stretch & { arc: TimelineAnswer["arcs"][number] }, lanes: ReadonlyMap<string, number>, taken: Stretch[][][]): SceneArc["places"] {
+  return [...new Set(arc.lanes)].flatMap((agent) => {
+    const lane = lanes.get(agent);
+    return lane === undefined ? [] : [{ lane, row: freeRow((taken[lane] ??= []), from, to) }];
   });
 }
 
-function freeRow(rows: { from: number; to: number }[][], from: number, to: number): number {
+function freeRow(rows: Stretch[][], from: number, to: number): number {
   const found = rows.findIndex((row) => row.every((one) => one.to < from || one.from > to));
   const row = found < 0 ? rows.length : found;
   (rows[row] ??= []).push({ from, to });
   return row;
 }
 
-function powerAbove(value: number): number {
-  return 2 ** Math.ceil(Math.log2(value));
+/** A quarter of a power of two: 5, 6, 7, 8, 10, 12, 14, 16, 20 … */
+function roundedUp(value: number): number {
+  const step = 2 ** Math.max(0, Math.floor(Math.log2(value)) - 2);
+  return Math.ceil(value / step) * step;
 }

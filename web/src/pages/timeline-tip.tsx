@@ -2,13 +2,14 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 
 import { plural } from "../charts/figures";
 import { DAY } from "../charts/span";
+import { arcWords } from "../ui/arc";
 import { BeatMark } from "../ui/beat";
 import { SAID } from "../ui/beats";
 import { clock, clockSeconds, day, length } from "../ui/times";
 import { Words } from "../ui/words";
 import type { Pointed } from "./timeline-chart";
 import type { Hit } from "./timeline-plan";
-import { kindInWords, type Scene } from "./timeline-scene";
+import type { Scene } from "./timeline-scene";
 
 const GAP = 14;
 
@@ -21,7 +22,7 @@ export function Tip({ pointed, scene, width }: { pointed: Pointed; scene: Scene;
     const isRight = pointed.x + GAP + tip.offsetWidth > width;
     tip.style.left = `${Math.max(0, isRight ? pointed.x - GAP - tip.offsetWidth : pointed.x + GAP)}px`;
     const above = pointed.y - GAP - tip.offsetHeight;
-    tip.style.top = `${above > tip.parentElement!.parentElement!.scrollTop ? above : pointed.y + GAP}px`;
+    tip.style.top = `${above > (tip.closest(".tl-scroller")?.scrollTop ?? 0) ? above : pointed.y + GAP}px`;
   });
   return (
     <div class="tl-tip" ref={box} role="status">
@@ -43,7 +44,7 @@ function Inside({ hit, scene }: { hit: Hit; scene: Scene }) {
     case "arc":
       return (
         <>
-          <p class="tl-tip-head"><span class={`tl-mood ${hit.arc.mood}`} />{kindInWords(hit.arc.arc.kind)}{hit.arc.arc.state === "open" && <span class="faint">still open</span>}</p>
+          <p class="tl-tip-head"><span class={`tl-mood ${hit.arc.mood}`} />{arcWords(hit.arc.arc.kind)}{hit.arc.arc.state === "open" && <span class="faint">still open</span>}</p>
           <p class="tl-tip-text"><Words text={hit.arc.arc.text || hit.arc.arc.title} /></p>
           <p class="faint num">{day(hit.arc.from)}, {clock(hit.arc.from)} · {length((hit.arc.to - hit.arc.from) / 1000)} · {plural(hit.arc.arc.count, "event")}</p>
         </>

@@ -1,11 +1,13 @@
+import { useComputed } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { standingClass } from "../charts/palette";
-import { DAY, HOUR, MINUTE, instant, lengthOf, zoomed } from "../charts/span";
+import { DAY, HOUR, MINUTE, instant, lengthOf } from "../charts/span";
 import { lengthInWords, said } from "../charts/ticks";
 import { asOf } from "../clock";
 import { setParams } from "../router";
 import { openAgent } from "../ui/agent-drawer";
+import { arcWords } from "../ui/arc";
 import { BeatMark } from "../ui/beat";
 import { FAMILIES, SAID } from "../ui/beats";
 import { Empty } from "../ui/empty";
@@ -17,7 +19,7 @@ import type { Page } from "./page";
 import { TimelineChart } from "./timeline-chart";
 import { TimelineModel } from "./timeline-model";
 import type { Hit } from "./timeline-plan";
-import { kindInWords, type Scene } from "./timeline-scene";
+import type { Scene } from "./timeline-scene";
 import { Tip } from "./timeline-tip";
 import "../styles/timeline.css";
 
@@ -35,7 +37,8 @@ const LENGTHS: readonly (readonly [string, number | "all", string])[] = [
 function Timeline() {
   const model = useMemo(() => new TimelineModel(), []);
   useEffect(() => model.start(), [model]);
-  if (model.span.value === null) return model.error.value ? <Trouble error={model.error.value} /> : <Waiting lines={8} />;
+  const begun = useComputed(() => model.span.value !== null);
+  if (!begun.value) return model.error.value ? <Trouble error={model.error.value} /> : <Waiting lines={8} />;
   return (
     <section class="timeline">
       <Tools model={model} />
@@ -62,8 +65,8 @@ function Tools({ model }: { model: TimelineModel }) {
         ))}
       </div>
       <div class="switch">
-        <button type="button" aria-label="Zoom out" title="Zoom out (−)" onClick={() => zoom(model, 1.7)}>−</button>
-        <button type="button" aria-label="Zoom in" title="Zoom in (+)" onClick={() => zoom(model, 1 / 1.7)}>+</button>
+        <button type="button" aria-label="Zoom out" title="Zoom out (−)" onClick={() => model.zoom(1.7)}>−</button>
+        <button type="button" aria-label="Zoom in" title="Zoom in (+)" onClick={() => model.zoom(1 / 1.7)}>+</button>
       </div>
       <button type="button" class="button small tl-follow" aria-pressed={model.follow.value} onClick={() => model.setFollow(!model.follow.value)}>
         <span class="tl-follow-dot" aria-hidden="true" />{isLive ? "Follow now" : "Follow the slider"}
@@ -71,17 +74,12 @@ function Tools({ model }: { model: TimelineModel }) {
       {only !== null && (
         <button type="button" class="chip" title="Show all agents" onClick={() => setParams({ agent: null })}><span class="chip-label">only</span><Words text={only} /> ×</button>
       )}
-      <p class="tl-span num faint">{said(span.from, STRETCH)} – {said(span.to, STRETCH)} · {lengthInWords(length)} · {zone}</p>
+      <p class="tl-span num faint">{said(span.from, STRETCH)} – {model.follow.value && isLive ? "now" : said(Math.min(span.to, model.present()), STRETCH)} · {lengthInWords(length)} · {zone}</p>
     </div>
   );
 }
 
 const STRETCH: Intl.DateTimeFormatOptions = { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" };
-
-function zoom(model: TimelineModel, factor: number): void {
-  const span = model.current();
-  if (span) model.glide(zoomed(span, factor, model.follow.peek() ? span.to : (span.from + span.to) / 2));
-}
 
 function Lanes({ model }: { model: TimelineModel }) {
   const scroller = useRef<HTMLDivElement>(null);
@@ -97,7 +95,7 @@ function Lanes({ model }: { model: TimelineModel }) {
   const scene = model.scene.value;
   return (
     <div class="tl-scroller" ref={scroller}>
-      <div class="tl-corner">agents</div>
+      <Corner model={model} />
       <div class="tl-axis"><canvas ref={axis} aria-hidden="true" /></div>
       <div class="tl-names">
         {scene && chart && <Names scene={scene} height={chart.plan.value.lane} />}
@@ -111,6 +109,12 @@ function Lanes({ model }: { model: TimelineModel }) {
       {scene?.lanes.length === 0 && <div class="tl-nothing"><Nothing model={model} scene={scene} /></div>}
     </div>
   );
+}
+
+/** The day at the left edge: what hours on the axis belong to. */
+function Corner({ model }: { model: TimelineModel }) {
+  const span = model.span.value;
+  return <div class="tl-corner num">{span && said(span.from, { weekday: "short", day: "numeric", month: "short" })}</div>;
 }
 
 function Names({ scene, height }: { scene: Scene; height: number }) {
@@ -146,7 +150,7 @@ function Legend({ scene }: { scene: Scene | null }) {
     <div class="tl-legend faint">
       {FAMILIES.map((family) => <span key={family}><BeatMark family={family} /> {SAID[family]}</span>)}
       <span><span class="tl-mood bright" /><span class="tl-mood dark" /><span class="tl-mood plain" /> arcs: well, badly, on their way</span>
-      <span class="tl-hint">{scene?.exact ? "Each mark is one event; lines lead from cause to effect." : "Each column sums a stretch of time; come closer to see single events."} Wheel zooms, drag pans.</span>
+      <span class="tl-hint">{scene?.exact ? "Lines lead from cause to effect." : "Columns add up; come closer for single events."} Wheel zooms, drag pans.</span>
     </div>
   );
 }
@@ -167,7 +171,7 @@ function Counts({ scene }: { scene: Scene }) {
           ))}
         </tbody>
       </table>
-      <ul>{scene.arcs.map((one) => <li key={one.arc.kind + one.arc.first}>{kindInWords(one.arc.kind)}: <Words text={one.arc.text || one.arc.title} /></li>)}</ul>
+      <ul>{scene.arcs.map((one) => <li key={one.arc.kind + one.arc.first}>{arcWords(one.arc.kind)}: <Words text={one.arc.text || one.arc.title} /></li>)}</ul>
     </div>
   );
 }

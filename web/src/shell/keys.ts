@@ -6,8 +6,10 @@ import { toggleHelp, closeHelp } from "./help";
 import { openSearch } from "./search";
 import { stepMoment, togglePlay } from "./travel";
 
+/** Whether keys pressed there are words, and no commands. */
 function typing(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+  if (target instanceof HTMLInputElement) return !["range", "checkbox", "radio", "button"].includes(target.type);
+  return target instanceof HTMLElement && (target.isContentEditable || /^(TEXTAREA|SELECT)$/.test(target.tagName));
 }
 
 const DEEDS: Record<string, () => void> = {

@@ -52,8 +52,8 @@ export function Rail({ here }: { here: Page }) {
       <div class="rail-pages">{pages.map((page) => <Entry key={page.path} page={page} here={page === here} />)}</div>
       <div class="rail-foot">
         <ConnectionMark />
-        {known && <p class="num faint">{count(known.events)} events</p>}
-        {known && <p class="faint">Fleetlore {known.version}{!known.sealed && <span title="Whoever can write to the log can say anything in it"> · not sealed</span>}</p>}
+        {known && <p class="num faint">{count(known.events)} {known.events === 1 ? "event" : "events"}</p>}
+        {known && <p class="faint">{known.version}{!known.sealed && <span title="Whoever can write to the log can say anything in it"> · not sealed</span>}</p>}
       </div>
     </nav>
   );

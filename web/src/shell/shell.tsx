@@ -17,14 +17,14 @@ import { Notices } from "./notices";
 import { ConnectionMark, Rail } from "./rail";
 import { openSearch } from "./search";
 import { Slider } from "./slider";
-import { muted, needed, ringBell } from "./watch";
+import { muted, needed, permission, ringBell } from "./watch";
 
 function pageOf(path: string): Page {
   return pages.find((page) => page.path === path) ?? (pages[0] as Page);
 }
 
 function Bell() {
-  const asking = "Notification" in window && Notification.permission === "default" && !muted.value;
+  const asking = permission.value === "default" && !muted.value;
   const said = muted.value ? "Notices are off: turn them on" : asking ? "Also show notices when this page is hidden" : "Turn notices off";
   return (
     <button type="button" class="button icon" onClick={() => void ringBell()} aria-pressed={!muted.value} aria-label={said} title={said}>

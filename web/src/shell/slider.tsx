@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
+import { connection } from "../live";
 import { asOf } from "../moment";
 import { clock, clockSeconds, day, full } from "../ui/times";
 import { Shape } from "./density";
@@ -90,7 +91,7 @@ export function Slider() {
         <Track />
         <Ends />
       </div>
-      <button type="button" class="live-button" aria-pressed={live} onClick={returnToLive} title="Back to live (l)">
+      <button type="button" class={`live-button ${connection.value}`} aria-pressed={live} onClick={returnToLive} title="Back to live (l)">
         <span class="live-dot" aria-hidden="true" /> Live
       </button>
     </section>

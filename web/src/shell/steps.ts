@@ -1,7 +1,12 @@
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
-const STEPS = [1, 5, 15, 30].map((many) => many * SECOND).concat([1, 5, 15, 30].map((many) => many * MINUTE), [HOUR, 3 * HOUR, 6 * HOUR, 24 * HOUR, 168 * HOUR]);
+const ROUND = [1, 2, 5, 10, 15, 30];
+const STEPS = [
+  ...ROUND.map((many) => many * SECOND),
+  ...ROUND.map((many) => many * MINUTE),
+  ...[1, 2, 3, 6, 12, 24, 168].map((many) => many * HOUR),
+];
 export const SPEEDS = [1, 5, 20, 60, 300, 1200, 3600, 14_400] as const;
 
 /** A round step through a span of time: about a fortieth of it, a week at most. */

@@ -14,14 +14,13 @@ export const muted = signal(localStorage.getItem(KEPT) === "yes");
 export const toasts = signal<AgentCard[]>([]);
 export const needed = signal(0);
 
-function canNotify(): boolean {
-  return "Notification" in window && Notification.permission === "granted";
-}
+/** Whether the browser may show notices of its own: `default` means that nobody has been asked. */
+export const permission = signal("Notification" in window ? Notification.permission : "denied");
 
 /** The bell: mutes or unmutes; the first click asks whether the browser may show notices when this page is hidden. */
 export async function ringBell(): Promise<void> {
-  if (!muted.peek() && "Notification" in window && Notification.permission === "default") {
-    await Notification.requestPermission();
+  if (!muted.peek() && permission.peek() === "default") {
+    permission.value = await Notification.requestPermission();
     return;
   }
   muted.value = !muted.peek();
@@ -30,7 +29,7 @@ export async function ringBell(): Promise<void> {
 }
 
 function notify(agent: AgentCard): void {
-  if (!canNotify() || !document.hidden) return;
+  if (permission.peek() !== "granted" || !document.hidden) return;
   const note = new Notification(`${plain(agent.shown, 60)} needs you`, { body: plain(agent.doing), tag: `needs ${agent.name}` });
   note.onclick = () => {
     window.focus();

@@ -20,11 +20,11 @@ export function AgentName({ name, shown }: { name: string; shown?: string | null
 
 const SIGNS: Record<Standing, string> = { "needs you": "!", working: "▸", silent: "◌", idle: "–", ended: "✓" };
 
-/** How an agent stands, as a word and a sign. */
-export function StandingMark({ standing }: { standing: Standing }) {
+/** How an agent stands, as a word and a sign; the sign beats once whenever `beat` changes. */
+export function StandingMark({ standing, beat }: { standing: Standing; beat?: string | null }) {
   return (
     <span class={`standing ${standing.replace(" ", "-")}`}>
-      <span class="standing-sign" aria-hidden="true">{SIGNS[standing]}</span>
+      <span key={beat} class={beat ? "standing-sign pulse" : "standing-sign"} aria-hidden="true">{SIGNS[standing]}</span>
       {standing}
     </span>
   );

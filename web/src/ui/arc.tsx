@@ -5,7 +5,7 @@ import { Words } from "./words";
 
 /** An arc's kind in words. */
 export function arcWords(kind: string): string {
-  return kind.replaceAll("_", " ");
+  return (kind[0] ?? "").toUpperCase() + kind.slice(1).replaceAll("_", " ");
 }
 
 /** An arc as a note in the margin; a click opens the events that prove it. */

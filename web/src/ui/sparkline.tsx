@@ -29,7 +29,7 @@ function draw(beats: [string, string][], first: number): Drawing {
 }
 
 /** The last beats, one mark each, newest at the right; a hairline where more than five minutes lie between two. */
-export function Sparkline({ beats, most = 32 }: { beats: [string, string][]; most?: number }) {
+export function Sparkline({ beats, most = 24 }: { beats: [string, string][]; most?: number }) {
   const shown = beats.slice(-most);
   const { marks, gaps } = draw(shown, most - shown.length);
   const newest = shown.at(-1);

@@ -1,10 +1,13 @@
 import type { ComponentChildren } from "preact";
 
 import { Refusal } from "../api";
+import { connection } from "../live";
 
 /** What went wrong, and that it is being tried again. */
 export function Trouble({ error }: { error: Error }) {
   const refused = error instanceof Refusal;
+  // The banner says so already.
+  if (!refused && connection.value === "lost") return null;
   return (
     <p class="trouble-note" role="status">
       <strong>{refused ? error.title : "The server cannot be reached"}.</strong>{" "}

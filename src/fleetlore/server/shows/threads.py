@@ -8,7 +8,6 @@ from fleetlore.chronicle.naming import Naming
 from fleetlore.server.desk import Look
 from fleetlore.server.shapes import ThreadRow, Threads
 from fleetlore.views import threads as view
-from fleetlore.views.reading import EPOCH
 
 NEEDS = ("threads", "names")
 """The views that it is made of."""
@@ -19,9 +18,10 @@ def show(look: Look, *, state: State, limit: int) -> Threads:
     """Threads in this state, and how many there are."""
     known: view.Threads = look.states["threads"]
     wanted = [thread for thread in known.threads.values() if state in ("all", thread.state)]
-    wanted.sort(key=lambda thread: (thread.last or (EPOCH, "", 0), thread.key), reverse=True)
+    wanted.sort(key=lambda thread: (thread.last or view.LONG_AGO, thread.key), reverse=True)
     naming = look.naming
-    return Threads(**look.head(), threads=[_row(thread, look, naming) for thread in wanted[:limit]], total=len(wanted))
+    gone = 0 if state == "open" else known.dropped
+    return Threads(**look.head(), threads=[_row(thread, look, naming) for thread in wanted[:limit]], total=len(wanted) + gone)
 
 
 def _row(thread: view.Thread, look: Look, naming: Naming) -> ThreadRow:

@@ -1,0 +1,90 @@
+"""A house with a log in memory, and all its doors, to be knocked at without a network."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+from prometheus_client import Counter
+from starlette.applications import Starlette
+
+from fleetlore import config
+from fleetlore.errors import FleetloreError
+from fleetlore.events.envelope import Event
+from fleetlore.log.connect import connect
+from fleetlore.server import doors_events, doors_hooks, doors_otlp, problems
+from fleetlore.server.house import House
+from fleetlore.server.limits import Limits
+from fleetlore.server.rooms import open_house
+from fleetlore.testing import FrozenClock
+from tests.server import asgi
+
+NDJSON = "application/x-ndjson"
+
+
+class Doors:
+    """Knocks, and looks into the log."""
+
+    def __init__(self, house: House, token: str, runner: asyncio.Runner) -> None:
+        self.house, self.token, self._runner = house, token, runner
+        self.app = Starlette(
+            routes=[*doors_events.ROUTES, *doors_hooks.ROUTES, *doors_otlp.ROUTES],
+            exception_handlers={problems.Problem: problems.on_problem, FleetloreError: problems.on_fleetlore_error},
+        )
+        self.app.state.house = house
+
+    def post(
+        self,
+        path: str,
+        body: Any = b"",
+        *,
+        type: str | None = "application/json",
+        token: str | None = "",
+        headers: Mapping[str, str] | None = None,
+        **scope: Any,
+    ) -> asgi.Answer:
+        raw = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        given = dict(headers or {})
+        if type is not None:
+            given["content-type"] = type
+        if token is not None:
+            given["authorization"] = f"Bearer {token or self.token}"
+        parts = [raw[start : start + 65536] for start in range(0, len(raw), 65536)] or [b""]
+        return self._runner.run(asgi.ask(self.app, "POST", path, given.items(), parts, **scope))
+
+    @property
+    def events(self) -> list[Event]:
+        return list(self.house.log.read())
+
+    @property
+    def kinds(self) -> list[str]:
+        return [event.kind for event in self.events]
+
+    def count(self, name: str, door: str) -> float:
+        """What a meter of ours says; the page that Prometheus reads has the views in it, which are not at work here."""
+        counter: Counter = getattr(self.house.meters, f"_{name}")
+        return sum(
+            sample.value
+            for metric in counter.collect()
+            for sample in metric.samples
+            if sample.labels == {"door": door} and sample.name.endswith("_total")
+        )
+
+
+@contextmanager
+def open_doors(
+    url: str = "memory:", *, limits: Limits | None = None, clock: FrozenClock | None = None, environ: Mapping[str, str] | None = None
+) -> Iterator[Doors]:
+    """All doors of a new log; `environ` is what the settings see."""
+    now = clock or FrozenClock()
+    settings = config.load(log=url, environ=environ or {}, folder="/")
+    with (
+        connect(url, now=now).blocking() as log,
+        asyncio.Runner() as runner,
+        open_house(log, settings, host="127.0.0.1", limits=limits or Limits(), now=now) as opened,
+    ):
+        yield Doors(opened.house, opened.token, runner)
+        opened.house.close()

@@ -1,0 +1,159 @@
+"""OTLP over HTTP: spans and log records in both formats, and answers that an exporter understands."""
+
+from __future__ import annotations
+
+import builtins
+import gzip
+import json
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fleetlore.errors import DiskFull, Unreachable
+from fleetlore.events.envelope import Event
+from fleetlore.server.doors_storing import keep
+from tests.dialects.test_otlp import CHAT, LOOK, ROOT, Body, any_value, logs, nanos, pairs, request, span
+from tests.server.doors import Doors, open_doors
+
+TRACES, LOGS = "/v1/traces", "/v1/logs"
+PROTOBUF = "application/x-protobuf"
+SPANS = request(ROOT, span(2, CHAT, parent=1), span(3, LOOK, parent=1))
+RECORD = {"timeUnixNano": nanos(0), "body": any_value("codex.tool_result"), "attributes": pairs({"call_id": "c", "tool_name": "sh"})}
+
+
+@pytest.fixture
+def doors() -> Iterator[Doors]:
+    with open_doors() as opened:
+        yield opened
+
+
+def binary(body: Body, signal: str = "trace") -> bytes:
+    json_format = pytest.importorskip("google.protobuf.json_format")
+    service = pytest.importorskip(f"opentelemetry.proto.collector.{signal}.v1.{signal}_service_pb2")
+    message = service.ExportTraceServiceRequest() if signal == "trace" else service.ExportLogsServiceRequest()
+    return bytes(json_format.ParseDict(_with_base64(json.loads(json.dumps(body))), message).SerializeToString())
+
+
+def _with_base64(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_with_base64(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    ids = ("traceId", "spanId", "parentSpanId")
+    return {key: b64encode(bytes.fromhex(each)).decode() if key in ids else _with_base64(each) for key, each in value.items()}
+
+
+def partial_of(body: bytes) -> tuple[int, str]:
+    service = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
+    answer = service.ExportTraceServiceResponse.FromString(body)
+    return answer.partial_success.rejected_spans, answer.partial_success.error_message
+
+
+def status_of(body: bytes) -> tuple[int, str]:
+    """A google.rpc.Status: a number and a text, both short."""
+    assert body[0] == 0x08
+    assert body[2] == 0x12
+    size, start = (body[3], 4) if body[3] < 0x80 else (body[3] & 0x7F | body[4] << 7, 5)
+    assert len(body) == start + size
+    return body[1], body[start:].decode()
+
+
+def test_spans_tell_the_same_in_json_and_in_protobuf_and_only_once(doors: Doors) -> None:
+    answer = doors.post(TRACES, SPANS)
+    assert (answer.status, answer.headers["content-type"], answer.json) == (200, "application/json", {})
+    told = doors.kinds
+    assert sorted(told) == ["model.replied", "session.started", "session.turn_ended", "tool.called", "tool.returned"]
+    answer = doors.post(TRACES, binary(SPANS), type=PROTOBUF)
+    assert (answer.status, answer.headers["content-type"], answer.body) == (200, PROTOBUF, b"")
+    assert doors.kinds == told
+    assert doors.count("taken", "traces") == 2 * len(told)
+
+
+def test_what_exporters_pack_is_unpacked(doors: Doors) -> None:
+    answer = doors.post(TRACES, gzip.compress(binary(SPANS)), type=PROTOBUF, headers={"content-encoding": "gzip"})
+    assert answer.status == 200
+    assert "model.replied" in doors.kinds
+
+
+def test_log_records_are_told_in_both_formats(doors: Doors) -> None:
+    assert doors.post(LOGS, logs(RECORD)).json == {}
+    assert doors.post(LOGS, binary(logs(RECORD), "logs"), type=PROTOBUF).body == b""
+    assert set(doors.kinds) == {"tool.returned"}
+
+
+def test_spans_without_ids_are_left_out_and_counted(doors: Doors) -> None:
+    lame = span(9, CHAT) | {"spanId": "00"}
+    answer = doors.post(TRACES, request(ROOT, lame, lame))
+    assert answer.json["partialSuccess"]["rejectedSpans"] == "2"
+    assert "span id" in answer.json["partialSuccess"]["errorMessage"]
+    answer = doors.post(TRACES, binary(request(ROOT, lame)), type=PROTOBUF)
+    assert partial_of(answer.body)[0] == 1
+    assert doors.kinds == ["session.started", "session.turn_ended"]
+    assert doors.count("refused", "traces") == 3
+
+
+def test_an_event_that_the_log_does_not_take_keeps_out_no_other(doors: Doors) -> None:
+    good, bad = Event(kind="model.replied", agent="ada"), Event(kind="model.replied", agent="ada", data={"input": "many"})
+    kept = keep(doors.house.log, [bad, good])
+    assert (len(kept.positions), [event for event, _ in kept.refused], doors.kinds) == (1, [bad], ["model.replied"])
+
+
+def test_what_was_erased_for_good_stays_so_and_holds_up_nothing(doors: Doors) -> None:
+    doors.post(TRACES, request(span(2, CHAT)))
+    [event] = doors.events
+    doors.house.log.erase([event.id or ""], "asked for")
+    assert doors.post(TRACES, SPANS).status == 200
+    assert "tool.returned" in doors.kinds
+    assert "model.replied" not in doors.kinds
+
+
+def test_a_request_for_another_door_is_refused_in_words_that_exporters_read(doors: Doors) -> None:
+    answer = doors.post(TRACES, logs(RECORD))
+    assert (answer.status, answer.headers["content-type"], answer.json["code"]) == (400, "application/json", 3)
+    assert "/v1/logs" in answer.json["message"]
+    answer = doors.post(TRACES, b"\xff\xff\xff", type=PROTOBUF)
+    assert (answer.status, answer.headers["content-type"]) == (400, PROTOBUF)
+    assert status_of(answer.body)[0] == 3
+    assert "ExportTraceServiceRequest" in status_of(answer.body)[1]
+
+
+def test_without_a_token_the_answer_is_in_the_format_of_the_request(doors: Doors) -> None:
+    assert doors.post(TRACES, SPANS, token=None).json["code"] == 16
+    answer = doors.post(LOGS, b"", type=PROTOBUF, token=None)
+    assert (answer.status, status_of(answer.body)[0]) == (401, 16)
+    assert "www-authenticate" in answer.headers
+    assert doors.events == []
+
+
+@pytest.mark.parametrize("kind", [None, "text/plain", "application/grpc"])
+def test_another_content_type_is_refused(doors: Doors, kind: str | None) -> None:
+    answer = doors.post(TRACES, SPANS, type=kind)
+    assert answer.status == 415
+    assert "application/x-protobuf" in answer.json["message"]
+
+
+@pytest.mark.parametrize(("error", "wait"), [(Unreachable("no answer"), "1"), (DiskFull("no room"), "60")])
+def test_what_may_go_better_later_is_to_be_sent_again(doors: Doors, monkeypatch: pytest.MonkeyPatch, error: Exception, wait: str) -> None:
+    def fail(records: object) -> None:
+        raise error
+
+    monkeypatch.setattr(doors.house.log, "append_records", fail)
+    answer = doors.post(TRACES, SPANS)
+    assert (answer.status, answer.headers["retry-after"]) == (503, wait)
+
+
+def test_without_its_extra_protobuf_is_refused_with_what_to_install_and_json_works(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def missing(name: str, *rest: Any, **more: Any) -> Any:
+        if name.startswith(("opentelemetry", "google")):
+            raise ModuleNotFoundError(name)
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr("fleetlore.dialects.otlp_protobuf.import_module", missing)
+    answer = doors.post(TRACES, b"", type=PROTOBUF)
+    assert answer.status == 415
+    assert "fleetlore[otlp]" in status_of(answer.body)[1]
+    assert doors.post(TRACES, SPANS).status == 200

@@ -1,0 +1,211 @@
+"""The rules of `[[notify]]`: who may write them, what they may say, and that no secret is told."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import timedelta
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from fleetlore import config
+from fleetlore.config import NOTIFY_KEYS, Settings
+from fleetlore.errors import ConfigError
+from fleetlore.server.notify_rules import FORMATS, PLACEHOLDERS, WHENS, Command, Rule, Webhook, rules_of
+
+DOCS = (Path(__file__).parents[2] / "docs" / "notifications.md").read_text()
+RULE = 'name = "r"\nwhen = "needs you"\nwebhook = "https://hooks.example/T0PSECRET"\n'
+
+
+class Home:
+    """A user's file, and a project's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.user, self.project = folder / "user" / "fleetlore" / "fleetlore.toml", folder / "project" / "fleetlore.toml"
+        for file in (self.user, self.project):
+            file.parent.mkdir(parents=True)
+
+    def settings(self, content: str, **more: str) -> Settings:
+        self.user.write_text(dedent(content))
+        return config.load(environ={"XDG_CONFIG_HOME": str(self.user.parents[1])}, folder=str(self.project.parent), **more)
+
+    def rules(self, content: str, **more: str) -> tuple[Rule, ...]:
+        return rules_of(self.settings(content, **more))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def test_a_rule_says_what_it_waits_for_and_whom_it_tells(home: Home) -> None:
+    needs, turns, kind, arc = home.rules(
+        """
+        [[notify]]
+        name = "needs-me"
+        when = "needs you"
+        webhook = "https://hooks.example/x"
+        format = "slack"
+        secret = "hush"
+        token = "abc"
+        full = true
+
+        [[notify]]
+        name = "turns"
+        when = "progress"
+        every = 5
+        scope = "agent:ada"
+        max_age = "1h 30m"
+        command = ["notify-send", "{text}"]
+
+        [[notify]]
+        name = "errors"
+        kind = "town.*"
+        command = ["x"]
+
+        [[notify]]
+        name = "rescues"
+        arc = "rescue"
+        command = ["x"]
+        """
+    )
+    target = Webhook("https://hooks.example/x", "slack", "hush", "abc")
+    source = str(home.user)
+    assert needs == Rule(name="needs-me", by="when", what="needs you", target=target, full=True, source=source)
+    assert (turns.every, turns.scope, turns.max_age, turns.target) == (
+        5,
+        "agent:ada",
+        timedelta(minutes=90),
+        Command(("notify-send", "{text}")),
+    )
+    assert [(rule.by, rule.what, rule.cursor) for rule in (kind, arc)] == [
+        ("kind", "town.*", "notify/errors"),
+        ("arc", "rescue", "notify/rescues"),
+    ]
+
+
+def test_without_rules_there_are_none(home: Home) -> None:
+    assert home.rules("town = 'harbour'") == ()
+
+
+def test_a_projects_file_cannot_have_anything_run_or_called(home: Home) -> None:
+    home.project.write_text(f"[[notify]]\n{RULE}")
+    with pytest.raises(ConfigError, match="a project cannot have commands run or addresses called") as caught:
+        home.settings("")
+    assert str(home.project) in str(caught.value)
+    assert "T0PSECRET" not in str(caught.value)
+
+
+def test_a_rule_can_be_for_one_log_only(home: Home) -> None:
+    content = f'[[notify]]\nlog = "sqlite:fleet.db"\n{RULE}'
+    assert home.rules(content) == ()
+    own = f"sqlite:{home.user.parent}/fleet.db"
+    assert [rule.name for rule in home.rules(content, log=own)] == ["r"]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("notify = 1", "notify: tables are needed"),
+        ("[notify]\nname = 'r'", "notify: tables are needed"),
+        (f"[[notify]]\n{RULE}lgo = 1", "no such setting: notify.lgo"),
+        (f"[[notify]]\n{RULE}every = 'x'", "notify 1: every: a number is needed"),
+        (f"[[notify]]\n{RULE}every = true", "notify 1: every: a number is needed"),
+        (f"[[notify]]\n{RULE}full = 1", "notify 1: full: true or false"),
+        (f"[[notify]]\n{RULE}secret = 7", "notify 1: secret: a string is needed"),
+        (f"[[notify]]\n{RULE}scope = ''", "notify 1: scope: a string is needed"),
+        ("[[notify]]\ncommand = 'rm -rf /'", "notify 1: command: a list of words is needed"),
+        ("[[notify]]\ncommand = []", "notify 1: command: a list of words is needed"),
+        ("[[notify]]\ncommand = ['x', 1]", "notify 1: command: a list of words is needed"),
+    ],
+)
+def test_a_wrong_type_is_an_error_of_every_command(home: Home, content: str, reason: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        home.settings(content)
+    assert reason in str(caught.value)
+    assert "T0PSECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("when = 'done'\ncommand = ['x']", "each rule needs a name"),
+        ("name = 'r'\ncommand = ['x']", "one of when, kind, arc is needed"),
+        ("name = 'r'\nwhen = 'done'\nkind = 'a.b'\ncommand = ['x']", "one of when, kind, arc is needed"),
+        ("name = 'r'\nwhen = 'done'", "one of webhook, command is needed"),
+        (f"{RULE}command = ['x']", "one of webhook, command is needed"),
+        ("name = 'r'\nwhen = 'angry'\ncommand = ['x']", "when: no such thing as 'angry'; there are needs you, stuck"),
+        ("name = 'r'\narc = 'love'\ncommand = ['x']", "arc: no such thing as 'love'"),
+        ("name = 'r'\nkind = 'Fleet'\ncommand = ['x']", "'Fleet' is neither a kind"),
+        ("name = 'r'\nkind = 'notify.sent'\ncommand = ['x']", "notices tell of no notices"),
+        ("name = 'r'\nkind = 'notify.*'\ncommand = ['x']", "notices tell of no notices"),
+        (f"{RULE}scope = 'galaxy'", "no such scope: 'galaxy'"),
+        (f"{RULE}every = 3", 'every: only goes with when = "progress"'),
+        ("name = 'r'\nwhen = 'progress'\nevery = 0\ncommand = ['x']", "a number of turns from 1 to 10,000"),
+        (f"{RULE}max_age = 'soon'", "not a duration: 'soon'"),
+        (f"{RULE}max_age = '0s'", "max_age: an age of at most 366 days"),
+        (f"{RULE}max_age = '9years'", "max_age: an age of at most 366 days"),
+        (f"{RULE}format = 'fax'", "no such format: 'fax'"),
+        (f'{RULE}token = "a\\nb"', "token: only printable ASCII"),
+        ("name = 'r'\nwhen = 'done'\ncommand = ['x']\nsecret = 's'", "secret: only goes with a webhook"),
+        ("name = 'r'\nwhen = 'done'\ncommand = ['x', '--body={text}']", "a placeholder stands for an argument of its own"),
+        ("name = 'r'\nwhen = 'done'\ncommand = ['{text}']", "a placeholder stands for an argument of its own"),
+        ("name = 'r'\nwhen = 'done'\ncommand = ['']", "a program and its arguments are needed"),
+        ('name = "r"\nwhen = "done"\ncommand = ["x", "a\\u0000b"]', "a program and its arguments are needed"),
+    ],
+)
+def test_a_rule_that_makes_no_sense_is_refused_with_its_name(home: Home, content: str, reason: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        home.rules(f"[[notify]]\n{content}")
+    assert str(caught.value).startswith(f"{home.user}: notify")
+    assert reason in str(caught.value)
+    assert "T0PSECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(
+            "file:///T0PSECRET",
+            "ftp://host/T0PSECRET",
+            "T0PSECRET",
+            "https://",
+            "https:///T0PSECRET",
+            "http://[T0PSECRET",
+            "http://h:x/T0PSECRET",
+        ),
+        *("http://h:0/T0PSECRET", "http://h/T0P SECRET", "http://h/\\nT0PSECRET", "http://hö/T0PSECRET", "http://ada:T0PSECRET@h/"),
+    ],
+)
+def test_what_cannot_be_called_is_refused_without_being_told(home: Home, url: str) -> None:
+    with pytest.raises(ConfigError, match="webhook") as caught:
+        home.rules(f'[[notify]]\nname = "r"\nwhen = "done"\nwebhook = "{url}"')
+    assert "SECRET" not in str(caught.value)
+
+
+def test_two_rules_cannot_share_a_name(home: Home) -> None:
+    with pytest.raises(ConfigError, match="notify 'r': the name is taken"):
+        home.rules(f"[[notify]]\n{RULE}[[notify]]\n{RULE}")
+
+
+def test_nothing_shows_its_secrets(home: Home) -> None:
+    settings = home.settings(
+        f"[[notify]]\n{RULE}secret = 'hush-hush'\n[[notify]]\nname = 'c'\nwhen = 'done'\ncommand = ['/bin/curl', 'hush-hush']"
+    )
+    for thing in (settings, settings.notify, rules_of(settings), [rule.target for rule in rules_of(settings)]):
+        for shown in (repr(thing), str(thing)):
+            assert "SECRET" not in shown
+            assert "hush" not in shown
+    assert [rule.target.shown for rule in rules_of(settings)] == ["hooks.example", os.path.basename("/bin/curl")]
+
+
+@pytest.mark.parametrize("word", [*NOTIFY_KEYS, *WHENS, *FORMATS, *(f"{{{name}}}" for name in PLACEHOLDERS)])
+def test_everything_that_a_rule_can_say_is_documented(word: str) -> None:
+    assert f"`{word}`" in DOCS
+
+
+def test_the_rules_of_the_manual_are_rules(home: Home) -> None:
+    [example] = re.findall(r"```toml\n(.*?)```", DOCS, re.DOTALL)
+    assert [rule.name for rule in home.rules(example)] == ["needs-me", "team", "phone", "errors", "rescues"]

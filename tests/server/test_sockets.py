@@ -1,0 +1,111 @@
+"""The feed over WebSocket, from a real server to a real client."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from fleetlore import clock
+from fleetlore.server.limits import Limits
+from fleetlore.state.tokens import mint
+from tests.contract.helpers import deed
+from tests.server.watching import PATIENCE, Station, station, until
+
+
+def watch(place: Station, query: str = "", **options: Any) -> connect:
+    return connect(f"ws://127.0.0.1:{place.port}/ws{query}", proxy=None, **options)
+
+
+async def hear(client: ClientConnection) -> dict[str, Any]:
+    async with asyncio.timeout(PATIENCE):
+        frame = await client.recv()
+    assert isinstance(frame, str)
+    said: dict[str, Any] = msgspec.json.decode(frame)
+    return said
+
+
+async def refused(place: Station, query: str = "", **options: Any) -> tuple[int, str]:
+    """The status and the detail with which a connection is not opened."""
+    with pytest.raises(InvalidStatus) as caught:
+        async with watch(place, query, **options):
+            pass
+    said = msgspec.json.decode(caught.value.response.body)
+    return said["status"], said["detail"]
+
+
+async def test_a_frame_says_hello_and_then_each_event_has_its_own() -> None:
+    async with station() as place, watch(place) as client:
+        assert await hear(client) == {"hello": {"head": None}}
+        positions = place.log.append([deed("1"), deed("2\n\u2028")])
+        events = [await hear(client) for _ in range(2)]
+        assert [(event["text"], event["position"]) for event in events] == [("1", positions[0]), ("2\n\u2028", positions[1])]
+
+
+async def test_scope_kinds_and_after_choose() -> None:
+    async with station() as place:
+        [first, *_] = place.log.append([deed(str(n), task="t" if n % 2 else "u") for n in range(6)])
+        async with watch(place, f"?scope=task:t&kind=fleet.*&after={first}") as client:
+            await hear(client)
+            place.log.append([deed("6"), deed("7", task="t"), deed("8", kind="town.halted", task="t")])
+            assert [(await hear(client))["text"] for _ in range(4)] == ["1", "3", "5", "7"]
+
+
+async def test_what_cannot_be_watched_is_refused_with_a_reason_before_anything_is_opened() -> None:
+    async with station(limits=Limits(streams=1)) as place:
+        status, detail = await refused(place, "?scope=nobody")
+        assert (status, "no such scope" in detail) == (422, True)
+        async with watch(place) as client:
+            await hear(client)
+            status, detail = await refused(place)
+            assert (status, "try again" in detail) == (503, True)
+
+
+async def test_where_a_token_is_needed_it_is_needed_here() -> None:
+    secret, token = mint("read", now=clock.now())
+    async with station(is_open=False, heartbeat=0.05) as place:
+        assert (await refused(place))[0] == 401
+        place.shared.keep_token(token)
+        async with watch(place, additional_headers={"Authorization": f"Bearer {secret}"}) as client:
+            await hear(client)
+            place.log.append([deed("read")])
+            assert (await hear(client))["text"] == "read"
+            place.shared.drop_token(token.id)
+            with pytest.raises(ConnectionClosed):
+                await hear(client)
+
+
+async def test_what_a_client_says_is_not_listened_to_and_its_leaving_is_noticed() -> None:
+    async with station() as place:
+        async with watch(place) as client:
+            await hear(client)
+            for n in range(50):
+                await client.send(f"hello {n}")
+            place.log.append([deed("still fine")])
+            assert (await hear(client))["text"] == "still fine"
+            assert (place.feed.clients, place.limits.open_streams) == (1, 1)
+        await until(lambda: (place.feed.clients, place.limits.open_streams) == (0, 0))
+
+
+async def test_a_client_is_told_to_come_back_when_the_feed_is_closed() -> None:
+    async with station() as place, watch(place) as client:
+        await hear(client)
+        place.feed.close()
+        with pytest.raises(ConnectionClosed) as caught:
+            await hear(client)
+        assert caught.value.rcvd is not None
+        assert caught.value.rcvd.code == 1012
+
+
+async def test_a_client_that_does_not_read_is_cut_off() -> None:
+    async with station(patience=0.2) as place, watch(place, max_queue=1, compression=None, close_timeout=0.1) as client:
+        await hear(client)
+        async with asyncio.timeout(PATIENCE):
+            while place.feed.let_go == 0:
+                place.log.append([deed("x" * 15_000) for _ in range(20)])
+                await asyncio.sleep(0.01)
+        await until(lambda: place.connections == 0)
