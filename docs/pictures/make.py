@@ -1,4 +1,4 @@
-"""Makes the README's pictures from `lore demo`: what a terminal of 110 columns shows, as SVG without outside fonts.
+"""Makes the README's pictures from `lore demo`: pages of the control room, and what a terminal shows, as SVG without outside fonts.
 
 .venv/bin/python docs/pictures/make.py
 """
@@ -9,6 +9,7 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -22,6 +23,9 @@ from rich.text import Text
 HERE = Path(__file__).parent
 LORE = str(Path(sys.executable).parent / "lore")
 COLUMNS = 110
+EVENTS = 132
+"""The story's, and some of what comes after it."""
+PAGES = {"fleet": ("fleet", "dark"), "story": ("story", "light"), "timeline": ("timeline", "dark")}
 
 
 def shown(command: list[str], environment: dict[str, str]) -> str:
@@ -57,13 +61,42 @@ def picture(name: str, title: str, text: str) -> None:
     (HERE / f"{name}.svg").write_text(svg, encoding="utf-8")
 
 
+def photograph(environment: dict[str, str], log: str) -> None:
+    """Serve a demo that goes on playing, and photograph its pages."""
+    from playwright.sync_api import sync_playwright
+
+    demo = subprocess.Popen([LORE, "demo", "--log", log, "--port", "0"], stdout=subprocess.PIPE, text=True, env=environment)
+    assert demo.stdout is not None
+    try:
+        address = re.search(r"http://\S+/", demo.stdout.readline())
+        assert address is not None
+        for _ in range(EVENTS):
+            demo.stdout.readline()
+        with sync_playwright() as playwright:
+            chromium = os.environ.get("FLEETLORE_CHROMIUM", "/usr/bin/chromium")
+            browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+            for name, (path, scheme) in PAGES.items():
+                page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme=scheme)
+                page.goto(f"{address[0]}{path}", wait_until="load")
+                page.get_by_text("Live", exact=True).first.wait_for()
+                page.wait_for_timeout(1500)  # for what moves to come to rest
+                page.screenshot(path=HERE / f"{name}.png")
+            browser.close()
+    finally:
+        demo.send_signal(signal.SIGINT)
+        demo.stdout.close()
+        demo.wait(30)
+
+
 def main() -> None:
-    """Play the demo once and photograph it."""
+    """Play the demo and photograph it."""
     with tempfile.TemporaryDirectory() as home:
-        environment = os.environ | {"COLUMNS": str(COLUMNS), "LINES": "40", "TERM": "xterm-256color", "XDG_DATA_HOME": home, "TZ": "UTC"}
+        screen = {"COLUMNS": str(COLUMNS), "LINES": "40", "TERM": "xterm-256color", "TZ": "UTC"}
+        environment = os.environ | screen | {"XDG_DATA_HOME": home, "XDG_CACHE_HOME": home}
         environment.pop("NO_COLOR", None)
         log = f"sqlite:{home}/demo.db"
-        played = shown([LORE, "demo", "--log", log, "--speed", "0"], environment).replace(log, "sqlite:demo.db")
+        photograph(environment, f"sqlite:{home}/live.db")
+        played = shown([LORE, "demo", "--no-serve", "--log", log, "--speed", "0"], environment).replace(log, "sqlite:demo.db")
         picture("demo", "lore demo", "\n".join(played.strip().splitlines()[:34]))
         picture("status", "lore status", shown([LORE, "status", "--log", log], environment))
 

@@ -92,7 +92,7 @@ class Settings(NamedTuple):
     """How old events may become before they are trimmed away; `None`: as old as they like."""
     notify: Setting[tuple[Notice, ...]] = Setting((), DEFAULT)
     """The rules by which people are notified; only the user's own file can set them."""
-    hooks: Mapping[str, Setting[Secret]] = {}  # noqa: RUF012  # never changed
+    hooks: Mapping[str, Setting[Secret]] = {}  # never changed
     """The secrets by which forges sign their deliveries, of `HOOK_SECRETS` those that are set; never by a project's file."""
 
 
@@ -113,7 +113,7 @@ class _Level(NamedTuple):
     redact_levels: tuple[str, ...] = ()
     keep_days: int | None = None
     notify: tuple[Notice, ...] = ()
-    hooks: Mapping[str, Secret] = {}  # noqa: RUF012  # never changed
+    hooks: Mapping[str, Secret] = {}  # never changed
 
 
 def load(

@@ -180,6 +180,19 @@ async def test_a_place_that_was_trimmed_away_with_all_that_came_after_is_told_to
         assert await texts(subscription, 1) == ["next"]
 
 
+async def test_what_was_erased_is_given_to_nobody_from_then_on() -> None:
+    log = opened()
+    async with feeding(log) as feed:
+        quick, slow = await feed.subscribe(ALL, after=None), await feed.subscribe(ALL, after=None)
+        [first, *_] = log.append([deed("1"), deed("a secret", id=clock.uuid7()), deed("3")])
+        [_, secret, _] = await take(quick, 3)
+        log.erase([secret["id"]], "asked to")
+        assert [event["kind"] for event in await take(quick, 1)] == ["log.forgotten"]
+        assert await slow.next() is None
+        again = await feed.subscribe(ALL, after=first)
+        assert [event["kind"] for event in await take(again, 2)] == ["fleet.commit", "log.forgotten"]
+
+
 @pytest.mark.parametrize("after", ["9" * 16, "99", "0000000000000007"])
 async def test_a_place_that_never_was_begins_with_what_comes_now(after: Position) -> None:
     log = opened()

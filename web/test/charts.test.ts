@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { dollars, niceSteps, plural, share } from "../src/charts/figures";
 import { DAY, HOUR, MINUTE, SECOND, asked, everything, lengthOf, moment, toTime, toX, within, zoomed } from "../src/charts/span";
-import { axis, lengthInWords } from "../src/charts/ticks";
+import { lengthInWords, ticksOf } from "../src/charts/ticks";
 
 process.env["TZ"] = "Europe/Berlin";
 const at = (text: string): number => Date.parse(text);
@@ -38,7 +38,7 @@ test("what is asked for begins and ends on whole columns, so that they keep thei
 });
 
 test("an axis of hours says where a new day begins", () => {
-  const { ticks } = axis({ from: at("2026-11-15T18:00:00Z"), to: at("2026-11-16T06:00:00Z") }, 1000);
+  const ticks = ticksOf({ from: at("2026-11-15T18:00:00Z"), to: at("2026-11-16T06:00:00Z") }, 1000);
   assert.deepEqual(ticks.map((tick) => tick.text), ["20:00", "22:00", "Mon 16 Nov", "02:00", "04:00", "06:00"]);
   assert.deepEqual(ticks.filter((tick) => tick.major).map((tick) => tick.text), ["Mon 16 Nov"]);
 });
@@ -46,14 +46,14 @@ test("an axis of hours says where a new day begins", () => {
 test("an axis goes from parts of a second to years, never crowded", () => {
   for (const length of [5 * SECOND, MINUTE, HOUR, 6 * HOUR, DAY, 7 * DAY, 30 * DAY, 400 * DAY]) {
     const from = at("2026-03-01T10:17:03.250Z");
-    const { ticks } = axis({ from, to: from + length }, 1200);
+    const ticks = ticksOf({ from, to: from + length }, 1200);
     assert.ok(ticks.length >= 3 && ticks.length <= 15, `${length}: ${ticks.length}`);
     assert.ok(ticks.every((tick, index) => index === 0 || tick.at > (ticks[index - 1]?.at ?? 0)));
   }
 });
 
 test("on the day on which clocks are put back, hours stay whole", () => {
-  const { ticks } = axis({ from: at("2026-10-24T22:00:00Z"), to: at("2026-10-25T22:59:00Z") }, 800);
+  const ticks = ticksOf({ from: at("2026-10-24T22:00:00Z"), to: at("2026-10-25T22:59:00Z") }, 800);
   assert.ok(ticks.filter((tick) => !tick.major).every((tick) => tick.text.endsWith(":00")));
   assert.ok(ticks.some((tick) => tick.text === "12:00"));
 });

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { columnHeight, floorOf, hitAt, middle, planOf, railTop, RAIL, sameHit } from "../src/pages/timeline-plan";
+import { columnsNeeded, condensed } from "../src/pages/timeline-condense";
 import { chainOf, moodOf, sceneOf } from "../src/pages/timeline-scene";
 import type { TimelineAnswer } from "../src/shapes";
 
@@ -79,4 +80,16 @@ test("columns are found too, and quiet lanes are seen beside busy ones", () => {
   assert.ok(hit?.what === "column" && hit.column.sum === 100);
   assert.ok(shown.most >= 100 && shown.most < 130);
   assert.ok(columnHeight(plan, 1, shown.most) >= 2 && columnHeight(plan, 100, shown.most) <= plan.body);
+});
+
+test("marks that would hide each other become columns, and single ones again when one comes closer", () => {
+  const marks = Array.from({ length: 120 }, (_, index) => mark(`m${index}`, index / 2, "ada"));
+  const shown = scene({ marks, links: [] });
+  assert.equal(columnsNeeded(shown, shown, 1000), null);
+  assert.equal(columnsNeeded(shown, { from: shown.from, to: shown.from + 600_000 }, 300), null);
+  const step = columnsNeeded(shown, shown, 300);
+  assert.ok(step !== null && step >= 72_000);
+  const columns = condensed(shown, step).lanes[0]?.columns ?? [];
+  assert.equal(columns.reduce((sum, column) => sum + column.sum, 0), 120);
+  assert.ok(columns.every((column) => column.at % step === 0) && columns.length < 60);
 });

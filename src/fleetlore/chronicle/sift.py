@@ -174,7 +174,12 @@ def arcs_open(sifted: Sifted, now: datetime) -> Iterator[Arc]:
 
 def open_threads(sifted: Sifted) -> list[Thread]:
     """Those with something left to do, the one that moved last first."""
-    return sorted(filter(_is_open, sifted.threads.threads.values()), key=lambda thread: (thread.last or LONG_AGO, thread.key), reverse=True)
+    return open_among(sifted.threads)
+
+
+def open_among(threads: Threads) -> list[Thread]:
+    """The same, of threads that were folded without arcs."""
+    return sorted(filter(_is_open, threads.threads.values()), key=lambda thread: (thread.last or LONG_AGO, thread.key), reverse=True)
 
 
 def _is_open(thread: Thread) -> bool:

@@ -66,10 +66,13 @@ JOBS = (
 def shift(seed: int) -> Iterator[tuple[float, Event]]:
     """Seconds to wait, and the event that then happens; without an end. The same seed gives the same events, but for their time."""
     chance = random.Random(seed)
+    causes: dict[str, str] = {}
     for told, (who, kind, text, fields) in enumerate(_woven(chance)):
-        scopes = {"mission": MISSION, **fields}
+        id, task = derive_id("demo", f"{seed}/shift/{told}".encode()), fields.get("task", "")
         by = PERSON if kind in ("fleet.dispatch", "prompt.submitted") else who
-        event = Event(id=derive_id("demo", f"{seed}/shift/{told}".encode()), kind=kind, text=text, actor=by, agent=who, **scopes)
+        event = Event(id=id, kind=kind, text=text, actor=by, agent=who, cause=causes.get(task), mission=MISSION, **fields)
+        if task:
+            causes[task] = id
         yield chance.uniform(*PAUSE), event
 
 

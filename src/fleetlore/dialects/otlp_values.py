@@ -29,7 +29,7 @@ MOST_BYTES = 32 * 1024
 """What an argument or a result may hold; of more, the beginning is kept as text."""
 MOST_NOTED = 30
 LONGEST_NOTE = 300
-_NUMBERS = ("intValue", "doubleValue")
+_PLAIN, _NUMBERS = frozenset(("stringValue", "boolValue", "bytesValue")), frozenset(("intValue", "doubleValue"))
 _CAMELS = """
     resourceSpans scopeSpans instrumentationLibrarySpans traceId spanId parentSpanId startTimeUnixNano endTimeUnixNano resourceLogs
     scopeLogs instrumentationLibraryLogs logRecords timeUnixNano observedTimeUnixNano eventName stringValue boolValue bytesValue
@@ -159,26 +159,26 @@ def attributes_of(value: object, depth: int = 0) -> dict[str, Any]:
     """Keys and values as a plain object."""
     if not isinstance(value, list):
         return {}
-    pairs = [(each.get("key"), each.get("value")) for each in value if isinstance(each, dict)]
-    return {key: value_of(inner, depth + 1) for key, inner in pairs if isinstance(key, str)}
+    return {
+        key: value_of(each.get("value"), depth + 1) for each in value if isinstance(each, dict) and isinstance(key := each.get("key"), str)
+    }
 
 
 def value_of(value: object, depth: int = 0) -> Any:
     """One value of OTLP's as plain JSON; what is nested too deeply is left out."""
-    held = as_object(value)
-    if isinstance(text := held.get("stringValue"), str) and len(held) == 1:
-        return text if depth <= DEEPEST else None
-    if depth > DEEPEST:
+    if not isinstance(value, dict) or depth > DEEPEST:
         return None
-    if "arrayValue" in held:
-        inner = as_object(held["arrayValue"]).get("values")
+    if "arrayValue" in value:
+        inner = as_object(value["arrayValue"]).get("values")
         return [value_of(each, depth + 1) for each in inner] if isinstance(inner, list) else []
-    if "kvlistValue" in held:
-        return attributes_of(as_object(held["kvlistValue"]).get("values"), depth)
-    for key in ("stringValue", "boolValue", "bytesValue"):
-        if isinstance(held.get(key), str | bool):
-            return held[key]
-    return next((number for key in _NUMBERS if (number := number_of(held.get(key))) is not None), None)
+    if "kvlistValue" in value:
+        return attributes_of(as_object(value["kvlistValue"]).get("values"), depth)
+    for key, held in value.items():  # there is but one
+        if key in _PLAIN and isinstance(held, (str, bool)):
+            return held
+        if key in _NUMBERS and (number := number_of(held)) is not None:
+            return number
+    return None
 
 
 def number_of(value: object) -> int | float | None:

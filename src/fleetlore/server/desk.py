@@ -101,6 +101,10 @@ class Desk:
             before = calendar.before(known, moment)
         return position_from(self.log, before, moment) or ""
 
+    def first(self) -> Position | None:
+        """The position of the first event that is there."""
+        return next((event.position for event in self.log.read(limit=1)), None)
+
     def _position(self, as_of: str) -> Position | None:
         head = self.log.head()
         if head is None or len(as_of) != len(head):

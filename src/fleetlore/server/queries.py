@@ -33,7 +33,7 @@ class AsOf(Query, kw_only=True):
     ) = None
 
 
-class EventsQuery(Query, kw_only=True):
+class EventsQuery(AsOf, kw_only=True):
     """Stored events."""
 
     scope: Text = "town"
@@ -91,7 +91,7 @@ class TimelineQuery(AsOf, kw_only=True):
     agent: list[Text] = field(default_factory=list)
 
 
-class SearchQuery(Query, kw_only=True):
+class SearchQuery(AsOf, kw_only=True):
     """Words."""
 
     q: Annotated[str, Meta(min_length=1, max_length=500)]

@@ -24,6 +24,8 @@ MOST_BYTES = 64 << 20
 BATCH_BYTES = 64 << 10
 """What is written to a client at once; so much, and what the socket holds, is all that a slow one costs."""
 
+ERASURE = "log.forgotten"
+
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _decode = msgspec.json.Decoder(Event).decode
 _position = attrgetter("position")
@@ -114,9 +116,17 @@ class Ring:
             total += len(entry.chunk)
             self._ends.append(total)
         self._entries += entries
-        excess = max(len(self._entries) - self._most_events, bisect_right(self._ends, total - self._most_bytes))
+        excess = max(
+            len(self._entries) - self._most_events,
+            bisect_right(self._ends, total - self._most_bytes),
+            self._place_of_erasure(len(self._entries) - len(entries)),
+        )
         if excess > 0:
             self._drop(excess)
+
+    def _place_of_erasure(self, start: int) -> int:
+        """What stands before a `log.forgotten` may have been erased: nobody is given it from here any more."""
+        return max((n for n in range(start, len(self._entries)) if self._entries[n].kind == ERASURE), default=0)
 
     def _drop(self, count: int) -> None:
         self.base = self._entries[count - 1].position

@@ -14,6 +14,7 @@ from fleetlore import __version__, config
 from fleetlore.errors import Invalid
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
+from fleetlore.log.base import Position, just_after
 from fleetlore.server import queries, shapes
 from fleetlore.server.house import House
 from fleetlore.server.shown import VIEWS, Shown
@@ -60,14 +61,16 @@ async def events(request: Request) -> Response:
 
 
 def _events(house: House, query: queries.EventsQuery) -> shapes.Events:
+    end = _end(house, query.as_of)
     if query.id:
-        return shapes.Events(events=[_raw(event) for event in house.log.get(query.id)], next=None)
+        found = [event for event in house.log.get(query.id) if end is None or (event.position or "") < end]
+        return shapes.Events(events=[_raw(event) for event in found], next=None)
     is_newest = query.order == "newest" or (query.order is None and query.after is None and query.since is None)
     found = list(
         house.log.read(
             query.scope,
             after=query.after,
-            before=query.before,
+            before=min(filter(None, (query.before, end)), default=None),
             kinds=query.kind,
             since=query.since,
             newest_first=is_newest,
@@ -76,6 +79,14 @@ def _events(house: House, query: queries.EventsQuery) -> shapes.Events:
     )
     next_place = found[-1].position if len(found) == query.limit else None
     return shapes.Events(events=[_raw(event) for event in found], next=next_place)
+
+
+def _end(house: House, as_of: str | None) -> Position | None:
+    """The first position that was not known yet at a moment; `None` if all was."""
+    position = house.desk.place(as_of)
+    if position is None:
+        return None
+    return just_after(position) if position else house.desk.first()
 
 
 def _raw(event: Event, **extra: Any) -> dict[str, Any]:
@@ -94,7 +105,7 @@ async def find(request: Request) -> Response:
 def _find(house: House, query: queries.SearchQuery) -> shapes.Found:
     if not query.q.strip():
         raise Invalid("q: nothing to look for; say a word")
-    wanted = search.Wanted(query.scope, tuple(query.kind))
+    wanted = search.Wanted(query.scope, tuple(query.kind), before=_end(house, query.as_of))
     found, indexing = house.finder.find(query.q, wanted, query.limit)
     terms = search.terms_of(query.q)
     return shapes.Found(events=[_raw(event, excerpt=search.excerpt(event, terms)) for event in found], indexing=indexing)

@@ -54,6 +54,7 @@ class Wanted(NamedTuple):
     scope: str = TOWN
     kinds: tuple[str, ...] = ()
     since: datetime | None = None
+    before: Position | None = None
 
 
 EVERYTHING = Wanted()
@@ -253,13 +254,17 @@ def _places(connection: apsw.Connection, match: str, wanted: Wanted, limit: int)
         (match,),
     )
     for seq, position, at, kind, scopes in found:
-        if scope in scopes and (since is None or at >= since) and matches_kind(kind, wanted.kinds):
+        if _is_before(position, wanted) and scope in scopes and (since is None or at >= since) and matches_kind(kind, wanted.kinds):
             before = ask(connection, "SELECT position FROM docs WHERE seq < ? ORDER BY seq DESC LIMIT 1", (seq,))
             places.append((position, before[0][0] if before else None))
             if len(places) >= limit:
                 break
     found.close()
     return places
+
+
+def _is_before(position: Position, wanted: Wanted) -> bool:
+    return wanted.before is None or position < wanted.before
 
 
 def _at(log: BlockingRecorder, position: Position, previous: Position | None) -> Event | None:
@@ -277,7 +282,7 @@ def _scan(log: BlockingRecorder, match: str, wanted: Wanted, limit: int, progres
     found: list[Event] = []
     with closing(apsw.Connection(":memory:")) as connection:
         connection.execute(INDEX.format(name="words"))
-        events = log.read(wanted.scope, kinds=wanted.kinds, since=wanted.since, newest_first=True, limit=most)
+        events = log.read(wanted.scope, kinds=wanted.kinds, since=wanted.since, before=wanted.before, newest_first=True, limit=most)
         for chunk in chunks(events, CHUNK):
             connection.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", enumerate(map(words_of, chunk)))
             found += [chunk[row] for (row,) in ask(connection, "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid", (match,))]

@@ -63,7 +63,7 @@ export function StackedBars({ stacks, format, label, tip, height = 260 }: Given)
         ))}
       </svg>
       {pointed !== null && (
-        <div class={`chart-tip ${pointed > stacks.length / 2 ? "left" : "right"}`} role="status" style={place(pointed, slot, stacks.length, width)}>{tip(pointed)}</div>
+        <div class="chart-tip" role="status" style={place(pointed, slot, stacks.length, width)}>{tip(pointed)}</div>
       )}
     </div>
   );

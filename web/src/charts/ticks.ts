@@ -9,18 +9,13 @@ export interface Tick {
   readonly major: boolean;
 }
 
-export interface Axis {
-  readonly ticks: readonly Tick[];
-  /** The day at the left edge: what the first ticks belong to. */
-  readonly heading: string;
-}
-
 const LABEL_PIXELS = 84;
 const MOST_TICKS = 200;
 const COARSEST_MONTHS: readonly number[] = [1, 3, 6, 12];
 
 const formats = new Map<string, Intl.DateTimeFormat>();
 
+/** A time in these words, as the browser's own zone has it. */
 export function said(at: number, options: Intl.DateTimeFormatOptions): string {
   const key = JSON.stringify(options);
   let format = formats.get(key);
@@ -28,16 +23,11 @@ export function said(at: number, options: Intl.DateTimeFormatOptions): string {
   return format.format(at);
 }
 
-export function axis(span: Span, width: number): Axis {
+export function ticksOf(span: Span, width: number): Tick[] {
   const wanted = (lengthOf(span) / Math.max(width, 1)) * LABEL_PIXELS;
   const step = STEPS.find((one) => one >= wanted);
   const places = step === undefined || step > 14 * DAY ? months(span, wanted) : step >= DAY ? days(span, step / DAY) : clockSteps(span, step);
-  return { ticks: places.map((at) => tick(at, step ?? 28 * DAY)), heading: said(span.from, { weekday: "short", day: "numeric", month: "short", year: "numeric" }) };
-}
-
-export function zoneName(): string {
-  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  return zone || "local time";
+  return places.map((at) => tick(at, step ?? 28 * DAY));
 }
 
 /** Steps within a day, as clocks show them: on the day on which they are put forward or back, too. */

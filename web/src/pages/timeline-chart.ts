@@ -5,13 +5,14 @@ import { effect, signal } from "@preact/signals";
 import { Frame, Sheet } from "../charts/canvas";
 import { palette } from "../charts/palette";
 import { lengthOf, moved, toX, type Span } from "../charts/span";
-import { axis } from "../charts/ticks";
+import { ticksOf } from "../charts/ticks";
 import { asOf } from "../clock";
+import { columnsNeeded, condensed } from "./timeline-condense";
 import { handle } from "./timeline-input";
 import type { TimelineModel } from "./timeline-model";
 import { paintAxis, paintLanes } from "./timeline-paint";
 import { AXIS, hitAt, lift, middle, planOf, sameHit, type Hit, type Plan } from "./timeline-plan";
-import { chainOf, type SceneMark } from "./timeline-scene";
+import { chainOf, type Scene, type SceneMark } from "./timeline-scene";
 
 export interface Pointed {
   readonly hit: Hit;
@@ -30,6 +31,7 @@ export class TimelineChart {
   readonly #axis: Sheet;
   readonly #frame = new Frame(() => this.#draw());
   readonly #ends: (() => void)[];
+  #condensed: { scene: Scene | null; step: number | null } = { scene: null, step: null };
 
   constructor(
     readonly model: TimelineModel,
@@ -83,12 +85,24 @@ export class TimelineChart {
     this.#frame.request();
   }
 
+  /** What is drawn of the scene, made anew only where something of it changed. */
+  #condense(span: Span, width: number): Scene | null {
+    const scene = this.model.scene.peek();
+    const step = scene && columnsNeeded(scene, span, width);
+    if (scene !== this.#condensed.scene || step !== this.#condensed.step) {
+      this.#condensed = { scene, step };
+      this.model.drawn.value = scene && step ? condensed(scene, step) : scene;
+    }
+    return this.model.drawn.peek();
+  }
+
   #draw(): void {
-    const [scene, span, plan] = [this.model.scene.peek(), this.model.current(), this.plan.peek()];
+    const [span, plan] = [this.model.current(), this.plan.peek()];
     if (!span || plan.width === 0) return;
-    const shared = { plan, span, axis: axis(span, plan.width), present: this.model.present(), palette: palette.peek() };
+    const shared = { plan, span, ticks: ticksOf(span, plan.width), present: this.model.present(), palette: palette.peek() };
     this.#axis.resize(plan.width, AXIS);
     paintAxis(this.#axis, shared);
+    const scene = this.#condense(span, plan.width);
     if (!scene) return;
     this.#lanes.resize(plan.width, plan.height);
     const hit = this.pointed.peek()?.hit ?? null;
@@ -104,7 +118,7 @@ export class TimelineChart {
   }
 
   #point(x: number, y: number): void {
-    const [scene, span] = [this.model.scene.peek(), this.model.current()];
+    const [scene, span] = [this.model.drawn.peek(), this.model.current()];
     const hit = scene && span ? hitAt(scene, this.plan.peek(), span, x, y) : null;
     this.#lanes.canvas.classList.toggle("pointing", hit !== null);
     if (sameHit(hit, this.pointed.peek()?.hit ?? null)) return;

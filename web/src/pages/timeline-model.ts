@@ -10,10 +10,9 @@ import { meta } from "../meta";
 import { params, setParams } from "../router";
 import type { Head, LoreEvent, Meta, TimelineAnswer } from "../shapes";
 import { calm } from "../theme";
+import { COLUMN } from "./timeline-condense";
 import { sceneOf, type Scene } from "./timeline-scene";
 
-/** The server makes a column of so many pixels. */
-const COLUMN = 6;
 /** What is asked for beyond each edge, as a share of the window. */
 const SPARE = 0.25;
 const DEBOUNCE = 120;
@@ -29,6 +28,8 @@ export class TimelineModel {
   readonly span = signal<Span | null>(null);
   readonly follow = signal(true);
   readonly scene = signal<Scene | null>(null);
+  /** The scene as it is drawn: crowded marks are columns there. */
+  readonly drawn = signal<Scene | null>(null);
   readonly error = signal<Error | null>(null);
   readonly only = computed(() => params.value.get("agent"));
   #width = 1000;

@@ -3,7 +3,7 @@
 import type { Sheet } from "../charts/canvas";
 import type { Palette } from "../charts/palette";
 import { toX, type Span } from "../charts/span";
-import type { Axis } from "../charts/ticks";
+import type { Tick } from "../charts/ticks";
 import type { Family } from "../shapes";
 import { AXIS, columnHeight, floorOf, lift, middle, type Hit, type Plan } from "./timeline-plan";
 import { paintArcs } from "./timeline-paint-arcs";
@@ -14,7 +14,7 @@ export interface Picture {
   readonly scene: Scene;
   readonly plan: Plan;
   readonly span: Span;
-  readonly axis: Axis;
+  readonly ticks: readonly Tick[];
   readonly present: number;
   readonly palette: Palette;
   readonly hit: Hit | null;
@@ -41,13 +41,13 @@ export function paintLanes(sheet: Sheet, picture: Picture): void {
   paintPresent(sheet.context, picture, 0, sheet.height);
 }
 
-export function paintAxis(sheet: Sheet, { axis, span, plan, palette, present }: Omit<Picture, "scene" | "hit" | "chain">): void {
+export function paintAxis(sheet: Sheet, { ticks, span, plan, palette, present }: Omit<Picture, "scene" | "hit" | "chain">): void {
   sheet.clear();
   const { context } = sheet;
   context.textBaseline = "alphabetic";
   context.textAlign = "left";
   let free = -Infinity;
-  for (const tick of axis.ticks) {
+  for (const tick of ticks) {
     const x = Math.round(toX(span, plan.width, tick.at)) + 0.5;
     context.fillStyle = tick.major ? palette.lineStrong : palette.line;
     context.fillRect(x - 0.5, AXIS - (tick.major ? 12 : 6), 1, 12);
@@ -67,13 +67,13 @@ export function paintAxis(sheet: Sheet, { axis, span, plan, palette, present }: 
   context.fill();
 }
 
-function paintGround({ context, height }: Sheet, { axis, plan, span, scene, palette, present }: Picture): void {
+function paintGround({ context, height }: Sheet, { ticks, plan, span, scene, palette, present }: Picture): void {
   for (let lane = 0; lane < scene.lanes.length; lane += 1) {
     context.fillStyle = palette.line;
     context.fillRect(0, plan.lane * (lane + 1) - 1, plan.width, 1);
     if (scene.exact) context.fillRect(0, Math.round(middle(plan, lane)), plan.width, 1);
   }
-  for (const tick of axis.ticks) {
+  for (const tick of ticks) {
     context.fillStyle = tick.major ? palette.lineStrong : palette.line;
     context.globalAlpha = tick.major ? 0.9 : 0.55;
     context.fillRect(Math.round(toX(span, plan.width, tick.at)), 0, 1, height);

@@ -184,7 +184,7 @@ function freeRow(rows: Stretch[][], from: number, to: number): number {
 }
 
 /** A quarter of a power of two: 5, 6, 7, 8, 10, 12, 14, 16, 20 … */
-function roundedUp(value: number): number {
+export function roundedUp(value: number): number {
   const step = 2 ** Math.max(0, Math.floor(Math.log2(value)) - 2);
   return Math.ceil(value / step) * step;
 }

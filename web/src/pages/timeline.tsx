@@ -44,7 +44,7 @@ function Timeline() {
       <Tools model={model} />
       {model.error.value && <Trouble error={model.error.value} />}
       <Lanes model={model} />
-      <Legend scene={model.scene.value} />
+      <Legend scene={model.drawn.value} />
       {model.scene.value && <Counts scene={model.scene.value} />}
     </section>
   );
@@ -103,7 +103,7 @@ function Lanes({ model }: { model: TimelineModel }) {
       <div class="tl-lanes">
         <canvas ref={lanes} tabIndex={0} role="application"
           aria-label={`Timeline of ${scene?.lanes.length ?? 0} agents. Plus and minus zoom, arrows pan, shift and arrows step from mark to mark, enter opens. A table with the same counts follows.`} />
-        {scene && chart?.pointed.value && <Tip pointed={chart.pointed.value} scene={scene} width={chart.plan.value.width} />}
+        {chart?.pointed.value && model.drawn.value && <Tip pointed={chart.pointed.value} scene={model.drawn.value} width={chart.plan.value.width} />}
       </div>
       {!scene && !model.error.value && <div class="tl-first"><Waiting lines={6} /></div>}
       {scene?.lanes.length === 0 && <div class="tl-nothing"><Nothing model={model} scene={scene} /></div>}
@@ -186,7 +186,7 @@ function countOf(scene: Scene, lane: number, family: number): number {
 function open(model: TimelineModel, hit: Hit): void {
   if (hit.what === "mark") return showEvents([hit.mark.id], <code>{hit.mark.kind}</code>);
   if (hit.what === "arc") return showEvents(hit.arc.arc.evidence, <Words text={hit.arc.arc.text || hit.arc.arc.title} />);
-  const [scene, span] = [model.scene.peek(), model.current()];
+  const [scene, span] = [model.drawn.peek(), model.current()];
   if (!scene || !span) return;
   const middle = hit.column.at + scene.step / 2;
   const length = Math.max(lengthOf(span) / 6, scene.step * 4);

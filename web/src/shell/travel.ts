@@ -18,7 +18,8 @@ export const bounds = computed<Bounds | null>(() => {
 
 /** The moment that is looked at, in milliseconds; `null` is live. */
 export const moment = computed(() => {
-  const parsed = Date.parse(asOf.value ?? "");
+  // `Date.parse` would make a year of a position.
+  const parsed = /^\d{4}-\d\d/.test(asOf.value ?? "") ? Date.parse(asOf.value ?? "") : Number.NaN;
   return Number.isNaN(parsed) ? null : parsed;
 });
 

@@ -23,9 +23,12 @@ from fleetlore.server.desk import Look
 from fleetlore.server.shapes import ChapterRow, OpenThread, SentenceRow, Story
 from fleetlore.server.shows import arcs as arc_rows
 from fleetlore.state.chronology import order_of
+from fleetlore.views.threads import Threads
 
 NEEDS = ("arcs", "names", "threads")
-"""The views that it is made of."""
+"""The views that it is made of at the head."""
+NEEDS_THEN = ("names", "threads")
+"""And in the past, where arcs are those that the stretch itself shows: to fold them all again takes longer than to tell it."""
 LEAD_IN = 300
 """Events before the stretch that are read and not told."""
 MOST_OPEN = 50
@@ -76,10 +79,11 @@ def read(log: BlockingRecorder, wanted: Wanted, position: Position | None) -> St
 
 def known(look: Look) -> Known:
     """What is needed of the views, as a copy: telling takes longer than a look may."""
-    book: Arcbook = look.states["arcs"]
-    opened = list(arcbook.open_arcs(book, look.now))
-    keys = tuple(thread.key for thread in sift.open_threads(book.sifted))
-    return Known(look.naming, dict(look.states["threads"].bound), list(book.closed), opened, keys)
+    threads: Threads = look.states["threads"]
+    keys = tuple(thread.key for thread in sift.open_among(threads))
+    book: Arcbook | None = look.states.get("arcs")
+    opened, closed = ([], []) if book is None else (list(arcbook.open_arcs(book, look.now)), list(book.closed))
+    return Known(look.naming, dict(threads.bound), closed, opened, keys)
 
 
 def tell(stretch: Stretch, wanted: Wanted, views: Known, head: dict[str, object]) -> Story:

@@ -209,8 +209,10 @@ def _links(marks: Sequence[Mark]) -> list[tuple[str, str]]:
 
 
 def _lanes(counts: Counts, views: Known, wanted: Sequence[str]) -> tuple[list[LaneRow], int]:
-    """The busiest lanes of the window, in the order in which the agents appeared; and how many more there are."""
-    totals = {name: sum(map(sum, buckets.values())) for name, buckets in counts.items() if not wanted or name in wanted}
+    """The busiest lanes of the window, who is still there among them, in the order of appearance; and how many more there are."""
+    totals = {name: 0 for name, standing in views.standings.items() if standing != "ended" or name in wanted}
+    totals |= {name: sum(map(sum, buckets.values())) for name, buckets in counts.items()}
+    totals = {name: total for name, total in totals.items() if not wanted or name in wanted}
     busiest = set(sorted(totals, key=lambda name: (-totals[name], name))[:MOST_LANES])
     order = {name: place for place, name in enumerate(views.shown)}
     names = sorted(busiest, key=lambda name: (name == NOBODY, order.get(name, len(order)), name))
@@ -220,7 +222,7 @@ def _lanes(counts: Counts, views: Known, wanted: Sequence[str]) -> tuple[list[La
             shown=views.shown.get(name, name) if name != NOBODY else "the town",
             standing=views.standings.get(name, "idle"),
             total=totals[name],
-            buckets=sorted(counts[name].items()),
+            buckets=sorted(counts.get(name, {}).items()),
         )
         for name in names
     ]

@@ -1,0 +1,90 @@
+"""A whole server on a free port of the loopback, with a log and a home of its own, and one way to ask it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+from urllib.parse import urlencode
+
+import msgspec
+
+from fleetlore import clock, config, connect
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.server.house import House
+from fleetlore.server.limits import Limits
+from fleetlore.server.rooms import open_house
+from fleetlore.server.serve import address_of, bound, serving
+from tests.server.asgi import PATIENCE, Answer
+
+HOST = "127.0.0.1"
+
+
+class Served:
+    """A server that runs. Give `get` and `post` a path and what goes behind its question mark."""
+
+    def __init__(self, house: House, token: str, url: str) -> None:
+        self.house, self.token, self.url = house, token, url
+        """The address ends with a slash."""
+
+    @property
+    def log(self) -> BlockingRecorder:
+        return self.house.log
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rstrip("/").rpartition(":")[2])
+
+    def ask(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Answer:
+        """One request on a connection of its own."""
+        connection = HTTPConnection(HOST, self.port, timeout=3 * PATIENCE)
+        try:
+            connection.request(method, path, body, dict(headers or {}))
+            response = connection.getresponse()
+            return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, response.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str, *, method: str = "GET", headers: Mapping[str, str] | None = None, **query: Any) -> Answer:
+        """Ask for something; a list is a parameter that is repeated, and `from_` stands for `from`."""
+        given = {name.rstrip("_"): value for name, value in query.items() if value is not None}
+        return self.ask(method, f"{path}?{urlencode(given, doseq=True)}" if given else path, headers=headers)
+
+    def view(self, name: str, **query: Any) -> Any:
+        """What `/api/NAME` answers; it has to be an answer."""
+        answer = self.get(f"/api/{name}", **query)
+        assert answer.status == 200, (name, query, answer.body[:500])
+        assert answer.headers["content-type"] == "application/json"
+        return answer.json
+
+    def post(self, path: str, body: Any, *, token: str | None = "", headers: Mapping[str, str] | None = None) -> Answer:
+        """Send something as JSON, with the token of whoever opened the house unless another is named, or none."""
+        raw = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        given = {"content-type": "application/json"} | ({} if token is None else {"authorization": f"Bearer {token or self.token}"})
+        return self.ask("POST", path, raw, given | dict(headers or {}))
+
+
+@contextmanager
+def serve(
+    folder: Path, url: str | None = None, *, host: str = HOST, limits: Limits | None = None, now: clock.Clock = clock.now
+) -> Iterator[Served]:
+    """Serve the log of a folder, or that of an address, as long as the block lasts. What is kept beside it is kept in the folder, too."""
+    address = url or f"sqlite:{folder}/fleet.db"
+    generous = limits or Limits(rate=1e6, burst=10**6)
+    with homely(folder):
+        settings = config.load(log=address, environ={}, folder=str(folder))
+        with connect(address, now=now).blocking() as log, bound(host, 0) as opened:
+            with open_house(log, settings, host=host, limits=generous, now=now) as rooms, serving(rooms.house, opened):
+                yield Served(rooms.house, rooms.token, address_of(opened, host))
+
+
+@contextmanager
+def homely(folder: Path) -> Iterator[None]:
+    """A home in a folder: no test touches that of whoever runs it."""
+    home = {"HOME": str(folder), "XDG_DATA_HOME": str(folder / "data"), "XDG_CACHE_HOME": str(folder / "cache")}
+    with patch.dict(os.environ, home | {"XDG_CONFIG_HOME": str(folder / "config")}):
+        yield
