@@ -3,8 +3,8 @@ import { useEffect, useState } from "preact/hooks";
 import { get, query, type Params } from "./api";
 import type { View } from "./moment";
 
-/** An answer that is asked for once for each address: what does not change, such as events by their id. */
-export function useFixed<T>(path: string, params: Params = {}): View<T> {
+/** An answer that is asked for once for each address (and each `turn`): what does not change by itself, such as events by their id. */
+export function useFixed<T>(path: string, params: Params = {}, turn: unknown = null): View<T> {
   const [view, set] = useState<View<T>>({ data: null, error: null, loading: true });
   useEffect(() => {
     const abort = new AbortController();
@@ -14,6 +14,6 @@ export function useFixed<T>(path: string, params: Params = {}): View<T> {
       (error: Error) => abort.signal.aborted || set({ data: null, error, loading: false }),
     );
     return () => abort.abort();
-  }, [path + query(params)]);
+  }, [path + query(params), turn]);
   return view;
 }

@@ -92,6 +92,7 @@ class Server(uvicorn.Server):
                 make_app(house, allow_hosts=allow_hosts),
                 loop="uvloop",
                 ws="websockets-sansio",
+                ws_per_message_deflate=False,  # it would compress every frame for each client
                 lifespan="on",
                 log_config=None,
                 log_level="warning",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from threading import Condition, Thread
 from threading import Event as Flag
 from typing import Any
@@ -20,6 +20,9 @@ CHUNK = 250
 """Events that are folded before others may look."""
 PATIENCE = (0.2, 1.0, 5.0)
 """Seconds to wait after a trouble with the log, longer each time."""
+BEGIN_SECONDS = 5.0
+"""How long whoever looks waits for the first state; where the log cannot be read there is none."""
+JOIN_SECONDS = 10.0
 
 States = Mapping[str, Any]
 """View → its state. That of the head goes on changing: it is looked at inside `looking` alone."""
@@ -36,7 +39,9 @@ class Warm:
         self._stop = Flag()
         self._thread = Thread(target=self._run, name="fleetlore-warm", daemon=True)
         self.caught_up = False
-        """Whether the head was reached once."""
+        """Whether the head was reached since all was last begun."""
+        self.trouble: str | None = None
+        """Why nothing is folded just now."""
         self.total = 0
         self.erasures = 0
         """How often all had to be folded anew: what was answered before may hold what was erased."""
@@ -45,12 +50,16 @@ class Warm:
         """Begin to fold."""
         self._thread.start()
 
+    def stop(self) -> None:
+        """Have it end soon; `close` waits for that."""
+        self._stop.set()
+
     def close(self) -> None:
         """End it, and keep what was folded."""
-        self._stop.set()
+        self.stop()
         if self._thread.is_alive():
-            self._thread.join(10.0)
-        with self._changed:
+            self._thread.join(JOIN_SECONDS)
+        with self._changed, suppress(LogError):  # where the log is gone, nothing can be kept
             self._changed.notify_all()
             for course in self._courses.values():
                 course.save_at_the_end()
@@ -71,13 +80,19 @@ class Warm:
     def looking(self) -> Iterator[States]:
         """The states at the head, which stand still as long as the block lasts: be brief, and keep nothing of them."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stop.is_set() or self._courses)
+            self._changed.wait_for(lambda: self._stop.is_set() or self._courses, BEGIN_SECONDS)
+            if not self._courses:
+                raise LogError(f"the log cannot be read just now ({self.trouble or 'it is being begun anew'}); try again in a moment")
             yield {name: course.state for name, course in self._courses.items()}
 
     def wait_for(self, position: Position | None, timeout: float) -> bool:
         """Wait until a position is known; whether it is."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._stop.is_set() or (self.position or "") >= (position or ""), timeout)
+            self._changed.wait_for(lambda: self._stop.is_set() or self._knows(position), timeout)
+            return self._knows(position)
+
+    def _knows(self, position: Position | None) -> bool:
+        return (self.position or "") >= (position or "")
 
     def as_of(self, position: Position, names: Sequence[str]) -> States:
         """Some views as known at a position, the receiver's own."""
@@ -100,7 +115,8 @@ class Warm:
                     self._follow()
             except Closed:
                 return
-            except LogError:
+            except Exception as error:  # noqa: BLE001 - whatever it is, views that stand still and do not say so help nobody
+                self.trouble = str(error) or repr(error)
                 self._stop.wait(PATIENCE[min(failures, len(PATIENCE) - 1)])
                 failures += 1
 
@@ -109,7 +125,7 @@ class Warm:
         agreement = None if self._store is None else self._store.agree(self._log)
         courses = {name: runner.course(None, agreement) for name, runner in self._runners.items()}
         with self._changed:
-            self._courses = courses
+            self._courses, self.caught_up = courses, False
             self._changed.notify_all()
 
     def _catch_up(self) -> bool:
@@ -119,15 +135,16 @@ class Warm:
             if self._stop.is_set() or not self._take(chunk):
                 return False
         with self._changed:
-            self.caught_up = True
+            self.caught_up, self.trouble = True, None
             self._changed.notify_all()
         return True
 
     def _follow(self) -> None:
         """Fold what comes, until told to stop or all has to be begun anew."""
-        for page in self._log.follow_pages(after=self.position):
-            if self._stop.is_set() or (page.rows and not self._take(revive_all(page.rows))):
-                return
+        with closing(self._log.follow_pages(after=self.position)) as pages:
+            for page in pages:
+                if self._stop.is_set() or (page.rows and not self._take(revive_all(page.rows))):
+                    return
 
     def _take(self, events: list[Event]) -> bool:
         """Fold some events; `False` if what is folded is not to be believed any more: something was erased, or a backup put in place."""
@@ -135,7 +152,7 @@ class Warm:
             courses = self._courses.values()
             is_whole = all(course.take(events) for course in courses) and all(course.save_on_the_way() for course in courses)
             if not is_whole:
-                self.caught_up = False
+                self._courses, self.caught_up = {}, False  # nobody looks at it any more
                 self.erasures += 1
             self._changed.notify_all()
         return is_whole

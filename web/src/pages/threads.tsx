@@ -13,7 +13,7 @@ import { FAMILIES, SAID, familyOf } from "../ui/beats";
 import { Empty } from "../ui/empty";
 import { Trouble, Waiting } from "../ui/state";
 import { Switch } from "../ui/switch";
-import { clock, count, day, length } from "../ui/times";
+import { clock, count, counted, day, length } from "../ui/times";
 import { Words } from "../ui/words";
 import type { Page } from "./page";
 
@@ -59,7 +59,7 @@ function Row({ thread, arcs }: { thread: Thread; arcs: Arc[] }) {
       <p class="thread-line">
         <Who agents={thread.agents} />
         <Beats counts={thread.counts} />
-        <span class="thread-figures faint num">{count(thread.events)} events · {day(thread.first_at)} {clock(thread.first_at)} · last <Ago at={thread.last_at} /></span>
+        <span class="thread-figures faint num">{counted(thread.events, "event")} · {day(thread.first_at)} {clock(thread.first_at)} · last <Ago at={thread.last_at} /></span>
       </p>
       {arcs.length > 0 && <div class="thread-arcs">{arcs.map((arc) => <ArcNote key={arc.kind + arc.first} arc={arc} />)}</div>}
     </li>
@@ -79,7 +79,7 @@ function Threads() {
     <div class="threads">
       <div class="tools">
         <Switch label="Which threads" value={state} choose={choose} options={[["all", "All"], ["open", "Open"], ["closed", "Closed"]]} />
-        <span class="faint num">{count(data.total)} {data.total === 1 ? "thread" : "threads"}{threads.length < data.total && `, the newest ${count(threads.length)} shown`}</span>
+        <span class="faint num">{counted(data.total, "thread")}{threads.length < data.total && `, the newest ${count(threads.length)} shown`}</span>
       </div>
       {error && <Trouble error={error} />}
       {threads.length === 0 && <Empty title="No threads here" hint="A thread is a line of story: a task, a goal, a run. It begins with the first event that names one." />}

@@ -2,7 +2,7 @@ import { connection, lostSince } from "../live";
 import { meta } from "../meta";
 import { pages, type Page } from "../pages";
 import { go, href } from "../router";
-import { clockSeconds, count } from "../ui/times";
+import { clockSeconds, counted } from "../ui/times";
 import { Words } from "../ui/words";
 import { Drawn } from "./icons";
 import { needed } from "./watch";
@@ -52,7 +52,7 @@ export function Rail({ here }: { here: Page }) {
       <div class="rail-pages">{pages.map((page) => <Entry key={page.path} page={page} here={page === here} />)}</div>
       <div class="rail-foot">
         <ConnectionMark />
-        {known && <p class="num faint">{count(known.events)} {known.events === 1 ? "event" : "events"}</p>}
+        {known && <p class="num faint">{counted(known.events, "event")}</p>}
         {known && <p class="faint">{known.version}{!known.sealed && <span title="Whoever can write to the log can say anything in it"> · not sealed</span>}</p>}
       </div>
     </nav>

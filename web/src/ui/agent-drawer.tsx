@@ -1,4 +1,6 @@
+import { asOf, useView } from "../moment";
 import { go, href } from "../router";
+import type { FleetAnswer } from "../shapes";
 import { closeDrawer, openDrawer } from "./drawer";
 import { EventsBy } from "./events";
 import { shownName } from "./agent";
@@ -14,6 +16,21 @@ function Link({ page, params, children }: { page: string; params: Record<string,
   return <a class="button small" href={href(page, params)} onClick={open}>{children}</a>;
 }
 
+/** What it did last, at the moment that is shown; while that is now, anew with each deed. */
+function LastEvents({ name }: { name: string }) {
+  const fleet = useView<FleetAnswer>("/api/fleet").data;
+  const agent = fleet?.agents.find((one) => one.name === name);
+  const past = asOf.value === null ? null : (fleet?.as_of ?? null);
+  // `before` leaves out its own place, where the agent's newest event may be.
+  const newest = past !== null && agent?.last_position === past ? agent.last_id : null;
+  return (
+    <>
+      {newest && <EventsBy params={{ id: [newest] }} opened={false} />}
+      <EventsBy params={{ scope: `agent:${name}`, before: past, limit: 40, order: "newest" }} turn={agent?.last_id} opened={false} />
+    </>
+  );
+}
+
 function AgentBody({ name }: { name: string }) {
   const scope = `agent:${name}`;
   return (
@@ -24,7 +41,7 @@ function AgentBody({ name }: { name: string }) {
         <Link page="events" params={{ scope }}>All its events</Link>
       </p>
       <h3>Last events</h3>
-      <EventsBy params={{ scope, limit: 40, order: "newest" }} />
+      <LastEvents name={name} />
     </>
   );
 }

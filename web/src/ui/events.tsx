@@ -37,21 +37,21 @@ export function EventLine({ event, whole = event, opened = false }: { event: Lor
   );
 }
 
-export function EventList({ events }: { events: LoreEvent[] }) {
+export function EventList({ events, opened = events.length === 1 }: { events: LoreEvent[]; opened?: boolean | undefined }) {
   return (
     <ol class="event-list">
-      {events.map((event) => <EventLine key={event.id} event={event} opened={events.length === 1} />)}
+      {events.map((event) => <EventLine key={event.id} event={event} opened={opened} />)}
     </ol>
   );
 }
 
-/** The events that an address answers with, as a list. */
-export function EventsBy({ params }: { params: Params }) {
-  const { data, error } = useFixed<EventsAnswer>("/api/events", params);
+/** The events that an address answers with, as a list; asked for anew with every `turn`. */
+export function EventsBy({ params, turn, opened }: { params: Params; turn?: unknown; opened?: boolean }) {
+  const { data, error } = useFixed<EventsAnswer>("/api/events", params, turn);
   if (error) return <Trouble error={error} />;
   if (!data) return <p class="faint">Looking them up…</p>;
   if (data.events.length === 0) return <p class="faint">The log no longer has them: they were trimmed or forgotten.</p>;
-  return <EventList events={data.events} />;
+  return <EventList events={data.events} opened={opened} />;
 }
 
 const MOST_IDS = 100;

@@ -51,6 +51,8 @@ export function ago(milliseconds: number): string {
 
 /** 1,234,567 */
 export const count = (many: number): string => COUNT.format(many);
+/** 1 event, 1,234 events */
+export const counted = (many: number, one: string): string => `${COUNT.format(many)} ${one}${many === 1 ? "" : "s"}`;
 /** 1.2M */
 export const compact = (many: number): string => (Math.abs(many) < 10_000 ? COUNT.format(many) : COMPACT.format(many));
 
