@@ -69,6 +69,7 @@ bench: $(STAMP)  ## ratios against the peers, in one run
 	$(BIN)/python -m benchmarks.recordings
 	$(BIN)/python -m benchmarks.hook
 	$(BIN)/python -m benchmarks.server
+	$(BIN)/python -m benchmarks.control_room
 
 torture: $(STAMP)  ## the long fault tests, with full repeat counts
 	$(BIN)/python -m torture.run

@@ -53,14 +53,14 @@ def main(argv: list[str] | None = None) -> int:
     count = 100_000 if options.quick else 1_000_000
     with tempfile.TemporaryDirectory(prefix="fleetlore-bench-", dir=real_disk(options.dir)) as name:
         url, small = (f"sqlite:{Path(name) / file}?sync=normal" for file in ("fleet.db", "small.db"))
-        _build(url, count)
-        _build(small, count // 10)
+        build(url, count)
+        build(small, count // 10)
         rows = [*_tellings(url, count), *_one_more(count), *_memory(url, small, count)]
     print_table(rows)
     return 0
 
 
-def _build(url: str, count: int) -> None:
+def build(url: str, count: int) -> None:
     with connect(url).blocking() as log:
         events = fleet_story.events(count)
         while batch := list(islice(events, 20_000)):

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from prometheus_client import Counter
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from fleetlore import config
 from fleetlore.errors import FleetloreError
@@ -54,6 +55,10 @@ class Doors:
             given["authorization"] = f"Bearer {token or self.token}"
         parts = [raw[start : start + 65536] for start in range(0, len(raw), 65536)] or [b""]
         return self._runner.run(asgi.ask(self.app, "POST", path, given.items(), parts, **scope))
+
+    def ask(self, app: ASGIApp, *request: Any) -> asgi.Answer:
+        """Ask another application than that of the doors alone."""
+        return self._runner.run(asgi.ask(app, *request))
 
     @property
     def events(self) -> list[Event]:

@@ -13,7 +13,8 @@ from fleetlore.dialects import cloudevents
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import MOST_EVENTS
-from fleetlore.server import doors_storing
+from fleetlore.server import doors_events, doors_forges, doors_storing
+from fleetlore.server.app import make_app
 from tests.server.doors import NDJSON, Doors, open_doors
 
 PATH = "/api/events"
@@ -137,6 +138,17 @@ def test_nobody_writes_without_a_token(doors: Doors, token: str | None) -> None:
     answer = doors.post(PATH, ONE, token=token)
     assert (answer.status, doors.events) == (401, [])
     assert "lore_x" not in answer.body.decode()
+
+
+def test_every_door_stands_in_the_application_and_its_bodies_are_let_in(doors: Doors) -> None:
+    app = make_app(doors.house)
+    kinds = [(path, kind) for path in ("/v1/traces", "/v1/logs") for kind in ("application/json", "application/x-protobuf")]
+    kinds += [(PATH, kind) for kind in doors_events.FORMS]
+    kinds += [(f"/hooks/{name}", "application/json") for name in ("claude-code", "codex", "heartbeat")]
+    kinds += [(f"/hooks/{name}", kind) for name in doors_forges.FORGES for kind in ("application/json", doors_forges.FORM)]
+    for path, kind in kinds:
+        answer = doors.ask(app, "POST", path, [("host", "localhost:7077"), ("content-type", kind)])
+        assert answer.status == 401, (path, kind)
 
 
 # --- the trace

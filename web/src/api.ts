@@ -30,7 +30,8 @@ export function takeToken(): void {
   token.value = sessionStorage.getItem(KEPT);
 }
 
-export function useToken(given: string): void {
+/** Takes a token that somebody typed. */
+export function giveToken(given: string): void {
   sessionStorage.setItem(KEPT, given);
   token.value = given;
   locked.value = false;

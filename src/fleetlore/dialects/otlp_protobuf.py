@@ -90,8 +90,12 @@ def _attributes(pairs: Iterable[Any], depth: int) -> Record:
 
 def _value(value: Any, depth: int) -> Any:
     """One value as `otlp_values.value_of` reads its JSON."""
+    if depth > DEEPEST:
+        return None
+    if text := value.string_value:  # as most of them are
+        return text
     which = value.WhichOneof("value")
-    if which is None or depth > DEEPEST:
+    if which is None:
         return None
     held = getattr(value, which)
     match which:

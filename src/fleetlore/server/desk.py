@@ -26,8 +26,11 @@ from fleetlore.views.costs import Costs
 
 PATIENCE = 1.0
 """Seconds that an answer waits for what was stored before it was asked for."""
+A_MOMENT = 0.25
+"""The same while the log is still being read: a short one is done by then, and is not shown by half."""
 MOST_ANSWERS = 256
 MOST_ANSWER_BYTES = 32 << 20
+_LONGEST_DATE = len("20261115")
 
 ARCS: View[Arcbook] = View(
     name="arcs",
@@ -38,6 +41,19 @@ ARCS: View[Arcbook] = View(
     encode=arcbook.encode,
     decode=arcbook.decode,
 )
+
+
+def views_with(costs: Costs) -> dict[str, View[Any]]:
+    """All that the desk keeps."""
+    return {
+        "calendar": CALENDAR,
+        "fleet": view_of(fleet, "fleet"),
+        "names": view_of(names, "names"),
+        "pace": view_of(pace, "pace"),
+        "threads": view_of(threads, "threads"),
+        "costs": view_of(costs, costs.name),
+        "arcs": ARCS,
+    }
 
 
 class Look(NamedTuple):
@@ -67,21 +83,16 @@ class Desk:
 
     def __init__(self, log: BlockingRecorder, store: Store | None, *, costs: Costs, now: clock.Clock = clock.now) -> None:
         self.log, self._now, self.costs = log, now, costs
-        views: dict[str, View[Any]] = {
-            "calendar": CALENDAR,
-            "fleet": view_of(fleet, "fleet"),
-            "names": view_of(names, "names"),
-            "pace": view_of(pace, "pace"),
-            "threads": view_of(threads, "threads"),
-            "costs": view_of(costs, costs.name),
-            "arcs": ARCS,
-        }
-        self.warm = Warm(log, views, store)
+        self.warm = Warm(log, views_with(costs), store)
         self._answers = Answers()
 
     def start(self) -> None:
         """Begin to fold."""
         self.warm.start()
+
+    def stop(self) -> None:
+        """Have it end soon; `close` waits for that."""
+        self.warm.stop()
 
     def close(self) -> None:
         """End it, and keep what was folded."""
@@ -91,8 +102,8 @@ class Desk:
         """The position that a request means: one of the log's own, or the last that was known at a moment; `None` for the head."""
         if as_of is None or as_of == "":
             return None
-        if as_of.replace("-", "").isdigit() and "T" not in as_of and len(as_of) > 10:
-            return self._position(as_of)
+        if as_of.isdecimal() and len(as_of) > _LONGEST_DATE:
+            return self._past_position(as_of)
         moment = moment_of(as_of, "as_of")
         with self.warm.looking() as states:
             known: Calendar = states["calendar"]
@@ -105,9 +116,9 @@ class Desk:
         """The position of the first event that is there."""
         return next((event.position for event in self.log.read(limit=1)), None)
 
-    def _position(self, as_of: str) -> Position | None:
+    def _past_position(self, as_of: str) -> Position | None:
         head = self.log.head()
-        if head is None or len(as_of) != len(head):
+        if head is None or len(as_of) != len(head) or not as_of.isascii():
             raise Invalid(f"as_of: not a position of this log: {as_of!r}; take one as the API gives it, or a time")
         return None if as_of >= head else as_of
 
@@ -117,10 +128,13 @@ class Desk:
         if position is not None:
             yield self._past(position, views)
             return
-        if self.warm.caught_up:
-            self.warm.wait_for(self.log.head(), PATIENCE)
+        self._keep_up()
         with self.warm.looking() as states:
             yield Look(states, self.log, self.warm.position, states["calendar"].newest, self._now(), True, self.warm.caught_up)
+
+    def _keep_up(self) -> None:
+        """Have what is stored by now folded."""
+        self.warm.wait_for(self.log.head(), PATIENCE if self.warm.caught_up else A_MOMENT)
 
     def _past(self, position: Position, views: Sequence[str]) -> Look:
         states = self.warm.as_of(position, ["calendar", *views])
@@ -131,6 +145,8 @@ class Desk:
         """An answer about the past, made once: the past does not change, unless something of it is erased."""
         if position is None:
             return make()
+        if self.warm.caught_up:
+            self._keep_up()  # what was erased just now is not answered any more
         return self._answers.get((self.warm.erasures, position, *key), make)
 
 

@@ -21,8 +21,8 @@ async def healthz(request: Request) -> Response:
 async def readyz(request: Request) -> Response:
     """The log can be read and followed. Views that are still being folded do not count: they answer with what they have."""
     house: House = request.app.state.house
-    trouble = house.feed.trouble or await house.run(_trouble, house)
     warm = house.desk.warm
+    trouble = house.feed.trouble or warm.trouble or await house.run(_trouble, house)
     ready = shapes.Ready(
         ready=trouble is None,
         caught_up=warm.caught_up,

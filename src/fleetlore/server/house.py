@@ -71,6 +71,7 @@ class House:
     def close(self) -> None:
         """End all of it; the log stays open."""
         self.feed.close()
+        self.desk.stop()
         self.feed.join(5.0)
         self.finder.close()
         self.desk.close()

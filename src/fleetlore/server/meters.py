@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
+
+from fleetlore.errors import LogError
 
 if TYPE_CHECKING:
     from fleetlore.server.desk import Desk
@@ -70,7 +73,7 @@ class _Standing(Collector):
         from fleetlore.server.shows import fleet
 
         metric = GaugeMetricFamily("fleetlore_agents", "Agents, by how they stand", labels=["standing"])
-        with self._desk.looking(None, fleet.NEEDS) as look:
+        with suppress(LogError), self._desk.looking(None, fleet.NEEDS) as look:  # a log that is gone is when people look at meters
             for standing, count in fleet.counts(look).items():
                 metric.add_metric([standing], count)
         yield metric

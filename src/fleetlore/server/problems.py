@@ -10,6 +10,7 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from fleetlore import errors
 
@@ -66,7 +67,14 @@ async def on_http_exception(request: Request, error: Exception) -> Response:
         404: f"there is nothing at {request.url.path}; /openapi.json lists what there is",
         405: f"{request.method} is not for {request.url.path}; the Allow header says what is",
     }.get(error.status_code, error.detail)
-    return Problem(error.status_code, detail, headers=error.headers).response()
+    headers = dict(error.headers or {}) | ({"allow": _allowed(request)} if error.status_code == 405 else {})
+    return Problem(error.status_code, detail, headers=headers).response()
+
+
+def _allowed(request: Request) -> str:
+    """The methods of all routes to this path; the framework names only those of the first."""
+    here = [route for route in request.app.routes if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE]
+    return ", ".join(sorted({method for route in here for method in route.methods or ()}))
 
 
 async def on_fault(request: Request, error: Exception) -> Response:

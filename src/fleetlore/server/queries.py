@@ -14,7 +14,7 @@ from fleetlore.errors import Invalid
 from fleetlore.server.problems import Problem
 
 Text = Annotated[str, Meta(max_length=500)]
-Place = Annotated[str, Meta(max_length=100, pattern="^[0-9-]+$")]
+Place = Annotated[str, Meta(max_length=100, pattern="^[0-9]+$")]
 """A position."""
 Time = Annotated[datetime, Meta(tz=True)]
 State = Literal["open", "closed", "all"]

@@ -22,6 +22,7 @@ OPEN_FILES = 16_384
 GRACE = 3
 """Seconds that requests under way are waited for when it ends."""
 START_SECONDS = 30.0
+_NOT_STARTED = "the server did not start; its own output says why"
 
 
 def make_room() -> None:
@@ -62,7 +63,10 @@ def address_of(opened: socket.socket, host: str) -> str:
 
 def serve(house: House, opened: socket.socket, *, allow_hosts: Iterable[str] = (), on_ready: Callable[[], None] = lambda: None) -> None:
     """Serve until SIGINT or SIGTERM."""
-    Server(house, allow_hosts=allow_hosts, on_ready=on_ready).run(sockets=[opened])
+    server = Server(house, allow_hosts=allow_hosts, on_ready=on_ready)
+    server.run(sockets=[opened])
+    if not server.started:
+        raise ConfigError(_NOT_STARTED)
 
 
 @contextmanager
@@ -70,11 +74,18 @@ def serving(house: House, opened: socket.socket, *, allow_hosts: Iterable[str] =
     """Serve in a thread, from the first line of the block to the last."""
     ready = Event()
     server = Server(house, allow_hosts=allow_hosts, on_ready=ready.set)
-    thread = Thread(target=server.run, kwargs={"sockets": [opened]}, name="fleetlore-server", daemon=True)
+
+    def run() -> None:
+        try:
+            server.run(sockets=[opened])
+        finally:
+            ready.set()  # nobody waits for one that could not begin
+
+    thread = Thread(target=run, name="fleetlore-server", daemon=True)
     thread.start()
     try:
-        if not ready.wait(START_SECONDS):
-            raise ConfigError("the server did not start; its own output says why")
+        if not ready.wait(START_SECONDS) or not server.started:
+            raise ConfigError(_NOT_STARTED)
         yield
     finally:
         server.should_exit = True

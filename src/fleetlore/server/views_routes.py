@@ -24,6 +24,8 @@ from fleetlore.views.fleet import SILENT_AFTER
 JSON = "application/json"
 _COSTLY = frozenset(("/api/story", "/api/timeline"))
 """Views that are made once for all who look at the same head."""
+FRESH = 5
+"""Seconds for which they are: who says nothing falls silent, and what nobody touches stalls, though no event tells so."""
 
 
 def answer(value: Any) -> Response:
@@ -50,7 +52,8 @@ def _view(house: House, shown: Shown, query: queries.AsOf) -> bytes:
 
     is_shared = position is None and shown.path in _COSTLY and desk.warm.caught_up
     known = (house.log.head() or "") if is_shared else position
-    return desk.answer((shown.path, is_shared, msgspec.json.encode(query)), known, make)
+    fresh = int(house.clock().timestamp() // FRESH) if is_shared else None
+    return desk.answer((shown.path, fresh, msgspec.json.encode(query)), known, make)
 
 
 async def events(request: Request) -> Response:
@@ -121,8 +124,8 @@ async def meta(request: Request) -> Response:
 
 def _meta(house: House, scopes: list[str]) -> shapes.Meta:
     warm = house.desk.warm
-    with warm.looking() as states:
-        first_at, last_at = states["calendar"].first, states["calendar"].newest
+    with house.desk.looking(None, ()) as look:
+        first_at, last_at = look.states["calendar"].first, look.at
     return shapes.Meta(
         town=house.town,
         log=config.masked(house.url),

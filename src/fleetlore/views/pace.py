@@ -80,7 +80,7 @@ def apply(pace: Pace, event: Event) -> Pace:
     counts[family_of(beat)] += 1
     if beat is not None:
         _note(lane.beats, (at, beat))
-    if pace.cells > MOST_CELLS + len(pace.lanes):
+    while pace.cells > MOST_CELLS + len(pace.lanes):
         _widen(pace)
     return pace
 

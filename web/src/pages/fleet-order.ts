@@ -2,7 +2,13 @@ import type { AgentCard, Standing } from "../shapes";
 
 export const STANDINGS: readonly Standing[] = ["needs you", "silent", "working", "idle", "ended"];
 
-const RANK = new Map(STANDINGS.map((standing, index) => [standing, index]));
+/** Who rests for less than this between two deeds keeps its place among those at work. */
+const SHORT_REST = 120_000;
+
+function rank(agent: AgentCard, now: number): number {
+  const resting = agent.standing === "idle" && now - Date.parse(agent.since ?? "") < SHORT_REST;
+  return STANDINGS.indexOf(resting ? "working" : agent.standing);
+}
 
 function within(a: AgentCard, b: AgentCard): number {
   if (a.standing === "needs you" || a.standing === "silent") return (a.since ?? "").localeCompare(b.since ?? "");
@@ -11,8 +17,8 @@ function within(a: AgentCard, b: AgentCard): number {
 }
 
 /** Those who need a person first, who waits longest before all; those at work by name, so that cards keep their place. */
-export function ordered(agents: readonly AgentCard[]): AgentCard[] {
-  return [...agents].sort((a, b) => (RANK.get(a.standing) ?? 9) - (RANK.get(b.standing) ?? 9) || within(a, b) || a.name.localeCompare(b.name));
+export function ordered(agents: readonly AgentCard[], now: number): AgentCard[] {
+  return [...agents].sort((a, b) => rank(a, now) - rank(b, now) || within(a, b) || a.name.localeCompare(b.name));
 }
 
 /** Whether an agent has all the words somewhere: in its name, its work, its task or its mission. */

@@ -73,7 +73,7 @@ function Fleet() {
   const [text, find] = useParam("q");
   const [standing, choose] = useParam("standing");
   if (!data) return error ? <Trouble error={error} /> : <Waiting lines={6} />;
-  const found = ordered(data.agents).filter((agent) => (!standing || agent.standing === standing) && matches(agent, text));
+  const found = ordered(data.agents, Date.parse(data.now)).filter((agent) => (!standing || agent.standing === standing) && matches(agent, text));
   const fold = found.length > FEW && standing !== "ended" && text === "";
   const here = fold ? found.filter((agent) => agent.standing !== "ended") : found;
   return (

@@ -53,7 +53,7 @@ function Row({ thread, arcs }: { thread: Thread; arcs: Arc[] }) {
   return (
     <li class={`thread ${thread.state} ${stalled ? "stalled" : ""}`}>
       <div class="thread-head">
-        <h2>{thread.mission && thread.key !== `mission:${thread.mission}` && <span class="thread-mission"><Words text={thread.mission} /></span>}<button type="button" class="plain" onClick={() => go("story", { scope: scopeOf(thread.key) })} title="Its story"><Words text={thread.title} /></button></h2>
+        <h2>{thread.mission && thread.key !== `mission:${thread.mission}` && <span class="thread-mission"><Words text={thread.mission} /></span>}<button type="button" onClick={() => go("story", { scope: scopeOf(thread.key) })} title="Its story"><Words text={thread.title} /></button></h2>
         <span class={`thread-state ${stalled ? "stalled" : thread.state}`}>{stalled ? `stalled for ${length(thread.stalled_seconds ?? 0)}` : thread.state}</span>
       </div>
       <p class="thread-line">

@@ -38,7 +38,7 @@ function Past() {
   const parsed = Date.parse(moment);
   return (
     <div class="banner past" role="status">
-      <p>As known at <strong class="num">{Number.isNaN(parsed) ? plain(moment) : full(parsed)}</strong></p>
+      <p>As known at <strong class="num">{Number.isNaN(parsed) ? `position ${plain(moment)}` : full(parsed)}</strong></p>
       <button type="button" class="button small" onClick={returnToLive}>Return to live</button>
     </div>
   );

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 
-import { useToken } from "../api";
+import { giveToken, token } from "../api";
 import { askMeta } from "../meta";
 
 /** The server wants a token: asks for one, and says where it comes from. */
@@ -9,7 +9,7 @@ export function Lock() {
   const submit = (sent: Event): void => {
     sent.preventDefault();
     if (!text.trim()) return;
-    useToken(text.trim());
+    giveToken(text.trim());
     void askMeta();
   };
   return (
@@ -22,6 +22,7 @@ export function Lock() {
           Token
           <input type="password" autocomplete="off" spellcheck={false} value={text} onInput={(input) => set(input.currentTarget.value)} placeholder="lore_…" autofocus />
         </label>
+        {token.value !== null && <p class="refused" role="alert">The server did not accept the token that was given: it may be revoked, or of another log.</p>}
         <button type="submit" class="button primary">Come in</button>
         <p class="faint">It is kept until this tab is closed, and sent to this server only.</p>
       </form>

@@ -66,8 +66,3 @@ export function showEvents(ids: readonly string[], title: ComponentChildren): vo
     </>
   ));
 }
-
-/** Opens the drawer with one event that is at hand already. */
-export function showEvent(event: LoreEvent): void {
-  openDrawer(<code>{event.kind}</code>, () => <EventList events={[event]} />);
-}

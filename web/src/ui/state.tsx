@@ -26,7 +26,6 @@ export function Waiting({ lines = 4 }: { lines?: number }) {
 }
 
 /** A small box with a word in it: a task, a mission, a kind. */
-export function Chip({ label, children, onClick }: { label?: string; children: ComponentChildren; onClick?: () => void }) {
-  const inside = <>{label && <span class="chip-label">{label}</span>}{children}</>;
-  return onClick ? <button type="button" class="chip" onClick={onClick}>{inside}</button> : <span class="chip">{inside}</span>;
+export function Chip({ label, children }: { label: string; children: ComponentChildren }) {
+  return <span class="chip"><span class="chip-label">{label}</span>{children}</span>;
 }

@@ -6,7 +6,7 @@ A wide window is drawn from the counts that the pace keeps, a narrow one from it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from fleetlore.chronicle import arcbook
@@ -36,6 +36,7 @@ MOST_LANES = 40
 MOST_ARCS = 200
 BUCKET_PIXELS = 6
 SHORTEST_WINDOW = timedelta(seconds=1)
+_LONG_AGO, _NEVER = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 Counts = dict[str, dict[int, list[int]]]
 """Lane → bucket → events by family."""
@@ -46,12 +47,21 @@ class Window(NamedTuple):
 
     since: datetime
     until: datetime
-    seconds: float
-    """How long a bucket is."""
+    buckets: int
+
+    @property
+    def length(self) -> float:
+        """In seconds."""
+        return (self.until - self.since).total_seconds()
+
+    @property
+    def seconds(self) -> float:
+        """How long a bucket is."""
+        return self.length / self.buckets
 
     def bucket(self, at: datetime) -> int:
         """The number of the bucket of a moment."""
-        return int((at - self.since).total_seconds() // self.seconds)
+        return min(int((at - self.since).total_seconds() // self.seconds), self.buckets - 1)
 
 
 class Known(NamedTuple):
@@ -81,8 +91,7 @@ def known(look: Look, since: datetime | None, until: datetime | None, width: int
         if _estimate(pace, window) <= MOST_READ:
             spans = tuple(calendar_view.spans(calendar, window.since, window.until))
         else:
-            window = window._replace(seconds=_whole_slots(window.seconds, pace.seconds))
-            paced = _paced(pace, window)
+            window, paced = _paced(pace, window)
     return Known(
         head=look.head(),
         window=window,
@@ -126,10 +135,18 @@ def show(log: BlockingRecorder, views: Known, upto: str | None, wanted: Sequence
 def _window(calendar: Calendar, since: datetime | None, until: datetime | None, width: int) -> Window | None:
     if calendar.first is None or calendar.newest is None:
         return None
-    since = since or calendar.first
-    until = until or calendar.newest + timedelta(seconds=1)
-    until = max(until, since + SHORTEST_WINDOW)
-    return Window(since, until, (until - since).total_seconds() / max(1, width // BUCKET_PIXELS))
+    until = until or max(_moved(calendar.newest, SHORTEST_WINDOW), _moved(since or calendar.first, SHORTEST_WINDOW))
+    since = since or min(calendar.first, _moved(until, -SHORTEST_WINDOW))
+    since = min(since, _moved(until, -SHORTEST_WINDOW))
+    return Window(since, until, max(1, width // BUCKET_PIXELS))
+
+
+def _moved(at: datetime, by: timedelta) -> datetime:
+    """Some time later or earlier, as far as the calendar goes."""
+    try:
+        return at + by
+    except OverflowError:
+        return _NEVER if by > timedelta(0) else _LONG_AGO
 
 
 # --- wide windows
@@ -145,20 +162,19 @@ def _estimate(pace: Pace, window: Window) -> int:
     return sum(sum(counts) for lane in pace.lanes.values() for slot, counts in lane.slots.items() if first <= slot <= last)
 
 
-def _whole_slots(seconds: float, slot: int) -> float:
-    return float(slot * max(1, round(seconds / slot)))
-
-
-def _paced(pace: Pace, window: Window) -> Counts:
-    start = _seconds(window.since)
-    length = (window.until - window.since).total_seconds()
+def _paced(pace: Pace, window: Window) -> tuple[Window, Counts]:
+    """What the pace counts; and the window in which it does so, from the beginning of a bucket to the end of one: slots cannot be cut."""
+    bucket = pace.seconds * max(1, round(window.seconds / pace.seconds))
+    first = int(_seconds(window.since) // bucket)
+    buckets = max(1, -int(-_seconds(window.until) // bucket) - first)
     counts: Counts = {}
     for name, lane in pace.lanes.items():
         for slot, families in lane.slots.items():
-            offset = slot * pace.seconds + pace.seconds / 2 - start
-            if 0 <= offset < length:
-                _add(counts, name, int(offset // window.seconds), families)
-    return counts
+            number = slot * pace.seconds // bucket - first
+            if 0 <= number < buckets:
+                _add(counts, name, number, families)
+    since, until = (_moved(EPOCH, timedelta(seconds=number * bucket)) for number in (first, first + buckets))
+    return Window(since, until, buckets), counts
 
 
 # --- narrow windows
