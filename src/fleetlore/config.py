@@ -92,7 +92,7 @@ class Settings(NamedTuple):
     """How old events may become before they are trimmed away; `None`: as old as they like."""
     notify: Setting[tuple[Notice, ...]] = Setting((), DEFAULT)
     """The rules by which people are notified; only the user's own file can set them."""
-    hooks: Mapping[str, Setting[Secret]] = {}  # never changed
+    hooks: Setting[Mapping[str, Secret]] = Setting({}, DEFAULT)
     """The secrets by which forges sign their deliveries, of `HOOK_SECRETS` those that are set; never by a project's file."""
 
 
@@ -151,7 +151,7 @@ def load(
         keep_days=_keeping(levels, chosen, address.value),
         prices=_prices(levels),
         notify=_rules(levels),
-        hooks={name: Setting(level.hooks[name], level.source) for level in reversed(levels) for name in level.hooks},
+        hooks=_hooks(levels),
     )
 
 
@@ -221,6 +221,13 @@ def _rules(levels: Sequence[_Level]) -> Setting[tuple[Notice, ...]]:
     """Those of the user's file, the only one that may have any."""
     speaking = next((level for level in levels if level.notify), None)
     return Setting((), DEFAULT) if speaking is None else Setting(speaking.notify, speaking.source)
+
+
+def _hooks(levels: Sequence[_Level]) -> Setting[Mapping[str, Secret]]:
+    """Those of the environment and of the user's file; of one forge, the environment's."""
+    speaking = [level for level in levels if level.hooks]
+    secrets = {name: secret for level in reversed(speaking) for name, secret in level.hooks.items()}
+    return Setting(secrets, ", ".join(level.source for level in speaking) or DEFAULT)
 
 
 def project_file(folder: str | None = None) -> str | None:

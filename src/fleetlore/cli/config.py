@@ -46,7 +46,7 @@ def run(args: Namespace) -> int:
         ("ship.full", str(settings.ship_full.value).lower(), settings.ship_full.source),
         ("prices", f"{len(settings.prices.value)} of your own", settings.prices.source),
         ("notify", f"{len(settings.notify.value)} of your own; `lore notify list` shows them", settings.notify.source),
-        *((f"hooks.{name}", "set, and not shown", secret.source) for name, secret in settings.hooks.items()),
+        ("hooks", ", ".join(settings.hooks.value) or "no secrets", settings.hooks.source),
     ]
     path = opening.find_file(settings)
     if path is not None:
@@ -76,7 +76,7 @@ def described(settings: config.Settings) -> dict[str, Any]:
         "ship.full": {"value": settings.ship_full.value, "from": settings.ship_full.source},
         "prices": {"value": settings.prices.value, "from": settings.prices.source},
         "notify": {"value": [notice.said.get("name") for notice in settings.notify.value], "from": settings.notify.source},
-        **{f"hooks.{name}": {"value": "[redacted]", "from": secret.source} for name, secret in settings.hooks.items()},
+        "hooks": {"value": dict.fromkeys(settings.hooks.value, "[redacted]"), "from": settings.hooks.source},
         "files": settings.files,
     }
 

@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleetlore.cli.terminal import sanitise
-from fleetlore.views.fleet import Agent, Fleet, in_order
-from fleetlore.views.reading import EPOCH
+from fleetlore.views.fleet import Agent, Fleet, in_order, is_at_rest
 from fleetlore.views.standings import STANDINGS, Standing
 
 if TYPE_CHECKING:
@@ -38,9 +37,6 @@ No agents yet. Four ways to put some here:
   lore import nexus chronicle.jsonl                       take in what another fleet wrote\
 """
 
-LONG = timedelta(days=1)
-_UP: frozenset[Standing] = frozenset(("needs you", "working"))
-"""Who is shown however long ago the last sign of life was."""
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -71,7 +67,7 @@ class Seen(NamedTuple):
     def agents(self) -> list[tuple[Standing, Agent]]:
         """Those that are shown, in order; where all rest since long, all of them."""
         ordered = in_order(self.fleet, now=self.now, silent_after=self.silent_after)
-        recent = [(standing, agent) for standing, agent in ordered if standing in _UP or self.now - (agent.last_seen or EPOCH) < LONG]
+        recent = [(standing, agent) for standing, agent in ordered if not is_at_rest(agent, standing, self.now)]
         return recent if recent and not self.everybody else ordered
 
     @property

@@ -100,7 +100,7 @@ class Desk:
 
     def place(self, as_of: str | None) -> Position | None:
         """The position that a request means: one of the log's own, or the last that was known at a moment; `None` for the head."""
-        if as_of is None or as_of == "":
+        if as_of is None:
             return None
         if as_of.isdecimal() and len(as_of) > _LONGEST_DATE:
             return self._past_position(as_of)

@@ -72,7 +72,8 @@ async def post_delivery(request: Request, house: House) -> Answer:
 def secrets_for(settings: Settings, forges: Iterable[str | None]) -> list[bytes]:
     """The secrets that count for a delivery: of the forge that the path names, and of the one that the headers do."""
     named = [f"{kin}_secret" for name in forges if name is not None for kin in _KIN[name]]
-    return [settings.hooks[name].value.reveal().encode() for name in dict.fromkeys(named) if name in settings.hooks]
+    secrets = settings.hooks.value
+    return [secrets[name].reveal().encode() for name in dict.fromkeys(named) if name in secrets]
 
 
 def check_signature(headers: Headers, raw: bytes, secrets: Sequence[bytes]) -> None:

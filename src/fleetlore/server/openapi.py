@@ -132,6 +132,12 @@ def _responses(answer: type[Struct]) -> dict[str, Any]:
 
 _ANY_EVENT = {"$ref": _REF.format(name="Event")}
 _WRITE_REFUSALS = _refusals(400, 401, 403, 408, 410, 413, 414, 415, 421, 422, 429, 503, 507)
+_STATUS = {
+    "application/json": {"schema": {"type": "object", "properties": {"code": {"type": "integer"}, "message": {"type": "string"}}}},
+    "application/x-protobuf": {"schema": {"type": "string", "format": "binary"}},
+}
+_OTLP_REFUSALS = {status: said | {"content": said["content"] | _STATUS} for status, said in _WRITE_REFUSALS.items()}
+"""Exporters are told what OTLP has them expect: a `Status`."""
 _POST_EVENTS: dict[str, Any] = {
     "summary": "Store events; the same ids again store nothing and answer the same positions",
     "security": [{"token": []}],
@@ -163,7 +169,7 @@ def _door(summary: str, types: tuple[str, ...]) -> dict[str, Any]:
         "summary": summary,
         "security": [{"token": []}],
         "requestBody": {"required": True, "content": {each: {"schema": {}} for each in types}},
-        "responses": {"200": {"description": "Taken"}} | _WRITE_REFUSALS,
+        "responses": {"200": {"description": "Taken"}} | (_OTLP_REFUSALS if "application/x-protobuf" in types else _WRITE_REFUSALS),
     }
 
 
@@ -180,8 +186,20 @@ def _text(name: str, description: str, *, repeated: bool = False) -> dict[str, A
 _FEED = [_text("scope", "As for /api/events"), _text("kind", "A kind or a family", repeated=True), _text("after", "A position")]
 _OTHERS: dict[str, Any] = {
     "/api/stream": _plain(
-        "The live feed as server-sent events; Last-Event-ID resumes it", "text/event-stream", 401, 403, 422, 503, query=_FEED
+        "The live feed as server-sent events; Last-Event-ID resumes it, and /ws is the same as a WebSocket",
+        "text/event-stream",
+        401,
+        403,
+        422,
+        503,
+        query=_FEED,
     ),
+    "/openapi.json": {
+        "get": {
+            "summary": "This document",
+            "responses": {"200": {"description": "As asked", "content": {"application/json": {"schema": {"type": "object"}}}}},
+        }
+    },
     "/metrics": _plain("Counts, for Prometheus", "text/plain", 401, 403),
     "/healthz": _plain("Whether the server lives", "text/plain"),
     "/readyz": {

@@ -19,6 +19,9 @@ Place = Annotated[str, Meta(max_length=100, pattern="^[0-9]+$")]
 Time = Annotated[datetime, Meta(tz=True)]
 State = Literal["open", "closed", "all"]
 
+_AS_OF = "A position, or a time such as 2026-11-15T20:00:00Z: the view as known then."
+_PLACE_OR_TIME = [{"pattern": "^[0-9]+$"}, {"format": "date-time"}]
+
 
 class Query(Struct, kw_only=True, forbid_unknown_fields=True):
     """No parameters."""
@@ -27,10 +30,7 @@ class Query(Struct, kw_only=True, forbid_unknown_fields=True):
 class AsOf(Query, kw_only=True):
     """A view."""
 
-    as_of: (
-        Annotated[str, Meta(max_length=100, description="A position, or a time such as 2026-11-15T20:00:00Z: the view as known then.")]
-        | None
-    ) = None
+    as_of: Annotated[str, Meta(max_length=100, description=_AS_OF, extra_json_schema={"anyOf": _PLACE_OR_TIME})] | None = None
 
 
 class EventsQuery(AsOf, kw_only=True):
@@ -112,7 +112,7 @@ def read(request: HTTPConnection, kind: type[T]) -> T:
             given.setdefault(name, []).append(value)
         elif name in given:
             raise Problem(422, f"{name}: is given twice; say it once")
-        elif value != "":
+        else:
             given[name] = value
     try:
         return msgspec.convert(given, kind, strict=False)

@@ -56,6 +56,8 @@ class AgentCard(Struct, kw_only=True):
     name: str
     shown: str
     standing: Standing
+    at_rest: bool
+    """Whether it gave no sign of life for a day, and needs nobody."""
     since: datetime | None
     doing: str
     kind: str
@@ -87,6 +89,8 @@ class Fleet(Head, kw_only=True):
 
     now: datetime
     counts: dict[str, int]
+    """By standing, without those at rest."""
+    at_rest: int
     agents: list[AgentCard]
     asking: list[Asking]
 

@@ -21,6 +21,7 @@ VERSION = 1
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 SILENT_AFTER = timedelta(minutes=10)
+AT_REST_AFTER = timedelta(days=1)
 OTHER = "other"
 """Where events of unknown kinds are counted."""
 
@@ -134,6 +135,11 @@ def in_order(fleet: Fleet, *, now: datetime, silent_after: timedelta = SILENT_AF
     standings.sort(key=lambda pair: pair[1].last_seen or EPOCH, reverse=True)
     standings.sort(key=lambda pair: STANDINGS.index(pair[0]))
     return standings
+
+
+def is_at_rest(agent: Agent, standing: Standing, now: datetime) -> bool:
+    """Whether an agent gave no sign of life for so long that a board need not show it; one that needs a person is always shown."""
+    return standing not in ("needs you", "working") and now - (agent.last_seen or EPOCH) >= AT_REST_AFTER
 
 
 def _about(fleet: Fleet, event: Event) -> Iterator[tuple[str, Effect, bool]]:

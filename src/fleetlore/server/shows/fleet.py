@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from fleetlore.server.desk import Look
 from fleetlore.server.shapes import AgentCard, Asking, Fleet
@@ -23,32 +24,35 @@ def show(look: Look) -> Fleet:
     fleet: view.Fleet = look.states["fleet"]
     shown = names_view.all_shown(look.states["names"])
     spent = by(look.states["costs"], "agent")
-    pace: Pace = look.states["pace"]
     stood = view.in_order(fleet, now=look.now)
     stood.sort(key=lambda pair: ORDER.index(pair[0]))
-    cards = [_card(standing, agent, shown, spent.get(agent.name) or Amount(), pace) for standing, agent in stood]
+    cards = [_card(standing, agent, look, shown, spent.get(agent.name) or Amount()) for standing, agent in stood]
     asking = [Asking(mission=mission, text=ask.text, since=ask.since) for mission, ask in sorted(fleet.asking.items())]
-    return Fleet(**look.head(), now=look.now, counts=_counts(stood), agents=cards, asking=asking)
+    at_rest = sum(card.at_rest for card in cards)
+    return Fleet(**look.head(), now=look.now, counts=_counts(stood, look.now), at_rest=at_rest, agents=cards, asking=asking)
 
 
 def counts(look: Look) -> dict[str, int]:
-    """How many agents stand how."""
-    return _counts(view.in_order(look.states["fleet"], now=look.now))
+    """How many agents stand how, without those at rest."""
+    return _counts(view.in_order(look.states["fleet"], now=look.now), look.now)
 
 
-def _counts(stood: Sequence[tuple[Standing, view.Agent]]) -> dict[str, int]:
+def _counts(stood: Sequence[tuple[Standing, view.Agent]], now: datetime) -> dict[str, int]:
     found: dict[str, int] = dict.fromkeys(ORDER, 0)
-    for standing, _ in stood:
-        found[standing] += 1
+    for standing, agent in stood:
+        if not view.is_at_rest(agent, standing, now):
+            found[standing] += 1
     return found
 
 
-def _card(standing: Standing, agent: view.Agent, shown: dict[str, str], spent: Amount, pace: Pace) -> AgentCard:
+def _card(standing: Standing, agent: view.Agent, look: Look, shown: dict[str, str], spent: Amount) -> AgentCard:
+    pace: Pace = look.states["pace"]
     lane = pace.lanes.get(agent.name)
     return AgentCard(
         name=agent.name,
         shown=shown.get(agent.name, agent.name),
         standing=standing,
+        at_rest=view.is_at_rest(agent, standing, look.now),
         since=agent.since,
         doing=agent.doing,
         kind=agent.kind,

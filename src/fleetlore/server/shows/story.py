@@ -6,7 +6,7 @@ Only the stretch is read, and a little before it, so that what began just earlie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import tzinfo
+from datetime import timedelta, tzinfo
 from typing import NamedTuple
 
 from fleetlore.chronicle import arcbook, closing, sift
@@ -32,6 +32,8 @@ NEEDS_THEN = ("names", "threads")
 LEAD_IN = 300
 """Events before the stretch that are read and not told."""
 MOST_OPEN = 50
+RECENT = timedelta(days=2)
+"""What has not moved for longer than this before the newest event is open no more as far as the closing goes; Threads lists it."""
 
 
 class Wanted(NamedTuple):
@@ -80,10 +82,14 @@ def read(log: BlockingRecorder, wanted: Wanted, position: Position | None) -> St
 def known(look: Look) -> Known:
     """What is needed of the views, as a copy: telling takes longer than a look may."""
     threads: Threads = look.states["threads"]
-    keys = tuple(thread.key for thread in sift.open_among(threads))
+    since = (look.at or look.now) - RECENT
+    keys = tuple(thread.key for thread in sift.open_among(threads) if thread.last is not None and thread.last[0] >= since)
     book: Arcbook | None = look.states.get("arcs")
-    opened, closed = ([], []) if book is None else (list(arcbook.open_arcs(book, look.now)), list(book.closed))
-    return Known(look.naming, dict(threads.bound), closed, opened, keys)
+    if book is None:
+        return Known(look.naming, dict(threads.bound), [], [], keys)
+    recent = set(keys)
+    opened = [arc for arc in arcbook.open_arcs(book, look.now) if arc.thread in recent]
+    return Known(look.naming, dict(threads.bound), list(book.closed), opened, keys)
 
 
 def tell(stretch: Stretch, wanted: Wanted, views: Known, head: dict[str, object]) -> Story:

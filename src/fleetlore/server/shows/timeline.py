@@ -75,6 +75,8 @@ class Known(NamedTuple):
     """Where its events are; `None` if they are too many to be read."""
     paced: Counts
     standings: dict[str, Standing]
+    present: set[str]
+    """Who is neither gone nor at rest since long: they have a lane even where they did nothing."""
     shown: dict[str, str]
     naming: Naming
     arcs: list[Arc]
@@ -84,6 +86,7 @@ def known(look: Look, since: datetime | None, until: datetime | None, width: int
     """What is needed of the views, as a copy: reading events takes longer than a look may."""
     calendar: Calendar = look.states["calendar"]
     fleet: fleet_view.Fleet = look.states["fleet"]
+    stood = fleet_view.in_order(fleet, now=look.now)
     window = _window(calendar, since, until, width)
     pace: Pace = look.states["pace"]
     spans, paced = None, Counts()
@@ -99,7 +102,8 @@ def known(look: Look, since: datetime | None, until: datetime | None, width: int
         last_at=calendar.newest,
         spans=spans,
         paced=paced,
-        standings={agent.name: standing for standing, agent in fleet_view.in_order(fleet, now=look.now)},
+        standings={agent.name: standing for standing, agent in stood},
+        present={agent.name for standing, agent in stood if standing != "ended" and not fleet_view.is_at_rest(agent, standing, look.now)},
         shown=names_view.all_shown(look.states["names"]),
         naming=look.naming,
         arcs=[*look.states["arcs"].closed, *arcbook.open_arcs(look.states["arcs"], look.now)],
@@ -109,19 +113,17 @@ def known(look: Look, since: datetime | None, until: datetime | None, width: int
 def show(log: BlockingRecorder, views: Known, upto: str | None, wanted: Sequence[str] = ()) -> Timeline:
     """The timeline; of some agents only, if they are named."""
     window = views.window
-    events = [] if window is None or views.spans is None else _read(log, views.spans, window, upto)
-    is_exact = views.spans is not None and len(events) <= MOST_MARKS
-    counts = views.paced if views.spans is None or window is None else _counted(events, window)
+    events, counts = (None, views.paced) if window is None or views.spans is None else _read(log, views.spans, window, upto)
     lanes, more = _lanes(counts, views, wanted)
     names = {lane.agent for lane in lanes}
-    marks = [_mark(event) for event in events if (event.agent or NOBODY) in names] if is_exact else []
+    marks = [_mark(event) for event in events or () if (event.agent or NOBODY) in names]
     return Timeline(
         **views.head,  # type: ignore[arg-type]  # `Look.head` gives the fields of `Head`
         from_=None if window is None else window.since,
         to=None if window is None else window.until,
         first_at=views.first_at,
         last_at=views.last_at,
-        exact=is_exact,
+        exact=events is not None or window is None,
         bucket_seconds=0.0 if window is None else window.seconds,
         families=list(FAMILIES),
         lanes=lanes,
@@ -172,7 +174,8 @@ def _paced(pace: Pace, window: Window) -> tuple[Window, Counts]:
         for slot, families in lane.slots.items():
             number = slot * pace.seconds // bucket - first
             if 0 <= number < buckets:
-                _add(counts, name, number, families)
+                held = counts.setdefault(name, {}).setdefault(number, [0] * len(FAMILIES))
+                held[:] = [one + other for one, other in zip(held, families, strict=True)]
     since, until = (_moved(EPOCH, timedelta(seconds=number * bucket)) for number in (first, first + buckets))
     return Window(since, until, buckets), counts
 
@@ -180,25 +183,17 @@ def _paced(pace: Pace, window: Window) -> tuple[Window, Counts]:
 # --- narrow windows
 
 
-def _read(log: BlockingRecorder, spans: Sequence[Span], window: Window, upto: str | None) -> list[Event]:
-    events = list(read_spans(log, spans, window.since, window.until, upto=upto))
-    events.sort(key=lambda event: stamp_of(event))
-    return events
-
-
-def _counted(events: Sequence[Event], window: Window) -> Counts:
+def _read(log: BlockingRecorder, spans: Sequence[Span], window: Window, upto: str | None) -> tuple[list[Event] | None, Counts]:
+    """The events of a window in the order of time, unless they are many, and their counts."""
     counts: Counts = {}
-    for event in events:
-        families = [0] * len(FAMILIES)
-        families[family_of(beat_of(event))] = 1
-        _add(counts, event.agent or NOBODY, window.bucket(stamp_of(event)[0]), families)
-    return counts
-
-
-def _add(counts: Counts, lane: str, bucket: int, families: list[int]) -> None:
-    mine = counts.setdefault(lane, {})
-    held = mine.get(bucket)
-    mine[bucket] = list(families) if held is None else [one + other for one, other in zip(held, families, strict=True)]
+    events: list[Event] = []
+    for event in read_spans(log, spans, window.since, window.until, upto=upto):
+        buckets = counts.setdefault(event.agent or NOBODY, {})
+        families = buckets.setdefault(window.bucket(stamp_of(event)[0]), [0] * len(FAMILIES))
+        families[family_of(beat_of(event))] += 1
+        if len(events) <= MOST_MARKS:
+            events.append(event)
+    return (None if len(events) > MOST_MARKS else sorted(events, key=stamp_of)), counts
 
 
 def _mark(event: Event) -> Mark:
@@ -226,7 +221,7 @@ def _links(marks: Sequence[Mark]) -> list[tuple[str, str]]:
 
 def _lanes(counts: Counts, views: Known, wanted: Sequence[str]) -> tuple[list[LaneRow], int]:
     """The busiest lanes of the window, who is still there among them, in the order of appearance; and how many more there are."""
-    totals = {name: 0 for name, standing in views.standings.items() if standing != "ended" or name in wanted}
+    totals = dict.fromkeys((*views.present, *wanted), 0)
     totals |= {name: sum(map(sum, buckets.values())) for name, buckets in counts.items()}
     totals = {name: total for name, total in totals.items() if not wanted or name in wanted}
     busiest = set(sorted(totals, key=lambda name: (-totals[name], name))[:MOST_LANES])

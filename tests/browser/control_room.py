@@ -1,0 +1,106 @@
+"""A log in a folder and a control room for it, which can be closed and opened again at the same address, as often as one likes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from fleetlore import Event, config, connect
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.server.house import House
+from fleetlore.server.rooms import open_house
+from fleetlore.server.serve import bound, serving
+from tests.server.serving import HOST, homely
+
+
+class ControlRoom:
+    """Open it with `start`; what is told with `tell` is stored whether it is open or not."""
+
+    def __init__(self, folder: Path, log: BlockingRecorder, *, host: str = HOST) -> None:
+        self.folder, self.log, self.host = folder, log, host
+        self.port, self.token = 0, ""
+        self._house: House | None = None
+        self._open = ExitStack()
+
+    @property
+    def address(self) -> str:
+        """That of the log."""
+        return log_in(self.folder)
+
+    @property
+    def url(self) -> str:
+        """That of the room, as a browser on this machine says it; without a slash at its end."""
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def house(self) -> House:
+        assert self._house is not None, "it is not open"
+        return self._house
+
+    def start(self) -> ControlRoom:
+        settings = config.load(log=self.address, environ={}, folder=str(self.folder))
+        with ExitStack() as stack:
+            log = stack.enter_context(connect(self.address).blocking())
+            listening = stack.enter_context(bound(self.host, self.port))
+            rooms = stack.enter_context(open_house(log, settings, host=self.host))
+            self._house, self.token = rooms.house, rooms.token
+            self.port = listening.getsockname()[1]
+            stack.enter_context(serving(rooms.house, listening))
+            self._open = stack.pop_all()
+        return self
+
+    def stop(self) -> None:
+        self._open.close()
+        self._house = None
+
+    def tell(self, *events: Event) -> list[str]:
+        """Store events; their ids."""
+        positions = self.log.append(events)
+        return [event.id or "" for event in self.log.read(limit=len(events), after=before(positions[0]))]
+
+    def stored(self) -> list[Event]:
+        return list(self.log.read())
+
+
+def log_in(folder: Path) -> str:
+    return f"sqlite:{folder}/fleet.db"
+
+
+def before(position: str) -> str | None:
+    """The place right before a position of a SQLite log."""
+    number = int(position) - 1
+    return str(number).zfill(len(position)) if number > 0 else None
+
+
+@contextmanager
+def room_in(folder: Path, *, host: str = HOST) -> Iterator[ControlRoom]:
+    """A room that is not open yet; closed at the end of the block, whatever happens in it."""
+    with homely(folder), connect(log_in(folder)).blocking() as log:
+        room = ControlRoom(folder, log, host=host)
+        try:
+            yield room
+        finally:
+            room.stop()
+
+
+def ago(minutes: float) -> datetime:
+    return datetime.now(UTC) - timedelta(minutes=minutes)
+
+
+def deed(agent: str, text: str, kind: str = "fleet.commit", *, at: datetime | None = None, **more: Any) -> Event:
+    """Something that an agent did."""
+    return Event(kind=kind, agent=agent, text=text, at=at, **more)
+
+
+def asks(agent: str, text: str, **more: Any) -> Event:
+    """An agent cannot go on without a person."""
+    return Event(kind="session.waiting", agent=agent, text=text, data={"why": "permission"}, **more)
+
+
+def reply(agent: str, usd: float, *, model: str = "sonnet", **data: Any) -> Event:
+    """An answer of a model, and what it cost."""
+    figures: Mapping[str, Any] = {"model": model, "input": 1000, "output": 500, "usd": usd, **data}
+    return Event(kind="model.replied", agent=agent, data=dict(figures))
