@@ -57,7 +57,7 @@ class _Server(uvicorn.Server):
         self.ready = Signal()
         settings = Limits().for_uvicorn()
         super().__init__(
-            uvicorn.Config(app, loop="uvloop", lifespan="on", log_config=None, access_log=False, timeout_graceful_shutdown=1, **settings)
+            uvicorn.Config(app, loop="asyncio", lifespan="on", log_config=None, access_log=False, timeout_graceful_shutdown=1, **settings)
         )
 
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]  # uvicorn's says less

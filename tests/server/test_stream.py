@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
 import pytest
-import uvloop
 
 from fleetlore import clock
 from fleetlore.server.limits import Limits
@@ -172,13 +170,7 @@ async def numbers(client: Client, seen: list[int]) -> None:
             seen.append(int((await client.event())[0]))
 
 
-@pytest.mark.parametrize("loop", [uvloop.new_event_loop, asyncio.new_event_loop])
-def test_a_client_that_does_not_read_is_cut_off_and_comes_back_by_its_last_position(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
-    with asyncio.Runner(loop_factory=loop) as runner:
-        runner.run(_stalled())
-
-
-async def _stalled() -> None:
+async def test_a_client_that_does_not_read_is_cut_off_and_comes_back_by_its_last_position() -> None:
     by_other: list[int] = []
     by_stalled: list[int] = []
     async with station(patience=0.2) as place, place.watch() as other:

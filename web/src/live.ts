@@ -11,6 +11,8 @@ export const connection = signal<Connection>("connecting");
 export const lostSince = signal<number | null>(null);
 /** The newest position that we know of. */
 export const head = signal<string | null>(null);
+/** The head of the log when the stream began with nothing to go on from: an answer that is older than this may lack what came in between. */
+export const joinedAt = signal<string | null>(null);
 
 type Listener = (events: LoreEvent[]) => void;
 
@@ -50,7 +52,7 @@ function take(event: LoreEvent): void {
 function hear(message: Message): void {
   const said = JSON.parse(message.data) as LoreEvent & { head?: string | null };
   if (message.event === "hello") {
-    head.value = said.head ?? head.value;
+    head.value = joinedAt.value = said.head ?? head.value;
     return;
   }
   if (message.event !== "message") return;

@@ -70,6 +70,8 @@ export interface AgentCard {
   name: string;
   shown: string;
   standing: Standing;
+  /** No sign of life for a day, and nobody is needed. */
+  at_rest: boolean;
   since: string | null;
   doing: string;
   kind: string | null;
@@ -89,7 +91,9 @@ export interface AgentCard {
 
 export interface FleetAnswer extends Head {
   now: string;
+  /** By standing, without those at rest. */
   counts: Partial<Record<Standing, number>>;
+  at_rest: number;
   agents: AgentCard[];
   asking: { mission: string; text: string; since: string }[];
 }

@@ -6,7 +6,7 @@ import type { AgentCard, FleetAnswer, Standing } from "../src/shapes";
 
 function fleet(standings: Record<string, [Standing, string]>, caught_up = true): FleetAnswer {
   const agents = Object.entries(standings).map(([name, [standing, since]]) => ({ name, standing, since }) as AgentCard);
-  return { agents, caught_up, asking: [], counts: {}, now: "", as_of: null, at: null, live: true };
+  return { agents, caught_up, asking: [], counts: {}, at_rest: 0, now: "", as_of: null, at: null, live: true };
 }
 
 const names = (before: FleetAnswer | null, after: FleetAnswer): string[] => arrivals(before, after).map((agent) => agent.name);

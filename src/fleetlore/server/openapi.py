@@ -154,8 +154,8 @@ _POST_EVENTS: dict[str, Any] = {
 }
 _DOORS = (
     ("/hooks/github", "A delivery of GitHub's webhooks", ("application/json", "application/x-www-form-urlencoded")),
-    ("/hooks/gitea", "A delivery of Gitea's webhooks", ("application/json",)),
-    ("/hooks/forgejo", "A delivery of Forgejo's webhooks", ("application/json",)),
+    ("/hooks/gitea", "A delivery of Gitea's webhooks", ("application/json", "application/x-www-form-urlencoded")),
+    ("/hooks/forgejo", "A delivery of Forgejo's webhooks", ("application/json", "application/x-www-form-urlencoded")),
     ("/hooks/claude-code", "A hook of Claude Code", ("application/json",)),
     ("/hooks/codex", "A hook of Codex", ("application/json",)),
     ("/hooks/heartbeat", "A sign of life", ("application/json",)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, tzinfo
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, get_origin, get_type_hints
 from zoneinfo import ZoneInfo
 
@@ -106,17 +107,18 @@ T = TypeVar("T", bound=Query)
 def read(request: HTTPConnection, kind: type[T]) -> T:
     """What a request asks for."""
     given: dict[str, Any] = {}
-    lists = _lists(kind)
+    types = _types(kind)
     for name, value in request.query_params.multi_items():
-        if name in lists:
+        if types.get(name) is list:
             given.setdefault(name, []).append(value)
         elif name in given:
             raise Problem(422, f"{name}: is given twice; say it once")
         else:
-            given[name] = value
+            given[name] = int(value) if types.get(name) is int and value.isascii() and value.isdigit() else value
     try:
-        return msgspec.convert(given, kind, strict=False)
-    except msgspec.ValidationError as error:
+        # Strict: else `null` would be nothing, and a number a time.
+        return msgspec.convert(given, kind)
+    except (msgspec.ValidationError, ValueError) as error:
         raise Problem(422, f"{_plain(error)}; known are {', '.join(_names(kind)) or 'no parameters'}") from None
 
 
@@ -128,16 +130,18 @@ def zone_of(name: str) -> tzinfo:
         raise Invalid(f"tz: no such time zone: {name!r}; say UTC, or a name such as Europe/Berlin") from error
 
 
-def _lists(kind: type[Query]) -> frozenset[str]:
+@cache
+def _types(kind: type[Query]) -> dict[str, Any]:
+    """What each parameter is: a list, which may be repeated, a number, or a text of some form."""
     hints = get_type_hints(kind)
-    return frozenset(name for name in hints if get_origin(hints[name]) is list)
+    return {name: get_origin(hint) or hint for name, hint in hints.items()}
 
 
 def _names(kind: type[Query]) -> tuple[str, ...]:
     return tuple(each.encode_name for each in msgspec.structs.fields(kind))
 
 
-def _plain(error: msgspec.ValidationError) -> str:
+def _plain(error: ValueError) -> str:
     words, _, path = str(error).partition(" - at `$.")
     name = path.rstrip("`")
     return f"{name}: {words}" if name else words

@@ -101,7 +101,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 make_app(house, allow_hosts=allow_hosts),
-                loop="uvloop",
+                loop="asyncio",
                 ws="websockets-sansio",
                 ws_per_message_deflate=False,  # it would compress every frame for each client
                 lifespan="on",

@@ -15,16 +15,16 @@ from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.views.reading import EPOCH, stamp_of
 
-VERSION = 1
+VERSION = 2
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 FAMILIES = ("work", "done", "trouble", "talk", "quiet")
 """What beats are drawn together; the order in which they are piled up."""
 _OF_BEAT = {
-    "claim": 0, "progress": 0, "propose": 0, "handoff": 0, "together": 0,
+    "claim": 0, "progress": 0, "propose": 0,
     "deliver": 1, "feat": 1, "recovery": 1,
     "setback": 2, "release": 2,
-    "judgement": 3, "voice": 3, "thought": 3,
+    "together": 3, "handoff": 3, "judgement": 3, "voice": 3, "thought": 3,
     "pulse": 4, "rest": 4,
 }  # fmt: skip
 

@@ -1,10 +1,10 @@
 /** The list of events: pages of a hundred, new ones on top, and those that wait while somebody reads further down. */
 
-import { batch, effect, signal } from "@preact/signals";
+import { batch, effect, signal, untracked } from "@preact/signals";
 
 import { get, type Params } from "../api";
 import { asOf } from "../clock";
-import { onEvents } from "../live";
+import { joinedAt, onEvents } from "../live";
 import type { EventsAnswer, FleetAnswer, FoundEvent, SearchAnswer } from "../shapes";
 import { isWanted, pairs, type Filter } from "./events-filter";
 
@@ -44,6 +44,10 @@ export class EventsModel {
       effect(() => {
         void asOf.value;
         this.restart(this.#filter);
+      }),
+      effect(() => {
+        const joined = joinedAt.value;
+        untracked(() => this.#catchUp(joined));
       }),
       onEvents((events) => this.#hear(events)),
     ];
@@ -123,6 +127,12 @@ export class EventsModel {
     const said = pairs(this.#filter, Date.now());
     const one = (name: string): string | null => said.find(([each]) => each === name)?.[1] ?? null;
     return { scope: one("scope"), kind: this.#filter.kinds, since: one("since") ?? "" };
+  }
+
+  /** What came after our first answer and before the stream began is in neither. */
+  #catchUp(joined: string | null): void {
+    const newest = this.rows.peek()[0]?.position ?? "";
+    if (joined !== null && asOf.peek() === null && newest < joined) this.restart(this.#filter);
   }
 
   #hear(events: readonly FoundEvent[]): void {

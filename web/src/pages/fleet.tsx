@@ -57,12 +57,13 @@ function Asking({ fleet }: { fleet: FleetAnswer }) {
   );
 }
 
-function Ended({ agents }: { agents: AgentCard[] }) {
+/** Who has ended or given no sign of life for a day: there, but folded away. */
+function Away({ agents }: { agents: AgentCard[] }) {
   const [open, set] = useState(false);
   if (agents.length === 0) return null;
   return (
-    <details class="ended-fold" open={open} onToggle={(toggle) => set(toggle.currentTarget.open)}>
-      <summary><span class="num">{agents.length}</span> ended</summary>
+    <details class="away-fold" open={open} onToggle={(toggle) => set(toggle.currentTarget.open)}>
+      <summary><span class="num">{agents.length}</span> {agents.some((agent) => agent.at_rest) ? "ended, or at rest for a day" : "ended"}</summary>
       {open && <Grid agents={agents} />}
     </details>
   );
@@ -74,8 +75,8 @@ function Fleet() {
   const [standing, choose] = useParam("standing");
   if (!data) return error ? <Trouble error={error} /> : <Waiting lines={6} />;
   const found = ordered(data.agents, Date.parse(data.now)).filter((agent) => (!standing || agent.standing === standing) && matches(agent, text));
-  const fold = found.length > FEW && standing !== "ended" && text === "";
-  const here = fold ? found.filter((agent) => agent.standing !== "ended") : found;
+  const foldEnded = found.length > FEW && standing !== "ended";
+  const isAway = (agent: AgentCard): boolean => text === "" && (agent.at_rest || (foldEnded && agent.standing === "ended"));
   return (
     <>
       <div class="fleet-tools">
@@ -85,8 +86,8 @@ function Fleet() {
       {error && <Trouble error={error} />}
       <Asking fleet={data} />
       {found.length === 0 && <Empty title={data.agents.length === 0 ? "No agents yet at this moment" : "No agent fits"} hint={data.agents.length === 0 ? "Move the slider on, or return to live." : "Change the words above, or press the chosen count again."} />}
-      <Grid agents={here} />
-      {fold && <Ended agents={found.filter((agent) => agent.standing === "ended")} />}
+      <Grid agents={found.filter((agent) => !isAway(agent))} />
+      <Away agents={found.filter(isAway)} />
     </>
   );
 }

@@ -5,7 +5,7 @@ import { batch, computed, effect, signal } from "@preact/signals";
 import { get } from "../api";
 import { MINUTE, HOUR, DAY, asked, covers, endingAt, everything, instant, lengthOf, moment, within, zoomed, type Bounds, type Span } from "../charts/span";
 import { asOf, now } from "../clock";
-import { onEvents } from "../live";
+import { joinedAt, onEvents } from "../live";
 import { meta } from "../meta";
 import { params, setParams } from "../router";
 import type { Head, LoreEvent, Meta, TimelineAnswer } from "../shapes";
@@ -56,6 +56,11 @@ export class TimelineModel {
       effect(() => void this.#hearMoment(asOf.value)),
       effect(() => {
         void this.only.value;
+        this.#want();
+      }),
+      effect(() => {
+        // What came between our first answer and the stream is in neither.
+        this.#stale ||= joinedAt.value !== null;
         this.#want();
       }),
       onEvents((events) => this.#hear(events)),

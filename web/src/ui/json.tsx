@@ -14,7 +14,7 @@ function lines(entries: [string | null, unknown][], deep: number): ComponentChil
   return entries.map(([name, value], index) => (
     <>
       {`\n${pad}`}
-      {name !== null && <span class="j-name"><Words text={name} />: </span>}
+      {name !== null && <span class="j-name">"<Words text={JSON.stringify(name).slice(1, -1)} />": </span>}
       <Value value={value} deep={deep + 1} />
       {index < entries.length - 1 ? "," : ""}
     </>

@@ -1,0 +1,1 @@
+"""What acts: a cast on its stage, and more to come."""

@@ -1,0 +1,1 @@
+"""A cast that plays a scene, recorded turn by turn."""
