@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -100,7 +100,7 @@ def asks(agent: str, text: str, **more: Any) -> Event:
     return Event(kind="session.waiting", agent=agent, text=text, data={"why": "permission"}, **more)
 
 
-def reply(agent: str, usd: float, *, model: str = "sonnet", **data: Any) -> Event:
+def reply(agent: str, usd: float, *, model: str = "sonnet", at: datetime | None = None) -> Event:
     """An answer of a model, and what it cost."""
-    figures: Mapping[str, Any] = {"model": model, "input": 1000, "output": 500, "usd": usd, **data}
-    return Event(kind="model.replied", agent=agent, data=dict(figures))
+    figures = {"model": model, "input": 1000, "output": 500, "usd": usd}
+    return Event(kind="model.replied", agent=agent, at=at, data=figures)

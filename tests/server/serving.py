@@ -77,9 +77,13 @@ def serve(
     generous = limits or Limits(rate=1e6, burst=10**6)
     with homely(folder):
         settings = config.load(log=address, environ={}, folder=str(folder))
-        with connect(address, now=now).blocking() as log, bound(host, 0) as opened:
-            with open_house(log, settings, host=host, limits=generous, now=now) as rooms, serving(rooms.house, opened):
-                yield Served(rooms.house, rooms.token, address_of(opened, host))
+        with (
+            connect(address, now=now).blocking() as log,
+            bound(host, 0) as opened,
+            open_house(log, settings, host=host, limits=generous, now=now) as rooms,
+            serving(rooms.house, opened),
+        ):
+            yield Served(rooms.house, rooms.token, address_of(opened, host))
 
 
 @contextmanager

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { labelled } from "../src/charts/stacked";
-import { MOST_MODELS, OTHERS, barsOf } from "../src/pages/costs-days";
+import { MOST_MODELS, OTHERS, barsOf, newestDay } from "../src/pages/costs-days";
 import { sinceOf, unpricedOf } from "../src/pages/costs-range";
 import type { CostRow } from "../src/shapes";
 
@@ -11,6 +11,11 @@ process.env["TZ"] = "Europe/Berlin";
 function row(day: string | null, model: string | null, usd: number | null, tokens = 10): CostRow {
   return { day, model, usd, tokens, input: tokens, output: 0, cache_read: 0, cache_write: 0 };
 }
+
+test("the newest day with costs is found in any order, and one without any does not count", () => {
+  assert.equal(newestDay([row("2026-11-12", null, 1), row("2026-11-14", null, 0, 0), row("2026-11-13", null, null), row(null, null, 2)]), "2026-11-13");
+  assert.equal(newestDay([row("2026-11-14", null, null, 0)]), null);
+});
 
 test("days on which nothing was spent have a bar of nothing, up to today", () => {
   const { bars, models } = barsOf([row("2026-11-10", "m", 2), row("2026-11-12", "m", 1), row("2026-11-12", "n", 3)], "usd", "2026-11-16");

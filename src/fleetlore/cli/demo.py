@@ -105,6 +105,10 @@ def _serve(args: Namespace, settings: Settings, log: BlockingRecorder, opened: s
     from fleetlore.server.rooms import open_house
     from fleetlore.server.serve import address_of, serving
 
+    import signal
+
+    # To be told to end is as good as Ctrl-C.
+    stack.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, signal.default_int_handler))
     rooms = stack.enter_context(open_house(log, settings, host=args.host))
     stack.enter_context(serving(rooms.house, opened))
     up.announce(args, rooms, address_of(opened, args.host))

@@ -71,7 +71,10 @@ def announce(args: Namespace, rooms: Opened, url: str) -> None:
     say("Ctrl-C ends it.")
     terminal.flush()
     if args.open:
-        show(url, rooms.token)
+        from threading import Thread
+
+        # A browser of the terminal's kind keeps whoever opens it, and that is the server's own loop.
+        Thread(target=show, args=(url, rooms.token), name="fleetlore-browser", daemon=True).start()
 
 
 def show(url: str, token: str) -> None:

@@ -116,6 +116,12 @@ class Desk:
         """The position of the first event that is there."""
         return next((event.position for event in self.log.read(limit=1)), None)
 
+    def check_place(self, place: Position | None, name: str) -> Position | None:
+        """A position that a request names, if it is written as those of this log are: else it cannot be compared with them."""
+        if place is not None and (head := self.log.head()) is not None and len(place) != len(head):
+            raise Invalid(f"{name}: not a position of this log: {place!r}; take one as the API gives it")
+        return place
+
     def _past_position(self, as_of: str) -> Position | None:
         head = self.log.head()
         if head is None or len(as_of) != len(head) or not as_of.isascii():

@@ -118,7 +118,7 @@ def read(request: HTTPConnection, kind: type[T]) -> T:
     try:
         # Strict: else `null` would be nothing, and a number a time.
         return msgspec.convert(given, kind)
-    except (msgspec.ValidationError, ValueError) as error:
+    except msgspec.ValidationError as error:
         raise Problem(422, f"{_plain(error)}; known are {', '.join(_names(kind)) or 'no parameters'}") from None
 
 
@@ -141,7 +141,7 @@ def _names(kind: type[Query]) -> tuple[str, ...]:
     return tuple(each.encode_name for each in msgspec.structs.fields(kind))
 
 
-def _plain(error: ValueError) -> str:
+def _plain(error: msgspec.ValidationError) -> str:
     words, _, path = str(error).partition(" - at `$.")
     name = path.rstrip("`")
     return f"{name}: {words}" if name else words

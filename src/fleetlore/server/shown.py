@@ -62,7 +62,7 @@ def _dimensions(text: str) -> tuple[Dimension, ...]:
 
 
 def _story(desk: Desk, query: queries.StoryQuery, position: Position | None) -> shapes.Story:
-    wanted = story.Wanted(check_scope(query.scope), query.before, query.limit, query.detail, zone_of(query.tz))
+    wanted = story.Wanted(check_scope(query.scope), desk.check_place(query.before, "before"), query.limit, query.detail, zone_of(query.tz))
     with desk.looking(position, story.NEEDS if position is None else story.NEEDS_THEN) as look:
         head, views = look.head(), story.known(look)
     stretch = story.read(desk.log, wanted, position)

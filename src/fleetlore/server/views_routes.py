@@ -73,7 +73,7 @@ def _events(house: House, query: queries.EventsQuery) -> shapes.Events:
         house.log.read(
             query.scope,
             after=query.after,
-            before=min(filter(None, (query.before, end)), default=None),
+            before=min(filter(None, (house.desk.check_place(query.before, "before"), end)), default=None),
             kinds=query.kind,
             since=query.since,
             newest_first=is_newest,

@@ -47,6 +47,12 @@ export function barsOf(rows: readonly CostRow[], measure: Measure, last: string,
   return { bars, models, most: Math.max(0, ...bars.map((one) => one.sum)), days: end - begin + 1 };
 }
 
+/** The last day on which anything was counted. */
+export function newestDay(rows: readonly CostRow[]): string | null {
+  const days = rows.filter((row) => row.tokens > 0 || (row.usd ?? 0) > 0).map((row) => String(row["day"]));
+  return days.sort().findLast((day) => dayNumber(day) !== null) ?? null;
+}
+
 export function modelOf(row: CostRow): string {
   return typeof row["model"] === "string" && row["model"] ? row["model"] : "unknown";
 }

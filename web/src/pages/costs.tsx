@@ -12,9 +12,9 @@ import { AgentName } from "../ui/agent";
 import { Empty } from "../ui/empty";
 import { Trouble, Waiting } from "../ui/state";
 import { Switch } from "../ui/switch";
-import { compact, count, zone } from "../ui/times";
+import { compact, count, day, zone } from "../ui/times";
 import { Words } from "../ui/words";
-import { OTHERS, barsOf, localDay, modelOf, noon, type Bar, type Measure } from "./costs-days";
+import { OTHERS, barsOf, localDay, modelOf, newestDay, noon, type Bar, type Measure } from "./costs-days";
 import { daysOf, sinceOf, unpricedOf, type Range } from "./costs-range";
 import type { Page } from "./page";
 import "../styles/costs.css";
@@ -45,10 +45,7 @@ function Costs() {
       {error && <Trouble error={error} />}
       <Totals total={agents.data.total} days={range === "today" ? 1 : barsOf(days.data.by, "tokens", localDay(today)).days} unpriced={unpricedOf(agents.data.unpriced)} prices={agents.data.prices} />
       <Days rows={days.data.by} measure={measure} today={today} range={range} />
-      {isEmpty ? (
-        <Empty title={range === "all" ? "No answer of a model has been counted yet" : "Nothing was spent in these days"}
-          hint="Costs come from model.replied events: lore setup records them from Claude Code and Codex, and /v1/traces takes them from OpenTelemetry." />
-      ) : (
+      {isEmpty ? <NothingSpent range={range} showAll={() => choose("all")} /> : (
         <div class="costs-tables">
           <Table title="By agent" rows={agents.data.by} measure={measure} total={agents.data.total} name={agentOf} />
           <Table title="By model" rows={models.data.by} measure={measure} total={models.data.total} name={(row) => <Words text={modelOf(row)} />} />
@@ -56,6 +53,27 @@ function Costs() {
       )}
     </section>
   );
+}
+
+/** No costs in these days: when there were some, or, if never, where they come from. */
+function NothingSpent({ range, showAll }: { range: Range; showAll: () => void }) {
+  const ever = useView<CostsAnswer>("/api/costs", { by: "day", tz: zone }).data;
+  const newest = ever && newestDay(ever.by);
+  if (range !== "all" && newest) {
+    return (
+      <Empty title="Nothing was spent in these days" hint={`The newest costs here are of ${day(noon(newest))}; in all it came to ${sum(ever.total)}.`}>
+        <button type="button" class="button" onClick={showAll}>Show all days</button>
+      </Empty>
+    );
+  }
+  return (
+    <Empty title="No answer of a model has been counted yet"
+      hint="Costs come from model.replied events: lore setup records them from Claude Code and Codex, and /v1/traces takes them from OpenTelemetry." />
+  );
+}
+
+function sum(total: Figures): string {
+  return total.usd === null ? plural(total.tokens, "token") : dollars(total.usd);
 }
 
 function agentOf(row: CostRow): ComponentChildren {
@@ -116,7 +134,7 @@ function dayLabel(bar: Bar): string {
 function DayTip({ bar, models, format }: { bar: Bar; models: readonly string[]; format: (value: number) => string }) {
   return (
     <>
-      <p class="chart-tip-head">{bar.days === 7 && "week of "}{said(noon(bar.day), { weekday: "short", day: "numeric", month: "short" })}<span class="num">{format(bar.sum)}</span></p>
+      <p class="chart-tip-head">{bar.days === 7 && "week of "}{day(noon(bar.day))}<span class="num">{format(bar.sum)}</span></p>
       <ul>
         {models.map((model, index) => (bar.parts[index] ?? 0) > 0 && (
           <li key={model}><span class={`swatch series-${index + 1}`} /><Words text={model} /><span class="num">{format(bar.parts[index] ?? 0)}</span></li>
@@ -141,7 +159,7 @@ function Table({ title, rows, measure, total, name }: TableOf) {
   return (
     <section class="costs-table">
       <h2>{title}</h2>
-      <div class="costs-scroll">
+      <div class="costs-scroll" tabIndex={0} role="group" aria-label={`Costs ${title.toLowerCase()}`}>
         <table>
           <thead><tr><th scope="col">{title.slice(3)}</th><th scope="col">USD</th><th scope="col">read</th><th scope="col">written</th><th scope="col">from cache</th><th scope="col">to cache</th></tr></thead>
           <tbody>

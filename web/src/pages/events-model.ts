@@ -3,10 +3,10 @@
 import { batch, effect, signal, untracked } from "@preact/signals";
 
 import { get, type Params } from "../api";
-import { asOf } from "../clock";
+import { asOf, now } from "../clock";
 import { joinedAt, onEvents } from "../live";
-import type { EventsAnswer, FleetAnswer, FoundEvent, SearchAnswer } from "../shapes";
-import { isWanted, pairs, type Filter } from "./events-filter";
+import type { EventsAnswer, FoundEvent, SearchAnswer } from "../shapes";
+import { isWanted, sinceTime, type Filter } from "./events-filter";
 
 const PAGE = 100;
 export const MOST_FOUND = 200;
@@ -33,6 +33,8 @@ export class EventsModel {
   #asking: AbortController | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #lastSearch = 0;
+  /** Where the stream had begun when the list was last asked for. */
+  #joined: string | null = null;
 
   constructor(filter: Filter) {
     this.#filter = filter;
@@ -82,6 +84,7 @@ export class EventsModel {
     clearTimeout(this.#timer);
     this.#asking?.abort();
     const asking = (this.#asking = new AbortController());
+    if (what === "anew") this.#joined = joinedAt.peek();
     this.loading.value = true;
     try {
       const answer = this.#filter.q ? await this.#search(asking.signal) : await this.#read(what, asking.signal);
@@ -110,7 +113,7 @@ export class EventsModel {
   }
 
   async #read(what: "anew" | "older", abort: AbortSignal): Promise<EventsAnswer> {
-    const before = what === "older" ? this.#next : await beforeMoment(asOf.peek(), abort);
+    const before = what === "older" ? this.#next : null;
     return get<EventsAnswer>("/api/events", { ...this.#params(), before, order: "newest", limit: PAGE }, abort);
   }
 
@@ -118,27 +121,24 @@ export class EventsModel {
     this.#lastSearch = Date.now();
     const { since: _since, ...params } = this.#params();
     const answer = await get<SearchAnswer>("/api/search", { ...params, q: this.#filter.q, limit: MOST_FOUND }, abort);
-    const last = await beforeMoment(asOf.peek(), abort);
-    const wanted = answer.events.filter((event) => isWanted(event, this.#filter, Date.now()) && (last === null || (event.position ?? "") < last));
-    return { events: wanted, next: null, indexing: answer.indexing };
+    const recent = answer.events.filter((event) => isWanted(event, this.#filter, now.peek()));
+    return { events: recent, next: null, indexing: answer.indexing };
   }
 
-  #params(): Params & { since?: string } {
-    const said = pairs(this.#filter, Date.now());
-    const one = (name: string): string | null => said.find(([each]) => each === name)?.[1] ?? null;
-    return { scope: one("scope"), kind: this.#filter.kinds, since: one("since") ?? "" };
+  #params(): Params {
+    return { scope: this.#filter.scope, kind: this.#filter.kinds, since: sinceTime(this.#filter.since, now.peek()), as_of: asOf.peek() };
   }
 
   /** What came after our first answer and before the stream began is in neither. */
   #catchUp(joined: string | null): void {
     const newest = this.rows.peek()[0]?.position ?? "";
-    if (joined !== null && asOf.peek() === null && newest < joined) this.restart(this.#filter);
+    if (joined !== null && joined !== this.#joined && asOf.peek() === null && newest < joined) this.restart(this.#filter);
   }
 
   #hear(events: readonly FoundEvent[]): void {
     if (asOf.peek() !== null) return;
     if (this.#filter.q) return this.#searchAgain();
-    const wanted = events.filter((event) => !this.#known.has(event.id) && isWanted(event, this.#filter, Date.now())).reverse();
+    const wanted = events.filter((event) => !this.#known.has(event.id) && isWanted(event, this.#filter, now.peek())).reverse();
     if (wanted.length === 0) return;
     for (const event of wanted) this.#known.add(event.id);
     if (this.isAtTop && this.waiting.peek().length === 0) this.#putOnTop(wanted);
@@ -156,12 +156,4 @@ export class EventsModel {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => void this.#ask("anew"), Math.max(0, this.#lastSearch + SEARCH_PAUSE - Date.now()));
   }
-}
-
-/** The position that follows what was known at a moment; null where nothing does. */
-async function beforeMoment(moment: string | null, abort: AbortSignal): Promise<string | null> {
-  if (moment === null) return null;
-  const { as_of: last } = await get<FleetAnswer>("/api/fleet", { as_of: moment }, abort);
-  const after = await get<EventsAnswer>("/api/events", { after: last, order: "oldest", limit: 1 }, abort);
-  return after.events[0]?.position ?? null;
 }

@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 
 import { token } from "../api";
 import { plural } from "../charts/figures";
-import { asOf } from "../clock";
+import { asOf, now } from "../clock";
 import { meta } from "../meta";
 import { params } from "../router";
 import type { FoundEvent } from "../shapes";
@@ -48,7 +48,8 @@ function Events() {
 
 function Status({ model, filter }: { model: EventsModel; filter: Filter }) {
   const path = filter.q ? "/api/search" : "/api/events";
-  const asked = pairs(filter, Date.now()).filter(([name]) => !(filter.q && name === "since"));
+  const asked = pairs(filter, now.peek()).filter(([name]) => !(filter.q && name === "since"));
+  if (asOf.value !== null) asked.push(["as_of", asOf.value]);
   const withToken = token.value !== null || meta.value?.token_needed_to_read === true;
   const rows = model.rows.value.length;
   return (

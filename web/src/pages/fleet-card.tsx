@@ -4,10 +4,12 @@ import type { AgentCard } from "../shapes";
 import { AgentName, StandingMark } from "../ui/agent";
 import { openAgent } from "../ui/agent-drawer";
 import { Ago } from "../ui/ago";
+import { unmarked } from "../ui/markdown";
 import { Sparkline } from "../ui/sparkline";
 import { Chip } from "../ui/state";
 import { compact, count, usd } from "../ui/times";
 import { Words } from "../ui/words";
+import { heldSince } from "./fleet-order";
 
 const SCOPES = ["task", "mission", "goal"] as const;
 
@@ -15,10 +17,10 @@ function Work({ agent }: { agent: AgentCard }) {
   const scopes = SCOPES.filter((scope) => agent[scope]);
   return (
     <>
-      <p class="card-doing">{agent.doing ? <Words text={agent.doing} /> : <span class="faint">nothing said yet</span>}</p>
-      <p class="card-chips">
-        {scopes.map((scope) => <Chip key={scope} label={scope}><Words text={agent[scope]} /></Chip>)}
-      </p>
+      <p class="card-doing">{agent.doing ? <Words text={unmarked(agent.doing)} /> : <span class="faint">nothing said yet</span>}</p>
+      {scopes.length > 0 && (
+        <p class="card-chips">{scopes.map((scope) => <Chip key={scope} label={scope}><Words text={agent[scope]} /></Chip>)}</p>
+      )}
     </>
   );
 }
@@ -49,8 +51,10 @@ export class Card extends Component<{ agent: AgentCard }> {
       <article class={`card ${agent.standing.replace(" ", "-")}`} data-agent={agent.name} onClick={open}>
         <header>
           <h2><AgentName name={agent.name} shown={agent.shown} /></h2>
-          <StandingMark standing={agent.standing} beat={agent.standing === "working" ? agent.last_id : null} />
-          <span class="card-since faint"><Ago at={agent.since} /></span>
+          <p class="card-standing">
+            <StandingMark standing={agent.standing} beat={agent.standing === "working" ? agent.last_id : null} />
+            <span class="card-since faint"><Ago at={heldSince(agent)} /></span>
+          </p>
         </header>
         <Work agent={agent} />
         <Sparkline beats={agent.beats} />

@@ -10,8 +10,13 @@ function rank(agent: AgentCard, now: number): number {
   return STANDINGS.indexOf(resting ? "working" : agent.standing);
 }
 
+/** Since when it stands as it does; silence begins with the last sign of life, whenever the work began. */
+export function heldSince(agent: AgentCard): string | null {
+  return agent.standing === "silent" ? agent.last_seen : agent.since;
+}
+
 function within(a: AgentCard, b: AgentCard): number {
-  if (a.standing === "needs you" || a.standing === "silent") return (a.since ?? "").localeCompare(b.since ?? "");
+  if (a.standing === "needs you" || a.standing === "silent") return (heldSince(a) ?? "").localeCompare(heldSince(b) ?? "");
   if (a.standing === "ended") return (b.last_seen ?? "").localeCompare(a.last_seen ?? "");
   return a.shown.localeCompare(b.shown, undefined, { numeric: true });
 }

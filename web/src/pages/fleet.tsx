@@ -58,8 +58,8 @@ function Asking({ fleet }: { fleet: FleetAnswer }) {
 }
 
 /** Who has ended or given no sign of life for a day: there, but folded away. */
-function Away({ agents }: { agents: AgentCard[] }) {
-  const [open, set] = useState(false);
+function Away({ agents, opened }: { agents: AgentCard[]; opened: boolean }) {
+  const [open, set] = useState(opened);
   if (agents.length === 0) return null;
   return (
     <details class="away-fold" open={open} onToggle={(toggle) => set(toggle.currentTarget.open)}>
@@ -77,6 +77,7 @@ function Fleet() {
   const found = ordered(data.agents, Date.parse(data.now)).filter((agent) => (!standing || agent.standing === standing) && matches(agent, text));
   const foldEnded = found.length > FEW && standing !== "ended";
   const isAway = (agent: AgentCard): boolean => text === "" && (agent.at_rest || (foldEnded && agent.standing === "ended"));
+  const here = found.filter((agent) => !isAway(agent));
   return (
     <>
       <div class="fleet-tools">
@@ -86,8 +87,8 @@ function Fleet() {
       {error && <Trouble error={error} />}
       <Asking fleet={data} />
       {found.length === 0 && <Empty title={data.agents.length === 0 ? "No agents yet at this moment" : "No agent fits"} hint={data.agents.length === 0 ? "Move the slider on, or return to live." : "Change the words above, or press the chosen count again."} />}
-      <Grid agents={found.filter((agent) => !isAway(agent))} />
-      <Away agents={found.filter(isAway)} />
+      <Grid agents={here} />
+      <Away agents={found.filter(isAway)} opened={here.length < FEW / 2} />
     </>
   );
 }

@@ -5,7 +5,7 @@ import { ArcNote } from "../ui/arc";
 import { BeatMark } from "../ui/beat";
 import { familyOf } from "../ui/beats";
 import { showEvents } from "../ui/events";
-import { clock, day, full } from "../ui/times";
+import { clock, day, full, stretch } from "../ui/times";
 import { Words } from "../ui/words";
 import { keyOf, paragraphs, type Paragraph } from "./story-pages";
 
@@ -61,9 +61,7 @@ function Title({ chapter }: { chapter: Chapter }) {
 }
 
 function Dateline({ chapter }: { chapter: Chapter }) {
-  const [from, to] = [chapter.first_at, chapter.last_at];
-  const until = clock(from) === clock(to) && day(from) === day(to) ? "" : day(from) === day(to) ? `–${clock(to)}` : ` – ${day(to)}, ${clock(to)}`;
-  return <p class="dateline num">{day(from)}, {clock(from)}{until}</p>;
+  return <p class="dateline num">{day(chapter.first_at)}, {stretch(chapter.first_at, chapter.last_at)}</p>;
 }
 
 /** The new sentences of a chapter, as one text: equal when nothing changed. */

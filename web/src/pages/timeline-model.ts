@@ -60,7 +60,7 @@ export class TimelineModel {
       }),
       effect(() => {
         // What came between our first answer and the stream is in neither.
-        this.#stale ||= joinedAt.value !== null;
+        if (joinedAt.value !== null) this.#stale = true;
         this.#want();
       }),
       onEvents((events) => this.#hear(events)),

@@ -5,6 +5,7 @@ import { DAY } from "../charts/span";
 import { arcWords } from "../ui/arc";
 import { BeatMark } from "../ui/beat";
 import { SAID } from "../ui/beats";
+import { unmarked } from "../ui/markdown";
 import { clock, clockSeconds, day, length } from "../ui/times";
 import { Words } from "../ui/words";
 import type { Pointed } from "./timeline-chart";
@@ -37,7 +38,7 @@ function Inside({ hit, scene }: { hit: Hit; scene: Scene }) {
       return (
         <>
           <p class="tl-tip-head"><BeatMark beat={hit.mark.beat} family={hit.mark.family} /><Words text={hit.lane.shown} /><span class="faint">{hit.mark.beat ?? SAID[hit.mark.family]}</span></p>
-          {hit.mark.text && <p class="tl-tip-text"><Words text={hit.mark.text} /></p>}
+          {hit.mark.text && <p class="tl-tip-text"><Words text={unmarked(hit.mark.text)} /></p>}
           <p class="faint num">{day(hit.mark.at)}, {clockSeconds(hit.mark.at)} · <code>{hit.mark.kind}</code></p>
         </>
       );

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { standingClass } from "../charts/palette";
 import { DAY, HOUR, MINUTE, instant, lengthOf } from "../charts/span";
-import { lengthInWords, said } from "../charts/ticks";
+import { lengthInWords } from "../charts/ticks";
 import { asOf } from "../clock";
 import { setParams } from "../router";
 import { openAgent } from "../ui/agent-drawer";
@@ -12,8 +12,10 @@ import { BeatMark } from "../ui/beat";
 import { FAMILIES, SAID } from "../ui/beats";
 import { Empty } from "../ui/empty";
 import { showEvents } from "../ui/events";
+import { plain } from "../ui/hostile";
+import { Name } from "../ui/name";
 import { Trouble, Waiting } from "../ui/state";
-import { count, zone } from "../ui/times";
+import { clock, compact, counted, day, zone } from "../ui/times";
 import { Words } from "../ui/words";
 import type { Page } from "./page";
 import { TimelineChart } from "./timeline-chart";
@@ -74,12 +76,14 @@ function Tools({ model }: { model: TimelineModel }) {
       {only !== null && (
         <button type="button" class="chip" title="Show all agents" onClick={() => setParams({ agent: null })}><span class="chip-label">only</span><Words text={only} /> ×</button>
       )}
-      <p class="tl-span num faint">{said(span.from, STRETCH)} – {model.follow.value && isLive ? "now" : said(Math.min(span.to, model.present()), STRETCH)} · {lengthInWords(length)} · {zone}</p>
+      <p class="tl-span num faint">{told(span.from)} – {model.follow.value && isLive ? "now" : told(Math.min(span.to, model.present()))} · {lengthInWords(length)} · {zone}</p>
     </div>
   );
 }
 
-const STRETCH: Intl.DateTimeFormatOptions = { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" };
+function told(at: number): string {
+  return `${day(at)}, ${clock(at)}`;
+}
 
 function Lanes({ model }: { model: TimelineModel }) {
   const scroller = useRef<HTMLDivElement>(null);
@@ -114,20 +118,20 @@ function Lanes({ model }: { model: TimelineModel }) {
 /** The day at the left edge: what hours on the axis belong to. */
 function Corner({ model }: { model: TimelineModel }) {
   const span = model.span.value;
-  return <div class="tl-corner num">{span && said(span.from, { weekday: "short", day: "numeric", month: "short" })}</div>;
+  return <div class="tl-corner num">{span && day(span.from)}</div>;
 }
 
 function Names({ scene, height }: { scene: Scene; height: number }) {
   return (
     <>
       {scene.lanes.map((lane) => (
-        <div key={lane.agent} class="tl-name" style={{ height: `${height}px` }}>
+        <div key={lane.agent} class={lane.total > 0 ? "tl-name" : "tl-name quiet"} style={{ height: `${height}px` }}>
           {lane.agent === "" ? <span class="tl-nobody faint"><Words text={lane.shown} /></span> : (
-            <button type="button" onClick={() => openAgent(lane.agent)} title={lane.standing ?? ""}>
-              <span class={`tl-dot ${standingClass(lane.standing)}`} /><Words text={lane.shown} />
+            <button type="button" onClick={() => openAgent(lane.agent)} title={`${plain(lane.shown)}${lane.standing ? `, ${lane.standing}` : ""}`}>
+              <span class={`tl-dot ${standingClass(lane.standing)}`} /><span class="tl-words"><Name text={lane.shown} /></span>
             </button>
           )}
-          <span class="faint num">{count(lane.total)}</span>
+          {lane.total > 0 && <span class="faint num" title={counted(lane.total, "event")}>{compact(lane.total)}</span>}
         </div>
       ))}
       {scene.moreLanes > 0 && <p class="tl-more faint">and {scene.moreLanes} quieter {scene.moreLanes === 1 ? "agent" : "agents"}</p>}
@@ -136,12 +140,11 @@ function Names({ scene, height }: { scene: Scene; height: number }) {
 }
 
 function Nothing({ model, scene }: { model: TimelineModel; scene: Scene }) {
-  const hint = scene.first !== null && scene.last !== null ? `What is known lies between ${said(scene.first, STRETCH)} and ${said(scene.last, STRETCH)}.` : "";
+  const hint = scene.first !== null && scene.last !== null ? `What is known lies between ${told(scene.first)} and ${told(scene.last)}.` : "";
   return (
-    <>
-      <Empty title="Nothing happened in this stretch of time" hint={hint} />
+    <Empty title="Nothing happened in this stretch of time" hint={hint}>
       <button type="button" class="button" onClick={() => model.glideTo("all")}>Show all that is known</button>
-    </>
+    </Empty>
   );
 }
 
@@ -149,8 +152,8 @@ function Legend({ scene }: { scene: Scene | null }) {
   return (
     <div class="tl-legend faint">
       {FAMILIES.map((family) => <span key={family}><BeatMark family={family} /> {SAID[family]}</span>)}
-      <span><span class="tl-mood bright" /><span class="tl-mood dark" /><span class="tl-mood plain" /> arcs: well, badly, on their way</span>
-      <span class="tl-hint">{scene?.exact ? "Lines lead from cause to effect." : "Columns add up; come closer for single events."} Wheel zooms, drag pans.</span>
+      <span><span class="tl-mood bright" /><span class="tl-mood dark" /><span class="tl-mood plain" /> arcs: well, badly, under way</span>
+      <span class="tl-hint">{scene?.exact ? "Lines lead from cause to effect." : "Columns add up: zoom in for single events."}</span>
     </div>
   );
 }

@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { get } from "../api";
 import { meta } from "../meta";
 import type { TimelineAnswer } from "../shapes";
+import { bursts, burstsOf } from "./bursts";
 import { bounds } from "./travel";
 
 const PIXELS = 1000;
@@ -44,8 +45,12 @@ function useHeights(): number[] {
   const some = (meta.value?.events ?? 0) > 0;
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout>;
+    const take = (answer: TimelineAnswer): void => {
+      draw(heights(answer));
+      bursts.value = burstsOf(answer);
+    };
     const ask = async (): Promise<void> => {
-      if (!document.hidden) await get<TimelineAnswer>("/api/timeline", { width: PIXELS }).then((answer) => draw(heights(answer)), () => undefined);
+      if (!document.hidden) await get<TimelineAnswer>("/api/timeline", { width: PIXELS }).then(take, () => undefined);
       timer = setTimeout(() => void ask(), pause());
     };
     if (some) void ask();

@@ -1,5 +1,6 @@
 import { AgentName } from "../ui/agent";
 import { Ago } from "../ui/ago";
+import { unmarked } from "../ui/markdown";
 import { Words } from "../ui/words";
 import { dismiss, toasts } from "./watch";
 
@@ -10,7 +11,7 @@ export function Notices() {
       {toasts.value.map((agent) => (
         <div key={agent.name} class="toast">
           <p><AgentName name={agent.name} shown={agent.shown} /> <strong>needs you</strong> <span class="faint"><Ago at={agent.since} /></span></p>
-          {agent.doing && <p class="toast-text"><Words text={agent.doing} /></p>}
+          {agent.doing && <p class="toast-text"><Words text={unmarked(agent.doing)} /></p>}
           <button type="button" class="button icon" onClick={() => dismiss(agent.name)} aria-label="Dismiss">×</button>
         </div>
       ))}

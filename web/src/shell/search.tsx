@@ -1,7 +1,8 @@
 import { signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 import { useFixed } from "../fixed";
+import { asOf } from "../moment";
 import type { SearchAnswer } from "../shapes";
 import { EventLine } from "../ui/events";
 import { openDrawer } from "../ui/drawer";
@@ -11,6 +12,7 @@ import { Icon } from "./icons";
 const asked = signal("");
 const settled = signal("");
 const PATIENCE = 180;
+const MOST = 50;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
 function ask(text: string): void {
@@ -20,14 +22,14 @@ function ask(text: string): void {
 }
 
 function Found({ text }: { text: string }) {
-  const { data, error, loading } = useFixed<SearchAnswer>("/api/search", { q: text, limit: 50 });
+  const { data, error, loading } = useFixed<SearchAnswer>("/api/search", { q: text, limit: MOST, as_of: asOf.value });
   if (error) return <Trouble error={error} />;
   if (!data) return <p class="faint">Searching…</p>;
-  const said = data.events.length === 0 ? "Nothing found" : data.events.length === 50 ? "The 50 best" : `${data.events.length} found`;
+  const said = data.events.length === 0 ? "Nothing found" : data.events.length === MOST ? `The newest ${MOST}` : `${data.events.length} found`;
   return (
     <div class={loading ? "stale" : ""}>
       <p class="faint" role="status">
-        {said}{data.indexing && "; the index is still being made, so there may be more"}.
+        {said}{asOf.value !== null && ", as known then"}{data.indexing && "; the index is still being made, so there may be more"}.
       </p>
       <ol class="event-list">
         {data.events.map((event) => (
@@ -40,7 +42,8 @@ function Found({ text }: { text: string }) {
 
 function Results() {
   const box = useRef<HTMLInputElement>(null);
-  useEffect(() => box.current?.focus(), []);
+  // Before the next key is pressed: words of a quick hand would be commands.
+  useLayoutEffect(() => box.current?.focus(), []);
   return (
     <>
       <label class="search-box">
@@ -50,7 +53,7 @@ function Results() {
           onInput={(input) => ask(input.currentTarget.value)}
         />
       </label>
-      {settled.value ? <Found text={settled.value} /> : <p class="faint">All that agents said and did, whenever it was.</p>}
+      {settled.value ? <Found text={settled.value} /> : <p class="faint">All that agents said and did, {asOf.value === null ? "whenever it was" : "up to the moment that is shown"}.</p>}
     </>
   );
 }

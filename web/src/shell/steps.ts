@@ -1,3 +1,5 @@
+import { busyTime, endBefore, walked, type Burst } from "./bursts";
+
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
@@ -19,10 +21,11 @@ export function speedFor(span: number): number {
   return SPEEDS.find((speed) => speed >= span / MINUTE) ?? 14_400;
 }
 
-/** Where a step from a moment leads; `null` is live, which is all that lies at or after the end. */
-export function stepFrom(moment: number | null, steps: number, first: number, last: number): number | null {
-  const size = stepOf(last - first);
-  const next = (moment ?? last) + steps * size;
-  if (next >= last) return null;
-  return Math.max(first, next);
+/** Where steps from a moment lead, through busy time only; `null` is live, which is all that lies at or after the end. One step back leaves no end of a burst out. */
+export function stepFrom(moment: number | null, steps: number, all: readonly Burst[]): number | null {
+  const last = all.at(-1)?.to ?? 0;
+  const from = moment ?? last;
+  const next = walked(all, from, steps * stepOf(busyTime(all)));
+  if (steps === -1) return Math.max(next, endBefore(all, from) ?? next);
+  return next >= last ? null : next;
 }

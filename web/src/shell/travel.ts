@@ -2,6 +2,7 @@ import { computed, effect, signal } from "@preact/signals";
 
 import { lastAt, meta } from "../meta";
 import { asOf, setAsOf, underWay } from "../moment";
+import { bursts, busyTime, walked, within } from "./bursts";
 import { speedFor, stepFrom } from "./steps";
 
 export interface Bounds {
@@ -16,6 +17,9 @@ export const bounds = computed<Bounds | null>(() => {
   return last > first ? { first, last } : null;
 });
 
+/** When something happened between them: what steps and play go through. */
+const busy = computed(() => (bounds.value ? within(bursts.value, bounds.value.first, bounds.value.last) : []));
+
 /** The moment that is looked at, in milliseconds; `null` is live. */
 export const moment = computed(() => {
   // `Date.parse` would make a year of a position.
@@ -25,7 +29,7 @@ export const moment = computed(() => {
 
 export const playing = signal(false);
 const chosenSpeed = signal<number | null>(null);
-export const speed = computed(() => chosenSpeed.value ?? (bounds.value ? speedFor(bounds.value.last - bounds.value.first) : 1));
+export const speed = computed(() => chosenSpeed.value ?? (bounds.value ? speedFor(busyTime(busy.value)) : 1));
 
 export function setSpeed(times: number): void {
   chosenSpeed.value = times;
@@ -38,10 +42,9 @@ export function travel(to: number | null): void {
 }
 
 export function stepMoment(steps: number): void {
-  const at = bounds.peek();
-  if (!at || (steps > 0 && asOf.peek() === null)) return;
+  if (!bounds.peek() || (steps > 0 && asOf.peek() === null)) return;
   playing.value = false;
-  travel(stepFrom(moment.peek(), steps, at.first, at.last));
+  travel(stepFrom(moment.peek(), steps, busy.peek()));
 }
 
 export function returnToLive(): void {
@@ -63,7 +66,7 @@ function advance(from: number, began: number): void {
   const at = bounds.peek();
   // A slow server is waited for: the next moment is then simply further on.
   if (!at || underWay.peek() > 0) return;
-  const next = from + (Date.now() - began) * speed.peek();
+  const next = walked(busy.peek(), from, (Date.now() - began) * speed.peek());
   if (next >= at.last) returnToLive();
   else travel(next);
 }

@@ -18,17 +18,8 @@ function Link({ page, params, children }: { page: string; params: Record<string,
 
 /** What it did last, at the moment that is shown; while that is now, anew with each deed. */
 function LastEvents({ name }: { name: string }) {
-  const fleet = useView<FleetAnswer>("/api/fleet").data;
-  const agent = fleet?.agents.find((one) => one.name === name);
-  const past = asOf.value === null ? null : (fleet?.as_of ?? null);
-  // `before` leaves out its own place, where the agent's newest event may be.
-  const newest = past !== null && agent?.last_position === past ? agent.last_id : null;
-  return (
-    <>
-      {newest && <EventsBy params={{ id: [newest] }} opened={false} />}
-      <EventsBy params={{ scope: `agent:${name}`, before: past, limit: 40, order: "newest" }} turn={agent?.last_id} opened={false} />
-    </>
-  );
+  const agent = useView<FleetAnswer>("/api/fleet").data?.agents.find((one) => one.name === name);
+  return <EventsBy params={{ scope: `agent:${name}`, as_of: asOf.value, limit: 40, order: "newest" }} turn={agent?.last_id} opened={false} />;
 }
 
 function AgentBody({ name }: { name: string }) {

@@ -1,7 +1,8 @@
 import { source } from "../moment";
 import type { FleetAnswer, Standing } from "../shapes";
 import { openAgent } from "./agent-drawer";
-import { Words } from "./words";
+import { plain } from "./hostile";
+import { Name } from "./name";
 
 /** What people call an agent; its key where nobody gave it a name. */
 export function shownName(name: string): string {
@@ -12,8 +13,8 @@ export function shownName(name: string): string {
 /** An agent's name; a click opens what it did last. */
 export function AgentName({ name, shown }: { name: string; shown?: string | null | undefined }) {
   return (
-    <button type="button" class="agent-name" onClick={() => openAgent(name)} title={name}>
-      <Words text={shown ?? shownName(name)} />
+    <button type="button" class="agent-name" onClick={() => openAgent(name)} title={plain(name)}>
+      <Name text={shown ?? shownName(name)} />
     </button>
   );
 }

@@ -1,6 +1,6 @@
 import type { Arc } from "../shapes";
 import { showEvents } from "./events";
-import { clock, counted, full } from "./times";
+import { counted, full, stretch } from "./times";
 import { Words } from "./words";
 
 /** An arc's kind in words. */
@@ -15,7 +15,7 @@ export function ArcNote({ arc }: { arc: Arc }) {
     <button type="button" class={`arc ${arc.state}`} onClick={open} title={`${full(arc.first_at)} to ${full(arc.last_at)}`}>
       <span class="arc-kind">{arcWords(arc.kind)}{arc.state === "open" && <span class="arc-open">open</span>}</span>
       <span class="arc-text"><Words text={arc.text} /></span>
-      <span class="arc-foot num">{clock(arc.first_at)}–{clock(arc.last_at)} · {counted(arc.count, "event")}</span>
+      <span class="arc-foot num">{stretch(arc.first_at, arc.last_at)} · {counted(arc.count, "event")}</span>
     </button>
   );
 }

@@ -10,10 +10,11 @@ const BY_BEAT: Record<BeatName, Family> = {
   pulse: "quiet", rest: "quiet",
 };
 
+/** The family of a beat, as the server has it (`views/pace.py`): what has no beat is work. */
 export function familyOf(beat: string | null | undefined): Family {
-  return BY_BEAT[beat as BeatName] ?? "quiet";
+  return BY_BEAT[beat as BeatName] ?? "work";
 }
 
 export const SAID: Record<Family, string> = {
-  work: "at work", done: "done or mended", trouble: "trouble", talk: "said, handed over, judged", quiet: "pulse and rest",
+  work: "at work", done: "done or mended", trouble: "trouble", talk: "talk and judgement", quiet: "pulse and rest",
 };

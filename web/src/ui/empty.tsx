@@ -1,3 +1,5 @@
+import type { ComponentChildren } from "preact";
+
 import { Copy } from "./copy";
 
 interface Command {
@@ -33,11 +35,12 @@ export function Teach() {
 }
 
 /** Nothing here, though the log has events: says why, and what would show something. */
-export function Empty({ title, hint }: { title: string; hint?: string }) {
+export function Empty({ title, hint, children }: { title: string; hint?: string; children?: ComponentChildren }) {
   return (
     <section class="empty">
       <h2>{title}</h2>
       {hint && <p>{hint}</p>}
+      {children && <p class="empty-way">{children}</p>}
     </section>
   );
 }

@@ -3,6 +3,7 @@
 const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 const SECONDS = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const DAY = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short" });
+const DATE = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
 const FULL = new Intl.DateTimeFormat("en-GB", {
   weekday: "short", day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short",
 });
@@ -20,8 +21,13 @@ function formatted(format: Intl.DateTimeFormat, at: string | number): string {
 export const clock = (at: string | number): string => formatted(CLOCK, at);
 /** 14:05:09 */
 export const clockSeconds = (at: string | number): string => formatted(SECONDS, at);
-/** Mon 16 Nov */
-export const day = (at: string | number): string => formatted(DAY, at);
+/** Mon 16 Nov; of another year 25 Sept 2025 */
+export const day = (at: string | number): string => formatted(new Date(at).getFullYear() === new Date().getFullYear() ? DAY : DATE, at);
+/** 14:05–14:30, 14:05 alone where that is all, or 23:50 – Tue 17 Nov, 00:10 */
+export function stretch(from: string, to: string): string {
+  if (day(from) !== day(to)) return `${clock(from)} – ${day(to)}, ${clock(to)}`;
+  return clock(from) === clock(to) ? clock(from) : `${clock(from)}–${clock(to)}`;
+}
 /** Mon, 16 Nov 2026, 14:05:09 UTC */
 export const full = (at: string | number): string => formatted(FULL, at);
 

@@ -82,8 +82,8 @@ def read(log: BlockingRecorder, wanted: Wanted, position: Position | None) -> St
 def known(look: Look) -> Known:
     """What is needed of the views, as a copy: telling takes longer than a look may."""
     threads: Threads = look.states["threads"]
-    since = (look.at or look.now) - RECENT
-    keys = tuple(thread.key for thread in sift.open_among(threads) if thread.last is not None and thread.last[0] >= since)
+    newest = look.at or look.now
+    keys = tuple(thread.key for thread in sift.open_among(threads) if thread.last is not None and newest - thread.last[0] <= RECENT)
     book: Arcbook | None = look.states.get("arcs")
     if book is None:
         return Known(look.naming, dict(threads.bound), [], [], keys)

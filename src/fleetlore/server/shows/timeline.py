@@ -138,9 +138,8 @@ def _window(calendar: Calendar, since: datetime | None, until: datetime | None, 
     if calendar.first is None or calendar.newest is None:
         return None
     until = until or max(_moved(calendar.newest, SHORTEST_WINDOW), _moved(since or calendar.first, SHORTEST_WINDOW))
-    since = since or min(calendar.first, _moved(until, -SHORTEST_WINDOW))
-    since = min(since, _moved(until, -SHORTEST_WINDOW))
-    return Window(since, until, max(1, width // BUCKET_PIXELS))
+    since = min(since or calendar.first, _moved(until, -SHORTEST_WINDOW))
+    return Window(since, max(until, _moved(since, SHORTEST_WINDOW)), max(1, width // BUCKET_PIXELS))
 
 
 def _moved(at: datetime, by: timedelta) -> datetime:

@@ -1,0 +1,241 @@
+"""The story and the timeline over HTTP: each sentence has its proof, pages leave nothing out, and counts agree however wide the window."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fleetlore import Event
+from fleetlore.cli.demo import play
+from fleetlore.cli.demo_fleet import script
+from fleetlore.server import views_routes
+from fleetlore.server.shows import timeline
+from fleetlore.testing import START, FrozenClock
+from fleetlore.views import calendar
+from fleetlore.views.fleet import SILENT_AFTER
+from tests.server.serving import Served, serve
+
+FOR_EVER = {"from_": "0001-01-01T00:00:00Z", "to": "9999-12-31T23:59:59Z"}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    clock = FrozenClock()
+    with serve(tmp_path_factory.mktemp("demo"), now=clock) as running:
+        list(play(running.log, script(1), speed=0, now=clock))
+        yield running
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Served]:
+    with serve(tmp_path) as running:
+        yield running
+
+
+def sentences(story: Any) -> list[Any]:
+    return [sentence for chapter in story["chapters"] for sentence in chapter["sentences"]]
+
+
+def moment(text: str) -> datetime:
+    return msgspec.convert(text, datetime)
+
+
+def deed(minutes: float, agent: str = "ada", kind: str = "fleet.commit", **fields: Any) -> Event:
+    return Event(kind=kind, agent=agent, actor=agent or "x", at=START + timedelta(minutes=minutes), **fields)
+
+
+# --- the story
+
+
+@pytest.mark.parametrize("detail", ["headline", "story", "full"])
+def test_every_sentence_is_proved_by_events_that_exist(served: Served, detail: str) -> None:
+    story = served.view("story", detail=detail)
+    known = {event.id: event for event in served.log.read()}
+    assert sentences(story)
+    for sentence in sentences(story):
+        assert sentence["text"]
+        assert sentence["evidence"]
+        assert set(sentence["evidence"]) <= set(known)
+        assert any(known[id].at == moment(sentence["at"]) for id in sentence["evidence"])
+    for chapter in story["chapters"]:
+        assert chapter["first_at"] <= chapter["last_at"]
+        for arc in chapter["arcs"]:
+            assert set(arc["evidence"]) <= set(known)
+    assert [chapter["first_at"] for chapter in story["chapters"]] == sorted(chapter["first_at"] for chapter in story["chapters"])
+
+
+def test_the_full_story_tells_every_event_once_and_shorter_ones_none_twice(served: Served) -> None:
+    every = Counter(event.id for event in served.log.read())
+    full, story, headline = (
+        Counter(id for sentence in sentences(served.view("story", detail=detail)) for id in sentence["evidence"])
+        for detail in ("full", "story", "headline")
+    )
+    assert full == every
+    assert story < every
+    assert headline < every
+
+
+@pytest.mark.parametrize("limit", [1, 7, 50])
+def test_pages_leave_no_event_out_and_tell_none_twice(served: Served, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Counter[str]] = []
+    place = None
+    while True:
+        story = served.view("story", limit=limit, before=place, detail="full")
+        told.insert(0, Counter(id for sentence in sentences(story) for id in sentence["evidence"]))
+        place = story["more"]
+        if place is None:
+            break
+    events = [event.id for event in served.log.read()]
+    assert sum(map(len, told)) == len(events)
+    assert sum(told, Counter()) == Counter(events)
+    starts = range(len(events), 0, -limit)
+    assert told == [Counter(events[max(0, start - limit) : start]) for start in reversed(starts)]
+
+
+def test_a_scope_is_told_alone(served: Served) -> None:
+    story = served.view("story", scope="task:wh-3", detail="full")
+    told = {id for sentence in sentences(story) for id in sentence["evidence"]}
+    assert told == {event.id for event in served.log.read("task:wh-3")}
+    assert served.view("story", scope="task:nobody")["chapters"] == []
+    assert served.view("story", scope="task:nobody")["more"] is None
+
+
+def test_late_events_are_told_where_they_happened(own: Served) -> None:
+    own.log.append([deed(minutes, text=f"minute {minutes}", task=f"t{minutes}") for minutes in (30, 10, 20)])
+    times = [sentence["at"] for sentence in sentences(own.view("story", detail="full"))]
+    assert times == sorted(times)
+    assert len(times) == 3
+
+
+def test_the_time_zone_is_the_one_asked_for(served: Served) -> None:
+    here, there = served.view("story")["opening"], served.view("story", tz="Asia/Tokyo")["opening"]
+    assert "08:20" in here
+    assert "17:20" in there
+
+
+# --- the timeline
+
+
+def totals(answer: Any) -> dict[str, int]:
+    """Lane → events, as its buckets have them; each lane's own total has to be the same."""
+    found = {lane["agent"]: sum(sum(counts) for _, counts in lane["buckets"]) for lane in answer["lanes"]}
+    assert found == {lane["agent"]: lane["total"] for lane in answer["lanes"]}
+    return found
+
+
+def test_marks_buckets_and_the_log_agree(served: Served) -> None:
+    answer, events = served.view("timeline"), list(served.log.read())
+    assert answer["exact"]
+    assert totals(answer) == Counter(event.agent or "" for event in events)
+    marks = {mark["id"]: mark for mark in answer["marks"]}
+    assert {id: (mark["agent"], moment(mark["at"]), mark["kind"], mark["position"]) for id, mark in marks.items()} == {
+        event.id: (event.agent or "", event.at, event.kind, event.position) for event in events
+    }
+    assert sorted(map(tuple, answer["links"])) == sorted((event.cause, event.id) for event in events if event.cause in marks)
+    length = (moment(answer["to"]) - moment(answer["from"])).total_seconds()
+    count = round(length / answer["bucket_seconds"])
+    assert all(0 <= number < count for lane in answer["lanes"] for number, _ in lane["buckets"])
+    for arc in answer["arcs"]:
+        assert arc["lanes"]
+        assert set(arc["lanes"]) <= {lane["agent"] for lane in answer["lanes"]}
+
+
+def test_a_log_cut_into_windows_is_counted_whole(served: Served) -> None:
+    whole = served.view("timeline")
+    edges = [moment(whole["from"]) + timedelta(minutes=7 * number) for number in range(8)]
+    sums: Counter[str] = Counter()
+    for since, until in pairwise(edges):
+        sums.update(totals(served.view("timeline", from_=since.isoformat(), to=until.isoformat())))
+    assert +sums == Counter(totals(whole))
+
+
+@pytest.mark.parametrize("limits", [{"MOST_MARKS": 5}, {"MOST_READ": 5}], ids=["read and counted", "as the pace has it"])
+@pytest.mark.parametrize("width", [60, 1200])
+def test_a_window_with_too_many_events_has_the_same_totals(
+    served: Served, monkeypatch: pytest.MonkeyPatch, limits: Any, width: int
+) -> None:
+    whole = served.view("timeline")
+    for name, value in limits.items():
+        monkeypatch.setattr(timeline, name, value)
+    monkeypatch.setattr(views_routes, "FRESH", 4)  # another key: what is known already is not made anew
+    answer = served.view("timeline", width=width)
+    assert not answer["exact"]
+    assert (answer["marks"], answer["links"]) == ([], [])
+    assert totals(answer) == totals(whole)
+    families = [
+        {lane["agent"]: [sum(each) for each in zip(*(counts for _, counts in lane["buckets"]), strict=True)] for lane in one["lanes"]}
+        for one in (whole, answer)
+    ]
+    assert families[0] == families[1]
+    assert moment(answer["from"]) <= moment(whole["from"]) < moment(whole["to"]) <= moment(answer["to"])
+
+
+def test_some_agents_are_shown_alone(served: Served) -> None:
+    answer = served.view("timeline", agent=["ada", "dov"])
+    assert {lane["agent"] for lane in answer["lanes"]} == {"ada", "dov"}
+    assert {mark["agent"] for mark in answer["marks"]} == {"ada", "dov"}
+    assert [lane["agent"] for lane in served.view("timeline", agent="")["lanes"]] == [""]
+    assert totals(served.view("timeline", agent="nobody")) in ({}, {"nobody": 0})
+
+
+def test_lanes_are_the_busiest_forty_in_the_order_of_appearance(own: Served) -> None:
+    crowd = [deed(number, f"agent-{number:02d}") for number in range(50)]
+    busy = [deed(60 + number, f"agent-{number:02d}") for number in range(10, 50)]
+    own.log.append(crowd + busy)
+    answer = own.view("timeline")
+    assert [lane["agent"] for lane in answer["lanes"]] == [f"agent-{number:02d}" for number in range(10, 50)]
+    assert answer["more_lanes"] == 10
+    assert {mark["agent"] for mark in answer["marks"]} == {lane["agent"] for lane in answer["lanes"]}
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        {"from_": "0001-01-01T00:00:00Z", "to": "0001-01-01T00:00:01Z"},
+        {"to": "0001-01-01T00:00:00Z"},
+        {"from_": "9999-12-31T23:59:59.999999Z"},
+        {"from_": "9999-12-31T23:59:59-14:00"},
+        {"to": "0001-01-01T00:00:00+14:00"},
+        {"from_": "2030-01-01T00:00:00Z"},
+        {"to": "2020-01-01T00:00:00Z"},
+    ],
+)
+def test_a_window_outside_of_all_time_has_nothing_in_it(served: Served, window: dict[str, str]) -> None:
+    answer = served.view("timeline", **window)
+    assert sum(totals(answer).values()) == 0
+    assert answer["marks"] == []
+    assert moment(answer["from"]) < moment(answer["to"])
+    assert answer["first_at"] is not None
+
+
+def test_a_window_as_wide_as_the_calendar_has_everything_in_it(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert totals(served.view("timeline", **FOR_EVER)) == totals(served.view("timeline"))
+    monkeypatch.setattr(timeline, "MOST_READ", 0)
+    assert totals(served.view("timeline", **FOR_EVER, width=600)) == totals(served.view("timeline"))
+
+
+def test_late_events_are_found_wherever_they_lie_in_the_log(own: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calendar, "STRIDE", 3)
+    order = [50, 10, 40, 20, 30, 0, 45, 5, 35, 15]
+    own.log.append([deed(minutes, text=str(minutes)) for minutes in order])
+    window = {"from_": deed(10).at.isoformat(), "to": deed(35).at.isoformat()}  # type: ignore[union-attr]  # `deed` says when
+    assert [mark["text"] for mark in own.view("timeline", **window)["marks"]] == ["10", "15", "20", "30"]
+    known = [event.position for event in own.log.read()][5]
+    assert [mark["text"] for mark in own.view("timeline", as_of=known, **window)["marks"]] == ["10", "20", "30"]
+
+
+def test_who_falls_silent_is_shown_so_though_nothing_is_stored(tmp_path: Path) -> None:
+    """The answer that others were given a while ago is not given again."""
+    clock = FrozenClock()
+    with serve(tmp_path, now=clock) as running:
+        running.log.append([deed(0, kind="fleet.dispatch", text="go")])
+        assert [lane["standing"] for lane in running.view("timeline")["lanes"]] == ["working"]
+        clock.advance(SILENT_AFTER.total_seconds() + 60)
+        assert [lane["standing"] for lane in running.view("timeline")["lanes"]] == ["silent"]
