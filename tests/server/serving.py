@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from fleetlore import clock, config, connect
+from fleetlore.log import recorder
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.house import House
 from fleetlore.server.limits import Limits
@@ -75,7 +76,7 @@ def serve(
     """Serve the log of a folder, or that of an address, as long as the block lasts. What is kept beside it is kept in the folder, too."""
     address = url or f"sqlite:{folder}/fleet.db"
     generous = limits or Limits(rate=1e6, burst=10**6)
-    with homely(folder):
+    with homely(folder), patch.object(recorder, "WAIT_SECONDS", 0.1):  # so that it ends as soon as it is told to
         settings = config.load(log=address, environ={}, folder=str(folder))
         with (
             connect(address, now=now).blocking() as log,

@@ -71,6 +71,7 @@ def test_writing_needs_a_token_and_every_operation_says_how_it_refuses() -> None
                 assert "application/problem+json" in response["content"], (path, status)
 
 
+@pytest.mark.slow
 def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
     with serve(tmp_path) as served:
         list(play(served.log, script(1), speed=0))

@@ -164,7 +164,7 @@ def test_a_window_with_too_many_events_has_the_same_totals(
     whole = served.view("timeline")
     for name, value in limits.items():
         monkeypatch.setattr(timeline, name, value)
-    monkeypatch.setattr(views_routes, "FRESH", 4)  # another key: what is known already is not made anew
+    monkeypatch.setattr(views_routes, "_COSTLY", frozenset())  # so that nothing is answered as it was a moment ago
     answer = served.view("timeline", width=width)
     assert not answer["exact"]
     assert (answer["marks"], answer["links"]) == ([], [])
@@ -217,6 +217,7 @@ def test_a_window_outside_of_all_time_has_nothing_in_it(served: Served, window: 
 
 def test_a_window_as_wide_as_the_calendar_has_everything_in_it(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     assert totals(served.view("timeline", **FOR_EVER)) == totals(served.view("timeline"))
+    monkeypatch.setattr(views_routes, "_COSTLY", frozenset())
     monkeypatch.setattr(timeline, "MOST_READ", 0)
     assert totals(served.view("timeline", **FOR_EVER, width=600)) == totals(served.view("timeline"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from threading import Event as Flag
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from fleetlore.cli.demo_fleet import CAST, script
 from fleetlore.server import shapes
 from fleetlore.server.app import routes
 from fleetlore.server.shows import fleet
+from fleetlore.state.warm import Warm
 from fleetlore.testing import START, FrozenClock
 from tests.cli.running import Lore
 from tests.server.serving import Served, serve
@@ -244,8 +246,21 @@ def test_an_event_is_its_canonical_json_and_its_position(served: Served) -> None
 # --- visible at once
 
 
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Views that are always a little behind the log."""
+    take = Warm._take
+
+    def dawdle(self: Warm, events: list[Event]) -> bool:
+        Flag().wait(0.03)
+        return take(self, events)
+
+    monkeypatch.setattr(Warm, "_take", dawdle)
+
+
+@pytest.mark.usefixtures("slow")
 def test_what_was_stored_is_there_in_the_next_request(own: Served) -> None:
-    for number in range(20):
+    for number in range(10):
         agent = f"agent-{number}"
         body = {"kind": "fleet.commit", "agent": agent, "actor": agent, "task": f"t{number}", "text": f"deed {number}"}
         answer = own.post("/api/events", body)
@@ -260,10 +275,13 @@ def test_what_was_stored_is_there_in_the_next_request(own: Served) -> None:
         assert {views[name]["as_of"] for name in ("fleet", "story", "threads", "timeline")} == {position}
 
 
-def test_what_was_erased_is_gone_with_the_next_request(own: Served) -> None:
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize("newest_first", [True, False])
+def test_what_was_erased_is_gone_with_the_next_request(own: Served, newest_first: bool) -> None:
     own.log.append([deed("SECRET", 0, "mole"), deed("plain", 1), deed("more", 2)])
     [secret, plain, _] = stored(own)
-    asked = [(name, as_of) for name in (*VIEWS, "events", "search") for as_of in (None, plain.position)]
+    asked = [(name, as_of) for as_of in (None, plain.position) for name in (*VIEWS, "events", "search")]
+    asked.sort(key=lambda each: each[1] or "", reverse=not newest_first)
     query = {"search": {"q": "SECRET"}}
     for name, as_of in asked:
         own.view(name, as_of=as_of, **query.get(name, {}))

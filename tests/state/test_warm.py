@@ -23,7 +23,7 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.desk import views_with
 from fleetlore.state import warm as module
 from fleetlore.state.runner import View
-from fleetlore.state.store import Store
+from fleetlore.state.store import Store, open_store
 from fleetlore.state.warm import Warm
 from fleetlore.testing import START
 from fleetlore.views.costs import Costs
@@ -58,7 +58,7 @@ def log(tmp_path: Path) -> Iterator[BlockingRecorder]:
 
 @contextmanager
 def warm_views(log: Any, store: Store | None = None, **views: View[Any]) -> Iterator[Warm]:
-    warm = Warm(log, views or {"lines": LINES}, store)
+    warm = Warm(log, views or {"lines": LINES}, lambda: store)
     warm.start()
     try:
         yield warm
@@ -260,9 +260,33 @@ def test_a_second_one_reads_only_what_is_new(log: BlockingRecorder, store: Store
     assert counted.read_events < 10
 
 
+def test_a_log_that_was_empty_has_its_store_from_the_first_event_on(log: BlockingRecorder, tmp_path: Path) -> None:
+    """Only then it has an id, by which its store is known."""
+    found: list[Store] = []
+
+    def find() -> Store | None:
+        if not found and (store := open_store(log.info(), folder=str(tmp_path / "cache"))) is not None:
+            found.append(store)
+        return found[0] if found else None
+
+    warm = Warm(log, {"lines": LINES}, find)
+    warm.start()
+    wait_for(lambda: warm.caught_up)
+    assert not warm.has_store
+    say(log, "one")
+    wait_for(lambda: warm.has_store and warm.caught_up)
+    say(log, "two")
+    assert up_to_date(warm, log) == ["one", "two"]
+    warm.close()
+    checkpoint = found[0].newest("lines", LINES.version)
+    assert checkpoint is not None
+    assert checkpoint.events == 2
+    found[0].close()
+
+
 def test_its_end_is_prompt_and_keeps_what_was_folded(log: BlockingRecorder, store: Store) -> None:
     say(log, "one", "two")
-    warm = Warm(log, {"lines": LINES}, store)
+    warm = Warm(log, {"lines": LINES}, lambda: store)
     warm.start()
     up_to_date(warm, log)
     start = monotonic()

@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 
-export type Param = string | number | boolean | null | undefined | readonly string[];
+type Param = string | number | boolean | null | undefined | readonly string[];
 export type Params = Record<string, Param>;
 
 /** What the server says when it says no: its title, and what to do next. */

@@ -23,24 +23,26 @@ export interface View<T> {
 export type Seen<T> = View<T> & { stale: boolean };
 
 /** One answer of the server, kept fresh for as long as somebody looks at it. */
-export interface Source<T> {
+interface Source<T> {
   state: Signal<View<T>>;
-  /** Somebody looks; gives what ends it. */
-  hold(): () => void;
-  /** Something happened: ask again soon, but no more often than twice a second, and less often of a slow server. */
+  /** Somebody looks, and wants no more than one answer in `pause` milliseconds; gives what ends it. */
+  hold(pause?: number): () => void;
+  /** Something happened: ask again soon, but no more often than is wanted, and less often where asking and drawing take long. */
   stir(): void;
   refresh(): void;
 }
 
 const EVENTS_PAUSE = 500;
 const HIDDEN_PAUSE = 3000;
+/** All views together are asked for and drawn in a third of the time at most. */
+const REST = 3;
 /** What falls silent does so without an event: live answers are asked for again now and then. */
 const IDLE_PAUSE = 20_000;
 const MOST_KEPT = 24;
 
 class LiveSource<T> implements Source<T> {
   readonly state = signal<View<T>>({ data: null, error: null, loading: true });
-  #users = 0;
+  #pauses: number[] = [];
   #asking: AbortController | null = null;
   #again = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -54,21 +56,26 @@ class LiveSource<T> implements Source<T> {
   ) {}
 
   get used(): boolean {
-    return this.#users > 0;
+    return this.#pauses.length > 0;
   }
 
-  hold(): () => void {
-    this.#users += 1;
-    if (this.#users === 1 && (this.live || this.state.peek().data === null)) this.refresh();
+  /** How long the last answer took, from the question until it was drawn, in milliseconds. */
+  get took(): number {
+    return this.#took;
+  }
+
+  hold(pause = EVENTS_PAUSE): () => void {
+    this.#pauses.push(pause);
+    if (this.#pauses.length === 1 && (this.live || this.state.peek().data === null)) this.refresh();
     return () => {
-      this.#users -= 1;
-      if (this.#users === 0) this.#letGo();
+      this.#pauses.splice(this.#pauses.indexOf(pause), 1);
+      if (!this.used) this.#letGo();
     };
   }
 
   stir(): void {
     if (!this.live || !this.used) return;
-    const wait = this.#began + Math.max(document.hidden ? HIDDEN_PAUSE : EVENTS_PAUSE, 3 * this.#took) - Date.now();
+    const wait = this.#began + Math.max(document.hidden ? HIDDEN_PAUSE : Math.min(...this.#pauses), REST * allTook()) - Date.now();
     this.#schedule(Math.max(0, wait));
   }
 
@@ -81,8 +88,9 @@ class LiveSource<T> implements Source<T> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     const asking = (this.#asking = new AbortController());
-    this.#began = Date.now();
-    this.state.value = { ...this.state.peek(), loading: true };
+    const asked = (this.#began = Date.now());
+    // Whoever has an answer keeps looking at it: to say that another is on its way would draw everything twice.
+    if (this.state.peek().data === null) this.state.value = { ...this.state.peek(), loading: true };
     underWay.value += 1;
     try {
       const data = await get<T>(this.path, this.params, asking.signal);
@@ -95,6 +103,8 @@ class LiveSource<T> implements Source<T> {
     if (asking.signal.aborted) return;
     this.#asking = null;
     this.#took = Date.now() - this.#began;
+    // The second frame begins when the first, with this answer in it, is drawn. A hidden page draws none.
+    requestAnimationFrame(() => requestAnimationFrame(() => (this.#took = Math.max(this.#took, Date.now() - asked))));
     this.#next();
   }
 
@@ -131,6 +141,12 @@ class LiveSource<T> implements Source<T> {
 export const underWay = signal(0);
 
 const sources = new Map<string, LiveSource<unknown>>();
+
+function allTook(): number {
+  let sum = 0;
+  for (const one of sources.values()) if (one.live && one.used) sum += one.took;
+  return sum;
+}
 
 /** The source of an answer; whoever asks for the same address shares it. */
 export function source<T>(path: string, params: Params = {}, live = true): Source<T> {

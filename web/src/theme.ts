@@ -1,6 +1,6 @@
 import { computed, effect, signal } from "@preact/signals";
 
-export type Theme = "dark" | "light";
+type Theme = "dark" | "light";
 
 const KEPT = "fleetlore.theme";
 const system = matchMedia("(prefers-color-scheme: light)");

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { dollars, niceSteps, plural, share } from "../src/charts/figures";
+import { dollars, niceSteps, share } from "../src/charts/figures";
 import { DAY, HOUR, MINUTE, SECOND, asked, everything, lengthOf, moment, toTime, toX, within, zoomed } from "../src/charts/span";
 import { lengthInWords, ticksOf } from "../src/charts/ticks";
+import { counted } from "../src/ui/times";
 
 process.env["TZ"] = "Europe/Berlin";
 const at = (text: string): number => Date.parse(text);
@@ -74,7 +75,7 @@ test("steps of an axis are round and reach above the highest", () => {
 });
 
 test("counts agree with their noun, and a share is never out of bounds", () => {
-  assert.deepEqual([plural(1, "event"), plural(1204, "event")], ["1 event", "1,204 events"]);
+  assert.deepEqual([counted(1, "event"), counted(1204, "event")], ["1 event", "1,204 events"]);
   assert.deepEqual([share(3, 4), share(5, 0), share(null, 4), share(9, 4)], [0.75, 0, 0, 1]);
 });
 

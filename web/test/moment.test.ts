@@ -89,3 +89,42 @@ test("when the server is gone the last answer stays, and it is asked for again",
   assert.deepEqual(view.state.value, { data: { n: 3 }, error: null, loading: false });
   end();
 });
+
+test("answers that take long are asked for seldom: a third of the time at most, whoever else is looked at", async (t) => {
+  const asked = server(t);
+  const quick = globalThis.fetch;
+  globalThis.fetch = (address, options) => {
+    mock.timers.setTime(Date.now() + 400);
+    return quick(address, options);
+  };
+  const views = [source("/slow"), source("/slower")];
+  const ends = views.map((view) => view.hold());
+  await settle();
+  const before = asked.addresses.length;
+  views.forEach((view) => view.stir());
+  mock.timers.tick(2000);
+  await settle();
+  assert.equal(asked.addresses.length, before);
+  mock.timers.tick(2000);
+  await settle();
+  assert.equal(asked.addresses.length, before + 2);
+  ends.forEach((end) => end());
+});
+
+test("who only watches is content with less, until somebody looks", async (t) => {
+  const asked = server(t);
+  const view = source("/watched");
+  const end = view.hold(2000);
+  await settle();
+  view.stir();
+  mock.timers.tick(1990);
+  await settle();
+  assert.equal(asked.addresses.length, 1);
+  const look = view.hold();
+  view.stir();
+  mock.timers.tick(1);
+  await settle();
+  assert.equal(asked.addresses.length, 2);
+  look();
+  end();
+});

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { burstsOf, within } from "../src/shell/bursts";
+import { burstsOf, skipped, within } from "../src/shell/bursts";
 import { speedFor, stepFrom, stepOf } from "../src/shell/steps";
 import type { Lane, TimelineAnswer } from "../src/shapes";
 
@@ -11,15 +11,20 @@ const AN_HOUR = within([], 0, HOUR);
 /** Two hours of work, a year apart. */
 const TWO = [{ from: 0, to: HOUR }, { from: 365 * DAY, to: 365 * DAY + HOUR }];
 
-test("a step back from the beginning of a burst leads to the end of the one before, not into the empty year between them", () => {
-  for (const after of [1000, 5 * 60_000]) assert.equal(stepFrom(365 * DAY + after, -1, TWO), HOUR);
-  assert.equal(stepFrom(365 * DAY + 6 * 60_000, -1, TWO), 365 * DAY + 60_000);
-  assert.equal(stepFrom(200 * DAY, -1, TWO), HOUR - 5 * 60_000);
+test("a step back out of a burst leads to the end of the one before, not into the empty year between them", () => {
+  for (const at of [365 * DAY + 1000, 200 * DAY]) assert.equal(stepFrom(at, -1, TWO), HOUR);
+  assert.equal(stepFrom(365 * DAY, -1, TWO), HOUR);
+  assert.equal(stepFrom(HOUR, -1, TWO), 0);
 });
 
-test("a step on from the end of a burst leads into the next", () => {
-  assert.equal(stepFrom(HOUR, 1, TWO), 365 * DAY + 5 * 60_000);
-  assert.equal(stepFrom(200 * DAY, 1, TWO), 365 * DAY + 5 * 60_000);
+test("a step on leads to the end of a burst, and from there into the next", () => {
+  assert.equal(stepFrom(1000, 1, TWO), HOUR);
+  for (const at of [HOUR, 200 * DAY]) assert.equal(stepFrom(at, 1, [...TWO, { from: 700 * DAY, to: 701 * DAY }]), 365 * DAY + HOUR);
+});
+
+test("within a burst steps are as long as they are round", () => {
+  assert.equal(stepFrom(30 * 60_000, -1, AN_HOUR), 28 * 60_000);
+  assert.equal(stepFrom(30 * 60_000, 1, AN_HOUR), 32 * 60_000);
 });
 
 test("whoever steps long enough comes from live to the first event and back, and every step is a step", () => {
@@ -32,6 +37,13 @@ test("whoever steps long enough comes from live to the first event and back, and
     }
     assert.equal(at, end);
   }
+});
+
+test("play waits for what comes soon, and leaves out a year in which nothing happens", () => {
+  assert.equal(skipped(TWO, 30_000, 8000), 30_000);
+  assert.equal(skipped(TWO, 2 * HOUR, 8000), 365 * DAY);
+  assert.equal(skipped(TWO, 365 * DAY - 5000, 8000), 365 * DAY - 5000);
+  assert.equal(skipped(TWO, 400 * DAY, 8000), 400 * DAY);
 });
 
 test("buckets with events that are near each other are one burst", () => {

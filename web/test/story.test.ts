@@ -38,6 +38,7 @@ test("a chapter that says the same is the very same", () => {
   const next = reused(before, [chapter("A", sentence(1)), chapter("B", sentence(2), sentence(3))]);
   assert.equal(next[0], before[0]);
   assert.notEqual(next[1], before[1]);
+  assert.equal(next[1]?.sentences[0], before[1]?.sentences[0]);
 });
 
 test("a chapter is told a thread at a time, in the order in which the threads began", () => {

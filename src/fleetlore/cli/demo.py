@@ -102,10 +102,10 @@ def _play(log: BlockingRecorder, seed: int, args: Namespace) -> int:
 
 
 def _serve(args: Namespace, settings: Settings, log: BlockingRecorder, opened: socket, stack: ExitStack) -> None:
+    import signal
+
     from fleetlore.server.rooms import open_house
     from fleetlore.server.serve import address_of, serving
-
-    import signal
 
     # To be told to end is as good as Ctrl-C.
     stack.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, signal.default_int_handler))

@@ -18,8 +18,7 @@ from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.state.moments import CALENDAR, position_from
 from fleetlore.state.runner import View, view_of
-from fleetlore.state.store import Store
-from fleetlore.state.warm import States, Warm
+from fleetlore.state.warm import FindStore, States, Warm
 from fleetlore.views import calendar, fleet, names, pace, threads
 from fleetlore.views.calendar import Calendar
 from fleetlore.views.costs import Costs
@@ -81,9 +80,9 @@ class Look(NamedTuple):
 class Desk:
     """The views of one log. `start` it, `close` it; all verbs block, and may be called by any thread."""
 
-    def __init__(self, log: BlockingRecorder, store: Store | None, *, costs: Costs, now: clock.Clock = clock.now) -> None:
+    def __init__(self, log: BlockingRecorder, find_store: FindStore, *, costs: Costs, now: clock.Clock = clock.now) -> None:
         self.log, self._now, self.costs = log, now, costs
-        self.warm = Warm(log, views_with(costs), store)
+        self.warm = Warm(log, views_with(costs), find_store)
         self._answers = Answers()
 
     def start(self) -> None:

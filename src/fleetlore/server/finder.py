@@ -11,7 +11,7 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.state import search
 from fleetlore.state.search import Wanted
 from fleetlore.state.store import Store
-from fleetlore.state.warm import Warm
+from fleetlore.state.warm import FindStore, Warm
 
 TICK = 2.0
 NEAR = 2000
@@ -21,15 +21,16 @@ NEAR = 2000
 class Finder:
     """Finds events by their words. `start` it, `close` it."""
 
-    def __init__(self, log: BlockingRecorder, store: Store | None, warm: Warm) -> None:
-        self._log, self._store, self._warm = log, store, warm
+    def __init__(self, log: BlockingRecorder, find_store: FindStore, warm: Warm) -> None:
+        self._log, self._find_store, self._warm = log, find_store, warm
+        self._store: Store | None = None
         self._stop = Flag()
         self._thread = Thread(target=self._run, name="fleetlore-index", daemon=True)
 
     def start(self) -> None:
         """Begin to index, once the views are there: they are what people wait for."""
-        if self._store is not None:
-            self._thread.start()
+        self._store = self._find_store()
+        self._thread.start()
 
     def close(self) -> None:
         """End it."""
@@ -46,9 +47,14 @@ class Finder:
     def _run(self) -> None:
         while not self._stop.wait(TICK):
             try:
-                if self._warm.caught_up and self._store is not None and search.behind(self._log, self._store) > 0:
-                    search.index(self._log, self._store, self._stop.is_set)
+                self._bring_up()
             except Closed:
                 return
             except LogError:
                 continue  # it is tried again with the next tick
+
+    def _bring_up(self) -> None:
+        if self._store is None and self._warm.has_store:
+            self._store = self._find_store()
+        if self._warm.caught_up and self._store is not None and search.behind(self._log, self._store) > 0:
+            search.index(self._log, self._store, self._stop.is_set)

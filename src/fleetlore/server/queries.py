@@ -144,4 +144,6 @@ def _names(kind: type[Query]) -> tuple[str, ...]:
 def _plain(error: msgspec.ValidationError) -> str:
     words, _, path = str(error).partition(" - at `$.")
     name = path.rstrip("`")
+    if "matching regex" in words:  # of which there is but one
+        words = "not a position; take one as the API gives it"
     return f"{name}: {words}" if name else words

@@ -19,6 +19,7 @@ from fleetlore.server.limits import Limits
 from fleetlore.server.own_token import given_out, own_file, own_token
 from fleetlore.state.shared import open_shared
 from fleetlore.state.store import Store, open_store
+from fleetlore.state.warm import FindStore
 from fleetlore.views.costs import Costs
 from fleetlore.views.prices import Prices
 
@@ -43,15 +44,14 @@ def open_house(
         check_address(host, has_tokens=bool(given_out(shared.tokens(), now())))
         file = own_file(info)
         token = own_token(shared, file, now=now)
-        # The index has a connection of its own, so that a long step of it keeps no checkpoint waiting.
-        stores = [_entered(stack, open_store(info)) for _ in range(2)]
-        desk = Desk(log, stores[0], costs=Costs(Prices(settings.prices.value)), now=now)
+        desk = Desk(log, _finding_store(log, stack), costs=Costs(Prices(settings.prices.value)), now=now)
         house = House(
             log=log,
             settings=settings,
             desk=desk,
             feed=Feed(log),
-            finder=Finder(log, stores[1], desk.warm),
+            # With a connection of its own, so that a long step of the index keeps no checkpoint waiting.
+            finder=Finder(log, _finding_store(log, stack), desk.warm),
             keys=Keyring(shared, is_open_to_read=is_loopback(host), now=now),
             limits=limits or Limits(),
             now=now,
@@ -59,5 +59,13 @@ def open_house(
         yield Opened(house, token, file)
 
 
-def _entered(stack: ExitStack, store: Store | None) -> Store | None:
-    return None if store is None else stack.enter_context(store)
+def _finding_store(log: BlockingRecorder, stack: ExitStack) -> FindStore:
+    """Opens the store once there can be one: a new log is given its id, by which its store is known, with its first event."""
+    found: list[Store] = []
+
+    def find() -> Store | None:
+        if not found and (store := open_store(log.info())) is not None:
+            found.append(stack.enter_context(store))
+        return found[0] if found else None
+
+    return find

@@ -14,6 +14,7 @@ import uvicorn
 
 from fleetlore.errors import ConfigError, Invalid
 from fleetlore.server.app import make_app
+from fleetlore.server.hosts import HIGHEST_PORT
 from fleetlore.server.house import House
 
 HOST, PORT = "127.0.0.1", 7077
@@ -36,6 +37,8 @@ def make_room() -> None:
 
 def bound(host: str, port: int) -> socket.socket:
     """A socket that listens at an address, for `serve`; port 0 takes any that is free."""
+    if not 0 <= port <= HIGHEST_PORT:  # the system would take the rest of it
+        raise Invalid(f"--port {port}: a number from 0 to {HIGHEST_PORT} is needed; leave it out for {PORT}")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (socket.gaierror, UnicodeError) as error:

@@ -99,9 +99,7 @@ class Runner(Generic[State]):
 
     def as_of(self, position: Position) -> Folded[State]:
         """The state as known at a position: all up to it, and nothing behind it."""
-        head = self._log.head()
-        if head is not None and (len(position) != len(head) or not position.isascii()):
-            raise Invalid(f"not a position of this log: {position!r}; take one as `lore events --json` prints it")
+        check_position(self._log, position)
         return self._run(position, None).folded()
 
     def keep(self, position: Position) -> None:
@@ -257,6 +255,13 @@ class Course(Generic[State]):
         self._saved, self._saved_at = self.events, monotonic()
         self._cost = self._saved_at - start
         return True
+
+
+def check_position(log: BlockingRecorder, position: Position) -> None:
+    """Refuse what cannot be a position of a log."""
+    head = log.head()
+    if head is not None and (len(position) != len(head) or not position.isascii()):
+        raise Invalid(f"not a position of this log: {position!r}; take one as `lore events --json` prints it")
 
 
 def go_on(

@@ -11,6 +11,8 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import apsw
@@ -29,6 +31,8 @@ LONGEST_QUERY = 1000
 CHUNK = 2000
 NEWEST = 20_000
 """So many events are looked through where the index is not there yet."""
+MOST_LOOKED_AT = 2000
+"""Of what an index finds, so many are looked at for one word where only what is near is wanted."""
 SHOWN = 60
 """Characters of an excerpt on either side of what was found."""
 
@@ -82,6 +86,22 @@ def find(
     if places is None:
         return _scan(log, match, wanted, limit, progress, most)
     return [event for place in places if (event := _at(log, *place)) is not None]
+
+
+def near(
+    log: BlockingRecorder, words: Sequence[str], *, store: Store, wanted: Wanted = EVERYTHING, named: str = "", limit: int = 8
+) -> dict[Place, float] | None:
+    """Where the newest events are that hold any of these words, a few for each, and how near each comes to all of them, up to 1.
+
+    The rarer a word, the nearer is who has it. `named`: only events that name this, as those of a scope name their scope. `None` if the
+    index is not there, or lags too far behind to be brought up in passing. The store must agree with the log.
+    """
+    return _Index(store, log).near([match_of([Term(word)]) for word in words], match_of([Term(named)] if named else []), wanted, limit)
+
+
+def at(log: BlockingRecorder, place: Place) -> Event | None:
+    """The event at a place that was found, unless it went meanwhile."""
+    return _at(log, place.position, place.previous)
 
 
 def behind(log: BlockingRecorder, store: Store) -> int:
@@ -151,6 +171,34 @@ class _Index:
             return None
         return self._store.look(lambda connection: _places(connection, match, wanted, limit), None)
 
+    def near(self, matches: Sequence[str], named: str, wanted: Wanted, limit: int) -> dict[Place, float] | None:
+        """Each place that any of the matches finds, with its nearness."""
+        if not self._keep_up():
+            return None
+        found: dict[Place, float] = {}
+        for match in matches:
+            both = f"{named} AND {match}" if named else match
+            places = self._store.look(partial(_places, match=both, wanted=wanted, limit=limit, most=MOST_LOOKED_AT), None)
+            for position, previous in places or ():
+                place = Place(position, previous, "")
+                found[place] = found.get(place, 0.0) + 1 / len(places or ())
+        highest = max(found.values(), default=1.0)
+        return {place: worth / highest for place, worth in found.items()}
+
+    def _keep_up(self) -> bool:
+        """Add what is new, if that is little; whether the index now knows the whole log."""
+        chunks_left = iter(range(NEWEST // CHUNK))
+        is_far = False
+
+        def is_over() -> bool:
+            nonlocal is_far
+            is_far = next(chunks_left, None) is None
+            return is_far
+
+        while (outcome := self._add_all(0, None, is_over)) == "again":
+            pass
+        return outcome == "done" and not is_far
+
     def bring_up(self, is_over: Callable[[], bool]) -> None:
         """Bring the index to the log's head, unless it is over before."""
         self._update(None, is_over)
@@ -186,8 +234,9 @@ class _Index:
 
 
 def _stand(connection: apsw.Connection) -> tuple[int, Position | None]:
-    [(count,)] = ask(connection, "SELECT count(*) FROM docs")
-    return count, fact(connection, "indexed")
+    # Not counted one by one: that would take longer the longer the log is. What was erased leaves a hole, and is counted with the rest.
+    [(first, last)] = ask(connection, "SELECT (SELECT min(seq) FROM docs), (SELECT max(seq) FROM docs)")
+    return 0 if first is None else last - first + 1, fact(connection, "indexed")
 
 
 def _adding(events: Sequence[Event], after: Position | None, place: Place) -> Callable[[apsw.Connection], str]:
@@ -245,7 +294,10 @@ def _remove(connection: apsw.Connection, where: str, values: Sequence[str] = ())
     return len(rows)
 
 
-def _places(connection: apsw.Connection, match: str, wanted: Wanted, limit: int) -> list[tuple[Position, Position | None]]:
+def _places(
+    connection: apsw.Connection, match: str, wanted: Wanted, limit: int, most: int | None = None
+) -> list[tuple[Position, Position | None]]:
+    """The newest places that match; `most`: of so many that are looked at."""
     scope = "" if wanted.scope == TOWN else f"{_SEPARATOR}{wanted.scope}{_SEPARATOR}"
     since = None if wanted.since is None else _microseconds(wanted.since)
     places: list[tuple[Position, Position | None]] = []
@@ -253,7 +305,7 @@ def _places(connection: apsw.Connection, match: str, wanted: Wanted, limit: int)
         "SELECT seq, position, at, kind, scopes FROM words JOIN docs ON seq = words.rowid WHERE words MATCH ? ORDER BY words.rowid DESC",
         (match,),
     )
-    for seq, position, at, kind, scopes in found:
+    for seq, position, at, kind, scopes in islice(found, most):
         if _is_before(position, wanted) and scope in scopes and (since is None or at >= since) and matches_kind(kind, wanted.kinds):
             before = ask(connection, "SELECT position FROM docs WHERE seq < ? ORDER BY seq DESC LIMIT 1", (seq,))
             places.append((position, before[0][0] if before else None))

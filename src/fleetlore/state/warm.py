@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from threading import Condition, Thread
 from threading import Event as Flag
@@ -28,12 +28,17 @@ States = Mapping[str, Any]
 """View → its state. That of the head goes on changing: it is looked at inside `looking` alone."""
 
 
+FindStore = Callable[[], Store | None]
+"""Opens the store of a log, or answers with the one that it opened; a new log has none before its first event."""
+
+
 class Warm:
     """The views of a log at its head, and on demand as of any position. `start` it, `close` it."""
 
-    def __init__(self, log: BlockingRecorder, views: Mapping[str, View[Any]], store: Store | None = None) -> None:
-        self._log, self._store = log, store
-        self._runners = {name: Runner(log, view, store) for name, view in views.items()}
+    def __init__(self, log: BlockingRecorder, views: Mapping[str, View[Any]], find_store: FindStore = lambda: None) -> None:
+        self._log, self._views, self._find_store = log, views, find_store
+        self._store: Store | None = None
+        self._runners: dict[str, Runner[Any]] = {name: Runner(log, view) for name, view in views.items()}
         self._courses: dict[str, Course[Any]] = {}
         self._changed = Condition()
         self._stop = Flag()
@@ -65,6 +70,11 @@ class Warm:
                 course.save_at_the_end()
 
     # --- looking
+
+    @property
+    def has_store(self) -> bool:
+        """Whether checkpoints are kept."""
+        return self._store is not None
 
     @property
     def position(self) -> Position | None:
@@ -122,6 +132,9 @@ class Warm:
 
     def _begin(self) -> None:
         """Take up what was folded before, here or by others."""
+        if self._store is None and (store := self._find_store()) is not None:
+            self._store = store
+            self._runners = {name: Runner(self._log, view, store) for name, view in self._views.items()}
         agreement = None if self._store is None else self._store.agree(self._log)
         courses = {name: runner.course(None, agreement) for name, runner in self._runners.items()}
         with self._changed:
@@ -140,10 +153,11 @@ class Warm:
         return True
 
     def _follow(self) -> None:
-        """Fold what comes, until told to stop or all has to be begun anew."""
+        """Fold what comes, until told to stop or all has to be begun anew: after the first events of all, too, for now there is a store."""
+        is_new = self.position is None
         with closing(self._log.follow_pages(after=self.position)) as pages:
             for page in pages:
-                if self._stop.is_set() or (page.rows and not self._take(revive_all(page.rows))):
+                if self._stop.is_set() or (page.rows and (not self._take(revive_all(page.rows)) or is_new)):
                     return
 
     def _take(self, events: list[Event]) -> bool:

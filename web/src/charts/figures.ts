@@ -1,7 +1,5 @@
 /** Numbers as people read them. */
 
-import { count } from "../ui/times";
-
 const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 const cents = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 
@@ -15,11 +13,6 @@ export function dollars(usd: number | null | undefined): string {
   if (size >= 0.095) return `${sign}$${cents.format(size)}`;
   if (size < 0.00005) return `${sign}< $0.0001`;
   return `${sign}$${plain(Number(size.toPrecision(2)))}`;
-}
-
-/** `1 event`, `1,204 events`. */
-export function plural(many: number, one: string, several = `${one}s`): string {
-  return `${count(many)} ${many === 1 ? one : several}`;
 }
 
 /** Round steps from zero to a little above `most`, about so many. */

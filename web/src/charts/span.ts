@@ -17,8 +17,8 @@ export const MINUTE = 60 * SECOND;
 export const HOUR = 60 * MINUTE;
 export const DAY = 24 * HOUR;
 
-export const SHORTEST = 5 * SECOND;
-export const LONGEST = 400 * DAY;
+const SHORTEST = 5 * SECOND;
+const LONGEST = 400 * DAY;
 
 /** Steps people count time in. */
 export const STEPS: readonly number[] = [

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { niceSteps, share } from "./figures";
 import { useWidth } from "./size";
 
-export interface Stack {
+interface Stack {
   readonly key: string;
   /** Written under it, where there is room. */
   readonly label: string;

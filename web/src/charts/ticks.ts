@@ -87,7 +87,7 @@ export function midnight(at: number): number {
   return new Date(day.getFullYear(), day.getMonth(), day.getDate()).getTime();
 }
 
-export function nextDay(at: number): number {
+function nextDay(at: number): number {
   const day = new Date(at);
   return new Date(day.getFullYear(), day.getMonth(), day.getDate() + 1).getTime();
 }

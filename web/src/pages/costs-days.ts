@@ -57,7 +57,7 @@ export function modelOf(row: CostRow): string {
   return typeof row["model"] === "string" && row["model"] ? row["model"] : "unknown";
 }
 
-export function amount(row: CostRow, measure: Measure): number {
+function amount(row: CostRow, measure: Measure): number {
   const value = measure === "usd" ? row.usd : row.tokens;
   return typeof value === "number" && Number.isFinite(value) ? Math.max(0, value) : 0;
 }

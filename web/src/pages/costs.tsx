@@ -1,7 +1,7 @@
 import { useComputed } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 
-import { dollars, niceSteps, plural, share } from "../charts/figures";
+import { dollars, niceSteps, share } from "../charts/figures";
 import { StackedBars } from "../charts/stacked";
 import { midnight, said } from "../charts/ticks";
 import { now } from "../clock";
@@ -12,7 +12,7 @@ import { AgentName } from "../ui/agent";
 import { Empty } from "../ui/empty";
 import { Trouble, Waiting } from "../ui/state";
 import { Switch } from "../ui/switch";
-import { compact, count, day, zone } from "../ui/times";
+import { compact, count, counted, day, zone } from "../ui/times";
 import { Words } from "../ui/words";
 import { OTHERS, barsOf, localDay, modelOf, newestDay, noon, type Bar, type Measure } from "./costs-days";
 import { daysOf, sinceOf, unpricedOf, type Range } from "./costs-range";
@@ -61,7 +61,7 @@ function NothingSpent({ range, showAll }: { range: Range; showAll: () => void })
   const newest = ever && newestDay(ever.by);
   if (range !== "all" && newest) {
     return (
-      <Empty title="Nothing was spent in these days" hint={`The newest costs here are of ${day(noon(newest))}; in all it came to ${sum(ever.total)}.`}>
+      <Empty title={range === "today" ? "Nothing was spent today" : "Nothing was spent in these days"} hint={`The newest costs here are of ${day(noon(newest))}; in all it came to ${sum(ever.total)}.`}>
         <button type="button" class="button" onClick={showAll}>Show all days</button>
       </Empty>
     );
@@ -73,7 +73,7 @@ function NothingSpent({ range, showAll }: { range: Range; showAll: () => void })
 }
 
 function sum(total: Figures): string {
-  return total.usd === null ? plural(total.tokens, "token") : dollars(total.usd);
+  return total.usd === null ? counted(total.tokens, "token") : dollars(total.usd);
 }
 
 function agentOf(row: CostRow): ComponentChildren {
@@ -95,7 +95,7 @@ function Totals({ total, days, unpriced, prices }: { total: Figures; days: numbe
       </dl>
       {missing > 0 && (
         <p class="costs-unpriced">
-          <strong>{plural(missing, "token")} without a price</strong>, not in the dollars: {unpriced.map(([model, tokens], index) => (
+          <strong>{counted(missing, "token")} without a price</strong>, not in the dollars: {unpriced.map(([model, tokens], index) => (
             <span key={model}>{index > 0 && ", "}<Words text={model} /> ({compact(tokens)})</span>
           ))}. Put a price for it into [prices] in fleetlore.toml. The table here is of {prices}.
         </p>

@@ -3,7 +3,7 @@
 /** What a terminal may obey, and what readers cannot see or see in another order; JSON can say it as `\uXXXX`. */
 const UNSEEN = /[\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
 
-export type Pairs = readonly (readonly [string, string])[];
+type Pairs = readonly (readonly [string, string])[];
 
 /** One word of a POSIX shell, whatever is in it. */
 export function quoted(text: string): string {

@@ -8,7 +8,7 @@ export interface Filter {
   readonly since: string;
 }
 
-export interface EventLike {
+interface EventLike {
   readonly id: string;
   readonly at: string;
   readonly kind: string;

@@ -2,7 +2,6 @@ import { useComputed } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { token } from "../api";
-import { plural } from "../charts/figures";
 import { asOf, now } from "../clock";
 import { meta } from "../meta";
 import { params } from "../router";
@@ -12,7 +11,7 @@ import { Copy } from "../ui/copy";
 import { Empty } from "../ui/empty";
 import { plain } from "../ui/hostile";
 import { Trouble, Waiting } from "../ui/state";
-import { clockSeconds, day, full } from "../ui/times";
+import { clockSeconds, counted, day, full } from "../ui/times";
 import { Words } from "../ui/words";
 import { curlToRead } from "./events-curl";
 import { openEvent } from "./events-drawer";
@@ -55,7 +54,7 @@ function Status({ model, filter }: { model: EventsModel; filter: Filter }) {
   return (
     <div class="ev-status">
       <p class="faint num" role="status">
-        {model.loading.value && rows === 0 ? "Looking…" : `${filter.q && rows >= MOST_FOUND ? "The newest " : ""}${plural(rows, "event")}${model.more.value ? " so far" : ""}`}
+        {model.loading.value && rows === 0 ? "Looking…" : `${filter.q && rows >= MOST_FOUND ? "The newest " : ""}${counted(rows, "event")}${model.more.value ? " so far" : ""}`}
         {filter.q && " with these words"}{model.indexing.value && "; the index is still being made, so there may be more"}
         {asOf.value !== null && ", as known then"}
       </p>

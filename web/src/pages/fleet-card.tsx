@@ -36,10 +36,15 @@ function Figures({ agent }: { agent: AgentCard }) {
   );
 }
 
+/** Whether a card says the same. Beats only ever come with another event. */
+function isSame(a: AgentCard, b: AgentCard): boolean {
+  return (Object.keys(a) as (keyof AgentCard)[]).every((field) => field === "beats" || a[field] === b[field]) && a.beats.at(-1)?.[0] === b.beats.at(-1)?.[0];
+}
+
 /** One agent. It is drawn anew only when something about it has changed: a fleet has hundreds. */
 export class Card extends Component<{ agent: AgentCard }> {
   override shouldComponentUpdate(next: { agent: AgentCard }): boolean {
-    return JSON.stringify(next.agent) !== JSON.stringify(this.props.agent);
+    return !isSame(next.agent, this.props.agent);
   }
 
   override render() {

@@ -5,6 +5,7 @@ import { useParam } from "../router";
 import type { AgentCard, FleetAnswer, Standing } from "../shapes";
 import "../styles/fleet.css";
 import { Ago } from "../ui/ago";
+import { BeatLegend } from "../ui/beat";
 import { Empty } from "../ui/empty";
 import { Trouble, Waiting } from "../ui/state";
 import { Words } from "../ui/words";
@@ -89,6 +90,7 @@ function Fleet() {
       {found.length === 0 && <Empty title={data.agents.length === 0 ? "No agents yet at this moment" : "No agent fits"} hint={data.agents.length === 0 ? "Move the slider on, or return to live." : "Change the words above, or press the chosen count again."} />}
       <Grid agents={here} />
       <Away agents={found.filter(isAway)} opened={here.length < FEW / 2} />
+      {found.length > 0 && <p class="legend fleet-legend faint"><span>The last beats of each, newest at the right:</span><BeatLegend /></p>}
     </>
   );
 }

@@ -7,9 +7,9 @@ import { familyOf } from "../ui/beats";
 import { showEvents } from "../ui/events";
 import { clock, day, full, stretch } from "../ui/times";
 import { Words } from "../ui/words";
-import { keyOf, paragraphs, type Paragraph } from "./story-pages";
+import { keyOf, paragraphs, sameItems, type Paragraph } from "./story-pages";
 
-function Told({ sentence, isNew }: { sentence: Sentence; isNew: boolean }) {
+function SentencePart({ sentence, isNew }: { sentence: Sentence; isNew: boolean }) {
   const open = (): void => showEvents(sentence.evidence, "What this rests on");
   return (
     <><span
@@ -31,17 +31,27 @@ function telling(sentences: readonly Sentence[]): string | null {
   return (of("trouble") ?? of("done") ?? sentences[0])?.beat ?? null;
 }
 
-function ParagraphPart({ paragraph: { sentences, arcs }, isNew }: { paragraph: Paragraph; isNew: ReadonlySet<string> }) {
+interface Told {
+  paragraph: Paragraph;
+  isNew: ReadonlySet<string>;
+}
+
+function saysTheSame(a: Told, b: Told): boolean {
+  const news = ({ paragraph, isNew }: Told): string => paragraph.sentences.map(keyOf).filter((key) => isNew.has(key)).join();
+  return sameItems(a.paragraph.sentences, b.paragraph.sentences) && sameItems(a.paragraph.arcs, b.paragraph.arcs) && news(a) === news(b);
+}
+
+const ParagraphPart = memo(function ParagraphPart({ paragraph: { sentences, arcs }, isNew }: Told) {
   const first = sentences[0];
   if (!first) return null;
   return (
     <div class="paragraph">
       <span class="gutter"><time class="num" dateTime={first.at}>{clock(first.at)}</time><BeatMark beat={telling(sentences)} size={9} /></span>
-      <p>{sentences.map((sentence) => <Told key={keyOf(sentence)} sentence={sentence} isNew={isNew.has(keyOf(sentence))} />)}</p>
+      <p>{sentences.map((sentence) => <SentencePart key={keyOf(sentence)} sentence={sentence} isNew={isNew.has(keyOf(sentence))} />)}</p>
       <Margin arcs={arcs} />
     </div>
   );
-}
+}, saysTheSame);
 
 function Margin({ arcs }: { arcs: Arc[] }) {
   if (arcs.length === 0) return null;

@@ -7,7 +7,8 @@ import { carried, fresh, joined, reused } from "./story-pages";
 
 export const LIMIT = 1500;
 const NEW_FOR = 20_000;
-const MOST_NEW = 40;
+/** Of very much that is new, marking all would mark nothing. */
+const MOST_NEW = 12;
 
 export interface Earlier {
   chapters: Chapter[];

@@ -82,12 +82,32 @@ export function latest(chapters: readonly Chapter[], many: number): Sentence[] {
   return told.sort((a, b) => a.at.localeCompare(b.at)).slice(-many);
 }
 
-/** The next chapters, but those that say the same as before are the very same, so that they need not be drawn again. */
+function arcKey(arc: Arc): string {
+  return `${arc.kind} ${arc.first} ${arc.thread}`;
+}
+
+/** What `next` says; where it is the same as before it is the very same. */
+function kept<T>(before: readonly T[], next: readonly T[], keyOf: (one: T) => string): T[] {
+  const old = new Map(before.map((one) => [keyOf(one), one]));
+  return next.map((one) => {
+    const same = old.get(keyOf(one));
+    return same !== undefined && JSON.stringify(same) === JSON.stringify(one) ? same : one;
+  });
+}
+
+export function sameItems<T>(a: readonly T[], b: readonly T[]): boolean {
+  return a.length === b.length && a.every((one, index) => one === b[index]);
+}
+
+/** The next chapters; chapters, sentences and arcs that are as before are the very same, so that they need not be drawn again. */
 export function reused(before: readonly Chapter[], next: readonly Chapter[]): Chapter[] {
   const old = new Map(before.map((chapter) => [chapter.first_at, chapter]));
   return next.map((chapter) => {
-    const same = old.get(chapter.first_at);
-    return same && JSON.stringify(same) === JSON.stringify(chapter) ? same : chapter;
+    const last = old.get(chapter.first_at);
+    if (!last || last === chapter) return chapter;
+    const [sentences, arcs] = [kept(last.sentences, chapter.sentences, keyOf), kept(last.arcs, chapter.arcs, arcKey)];
+    const isSame = last.title === chapter.title && last.last_at === chapter.last_at && sameItems(last.sentences, sentences) && sameItems(last.arcs, arcs);
+    return isSame ? last : { ...chapter, sentences, arcs };
   });
 }
 

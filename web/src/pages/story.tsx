@@ -75,8 +75,7 @@ function Story() {
       <Tools />
       {error && <Trouble error={error} />}
       <article class="story" aria-label="The story so far">
-        <Beginning story={story} earlier={earlier} />
-        {chapters.length === 0 && <Nothing scope={scope} />}
+        {chapters.length === 0 ? <Nothing scope={scope} /> : <Beginning story={story} earlier={earlier} />}
         {chapters.map((chapter) => <ChapterPart key={chapter.sentences[0] ? keyOf(chapter.sentences[0]) : chapter.first_at} chapter={chapter} news={newsOf(chapter, told.news)} />)}
         {story.closing && <footer class="closing"><Words text={story.closing} /></footer>}
         {story.live && chapters.length > 0 && <JustWritten chapters={chapters} />}

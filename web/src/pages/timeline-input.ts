@@ -2,7 +2,7 @@
 
 import { lengthOf, moved, toTime, zoomed, type Span } from "../charts/span";
 
-export interface Hands {
+interface Hands {
   /** The window as it is now. */
   span(): Span | null;
   show(span: Span): void;

@@ -260,7 +260,7 @@ export class TimelineModel {
 }
 
 /** What is shown first: all of it if that is no more than a day, else the last day; from the end of what is known. */
-export function firstLook(known: Bounds, present: number): Span {
+function firstLook(known: Bounds, present: number): Span {
   const isLiving = present - known.last < 10 * MINUTE;
   const last = isLiving ? present : known.last;
   const length = Math.min(DAY, Math.max(last - known.first, 5 * MINUTE)) * 1.05;

@@ -30,7 +30,7 @@ export interface SceneArc {
   readonly places: readonly { readonly lane: number; readonly row: number }[];
 }
 
-export type Mood = "bright" | "dark" | "plain";
+type Mood = "bright" | "dark" | "plain";
 
 export interface SceneLane extends Omit<Lane, "buckets"> {
   readonly columns: readonly Column[];

@@ -1,12 +1,11 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 
-import { plural } from "../charts/figures";
 import { DAY } from "../charts/span";
 import { arcWords } from "../ui/arc";
 import { BeatMark } from "../ui/beat";
 import { SAID } from "../ui/beats";
 import { unmarked } from "../ui/markdown";
-import { clock, clockSeconds, day, length } from "../ui/times";
+import { clock, clockSeconds, counted, day, length } from "../ui/times";
 import { Words } from "../ui/words";
 import type { Pointed } from "./timeline-chart";
 import type { Hit } from "./timeline-plan";
@@ -47,7 +46,7 @@ function Inside({ hit, scene }: { hit: Hit; scene: Scene }) {
         <>
           <p class="tl-tip-head"><span class={`tl-mood ${hit.arc.mood}`} />{arcWords(hit.arc.arc.kind)}{hit.arc.arc.state === "open" && <span class="faint">still open</span>}</p>
           <p class="tl-tip-text"><Words text={hit.arc.arc.text || hit.arc.arc.title} /></p>
-          <p class="faint num">{day(hit.arc.from)}, {clock(hit.arc.from)} · {length((hit.arc.to - hit.arc.from) / 1000)} · {plural(hit.arc.arc.count, "event")}</p>
+          <p class="faint num">{day(hit.arc.from)}, {clock(hit.arc.from)} · {length((hit.arc.to - hit.arc.from) / 1000)} · {counted(hit.arc.arc.count, "event")}</p>
         </>
       );
     case "column": {
@@ -55,7 +54,7 @@ function Inside({ hit, scene }: { hit: Hit; scene: Scene }) {
       const said = scene.families.map((family, index) => [family, column.counts[index] ?? 0] as const).filter(([, many]) => many > 0);
       return (
         <>
-          <p class="tl-tip-head"><Words text={lane.shown} /><span class="faint num">{plural(column.sum, "event")}</span></p>
+          <p class="tl-tip-head"><Words text={lane.shown} /><span class="faint num">{counted(column.sum, "event")}</span></p>
           <ul class="tl-tip-counts">
             {said.map(([family, many]) => <li key={family}><BeatMark family={family} /><span class="num">{many}</span> {SAID[family]}</li>)}
           </ul>

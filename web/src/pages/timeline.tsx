@@ -8,8 +8,8 @@ import { asOf } from "../clock";
 import { setParams } from "../router";
 import { openAgent } from "../ui/agent-drawer";
 import { arcWords } from "../ui/arc";
-import { BeatMark } from "../ui/beat";
-import { FAMILIES, SAID } from "../ui/beats";
+import { BeatLegend } from "../ui/beat";
+import { SAID } from "../ui/beats";
 import { Empty } from "../ui/empty";
 import { showEvents } from "../ui/events";
 import { plain } from "../ui/hostile";
@@ -150,8 +150,8 @@ function Nothing({ model, scene }: { model: TimelineModel; scene: Scene }) {
 
 function Legend({ scene }: { scene: Scene | null }) {
   return (
-    <div class="tl-legend faint">
-      {FAMILIES.map((family) => <span key={family}><BeatMark family={family} /> {SAID[family]}</span>)}
+    <div class="legend tl-legend faint">
+      <BeatLegend />
       <span><span class="tl-mood bright" /><span class="tl-mood dark" /><span class="tl-mood plain" /> arcs: well, badly, under way</span>
       <span class="tl-hint">{scene?.exact ? "Lines lead from cause to effect." : "Columns add up: zoom in for single events."}</span>
     </div>

@@ -22,7 +22,7 @@ export function burstsOf({ from, to, bucket_seconds: seconds, lanes }: TimelineA
   const found: { from: number; to: number }[] = [];
   const busy = [...new Set(lanes.flatMap((lane) => lane.buckets.map(([index]) => index)))].sort((a, b) => a - b);
   for (const index of busy) {
-    const [begin, end] = [first + index * step, Math.min(last, first + (index + 1) * step)];
+    const [begin, end] = [first + index * step, Math.min(last, first + (index + 1) * step)].map(Math.round) as [number, number];
     const open = found.at(-1);
     if (open && begin - open.to < (GAP - 0.5) * step) open.to = end;
     else found.push({ from: begin, to: end });
@@ -41,21 +41,21 @@ export function busyTime(all: readonly Burst[]): number {
   return all.reduce((sum, one) => sum + one.to - one.from, 0);
 }
 
-/** The end of the burst before the one in which a moment is; `null` where there is none, or the moment is in none. */
-export function endBefore(all: readonly Burst[], at: number): number | null {
-  const here = all.findIndex((one) => one.from < at && at <= one.to);
-  return all[here - 1]?.to ?? null;
+/** A step back: within the burst in which it begins, else to the end of the one before. */
+export function back(all: readonly Burst[], from: number, size: number): number {
+  const here = all.find((one) => one.from < from && from <= one.to);
+  if (here && from - size >= here.from) return from - size;
+  return all.findLast((one) => one.to < from)?.to ?? all[0]?.from ?? from;
 }
 
-/** So much busy time on from a moment, or back; never beyond the first or the last. */
-export function walked(all: readonly Burst[], from: number, by: number): number {
-  const before = busyTime(all.filter((one) => one.from < from).map((one) => ({ from: one.from, to: Math.min(one.to, from) })));
-  let rest = before + by;
-  // What lies right at the edge is known at the end of the burst before, and on the way on not before the next has begun.
-  for (const one of all) {
-    const length = one.to - one.from;
-    if (rest < length || (rest === length && by < 0)) return one.from + Math.max(0, rest);
-    rest -= length;
-  }
-  return all.at(-1)?.to ?? from;
+/** A step on: within the burst in which it begins, to its end at most; else into the next. */
+export function on(all: readonly Burst[], from: number, size: number): number {
+  const next = all.find((one) => from < one.to);
+  return next ? Math.min(next.to, Math.max(from, next.from) + size) : from;
+}
+
+/** The moment itself, but the beginning of the next burst where that is further away than anybody would wait. */
+export function skipped(all: readonly Burst[], at: number, patience: number): number {
+  const next = all.find((one) => at < one.to);
+  return next && next.from - at > patience ? next.from : at;
 }

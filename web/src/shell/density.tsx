@@ -12,7 +12,7 @@ const SHORTEST_PAUSE = 4000;
 const LONGEST_PAUSE = 60_000;
 
 /** How busy each part of the time was, from 0 to 1; the root, so that a quiet hour can still be seen beside a busy one. */
-export function heights(answer: TimelineAnswer): number[] {
+function heights(answer: TimelineAnswer): number[] {
   const span = Date.parse(answer.to ?? "") - Date.parse(answer.from ?? "");
   if (!(span > 0) || !(answer.bucket_seconds > 0)) return [];
   const buckets = span / (answer.bucket_seconds * 1000);

@@ -11,7 +11,7 @@ const DRAWN = {
   pause: "M8.5 5.5v13M15.5 5.5v13",
 } as const;
 
-export type IconName = keyof typeof DRAWN;
+type IconName = keyof typeof DRAWN;
 
 /** One stroked path on a 24 × 24 field; the word beside it, or the button's label, says what it means. */
 export function Drawn({ path, size = 18 }: { path: string; size?: number }) {

@@ -1,4 +1,4 @@
-import { busyTime, endBefore, walked, type Burst } from "./bursts";
+import { back, on, type Burst } from "./bursts";
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
@@ -21,11 +21,10 @@ export function speedFor(span: number): number {
   return SPEEDS.find((speed) => speed >= span / MINUTE) ?? 14_400;
 }
 
-/** Where steps from a moment lead, through busy time only; `null` is live, which is all that lies at or after the end. One step back leaves no end of a burst out. */
+/** Where steps from a moment lead; `null` is live, which is all that lies at or after the end. One step never ends in time in which nothing happened. */
 export function stepFrom(moment: number | null, steps: number, all: readonly Burst[]): number | null {
-  const last = all.at(-1)?.to ?? 0;
-  const from = moment ?? last;
-  const next = walked(all, from, steps * stepOf(busyTime(all)));
-  if (steps === -1) return Math.max(next, endBefore(all, from) ?? next);
-  return next >= last ? null : next;
+  const [first, last] = [all[0]?.from ?? 0, all.at(-1)?.to ?? 0];
+  const [from, size] = [moment ?? last, stepOf(last - first)];
+  const next = steps === -1 ? back(all, from, size) : steps === 1 ? on(all, from, size) : from + steps * size;
+  return next >= last ? null : Math.max(first, next);
 }

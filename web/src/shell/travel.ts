@@ -2,7 +2,7 @@ import { computed, effect, signal } from "@preact/signals";
 
 import { lastAt, meta } from "../meta";
 import { asOf, setAsOf, underWay } from "../moment";
-import { bursts, busyTime, walked, within } from "./bursts";
+import { bursts, busyTime, skipped, within } from "./bursts";
 import { speedFor, stepFrom } from "./steps";
 
 export interface Bounds {
@@ -61,23 +61,27 @@ export function togglePlay(): void {
 }
 
 const FRAME = 400;
+/** Nobody waits longer than this, in milliseconds, for something to happen. */
+const PATIENCE = 8000;
 
-function advance(from: number, began: number): void {
-  const at = bounds.peek();
-  // A slow server is waited for: the next moment is then simply further on.
-  if (!at || underWay.peek() > 0) return;
-  const next = walked(busy.peek(), from, (Date.now() - began) * speed.peek());
-  if (next >= at.last) returnToLive();
-  else travel(next);
+/** Plays on from a moment; a slow server is waited for: the next moment is then simply further on. */
+function play(from: number): () => void {
+  let [at, then] = [from, Date.now()];
+  const timer = setInterval(() => {
+    const end = bounds.peek()?.last;
+    if (end === undefined || underWay.peek() > 0) return;
+    const passed = (Date.now() - then) * speed.peek();
+    [at, then] = [skipped(busy.peek(), at + passed, PATIENCE * speed.peek()), Date.now()];
+    if (at >= end) returnToLive();
+    else travel(at);
+  }, FRAME);
+  return () => clearInterval(timer);
 }
 
 effect(() => {
   if (!playing.value) return undefined;
   void speed.value;
-  const from = moment.peek() ?? bounds.peek()?.first ?? 0;
-  const began = Date.now();
-  const timer = setInterval(() => advance(from, began), FRAME);
-  return () => clearInterval(timer);
+  return play(moment.peek() ?? bounds.peek()?.first ?? 0);
 });
 
 effect(() => {

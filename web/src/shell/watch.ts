@@ -8,6 +8,7 @@ import { arrivals, needing } from "./arrivals";
 
 const KEPT = "fleetlore.muted";
 const MOST_TOASTS = 4;
+const PAUSE = 2000;
 
 export const muted = signal(localStorage.getItem(KEPT) === "yes");
 /** Those who came to need a person while we watched, newest first, until they are dismissed or no longer do. */
@@ -54,7 +55,7 @@ function noticed(before: FleetAnswer | null, fleet: FleetAnswer): void {
 export function watchFleet(): void {
   const fleet = source<FleetAnswer>("/api/fleet");
   let before: FleetAnswer | null = null;
-  fleet.hold();
+  fleet.hold(PAUSE);
   effect(() => {
     const { data } = fleet.state.value;
     if (!data || data === before) return;

@@ -1,5 +1,5 @@
 import type { Family } from "../shapes";
-import { SAID, familyOf } from "./beats";
+import { FAMILIES, SAID, familyOf } from "./beats";
 
 /** The shape of a family on a 10 × 10 field, relative to its corner: colour alone must never carry the meaning. */
 const SHAPES: Record<Family, string> = {
@@ -24,4 +24,9 @@ export function BeatMark({ beat, family = familyOf(beat), size = 10 }: { beat?: 
       <path class={`mark ${family}`} d={shapeAt(family, 0, 0)} />
     </svg>
   );
+}
+
+/** What each mark means. */
+export function BeatLegend() {
+  return <>{FAMILIES.map((family) => <span key={family}><BeatMark family={family} /> {SAID[family]}</span>)}</>;
 }

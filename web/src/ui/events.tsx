@@ -37,7 +37,7 @@ export function EventLine({ event, whole = event, opened = false }: { event: Lor
   );
 }
 
-export function EventList({ events, opened = events.length === 1 }: { events: LoreEvent[]; opened?: boolean | undefined }) {
+function EventList({ events, opened = events.length === 1 }: { events: LoreEvent[]; opened?: boolean | undefined }) {
   return (
     <ol class="event-list">
       {events.map((event) => <EventLine key={event.id} event={event} opened={opened} />)}

@@ -1,5 +1,5 @@
 /** A piece of text that others wrote: plain, or one character that would not be seen but would change what is. */
-export type Piece = { text: string } | { code: string };
+type Piece = { text: string } | { code: string };
 
 // C0 and C1 controls but tab and newline, soft hyphen, Arabic letter mark, zero-width space, direction marks, embeddings, overrides, isolates,
 // invisible operators, byte order mark, interlinear marks, tag characters.

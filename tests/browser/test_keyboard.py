@@ -1,0 +1,143 @@
+"""Everything can be done without a mouse, and be understood without eyes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Visits
+from tests.browser.control_room import ControlRoom, ago, deed, reply
+
+pytestmark = pytest.mark.slow
+
+PAGES = {"f": "Fleet", "s": "Story", "t": "Timeline", "h": "Threads", "c": "Costs", "e": "Events"}
+SAYS = """() => {
+    const hidden = (one) => one.closest('[aria-hidden=true], [hidden]') !== null || one.getClientRects().length === 0;
+    const labelled = (one) => one.getAttribute('aria-label')?.trim() || document.getElementById(one.getAttribute('aria-labelledby'))?.textContent.trim();
+    const named = (one) => labelled(one) || one.textContent.trim() || one.title;
+    const all = (selector) => [...document.querySelectorAll(selector)].filter((one) => !hidden(one));
+    const ids = [...document.querySelectorAll('[id]')].map((one) => one.id);
+    const levels = all('h1, h2, h3, h4').map((one) => Number(one.tagName[1]));
+    return {
+        'without a name': all('button, a, [role=button], [role=dialog], dialog').filter((one) => !named(one)).map((one) => one.outerHTML.slice(0, 100)),
+        'fields without a label': all('input, select, textarea').filter((one) => !labelled(one) && one.labels?.length === 0).map((one) => one.outerHTML.slice(0, 100)),
+        'pictures without words': all('canvas, img, svg[role=img]').filter((one) => !labelled(one)).map((one) => one.outerHTML.slice(0, 100)),
+        'drawings that are read out': all('svg:not([role=img])').filter((one) => one.getAttribute('aria-hidden') !== 'true').map((one) => one.outerHTML.slice(0, 100)),
+        'ids given twice': ids.filter((one, index) => ids.indexOf(one) !== index),
+        'out of order': all('[tabindex]').filter((one) => one.tabIndex > 0).length,
+        'levels left out': levels.filter((one, index) => index > 0 && one > levels[index - 1] + 1).length,
+        h1: all('h1').length, main: all('main').length, nav: all('nav').length, header: all('body header').length > 0,
+        lang: document.documentElement.lang,
+    };
+}"""
+SOUND = {
+    "without a name": [],
+    "fields without a label": [],
+    "pictures without words": [],
+    "drawings that are read out": [],
+    "ids given twice": [],
+    "out of order": 0,
+    "levels left out": 0,
+    "h1": 1,
+    "main": 1,
+    "nav": 1,
+    "header": True,
+    "lang": "en",
+}
+FOCUS = """() => {
+    const one = document.activeElement;
+    const style = getComputedStyle(one);
+    return {
+        what: one.className || one.tagName, isCard: one.closest('article.card') !== null,
+        isSeen: (style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 1) || style.boxShadow !== 'none',
+    };
+}"""
+
+
+@pytest.fixture
+def busy(room: ControlRoom) -> ControlRoom:
+    room.tell(
+        deed("ada", "Fix the login", "fleet.dispatch", task="t1", mission="m1", at=ago(9)),
+        deed("ada", "The cookie was never set", "fleet.error", task="t1", at=ago(5)),
+        deed("ada", "It is set now", "fleet.recovery", task="t1", at=ago(1)),
+        reply("ada", 0.5),
+        deed("bram", "Write the docs"),
+    )
+    return room
+
+
+def heading(page: Page, title: str) -> None:
+    expect(page.get_by_role("heading", level=1)).to_have_text(title)
+
+
+def test_every_page_has_its_key(busy: ControlRoom, visit: Visits) -> None:
+    page = visit(busy)
+    heading(page, "Fleet")
+    for key, title in reversed(PAGES.items()):
+        page.keyboard.press(key)
+        heading(page, title)
+        expect(page).to_have_title(re.compile(title))
+        expect(page.locator(".rail [aria-current=page]")).to_contain_text(title)
+
+
+def test_search_and_help_open_by_key_and_close_with_escape(busy: ControlRoom, visit: Visits) -> None:
+    page = visit(busy, "/fleet")
+    expect(page.locator("article.card")).to_have_count(2)
+    page.locator("article.card .agent-name").first.focus()
+    page.keyboard.press("/")
+    box = page.get_by_role("searchbox", name="Search all text")
+    expect(box).to_be_focused()
+    page.keyboard.type("secret")  # letters are words there, and no commands
+    heading(page, "Fleet")
+    page.keyboard.press("Escape")
+    expect(box).to_have_count(0)
+    expect(page.locator("article.card .agent-name").first).to_be_focused()
+    page.keyboard.press("?")
+    help = page.get_by_role("dialog", name="Keys and marks")
+    expect(help).to_be_visible()
+    for title in PAGES.values():
+        expect(help).to_contain_text(title)
+    page.keyboard.press("Escape")
+    expect(help).to_have_count(0)
+
+
+def test_tab_reaches_the_cards_and_one_always_sees_where_one_is(busy: ControlRoom, visit: Visits) -> None:
+    page = visit(busy, "/fleet")
+    expect(page.locator("article.card")).to_have_count(2)
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        focus = page.evaluate(FOCUS)
+        assert focus["isSeen"], focus["what"]
+        if focus["isCard"]:
+            break
+    assert focus["isCard"]
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_contain_text("Last events")
+
+
+def test_a_sentence_is_opened_by_enter(busy: ControlRoom, visit: Visits) -> None:
+    page = visit(busy, "/story")
+    page.locator(".sentence").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog").locator(".event-line")).not_to_have_count(0)
+
+
+def test_the_first_link_skips_to_the_page(busy: ControlRoom, visit: Visits) -> None:
+    page = visit(busy, "/fleet")
+    expect(page.locator("article.card")).to_have_count(2)
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the page")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#page")).to_be_focused()
+
+
+@pytest.mark.parametrize("title", PAGES.values())
+def test_every_part_of_a_page_has_a_name_and_a_place(busy: ControlRoom, visit: Visits, title: str) -> None:
+    page = visit(busy, f"/{title.lower()}")
+    expect(page.locator("main")).to_contain_text("ada")
+    assert page.evaluate(SAYS) == SOUND
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys and marks")).to_be_visible()
+    assert page.evaluate(SAYS) == SOUND
