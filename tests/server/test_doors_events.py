@@ -263,3 +263,11 @@ def test_an_event_of_ours_that_travels_as_a_cloudevent_is_itself_again(doors: Do
     event = Event(id=ID.format(1), kind="fleet.commit", agent="ada", actor="ada", task="t7", text="fixed")
     doors.post(PATH, cloudevents.DIALECT.encode(event) or b"", type=CE)
     assert [(each.id, each.kind, each.task, each.text) for each in doors.events] == [(event.id, "fleet.commit", "t7", "fixed")]
+
+
+@pytest.mark.parametrize("kind", ["log.forgotten", "log.trimmed", "log.gap"])
+def test_what_the_log_says_of_itself_nobody_else_may_say(doors: Doors, kind: str) -> None:
+    answer = doors.post(PATH, [ONE, {"kind": kind, "actor": "mallory"}])
+    assert answer.status == 422
+    assert "says of itself" in answer.json["errors"][0]["reason"]
+    assert doors.events == []

@@ -9,8 +9,9 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from fleetlore.dialects import cloudevents
-from fleetlore.errors import DialectError
+from fleetlore.errors import DialectError, InvalidEvent
 from fleetlore.events import codec
+from fleetlore.events.envelope import Event
 from fleetlore.server.doors_cloudevents import attributes_of, is_binary, record_of
 from fleetlore.server.doors_frame import Answer, door, positions
 from fleetlore.server.doors_reading import Body, Piece, elements_of, lines_of, media_type, object_of, one_or_many, read_body
@@ -21,6 +22,9 @@ from fleetlore.server.problems import Problem
 if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.server.house import House
+
+
+OWN = "log."
 
 
 class Form(NamedTuple):
@@ -36,11 +40,26 @@ def _one(raw: bytes) -> list[Piece]:
     return [object_of(raw)]
 
 
+def _ours(raw: bytes) -> Event:
+    return _allowed(codec.decode(raw))
+
+
+def _foreign(raw: bytes) -> Event:
+    return _allowed(cloudevents.DIALECT.decode(raw))
+
+
+def _allowed(event: Event) -> Event:
+    """What the log says of itself, nobody else does: views believe it, and let go of what they know."""
+    if event.kind.startswith(OWN):
+        raise InvalidEvent("$.kind", f"{event.kind} is what the log says of itself; `lore forget` and `lore trim` have it say so")
+    return event
+
+
 FORMS: Mapping[str, Form] = {
-    "application/json": Form(one_or_many, codec.decode),
-    "application/x-ndjson": Form(lines_of, codec.decode, is_whole=False),
-    "application/cloudevents+json": Form(_one, cloudevents.DIALECT.decode),
-    "application/cloudevents-batch+json": Form(elements_of, cloudevents.DIALECT.decode),
+    "application/json": Form(one_or_many, _ours),
+    "application/x-ndjson": Form(lines_of, _ours, is_whole=False),
+    "application/cloudevents+json": Form(_one, _foreign),
+    "application/cloudevents-batch+json": Form(elements_of, _foreign),
 }
 """What is read, by its Content-Type."""
 
@@ -73,7 +92,7 @@ def _binary(request: Request, kind: str) -> Form:
         attributes = attributes_of(request.headers.raw)
     except DialectError as error:
         raise Problem(400, str(error)) from error
-    return Form(lambda raw: [Piece("index", 0, record_of(attributes, kind, raw))], cloudevents.DIALECT.decode)
+    return Form(lambda raw: [Piece("index", 0, record_of(attributes, kind, raw))], _foreign)
 
 
 def _take(log: BlockingRecorder, body: Body, form: Form, limit: int, trace: str | None) -> list[str]:

@@ -11,6 +11,8 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 FOLDER = os.path.join(os.path.dirname(__file__), "static")
+NO_PAGES = ("api", "hooks", "v1", "ws")
+"""Words that programs ask for: an answer in HTML would not help them."""
 _FOR_EVER = "public, max-age=31536000, immutable"
 _NOT_BUILT = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Fleetlore</title>
 <h1>The control room is not built</h1>
@@ -32,6 +34,8 @@ class Assets(StaticFiles):
 def page(request: Request) -> Response:
     """The one page, under whatever name it is linked to; a name with a dot is a file beside it, such as the icon."""
     name = request.path_params.get("name", "")
+    if name in NO_PAGES:
+        raise HTTPException(404)
     path = os.path.join(FOLDER, name if "." in name else "index.html")
     if os.path.isfile(path):
         return FileResponse(path, headers={"cache-control": "no-cache"})

@@ -104,7 +104,7 @@ def tell(stretch: Stretch, wanted: Wanted, views: Known, head: dict[str, object]
         **head,  # type: ignore[arg-type]  # `Look.head` gives the fields of `Head`
         opening=opening_of(overview, wanted.zone, naming).text,
         chapters=[_chapter_row(chapter, naming) for chapter in chapters],
-        open=[OpenThread(key=key, title=naming.title(key)) for key in views.open_threads[:MOST_OPEN]],
+        open=[OpenThread(key=key, title=naming.title(key)) for key in views.open_threads[:MOST_OPEN]] if wanted.scope == TOWN else [],
         closing=_closing(views) if wanted.scope == TOWN else "",
         more=stretch.more,
     )
