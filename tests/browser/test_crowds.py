@@ -64,6 +64,7 @@ def test_a_hundred_thousand_events_can_be_panned_and_zoomed(room: ControlRoom, v
     room.log.append_all(crowd(40, 100_000))
     page = visit(room, "/timeline")
     expect(page.locator(".tl-name").first).to_be_visible()
+    expect(page.locator(".banner.reading")).to_have_count(0, timeout=90_000)
     page.get_by_role("button", name="Show all that is known").click()
     expect(page.locator(".tl-name")).to_have_count(40)
     page.evaluate(WATCH_FRAMES)

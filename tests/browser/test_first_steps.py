@@ -26,7 +26,9 @@ def test_an_empty_log_teaches_how_to_fill_it_and_fills_by_itself(room: ControlRo
     expect(teaching).to_contain_text("lore demo")
     expect(teaching).to_contain_text(f"{room.url}/api/events")
     expect(page.locator(".waiting")).to_have_count(0)
-    room.tell(deed("ada", "Fix the login", "fleet.dispatch", task="t1"), Event(kind="model.replied", agent="ada", data={"model": "m", "usd": 1.0}))
+    room.tell(
+        deed("ada", "Fix the login", "fleet.dispatch", task="t1"), Event(kind="model.replied", agent="ada", data={"model": "m", "usd": 1.0})
+    )
     expect(page.locator("main")).to_contain_text("ada")
     expect(teaching).to_have_count(0)
 
@@ -58,7 +60,9 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
 def reading(tmp_path: Path, gate: Gate) -> Iterator[ControlRoom]:
     """A room whose log is read up to the gate."""
     with room_in(tmp_path) as room:
-        room.log.append_all(deed(f"agent-{number % 5}", f"deed {number}", "fleet.dispatch", task=f"t{number % 5}") for number in range(1000))
+        room.log.append_all(
+            deed(f"agent-{number % 5}", f"deed {number}", "fleet.dispatch", task=f"t{number % 5}") for number in range(1000)
+        )
         yield room.start()
         gate.open()
 

@@ -151,7 +151,9 @@ def test_the_mark_under_the_pointer_says_its_text_as_text(room: ControlRoom, vis
     assert box["height"] < 500
 
 
-@pytest.mark.parametrize("query", ["q=%3Cscript%3Ewindow.pwned%3D1%3C/script%3E", "scope=agent:%3Cimg%20src%3Dx%20onerror%3Dwindow.pwned%3D2%3E"])
+@pytest.mark.parametrize(
+    "query", ["q=%3Cscript%3Ewindow.pwned%3D1%3C/script%3E", "scope=agent:%3Cimg%20src%3Dx%20onerror%3Dwindow.pwned%3D2%3E"]
+)
 @pytest.mark.parametrize("name", ["fleet", "story", "timeline", "events", "threads", "costs"])
 def test_a_hostile_link_shows_its_words_and_does_nothing(hostile: ControlRoom, visit: Visits, name: str, query: str) -> None:
     page = visit(hostile, f"/{name}?{query}&agent=%3Cscript%3E&range=%3Cscript%3E&state=all&detail=story")

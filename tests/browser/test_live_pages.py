@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Callable
 
 import msgspec
 import pytest
-from playwright.sync_api import Locator, Page, Route, expect
+from playwright.sync_api import APIResponse, Locator, Page, Route, expect
 
 from tests.browser.conftest import Visits
 from tests.browser.control_room import ControlRoom, ago, asks, deed, reply
@@ -183,6 +184,28 @@ def test_nothing_is_missed_between_the_first_answer_and_the_stream(room: Control
     room.tell(deed("ada", "Between"))
     held[0].continue_()
     expect(page.locator(".ev-row")).to_have_count(2)
+
+
+def test_nothing_is_missed_that_comes_while_a_slow_answer_is_on_its_way(room: ControlRoom, visit: Visits) -> None:
+    room.tell(deed("ada", "One"))
+    page = visit(room, "/fleet")
+    expect(page.locator(".rail .connection")).to_have_text("Live")
+    held: list[tuple[Route, APIResponse]] = []
+    page.route("**/api/events?*", lambda route: held.append((route, route.fetch())))
+    page.keyboard.press("e")
+    with page.expect_response("**/api/fleet"):  # by then the stream has told it
+        wait_until(page, lambda: len(held) == 1)
+        room.tell(deed("ada", "Two"))
+    route, answer = held[0]
+    route.fulfill(response=answer)
+    expect(page.locator(".ev-row")).to_have_count(2)
+    expect(page.locator(".ev-row").first).to_contain_text("Two")
+
+
+def wait_until(page: Page, is_so: Callable[[], bool]) -> None:
+    """Wait for something outside of the page; what happens to its requests is told meanwhile."""
+    while not is_so():
+        page.evaluate("new Promise((done) => requestAnimationFrame(done))")
 
 
 def test_search_finds_whatever_was_said(room: ControlRoom, visit: Visits) -> None:

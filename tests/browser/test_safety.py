@@ -162,7 +162,11 @@ def test_no_page_may_put_the_control_room_into_a_frame(room: ControlRoom, visit:
     room.tell(deed("ada", "Fix the login"))
     with hostile_site() as port:
         page = visited(visit, room, f"http://127.0.0.1:{port}/")
-        page.evaluate("(address) => document.body.append(Object.assign(document.createElement('iframe'), { src: address }))", f"{room.url}/fleet")
+        page.evaluate(
+            "(address) => document.body.append(Object.assign(document.createElement('iframe'), { src: address }))", f"{room.url}/fleet"
+        )
         frame = page.frame_locator("iframe")
-        page.wait_for_function("document.querySelector('iframe').contentDocument === null")  # it holds a page of another origin: the browser's own
+        page.wait_for_function(
+            "document.querySelector('iframe').contentDocument === null"
+        )  # it holds a page of another origin: the browser's own
         assert frame.locator("article.card, .shell").count() == 0

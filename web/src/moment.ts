@@ -38,6 +38,8 @@ const HIDDEN_PAUSE = 3000;
 const REST = 3;
 /** What falls silent does so without an event: live answers are asked for again now and then. */
 const IDLE_PAUSE = 20_000;
+/** What seems to have taken longer was asleep, or hidden. */
+const MOST_TAKEN = 3000;
 const MOST_KEPT = 24;
 
 class LiveSource<T> implements Source<T> {
@@ -102,9 +104,9 @@ class LiveSource<T> implements Source<T> {
     }
     if (asking.signal.aborted) return;
     this.#asking = null;
-    this.#took = Date.now() - this.#began;
-    // The second frame begins when the first, with this answer in it, is drawn. A hidden page draws none.
-    requestAnimationFrame(() => requestAnimationFrame(() => (this.#took = Math.max(this.#took, Date.now() - asked))));
+    this.#took = Math.min(MOST_TAKEN, Date.now() - this.#began);
+    // The second frame begins when the first, with this answer in it, is drawn.
+    if (!document.hidden) requestAnimationFrame(() => requestAnimationFrame(() => (this.#took = Math.min(MOST_TAKEN, Date.now() - asked))));
     this.#next();
   }
 

@@ -35,6 +35,8 @@ export class EventsModel {
   #lastSearch = 0;
   /** Where the stream had begun when the list was last asked for. */
   #joined: string | null = null;
+  /** What came since then, newest first: the answer may be older than that. */
+  #meanwhile: readonly FoundEvent[] = [];
 
   constructor(filter: Filter) {
     this.#filter = filter;
@@ -84,7 +86,10 @@ export class EventsModel {
     clearTimeout(this.#timer);
     this.#asking?.abort();
     const asking = (this.#asking = new AbortController());
-    if (what === "anew") this.#joined = joinedAt.peek();
+    if (what === "anew") {
+      this.#joined = joinedAt.peek();
+      this.#meanwhile = [];
+    }
     this.loading.value = true;
     try {
       const answer = this.#filter.q ? await this.#search(asking.signal) : await this.#read(what, asking.signal);
@@ -103,7 +108,9 @@ export class EventsModel {
       this.waiting.value = [];
       this.arrived.value = new Set();
     }
-    const fresh = answer.events.filter((event) => !this.#known.has(event.id));
+    const newest = answer.events[0]?.position ?? "";
+    const later = what === "anew" ? this.#meanwhile.filter((event) => (event.position ?? "") > newest) : [];
+    const fresh = [...later, ...answer.events].filter((event) => !this.#known.has(event.id));
     for (const event of fresh) this.#known.add(event.id);
     this.rows.value = what === "anew" ? fresh : [...this.rows.peek(), ...fresh];
     this.#next = answer.next;
@@ -140,6 +147,7 @@ export class EventsModel {
     if (this.#filter.q) return this.#searchAgain();
     const wanted = events.filter((event) => !this.#known.has(event.id) && isWanted(event, this.#filter, now.peek())).reverse();
     if (wanted.length === 0) return;
+    if (this.loading.peek()) this.#meanwhile = [...wanted, ...this.#meanwhile];
     for (const event of wanted) this.#known.add(event.id);
     if (this.isAtTop && this.waiting.peek().length === 0) this.#putOnTop(wanted);
     else this.waiting.value = [...wanted, ...this.waiting.peek()].slice(0, MOST_WAITING);

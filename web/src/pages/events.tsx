@@ -10,6 +10,7 @@ import { shownName } from "../ui/agent";
 import { Copy } from "../ui/copy";
 import { Empty } from "../ui/empty";
 import { plain } from "../ui/hostile";
+import { Name } from "../ui/name";
 import { Trouble, Waiting } from "../ui/state";
 import { clockSeconds, counted, day, full } from "../ui/times";
 import { Words } from "../ui/words";
@@ -119,7 +120,7 @@ function Row({ event, index, isNew, isNewDay }: { event: FoundEvent; index: numb
     <div class={`ev-row${isNew ? " arrived" : ""}${isNewDay ? " new-day" : ""}`} role="row" aria-rowindex={index + 1} onClick={open}>
       <span class="ev-when num" role="cell"><time dateTime={event.at} title={full(event.at)}><span class="ev-day">{day(event.at)}</span> {clockSeconds(event.at)}</time></span>
       <span class="ev-kind" role="cell"><button type="button" class="ev-open" onClick={open}><code class={`family-${event.kind.split(".")[0]}`}>{event.kind}</code></button></span>
-      <span class="ev-who" role="cell" title={plain(event.agent ?? event.actor)}><Words text={event.agent ? shownName(event.agent) : event.actor} /></span>
+      <span class="ev-who" role="cell" title={plain(event.agent ?? event.actor)}><Name text={event.agent ? shownName(event.agent) : event.actor} /></span>
       <span class={event.text ? "ev-what" : "ev-what faint"} role="cell"><Words text={event.text || event.excerpt || gist(event)} /></span>
     </div>
   );

@@ -8,7 +8,7 @@ interface Command {
 }
 
 function commands(): Command[] {
-  const send = `curl ${location.origin}/api/events -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" -d '{"kind":"fleet.dispatch","agent":"ada","task":"t1","text":"Fix the login"}'`;
+  const send = `curl ${location.origin}/api/events -H "Authorization: Bearer $LORE_TOKEN" -H "Content-Type: application/json" -d '{"kind":"fleet.dispatch","agent":"ada","task":"t1","text":"Fix the login"}'`;
   return [
     { what: "See a living fleet at once", line: "lore demo" },
     { what: "Record your own coding agents from now on", line: "lore setup" },

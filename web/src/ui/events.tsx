@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
 import type { Params } from "../api";
+import { now } from "../clock";
 import { useFixed } from "../fixed";
 import type { EventsAnswer, LoreEvent } from "../shapes";
 import { AgentName } from "./agent";
@@ -9,8 +10,13 @@ import { Copy } from "./copy";
 import { openDrawer } from "./drawer";
 import { Json } from "./json";
 import { Trouble } from "./state";
-import { clockSeconds, day, full } from "./times";
+import { clock, clockSeconds, day, full } from "./times";
 import { Words } from "./words";
+
+/** The clock alone for what was on the day that is shown, else the day too. */
+function when(at: string): string {
+  return day(at) === day(now.peek()) ? clockSeconds(at) : `${day(at)}, ${clock(at)}`;
+}
 
 /** One event: when, who, what; its JSON below when it is opened (that of `whole`, where `event` shows only an excerpt). */
 export function EventLine({ event, whole = event, opened = false }: { event: LoreEvent; whole?: LoreEvent; opened?: boolean }) {
@@ -18,7 +24,7 @@ export function EventLine({ event, whole = event, opened = false }: { event: Lor
   return (
     <li class="event-line">
       <button type="button" class="event-head" aria-expanded={open} onClick={() => setOpen(!open)}>
-        <time class="num faint" dateTime={event.at} title={full(event.at)}>{clockSeconds(event.at)}</time>
+        <time class="num faint" dateTime={event.at} title={full(event.at)}>{when(event.at)}</time>
         <code class="kind">{event.kind}</code>
         {event.agent && <Words class="who" text={event.agent} />}
       </button>
