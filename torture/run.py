@@ -1,4 +1,4 @@
-"""The fault tests, for long: power cuts, kills and crowds by the thousand. Prints lines for docs/benchmarks.md.
+"""The fault tests, for long: power cuts, kills, crowds and wrong questions by the thousand. Prints lines for docs/benchmarks.md.
 
 `make torture` runs it; exits non-zero if anything acknowledged was lost, doubled or torn.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import sys
 import tempfile
@@ -18,10 +19,18 @@ from time import perf_counter
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import apsw
+from playwright.sync_api import expect, sync_playwright
+from tests.browser import conftest, test_restart
+from tests.browser.control_room import room_in
 from tests.faults import test_kill, test_many_processes, test_power_cut, test_servers, writer
+from tests.server.probing import probe
+from tests.server.serving import serve
 
-from fleetlore.errors import LogError
+from fleetlore.cli.demo import play
+from fleetlore.cli.demo_fleet import script
+from fleetlore.errors import FleetloreError
 from fleetlore.log import sqlite_upkeep
+from torture.mind import ask_a_real_model
 
 CUTS_PER_STORY = 100
 
@@ -78,13 +87,34 @@ def kill_servers(folder: Path, seed: int, kills: int) -> str:
     return f"{', '.join(told)}: none lost, none twice, followers complete and in order"
 
 
+def probe_server(folder: Path, seed: int, examples: int) -> str:
+    """Every path of the server's OpenAPI document, asked rightly and wrongly."""
+    with serve(folder) as served:
+        list(play(served.log, script(seed), speed=0))
+        probed = probe(served, examples=examples, seed=seed)
+    assert not probed.findings, "; ".join(probed.findings[:3])
+    return f"{probed.checks} checks by schemathesis of {len(probed.operations)} operations of the server: nothing found"
+
+
+def restart_control_room(folder: Path, restarts: int) -> str:
+    """A page that stays open while its server comes and goes and agents work on."""
+    if not os.access(conftest.CHROMIUM, os.X_OK):
+        return f"no control room was restarted: there is no browser at {conftest.CHROMIUM}"
+    expect.set_options(timeout=60_000)
+    with room_in(folder) as room, sync_playwright() as playwright, conftest.launch(playwright) as browser:
+        page = browser.new_page()
+        page.goto(f"{room.start().url}/events")
+        events = test_restart.restart_under_load(room, page, restarts)
+    return f"the control room closed and opened {restarts} times under {events} events, with a page open: none lost there, none twice"
+
+
 def run(what: Callable[[Path], str]) -> bool:
     """One kind of torture in a folder of its own; whether the log stood it."""
     start = perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         try:
             line, sound = what(Path(folder)), True
-        except (AssertionError, LogError) as error:
+        except (AssertionError, FleetloreError) as error:
             line, sound = f"FAILED: {error!r}", False
     today = datetime.now(UTC).date()
     print(f"- {today} · {line} ({perf_counter() - start:.0f} s)", flush=True)
@@ -97,8 +127,11 @@ def main() -> int:
     options.add_argument("--cuts", type=int, default=5000, help="power cuts")
     options.add_argument("--kills", type=int, default=200, help="writers killed")
     options.add_argument("--server-kills", type=int, default=50, help="times that each server is killed")
+    options.add_argument("--restarts", type=int, default=50, help="times that the control room is closed and opened")
     options.add_argument("--rounds", type=int, default=10, help="crowds of ten processes")
     options.add_argument("--count", type=int, default=400, help="appends of each writer in a crowd")
+    options.add_argument("--examples", type=int, default=300, help="questions to each path of the server, besides those at the limits")
+    options.add_argument("--questions", type=int, default=40, help="objects that are wanted of a real small model, with and without help")
     options.add_argument("--seed", type=int, default=1, help="where chance starts")
     chosen = options.parse_args()
     print(f"SQLite {apsw.sqlite_lib_version()}, Python {platform.python_version()}, {platform.system()}, seed {chosen.seed}")
@@ -108,6 +141,9 @@ def main() -> int:
         run(lambda folder: kill_writers(folder, chosen.seed, chosen.kills)),
         run(lambda folder: gather_crowds(folder, chosen.rounds, chosen.count)),
         run(lambda folder: kill_servers(folder, chosen.seed, chosen.server_kills)),
+        run(lambda folder: restart_control_room(folder, chosen.restarts)),
+        run(lambda folder: ask_a_real_model(folder, chosen.questions)),
+        run(lambda folder: probe_server(folder, chosen.seed, chosen.examples)),
     ]
     return 0 if all(sound) else 1
 

@@ -5,9 +5,18 @@
     │   ├── InvalidEvent   an event breaks the envelope's or its payload's rules (.path says where)
     │   ├── InvalidScope   not `town`, `agent:X`, `mission:X`, …
     │   ├── InvalidUrl     a log address that no backend understands
+    │   ├── InvalidMind    an address of a mind that no model can be asked by
+    │   ├── InvalidScenario  a scenario that cannot be played (.problems: each with its file and line)
     │   ├── TooLarge       an event or an append is over its limit
+    │   ├── PromptTooLarge what a prompt cannot do without is over its budget (.tokens, .budget)
     │   └── DialectError   a foreign record that its dialect cannot read (.path says where)
     ├── ConfigError        a setting is wrong or unreadable
+    ├── MindError          a model could not be asked, or gave no usable answer (.status, .attempts, .reply)
+    │   ├── MindTimeout    it did not answer in time (.waiting_for says what was waited for)
+    │   ├── MindRefused    the endpoint will not do this, and would not do it the next time
+    │   ├── MindBusy       it cannot just now, after every attempt that there was time for (.retry_after)
+    │   └── MindNonsense   what it answered cannot be used (.reason, .text)
+    ├── BudgetExceeded     a run has spent what it may (.reason: turns, calls, tokens, usd or seconds)
     └── LogError           the log could not do what was asked
         ├── Conflict       the scope moved on since its head was read
         ├── Forgotten      the event was erased for good and is not taken again
@@ -55,12 +64,35 @@ class InvalidUrl(Invalid):
     """A log address that no backend understands."""
 
 
+class InvalidMind(Invalid):
+    """An address of a mind that cannot be; the message says how to write one."""
+
+
+class InvalidScenario(Invalid):
+    """A scenario that cannot be played; `problems` are all that were found, each with its file and line."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
 class TooLarge(Invalid):
     """An event or an append is over its limit."""
 
     def __init__(self, what: str, size: int, limit: int) -> None:
         self.what, self.size, self.limit = what, size, limit
         super().__init__(f"{what}: {size} is over the limit of {limit}")
+
+
+class PromptTooLarge(Invalid):
+    """Who the agent is and how it is to answer do not fit into the budget, even alone; give more tokens, or say both in fewer words."""
+
+    def __init__(self, tokens: int, budget: int) -> None:
+        self.tokens, self.budget = tokens, budget
+        super().__init__(
+            f"a prompt of {tokens:,} tokens is needed for identity and output format alone, and the budget is {budget:,};"
+            " raise the budget, or say both in fewer words"
+        )
 
 
 class DialectError(Invalid):
@@ -73,6 +105,52 @@ class DialectError(Invalid):
 
 class ConfigError(FleetloreError):
     """A setting is wrong, or a settings file cannot be read."""
+
+
+class MindError(FleetloreError):
+    """A model could not be asked, or gave no usable answer. `reply` is what came of it, a `minds.base.Reply`, where tokens were spent."""
+
+    def __init__(self, message: str, *, status: int | None = None, attempts: int = 1, reply: object | None = None) -> None:
+        self.status, self.attempts, self.reply = status, attempts, reply
+        self.event: str | None = None
+        """The id of the `model.failed` that tells of it, once it is recorded."""
+        super().__init__(message)
+
+
+class MindTimeout(MindError):
+    """No answer in time. `waiting_for`: a connection, the first token, the next token, or the whole answer."""
+
+    def __init__(self, message: str, *, waiting_for: str, attempts: int = 1) -> None:
+        self.waiting_for = waiting_for
+        super().__init__(message, attempts=attempts)
+
+
+class MindRefused(MindError):
+    """The endpoint will not do this; asking the same again is no use."""
+
+
+class MindBusy(MindError):
+    """The endpoint cannot answer just now; `retry_after` are the seconds that it asks for, where it does."""
+
+    def __init__(self, message: str, *, status: int | None = None, attempts: int = 1, retry_after: float | None = None) -> None:
+        self.retry_after = retry_after
+        super().__init__(message, status=status, attempts=attempts)
+
+
+class MindNonsense(MindError):
+    """What was answered cannot be used; `reason` says why, fit to be told to the model, and `text` is the answer's beginning."""
+
+    def __init__(self, reason: str, *, text: str = "", attempts: int = 1, reply: object | None = None) -> None:
+        self.reason, self.text = reason, text
+        super().__init__(f"an answer that cannot be used: {reason}", attempts=attempts, reply=reply)
+
+
+class BudgetExceeded(FleetloreError):
+    """A run has spent what it may; `reason` names the budget: turns, calls, tokens, usd or seconds."""
+
+    def __init__(self, reason: str, *, used: float, limit: float) -> None:
+        self.reason, self.used, self.limit = reason, used, limit
+        super().__init__(f"the budget of {reason} is spent: {used:g} of {limit:g}; raise it in the scenario's governor to go on")
 
 
 class LogError(FleetloreError):

@@ -1,4 +1,5 @@
-"""For tests of what is built on Fleetlore: time that stands still, ids that count, and folds told as given, when, then.
+"""For tests of what is built on Fleetlore: time that stands still, ids that count, a mind that follows a script, and folds told as given,
+when, then.
 
 from fleetlore.testing import given
 from fleetlore.views import fleet
@@ -6,6 +7,8 @@ from fleetlore.views import fleet
 given(fleet, Event(kind="fleet.dispatch", agent="ada")).when(Event(kind="fleet.idle", agent="ada")).then(
     lambda state: state.agents["ada"].standing == "idle"
 )
+
+mind = ScriptedMind({"ada": ["First line.", Stall()], "judge": {"winner": "ada"}})
 """
 
 from __future__ import annotations
@@ -18,6 +21,9 @@ from typing import Generic, Protocol, TypeVar
 from msgspec.structs import replace
 
 from fleetlore.events.envelope import Event
+from fleetlore.minds.scripted import AnyOf, ScriptedMind, Slow, Stall
+
+__all__ = ["START", "AnyOf", "FrozenClock", "ScriptedMind", "Slow", "Stall", "Told", "View", "counting_ids", "given"]
 
 State = TypeVar("State")
 

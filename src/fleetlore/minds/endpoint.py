@@ -1,0 +1,176 @@
+"""What all models behind HTTP have in common: patience, attempts, parameters that an endpoint does not know, and an end to long answers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from time import monotonic
+from types import ModuleType, TracebackType
+from typing import Any, ClassVar, Protocol
+
+from msgspec import Struct
+
+from fleetlore.errors import MindNonsense, MindRefused, MindTimeout
+from fleetlore.minds.base import TIMEOUT, Ask, Reply
+from fleetlore.minds.failures import Failures
+from fleetlore.minds.hearing import Heard
+from fleetlore.minds.retrying import Attempts, Retrying
+from fleetlore.minds.settling import settled
+from fleetlore.minds.wire import http_client, raised_by_http
+
+FORMAT = "format"
+"""The parameter that holds a model to a schema, whatever its endpoint calls it."""
+
+
+class Patience(Struct, frozen=True, kw_only=True):
+    """Seconds for each step of an answer. What an endpoint sends to show that it lives is no token."""
+
+    connect: float = 10.0
+    first: float = 60.0
+    between: float = 30.0
+    total: float = TIMEOUT
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """Where a model is asked, and with what."""
+
+    model: str
+    base_url: str | None = None
+    """`None` for the provider's own."""
+    key: str = ""
+
+
+class _Stream(Protocol):
+    """A response of which the client library makes pieces."""
+
+    response: Any
+
+    async def __aenter__(self) -> _Stream: ...
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    def __aiter__(self) -> AsyncIterator[Any]: ...
+
+
+class HttpMind:
+    """A model behind HTTP. Open it with `async with`; its connections end with it."""
+
+    provider: ClassVar[str]
+    parameters: ClassVar[dict[str, tuple[str, ...]]]
+    """What an endpoint may not know, and the words by which it then complains."""
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        patience: Patience | None = None,
+        attempts: Attempts | None = None,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.place, self.patience = place, patience or Patience()
+        self.name = f"{self.provider}:{place.model}"
+        self._retrying = partial(Retrying, attempts or Attempts(), sleep=sleep, chance=chance)
+        self._unknown: frozenset[str] = frozenset()
+        self._client: Any = None
+        sdk = self._sdk()
+        self._failures = Failures(self.name, sdk, place.key)
+        self._raised = (sdk.APIError, *raised_by_http(), ValueError, TypeError, LookupError, AttributeError, RecursionError)
+
+    def _sdk(self) -> ModuleType:
+        """The client library, imported now."""
+        raise NotImplementedError
+
+    def _new_client(self, http: Any) -> Any:
+        """The library's client, which asks once and no more."""
+        raise NotImplementedError
+
+    async def _hear(self, ask: Ask, unknown: frozenset[str]) -> Heard:
+        """One attempt, without the parameters that the endpoint does not know."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> HttpMind:
+        self._client = self._new_client(http_client(self.patience.connect))
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        client, self._client = self._client, None
+        await client.close()
+
+    async def reply(self, ask: Ask) -> Reply:
+        """The answer, asked for again as long as that may help and there is time."""
+        if self._client is None:
+            raise MindRefused(f"{self.name} is not open; ask it within `async with`")
+        start, seconds, tries = monotonic(), self.patience.total if ask.timeout is None else ask.timeout, self._retrying()
+        try:
+            async with asyncio.timeout(seconds):
+                heard = await tries.run(partial(self._adapting, ask), lambda: start + seconds - monotonic())
+        except TimeoutError as error:
+            raise MindTimeout(
+                f"{self.name}: no answer within {seconds:g} s", waiting_for="the whole answer", attempts=tries.number
+            ) from error
+        return settled(ask, heard, model=self.place.model, latency_ms=round((monotonic() - start) * 1000), attempts=tries.number)
+
+    async def _adapting(self, ask: Ask) -> Heard:
+        """One attempt; what the endpoint refuses to know is left out, now and from now on."""
+        unknown = self._unknown
+        while True:
+            try:
+                heard = await self._one(ask, unknown)
+            except MindRefused as refusal:
+                name = self._refused(refusal, ask)
+                if name is None or name in unknown:
+                    raise
+                unknown |= {name}
+            else:
+                self._unknown |= unknown
+                return heard
+
+    def _refused(self, refusal: MindRefused, ask: Ask) -> str | None:
+        """The parameter that a refusal is about. One that says nothing may be about the schema, which fewest endpoints know."""
+        if refusal.status not in (400, 404, 415, 422):
+            return None
+        words = str(refusal).lower()
+        named = next((name for name, signs in self.parameters.items() if any(sign in words for sign in signs)), None)
+        return named or (FORMAT if ask.schema is not None and refusal.status in (400, 422) else None)
+
+    async def _one(self, ask: Ask, unknown: frozenset[str]) -> Heard:
+        try:
+            heard = await self._hear(ask, unknown)
+        except self._raised as error:
+            raise self._failures.in_our_words(error) from error
+        if heard.finish is None:
+            raise self._failures.of_status(502, "the answer broke off before its end")
+        return heard
+
+    async def _listen(
+        self, create: Callable[[], Awaitable[_Stream]], take: Callable[[Any], bool], take_whole: Callable[[Any], None]
+    ) -> Any:
+        """Read a stream to its end; `take` says whether a piece was a token. Answers the response's headers."""
+        waiting_for, loop = "the first token", asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self.patience.first) as limit, await create() as stream:
+                if not _is_stream(stream.response):
+                    take_whole(await self._whole(stream.response))
+                async for piece in stream:
+                    if take(piece):
+                        waiting_for = "the next token"
+                        limit.reschedule(loop.time() + self.patience.between)
+        except TimeoutError as error:
+            raise MindTimeout(f"{self.name}: {waiting_for} did not come in time", waiting_for=waiting_for) from error
+        return stream.response.headers
+
+    async def _whole(self, response: Any) -> Any:
+        """The body of a response that is no stream, as an endpoint sends it that cannot stream, or has an error to report."""
+        await response.aread()
+        kind = response.headers.get("content-type", "nothing")
+        if "json" not in kind:
+            raise MindNonsense(f"the endpoint answered with {kind[:80]} where a stream was wanted; see to base_url")
+        body = response.json()
+        if isinstance(body, dict) and body.get("error"):
+            raise self._failures.of_complaint(body)
+        return body
+
+
+def _is_stream(response: Any) -> bool:
+    return "event-stream" in response.headers.get("content-type", "")

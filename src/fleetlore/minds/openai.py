@@ -1,0 +1,130 @@
+"""Models behind the chat completions of OpenAI, and everybody who speaks like it. The only module that knows its client library."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, ClassVar
+
+from fleetlore.minds.base import Ask, Finish, Schema, Usage
+from fleetlore.minds.endpoint import FORMAT, HttpMind
+from fleetlore.minds.hearing import Heard, count_of, dig, text_of
+from fleetlore.minds.settling import instruction
+
+KEY_ENV = "OPENAI_API_KEY"
+OWN_URL = "https://api.openai.com/v1"
+
+_OF_THE_USER = ("OpenAI-Organization", "OpenAI-Project")
+_FINISHES: dict[str, Finish] = {"stop": "stop", "eos": "stop", "length": "length", "max_tokens": "length", "content_filter": "filtered"}
+
+
+class OpenAIMind(HttpMind):
+    """A model behind an OpenAI-compatible endpoint."""
+
+    provider = "openai"
+    parameters: ClassVar = {
+        FORMAT: ("response_format", "json_schema", "structured output", "grammar"),
+        "stream_options": ("stream_options", "include_usage"),
+        "max_tokens": ("max_tokens", "max_completion_tokens"),
+        "temperature": ("temperature",),
+        "seed": ("'seed'", '"seed"', "seed "),
+        "stop": ("'stop'", '"stop"', "stop "),
+    }
+
+    def _sdk(self) -> ModuleType:
+        import openai
+
+        return openai
+
+    def _new_client(self, http: Any) -> Any:
+        import openai
+
+        # The library wants a key even where none is needed.
+        key, url = self.place.key or "none", self.place.base_url or OWN_URL
+        # Who its user is at OpenAI, the library takes from the environment; that is nobody else's business.
+        headers: Any = {name: openai.Omit() for name in _OF_THE_USER} if self.place.base_url else None
+        client = openai.AsyncOpenAI(api_key=key, base_url=url, max_retries=0, default_headers=headers, http_client=http)
+        _ = client.chat.completions  # loads more of the library: now, and not in the time of the first answer
+        return client
+
+    async def _hear(self, ask: Ask, unknown: frozenset[str]) -> Heard:
+        heard = Heard()
+        asked = self._request(ask, unknown)
+        headers = await self._listen(
+            lambda: self._client.chat.completions.create(**asked),
+            lambda piece: _take(heard, piece, "delta"),
+            lambda body: _take_whole(heard, body),
+        )
+        heard.request_id = text_of(headers.get("x-request-id"))
+        return heard
+
+    def _request(self, ask: Ask, unknown: frozenset[str]) -> dict[str, Any]:
+        is_told = ask.schema is not None and FORMAT in unknown
+        prompt = f"{ask.prompt}\n\n{instruction(ask.schema)}" if is_told and ask.schema is not None else ask.prompt
+        system = [{"role": "system", "content": ask.system}] if ask.system else []
+        asked: dict[str, Any] = {"model": self.place.model, "messages": [*system, {"role": "user", "content": prompt}], "stream": True}
+        # The newest models of the provider itself refuse the older name, which is the only one that others know.
+        is_new = (self.place.base_url is None) != ("max_tokens" in unknown)
+        asked["max_completion_tokens" if is_new else "max_tokens"] = ask.max_tokens
+        optional = {
+            FORMAT: ask.schema and {"response_format": _response_format(ask.schema)},
+            "stream_options": {"stream_options": {"include_usage": True}},
+            "temperature": ask.temperature is not None and {"temperature": ask.temperature},
+            "seed": ask.seed is not None and {"seed": ask.seed},
+            "stop": ask.stop and {"stop": list(ask.stop)},
+        }
+        for name, given in optional.items():
+            if given and name not in unknown:
+                asked |= given
+        return asked
+
+
+def _response_format(schema: Schema) -> dict[str, Any]:
+    named: dict[str, Any] = {"name": "answer", "schema": schema}
+    if _is_strict(schema):
+        named["strict"] = True
+    return {"type": "json_schema", "json_schema": named}
+
+
+def _is_strict(schema: Any) -> bool:
+    """Whether every object in it names all its fields and allows no other: what the endpoint can hold a model to exactly."""
+    if isinstance(schema, list):
+        return all(map(_is_strict, schema))
+    if not isinstance(schema, dict):
+        return True
+    if schema.get("type") == "object":
+        fields = schema.get("properties", {})
+        if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(fields):
+            return False
+    return all(map(_is_strict, schema.values()))
+
+
+def _take(heard: Heard, piece: Any, where: str) -> bool:
+    """Take in a piece; whether it was a token."""
+    choice = dig(piece, "choices", 0)
+    said = dig(choice, where)
+    heard.model = heard.model or text_of(dig(piece, "model"))
+    heard.message_id = heard.message_id or text_of(dig(piece, "id"))
+    finish = dig(choice, "finish_reason")
+    if isinstance(finish, str) and finish:
+        heard.finish = _FINISHES.get(finish, "other")
+    _count(heard, dig(piece, "usage"))
+    if dig(said, "refusal"):
+        heard.finish = "filtered"
+    thought = dig(said, "reasoning_content") or dig(said, "reasoning")
+    return heard.add(dig(said, "content")) or bool(thought)
+
+
+def _take_whole(heard: Heard, body: Any) -> None:
+    _take(heard, body, "message")
+    if heard.parts:
+        heard.finish = heard.finish or "other"
+
+
+def _count(heard: Heard, usage: Any) -> None:
+    if usage is None or not (read := count_of(dig(usage, "prompt_tokens"))) + count_of(dig(usage, "completion_tokens")):
+        return
+    cached = min(read, count_of(dig(usage, "prompt_tokens_details", "cached_tokens")))
+    heard.usage = Usage(input=read - cached, output=count_of(dig(usage, "completion_tokens")), cache_read=cached)
+    cost = dig(usage, "cost")  # some endpoints say it, in dollars
+    if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 10**6:
+        heard.usd = float(cost)

@@ -1,0 +1,162 @@
+"""What a mind is asked and answers, told to the log: `model.called` before, `model.replied` or `model.failed` after.
+
+An answer that cannot be used was paid for: it is told by both, the usage on `model.replied`, the reason on `model.failed`.
+A crash in between leaves a `model.called` that nothing follows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from time import monotonic
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from fleetlore import clock
+from fleetlore.errors import LogError, MindBusy, MindError
+from fleetlore.events.envelope import Event, Visibility
+from fleetlore.log.async_recorder import Recorder
+from fleetlore.minds.base import Ask, Mind, Reply, Usage, estimate_tokens
+from fleetlore.views.prices import PICO, Counts, Prices
+
+Keep = Literal["sizes", "words"]
+"""Of prompts and answers: how large they were and their hashes, or every word."""
+
+
+async def asked(
+    log: Recorder,
+    mind: Mind,
+    ask: Ask,
+    *,
+    agent: str,
+    scopes: Mapping[str, str] | None = None,
+    cause: str | None = None,
+    purpose: str | None = None,
+    data: Mapping[str, object] | None = None,
+    keep: Keep = "sizes",
+    prices: Prices | None = None,
+    new_id: Callable[[], str] = clock.uuid7,
+) -> Reply:
+    """Ask, and tell the log. `model.called` is durable before the mind hears anything; the reply has its price and its event's id.
+
+    `scopes` are further fields of the envelope (`run`, `task`, …), `data` is added to each event's (`turn`, …). Whatever is raised is
+    told first; of a `MindError` its `event` says where.
+    """
+    teller = _Teller(log, mind.name, {"agent": agent, **(scopes or {})}, data or {}, purpose, keep, new_id)
+    prices, start = prices or _table(), monotonic()
+    try:
+        await teller.called(ask, cause)
+        reply = _priced(await mind.reply(ask), prices)
+        return replace(reply, event=await teller.replied(reply))
+    except MindError as error:
+        if isinstance(error.reply, Reply):
+            error.reply = _priced(error.reply, prices)
+        error.event = await teller.failed(error, monotonic() - start)
+        raise
+    except LogError:
+        raise
+    except BaseException as error:
+        with suppress(LogError):
+            await teller.failed(error, monotonic() - start)
+        raise
+
+
+class _Teller:
+    """Writes down one question and what became of it."""
+
+    def __init__(
+        self,
+        log: Recorder,
+        name: str,
+        envelope: Mapping[str, Any],
+        data: Mapping[str, object],
+        purpose: str | None,
+        keep: Keep,
+        new_id: Callable[[], str],
+    ) -> None:
+        provider, _, model = name.partition(":")
+        self._log, self._envelope, self._keeps_words, self._new_id = log, envelope, keep == "words", new_id
+        self._call = new_id()
+        self._shared = {**data, "provider": provider, "model": model or name, "purpose": purpose, "call_id": self._call}
+
+    async def called(self, ask: Ask, cause: str | None) -> None:
+        """Before the mind is asked."""
+        whole = f"{ask.system}\n\n{ask.prompt}" if ask.system else ask.prompt
+        figures = {"prompt_tokens": estimate_tokens(whole), "prompt_chars": len(whole), "prompt_sha256": _hash(whole)}
+        words = {"prompt": ask.prompt, "system": ask.system} if self._keeps_words else {}
+        await self._log.append([self._event("model.called", self._call, cause, figures | words)])
+
+    async def replied(self, reply: Reply) -> str:
+        """What came; answers the event's id."""
+        event = self._replied(reply)
+        await self._log.append([event])
+        return event.id or ""
+
+    async def failed(self, error: BaseException, seconds: float) -> str:
+        """What did not come, and what it took all the same; answers the event's id."""
+        paid = [self._replied(error.reply)] if isinstance(error, MindError) and isinstance(error.reply, Reply) else []
+        figures: dict[str, Any] = {"error": _named(error)}
+        if isinstance(error, MindError):
+            figures |= {"status": error.status, "attempt": error.attempts}
+        if isinstance(error, MindBusy) and error.retry_after is not None:
+            figures["retry_after_ms"] = error.retry_after * 1000
+        if not paid:  # else that event tells it
+            figures["latency_ms"] = round(seconds * 1000)
+        event = self._event("model.failed", self._new_id(), paid[0].id if paid else self._call, figures)
+        await self._log.append([*paid, event])
+        return event.id or ""
+
+    def _replied(self, reply: Reply) -> Event:
+        figures = _counts(reply.usage) | {
+            "model": reply.model or self._shared["model"],
+            "usd": reply.usd,
+            "latency_ms": reply.latency_ms,
+            "stop_reason": reply.finish,
+            "attempts": reply.attempts,
+            "message_id": reply.message_id,
+            "request_id": reply.request_id,
+        }
+        words = {"said": reply.text} if self._keeps_words else {}
+        return self._event("model.replied", self._new_id(), self._call, figures | words)
+
+    def _event(self, kind: str, id: str, cause: str | None, data: Mapping[str, object]) -> Event:
+        # A prompt holds what its agent knows, and others need not.
+        visibility: Visibility = "private" if self._keeps_words else "public"
+        known = {name: value for name, value in {**self._shared, **data}.items() if value is not None}
+        return Event(id=id, kind=kind, cause=cause, visibility=visibility, data=known, **self._envelope)
+
+
+@cache
+def _table() -> Prices:
+    return Prices()
+
+
+def _priced(reply: Reply, prices: Prices) -> Reply:
+    """The reply with its cost, by the table where the endpoint does not say it."""
+    if reply.usd is not None:
+        return reply
+    price = prices.find(reply.model, clock.now().date().isoformat())
+    if price is None:
+        return reply
+    usage = reply.usage
+    return replace(reply, usd=price.cost(Counts(usage.input, usage.output, usage.cache_read, usage.cache_write)) / PICO)
+
+
+def _counts(usage: Usage) -> dict[str, object]:
+    counts: dict[str, object] = {"input": usage.input, "output": usage.output}
+    counts |= {name: count for name in ("cache_read", "cache_write") if (count := getattr(usage, name))}
+    return counts | ({"estimated": True} if usage.estimated else {})
+
+
+def _named(error: BaseException) -> str:
+    if isinstance(error, asyncio.CancelledError):
+        return "cancelled"
+    return str(error) if isinstance(error, MindError) else f"{type(error).__name__}: {error}"
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode(errors="surrogatepass")).hexdigest()
