@@ -22,7 +22,7 @@ import apsw
 from playwright.sync_api import expect, sync_playwright
 from tests.browser import conftest, test_restart
 from tests.browser.control_room import room_in
-from tests.faults import test_kill, test_many_processes, test_power_cut, test_servers, writer
+from tests.faults import test_kill, test_many_processes, test_power_cut, test_servers, test_up, writer
 from tests.server.probing import probe
 from tests.server.serving import serve
 
@@ -87,6 +87,14 @@ def kill_servers(folder: Path, seed: int, kills: int) -> str:
     return f"{', '.join(told)}: none lost, none twice, followers complete and in order"
 
 
+def kill_up(folder: Path, seed: int, kills: int) -> str:
+    """`lore up`, killed while 10,000 events are being posted and a stream is open."""
+    stored = test_up.torment(folder, seed, kills)
+    return (
+        f"`lore up` killed with -9 {kills} times amid posts of 10,000, {stored} events in the end: none lost, none twice, nor on the stream"
+    )
+
+
 def probe_server(folder: Path, seed: int, examples: int) -> str:
     """Every path of the server's OpenAPI document, asked rightly and wrongly."""
     with serve(folder) as served:
@@ -128,6 +136,7 @@ def main() -> int:
     options.add_argument("--kills", type=int, default=200, help="writers killed")
     options.add_argument("--server-kills", type=int, default=50, help="times that each server is killed")
     options.add_argument("--restarts", type=int, default=50, help="times that the control room is closed and opened")
+    options.add_argument("--up-kills", type=int, default=50, help="times that `lore up` is killed amid posts")
     options.add_argument("--rounds", type=int, default=10, help="crowds of ten processes")
     options.add_argument("--count", type=int, default=400, help="appends of each writer in a crowd")
     options.add_argument("--examples", type=int, default=300, help="questions to each path of the server, besides those at the limits")
@@ -143,6 +152,7 @@ def main() -> int:
         run(lambda folder: kill_servers(folder, chosen.seed, chosen.server_kills)),
         run(lambda folder: restart_control_room(folder, chosen.restarts)),
         run(lambda folder: ask_a_real_model(folder, chosen.questions)),
+        run(lambda folder: kill_up(folder, chosen.seed, chosen.up_kills)),
         run(lambda folder: probe_server(folder, chosen.seed, chosen.examples)),
     ]
     return 0 if all(sound) else 1

@@ -1,8 +1,11 @@
-"""A large fleet and a long log stay light in the browser. How smooth it was is printed (`-rP` shows it), and not asserted: that is the machine's."""
+"""A large fleet and a long log stay light in the browser.
+
+How smooth it was is kept with the result (`--junitxml` shows it), and not asserted: that is the machine's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 import pytest
@@ -14,6 +17,7 @@ from tests.browser.control_room import ControlRoom, ago, deed
 
 pytestmark = pytest.mark.slow
 
+Keep = Callable[[str, object], None]
 MOST_ELEMENTS = 8_000
 KINDS = ("fleet.commit", "fleet.error", "fleet.recovery", "fleet.pr_open", "fleet.heartbeat", "work.message_sent", "fleet.pr_merge")
 WATCH_FRAMES = """() => {
@@ -45,7 +49,7 @@ def frames(page: Page) -> str:
     return f"{len(times)} frames, p50 {p50:.1f} ms, p95 {p95:.1f} ms, longest {times[-1]:.1f} ms"
 
 
-def test_a_fleet_of_four_hundred_stays_light_while_all_are_at_work(room: ControlRoom, visit: Visits) -> None:
+def test_a_fleet_of_four_hundred_stays_light_while_all_are_at_work(room: ControlRoom, visit: Visits, record_property: Keep) -> None:
     room.log.append_all(deed(f"agent-{number:03}", f"Work {number}", "fleet.dispatch", task=f"t{number}") for number in range(400))
     page = visit(room, "/fleet")
     expect(page.locator("article.card")).to_have_count(120)
@@ -54,13 +58,13 @@ def test_a_fleet_of_four_hundred_stays_light_while_all_are_at_work(room: Control
     for turn in range(4):
         room.log.append_all(deed(f"agent-{number:03}", f"Turn {turn} of {number}") for number in range(400))
         expect(page.locator("article.card").first).to_contain_text(f"Turn {turn}")
-    print(f"\nfleet of 400, all at work: {frames(page)}, {elements(page)} elements")
+    record_property("fleet of 400, all at work", f"{frames(page)}, {elements(page)} elements")
     assert elements(page) < MOST_ELEMENTS
     page.get_by_label("Find an agent").fill("agent-399")
     expect(page.locator("article.card")).to_have_count(1)
 
 
-def test_a_hundred_thousand_events_can_be_panned_and_zoomed(room: ControlRoom, visit: Visits) -> None:
+def test_a_hundred_thousand_events_can_be_panned_and_zoomed(room: ControlRoom, visit: Visits, record_property: Keep) -> None:
     room.log.append_all(crowd(40, 100_000))
     page = visit(room, "/timeline")
     expect(page.locator(".tl-name").first).to_be_visible()
@@ -72,7 +76,7 @@ def test_a_hundred_thousand_events_can_be_panned_and_zoomed(room: ControlRoom, v
     for _ in range(6):
         page.mouse.wheel(0, -400)
     drag(page, steps=40)
-    print(f"\ntimeline of 100,000 events, panned and zoomed: {frames(page)}, {elements(page)} elements")
+    record_property("timeline of 100,000 events, panned and zoomed", f"{frames(page)}, {elements(page)} elements")
     assert elements(page) < MOST_ELEMENTS
     page.get_by_role("button", name="Show one minute").click()
     page.get_by_role("button", name="Show thirty days").click()

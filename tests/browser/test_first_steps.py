@@ -13,24 +13,22 @@ from playwright.sync_api import expect
 from fleetlore.events.envelope import Event
 from fleetlore.state.warm import Warm
 from tests.browser.conftest import Visits
-from tests.browser.control_room import ControlRoom, deed, room_in
+from tests.browser.control_room import ControlRoom, deed, reply, room_in
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("name", ["fleet", "story", "timeline", "threads", "costs", "events"])
-def test_an_empty_log_teaches_how_to_fill_it_and_fills_by_itself(room: ControlRoom, visit: Visits, name: str) -> None:
-    page = visit(room, f"/{name}")
-    teaching = page.locator(".teach")
-    expect(teaching.locator("code")).to_have_count(3)
-    expect(teaching).to_contain_text("lore demo")
-    expect(teaching).to_contain_text(f"{room.url}/api/events")
-    expect(page.locator(".waiting")).to_have_count(0)
-    room.tell(
-        deed("ada", "Fix the login", "fleet.dispatch", task="t1"), Event(kind="model.replied", agent="ada", data={"model": "m", "usd": 1.0})
-    )
-    expect(page.locator("main")).to_contain_text("ada")
-    expect(teaching).to_have_count(0)
+def test_on_an_empty_log_every_page_teaches_how_to_fill_it_and_fills_by_itself(room: ControlRoom, visit: Visits) -> None:
+    pages = [visit(room, path) for path in ("/fleet", "/story", "/timeline", "/threads", "/costs", "/events")]
+    for page in pages:
+        expect(page.locator(".teach code")).to_have_count(3)
+        expect(page.locator(".teach")).to_contain_text("lore demo")
+        expect(page.locator(".teach")).to_contain_text(f"{room.url}/api/events")
+        expect(page.locator(".waiting")).to_have_count(0)
+    room.tell(deed("ada", "Fix the login", "fleet.dispatch", task="t1"), reply("ada", 1.0))
+    for page in pages:
+        expect(page.locator("main")).to_contain_text("ada")
+        expect(page.locator(".teach")).to_have_count(0)
 
 
 class Gate:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -42,7 +44,7 @@ TEXTS = (
 SWEEP = """() => ({
     pwned: window.pwned,
     scripts: [...document.scripts].filter((one) => !one.src.startsWith(location.origin)).length,
-    strangers: document.querySelectorAll('img, iframe, object, embed, style, svg [onload], [onerror], [onclick], base, form[action]').length,
+    strangers: document.querySelectorAll('img, iframe, object, embed, style, [onload], [onerror], [onclick], base, form[action]').length,
     links: [...document.querySelectorAll('[href], [src]')].map((one) => one.getAttribute('href') ?? one.getAttribute('src'))
         .filter((one) => !/^(\\/|#page$)/.test(one)).length,
     turned: [...document.querySelectorAll('[title], [aria-label]')].filter((one) =>
@@ -151,15 +153,15 @@ def test_the_mark_under_the_pointer_says_its_text_as_text(room: ControlRoom, vis
     assert box["height"] < 500
 
 
-@pytest.mark.parametrize(
-    "query", ["q=%3Cscript%3Ewindow.pwned%3D1%3C/script%3E", "scope=agent:%3Cimg%20src%3Dx%20onerror%3Dwindow.pwned%3D2%3E"]
-)
-@pytest.mark.parametrize("name", ["fleet", "story", "timeline", "events", "threads", "costs"])
-def test_a_hostile_link_shows_its_words_and_does_nothing(hostile: ControlRoom, visit: Visits, name: str, query: str) -> None:
-    page = visit(hostile, f"/{name}?{query}&agent=%3Cscript%3E&range=%3Cscript%3E&state=all&detail=story")
-    expect(page.locator(".waiting")).to_have_count(0)
-    expect(page.locator("main")).not_to_be_empty()
-    assert page.evaluate(SWEEP) == CLEAN
+def test_a_hostile_link_shows_its_words_and_does_nothing(hostile: ControlRoom, visit: Visits) -> None:
+    page = visit(hostile, "/fleet")
+    given = urlencode({"q": SCRIPT, "agent": SCRIPT, "range": SCRIPT, "state": "all", "standing": IMAGE, "last": SCRIPT, "in": IMAGE})
+    for name in PAGES:
+        for query in (given, urlencode({"scope": f"agent:{IMAGE}"})):
+            page.goto(f"{hostile.url}/{name}?{query}")
+            expect(page.locator("main")).not_to_be_empty()
+            expect(page.locator(".waiting")).to_have_count(0)
+            assert page.evaluate(SWEEP) == CLEAN, (name, query)
 
 
 def test_a_search_for_markup_finds_it_as_text(hostile: ControlRoom, visit: Visits) -> None:
@@ -174,8 +176,6 @@ def test_a_search_for_markup_finds_it_as_text(hostile: ControlRoom, visit: Visit
 
 
 def test_the_pages_never_set_html() -> None:
-    from pathlib import Path
-
     sources = [*Path("web/src").rglob("*.ts"), *Path("web/src").rglob("*.tsx")]
     assert sources
     forbidden = re.compile(r"dangerouslySetInnerHTML|innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function")

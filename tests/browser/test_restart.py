@@ -26,7 +26,8 @@ READ_ALL = """async () => {
         box.scrollTo(0, top);
         await frame();
         await frame();
-        for (const row of box.querySelectorAll('.ev-row')) found.set(Number(row.getAttribute('aria-rowindex')), row.querySelector('.ev-what').textContent);
+        for (const row of box.querySelectorAll('.ev-row'))
+            found.set(Number(row.getAttribute('aria-rowindex')), row.querySelector('.ev-what').textContent);
         if (top >= box.scrollHeight) break;
     }
     return [...found].sort((a, b) => a[0] - b[0]).map(([, text]) => text);

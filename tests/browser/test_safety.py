@@ -32,10 +32,14 @@ ATTACK = """async (target) => {
     const form = (enctype) => new Promise((done) => {
         const frame = Object.assign(document.createElement('iframe'), { name: `f${Math.random()}` });
         document.body.append(frame);
-        const made = Object.assign(document.createElement('form'), { method: 'post', action: `${target}/api/events`, enctype, target: frame.name });
+        const made = document.createElement('form');
+        Object.assign(made, { method: 'post', action: `${target}/api/events`, enctype, target: frame.name });
         made.append(Object.assign(document.createElement('input'), { name: event.slice(0, -1) + ',"x":"', value: '"}' }));
         document.body.append(made);
-        frame.onload = () => { try { tell('form')(frame.contentDocument?.body?.textContent); } catch { /* it cannot be read: good */ } done(); };
+        frame.onload = () => {
+            try { tell('form')(frame.contentDocument?.body?.textContent); } catch { /* it cannot be read: good */ }
+            done();
+        };
         made.submit();
     });
     for (const enctype of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data']) await form(enctype);
@@ -59,7 +63,8 @@ ATTACK = """async (target) => {
         else made.src = target + path;
         document.body.append(made);
     });
-    for (const path of ['/api/events', '/api/fleet', '/openapi.json', '/metrics']) { await load('script', path); await load('img', path); await load('link', path); }
+    for (const path of ['/api/events', '/api/fleet', '/openapi.json', '/metrics'])
+        for (const tag of ['script', 'img', 'link']) await load(tag, path);
     const frame = document.createElement('iframe');
     frame.src = `${target}/fleet`;
     await new Promise((done) => { frame.onload = frame.onerror = done; document.body.append(frame); });
@@ -79,6 +84,10 @@ INJECT = """() => {
     document.body.append(Object.assign(document.createElement('iframe'), { src: 'http://elsewhere.invalid/' }));
     fetch('http://elsewhere.invalid/').catch(() => undefined);
 }"""
+ASK = """() => Promise.all(['/api/events', '/api/fleet', '/api/stream', '/fleet'].map(
+    (path) => fetch(path).then((answer) => answer.status)))"""
+POST = """(token) => fetch('/api/events', { method: 'POST', body: '{}', headers: { Authorization: `Bearer ${token}` } })
+    .then((answer) => answer.status)"""
 
 
 @contextmanager
@@ -114,8 +123,7 @@ def visited(visit: Visits, room: ControlRoom, address: str) -> Page:
     return page
 
 
-@pytest.mark.parametrize("target", ["127.0.0.1", "localhost"])
-@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize(("name", "target"), [("127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1"), ("127.0.0.1", "localhost")])
 def test_a_page_of_another_origin_reads_nothing_and_changes_nothing(room: ControlRoom, visit: Visits, name: str, target: str) -> None:
     room.tell(deed("ada", "A secret of ours"))
     before = room.stored()
@@ -136,10 +144,8 @@ def test_a_rebound_name_gets_no_page_and_no_answer(room: ControlRoom, playwright
             assert answer.status == 421
             assert "secret" not in page.content()
         # The page that it was given has the origin of the name: all it asks is of the same origin, as the browser sees it.
-        asked = """async () => Promise.all(['/api/events', '/api/fleet', '/api/stream', '/fleet'].map((path) => fetch(path).then((answer) => answer.status)))"""
-        assert page.evaluate(asked) == [421, 421, 421, 421]
-        posted = "(token) => fetch('/api/events', {method: 'POST', body: '{}', headers: {Authorization: `Bearer ${token}`}}).then((one) => one.status)"
-        assert page.evaluate(posted, room.token) == 421
+        assert page.evaluate(ASK) == [421, 421, 421, 421]
+        assert page.evaluate(POST, room.token) == 421
     assert room.stored() == before
 
 
