@@ -70,6 +70,7 @@ bench: $(STAMP)  ## ratios against the peers, in one run
 	$(BIN)/python -m benchmarks.hook
 	$(BIN)/python -m benchmarks.server
 	$(BIN)/python -m benchmarks.control_room
+	$(BIN)/python -m benchmarks.context
 
 # Without what they depend on: only the server and the weights are needed, beside everything else.
 $(VENV)/torture/.installed: $(STAMP) requirements/torture.txt

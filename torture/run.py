@@ -90,9 +90,7 @@ def kill_servers(folder: Path, seed: int, kills: int) -> str:
 def kill_up(folder: Path, seed: int, kills: int) -> str:
     """`lore up`, killed while 10,000 events are being posted and a stream is open."""
     stored = test_up.torment(folder, seed, kills)
-    return (
-        f"`lore up` killed with -9 {kills} times amid posts of 10,000, {stored} events in the end: none lost, none twice, nor on the stream"
-    )
+    return f"`lore up` killed with -9 {kills} times amid posts of 10,000, {stored} events: none lost, none twice, nor on a stream"
 
 
 def probe_server(folder: Path, seed: int, examples: int) -> str:

@@ -32,6 +32,9 @@ _TEXTS = ("name", "when", "kind", "arc", "scope", "log", "max_age", "webhook", "
 NOTIFY_KEYS = (*_TEXTS, "every", "full", "command")
 """What can be said of a rule; `server/notify_rules.py` tells what it means."""
 
+CONTEXT_NUMBERS = {"budget": 1_000_000_000, "relevance": 1000, "recency": 1000, "importance": 1000, "decay": 1000}
+"""What `[context]` can say beside the tokenizer, and how high it may go; `context/` tells what it means."""
+
 _Value = TypeVar("_Value")
 
 
@@ -94,6 +97,8 @@ class Settings(NamedTuple):
     """The rules by which people are notified; only the user's own file can set them."""
     hooks: Setting[Mapping[str, Secret]] = Setting({}, DEFAULT)
     """The secrets by which forges sign their deliveries, of `HOOK_SECRETS` those that are set; never by a project's file."""
+    context: Setting[Mapping[str, Any]] = Setting({}, DEFAULT)
+    """How prompts are put together, as far as it is said; of one key, the strongest file's."""
 
 
 class _Level(NamedTuple):
@@ -114,6 +119,7 @@ class _Level(NamedTuple):
     keep_days: int | None = None
     notify: tuple[Notice, ...] = ()
     hooks: Mapping[str, Secret] = {}  # never changed
+    context: Mapping[str, Any] = {}  # never changed
 
 
 def load(
@@ -152,6 +158,7 @@ def load(
         prices=_prices(levels),
         notify=_rules(levels),
         hooks=_hooks(levels),
+        context=_prompts(levels),
     )
 
 
@@ -230,6 +237,13 @@ def _hooks(levels: Sequence[_Level]) -> Setting[Mapping[str, Secret]]:
     return Setting(secrets, ", ".join(level.source for level in speaking) or DEFAULT)
 
 
+def _prompts(levels: Sequence[_Level]) -> Setting[Mapping[str, Any]]:
+    """Those of all files together; of one key, the strongest file's."""
+    speaking = [level for level in levels if level.context]
+    said = {key: value for level in reversed(speaking) for key, value in level.context.items()}
+    return Setting(said, ", ".join(level.source for level in speaking) or DEFAULT)
+
+
 def project_file(folder: str | None = None) -> str | None:
     """The nearest `fleetlore.toml` at or above a folder."""
     try:
@@ -261,7 +275,7 @@ def _read(path: str, *, is_user: bool) -> _Level:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not TOML: {error}") from error
-    _refuse_unknown(path, content, ("log", "town", "redact", "ship", "retention", "prices", "notify", "hooks"))
+    _refuse_unknown(path, content, ("log", "town", "redact", "ship", "retention", "prices", "notify", "hooks", "context"))
     redact = _table(path, content, "redact")
     _refuse_unknown(path, redact, ("patterns", "level"), under="redact.")
     log = _text(path, content, "log")
@@ -283,6 +297,7 @@ def _read(path: str, *, is_user: bool) -> _Level:
         prices={model: _price(path, model, said) for model, said in _table(path, content, "prices").items()},
         notify=_notices(path, content, is_user=is_user),
         hooks=_secrets(path, content, is_user=is_user),
+        context=_context(path, content),
     )
 
 
@@ -396,6 +411,22 @@ def _secrets(path: str, content: Mapping[str, Any], *, is_user: bool) -> Mapping
         if not isinstance(value, str) or not value:  # and is not told: it may be a secret
             raise ConfigError(f"{path}: hooks.{name}: a string is needed, the one that the forge was given as its secret")
     return {name: Secret(value) for name, value in table.items()}
+
+
+def _context(path: str, content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What `[context]` says; whether there is such a tokenizer is known to `context/tokens.py`."""
+    table = _table(path, content, "context")
+    _refuse_unknown(path, table, ("tokenizer", *CONTEXT_NUMBERS), under="context.")
+    for key, value in table.items():
+        if key == "tokenizer":
+            if not isinstance(value, str) or not value:
+                raise ConfigError(f'{path}: context.tokenizer: a name is needed, as in tokenizer = "estimate"')
+            continue
+        kinds = int if key == "budget" else (int, float)
+        if isinstance(value, bool) or not isinstance(value, kinds) or not 0 <= value <= CONTEXT_NUMBERS[key]:
+            need = "a number of tokens" if key == "budget" else "a number"
+            raise ConfigError(f"{path}: context.{key}: {need} is needed, from 0 to {CONTEXT_NUMBERS[key]:,}")
+    return dict(table)
 
 
 def _notices(path: str, content: Mapping[str, Any], *, is_user: bool) -> tuple[Notice, ...]:

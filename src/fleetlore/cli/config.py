@@ -47,6 +47,7 @@ def run(args: Namespace) -> int:
         ("prices", f"{len(settings.prices.value)} of your own", settings.prices.source),
         ("notify", f"{len(settings.notify.value)} of your own; `lore notify list` shows them", settings.notify.source),
         ("hooks", ", ".join(settings.hooks.value) or "no secrets", settings.hooks.source),
+        ("context", ", ".join(f"{key} {said}" for key, said in settings.context.value.items()) or "as it comes", settings.context.source),
     ]
     path = opening.find_file(settings)
     if path is not None:
@@ -77,6 +78,7 @@ def described(settings: config.Settings) -> dict[str, Any]:
         "prices": {"value": settings.prices.value, "from": settings.prices.source},
         "notify": {"value": [notice.said.get("name") for notice in settings.notify.value], "from": settings.notify.source},
         "hooks": {"value": dict.fromkeys(settings.hooks.value, "[redacted]"), "from": settings.hooks.source},
+        "context": {"value": settings.context.value, "from": settings.context.source},
         "files": settings.files,
     }
 

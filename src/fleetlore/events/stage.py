@@ -36,7 +36,7 @@ class RunFinished(StageFact, frozen=True, kw_only=True):
     kind: ClassVar[str] = "run.finished"
     beat: ClassVar[Beat] = "deliver"
     reason: str | None = None
-    """`verdict`, `budget`, `tick_cap` or `user_stop`."""
+    """`verdict`, `budget`, `tick_cap`, `quiet` or `user_stop`."""
     winner: str | None = None
     winner_kind: str | None = None
     winning_model: str | None = None

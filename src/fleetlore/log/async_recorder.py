@@ -19,6 +19,7 @@ from fleetlore.log.base import TOWN, Backend, Batch, Expect, Info, Outcome, Posi
 from fleetlore.log.reading import revive
 from fleetlore.log.recorder import (
     WAIT_SECONDS,
+    BlockingRecorder,
     crates,
     events_of,
     forgotten_fact,
@@ -63,6 +64,10 @@ class Recorder:
         await asyncio.to_thread(self._writer.join)
         await asyncio.to_thread(self._backend.close)
         self._readers.shutdown(wait=False)
+
+    def for_threads(self) -> BlockingRecorder:
+        """The same log for threads, as `state/recall.py` wants it. It is closed with this one: leave it open."""
+        return BlockingRecorder(lambda: self._backend, self._admission).__enter__()
 
     async def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
         """Store events, all or none, and answer their positions once they are durable."""

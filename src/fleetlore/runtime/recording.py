@@ -50,11 +50,11 @@ async def asked(
     prices, start = prices or _table(), monotonic()
     try:
         await teller.called(ask, cause)
-        reply = _priced(await mind.reply(ask), prices)
+        reply = priced(await mind.reply(ask), prices)
         return replace(reply, event=await teller.replied(reply))
     except MindError as error:
         if isinstance(error.reply, Reply):
-            error.reply = _priced(error.reply, prices)
+            error.reply = priced(error.reply, prices)
         error.event = await teller.failed(error, monotonic() - start)
         raise
     except LogError:
@@ -135,7 +135,7 @@ def _table() -> Prices:
     return Prices()
 
 
-def _priced(reply: Reply, prices: Prices) -> Reply:
+def priced(reply: Reply, prices: Prices) -> Reply:
     """The reply with its cost, by the table where the endpoint does not say it."""
     if reply.usd is not None:
         return reply

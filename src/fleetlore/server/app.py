@@ -12,7 +12,19 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fleetlore.errors import FleetloreError
-from fleetlore.server import doors_events, doors_hooks, doors_otlp, health, openapi, pages, problems, sockets, stream, views_routes
+from fleetlore.server import (
+    doors_events,
+    doors_hooks,
+    doors_otlp,
+    doors_stage,
+    health,
+    openapi,
+    pages,
+    problems,
+    sockets,
+    stream,
+    views_routes,
+)
 from fleetlore.server.guard import Guard
 from fleetlore.server.house import House
 from fleetlore.server.limits import STREAMS, Limited
@@ -28,6 +40,7 @@ def routes() -> list[BaseRoute]:
         *doors_events.ROUTES,
         *doors_hooks.ROUTES,
         *doors_otlp.ROUTES,
+        *doors_stage.ROUTES,
         *health.ROUTES,
         *openapi.ROUTES,
         *pages.routes(),

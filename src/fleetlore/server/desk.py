@@ -19,7 +19,7 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.state.moments import CALENDAR, position_from
 from fleetlore.state.runner import View, view_of
 from fleetlore.state.warm import FindStore, States, Warm
-from fleetlore.views import calendar, fleet, names, pace, threads
+from fleetlore.views import calendar, fleet, names, pace, stage, threads
 from fleetlore.views.calendar import Calendar
 from fleetlore.views.costs import Costs
 
@@ -49,6 +49,7 @@ def views_with(costs: Costs) -> dict[str, View[Any]]:
         "fleet": view_of(fleet, "fleet"),
         "names": view_of(names, "names"),
         "pace": view_of(pace, "pace"),
+        "stage": view_of(stage, "stage"),
         "threads": view_of(threads, "threads"),
         "costs": view_of(costs, costs.name),
         "arcs": ARCS,

@@ -72,7 +72,7 @@ async def post_events(request: Request, house: House) -> Answer:
     trace = trace_of(request)
     body = await read_body(request, house.limits)
     limit = house.limits.body if form.is_whole else house.limits.unpacked
-    return positions(await house.run(_take, house.log, body, form, limit, trace.traceparent if trace else None))
+    return positions(await house.store(body, _take, house.log, body, form, limit, trace.traceparent if trace else None))
 
 
 def _form(request: Request) -> Form:

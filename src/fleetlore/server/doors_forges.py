@@ -66,7 +66,7 @@ async def post_delivery(request: Request, house: House) -> Answer:
     body = await read_body(request, house.limits)
     if secrets:
         check_signature(request.headers, body.raw, secrets)
-    return positions(await house.run(_take, house.log, body, delivery, is_form, house.limits.body))
+    return positions(await house.store(body, _take, house.log, body, delivery, is_form, house.limits.body))
 
 
 def secrets_for(settings: Settings, forges: Iterable[str | None]) -> list[bytes]:

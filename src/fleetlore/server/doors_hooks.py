@@ -37,7 +37,7 @@ async def post_call(request: Request, house: House) -> Answer:
     _need_json(request)
     call = Call(last_word(request), house.clock(), is_local(request))
     body = await read_body(request, house.limits)
-    stored = await house.run(_take_call, house, body, call)
+    stored = await house.store(body, _take_call, house, body, call)
     return Answer(Response(b"{}", media_type=JSON), events=len(stored))
 
 
@@ -68,7 +68,7 @@ async def post_heartbeat(request: Request, house: House) -> Answer:
     await house.keys.need(request, "write")
     _need_json(request)
     body = await read_body(request, house.limits)
-    return positions(await house.run(_take_heartbeat, house.log, body, house.limits.body))
+    return positions(await house.store(body, _take_heartbeat, house.log, body, house.limits.body))
 
 
 def _take_heartbeat(log: BlockingRecorder, body: Body, limit: int) -> list[str]:

@@ -61,7 +61,7 @@ async def _export(request: Request, house: House, signal: Signal) -> Answer:
     await house.keys.need(request, "write")
     kind = _format(request)
     body = await read_body(request, house.limits)
-    unreadable, kept = await house.run(_take, house.log, body, signal, kind == PROTOBUF, house.limits.body)
+    unreadable, kept = await house.store(body, _take, house.log, body, signal, kind == PROTOBUF, house.limits.body)
     rejected = unreadable + len({event.trace or event.id for event, _ in kept.refused})
     response = success(kind, rejected=rejected, what=signal.rejected, message=_message(signal, unreadable, kept))
     return Answer(response, events=len(kept.positions), refused=rejected)

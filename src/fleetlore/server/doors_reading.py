@@ -19,7 +19,14 @@ from fleetlore.server.problems import Problem
 if TYPE_CHECKING:
     from fleetlore.server.limits import Limits
 
-MOST_COMMAS = 4_000_000
+LARGE, LARGE_IF_PACKED = 1 << 20, 1 << 14
+MOST_EVENTS = 100_000
+"""In one request."""
+STEP = 4096
+MOST_MEMBERS = 100_000
+MOST_LINES = 1_000_000
+"""Blank ones too."""
+MOST_COMMAS = 2_000_000
 """An array is cut into its elements all at once: of more commas, those alone would take a lot of memory."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -36,6 +43,11 @@ class Body(NamedTuple):
 
     raw: bytes
     coding: str
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it may take long, and much memory: a packed one may have a thousand times its length."""
+        return len(self.raw) > (LARGE if self.coding == "identity" else LARGE_IF_PACKED)
 
     def unpack(self, limit: int) -> bytes:
         """What is in it; a `Problem` if that is damaged or more than the limit. For a thread: it takes a while."""
@@ -91,20 +103,30 @@ def inflate(raw: bytes, coding: str, limit: int) -> bytes:
 
 def _inflate(raw: bytes, window: int, limit: int) -> bytes:
     """All members, one behind the other: those who pack line by line send several."""
-    parts, size, rest = [], 0, raw
-    while rest:
-        unpacker = zlib.decompressobj(window)
-        part = unpacker.decompress(rest, limit - size + 1)
-        size += len(part)
+    parts, size, place, members = [], 0, 0, 0
+    unpacker = zlib.decompressobj(window)
+    while place < len(raw):
+        if unpacker.eof:
+            members += 1
+            unpacker = _next_member(window, members)
+        # In steps: whatever follows a member is copied at its end, and there may be very many members.
+        piece = raw[place : place + STEP]
+        parts.append(unpacker.decompress(piece, limit - size + 1))
+        size += len(parts[-1])
         if size > limit:
             raise _too_long(limit)
-        if not unpacker.eof:
-            raise zlib.error("it breaks off before its end")
-        parts.append(part)
-        rest = unpacker.unused_data
-        if window != _GZIP and rest:
-            raise zlib.error("something follows its end")
+        place += len(piece) - len(unpacker.unused_data)
+    if raw and not unpacker.eof:
+        raise zlib.error("it breaks off before its end")
     return b"".join(parts)
+
+
+def _next_member(window: int, members: int) -> zlib._Decompress:
+    if window != _GZIP:
+        raise zlib.error("something follows its end")
+    if members >= MOST_MEMBERS:
+        raise Problem(413, f"packed in more than {MOST_MEMBERS:,} pieces; pack it as one")
+    return zlib.decompressobj(window)
 
 
 def _too_long(limit: int) -> Problem:
@@ -123,6 +145,8 @@ def text_of(raw: bytes) -> bytes:
 def lines_of(raw: bytes) -> Iterator[Piece]:
     """The lines of NDJSON; blank ones are counted and passed over."""
     for n, line in enumerate(BytesIO(text_of(raw)), 1):
+        if n > MOST_LINES:
+            raise Problem(413, f"more than {MOST_LINES:,} lines in one request; send them in several")
         if stripped := line.strip():
             yield Piece("line", n, stripped)
 
@@ -155,9 +179,12 @@ def elements_of(raw: bytes) -> list[Piece]:
     if text.count(b",") > MOST_COMMAS:
         raise Problem(413, "too many parts for one array; send them in several requests, or as application/x-ndjson")
     try:
-        return [Piece("index", n, bytes(piece)) for n, piece in enumerate(_pieces.decode(text))]
+        found = _pieces.decode(text)
     except _UNREADABLE as error:
         raise _not_json(error) from error
+    if len(found) > MOST_EVENTS:
+        raise Problem(413, f"more than {MOST_EVENTS:,} events in one request; send them in several")
+    return [Piece("index", n, bytes(piece)) for n, piece in enumerate(found)]
 
 
 def _not_json(error: Exception) -> Problem:

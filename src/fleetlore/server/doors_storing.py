@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from fleetlore.errors import DialectError, FleetloreError, Forgotten, Invalid, InvalidEvent
 from fleetlore.events.envelope import Event
+from fleetlore.server.doors_reading import MOST_EVENTS
 from fleetlore.server.problems import Problem
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.server.doors_reading import Piece
 
-MOST_EVENTS = 100_000
-"""In one request."""
 MOST_SHOWN = 20
 MOST_WRONG = 10_000
 """After so many nobody reads on: it is the wrong file."""

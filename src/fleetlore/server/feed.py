@@ -171,6 +171,11 @@ class Feed:
         self.ring.add(entries)
         self.wake()
 
+    def forget_past(self) -> None:
+        """A backup was put in the log's place: have everybody read there what came before. For any thread."""
+        with suppress(RuntimeError):  # the loop has ended
+            self.loop.call_soon_threadsafe(self.ring.clear)
+
     def wake(self) -> None:
         """Have everybody look again."""
         waiting, self._waiting = self._waiting, []

@@ -43,6 +43,7 @@ DECLARED: Declared = {
         "application/cloudevents+json",
         "application/cloudevents-batch+json",
     ),
+    "/api/stage/inject": ("application/json",),
     "/hooks": ("application/json",),
     **{f"/hooks/{forge}": ("application/json", FORM) for forge in ("github", "gitea", "forgejo")},
     "/v1": ("application/x-protobuf", "application/json"),

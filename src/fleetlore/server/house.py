@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from starlette.requests import Request
 
 from fleetlore import clock
 from fleetlore.config import Settings
@@ -17,8 +20,18 @@ from fleetlore.server.finder import Finder
 from fleetlore.server.keys import Keyring
 from fleetlore.server.limits import Limits
 from fleetlore.server.meters import Meters
+from fleetlore.server.problems import Problem
+from fleetlore.server.turns import Turns
+
+if TYPE_CHECKING:
+    from fleetlore.server.doors_reading import Body
 
 THREADS = 16
+"""For reading, and as many for storing: neither waits for the other."""
+LOOKS, BULKS = 3, 4
+"""Costly answers, and large bodies, that are worked on at once."""
+CLIENT_HAS_GONE = 499
+"""Nobody hears it; it is counted."""
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -41,8 +54,14 @@ class House:
         self.log, self.settings, self.clock = log, settings, now
         self.desk, self.feed, self.finder = desk, feed, finder
         self.keys, self.limits = keys, limits
+        desk.warm.on_other_log = feed.forget_past
         self.meters = Meters(self.feed, self.desk, self.limits)
+        self.asking: asyncio.Future[str | None] | None = None
+        """Whether the log answers, as long as that is not known."""
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="fleetlore-desk")
+        self._storing = ThreadPoolExecutor(THREADS, thread_name_prefix="fleetlore-doors")
+        self._looks = Turns(LOOKS, line=64, patience=10.0)
+        self._bulks = Turns(BULKS, line=256, patience=60.0)
 
     @property
     def url(self) -> str:
@@ -57,6 +76,18 @@ class House:
     async def run(self, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Do blocking work in a thread while the loop goes on."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *args, **kwargs))
+
+    async def look(self, request: Request, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """The same for what may take long, a few at once, so that all else goes on; not for a client that has gone meanwhile."""
+        async with self._looks.taken():
+            if await request.is_disconnected():
+                raise Problem(CLIENT_HAS_GONE, "nobody waits for this any more")
+            return await self.run(work, *args, **kwargs)
+
+    async def store(self, body: Body, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Do what stores a body, in a thread; a few of those that are large at once."""
+        async with self._bulks.taken() if body.is_large else nullcontext():
+            return await asyncio.get_running_loop().run_in_executor(self._storing, partial(work, *args, **kwargs))
 
     def start(self) -> None:
         """Begin to fold and to follow, on the running loop."""
@@ -75,4 +106,5 @@ class House:
         self.feed.join(5.0)
         self.finder.close()
         self.desk.close()
+        self._storing.shutdown(wait=True, cancel_futures=True)
         self._threads.shutdown(wait=True, cancel_futures=True)

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fleetlore.server.guard import refuse
 from fleetlore.server.problems import Problem
 from fleetlore.server.rate import Rate
+from fleetlore.server.wire import HttpWire, SocketWire
 
 MIB = 1 << 20
 STREAMS = ("/api/stream", "/ws")
@@ -36,6 +37,8 @@ class Limits:
     """Bytes of a body as it comes in."""
     unpacked: int = 128 * MIB
     """Bytes of a body once it is decompressed."""
+    bodies: int = 256 * MIB
+    """Bytes of all bodies that are held at the same moment."""
     body_pause: float = 30
     """Seconds for which a body may stand still."""
     body_time: float = 300
@@ -61,6 +64,8 @@ class Limits:
     now: Callable[[], float] = monotonic
     open_requests: int = field(default=0, init=False)
     open_streams: int = field(default=0, init=False)
+    held: int = field(default=0, init=False)
+    """Bytes of bodies in memory."""
 
     def __post_init__(self) -> None:
         self._rate = Rate(self.rate, self.burst, clients=self.addresses, now=self.now)
@@ -106,9 +111,10 @@ class Limits:
         """
         places = self.requests + self.streams
         return {
-            "http": "h11",
+            "http": HttpWire,  # h11, which limits headers
             "h11_max_incomplete_event_size": self.headers,
             "limit_concurrency": places + places // 4,  # it counts connections, those at rest too
+            "ws": SocketWire,
             "ws_max_size": self.frame,
             "proxy_headers": False,
             "server_header": False,
@@ -148,6 +154,8 @@ class Limited:
             if problem is not body.problem or body.is_answered:
                 raise
             await refuse(problem, scope, receive, body.send)
+        finally:
+            body.let_go()
 
 
 class _Body:
@@ -155,7 +163,7 @@ class _Body:
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
         self._scope, self._receive, self._send, self._limits = scope, receive, send, limits
-        self._taken, self._is_whole = 0, False
+        self._taken, self._held, self._is_whole = 0, 0, False
         self._end = limits.now() + limits.body_time
         self.is_answered = False
         self.problem: Problem | None = None
@@ -174,6 +182,7 @@ class _Body:
                 message = await self._take()
         except TimeoutError:
             return self._fail(Problem(408, "the body came too slowly; send it again, in smaller parts", headers={"connection": "close"}))
+        self._hold(len(message.get("body", b"")))
         return message if self._taken <= self._limits.body else self._fail(self._too_long())
 
     async def send(self, message: Message) -> None:
@@ -182,6 +191,17 @@ class _Body:
             self.is_answered = True
             await self._take_rest()
         await self._send(message)
+
+    def let_go(self) -> None:
+        """The request has ended, and nobody holds its body any more."""
+        self._limits.held -= self._held
+        self._held = 0
+
+    def _hold(self, size: int) -> None:
+        self._held += size
+        self._limits.held += size
+        if self._limits.held > self._limits.bodies:
+            self._fail(Problem(503, "too many large bodies are coming in at this moment; try again", headers=_LATER))
 
     async def _take(self) -> Message:
         message = await self._receive()
@@ -217,8 +237,11 @@ def client_of(scope: Scope) -> str:
 def _announced(scope: Scope) -> int | None:
     """How long the headers say that the body is; `None` if they do not say."""
     sizes = [value for name, value in scope["headers"] if name.lower() == b"content-length"]
+    is_chunked = any(name.lower() == b"transfer-encoding" for name, _ in scope["headers"])
     if not sizes:
-        return None if any(name.lower() == b"transfer-encoding" for name, _ in scope["headers"]) else 0
+        return None if is_chunked else 0
+    if is_chunked:  # somebody before us may have gone by the other, and then takes the rest for a request of its own
+        raise Problem(400, "a body has a Content-Length or a Transfer-Encoding, not both", headers={"connection": "close"})
     if len(sizes) > 1 or not sizes[0].isdigit() or len(sizes[0]) > _MOST_DIGITS:
         raise Problem(400, "the Content-Length is no number of bytes; send a right one, or none at all")
     return int(sizes[0])

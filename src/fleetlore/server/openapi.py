@@ -14,6 +14,7 @@ from starlette.routing import Route
 from fleetlore import __version__
 from fleetlore.events.envelope import Event
 from fleetlore.server import queries, shapes
+from fleetlore.server.doors_stage import Injection
 from fleetlore.server.queries import Query
 from fleetlore.server.shown import VIEWS
 
@@ -35,7 +36,7 @@ _READS: tuple[tuple[str, str, type[Query], type[Struct]], ...] = (
     ("/api/meta", "What this server shows, and how far it has read", queries.Query, shapes.Meta),
     *((shown.path, shown.summary, shown.query, shown.answer) for shown in VIEWS),
 )
-_TYPES = (*dict.fromkeys(answer for _, _, _, answer in _READS), shapes.Stored, shapes.Ready, Event, Problem)
+_TYPES = (*dict.fromkeys(answer for _, _, _, answer in _READS), shapes.Stored, shapes.Ready, Event, Injection, Problem)
 
 
 @cache
@@ -44,6 +45,7 @@ def document() -> bytes:
     _, components = msgspec.json.schema_components(_TYPES, ref_template=_REF)
     paths: dict[str, Any] = {path: {"get": _get(summary, query, answer)} for path, summary, query, answer in _READS}
     paths["/api/events"]["post"] = _POST_EVENTS
+    paths["/api/stage/inject"] = {"post": _POST_INJECTION}
     paths |= {path: {"post": _door(summary, types)} for path, summary, types in _DOORS}
     paths |= _OTHERS
     return msgspec.json.encode(
@@ -151,6 +153,12 @@ _POST_EVENTS: dict[str, Any] = {
         },
     },
     "responses": {"200": {"description": "Stored", "content": _content("Stored")}} | _WRITE_REFUSALS,
+}
+_POST_INJECTION: dict[str, Any] = {
+    "summary": "Have a visitor say something to a cast that plays; needs a token with `admin`",
+    "security": [{"token": []}],
+    "requestBody": {"required": True, "content": _content("Injection")},
+    "responses": {"200": {"description": "Stored", "content": _content("Stored")}} | _WRITE_REFUSALS | _refusals(404, 409),
 }
 _DOORS = (
     ("/hooks/github", "A delivery of GitHub's webhooks", ("application/json", "application/x-www-form-urlencoded")),

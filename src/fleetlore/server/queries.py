@@ -92,6 +92,13 @@ class TimelineQuery(AsOf, kw_only=True):
     agent: list[Text] = field(default_factory=list)
 
 
+class StageQuery(AsOf, kw_only=True):
+    """A run of a cast."""
+
+    run: Annotated[str, Meta(max_length=500, description="Which; the newest unless told.")] | None = None
+    minds: Annotated[Literal["true", "false"], Meta(description="Whether to show what they thought, too.")] = "false"
+
+
 class SearchQuery(AsOf, kw_only=True):
     """Words."""
 

@@ -134,6 +134,12 @@ class Ring:
         self.first += count
         del self._entries[:count], self._ends[:count]
 
+    def clear(self) -> None:
+        """Let go of everything; what comes next comes behind it."""
+        self._batches.clear()
+        if self._entries:
+            self._drop(len(self._entries))
+
     def place_of(self, position: Position) -> int:
         """The number of the first entry behind a position that lies in the ring."""
         return self.first + bisect_right(self._entries, position, key=_position)

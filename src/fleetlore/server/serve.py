@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
+from time import monotonic
 from types import FrameType
 
 import uvicorn
@@ -16,10 +17,14 @@ from fleetlore.errors import ConfigError, Invalid
 from fleetlore.server.app import make_app
 from fleetlore.server.hosts import HIGHEST_PORT
 from fleetlore.server.house import House
+from fleetlore.server.limits import STREAMS
+from fleetlore.server.wire import HttpWire
 
 HOST, PORT = "127.0.0.1", 7077
 BACKLOG = 2048
 OPEN_FILES = 16_384
+LOOK_SECONDS = 5
+"""Between two looks at all connections."""
 GRACE = 3
 """Seconds that requests under way are waited for when it ends."""
 START_SECONDS = 30.0
@@ -106,7 +111,6 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 make_app(house, allow_hosts=allow_hosts),
                 loop="asyncio",
-                ws="websockets-sansio",
                 ws_per_message_deflate=False,  # it would compress every frame for each client
                 lifespan="on",
                 log_config=None,
@@ -127,6 +131,15 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._on_ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second; now and then, look after connections."""
+        if counter % (10 * LOOK_SECONDS) == 0:
+            now = monotonic()
+            for connection in tuple(self.server_state.connections):
+                if isinstance(connection, HttpWire):
+                    connection.look(now, untimed=STREAMS)
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End."""

@@ -10,10 +10,10 @@ from msgspec import Struct
 from fleetlore.chronicle.arcs import KINDS
 from fleetlore.errors import Invalid
 from fleetlore.log.base import Position, check_scope
-from fleetlore.server import queries, shapes
+from fleetlore.server import queries, shapes, shapes_stage
 from fleetlore.server.desk import Desk
 from fleetlore.server.queries import AsOf, zone_of
-from fleetlore.server.shows import arcs, costs, fleet, story, threads, timeline
+from fleetlore.server.shows import arcs, costs, fleet, stage, story, threads, timeline
 from fleetlore.views.costs_sums import Dimension
 
 
@@ -77,6 +77,12 @@ def _timeline(desk: Desk, query: queries.TimelineQuery, position: Position | Non
     return timeline.show(desk.log, views, position, query.agent)
 
 
+def _stage(desk: Desk, query: queries.StageQuery, position: Position | None) -> shapes_stage.Stage:
+    with desk.looking(position, stage.NEEDS) as look:
+        known = stage.known(look, query.run, minds=query.minds == "true")
+    return stage.show(desk.log, known)
+
+
 VIEWS: tuple[Shown, ...] = (
     Shown("/api/fleet", "Every agent, those that need a person first", AsOf, shapes.Fleet, _fleet),
     Shown("/api/threads", "The lines of story, the one that moved last first", queries.ThreadsQuery, shapes.Threads, _threads),
@@ -84,4 +90,5 @@ VIEWS: tuple[Shown, ...] = (
     Shown("/api/costs", "What the models cost, in tokens and dollars", queries.CostsQuery, shapes.Costs, _costs),
     Shown("/api/story", "The chronicle of a stretch of the log, each sentence with its proof", queries.StoryQuery, shapes.Story, _story),
     Shown("/api/timeline", "What happened when, by agent", queries.TimelineQuery, shapes.Timeline, _timeline),
+    Shown("/api/stage", "A cast at play: the scene, what was said, the verdict", queries.StageQuery, shapes_stage.Stage, _stage),
 )

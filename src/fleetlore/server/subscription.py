@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from fleetlore.server.feed import Feed
 
+PAST_BYTES = 8 * BATCH_BYTES
+"""What is read of the past at once. A page of long events has a hundred megabytes, and thousands may stand in the past."""
 SIGN_OF_LIFE = Batch(())
 _NOTHING = Batch(())
 
@@ -141,7 +143,7 @@ class _Past:
     """A follower of its own for the time until the ring is reached: it tells of gaps, as reading does not."""
 
     def __init__(self, log: BlockingRecorder, after: Position) -> None:
-        self._pages = log.follow_pages(TOWN, after=after)
+        self._log, self._pages = log, log.follow_pages(TOWN, after=after)
         self._after = after
         self._in_use = Lock()
 
@@ -150,15 +152,29 @@ class _Past:
         with self._in_use:
             for page in self._pages:
                 entries = list(entries_of(page, self._after))
+                some = _beginning(entries)
                 if entries:
-                    self._after = entries[-1].position
-                return entries
+                    self._after = some[-1].position
+                if len(some) < len(entries):
+                    self._pages.close()
+                    self._pages = self._log.follow_pages(TOWN, after=self._after)
+                return some
             raise Closed("the log was closed")
 
     def close(self) -> None:
         """Let go of the log; waits for a `next` in another thread."""
         with self._in_use:
             self._pages.close()
+
+
+def _beginning(entries: list[Entry]) -> list[Entry]:
+    """As many of the first as a client that reads slowly may hold."""
+    size = 0
+    for n, entry in enumerate(entries, 1):
+        size += len(entry.chunk)
+        if size >= PAST_BYTES:
+            return entries[:n]
+    return entries
 
 
 def _portions(entries: Sequence[Entry]) -> Iterator[list[Entry]]:

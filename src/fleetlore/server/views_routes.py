@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -23,7 +23,9 @@ from fleetlore.views.fleet import SILENT_AFTER
 
 JSON = "application/json"
 _COSTLY = frozenset(("/api/story", "/api/timeline"))
-"""Views that are made once for all who look at the same head."""
+"""Views that are made once for all who look at the same head. As those of the past, and the search, they wait for their turn."""
+MOST_BYTES = 8 << 20
+"""Of events in one answer."""
 FRESH = 5
 """Seconds for which they are: who says nothing falls silent, and what nobody touches stalls, though no event tells so."""
 
@@ -38,7 +40,9 @@ def _viewing(shown: Shown) -> Callable[[Request], Awaitable[Response]]:
         house: House = request.app.state.house
         await house.keys.need(request, "read")
         query = queries.read(request, shown.query)
-        return Response(await house.run(_view, house, shown, query), media_type=JSON)
+        is_costly = shown.path in _COSTLY or query.as_of is not None
+        made = house.look(request, _view, house, shown, query) if is_costly else house.run(_view, house, shown, query)
+        return Response(await made, media_type=JSON)
 
     return view
 
@@ -69,19 +73,29 @@ def _events(house: House, query: queries.EventsQuery) -> shapes.Events:
         found = [event for event in house.log.get(query.id) if end is None or (event.position or "") < end]
         return shapes.Events(events=[_raw(event) for event in found], next=None)
     is_newest = query.order == "newest" or (query.order is None and query.after is None and query.since is None)
-    found = list(
-        house.log.read(
-            query.scope,
-            after=query.after,
-            before=min(filter(None, (house.desk.check_place(query.before, "before"), end)), default=None),
-            kinds=query.kind,
-            since=query.since,
-            newest_first=is_newest,
-            limit=query.limit,
-        )
+    events = house.log.read(
+        query.scope,
+        after=query.after,
+        before=min(filter(None, (house.desk.check_place(query.before, "before"), end)), default=None),
+        kinds=query.kind,
+        since=query.since,
+        newest_first=is_newest,
+        limit=query.limit,
     )
-    next_place = found[-1].position if len(found) == query.limit else None
-    return shapes.Events(events=[_raw(event) for event in found], next=next_place)
+    return _page(events, query.limit)
+
+
+def _page(found: Iterable[Event], limit: int) -> shapes.Events:
+    """As many as are wanted, fewer if they are long: `next` leads on."""
+    shown: list[dict[str, Any]] = []
+    size = 0
+    for event in found:
+        raw = codec.encode(event)
+        shown.append(msgspec.json.decode(raw) | {"position": event.position})
+        size += len(raw)
+        if size > MOST_BYTES or len(shown) == limit:
+            return shapes.Events(events=shown, next=event.position)
+    return shapes.Events(events=shown, next=None)
 
 
 def _end(house: House, as_of: str | None) -> Position | None:
@@ -102,7 +116,7 @@ async def find(request: Request) -> Response:
     """Events by their words."""
     house: House = request.app.state.house
     await house.keys.need(request, "read")
-    return answer(await house.run(_find, house, queries.read(request, queries.SearchQuery)))
+    return answer(await house.look(request, _find, house, queries.read(request, queries.SearchQuery)))
 
 
 def _find(house: House, query: queries.SearchQuery) -> shapes.Found:

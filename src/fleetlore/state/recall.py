@@ -6,7 +6,7 @@ and what the index of words finds beyond them. An agent that plays on no stage, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
@@ -212,7 +212,7 @@ class Recall:
         events = {place.position: search.at(self._log, place) for place in found if place.position not in known}
         older = [event for _, event in sorted(events.items()) if event is not None]
         ids = known | {event.position or "": event.id or "" for event in older}
-        relevance = {ids[place.position]: near for place, near in found.items() if place.position in ids}
+        relevance = _relevance(turn, {ids[place.position]: near for place, near in found.items() if place.position in ids})
         lines = recall_work.lines_of(older) if subscribes_to is None else _remembered(older, turn.agent, subscribes_to)
         thoughts = (*_thoughts(older, turn.agent), *turn.thoughts)
         return replace(turn, relevance=relevance, recalled=(*lines, *turn.recalled), thoughts=thoughts)
@@ -263,6 +263,13 @@ def _subscriptions(run: Run, given: Given) -> tuple[str, ...]:
 def words_to_find(text: str) -> list[str]:
     """The words of a text to look for: long ones tell most."""
     return sorted(sorted(telling_words(text)), key=len, reverse=True)[:MOST_WORDS]
+
+
+def _relevance(turn: Turn, found: Mapping[str, float]) -> dict[str, float]:
+    """From 0 to 1, whatever asked for it left out: nothing is nearer to a question than itself."""
+    left = {id: near for id, near in found.items() if id not in turn.asking}
+    highest = max(left.values(), default=1.0)
+    return {id: near / highest for id, near in left.items()}
 
 
 def _remembered(events: Iterable[Event], agent: str, subscribes_to: Collection[str]) -> Iterable[Line]:

@@ -137,8 +137,8 @@ class Runner(Generic[State]):
         """The fold as it was last kept, up to a position or at all; `go_on` takes it further. What the store agreed on may be given."""
         if self._store is None:
             return self._fresh(None)
-        agreement = agreement or self._store.agree(self._log)
-        return self._start(self._store, upto) if agreement.holds else self._fresh(None)
+        holds = self._store.agrees(self._log) if agreement is None else agreement.holds
+        return self._start(self._store, upto) if holds else self._fresh(None)
 
     def _run(self, upto: Position | None, progress: Progress | None) -> Course[State]:
         """Fold up to a position, or to the head."""
@@ -189,6 +189,11 @@ class Course(Generic[State]):
     def position(self) -> Position | None:
         """Of the last event that is in it."""
         return None if self._place is None else self._place.position
+
+    @property
+    def place(self) -> Place | None:
+        """Where that event is, to ask later whether it still is."""
+        return self._place
 
     def folded(self) -> Folded[State]:
         """What is handed out."""

@@ -91,12 +91,13 @@ def find(
 def near(
     log: BlockingRecorder, words: Sequence[str], *, store: Store, wanted: Wanted = EVERYTHING, named: str = "", limit: int = 8
 ) -> dict[Place, float] | None:
-    """Where the newest events are that hold any of these words, a few for each, and how near each comes to all of them, up to 1.
+    """Where the newest events are that hold any of these words, a few for each, and how near each comes: the rarer a word, the nearer.
 
-    The rarer a word, the nearer is who has it. `named`: only events that name this, as those of a scope name their scope. `None` if the
-    index is not there, or lags too far behind to be brought up in passing. The store must agree with the log.
+    `named`: only events that name this, as those of a scope name their scope. `None` if the index is not there, or lags too far behind to
+    be brought up in passing. The store must agree with the log.
     """
-    return _Index(store, log).near([match_of([Term(word)]) for word in words], match_of([Term(named)] if named else []), wanted, limit)
+    narrow = match_of([Term(named)]) if _WORD.search(named) else ""
+    return _Index(store, log).near([match_of([Term(word)]) for word in words], narrow, wanted, limit)
 
 
 def at(log: BlockingRecorder, place: Place) -> Event | None:
@@ -182,8 +183,7 @@ class _Index:
             for position, previous in places or ():
                 place = Place(position, previous, "")
                 found[place] = found.get(place, 0.0) + 1 / len(places or ())
-        highest = max(found.values(), default=1.0)
-        return {place: worth / highest for place, worth in found.items()}
+        return found
 
     def _keep_up(self) -> bool:
         """Add what is new, if that is little; whether the index now knows the whole log."""

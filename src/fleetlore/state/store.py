@@ -155,24 +155,29 @@ class Store:
         """Drop what the log no longer stands behind: all, if another history was put in its place; what was folded before an erasure."""
         info = log.info()
         marks = self.look(_marks, None)
-        return Agreement(info, marks is not None and self._settle(log, info, marks))
+        return Agreement(info, marks is not None and self._settle(log, info.head, marks))
 
-    def _settle(self, log: BlockingRecorder, info: Info, marks: _Marks) -> bool:
+    def agrees(self, log: BlockingRecorder) -> bool:
+        """The same for whoever need not know how much the log holds, which is counted: that takes longer, the longer the log is."""
+        head, marks = log.head(), self.look(_marks, None)
+        return marks is not None and self._settle(log, head, marks)
+
+    def _settle(self, log: BlockingRecorder, head: Position | None, marks: _Marks) -> bool:
         if marks.swept is None:
-            return self.change(lambda connection: _begin(connection, info.head), False)
+            return self.change(lambda connection: _begin(connection, head), False)
         facts = list(log.read(after=marks.swept or None, kinds=("log.forgotten", "log.trimmed")))
         erasures = [fact for fact in facts if fact.kind == "log.forgotten"]
         if not _is_same(log, marks.anchor, erasures):
-            return self.change(lambda connection: _begin_again(connection, info.head), False)
+            return self.change(lambda connection: _begin_again(connection, head), False)
         if erasures:
-            place, head = place_of(log, erasures[-1]), info.head
+            place = place_of(log, erasures[-1])
             done = self.change(lambda connection: _heed(connection, place, head), False)
             self.scrub()
             return done
         if cut := _cut_in(facts):
             self.change(lambda connection: connection.execute("DELETE FROM checkpoints WHERE position < ?", (cut,)), None)
-        if (info.head or "") > marks.swept:
-            self.change(lambda connection: _raise_to(connection, "swept", info.head), None)
+        if (head or "") > marks.swept:
+            self.change(lambda connection: _raise_to(connection, "swept", head), None)
         return True
 
     def scrub(self) -> None:

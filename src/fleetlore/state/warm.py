@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from operator import attrgetter
 from threading import Condition, Thread
 from threading import Event as Flag
+from time import monotonic
 from typing import Any
 
 from fleetlore.errors import Closed, LogError
@@ -14,7 +16,7 @@ from fleetlore.log.base import Position
 from fleetlore.log.reading import revive_all
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.state.runner import Course, Runner, View, chunks, go_on
-from fleetlore.state.store import Store
+from fleetlore.state.store import Place, Store, fits
 
 CHUNK = 250
 """Events that are folded before others may look."""
@@ -22,6 +24,8 @@ PATIENCE = (0.2, 1.0, 5.0)
 """Seconds to wait after a trouble with the log, longer each time."""
 BEGIN_SECONDS = 5.0
 """How long whoever looks waits for the first state; where the log cannot be read there is none."""
+SURE_SECONDS = 1.0
+"""How often the log is asked whether it still is the one that was folded."""
 JOIN_SECONDS = 10.0
 
 States = Mapping[str, Any]
@@ -50,6 +54,8 @@ class Warm:
         self.total = 0
         self.erasures = 0
         """How often all had to be folded anew: what was answered before may hold what was erased."""
+        self.on_other_log: Callable[[], object] = lambda: None
+        """Called when a backup was put in the log's place: what others keep of it is not to be believed any more, either."""
 
     def start(self) -> None:
         """Begin to fold."""
@@ -155,8 +161,15 @@ class Warm:
     def _follow(self) -> None:
         """Fold what comes, until told to stop or all has to be begun anew: after the first events of all, too, for now there is a store."""
         is_new = self.position is None
+        known, looked_at = self._place(), monotonic()
         with closing(self._log.follow_pages(after=self.position)) as pages:
             for page in pages:
+                if monotonic() - looked_at >= SURE_SECONDS:
+                    if known is not None and not fits(self._log, known):
+                        self._drop()
+                        self.on_other_log()
+                        return
+                    known, looked_at = self._place(), monotonic()
                 if self._stop.is_set() or (page.rows and (not self._take(revive_all(page.rows)) or is_new)):
                     return
 
@@ -166,7 +179,15 @@ class Warm:
             courses = self._courses.values()
             is_whole = all(course.take(events) for course in courses) and all(course.save_on_the_way() for course in courses)
             if not is_whole:
-                self._courses, self.caught_up = {}, False  # nobody looks at it any more
-                self.erasures += 1
+                self._drop()
             self._changed.notify_all()
         return is_whole
+
+    def _drop(self) -> None:
+        with self._changed:
+            self._courses, self.caught_up = {}, False  # nobody looks at it any more
+            self.erasures += 1
+
+    def _place(self) -> Place | None:
+        """Of the last event that all views know."""
+        return min((place for course in self._courses.values() if (place := course.place)), default=None, key=attrgetter("position"))

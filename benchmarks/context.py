@@ -1,0 +1,186 @@
+"""The prompt of one turn, in short logs and long ones: `python -m benchmarks.context [--quick]`, or `make bench`.
+
+Each log is a fleet's story with a run of a stage at its end, the same run in each. What is measured is what a conductor waits for
+before it asks a mind: recalling what an agent may know, and building its prompt. *Kept open* is one turn after another, a line said
+between two; *begun anew* is what `lore context` does, which takes the fold and the index of words up where they were left. The
+peer, as far as a hundred thousand events, reads and folds every event at each turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from benchmarks import fleet_story
+from benchmarks.foundation import real_disk
+from benchmarks.measure import Row, print_table, progress
+from fleetlore import Event, connect
+from fleetlore.context.build import build
+from fleetlore.context.parts import Prompt
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.state import search
+from fleetlore.state.recall import RECENT, Given, Recall, turn_on_stage
+from fleetlore.state.store import Store
+from fleetlore.views import stage
+
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+LONGEST_SCAN = 100_000
+RUN = 320
+CAST = ("mara", "tomas", "edda", "wenzel")
+ROUNDS = 60
+TARGET = 1.5
+
+
+@dataclass
+class Stand:
+    """One log, opened, with its store."""
+
+    size: int
+    log: BlockingRecorder
+    store: Store
+    recall: Recall
+    turn: int = RUN
+
+    def say(self) -> None:
+        """One more line, as a turn ends with it."""
+        self.turn += 1
+        speaker = CAST[self.turn % len(CAST)]
+        self.log.append([_line(self.turn, speaker)])
+
+    def kept_open(self) -> Prompt:
+        return build(self.recall.turn("mara", run="bench"))
+
+    def begun_anew(self) -> Prompt:
+        return build(Recall(self.log, store=self.store).turn("mara", run="bench"))
+
+    def scanned(self) -> Prompt:
+        """What one would do without any of it."""
+        state, newest = stage.initial(), []
+        for event in self.log.read():
+            state = stage.apply(state, event)
+            if event.run == "bench":
+                newest.append(event)
+        return build(turn_on_stage(state.runs["bench"], Given(agent="mara"), newest[-RECENT:], state.position))
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.context", description="The prompt of one turn, in short logs and long ones."
+    )
+    parser.add_argument("--quick", action="store_true", help="no log longer than 100,000 events, fewer rounds")
+    parser.add_argument("--dir", type=Path, help="where to put the logs (else the system's place for temporary files)")
+    options = parser.parse_args(argv)
+    sizes = SIZES[:-1] if options.quick else SIZES
+    rounds = ROUNDS // 3 if options.quick else ROUNDS
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fleetlore-bench-", dir=real_disk(options.dir))))
+        stands = [_stand(stack, folder, size) for size in sizes]
+        rows = _grown(stands, rounds) + _against_scanning(stands, rounds)
+    print_table(rows)
+    return 0
+
+
+def _stand(stack: ExitStack, folder: Path, size: int) -> Stand:
+    log = stack.enter_context(connect(f"sqlite:{folder / f'{size}.db'}?sync=off").blocking())
+    start = perf_counter()
+    log.append_all(_events(size))
+    built = perf_counter()
+    store = stack.enter_context(Store(str(folder / f"{size}.store")))
+    recall = Recall(log, store=store)
+    recall.turn("mara", run="bench")
+    folded = perf_counter()
+    store.agree(log)
+    search.index(log, store)
+    times = f"stored in {built - start:.0f} s, folded in {folded - built:.1f} s, indexed in {perf_counter() - folded:.0f} s"
+    progress(f"{size:,} events: {times}", end=True)
+    return Stand(size, log, store, recall)
+
+
+def _events(size: int) -> Iterator[Event]:
+    yield from islice(fleet_story.events(size), size - RUN)
+    cast = {name: {"role": "worker", "persona": f"You are {name}."} for name in CAST}
+    yield Event(kind="run.started", actor="conductor", run="bench", at=_at(0), data={"goal": "Find the starter.", "cast": cast})
+    yield Event(kind="world.observed", actor="world", run="bench", at=_at(1), text="The shelf by the oven is empty, the back door ajar.")
+    for number in range(2, RUN):
+        yield _line(number, CAST[number % len(CAST)])
+
+
+def _line(number: int, speaker: str) -> Event:
+    texts = (
+        "the oven was cold at {}",
+        "flour on the step, {} grains of it",
+        "who had the key on day {}",
+        "the shelf holds {} jars",
+        "the door of house {} stands ajar",
+    )
+    text = texts[number % len(texts)].format(number)
+    thought = {"thought": f"they lie, {number} times"}
+    return Event(kind="agent.spoke", actor=speaker, agent=speaker, run="bench", at=_at(number), text=text, data={"turn": number} | thought)
+
+
+def _at(number: int) -> datetime:
+    return fleet_story.START + timedelta(days=400, seconds=number)
+
+
+# --- measuring
+
+
+def _timed(work: Callable[[], Prompt]) -> float:
+    start = perf_counter()
+    prompt = work()
+    took = perf_counter() - start
+    assert "## The talk so far" in prompt.text
+    return took * 1000
+
+
+def _grown(stands: list[Stand], rounds: int) -> list[Row]:
+    kept: dict[int, list[float]] = {stand.size: [] for stand in stands}
+    anew: dict[int, list[float]] = {stand.size: [] for stand in stands}
+    for number in range(rounds):
+        for stand in stands[number % len(stands) :] + stands[: number % len(stands)]:
+            stand.say()
+            kept[stand.size].append(_timed(stand.kept_open))
+            anew[stand.size].append(_timed(stand.begun_anew))
+    rows = []
+    for name, times in (("kept open", kept), ("begun anew", anew)):
+        least = median(times[stands[0].size])
+        for stand in stands:
+            is_judged = stand is stands[-1]
+            row = Row(
+                f"a prompt at {stand.size:,} events, {name}, against 1,000",
+                "ms",
+                median(times[stand.size]),
+                least,
+                median(times[stand.size]) / least,
+            )
+            rows.append(Row(**{**vars(row), "target": TARGET if is_judged else None, "sense": "≤"}))
+    return rows
+
+
+def _against_scanning(stands: list[Stand], rounds: int) -> list[Row]:
+    rows = []
+    for stand in stands:
+        if stand.size > LONGEST_SCAN:
+            continue
+        ours, theirs = [], []
+        for _ in range(max(3, min(rounds, 300_000 // stand.size))):
+            stand.say()
+            ours.append(_timed(stand.kept_open))
+            theirs.append(_timed(stand.scanned))
+        ratio = median(their / our for our, their in zip(ours, theirs, strict=True))
+        rows.append(
+            Row(f"a prompt at {stand.size:,} events: scanning all takes so many times as long", "ms", median(ours), median(theirs), ratio)
+        )
+    return rows
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

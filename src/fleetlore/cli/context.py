@@ -1,0 +1,173 @@
+"""`lore context`: exactly what an agent would be shown at its turn, and why. docs/context.md tells the rules."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+from fleetlore.cli import arguments, opening, terminal
+from fleetlore.context.build import BUDGET, build
+from fleetlore.context.roles import ROLES
+from fleetlore.context.turn import Remembering, Weights
+from fleetlore.errors import Invalid
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Mapping, Sequence
+
+    from fleetlore.context.parts import Prompt, Shown
+    from fleetlore.context.turn import Turn
+    from fleetlore.events.envelope import Event
+    from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.state.recall_work import Told
+    from fleetlore.state.store import Store
+
+SUMMARY = "show what an agent would know at its next turn: its prompt"
+
+LONG = 10_000
+"""Events from which on the first reading shows its progress."""
+_EXAMPLES = (
+    ("lore context --agent mara", "the prompt of one of the cast, in the newest run that has it"),
+    ("lore context --agent mara --explain", "and for each block why it is there, its size, its events, what was left out"),
+    ("lore context --agent tomas --run r7 --as-of 00000000000000000042", "what it knew then, and nothing later"),
+    ("lore context --agent stranger --role judge --persona 'You are fair.'", "anybody can be asked, cast or not"),
+    ("lore context --agent claude-code/7f7a50ca", "a coding session: its task, where its work stands, what it remembers"),
+    ("lore context --agent mara --budget 800 --json | jq .left_out", "what does not fit into 800 tokens"),
+)
+_NOTES = """\
+The text is the whole prompt, as a mind would be asked it; private thoughts of others are never in it. Tokens are counted by
+the tokenizer that [context] in fleetlore.toml names: `estimate`, four bytes to a token, unless you say otherwise.
+The first call on a long log reads all of it once.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Whose prompt, and of what."""
+    parser.add_argument("--agent", metavar="A", required=True, help="whose turn it is: a name in the log, or the one it is shown under")
+    parser.add_argument("--role", metavar="R", help=f"which blocks it is shown: {', '.join(ROLES)}; any other is a worker's (else its own)")
+    parser.add_argument("--persona", metavar="TEXT", help="who it is to be (else as its run began)")
+    parser.add_argument("--run", metavar="R", help="which run (else the newest that has it)")
+    parser.add_argument("--as-of", metavar="POSITION", help="as known at this position of the log, and nothing later")
+    parser.add_argument("--budget", metavar="N", type=int, help=f"at most so many tokens (else the configuration's, or {BUDGET})")
+    parser.add_argument("--explain", action="store_true", help="say below it why each block is there, and what was left out")
+    parser.add_argument("--record", action="store_true", help="record that this prompt was built, as context.built")
+    arguments.add_json(parser, "the text and the account of it, for programs")
+    arguments.teach(parser, _EXAMPLES, _NOTES)
+
+
+def run(args: Namespace) -> int:
+    """Recall, build, show."""
+    settings = opening.settings_of(args)
+    said = settings.context.value
+    budget = args.budget if args.budget is not None else said.get("budget", BUDGET)
+    if budget < 1:
+        raise Invalid("--budget: a number of tokens from 1 on is needed")
+    with opening.open_existing_log(args, settings=settings) as log:
+        turn = _recalled(log, args, Remembering(weights=_weights(said)))
+        prompt = build(turn, budget=budget, tokenizer=said.get("tokenizer", "estimate"))
+        if args.record:
+            log.append([prompt.event()])
+    _show(args, turn, prompt)
+    return 0
+
+
+def _weights(said: Mapping[str, Any]) -> Weights:
+    return Weights(**{name: float(said[name]) for name in ("relevance", "recency", "importance", "decay") if name in said})
+
+
+def _recalled(log: BlockingRecorder, args: Namespace, remembering: Remembering) -> Turn:
+    from fleetlore.state.recall import Recall
+    from fleetlore.state.runner import SAVE_AFTER
+    from fleetlore.state.store import open_store
+
+    info = log.info()
+    store = open_store(info) if info.events >= SAVE_AFTER or info.trimmed_before is not None else None
+    with store or nullcontext():
+        _catch_up(log, store, info.events)
+        return Recall(log, store=store, tell=told).turn(
+            _meant(log, args.agent), run=args.run, as_of=args.as_of, role=args.role, persona=args.persona, remembering=remembering
+        )
+
+
+def _catch_up(log: BlockingRecorder, store: Store | None, events: int) -> None:
+    """Fold a long log once, where one sees how far it is."""
+    if events < LONG:
+        return
+    from fleetlore.cli.progress import bar_if_long
+    from fleetlore.state.recall import VIEW
+    from fleetlore.state.runner import Runner
+
+    with bar_if_long() as show:
+        Runner(log, VIEW, store).catch_up(show)
+
+
+def _meant(log: BlockingRecorder, text: str) -> str:
+    """The agent that is meant. A name that nobody has is taken as it is: anybody may be asked."""
+    from fleetlore.events.names import is_name
+
+    if not is_name(text):
+        raise Invalid(f"--agent: {text[:40]!r} is no name; 1 to 200 bytes without control characters are needed")
+    if log.head(f"agent:{text}") is not None:
+        return text
+    from fleetlore.cli.folding import fold
+    from fleetlore.views import names
+
+    known = fold(log, names, "names")
+    meant = [agent for agent, name in names.all_shown(known).items() if name == text]
+    meant = meant or [agent for agent in known.agents if agent.startswith(text)]
+    return meant[0] if len(meant) == 1 else text
+
+
+def told(events: Sequence[Event]) -> list[Told]:
+    """An agent's own work in the words of the chronicle."""
+    from fleetlore.chronicle.narrate import Narrator
+    from fleetlore.chronicle.narrate import Telling as Manner
+    from fleetlore.state.recall_work import Told
+    from fleetlore.views.reading import stamp_of
+
+    chapters = Narrator(Manner("story", UTC)).chapters(sorted(events, key=stamp_of))
+    sentences = [sentence for chapter in chapters for sentence in chapter.sentences]
+    return [Told(sentence.text, sentence.evidence) for sentence in sorted(sentences, key=lambda sentence: sentence.at)]
+
+
+# --- showing
+
+
+def _show(args: Namespace, turn: Turn, prompt: Prompt) -> None:
+    if args.json:
+        terminal.out_value(prompt.described() | {"notes": turn.notes})
+        return
+    terminal.out(prompt.text)
+    if args.explain:
+        terminal.out("\n" + "\n".join(terminal.sanitise(line) for line in explained(turn, prompt)))
+
+
+def explained(turn: Turn, prompt: Prompt) -> list[str]:
+    """Why the prompt is as it is, line by line."""
+    lines = [
+        "-" * 72,
+        f"{prompt.agent} as {prompt.role}: {prompt.tokens:,} of {prompt.budget:,} tokens, counted by `{prompt.tokenizer}`",
+        *(f"{note[:1].upper()}{note[1:]}." for note in turn.notes),
+    ]
+    if prompt.as_of is not None:
+        lines.append(f"The log is known up to {prompt.as_of}.")
+    for part in prompt.parts:
+        lines += ["", *_part(part)]
+    return lines
+
+
+def _part(part: Shown) -> list[str]:
+    size = f"{part.tokens:,} tokens" if part.is_shown else "left out: there was no room"
+    events = f", {len(part.events):,} {'event' if len(part.events) == 1 else 'events'}" if part.events else ""
+    lines = [f"{part.name:<14} {size}{events}", f"    why: {part.why}"]
+    if part.is_shown and part.is_cut:
+        lines.append("    cut short: there was no room for all of it")
+    if part.no_room:
+        lines.append(f"    no room for: {part.no_room:,} of its oldest")
+    if part.is_shown and part.left_out > part.no_room:
+        lines.append(f"    not shown: {part.left_out - part.no_room:,} earlier")
+    if part.passed_over:
+        lines.append(f"    passed over: {part.passed_over:,} that stand elsewhere here, or matter less")
+    lines += [f"    {event}" for event in part.events]
+    return lines

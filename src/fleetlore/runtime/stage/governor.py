@@ -1,0 +1,95 @@
+"""What a run may cost, and what it has: turns, calls, tokens, money, time. Spending is a fold of the log: a restart forgets none of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from fleetlore.errors import BudgetExceeded
+from fleetlore.events.envelope import Event
+
+SHARE_FOR_JUDGES = 0.1
+"""Of tokens, money and time, what players leave over where a verdict is still to be asked for."""
+CALLS_A_JUDGE = 2
+"""The question, and one more where the answer names nobody of the cast."""
+
+
+class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a run may spend at most; `None` is without limit."""
+
+    max_turns: int = 12
+    max_calls: int = 400
+    max_calls_per_turn: int = 32
+    max_tokens: int | None = None
+    max_usd: float | None = None
+    max_seconds: float | None = None
+
+    def without_share(self, judges: int) -> Limits:
+        """The same for players, so that judges can still be asked when they are done."""
+        if not judges:
+            return self
+        return replace(
+            self,
+            max_calls=max(0, self.max_calls - CALLS_A_JUDGE * judges),
+            max_tokens=_less(self.max_tokens),
+            max_usd=_less(self.max_usd),
+            max_seconds=_less(self.max_seconds),
+        )
+
+
+class Spent(Struct, kw_only=True):
+    """What the log says was spent. An attempt whose answer was lost counts as a call."""
+
+    turn: int = 0
+    calls: int = 0
+    calls_in_turn: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    seconds: float = 0.0
+
+    def apply(self, event: Event) -> None:
+        """One more event of the run; whatever it holds."""
+        data = event.data
+        match event.kind:
+            case "model.called":
+                self._count(_number(data.get("turn")))
+            case "model.replied" | "model.failed":
+                self.tokens += int(sum(_number(data.get(name)) for name in ("input", "output", "cache_read", "cache_write")))
+                self.usd += _number(data.get("usd"))
+            case _:
+                return
+        self.seconds = max(self.seconds, _number(data.get("elapsed_ms")) / 1000)
+
+    def _count(self, turn: float) -> None:
+        if turn > self.turn:
+            self.turn, self.calls_in_turn = int(turn), 0
+        self.calls += 1
+        self.calls_in_turn += 1
+
+
+def check(limits: Limits, spent: Spent, *, turn: int, seconds: float) -> int:
+    """How many calls may be made now, as a turn begins or goes on; `BudgetExceeded` says what ran out.
+
+    Asked before every call, so that no more than what is in flight goes over.
+    """
+    for reason, used, limit in (
+        ("turns", turn - 1, limits.max_turns),
+        ("calls", spent.calls, limits.max_calls),
+        ("tokens", spent.tokens, limits.max_tokens),
+        ("usd", spent.usd, limits.max_usd),
+        ("seconds", max(seconds, spent.seconds), limits.max_seconds),
+    ):
+        if limit is not None and used >= limit:
+            raise BudgetExceeded(reason, used=used, limit=limit)
+    return limits.max_calls - spent.calls
+
+
+def _less(limit: Any) -> Any:
+    return None if limit is None else limit * (1 - SHARE_FOR_JUDGES)
+
+
+def _number(value: Any) -> float:
+    """What is no sensible number counts as nothing."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15 else 0

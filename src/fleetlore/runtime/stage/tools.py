@@ -1,0 +1,34 @@
+"""What a cast may reach for: small things of chance, whose outcome follows from the turn, so that a run can be played again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import NamedTuple
+
+_SUITS = ("hearts", "spades", "diamonds", "clubs")
+_RANKS = ("ace", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "knave", "queen", "king")
+
+
+class Tool(NamedTuple):
+    """What it is for, and what it gives for a number that chance has drawn."""
+
+    about: str
+    give: Callable[[int], str]
+
+
+TOOLS: Mapping[str, Tool] = {
+    "dice": Tool("roll two dice", lambda chance: f"{chance % 6 + 1} and {chance // 6 % 6 + 1}"),
+    "coin": Tool("toss a coin", lambda chance: ("heads", "tails")[chance % 2]),
+    "card": Tool("draw a card", lambda chance: f"the {_RANKS[chance % 13]} of {_SUITS[chance // 13 % 4]}"),
+}
+
+
+def use(name: str, turn_id: str) -> str:
+    """What a tool gives in a turn: always the same for the same turn."""
+    return TOOLS[name].give(draw(turn_id, name))
+
+
+def draw(*parts: object) -> int:
+    """A number that follows from these parts, and from nothing else."""
+    return int.from_bytes(sha256("\0".join(map(str, parts)).encode()).digest()[:8])

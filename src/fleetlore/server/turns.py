@@ -1,0 +1,45 @@
+"""Turns for what takes long: a few at work, some in line, and whoever comes beyond that is told to come again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fleetlore.server.problems import Problem
+
+_SOON = {"retry-after": "2"}
+
+
+class Turns:
+    """`async with turns.taken():` For one event loop."""
+
+    def __init__(self, at_once: int, *, line: int, patience: float) -> None:
+        self._free = asyncio.Semaphore(at_once)
+        self._most, self._patience = line, patience
+        self.waiting = 0
+
+    @asynccontextmanager
+    async def taken(self) -> AsyncIterator[None]:
+        """A turn, as long as the block lasts; a `Problem` if it does not come in time."""
+        await self._wait()
+        try:
+            yield
+        finally:
+            self._free.release()
+
+    async def _wait(self) -> None:
+        if self.waiting >= self._most:
+            raise _busy()
+        self.waiting += 1
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._free.acquire()
+        except TimeoutError:
+            raise _busy() from None
+        finally:
+            self.waiting -= 1
+
+
+def _busy() -> Problem:
+    return Problem(503, "too much of this kind is being worked on; try again in a moment, or ask for less at once", headers=_SOON)

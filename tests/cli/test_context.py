@@ -1,0 +1,125 @@
+"""`lore context`: exactly what an agent would be shown, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fleetlore import connect
+from fleetlore.context.build import build
+from fleetlore.state.recall import recall
+from tests.cli.running import Lore
+from tests.context import plays
+
+
+@pytest.fixture
+def bakery(lore: Lore) -> Lore:
+    with connect("sqlite:fleet.db").blocking() as log:
+        plays.bakery(log)
+    (lore.folder / "fleetlore.toml").write_text('log = "sqlite:fleet.db"\n')
+    return lore
+
+
+def test_it_prints_the_prompt_and_nothing_else(bakery: Lore) -> None:
+    with connect("sqlite:fleet.db").blocking() as log:
+        expected = build(recall(log, "mara")).text
+    assert bakery("context", "--agent", "mara", code=0).out == f"{expected}\n"
+
+
+def test_it_explains_each_block(bakery: Lore) -> None:
+    out = bakery("context", "--agent", "mara", "--explain", "--budget", "180", code=0).out
+    prompt, _, account = out.partition("-" * 72)
+    assert prompt.startswith("## Who you are")
+    assert "mara as worker: " in account
+    assert "of 180 tokens, counted by `estimate`" in account
+    assert "The run is bakery, at turn 6." in account
+    assert "memory         left out: there was no room" in account
+    assert "why: a worker hears the last 8 things" in account
+
+
+def test_programs_get_the_whole_account(bakery: Lore) -> None:
+    answer = bakery("context", "--agent", "edda", "--json", code=0).json
+    assert (answer["role"], answer["run"], answer["turn"]) == ("judge", "bakery", 6)
+    assert [part["name"] for part in answer["parts"]] == ["identity", "shared_goal", "scene", "exchange", "memory"]
+    assert len(answer["events"]) == len(set(answer["events"])) == 7
+
+
+def test_role_persona_run_and_position_can_be_said(bakery: Lore) -> None:
+    positions = [event["position"] for event in bakery("events", "--json", "--all", code=0).ndjson]
+    out = bakery(
+        "context",
+        "--agent",
+        "passer-by",
+        "--role",
+        "judge",
+        "--persona",
+        "You are fair.",
+        "--run",
+        "bakery",
+        "--as-of",
+        positions[2],
+        code=0,
+    ).out
+    assert "You are fair." in out
+    assert out.count("> mara:") == 1
+    assert "> tomas:" not in out
+
+
+def test_thoughts_of_others_are_never_in_it(bakery: Lore) -> None:
+    for name in ("tomas", "edda", "somebody"):
+        assert "He is too quick" not in bakery("context", "--agent", name, code=0).out
+    assert "He is too quick" in bakery("context", "--agent", "mara", code=0).out
+
+
+def test_a_prompt_can_be_recorded(bakery: Lore) -> None:
+    bakery("context", "--agent", "mara", "--record", code=0)
+    [event] = bakery("events", "--kind", "context.built", "--json", code=0).ndjson
+    assert event["data"]["tokens"] <= event["data"]["budget"]
+
+
+def test_the_settings_say_how_tokens_are_counted_and_how_many_there_may_be(bakery: Lore) -> None:
+    file = bakery.folder / "fleetlore.toml"
+    file.write_text(file.read_text() + '[context]\ntokenizer = "characters"\nbudget = 900\nrecency = 0\n')
+    answer = bakery("context", "--agent", "mara", "--json", code=0).json
+    assert (answer["tokenizer"], answer["budget"]) == ("characters", 900)
+    assert answer["tokens"] == len(answer["text"]) <= 900
+    assert "budget 900" in bakery("config", "show", code=0).out
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("tokenizer = 'abacus'", "no such tokenizer"),
+        ("budget = 'much'", "context.budget"),
+        ("taste = 1", "context.taste"),
+        ("decay = -1", "decay"),
+    ],
+)
+def test_wrong_settings_are_named(bakery: Lore, said: str, why: str) -> None:
+    file = bakery.folder / "fleetlore.toml"
+    file.write_text(file.read_text() + f"[context]\n{said}\n")
+    result = bakery("context", "--agent", "mara")
+    assert result.code != 0
+    assert why in result.err
+
+
+def test_a_budget_that_is_too_small_says_what_to_do(bakery: Lore) -> None:
+    result = bakery("context", "--agent", "mara", "--budget", "10")
+    assert result.code != 0
+    assert "raise the budget" in result.err
+
+
+def test_a_coding_session_is_told_in_the_words_of_the_chronicle(lore: Lore) -> None:
+    with connect("sqlite:fleet.db").blocking() as log:
+        plays.session(log)
+    out = lore("context", "--log", "sqlite:fleet.db", "--agent", "claude-code/7f", code=0).out
+    assert "## What you were asked to do\nThe tide tables are an hour off in summer." in out
+    stands = out.split("## Where your work stands\n")[1].split("\n\n")[0]
+    assert "local time is taken from the port" in stands
+    assert "fleet.commit" not in stands
+
+
+def test_hostile_names_do_no_harm(bakery: Lore, tmp_path: Path) -> None:
+    assert bakery("context", "--agent", "a\nb").code != 0
+    assert bakery("context", "--agent", "no such agent", code=0).out.startswith("## Who you are")

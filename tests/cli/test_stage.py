@@ -1,0 +1,140 @@
+"""`lore stage`: scenarios listed and checked, runs shown live, stopped and taken up again."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+
+import pytest
+
+from tests.cli.running import Lore
+
+LOG = ("--log", "sqlite:stage.db")
+DUEL = """\
+name: duel
+title: Duel
+seeds: [dawn]
+opening: Two stand at {seed}.
+agents:
+  ada: {persona: A., tick_every: 1, script: {opening: [{text: En garde., thought: My knees.}], lines: [Touché., Again.]}}
+  bob: {persona: B., subscribes_to: [agent.spoke, user.injected], script: {lines: [Ha., Ho., Hm.], disturbed: ["Who said {visitor}?"]}}
+governor: {max_turns: 3}
+"""
+
+
+def run_of(words: str) -> str:
+    found = re.search(r"--resume (\S+)", words)
+    assert found is not None, words
+    return found[1]
+
+
+def test_the_scenarios_are_listed_with_what_they_are_about(lore: Lore) -> None:
+    shown = lore("stage", "list", code=0)
+    assert [line.split()[0] for line in shown.lines] == ["monday", "night-train", "the-tin"]
+    assert {each["name"] for each in lore("stage", "list", "--json", code=0).json["scenarios"]} == {"monday", "night-train", "the-tin"}
+
+
+def test_listing_makes_no_log(lore: Lore) -> None:
+    lore("stage", "list", *LOG, code=0)
+    assert not (lore.folder / "stage.db").exists()
+
+
+def test_a_good_scenario_is_said_to_be_fine_and_a_bad_one_line_by_line(lore: Lore) -> None:
+    good, bad = lore.write("duel.yaml", DUEL), lore.write("bad.yaml", DUEL.replace("tick_every", "tick").replace("agent.spoke", "Speech"))
+    assert "fine. Duel; ada (worker), bob (worker)" in lore("stage", "check", good, code=0).out
+    said = lore("stage", "check", bad, code=2).err
+    assert "bad.yaml:6: agents.ada.tick: no such field" in said
+
+
+def test_a_run_in_a_pipe_is_plain_lines_and_hides_thoughts(lore: Lore) -> None:
+    path = lore.write("duel.yaml", DUEL)
+    shown = lore("stage", "run", path, *LOG, code=0)
+    assert "  1  ada  agent.spoke  En garde." in shown.lines
+    assert "My knees." not in shown.out
+    assert "\x1b" not in shown.out
+    assert "My knees." in lore("stage", "run", path, "--read-minds", *LOG, code=0).out
+
+
+def test_the_same_seed_plays_the_same_and_is_on_the_log(lore: Lore) -> None:
+    first = lore("stage", "run", "the-tin", "--seed", "rain", "--turns", "3", *LOG, code=0)
+    again = lore("stage", "run", "the-tin", "--seed", "rain", "--turns", "3", *LOG, code=0)
+    assert first.lines == again.lines
+    assert "judge.verdict" in first.out
+    events = lore("events", "--kind", "run.finished", "--json", "--all", *LOG, code=0).ndjson
+    assert len(events) == 2
+    assert events[0]["data"]["reason"] == "verdict"
+
+
+def test_json_gives_every_event(lore: Lore) -> None:
+    path = lore.write("duel.yaml", DUEL)
+    events = lore("stage", "run", path, "--json", *LOG, code=0).ndjson
+    assert events[0]["kind"] == "run.started"
+    assert events[-1]["kind"] == "run.finished"
+    assert {"model.called", "model.replied", "agent.spoke"} <= {event["kind"] for event in events}
+    assert all(event["position"] for event in events)
+
+
+def test_a_visitor_is_heard_and_cannot_move_the_cursor(lore: Lore) -> None:
+    path = lore.write("duel.yaml", DUEL)
+    shown = lore("stage", "run", path, "--inject", "boo\x1b[2J", *LOG, code=0)
+    assert any("Who said boo" in line for line in shown.lines)
+    assert "\x1b" not in shown.out
+
+
+def test_on_a_terminal_speakers_have_colours_and_lines_keep_to_the_width(lore: Lore) -> None:
+    shown = lore.on_terminal("stage", "run", "night-train", "--seed", "fog", "--speed", "0", *LOG, columns=64)
+    assert shown.code == 0
+    assert "\x1b[1;38;5;" in shown.out
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown.out)
+    story = plain.partition("lore context")[0]
+    assert max(len(line) for line in story.splitlines()) <= 64
+    assert "was the stowaway" in plain
+
+
+def test_ctrl_c_leaves_a_run_that_can_be_taken_up(lore: Lore) -> None:
+    process = lore.start("stage", "run", "the-tin", "--speed", "40", *LOG, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    for _ in range(5):
+        process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "nothing is lost" in err.decode()
+    assert "Traceback" not in err.decode()
+    run = run_of(err.decode())
+    assert run in lore("stage", "list", *LOG, code=0).out
+    assert f"--resume {run}" in lore("stage", "run", "the-tin", "--turns", "1", *LOG, code=0).err
+    resumed = lore("stage", "run", "--resume", run, *LOG, code=0)
+    assert "judge.verdict" in resumed.out
+    ends = [json.loads(line) for line in lore("events", "--scope", f"run:{run}", "--kind", "run.finished", "--json", *LOG, code=0).lines]
+    assert len(ends) == 1
+    assert "is over" in lore("stage", "run", "--resume", run, *LOG, code=2).err
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("run",), "which scenario?"),
+        (("run", "the-tim"), "did you mean the-tin?"),
+        (("run", "the-tin", "--turns", "0"), "--turns: at least 1"),
+        (("run", "the-tin", "--speed", "-1"), "--speed: a number from 0 on"),
+        (("run", "--resume", "x", "--seed", "y"), "--resume goes on with the run as it was begun"),
+        (("run", "--resume", "nobody"), "no run is called 'nobody'"),
+        (("run", "the-tin", "--mind", "crystal:ball"), "crystal:ball"),
+        (("run", "./none.yaml"), "none.yaml"),
+        (("list", "--seed", "x"), "--seed is for `lore stage run`"),
+    ],
+)
+def test_a_slip_of_the_pen_is_answered_with_what_to_do(lore: Lore, argv: tuple[str, ...], words: str) -> None:
+    result = lore("stage", *argv, *LOG)
+    assert result.code in (1, 2)
+    assert words in result.err
+    assert "Traceback" not in result.err
+
+
+def test_the_help_teaches_by_examples(lore: Lore) -> None:
+    shown = lore("stage", "--help", code=0).out
+    assert "lore stage run the-tin" in shown
+    assert "--read-minds" in shown

@@ -1,0 +1,48 @@
+"""A cast whose words come from a model over HTTP: what is sent, what is taken, and what a model may do wrong."""
+
+from __future__ import annotations
+
+import json
+
+from fleetlore.runtime.stage.cast import troupe_of
+from tests.minds.stub import Stub, answers, chat, refuses
+from tests.runtime.stage.staging import JUDGED, lines, memory_log, play, scenario
+
+USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+
+
+def says(**data: object) -> list[str]:
+    return chat("<think>hm</think>```json\n", json.dumps(data), "\n```", usage=USAGE)
+
+
+async def test_a_model_plays_the_whole_cast_by_its_address() -> None:
+    acts = [
+        answers(*says(kind="agent.spoke", text="I begin.", thought="Nervous.")),
+        answers(*says(text="I answer.", mood="calm")),
+        answers(*says(text="It was bob.", winner="bob", scores={"ada": 4, "bob": 8.25})),
+    ]
+    what = scenario(JUDGED, turns=2)
+    async with Stub(*acts) as stub:
+        address = f"openai:small?base_url={stub.url}/v1"
+        async with troupe_of(what, address) as troupe:
+            with memory_log() as log:
+                events = await play(log, what, troupe=troupe)
+    assert lines(events) == ["1 ada: I begin.", "1 bob: I answer."]
+    assert events[-1].data["winner"] == "bob"
+    assert events[-1].data["tokens"] == 360
+    prompts = [request.body["messages"][-1]["content"] for request in stub.asked]
+    assert "You are Bob." in prompts[1]
+    assert "I begin." in prompts[1]
+    assert "Nervous." not in "".join(prompts)
+    assert len([event for event in events if event.kind == "context.built"]) == 3
+
+
+async def test_an_endpoint_that_refuses_is_recorded_and_ends_nothing_but_its_turns() -> None:
+    what = scenario(JUDGED, turns=2)
+    refusal = refuses(401, {"error": {"message": "no such key"}})
+    async with Stub(refusal) as stub, troupe_of(what, f"openai:small?base_url={stub.url}/v1") as troupe:
+        with memory_log() as log:
+            events = await play(log, what, troupe=troupe)
+    assert {event.data["status"] for event in events if event.kind == "model.failed"} == {401}
+    assert events[-1].data["reason"] == "tick_cap"
+    assert "winner" not in events[-1].data

@@ -1,0 +1,267 @@
+"""Connections that are let go, and work that waits for its turn: one client does not take the server away from the others."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event as Flag
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from fleetlore import Event
+from fleetlore.log import sqlite_upkeep
+from fleetlore.server import doors_reading, serve, subscription, views_routes, wire
+from fleetlore.server.desk import Desk
+from fleetlore.server.doors_reading import elements_of, inflate, lines_of
+from fleetlore.server.house import LOOKS, THREADS
+from fleetlore.server.limits import Limited, Limits
+from fleetlore.server.problems import Problem
+from fleetlore.server.turns import Turns
+from fleetlore.state import warm
+from tests.server.asgi import PATIENCE, ask
+from tests.server.serving import HOST, Served
+from tests.server.serving import serve as serving
+from tests.server.watching import until
+
+UPGRADE = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+PING, TEXT, MORE = 9, 1, 0
+
+
+@contextmanager
+def talking(served: Served, said: str) -> Iterator[socket.socket]:
+    with socket.create_connection((HOST, served.port), PATIENCE) as connection:
+        connection.sendall(said.replace("HOST", f"Host: {HOST}:{served.port}").encode())
+        yield connection
+
+
+def heard(connection: socket.socket, until: bytes | None = None) -> bytes:
+    """What comes, up to a word or to the end; a connection that stays open too long is an error."""
+    said = b""
+    try:
+        while (until is None or until not in said) and (part := connection.recv(65536)):
+            said += part
+    except ConnectionResetError:
+        pass
+    return said
+
+
+def is_gone(connection: socket.socket) -> bool:
+    """Whether there is nobody any more who would listen."""
+    try:
+        connection.send(b"x")
+    except (ConnectionResetError, BrokenPipeError):
+        return True
+    return False
+
+
+def frame(kind: int, data: bytes, *, is_last: bool = True) -> bytes:
+    return bytes((is_last << 7 | kind, 0x80 | len(data))) + bytes(4) + data
+
+
+def deeds(count: int, text: str = "done") -> list[Event]:
+    return [Event(kind="fleet.commit", agent="ada", text=text) for _ in range(count)]
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that looks at its connections all the time, and waits for nobody."""
+    monkeypatch.setattr(wire, "HEAD_SECONDS", 0.0)
+    monkeypatch.setattr(wire, "READ_SECONDS", 0.0)
+    monkeypatch.setattr(serve, "LOOK_SECONDS", 0.1)
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("said", ["", "GET /api/me", "GET /healthz HTTP/1.1\r\nHOST\r\nX-Slow: "])
+def test_who_does_not_say_what_it_wants_is_let_go(tmp_path: Path, said: str) -> None:
+    with serving(tmp_path) as served, talking(served, said) as connection:
+        assert heard(connection) == b""
+
+
+@pytest.mark.usefixtures("hasty")
+def test_who_does_not_read_its_answer_is_let_go(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        list(served.log.append_all(deeds(400, "x" * 16_000)))
+        with socket.socket() as lazy:
+            lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            lazy.settimeout(PATIENCE)
+            lazy.connect((HOST, served.port))
+            lazy.sendall(f"GET /api/events?limit=1000 HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode())
+            asyncio.run(until(lambda: is_gone(lazy)))
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_stream_is_not_cut_off_for_having_nothing_to_say(tmp_path: Path) -> None:
+    with serving(tmp_path) as served, talking(served, "GET /api/stream HTTP/1.1\r\nHOST\r\n\r\n") as connection:
+        assert b"hello" in heard(connection, b"hello")
+        with talking(served, "GET /") as silent:
+            assert heard(silent) == b""  # by now all were looked at
+        served.post("/api/events", {"kind": "fleet.commit", "agent": "ada"})
+        assert b"fleet.commit" in heard(connection, b"fleet.commit")
+
+
+@pytest.mark.parametrize("said", ["POST /ws HTTP/1.1\r\nHOST\r\n", "GET /ws HTTP/1.1\r\nHOST\r\nContent-Length: 3\r\n"])
+def test_what_cannot_become_a_websocket_is_told_so(tmp_path: Path, said: str) -> None:
+    with serving(tmp_path) as served, talking(served, f"{said}{UPGRADE}\r\nabc") as connection:
+        assert b"HTTP/1.1 40" in heard(connection, b"problem+json")
+
+
+PINGS = frame(PING, b"x" * 125) * 1000
+PARTS = frame(TEXT, b"", is_last=False) + frame(MORE, b"", is_last=False) * 1000
+
+
+@pytest.mark.parametrize("words", [PINGS, PARTS], ids=["pings", "parts"])
+def test_who_floods_a_websocket_and_reads_nothing_is_let_go(tmp_path: Path, words: bytes) -> None:
+    def flood(connection: socket.socket) -> None:
+        while True:
+            connection.sendall(words)
+
+    with serving(tmp_path) as served, talking(served, f"GET /ws HTTP/1.1\r\nHOST\r\n{UPGRADE}\r\n") as connection:
+        assert b"hello" in heard(connection, b"hello")
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            flood(connection)
+
+
+async def test_a_body_with_two_lengths_is_refused() -> None:
+    headers = [("host", "localhost"), ("content-length", "4"), ("transfer-encoding", "chunked")]
+    answer = await ask(Limited(_reading, limits=Limits()), "POST", "/", headers)
+    assert (answer.status, answer.headers["connection"]) == (400, "close")
+
+
+async def test_bodies_together_take_no_more_memory_than_is_allowed() -> None:
+    limits = Limits(body=100, bodies=150)
+    app, headers = Limited(_reading, limits=limits), [("host", "localhost"), ("transfer-encoding", "chunked")]
+    limits.held = 100  # others'
+    answer = await ask(app, "POST", "/", headers, [b"x" * 60])
+    assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+    limits.held -= 100
+    assert ((await ask(app, "POST", "/", headers, [b"x" * 60])).status, limits.held) == (204, 0)
+
+
+async def _reading(scope: Scope, receive: Receive, send: Send) -> None:
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def test_a_body_that_was_packed_in_very_many_pieces_is_refused_soon() -> None:
+    with pytest.raises(Problem, match="pack it as one"):
+        inflate(gzip.compress(b"") * (doors_reading.MOST_MEMBERS + 1), "gzip", 1000)
+
+
+def test_pieces_of_any_length_are_unpacked_one_behind_the_other() -> None:
+    parts = [b"a" * n for n in (0, 1, doors_reading.STEP, 3 * doors_reading.STEP + 1)]
+    assert inflate(b"".join(map(gzip.compress, parts)), "gzip", 20_000) == b"".join(parts)
+
+
+def test_blank_lines_and_empty_elements_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doors_reading, "MOST_LINES", 10)
+    monkeypatch.setattr(doors_reading, "MOST_EVENTS", 10)
+    with pytest.raises(Problem, match="more than 10 lines"):
+        list(lines_of(b"\n" * 11))
+    with pytest.raises(Problem, match="more than 10 events"):
+        elements_of(b"[" + b"1," * 10 + b"1]")
+
+
+async def test_turns_come_one_after_the_other_and_a_line_has_an_end() -> None:
+    turns, order = Turns(1, line=1, patience=PATIENCE), list[str]()
+
+    async def take(name: str) -> None:
+        async with turns.taken():
+            order.append(name)
+
+    async with turns.taken():
+        second = asyncio.create_task(take("second"))
+        await until(lambda: turns.waiting == 1)
+        with pytest.raises(Problem, match="try again"):
+            await take("third")
+    await second
+    await take("fourth")
+    assert order == ["second", "fourth"]
+
+
+async def test_a_turn_that_does_not_come_in_time_is_a_503_that_says_when_to_try_again() -> None:
+    turns = Turns(1, line=1, patience=0.001)
+    async with turns.taken():
+        with pytest.raises(Problem) as told:
+            async with turns.taken():
+                pass
+    assert (told.value.status, told.value.headers, turns.waiting) == (503, {"retry-after": "2"}, 0)
+
+
+def test_looks_into_the_past_keep_nobody_from_writing_and_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on, under_way = Flag(), list[str]()
+
+    def slow(desk: Desk, as_of: str | None) -> str | None:
+        if as_of is not None:
+            under_way.append(as_of)
+            go_on.wait(PATIENCE)
+        return as_of
+
+    monkeypatch.setattr(Desk, "place", slow)
+    with serving(tmp_path) as served, ThreadPoolExecutor(2 * THREADS) as crowd:
+        position = served.log.append(deeds(2))[0]
+        try:
+            asked = [crowd.submit(served.get, "/api/fleet", as_of=position) for _ in range(2 * THREADS)]
+            asyncio.run(until(lambda: len(under_way) == LOOKS))
+            assert served.post("/api/events", {"kind": "fleet.commit", "agent": "ada"}).status == 200
+            assert served.view("meta")["events"] == 3
+            assert served.get("/readyz").status == 200
+            assert len(under_way) == LOOKS
+        finally:
+            go_on.set()
+        assert {each.result().status for each in asked} == {200}
+
+
+def test_an_answer_with_long_events_is_cut_and_leads_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views_routes, "MOST_BYTES", 1000)
+    with serving(tmp_path) as served:
+        positions = served.log.append(deeds(10, "x" * 400))
+        seen, after = list[str](), "0" * 16
+        while after is not None:
+            page = served.view("events", after=after, limit=1000)
+            assert len(page["events"]) <= 3
+            seen, after = seen + [event["position"] for event in page["events"]], page["next"]
+        assert seen == positions
+
+
+def test_the_past_of_a_stream_is_read_in_small_parts_without_a_hole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscription, "PAST_BYTES", 1000)
+    with serving(tmp_path) as served:
+        positions = served.log.append(deeds(40, "x" * 300))
+    with serving(tmp_path) as served, talking(served, f"GET /api/stream?after={'0' * 16} HTTP/1.1\r\nHOST\r\n\r\n") as connection:
+        said = heard(connection, f"id: {positions[-1]}".encode())
+        assert [line[4:].decode() for line in said.splitlines() if line.startswith(b"id: ")] == positions
+
+
+def test_a_backup_put_in_the_place_of_the_log_is_what_is_shown_from_then_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warm, "SURE_SECONDS", 0.0)
+    path, backup = str(tmp_path / "fleet.db"), str(tmp_path / "backup.db")
+    with serving(tmp_path) as served:
+        [first] = served.log.append(deeds(1))
+        assert served.view("meta")["events"] == 1
+        sqlite_upkeep.backup(path, backup)
+        served.log.append([Event(kind="fleet.commit", agent="lost", text="never was")])
+        assert {agent["name"] for agent in served.view("fleet")["agents"]} == {"ada", "lost"}
+        sqlite_upkeep.restore(backup, path, overwrite=True)
+        asyncio.run(until(lambda: served.house.desk.warm.erasures == 1 and served.house.desk.warm.caught_up))
+        assert {agent["name"] for agent in served.view("fleet")["agents"]} == {"ada"}
+        asyncio.run(until(lambda: served.house.feed.ring.end == served.house.feed.ring.first))
+        [last] = served.log.append(deeds(1))
+        with talking(served, f"GET /api/stream?after={first} HTTP/1.1\r\nHOST\r\n\r\n") as connection:
+            said = heard(connection, f"id: {last}".encode())
+        assert b"never was" not in said
+
+
+def test_who_may_not_read_is_not_told_why_the_log_is_in_trouble(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        served.house.feed.trouble = "/home/ada/fleet.db: is damaged"
+        assert served.get("/readyz").json["detail"] == "/home/ada/fleet.db: is damaged"
+        afar = served.get("/readyz", headers={"x-forwarded-for": "192.0.2.7"})
+        assert (afar.status, "ada" in afar.json["detail"]) == (503, False)
