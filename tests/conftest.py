@@ -8,6 +8,32 @@ import pytest
 
 from tests.servers import Nats, Valkey
 
+SLOW = (
+    "tests/chronicle/test_formats.py",
+    "tests/cli/test_up.py",
+    "tests/dialects/test_properties.py",
+    "tests/faults/",
+    "tests/intake/test_git.py",
+    "tests/intake/test_ship.py",
+    "tests/intake/test_ship_withholding.py",
+    "tests/log/test_nats.py",
+    "tests/log/test_redis.py",
+    "tests/minds/test_endpoints.py",
+    "tests/server/test_doors_reading.py",
+    "tests/server/test_views_hostile.py",
+    "tests/server/test_wire.py",
+    "tests/state/test_keeping.py",
+    "tests/state/test_leases.py",
+)
+"""Of these all tests are left out of `make check`: they take half of the time."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is slow as a whole."""
+    for item in items:
+        if item.nodeid.startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.fixture(scope="session")
 def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:

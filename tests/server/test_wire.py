@@ -219,6 +219,13 @@ def test_looks_into_the_past_keep_nobody_from_writing_and_reading(tmp_path: Path
         assert {each.result().status for each in asked} == {200}
 
 
+@pytest.mark.parametrize("path", ["/api/events", "/api/stream", "/api/search", "/api/arcs"])
+def test_only_so_many_kinds_can_be_asked_for_at_once(tmp_path: Path, path: str) -> None:
+    with serving(tmp_path) as served:
+        answer = served.get(path, kind=[f"fleet.k{n}" for n in range(51)], **({"q": "x"} if path == "/api/search" else {}))
+        assert (answer.status, "kind" in answer.detail) == (422, True)
+
+
 def test_an_answer_with_long_events_is_cut_and_leads_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(views_routes, "MOST_BYTES", 1000)
     with serving(tmp_path) as served:

@@ -98,7 +98,8 @@ def _take(heard: Heard, piece: Any) -> bool:
 
 def _take_whole(heard: Heard, body: Any) -> None:
     _take_head(heard, body)
-    for block in dig(body, "content") or ():
+    blocks = dig(body, "content")
+    for block in blocks if isinstance(blocks, list) else ():
         made = dig(block, "input")
         heard.add(json.dumps(made) if isinstance(made, dict) else dig(block, "text"))
     _take_finish(heard, dig(body, "stop_reason"))
