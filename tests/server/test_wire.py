@@ -219,10 +219,10 @@ def test_looks_into_the_past_keep_nobody_from_writing_and_reading(tmp_path: Path
         assert {each.result().status for each in asked} == {200}
 
 
-@pytest.mark.parametrize("path", ["/api/events", "/api/stream", "/api/search", "/api/arcs"])
+@pytest.mark.parametrize("path", ["/api/events?", "/api/stream?", "/api/search?q=x&", "/api/arcs?"])
 def test_only_so_many_kinds_can_be_asked_for_at_once(tmp_path: Path, path: str) -> None:
     with serving(tmp_path) as served:
-        answer = served.get(path, kind=[f"fleet.k{n}" for n in range(51)], **({"q": "x"} if path == "/api/search" else {}))
+        answer = served.get(path + "&".join(f"kind=fleet.k{n}" for n in range(51)))
         assert (answer.status, "kind" in answer.detail) == (422, True)
 
 

@@ -15,6 +15,7 @@ from fleetlore.errors import Invalid
 from fleetlore.server.problems import Problem
 
 Text = Annotated[str, Meta(max_length=500)]
+Kinds = Annotated[list[Text], Meta(max_length=50)]
 Place = Annotated[str, Meta(max_length=100, pattern="^[0-9]+$")]
 """A position."""
 Time = Annotated[datetime, Meta(tz=True)]
@@ -38,7 +39,7 @@ class EventsQuery(AsOf, kw_only=True):
     """Stored events."""
 
     scope: Text = "town"
-    kind: list[Text] = field(default_factory=list)
+    kind: Kinds = field(default_factory=list)
     id: Annotated[list[Text], Meta(max_length=100)] = field(default_factory=list)
     after: Place | None = None
     before: Place | None = None
@@ -58,7 +59,7 @@ class ArcsQuery(AsOf, kw_only=True):
     """Arcs."""
 
     state: State = "all"
-    kind: list[Text] = field(default_factory=list)
+    kind: Kinds = field(default_factory=list)
     limit: Annotated[int, Meta(ge=1, le=1000)] = 200
 
 
@@ -104,7 +105,7 @@ class SearchQuery(AsOf, kw_only=True):
 
     q: Annotated[str, Meta(min_length=1, max_length=500)]
     scope: Text = "town"
-    kind: list[Text] = field(default_factory=list)
+    kind: Kinds = field(default_factory=list)
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
 
 

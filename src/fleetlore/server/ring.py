@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from fleetlore.events import codec
 from fleetlore.events.envelope import SCHEMA_VERSION, Event
-from fleetlore.log.base import TOWN, Page, Position, Stored, matches_kind, scopes_of
+from fleetlore.log.base import TOWN, Page, Position, Stored, scopes_of
 from fleetlore.log.reading import gap, revive
 
 MOST_EVENTS = 16_384
@@ -63,12 +63,16 @@ class Wanted(Struct, frozen=True):
 
     def chosen(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         """Those that are wanted."""
-        return entries if self.is_all else [entry for entry in entries if self._wants(entry)]
+        if self.is_all:
+            return entries
+        # Told apart once for all entries: thousands of clients may each name many kinds.
+        families = tuple(kind[:-1] for kind in self.kinds if kind.endswith(".*"))
+        return [entry for entry in entries if entry.scopes is None or self._wants(entry, entry.scopes, families)]
 
-    def _wants(self, entry: Entry) -> bool:
-        if entry.scopes is None:
-            return True
-        return (self.scope == TOWN or self.scope in entry.scopes) and matches_kind(entry.kind, self.kinds)
+    def _wants(self, entry: Entry, scopes: tuple[str, ...], families: tuple[str, ...]) -> bool:
+        if self.scope != TOWN and self.scope not in scopes:
+            return False
+        return not self.kinds or entry.kind in self.kinds or entry.kind.startswith(families)
 
 
 class Batch:

@@ -35,7 +35,7 @@ class FeedQuery(queries.Query, kw_only=True):
     """The feed."""
 
     scope: queries.Text = "town"
-    kind: list[queries.Text] = field(default_factory=list)
+    kind: queries.Kinds = field(default_factory=list)
     after: queries.Place | None = None
 
 
