@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from fleetlore import Event
 from fleetlore.cli.demo import play
 from fleetlore.cli.demo_fleet import CAST, script
-from fleetlore.server import shapes
+from fleetlore.server import shapes, shapes_stage
 from fleetlore.server.app import routes
 from fleetlore.server.shows import fleet
 from fleetlore.state.warm import Warm
@@ -54,6 +54,7 @@ VIEWS = {
     "threads": (shapes.Threads, {"threads", "total"}),
     "arcs": (shapes.Arcs, {"arcs", "counts"}),
     "costs": (shapes.Costs, {"total", "by", "unpriced", "prices"}),
+    "stage": (shapes_stage.Stage, {"play", "runs", "let_go"}),
     "story": (shapes.Story, {"opening", "chapters", "open", "closing", "more"}),
     "timeline": (
         shapes.Timeline,

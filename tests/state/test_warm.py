@@ -368,3 +368,17 @@ def test_a_view_that_fails_is_begun_anew_and_not_folded_from_its_middle(log: Blo
 
     with warm_views(log, lines=msgspec_view(moody)) as warm:
         assert up_to_date(warm, log) == ["one", "two", "three"]
+
+
+def test_folding_gives_way_to_others_but_never_for_long(log: BlockingRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    with warm_views(log) as warm:
+        up_to_date(warm, log)
+        monkeypatch.setattr(module, "REST_SECONDS", 60.0)
+        with warm.giving_way():
+            log.append([Event(kind="fleet.commit", agent="ada", text="while others work")])
+            assert not warm.wait_for(log.head(), 0.2)
+        assert warm.wait_for(log.head(), 5.0)
+        monkeypatch.setattr(module, "REST_SECONDS", 0.01)
+        with warm.giving_way():
+            log.append([Event(kind="fleet.commit", agent="ada", text="and all the same")])
+            assert warm.wait_for(log.head(), 5.0)

@@ -105,6 +105,7 @@ class Desk:
         if as_of.isdecimal() and len(as_of) > _LONGEST_DATE:
             return self._past_position(as_of)
         moment = moment_of(as_of, "as_of")
+        self._keep_up()  # else a moment before the newest event may seem to be after all that is known
         with self.warm.looking() as states:
             known: Calendar = states["calendar"]
             if known.newest is None or moment >= known.newest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -42,8 +43,8 @@ async def inject(request: Request, house: House) -> Answer:
 
 def _take(house: House, body: Body) -> list[str]:
     said = _read(body.unpack(house.limits.body))
-    _need_open(house.log, said.run)
-    return store(house.log, [house.log.admit(_event(said, _turn(house, said.run)))])
+    turn = _turn(house, said.run)
+    return store(house.log, [house.log.admit(_event(said, turn))])
 
 
 def _read(raw: bytes) -> Injection:
@@ -55,19 +56,20 @@ def _read(raw: bytes) -> Injection:
         raise Problem(400, f"not JSON: {error}") from error
 
 
-def _need_open(log: BlockingRecorder, run: str) -> None:
-    """Refuse what nobody could hear."""
-    scope = f"run:{run}"
-    if next(iter(log.read(scope, limit=1)), None) is None:
-        raise Problem(404, "there is no such run on this log; `GET /api/stage` lists those there are")
-    if next(iter(log.read(scope, kinds=["run.finished"], limit=1)), None) is not None:
-        raise Problem(409, "this run is over, and nobody hears a visitor any more; `lore stage run` begins another")
-
-
 def _turn(house: House, run: str) -> int | None:
+    """At which turn a run is, where the view keeps it; refuses what nobody could hear."""
     with house.desk.looking(None, ["stage"]) as look:
         found = look.states["stage"].runs.get(run)
-        return None if found is None else found.turn
+        turn, is_over = (None, False) if found is None else (found.turn, found.finish is not None)
+    if is_over or (found is None and _has(house.log, run, ["run.finished"])):
+        raise Problem(409, "this run is over, and nobody hears a visitor any more; `lore stage run` begins another")
+    if found is None and not _has(house.log, run):
+        raise Problem(404, "there is no such run on this log; `GET /api/stage` lists those there are")
+    return turn
+
+
+def _has(log: BlockingRecorder, run: str, kinds: Sequence[str] = ()) -> bool:
+    return next(iter(log.read(f"run:{run}", kinds=kinds, limit=1)), None) is not None
 
 
 def _event(said: Injection, turn: int | None) -> Event:

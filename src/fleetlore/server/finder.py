@@ -57,4 +57,8 @@ class Finder:
         if self._store is None and self._warm.has_store:
             self._store = self._find_store()
         if self._warm.caught_up and self._store is not None and search.behind(self._log, self._store) > 0:
-            search.index(self._log, self._store, self._stop.is_set)
+            search.index(self._log, self._store, self._is_over)
+
+    def _is_over(self) -> bool:
+        self._warm.rest()
+        return self._stop.is_set()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -86,8 +85,12 @@ class House:
 
     async def store(self, body: Body, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Do what stores a body, in a thread; a few of those that are large at once."""
-        async with self._bulks.taken() if body.is_large else nullcontext():
-            return await asyncio.get_running_loop().run_in_executor(self._storing, partial(work, *args, **kwargs))
+        storing = partial(work, *args, **kwargs)
+        if not body.is_large:
+            return await asyncio.get_running_loop().run_in_executor(self._storing, storing)
+        async with self._bulks.taken():
+            with self.desk.warm.giving_way():
+                return await asyncio.get_running_loop().run_in_executor(self._storing, storing)
 
     def start(self) -> None:
         """Begin to fold and to follow, on the running loop."""

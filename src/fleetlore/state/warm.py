@@ -20,6 +20,7 @@ from fleetlore.state.store import Place, Store, fits
 
 CHUNK = 250
 """Events that are folded before others may look."""
+REST_SECONDS = 0.5
 PATIENCE = (0.2, 1.0, 5.0)
 """Seconds to wait after a trouble with the log, longer each time."""
 BEGIN_SECONDS = 5.0
@@ -46,6 +47,7 @@ class Warm:
         self._courses: dict[str, Course[Any]] = {}
         self._changed = Condition()
         self._stop = Flag()
+        self._others, self._rested_at = 0, 0.0
         self._thread = Thread(target=self._run, name="fleetlore-warm", daemon=True)
         self.caught_up = False
         """Whether the head was reached since all was last begun."""
@@ -74,6 +76,27 @@ class Warm:
             self._changed.notify_all()
             for course in self._courses.values():
                 course.save_at_the_end()
+
+    # --- giving way
+
+    @contextmanager
+    def giving_way(self) -> Iterator[None]:
+        """Let others work as long as the block lasts: folding rests, half of the time at the most."""
+        with self._changed:
+            self._others += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._others -= 1
+                self._changed.notify_all()
+
+    def rest(self) -> None:
+        """Wait while somebody else works, unless it was rested just now."""
+        with self._changed:
+            if self._others and monotonic() - self._rested_at >= REST_SECONDS:
+                self._changed.wait_for(lambda: self._stop.is_set() or not self._others, REST_SECONDS)
+                self._rested_at = monotonic()
 
     # --- looking
 
@@ -175,6 +198,7 @@ class Warm:
 
     def _take(self, events: list[Event]) -> bool:
         """Fold some events; `False` if what is folded is not to be believed any more: something was erased, or a backup put in place."""
+        self.rest()
         with self._changed:
             courses = self._courses.values()
             is_whole = all(course.take(events) for course in courses) and all(course.save_on_the_way() for course in courses)

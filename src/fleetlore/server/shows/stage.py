@@ -49,6 +49,8 @@ class Known(NamedTuple):
     heard: frozenset[str]
     """Kinds of which the run has public events."""
     thought: frozenset[str]
+    is_whole: bool
+    """Whether its beginning is on the log."""
 
 
 def known(look: Look, run: str | None, *, minds: bool) -> Known:
@@ -60,7 +62,8 @@ def known(look: Look, run: str | None, *, minds: bool) -> Known:
     answer = Stage(**look.head(), play=play, runs=[_row(each) for each in runs], let_go=stage.let_go)
     heard = view.OPENERS | frozenset(found.reported if found else ())
     thought = frozenset(each.kind for mind in found.minds.values() for each in mind.thoughts) if found else frozenset()
-    return Known(answer, look._replace(states={}), heard - MINDFUL, thought | MINDFUL if minds else frozenset())
+    is_whole = found is not None and found.is_whole
+    return Known(answer, look._replace(states={}), heard - MINDFUL, thought | MINDFUL if minds else frozenset(), is_whole)
 
 
 def show(log: BlockingRecorder, known: Known) -> Stage:
@@ -70,8 +73,9 @@ def show(log: BlockingRecorder, known: Known) -> Stage:
         scope, end = f"run:{play.run}", known.look.position
         _add_words(play, _newest(log, scope, end, known), minds=bool(known.thought))
         _add_verdicts(play, log)
-        _add_budget(play, log, scope)
-        if play.finished is None:
+        if known.is_whole:
+            _add_budget(play, log, scope)
+        if play.finished is None and play.spent.calls:
             _add_thinking(play, log, scope, known.look)
     return known.answer
 
