@@ -57,6 +57,13 @@ FOCUS = """() => {
     };
 }"""
 
+AT_ONCE = """new MutationObserver((_, watch) => {
+    if (!document.querySelector('.shell')) return;
+    watch.disconnect();
+    window.dispatchEvent(new KeyboardEvent('keydown', { key: '/', bubbles: true, cancelable: true }));
+}).observe(document, { childList: true, subtree: true })"""
+"""Presses a key as soon as there is something to see, before anything else has its turn."""
+
 
 @pytest.fixture
 def busy(room: ControlRoom) -> ControlRoom:
@@ -144,3 +151,18 @@ def test_every_part_of_every_page_has_a_name_and_a_place(busy: ControlRoom, visi
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keys and marks")).to_be_visible()
     assert page.evaluate(SAYS) == SOUND
+
+
+def test_what_a_key_opens_in_the_first_moment_stays_open(busy: ControlRoom, visit: Visits) -> None:
+    page = visit(busy, "/events")
+    page.add_init_script(AT_ONCE)
+    page.goto(f"{busy.url}/fleet")
+    expect(page.locator("article.card")).to_have_count(2)
+    expect(page.get_by_role("searchbox", name="Search all text")).to_be_visible()
+
+
+def test_the_columns_of_the_events_belong_to_their_table(busy: ControlRoom, visit: Visits) -> None:
+    page = visit(busy, "/events")
+    table = page.get_by_role("table", name="Events, newest first")
+    expect(table.get_by_role("columnheader")).to_have_text(["when", "kind", "agent", "what"])
+    expect(table.get_by_role("cell")).to_have_count(4 * 5)

@@ -58,8 +58,15 @@ export async function get<T>(path: string, params?: Params, abort?: AbortSignal)
   return (await answer.json()) as T;
 }
 
-export async function refusal(answer: Response): Promise<Refusal> {
-  if (answer.status === 401) locked.value = true;
+/** Sends something as JSON; refuses as `get` does, but a missing right does not lock the room. */
+export async function post<T>(path: string, body: unknown): Promise<T> {
+  const answer = await fetch(path, { method: "POST", headers: { ...headers(), "Content-Type": "application/json" }, body: JSON.stringify(body) });
+  if (!answer.ok) throw await refusal(answer, false);
+  return (await answer.json()) as T;
+}
+
+export async function refusal(answer: Response, locks = true): Promise<Refusal> {
+  if (locks && answer.status === 401) locked.value = true;
   const said = (await answer.json().catch(() => ({}))) as { title?: string; detail?: string };
   return new Refusal(answer.status, said.title ?? `The server answered ${answer.status}`, said.detail ?? "");
 }

@@ -14,6 +14,9 @@ export const head = signal<string | null>(null);
 /** The head of the log when the stream began with nothing to go on from: an answer that is older than this may lack what came in between. */
 export const joinedAt = signal<string | null>(null);
 
+/** How often events were let go unheard, as they came faster than the page could take them: who keeps a list of them must ask anew. */
+export const letGo = signal(0);
+
 type Listener = (events: LoreEvent[]) => void;
 
 const listeners = new Set<Listener>();
@@ -25,6 +28,7 @@ const LONGEST_WAIT = 5000;
 
 let waiting: LoreEvent[] = [];
 let handing = false;
+let isTooMuch = false;
 
 /** Calls back with the events that came, once a frame at most. Gives what ends it. */
 export function onEvents(listener: Listener): () => void {
@@ -37,11 +41,16 @@ function hand(): void {
   const events = waiting;
   waiting = [];
   for (const listener of listeners) listener(events);
+  if (isTooMuch) letGo.value += 1;
+  isTooMuch = false;
 }
 
 function take(event: LoreEvent): void {
   waiting.push(event);
-  if (waiting.length > MOST_WAITING) waiting = waiting.slice(-MOST_WAITING / 2);
+  if (waiting.length > MOST_WAITING) {
+    waiting = waiting.slice(-MOST_WAITING / 2);
+    isTooMuch = true;
+  }
   if (handing) return;
   handing = true;
   // A hidden page gets no frames, but it must still notice who needs a person.

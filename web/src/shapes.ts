@@ -216,3 +216,99 @@ export interface TimelineAnswer extends Head {
   arcs: (Arc & { lanes: string[] })[];
   more_lanes: number;
 }
+
+export interface StageLine {
+  id: string;
+  at: string;
+  turn: number;
+  speaker: string;
+  kind: string;
+  text: string;
+  mood: string | null;
+  /** What a visitor is called. */
+  label: string | null;
+  position: string;
+}
+
+export interface StageThought {
+  /** That of the line it belongs to, where there is one. */
+  id: string;
+  at: string;
+  turn: number;
+  owner: string;
+  kind: string;
+  text: string;
+  mood: string | null;
+  position: string;
+}
+
+export interface StagePlayer {
+  name: string;
+  role: string | null;
+  team: string | null;
+  lines: number;
+  last_said: string | null;
+  mood: string | null;
+  thinking: boolean;
+  persona: string | null;
+}
+
+export interface StageVerdict {
+  id: string;
+  at: string;
+  turn: number;
+  judge: string;
+  text: string;
+  winner: string | null;
+  scores: Record<string, number>;
+  accused: string | null;
+  correct: boolean | null;
+  reveal: Record<string, string>;
+  position: string;
+}
+
+export interface StageFigures {
+  turns: number | null;
+  calls: number | null;
+  tokens: number | null;
+  usd: number | null;
+  seconds: number | null;
+}
+
+export interface StagePlay {
+  run: string;
+  title: string;
+  scenario: string;
+  seed: string;
+  goal: string;
+  at: string;
+  turn: number;
+  scene: StageLine | null;
+  cast: StagePlayer[];
+  lines: StageLine[];
+  /** How many things the cast has said in all. */
+  said: number;
+  /** Empty unless minds are read. */
+  thoughts: StageThought[];
+  verdicts: StageVerdict[];
+  finished: { id: string; at: string; reason: string; winner: string | null; text: string } | null;
+  spent: StageFigures;
+  budget: StageFigures;
+}
+
+export interface StageRun {
+  run: string;
+  scenario: string;
+  seed: string;
+  at: string;
+  turn: number;
+  said: number;
+  finished: boolean;
+  winner: string | null;
+}
+
+export interface StageAnswer extends Head {
+  play: StagePlay | null;
+  runs: StageRun[];
+  let_go: number;
+}

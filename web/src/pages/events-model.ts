@@ -4,7 +4,7 @@ import { batch, effect, signal, untracked } from "@preact/signals";
 
 import { get, type Params } from "../api";
 import { asOf, now } from "../clock";
-import { joinedAt, onEvents } from "../live";
+import { joinedAt, letGo, onEvents } from "../live";
 import type { EventsAnswer, FoundEvent, SearchAnswer } from "../shapes";
 import { isWanted, sinceTime, type Filter } from "./events-filter";
 
@@ -37,6 +37,9 @@ export class EventsModel {
   #joined: string | null = null;
   /** What came since then, newest first: the answer may be older than that. */
   #meanwhile: readonly FoundEvent[] = [];
+  #letGo = letGo.peek();
+  /** Whether events went by that are not in the list, while the reader was further down. */
+  #hasGap = false;
 
   constructor(filter: Filter) {
     this.#filter = filter;
@@ -52,6 +55,10 @@ export class EventsModel {
       effect(() => {
         const joined = joinedAt.value;
         untracked(() => this.#catchUp(joined));
+      }),
+      effect(() => {
+        const many = letGo.value;
+        untracked(() => this.#miss(many));
       }),
       onEvents((events) => this.#hear(events)),
     ];
@@ -75,7 +82,7 @@ export class EventsModel {
   /** Puts those that wait on top. */
   takeWaiting(): void {
     const waiting = this.waiting.peek();
-    if (waiting.length >= MOST_WAITING) return this.restart(this.#filter);
+    if (this.#hasGap || waiting.length >= MOST_WAITING) return this.restart(this.#filter);
     batch(() => {
       this.waiting.value = [];
       this.#putOnTop(waiting);
@@ -89,6 +96,7 @@ export class EventsModel {
     if (what === "anew") {
       this.#joined = joinedAt.peek();
       this.#meanwhile = [];
+      this.#hasGap = false;
     }
     this.loading.value = true;
     try {
@@ -142,9 +150,19 @@ export class EventsModel {
     if (joined !== null && joined !== this.#joined && asOf.peek() === null && newest < joined) this.restart(this.#filter);
   }
 
+  /** Events went by unheard: the list begins anew, as soon as that does not take it from under the reader. */
+  #miss(many: number): void {
+    if (many === this.#letGo) return;
+    this.#letGo = many;
+    if (asOf.peek() !== null) return;
+    if (this.isAtTop) this.restart(this.#filter);
+    else this.#hasGap = true;
+  }
+
   #hear(events: readonly FoundEvent[]): void {
     if (asOf.peek() !== null) return;
     if (this.#filter.q) return this.#searchAgain();
+    if (this.#hasGap && this.isAtTop) return this.restart(this.#filter);
     const wanted = events.filter((event) => !this.#known.has(event.id) && isWanted(event, this.#filter, now.peek())).reverse();
     if (wanted.length === 0) return;
     if (this.loading.peek()) this.#meanwhile = [...wanted, ...this.#meanwhile];

@@ -24,6 +24,7 @@ import "../styles/events.css";
 
 const SPARE_ROWS = 12;
 const NEAR_END = 30;
+const COLUMNS = ["when", "kind", "agent", "what"];
 
 function Events() {
   const address = useComputed(() => params.value.toString());
@@ -88,9 +89,9 @@ function Rows({ model, filter }: { model: EventsModel; filter: Filter }) {
   const shown = rows.slice(seen.first, seen.first + seen.many);
   return (
     <div class="ev-list">
-      <div class="ev-head" aria-hidden="true"><span>when</span><span>kind</span><span>agent</span><span>what</span></div>
       {model.waiting.value.length > 0 && <NewOnes model={model} onTake={() => scroller.current?.scrollTo({ top: 0 })} />}
       <div class="ev-scroller" ref={scroller} onScroll={look} role="table" aria-label="Events, newest first" aria-rowcount={rows.length} tabIndex={0}>
+        <div class="ev-top" role="rowgroup"><div class="ev-head" role="row">{COLUMNS.map((word) => <span key={word} role="columnheader">{word}</span>)}</div></div>
         <div class="ev-space" role="rowgroup" style={{ "--rows": rows.length, "--first": seen.first }}>
           <div class="ev-rows" role="presentation">
             {shown.map((event, index) => (

@@ -2,6 +2,7 @@ import { page as costs } from "./costs";
 import { page as events } from "./events";
 import { page as fleet } from "./fleet";
 import type { Page } from "./page";
+import { page as stage } from "./stage";
 import { page as story } from "./story";
 import { page as threads } from "./threads";
 import { page as timeline } from "./timeline";
@@ -9,4 +10,4 @@ import { page as timeline } from "./timeline";
 export type { Page } from "./page";
 
 /** Every page, in the order of the rail. */
-export const pages: readonly Page[] = [fleet, story, timeline, threads, costs, events];
+export const pages: readonly Page[] = [fleet, story, timeline, threads, costs, stage, events];

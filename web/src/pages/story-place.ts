@@ -14,10 +14,10 @@ export function toEnd(): void {
 }
 
 /** Keeps the reader's place while text comes in: at the end he stays at the end; anywhere else what he reads does not move.
- *  Gives whether something new was told below what he sees. */
-export function usePlace({ told, newest, oldest }: { told: unknown; newest: string; oldest: string }): boolean {
+ *  Gives whether something new was told below what he sees. He begins at the end, unless told otherwise. */
+export function usePlace({ told, newest, oldest, atEnd = true }: { told: unknown; newest: string; oldest: string; atEnd?: boolean }): boolean {
   const [unseen, setUnseen] = useState(false);
-  const stuck = useRef(true);
+  const stuck = useRef(atEnd);
   const height = useRef(0);
   const ends = useRef({ newest: "", oldest: "" });
 

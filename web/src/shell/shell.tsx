@@ -53,7 +53,11 @@ function TopBar({ page }: { page: Page }) {
 
 function Room({ page }: { page: Page }) {
   const scroller = useRef<HTMLElement>(null);
+  const before = useRef(page);
   useEffect(() => {
+    // Not at first: a key may have opened the drawer before this runs.
+    if (before.current === page) return;
+    before.current = page;
     closeDrawer();
     scroller.current?.scrollTo(0, 0);
   }, [page]);

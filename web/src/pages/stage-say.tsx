@@ -1,0 +1,36 @@
+import { useState } from "preact/hooks";
+
+import { post } from "../api";
+import { meta } from "../meta";
+import { asOf } from "../moment";
+import type { StagePlay } from "../shapes";
+import { Trouble } from "../ui/state";
+
+function Box({ run }: { run: string }) {
+  const [text, set] = useState("");
+  const [error, fail] = useState<Error | null>(null);
+  const [busy, wait] = useState(false);
+  const submit = (sent: Event): void => {
+    sent.preventDefault();
+    if (!text.trim() || busy) return;
+    wait(true);
+    fail(null);
+    post("/api/stage/inject", { run, text: text.trim() }).then(() => set(""), fail).finally(() => wait(false));
+  };
+  return (
+    <form class="say" onSubmit={submit}>
+      <input class="field" aria-label="Say something to them" placeholder="Say something to them…" maxLength={4000} autocomplete="off" value={text} onInput={(input) => set(input.currentTarget.value)} />
+      <button type="submit" class="button primary" disabled={busy || !text.trim()}>Break in</button>
+      {error && <Trouble error={error} />}
+    </form>
+  );
+}
+
+/** Where a visitor speaks: only while the cast plays, only now, and only who may steer. */
+export function Say({ play }: { play: StagePlay }) {
+  if (play.finished || asOf.value !== null || !meta.value) return null;
+  if (meta.value.scopes_of_token.includes("admin")) return <Box run={play.run} />;
+  return (
+    <p class="say-how">To say something to them, open this room with <code>lore up --open</code>, or add <code>#token=…</code> to its address, of <code>lore token create --scope admin</code>.</p>
+  );
+}
