@@ -30,6 +30,11 @@ class ModelCalled(Payload, frozen=True, kw_only=True):
     attempt: int | None = None
     prompt_tokens: int | None = None
     """The estimate made before the call."""
+    prompt_chars: int | None = None
+    prompt_sha256: str | None = None
+    prompt: str | None = None
+    """The words themselves, only where somebody wanted them kept."""
+    system: str | None = None
 
 
 class ModelReplied(Payload, frozen=True, kw_only=True):
@@ -48,6 +53,9 @@ class ModelReplied(Payload, frozen=True, kw_only=True):
     """Of those written to the cache, the ones that are kept for an hour, which cost more."""
     usd: float | None = None
     latency_ms: float | None = None
+    attempts: int | None = None
+    estimated: bool | None = None
+    """Whether the tokens are an estimate, because the endpoint did not say."""
     message_id: str | None = None
     request_id: str | None = None
     call_id: str | None = None

@@ -64,6 +64,7 @@ RULES: Mapping[str, Mapping[str, How]] = {
     "agent.launched": {"prompt": "hide"},
     "agent.returned": {"result": "hide"},
     "session.compacted": {"summary": "hide"},
+    "model.called": {"prompt": "hide", "system": "hide"},
     "model.replied": {"said": "hide"},
     "tool.called": _CALL,
     "tool.returned": _CALL,
