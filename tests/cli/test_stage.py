@@ -119,6 +119,10 @@ def test_ctrl_c_leaves_a_run_that_can_be_taken_up(lore: Lore) -> None:
         (("run",), "which scenario?"),
         (("run", "the-tim"), "did you mean the-tin?"),
         (("run", "the-tin", "--turns", "0"), "--turns: at least 1"),
+        (("run", "the-tin", "--turns", "9" * 30), "--turns: at least 1 is needed, and at most"),
+        (("run", "the-tin", "--inject", " "), "--inject: a visitor who says nothing"),
+        (("run", "the-tin", "--mind", "openai:m?base_url=http://h/v1?token=x"), "no password in base_url"),
+        ((), "arguments are required: VERB\n"),
         (("run", "the-tin", "--speed", "-1"), "--speed: a number from 0 on"),
         (("run", "--resume", "x", "--seed", "y"), "--resume goes on with the run as it was begun"),
         (("run", "--resume", "nobody"), "no run is called 'nobody'"),
@@ -138,3 +142,8 @@ def test_the_help_teaches_by_examples(lore: Lore) -> None:
     shown = lore("stage", "--help", code=0).out
     assert "lore stage run the-tin" in shown
     assert "--read-minds" in shown
+
+
+def test_a_visitor_without_words_leaves_no_run_behind(lore: Lore) -> None:
+    lore("stage", "run", "the-tin", "--inject", "", *LOG, code=2)
+    assert "not finished" not in lore("stage", "list", *LOG, code=0).out

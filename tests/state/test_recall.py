@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fleetlore import Event, connect
 from fleetlore.context.build import build
@@ -218,6 +219,28 @@ def test_private_words_of_others_stay_private_on_no_stage_too(log: BlockingRecor
         ]
     )
     assert "xyzzy" not in build(recall(log, "ada")).text
+
+
+def test_of_others_in_a_run_that_is_no_stage_only_what_they_say_is_known(log: BlockingRecorder) -> None:
+    mine = Event(kind="prompt.submitted", actor="human", agent="ada", run="m", text="mend it")
+    others = [
+        Event(kind="agent.noted", agent="brin", run="m", text="xyzzy"),
+        Event(kind="agent.reflected", agent="brin", run="m", text="xyzzy"),
+        Event(kind="tool.returned", agent="brin", run="m", text="xyzzy", data={"tool": "Bash"}),
+        Event(kind="work.message_sent", agent="brin", run="m", text="mind the step"),
+        Event(kind="prompt.submitted", actor="human", agent="brin", run="m", text="paint it"),
+    ]
+    events = [replace(event, run="m", task="t") for event in (mine, *others)]
+    log.append(events)
+    text = build(recall(log, "ada", run="m")).text
+    assert "xyzzy" not in text
+    assert "mind the step" in text
+    assert "## What you were asked to do\nmend it" in text
+
+
+def test_the_goal_of_a_beginning_that_is_private_is_told_to_nobody(log: BlockingRecorder) -> None:
+    log.append([Event(kind="run.started", actor="conductor", run="r", visibility="private", data={"goal": "xyzzy"})])
+    assert "xyzzy" not in build(recall(log, "ada", run="r")).text
 
 
 @pytest.mark.parametrize("name", ["nobody", "a" * 300, "a\nb", "", "run:x"])

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 SUMMARY = "have a cast play a scene: a debate, a committee, a hidden role"
 
 VERBS = ("list", "check", "run")
+MOST_TURNS = 1_000_000
 _EXAMPLES = (
     ("lore stage run the-tin", "four neighbours and a clerk, offline; nothing to install, nothing to pay"),
     ("lore stage run night-train --seed fog --read-minds", "the same fog always hides the same stowaway; see what they think"),
@@ -49,7 +50,7 @@ the same run. docs/stage.md tells how scenarios are written, and in which order 
 def configure(parser: ArgumentParser) -> None:
     """What to do, with which scenario, and how it is shown."""
     parser.add_argument("verb", metavar="VERB", choices=VERBS, help="list the scenarios, check one, or run it")
-    parser.add_argument("scenario", metavar="SCENARIO", nargs="*", help="a name that `lore stage list` shows, or a YAML file")
+    parser.add_argument("scenario", metavar="SCENARIO", nargs="*", default=[], help="a name that `lore stage list` shows, or a YAML file")
     parser.add_argument("--seed", metavar="TEXT", help="what the run is about and how chance falls (else one of the scenario's)")
     parser.add_argument("--turns", metavar="N", type=int, help="how many turns at most (else the scenario's)")
     parser.add_argument(
@@ -142,8 +143,10 @@ def _need(args: Namespace) -> None:
         raise UsageError("which scenario? `lore stage list` shows them, as in `lore stage run the-tin`")
     if args.resume and (args.seed is not None or args.turns is not None):
         raise UsageError("--resume goes on with the run as it was begun; --seed and --turns are for new ones")
-    if args.turns is not None and args.turns < 1:
-        raise Invalid("--turns: at least 1 is needed")
+    if args.turns is not None and not 1 <= args.turns <= MOST_TURNS:
+        raise Invalid(f"--turns: at least 1 is needed{'' if args.turns < 1 else f', and at most {MOST_TURNS:,}'}")
+    if not all(text.strip() for text in args.inject):
+        raise Invalid("--inject: a visitor who says nothing disturbs nobody; give some words")
     if args.speed is not None and not 0 <= args.speed < float("inf"):
         raise Invalid("--speed: a number from 0 on is needed, such as 2 for twice as fast")
 

@@ -87,7 +87,8 @@ def _check_url(url: str) -> None:
         host, parts = None, urlsplit("")
     if parts.scheme not in ("http", "https") or not host:
         raise InvalidMind("base_url is no address of an endpoint; write it like https://HOST/v1")
-    if parts.username is not None or parts.password is not None:
+    asked = {part.partition("=")[0].casefold() for part in parts.query.split("&")}
+    if parts.username is not None or parts.password is not None or not asked.isdisjoint(_SECRETS):
         raise InvalidMind("no password in base_url, which may be shown; put it into a variable and name that with ?key_env=")
 
 

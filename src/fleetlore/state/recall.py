@@ -213,7 +213,7 @@ class Recall:
         older = [event for _, event in sorted(events.items()) if event is not None]
         ids = known | {event.position or "": event.id or "" for event in older}
         relevance = _relevance(turn, {ids[place.position]: near for place, near in found.items() if place.position in ids})
-        lines = recall_work.lines_of(older) if subscribes_to is None else _remembered(older, turn.agent, subscribes_to)
+        lines = recall_work.lines_of(older, turn.agent) if subscribes_to is None else _remembered(older, turn.agent, subscribes_to)
         thoughts = (*_thoughts(older, turn.agent), *turn.thoughts)
         return replace(turn, relevance=relevance, recalled=(*lines, *turn.recalled), thoughts=thoughts)
 

@@ -76,7 +76,7 @@ def look(log: BlockingRecorder, agent: str, *, run: str | None, upto: Position |
         scene=_scene(own, tell),
         said=tuple(_said(around, agent, task))[-TRANSCRIPT:],
         disturbances=tuple(_interruptions(since))[-DISTURBANCES:],
-        recalled=tuple(lines_of(events)),
+        recalled=tuple(lines_of(events, agent)),
         thoughts=tuple(thought for event in events if (thought := thought_of(event)) is not None and thought.owner == agent),
         notes=_notes(scope, len(events), task),
     )
@@ -88,10 +88,19 @@ def tell(events: Sequence[Event]) -> list[Told]:
     return [Told(f"{event.kind}: {line_of(event)}", (event.id or "",)) for event in told][-SENTENCES:]
 
 
-def lines_of(events: Iterable[Event]) -> Iterator[Line]:
-    """What an agent did or was told, as lines that it could remember."""
-    lines = (_line(event) for event in events if _is_worth_telling(event))
+def lines_of(events: Iterable[Event], agent: str) -> Iterator[Line]:
+    """What an agent did or was told, as lines that it could remember; of others in its run, what they said to all."""
+    lines = (_line(event) for event in events if _is_worth_telling(event) and (_is_of(event, agent) or _is_word(event)))
     return (line for line in lines if line is not None)
+
+
+def _is_of(event: Event, agent: str) -> bool:
+    """Whether an agent did it, or had it done to it."""
+    return agent in (event.actor, event.agent, event.child)
+
+
+def _is_word(event: Event) -> bool:
+    return beat_of(event) in _VOICES
 
 
 def _is_worth_telling(event: Event) -> bool:
@@ -108,8 +117,9 @@ def _newest(log: BlockingRecorder, scope: str, limit: int, upto: Position | None
 
 def _asked(events: Sequence[Event], agent: str) -> Event | None:
     """The newest thing that the agent was asked to do: what a person said, else the task that it took, or was handed."""
+    own = [event for event in events if _is_of(event, agent)]
     for is_task in (_is_prompt, _is_claim, lambda event: event.child == agent and beat_of(event) == "handoff"):
-        for event in reversed(events):
+        for event in reversed(own):
             if is_task(event) and is_public(event) and _words(event):
                 return event
     return None
@@ -153,7 +163,7 @@ def _scene(events: Sequence[Event], tell: Telling) -> Scene | None:
 def _said(events: Iterable[Event], agent: str, task: Event | None) -> Iterator[Line]:
     """What others said on the agent's thread."""
     for event in events:
-        is_word = beat_of(event) in _VOICES or _is_prompt(event)
+        is_word = _is_word(event) or _is_prompt(event)
         if is_word and speaker_of(event) != agent and (task is None or event.id != task.id) and (line := _line(event)) is not None:
             yield line
 

@@ -321,7 +321,8 @@ def _say(run: Run, line: Line) -> None:
 def _start(run: Run, event: Event) -> None:
     data = event.data
     run.is_whole = True
-    run.scenario, run.goal = _words(data.get("scenario")), _words(data.get("goal")) or run.goal
+    goal = _words(data.get("goal")) if is_public(event) else ""
+    run.scenario, run.goal = _words(data.get("scenario")), goal or run.goal
     seed = data.get("seed")
     run.seed = str(seed) if isinstance(seed, int) else _words(seed)
     cast = data.get("cast")

@@ -187,3 +187,18 @@ async def test_a_conductor_that_finds_another_at_work_stops() -> None:
         mind = Answering(meddle)
         with pytest.raises(LogError, match="another process is playing r just now"):
             await play(log, scenario(turns=3), minds={"ada": mind})
+
+
+async def test_a_question_that_another_process_answered_meanwhile_stops_the_one_who_put_it() -> None:
+    with memory_log() as log:
+        store = log.append
+
+        def answered_at_once(events: Any, **options: Any) -> Any:
+            stored = store(events, **options)
+            for call in [event for event in events if event.kind == "model.called"]:
+                store([Event(kind="model.failed", agent=call.agent, run="r", cause=call.id, data=call.data | {"error": "lost"})])
+            return stored
+
+        log.append = answered_at_once  # type: ignore[method-assign]  # what a second process does between two steps of ours
+        with pytest.raises(LogError, match="another process is playing r just now"):
+            await play(log, scenario(turns=3))

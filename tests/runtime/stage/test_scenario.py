@@ -113,7 +113,9 @@ def test_what_is_wrong_is_said_with_its_line(old: str, new: str, line: int, word
     assert any(each.startswith(f"my.yaml:{line}:") for each in found.splitlines() if words in each), found
 
 
-@pytest.mark.parametrize("text", ["", "[]", "just words", "a: [", "\x00", "- " * 200, "{" * 500])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "just words", "a: [", "\x00", "- " * 200, "{" * 500, "a: " + "[" * 100_000 + "]" * 100_000, "? [a, b]\n: c"]
+)
 def test_what_is_no_scenario_at_all_is_refused(text: str) -> None:
     assert "my.yaml" in problems(text)
 

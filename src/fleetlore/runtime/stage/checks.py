@@ -200,4 +200,4 @@ def _check_limits(tree: Tree, scenario: Scenario) -> None:
     for name in scenario.governor.__struct_fields__:
         value = getattr(scenario.governor, name)
         if value is not None and not 0 < value < 1e9:
-            tree.complain(("governor", name), "more than 0 is needed; leave it out for the usual")
+            tree.complain(("governor", name), "more than 0 is needed, and less than 1,000,000,000; leave it out for the usual")

@@ -211,8 +211,11 @@ class Conductor:
 
     def _need_to_be_alone(self) -> None:
         if any(call.id not in self._mine for call in self.play.open_calls):
-            watch = f"lore events --scope run:{self.play.run} --follow"
-            raise LogError(f"another process is playing {self.play.run} just now; watch it with `{watch}`")
+            raise self._not_alone()
+
+    def _not_alone(self) -> LogError:
+        watch = f"lore events --scope run:{self.play.run} --follow"
+        return LogError(f"another process is playing {self.play.run} just now; watch it with `{watch}`")
 
     # --- answers
 
@@ -230,7 +233,8 @@ class Conductor:
 
     def _asked(self, errand: Errand, prompt: Prompt) -> Asked:
         call = self.play.seats[errand.manifest.name].asked
-        assert call is not None
+        if call is None or call.id not in self._mine:  # somebody else took the question for a lost one, and answered it
+            raise self._not_alone()
         limit = self.play.scenario.governor.max_seconds
         ask = turns.ask_for(self.play, errand, prompt, None if limit is None else max(0.1, limit - self.seconds))
         return Asked(call, errand, ask, self._troupe.mind_for(turns.cue_for(self.play, call)))

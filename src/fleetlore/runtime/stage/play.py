@@ -10,7 +10,7 @@ from fleetlore.events.catalog import find
 from fleetlore.events.envelope import Event
 from fleetlore.runtime.stage.governor import Spent
 from fleetlore.runtime.stage.scenario import Scenario, hears
-from fleetlore.views.stage import SPEECH, line_of, turn_of
+from fleetlore.views.stage import SPEECH, is_public, line_of, turn_of
 
 MOST_ATTEMPTS = 2
 """A turn whose answer was lost with its process is asked for once more."""
@@ -172,7 +172,7 @@ def _apply_fact(play: Play, event: Event) -> None:
                 play.said.append(Said("", event.text or "", event.id or ""))
         case "judge.verdict" if any(judge.name == event.agent for judge in play.scenario.judges):
             play.verdicts.append(event)
-        case "user.injected":
+        case "user.injected" if is_public(event):
             for listener in play.seats.values():
                 listener.visitor = event.text or listener.visitor
         case "run.finished" if play.finished is None:

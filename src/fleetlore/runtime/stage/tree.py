@@ -55,6 +55,7 @@ class Tree:
             raise InvalidScenario([f"{self.source}: not YAML: {error}"]) from error
 
     def _constructed(self, text: str) -> Any:
+        _check_depth(text)
         loader = _LOADER(text)
         try:
             node = loader.get_single_node()
@@ -79,6 +80,8 @@ class Tree:
     def _mapping(self, loader: Any, node: Any, path: Path) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(problem="a key must be a word", problem_mark=key_node.start_mark)
             key = str(key_node.value)
             here = (*path, key)
             if key in found:
@@ -87,6 +90,18 @@ class Tree:
             found[key] = self._value(loader, value_node, here)
             self.lines[here] = key_node.start_mark.line + 1
         return found
+
+
+def _check_depth(text: str) -> None:
+    """Told by events, one after the other: the loader in C goes down by itself, and ends the process where that is too deep."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEEPEST + 1:
+            raise yaml.MarkedYAMLError(problem="nested too deeply", problem_mark=event.start_mark)
 
 
 def written(path: Path) -> str:
