@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from fleetlore import clock
+from fleetlore import clock, config
 from fleetlore.cli import arguments, opening, terminal
 from fleetlore.cli.main import INTERRUPTED, OK, UsageError
 from fleetlore.errors import Invalid, LogError
@@ -177,7 +177,7 @@ def _taken_up(args: Namespace, log: BlockingRecorder) -> Play:
 
 
 def _again(args: Namespace, run: str) -> str:
-    log = f" --log {args.log}" if args.log else ""
+    log = f" --log {config.masked(args.log)}" if args.log else ""
     mind = f" --mind {args.mind}" if args.mind else ""
     return f"lore stage run --resume {run}{mind}{log}"
 
@@ -250,7 +250,9 @@ def _is_in_front() -> bool:
 
 
 def _say_what_next(args: Namespace, play: Play) -> None:
-    log = f" --log {args.log}" if args.log else ""
+    if (args.log or "").startswith("memory:"):
+        return  # nothing is left of it
+    log = f" --log {config.masked(args.log)}" if args.log else ""
     terminal.err(
         f"lore context --agent {play.scenario.cast[0].name} --run {play.run}{log}  shows what one of them knew; docs/stage.md has more"
     )

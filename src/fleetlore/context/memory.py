@@ -33,6 +33,8 @@ IMPORTANCE: Mapping[str, float] = {
     "hypothesis.proposed": 0.75,
     "clue.found": 0.8,
     "verdict.final": 1.0,
+    "tool.called": 0.2,
+    "tool.returned": 0.2,
 }
 BEATS: Mapping[str, float] = {
     "setback": 0.8,

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from fleetlore.events.envelope import Event
 from fleetlore.views.reading import stamp_of
 
-VERSION = 1
+VERSION = 2
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 SPEECH = frozenset(("agent.spoke", "oracle.spoke"))
