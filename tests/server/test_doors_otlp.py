@@ -7,6 +7,7 @@ import gzip
 import json
 from base64 import b64encode
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ from tests.server.doors import Doors, open_doors
 
 TRACES, LOGS = "/v1/traces", "/v1/logs"
 PROTOBUF = "application/x-protobuf"
-SPANS = request(ROOT, span(2, CHAT, parent=1), span(3, LOOK, parent=1))
+# A copy: a test of the dialect writes other forms of ids into its own.
+SPANS = deepcopy(request(ROOT, span(2, CHAT, parent=1), span(3, LOOK, parent=1)))
 RECORD = {"timeUnixNano": nanos(0), "body": any_value("codex.tool_result"), "attributes": pairs({"call_id": "c", "tool_name": "sh"})}
 
 
