@@ -21,7 +21,8 @@ from tests.server.doors import Doors, open_doors
 TRACES, LOGS = "/v1/traces", "/v1/logs"
 PROTOBUF = "application/x-protobuf"
 # A copy: a test of the dialect writes other forms of ids into its own.
-SPANS = deepcopy(request(ROOT, span(2, CHAT, parent=1), span(3, LOOK, parent=1)))
+FIRST = deepcopy(ROOT)
+SPANS = request(FIRST, span(2, CHAT, parent=1), span(3, LOOK, parent=1))
 RECORD = {"timeUnixNano": nanos(0), "body": any_value("codex.tool_result"), "attributes": pairs({"call_id": "c", "tool_name": "sh"})}
 
 
@@ -87,10 +88,10 @@ def test_log_records_are_told_in_both_formats(doors: Doors) -> None:
 
 def test_spans_without_ids_are_left_out_and_counted(doors: Doors) -> None:
     lame = span(9, CHAT) | {"spanId": "00"}
-    answer = doors.post(TRACES, request(ROOT, lame, lame))
+    answer = doors.post(TRACES, request(FIRST, lame, lame))
     assert answer.json["partialSuccess"]["rejectedSpans"] == "2"
     assert "span id" in answer.json["partialSuccess"]["errorMessage"]
-    answer = doors.post(TRACES, binary(request(ROOT, lame)), type=PROTOBUF)
+    answer = doors.post(TRACES, binary(request(FIRST, lame)), type=PROTOBUF)
     assert partial_of(answer.body)[0] == 1
     assert doors.kinds == ["session.started", "session.turn_ended"]
     assert doors.count("refused", "traces") == 3
