@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from threading import Thread
+from typing import Any, cast
 
 import pytest
 
@@ -56,3 +58,19 @@ def test_a_scope_that_is_none_is_refused_before_anything_is_followed() -> None:
     log: BlockingRecorder
     with connect("memory:").blocking() as log, pytest.raises(InvalidScope):
         log.follow_pages("nobody")
+
+
+@pytest.mark.parametrize("scheme", ["memory:", "sqlite:"])
+def test_ctrl_c_is_ctrl_c_though_it_comes_just_as_a_lock_was_let_go(scheme: str, tmp_path: Path) -> None:
+    with connect(scheme if scheme == "memory:" else f"sqlite:{tmp_path}/fleet.db").blocking() as log:
+        changed: Any = cast(Any, log)._opened().changed
+        let_go = changed._release_save
+
+        def interrupted() -> None:
+            changed._release_save = let_go
+            let_go()
+            raise KeyboardInterrupt
+
+        changed._release_save = interrupted
+        with pytest.raises(KeyboardInterrupt):
+            next(log.follow())

@@ -32,6 +32,7 @@ from fleetlore.log.base import (
     Query,
     Record,
     Stored,
+    Tail,
     check_scope,
     hash_of,
 )
@@ -171,7 +172,7 @@ class BlockingRecorder:
         tail = self._opened().tail(scope, after)
         try:
             while self._backend is not None:
-                yield tail.next(WAIT_SECONDS)
+                yield _next_page_of(tail)
         except Closed:
             return
         finally:
@@ -203,6 +204,15 @@ class BlockingRecorder:
         if self._backend is None:
             raise Closed("the log is not open; use it inside `with connect(…).blocking() as log:`")
         return self._backend
+
+
+def _next_page_of(tail: Tail) -> Page:
+    try:
+        return tail.next(WAIT_SECONDS)
+    except RuntimeError as error:
+        if isinstance(error.__context__, KeyboardInterrupt):  # it came after a Condition let go of its lock, and hides behind that now
+            raise error.__context__ from None
+        raise
 
 
 class _Request:

@@ -139,9 +139,9 @@ class Desk:
         with self.warm.looking() as states:
             yield Look(states, self.log, self.warm.position, states["calendar"].newest, self._now(), True, self.warm.caught_up)
 
-    def _keep_up(self) -> None:
-        """Have what is stored by now folded."""
-        self.warm.wait_for(self.log.head(), PATIENCE if self.warm.caught_up else A_MOMENT)
+    def _keep_up(self) -> bool:
+        """Have what is stored by now folded; whether it is."""
+        return self.warm.wait_for(self.log.head(), PATIENCE if self.warm.caught_up else A_MOMENT)
 
     def _past(self, position: Position, views: Sequence[str]) -> Look:
         states = self.warm.as_of(position, ["calendar", *views])
@@ -150,10 +150,8 @@ class Desk:
 
     def answer(self, key: tuple[Any, ...], position: Position | None, make: Callable[[], bytes]) -> bytes:
         """An answer about the past, made once: the past does not change, unless something of it is erased."""
-        if position is None:
+        if position is None or not self.warm.caught_up or not self._keep_up():  # what was erased just now is not known to be, yet
             return make()
-        if self.warm.caught_up:
-            self._keep_up()  # what was erased just now is not answered any more
         return self._answers.get((self.warm.erasures, position, *key), make)
 
 
