@@ -127,7 +127,7 @@ class Warm:
     def wait_for(self, position: Position | None, timeout: float) -> bool:
         """Wait until a position is known; whether it is."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stop.is_set() or self._knows(position), timeout)
+            self._changed.wait_for(lambda: self._stop.is_set() or (self.caught_up and self._knows(position)), timeout)
             return self._knows(position)
 
     def _knows(self, position: Position | None) -> bool:
