@@ -29,12 +29,6 @@ class Host(NamedTuple):
     port: int | None
     is_address: bool
 
-    @property
-    def authority(self) -> str:
-        """As it stands in an origin."""
-        name = f"[{self.name}]" if ":" in self.name else self.name
-        return name if self.port is None else f"{name}:{self.port}"
-
 
 def parse(text: str) -> Host | None:
     """What a Host header says; `None` if that is no host."""

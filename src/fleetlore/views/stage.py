@@ -76,7 +76,6 @@ class Player(Struct, kw_only=True):
     lines: int = 0
     spoke_in: int | None = None
     """The turn in which it last spoke."""
-    reflected_in: int | None = None
     open_then: int = 0
     """How many open events there were when it last reflected."""
     reports_then: dict[str, int] = field(default_factory=dict)
@@ -377,7 +376,6 @@ def _count(run: Run, event: Event) -> None:
         return
     if event.kind == "agent.reflected":
         player.open_then, player.reports_then, player.own = run.open, dict(run.reported), {}
-        player.reflected_in = run.turn
     else:
         _one_more(player.own, event.kind)
 
