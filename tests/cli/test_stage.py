@@ -129,6 +129,8 @@ def test_ctrl_c_leaves_a_run_that_can_be_taken_up(lore: Lore) -> None:
         (("run", "the-tin", "--mind", "crystal:ball"), "crystal:ball"),
         (("run", "./none.yaml"), "none.yaml"),
         (("list", "--seed", "x"), "--seed is for `lore stage run`"),
+        (("list", "--inject", "x"), "--inject is for `lore stage run`"),
+        (("check", "--read-minds"), "--read-minds is for `lore stage run`"),
     ],
 )
 def test_a_slip_of_the_pen_is_answered_with_what_to_do(lore: Lore, argv: tuple[str, ...], words: str) -> None:

@@ -47,6 +47,7 @@ def test_patience_can_be_said() -> None:
         ("", "say scripted:, openai:MODEL or anthropic:MODEL"),
         ("gpt-5", "say scripted:, openai:MODEL"),
         ("mistral:large", "no mind at 'mistral:large'"),
+        ("sk-ant-api03-" + "Ab3" * 20, r"no mind at '\[redacted\]"),
         ("openai:", "which model"),
         ("anthropic:?total=5", "which model"),
         ("openai:m?temperature=1", "it takes base_url, key_env"),

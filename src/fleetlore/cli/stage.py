@@ -70,6 +70,8 @@ def run(args: Namespace) -> int:
         for name in ("seed", "turns", "mind", "resume", "speed"):
             if getattr(args, name) is not None:
                 raise UsageError(f"--{name} is for `lore stage run`")
+        if args.inject or args.read_minds:
+            raise UsageError(f"--{'inject' if args.inject else 'read-minds'} is for `lore stage run`")
     return {"list": _list, "check": _check, "run": _run}[args.verb](args)
 
 

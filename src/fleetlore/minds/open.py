@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 from fleetlore.errors import InvalidMind, MindError
 from fleetlore.minds.base import Mind
+from fleetlore.redact import Redactor
 
 if TYPE_CHECKING:
     from fleetlore.minds.endpoint import Patience, Place
@@ -149,5 +150,5 @@ def _extra(name: str) -> Iterator[None]:
 
 
 def _shown(address: str) -> str:
-    """As much of an address as cannot be a secret."""
-    return address.partition("?")[0][:60]
+    """As much of an address as cannot be a secret: some give the key itself."""
+    return Redactor().clean(address.partition("?")[0])[0][:60]
