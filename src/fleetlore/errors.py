@@ -7,6 +7,7 @@
     │   ├── InvalidUrl     a log address that no backend understands
     │   ├── InvalidMind    an address of a mind that no model can be asked by
     │   ├── InvalidScenario  a scenario that cannot be played (.problems: each with its file and line)
+    │   ├── InvalidGoal    a goal's file that cannot be pursued (.problems: each with its place)
     │   ├── TooLarge       an event or an append is over its limit
     │   ├── PromptTooLarge what a prompt cannot do without is over its budget (.tokens, .budget)
     │   └── DialectError   a foreign record that its dialect cannot read (.path says where)
@@ -16,6 +17,8 @@
     │   ├── MindRefused    the endpoint will not do this, and would not do it the next time
     │   ├── MindBusy       it cannot just now, after every attempt that there was time for (.retry_after)
     │   └── MindNonsense   what it answered cannot be used (.reason, .text)
+    ├── HarnessError       an agent's program could not be driven
+    │   └── NotStarted     it is missing, or cannot be run here
     ├── BudgetExceeded     a run has spent what it may (.reason: turns, calls, tokens, usd or seconds)
     └── LogError           the log could not do what was asked
         ├── Conflict       the scope moved on since its head was read
@@ -70,6 +73,14 @@ class InvalidMind(Invalid):
 
 class InvalidScenario(Invalid):
     """A scenario that cannot be played; `problems` are all that were found, each with its file and line."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class InvalidGoal(Invalid):
+    """A goal's file that cannot be pursued; `problems` are all that were found, each with its place."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
@@ -143,6 +154,14 @@ class MindNonsense(MindError):
     def __init__(self, reason: str, *, text: str = "", attempts: int = 1, reply: object | None = None) -> None:
         self.reason, self.text = reason, text
         super().__init__(f"an answer that cannot be used: {reason}", attempts=attempts, reply=reply)
+
+
+class HarnessError(FleetloreError):
+    """An agent's program could not be driven."""
+
+
+class NotStarted(HarnessError):
+    """A program is missing, or cannot be run here; nothing of it runs."""
 
 
 class BudgetExceeded(FleetloreError):

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from fleetlore.dialects.nexo import DIALECT, SUBJECTS, subject
 from fleetlore.errors import DialectError, Invalid
+from fleetlore.events import catalog, codec
 from fleetlore.events.envelope import Event
 from tests.dialects import golden
 
@@ -113,6 +114,82 @@ def test_defaults_that_the_wire_always_writes_are_filled_in_for_native_events_on
     record = json.loads(DIALECT.encode(replace(event, origin=None)) or b"")
     assert record["usage"]["consecutive_errors"] == record["usage"]["consecutive_413"] == 0
     assert record["last_text"] is None
+
+
+# --- turns
+
+
+def wire(event: Event) -> dict[str, Any]:
+    """The record of an event of ours."""
+    record: dict[str, Any] = json.loads(DIALECT.encode(replace(event, origin=None)) or b"null")
+    return record
+
+
+def test_where_the_format_counts_from_nought_the_log_counts_from_one() -> None:
+    started, completed = first("attempt_started"), first("attempt_completed")
+    assert (started.data["turn_index"], completed.data["result"]["turn_index"]) == (1, 1)
+    assert first("decision").data["decision"]["turn_index"] == 2
+    assert (wire(started)["turn_index"], wire(completed)["result"]["turn_index"]) == (0, 0)
+    assert wire(first("decision"))["decision"]["turn_index"] == 1
+
+
+def test_decisions_inside_a_turn_are_counted_as_the_turn_is() -> None:
+    events = (DIALECT.decode(line) for line in golden.lines("nexo"))
+    event = next(event for event in events if event.data.get("result", {}).get("decisions_recorded"))
+    result = event.data["result"]
+    assert (result["turn_index"], result["decisions_recorded"][0]["turn_index"]) == (2, 2)
+    assert wire(event)["result"]["decisions_recorded"][0]["turn_index"] == 1
+
+
+@pytest.mark.parametrize("kind", ["replay_decision", "compact_requested", "compact_completed", "compact_summary_stored", "progress"])
+def test_where_the_format_counts_from_one_nothing_is_shifted(kind: str) -> None:
+    event = first(kind)
+    assert event.data["turn_index"] == wire(event)["turn_index"] == json.loads(DIALECT.encode(event) or b"")["turn_index"]
+
+
+LAST = 2**32 - 1
+STARTED = next(line for line in golden.lines("nexo") if b'"attempt_started"' in line)
+RETRIED = next(line for line in golden.lines("nexo") if b"rm -rf build" in line)
+
+
+@pytest.mark.parametrize(
+    "line", [STARTED.replace(b'"turn_index":0', b'"turn_index":%d'), RETRIED.replace(b'"turn_index":1', b'"turn_index":%d')]
+)
+@pytest.mark.parametrize("turn", [0, 1, LAST - 1, LAST])
+def test_every_turn_that_the_format_can_count_comes_back_and_fits_the_log(line: bytes, turn: int) -> None:
+    raw = line.replace(b"%d", str(turn).encode())
+    event = DIALECT.decode(raw)
+    catalog.check_payload(event.kind, event.data)
+    assert DIALECT.encode(codec.decode(codec.encode(event))) == raw
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(0, 0), (1, 0), (2, 1), (LAST, LAST - 1)])
+def test_every_turn_of_ours_fits_the_format(ours: int, theirs: int) -> None:
+    event = first("attempt_started")
+    assert wire(replace(event, data=event.data | {"turn_index": ours}))["turn_index"] == theirs
+
+
+@pytest.mark.parametrize("turn", [None, "***", True, 1.5, [1]])
+def test_a_turn_that_was_damaged_since_is_left_as_it_is(turn: Any) -> None:
+    event = first("attempt_started")
+    assert json.loads(DIALECT.encode(replace(event, data=event.data | {"turn_index": turn})) or b"")["turn_index"] == turn
+
+
+def test_money_is_told_as_tokens_wherever_an_axis_stands() -> None:
+    spent = first("budget_exhausted")
+    done, ended = first("attempt_completed"), first("goal_completed")
+    outcome = {"kind": "budget_exhausted", "axis": "usd"}
+    assert wire(replace(spent, data=spent.data | {"axis": "usd"}))["axis"] == "tokens"
+    result = done.data["result"] | {"outcome": outcome}
+    assert wire(replace(done, data={"result": result}))["result"]["outcome"] == {"kind": "budget_exhausted", "axis": "tokens"}
+    whole = ended.data["outcome"] | {"outcome": outcome}
+    assert wire(replace(ended, data={"outcome": whole}))["outcome"]["outcome"]["axis"] == "tokens"
+    assert result["outcome"]["axis"] == "usd"  # what is in the log stays as it is
+
+
+def test_what_came_from_elsewhere_is_written_as_it_came() -> None:
+    line = next(line for line in golden.lines("nexo") if b'"axis":"turns"' in line).replace(b'"axis":"turns"', b'"axis":"usd"')
+    assert DIALECT.encode(DIALECT.decode(line)) == line
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from fleetlore.server.house import House
 from fleetlore.server.limits import Limits
 from fleetlore.server.rooms import open_house
 from fleetlore.server.serve import address_of, bound, serving
+from fleetlore.state.seal import OperatorKey
 from tests.server.asgi import PATIENCE, Answer
 
 HOST = "127.0.0.1"
@@ -28,9 +29,9 @@ HOST = "127.0.0.1"
 class Served:
     """A server that runs. Give `get` and `post` a path and what goes behind its question mark."""
 
-    def __init__(self, house: House, token: str, url: str) -> None:
-        self.house, self.token, self.url = house, token, url
-        """The address ends with a slash."""
+    def __init__(self, house: House, token: str, url: str, *, steering: str | None = None) -> None:
+        self.house, self.token, self.url, self.steering = house, token, url, steering
+        """The address ends with a slash. On a sealed log `token` may not steer; `steering` may, where the operator key was given."""
 
     @property
     def log(self) -> BlockingRecorder:
@@ -71,7 +72,13 @@ class Served:
 
 @contextmanager
 def serve(
-    folder: Path, url: str | None = None, *, host: str = HOST, limits: Limits | None = None, now: clock.Clock = clock.now
+    folder: Path,
+    url: str | None = None,
+    *,
+    host: str = HOST,
+    limits: Limits | None = None,
+    operator: OperatorKey | None = None,
+    now: clock.Clock = clock.now,
 ) -> Iterator[Served]:
     """Serve the log of a folder, or that of an address, as long as the block lasts. What is kept beside it is kept in the folder, too."""
     address = url or f"sqlite:{folder}/fleet.db"
@@ -81,10 +88,10 @@ def serve(
         with (
             connect(address, now=now).blocking() as log,
             bound(host, 0) as opened,
-            open_house(log, settings, host=host, limits=generous, now=now) as rooms,
+            open_house(log, settings, host=host, limits=generous, operator=operator, now=now) as rooms,
             serving(rooms.house, opened),
         ):
-            yield Served(rooms.house, rooms.token, address_of(opened, host))
+            yield Served(rooms.house, rooms.token, address_of(opened, host), steering=rooms.steering)
 
 
 @contextmanager

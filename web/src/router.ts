@@ -7,7 +7,17 @@ const search = signal(location.search);
 
 /** The first word of the address, which names the page; empty at the door. */
 export const word = computed(() => path.value.split("/")[1] ?? "");
+/** What stands behind it: the one thing that the page is to show; empty if it is not told. */
+export const rest = computed(() => decoded(path.value.split("/").slice(2).join("/")));
 export const params = computed(() => new URLSearchParams(search.value));
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
 
 function read(): void {
   batch(() => {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments, opening, progress, terminal
+from fleetlore.cli import arguments, opening, progress, sealing, terminal
 from fleetlore.errors import LogError
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ def run(args: Namespace) -> int:
     path = opening.need_file(opening.log_file(args))
     if os.path.lexists(args.file) and not args.force:
         raise LogError(f"{args.file}: is there already; name another file, or replace it with --force")
+    if is_log_in_use(args.file):
+        sealing.ask_for_file(args.file, "to put another in its place")
     with progress.bar("backing up") as show:
         events = sqlite_upkeep.backup(path, args.file, overwrite=args.force, progress=show)
     if args.json:
@@ -42,3 +44,12 @@ def run(args: Namespace) -> int:
     else:
         terminal.out(f"{terminal.sanitise(args.file)}: {events:,} events")
     return 0
+
+
+def is_log_in_use(path: str) -> bool:
+    """Whether a file is a log that somebody opens as one, and no backup: those have no write-ahead log, as two bytes of the header say."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(20)[18:] == b"\x02\x02"
+    except OSError:
+        return False

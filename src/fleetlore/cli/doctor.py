@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SUMMARY = "look at the installation and the log, and say what is wrong"
 
 TRUST = "not sealed: anyone who can write {} is trusted"
+SEALED = "sealed: goals obey only what was signed with its passphrase"
 _CLIENTS = {"redis": ("redis", "hiredis"), "nats": ("nats-py",)}
 _SERVER_FACTS = ("server", "keeps", "cut_by_others", "replicas", "stream")
 _WEEK = timedelta(days=7)
@@ -92,8 +93,20 @@ def _look_into(args: Namespace, settings: config.Settings, report: dict[str, Any
     try:
         with opening.open_log(args, settings=settings) as log:
             report["log"] |= _about_log(log)
+        report["log"] |= _about_seal(settings)
     except FleetloreError as error:
         report["problems"].append(str(error))
+
+
+def _about_seal(settings: config.Settings) -> dict[str, Any]:
+    """Whether somebody has sealed it; what is not kept cannot be."""
+    from fleetlore.log.connect import split
+    from fleetlore.state.shared import open_shared
+
+    if split(settings.log.value)[0] == "memory":
+        return {"sealed": False}
+    with open_shared(settings.log.value, town=settings.town.value) as shared:
+        return {"sealed": False} if shared.seal() is None else {"sealed": True, "trust": SEALED}
 
 
 def _about_log(log: BlockingRecorder) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from fleetlore import clock, config
-from fleetlore.cli import arguments, asking, opening, progress, terminal, times
+from fleetlore.cli import arguments, asking, opening, progress, sealing, terminal, times
 from fleetlore.cli.main import FAILED, OK, UsageError
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ machine has made of it, and with what waits in the spool of hooks. One log.forgo
 for ever, so that importing the same recording again brings nothing back, and `lore ship` erases them where this log is shipped to.
 Not erased: what others say of it. Another agent's event may quote its words, as a parent's does that got its result; find those
 with `lore find` and name them with --id. Nor backups, exports, and the recordings of the coding program itself.
+A sealed log asks for its passphrase first (docs/sealing.md).
 Exit code: 0 erased or nothing to erase, 1 failed or something came in meanwhile, 2 bad arguments, or nobody to ask and no --yes.
 """
 
@@ -70,6 +71,7 @@ def run(args: Namespace) -> int:
         if found.ids and not args.yes and not asking.agrees(f"Erase {_events(len(found.ids))} for good?"):
             terminal.err("nothing was erased")
             return FAILED
+        sealing.ask_key_of(settings, "to erase any of it")
         return _forget(args, settings, log, wanted, found)
 
 

@@ -31,8 +31,11 @@ COMMANDS = {
     "costs": "fleetlore.cli.costs",
     "name": "fleetlore.cli.name",
     "ship": "fleetlore.cli.ship",
+    "goal": "fleetlore.cli.goal",
+    "decide": "fleetlore.cli.decide",
     "notify": "fleetlore.cli.notify",
     "token": "fleetlore.cli.token",
+    "seal": "fleetlore.cli.seal",
     "stage": "fleetlore.cli.stage",
     "demo": "fleetlore.cli.demo",
     "verify": "fleetlore.cli.verify",
@@ -47,6 +50,9 @@ COMMANDS = {
     "hook": "fleetlore.cli.hook",
 }
 """The word → the module that does it."""
+
+BEHIND = {"gate": "fleetlore.cli.gate"}
+"""Commands that only programs call; the list of commands does not name them."""
 
 INTRODUCTION = """\
 Record every deed of a fleet of agents once, and get it back.
@@ -100,6 +106,10 @@ def entry() -> int:
 
         if hook.is_call(sys.argv[1:]):
             hook.run_alone(sys.argv[1:])
+    if sys.argv[1:] == ["gate"]:
+        from fleetlore.runtime.driver import gate_door
+
+        os._exit(gate_door.serve(os.environ))
     _fill_streams()
     terminal.be_lenient()
     code = main(sys.argv[1:])
@@ -169,7 +179,7 @@ def _run(call: Call) -> int:
     from fleetlore.cli import arguments
 
     name = call.command or ""
-    if name not in COMMANDS:
+    if name not in COMMANDS | BEHIND:
         raise UsageError(f"no such command: {name}; {_nearest(name)}see lore --help")
     command = _load(name)
     parser = arguments.Parser(prog=f"lore {name}", description=_sentence(command.SUMMARY))
@@ -189,7 +199,7 @@ def _load(name: str) -> Command:
     from importlib import import_module
 
     _spare_typing_extensions()
-    return cast("Command", import_module(COMMANDS[name]))
+    return cast("Command", import_module((COMMANDS | BEHIND)[name]))
 
 
 def _spare_typing_extensions() -> None:

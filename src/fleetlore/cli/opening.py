@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fleetlore.events.envelope import Event
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.redact import Redactor
+    from fleetlore.state.seal import OperatorKey
 
     Veil: TypeAlias = Callable[[Event], Event]
 
@@ -86,14 +87,14 @@ def redactor_of(settings: Settings) -> Redactor | None:
     return Redactor(settings.redact_patterns.value)
 
 
-def keep_to(log: BlockingRecorder, settings: Settings) -> None:
-    """Let go of what `[retention]` says is too old; a trouble there is one line on standard error, and no more."""
+def keep_to(log: BlockingRecorder, settings: Settings, *, key: OperatorKey | None = None) -> None:
+    """Let go of what `[retention]` says is too old, on a sealed log with its key; a trouble there is one line on standard error."""
     if settings.keep_days.value is None:
         return
     from fleetlore import clock
     from fleetlore.intake import retention
 
-    kept = retention.keep_to(log, settings, clock.now())
+    kept = retention.keep_to(log, settings, clock.now(), key=key)
     if kept.note:
         terminal.err(f"lore: {kept.note}")
 

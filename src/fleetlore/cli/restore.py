@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments, opening, progress, terminal
+from fleetlore.cli import arguments, opening, progress, sealing, terminal
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -17,7 +17,8 @@ _EXAMPLES = (
 )
 _NOTES = """\
 The backup is checked before anything is changed. Positions that the replaced log gave are not given
-again, and what was erased for good stays so.
+again, and what was erased for good stays so. A log that is sealed asks for its passphrase first, and
+stays sealed by its own seal (docs/sealing.md).
 """
 
 
@@ -34,6 +35,7 @@ def run(args: Namespace) -> int:
     from fleetlore.log import sqlite_upkeep
 
     path = opening.log_file(args)
+    sealing.ask_for_file(path, "to put a backup in its place")
     with progress.bar("restoring") as show:
         events = sqlite_upkeep.restore(args.file, path, overwrite=args.force, progress=show)
     if args.json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleetlore import clock
-from fleetlore.cli import arguments, opening, terminal, times
+from fleetlore.cli import arguments, opening, sealing, terminal, times
 from fleetlore.errors import Invalid
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ _EXAMPLES = (
 )
 _NOTES = """\
 read: see everything. write: record events, too. admin: steer, too. On this machine's own address (loopback) reading needs no token.
+On a sealed log only who knows its passphrase makes a token for admin (docs/sealing.md).
 A token is sent as `Authorization: Bearer lore_…`. It is for one log and one town; whoever loses it makes another.
 """
 
@@ -84,6 +85,8 @@ def _create(shared: Shared, args: Namespace) -> None:
     now = clock.now()
     expires_at = None if args.expires is None else times.until(args.expires, now=now)
     secret, token = mint(args.scope, label=args.label or "", expires_at=expires_at, now=now)
+    if token.scope == "admin" and (key := sealing.ask_key(shared, "to let a token steer")) is not None:
+        token = key.vouch(token)
     shared.keep_token(token)
     if args.json:
         terminal.out_value(_shown(token) | {"token": secret})

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from fleetlore import clock, config
-from fleetlore.cli import arguments, asking, opening, progress, terminal, times
+from fleetlore.cli import arguments, asking, opening, progress, sealing, terminal, times
 from fleetlore.cli.main import FAILED, OK, UsageError
 from fleetlore.errors import Invalid
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fleetlore.config import Settings
     from fleetlore.intake.trimming import Trim
     from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.state.seal import OperatorKey
     from fleetlore.state.store import Store
 
 SUMMARY = "cut off the oldest part of the log, and keep its sums"
@@ -31,6 +32,7 @@ _NOTES = """\
 The log is cut at the first event that is not older: what was recorded behind it stays, whatever its time. One log.trimmed tells what
 went: how many events of which kinds and agents, from when to when, and what they cost. The views that are kept, such as the fleet of
 `lore status`, know it still; stories begin where the log now does. What [ship] has not carried on yet is not trimmed.
+A sealed log asks for its passphrase first (docs/sealing.md).
 To have words erased wherever they stand, and their ids refused for ever, use `lore forget`.
 Exit code: 0 trimmed or nothing to trim, 1 failed or not trimmed, 2 bad arguments, or nobody to ask and no --yes.
 """
@@ -51,16 +53,17 @@ def run(args: Namespace) -> int:
 
     settings, now = opening.settings_of(args), clock.now()
     with opening.open_existing_log(args, settings=settings) as log:
+        key = None if args.dry_run else sealing.ask_key_of(settings, "to trim it")
         store = open_store(log.info())
         with store or nullcontext():
-            return _trim(args, settings, now, log, store)
+            return _trim(args, settings, now, log, store, key)
 
 
-def _trim(args: Namespace, settings: Settings, now: datetime, log: BlockingRecorder, store: Store | None) -> int:
+def _trim(args: Namespace, settings: Settings, now: datetime, log: BlockingRecorder, store: Store | None, key: OperatorKey | None) -> int:
     from fleetlore.intake import retention, trimming
 
     if not args.dry_run:
-        trimming.finish(log)
+        trimming.finish(log, key)
     last = _place(args.before, settings, now, log, store)
     note = retention.held_up(log, last, now)
     costs = retention.costs_of(settings)
@@ -79,7 +82,7 @@ def _trim(args: Namespace, settings: Settings, now: datetime, log: BlockingRecor
         terminal.err("nothing was trimmed")
         return FAILED
     with progress.bar("trimming") as show:
-        done = trimming.trim(log, found.last, store=store, costs=costs, progress=show)
+        done = trimming.trim(log, found.last, store=store, costs=costs, progress=show, key=key)
     return _end(args, done or found, done=True, note=note)
 
 

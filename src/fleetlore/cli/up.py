@@ -5,13 +5,16 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments, opening, terminal
+from fleetlore.cli import arguments, opening, sealing, terminal
 from fleetlore.cli.draining import draining
+from fleetlore.errors import Denied
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
+    from fleetlore.config import Settings
     from fleetlore.server.rooms import Opened
+    from fleetlore.state.seal import OperatorKey
 
 SUMMARY = "serve the control room and the API of this log"
 
@@ -25,6 +28,7 @@ _EXAMPLES = (
 )
 _NOTES = """\
 It listens on this machine only unless --host says otherwise; elsewhere reading needs a token, too (docs/server-safety.md).
+A sealed log asks for its passphrase: without it, pages show everything and steer nothing (docs/sealing.md).
 What hooks have left, `[ship]`, `[retention]` and `[[notify]]` of fleetlore.toml are seen to as long as it runs.
 """
 
@@ -55,7 +59,7 @@ def run(args: Namespace) -> int:
     with ExitStack() as stack:
         opened = stack.enter_context(bound(args.host, args.port))
         log = stack.enter_context(opening.open_log(args, settings=settings))
-        rooms = stack.enter_context(open_house(log, settings, host=args.host))
+        rooms = stack.enter_context(open_house(log, settings, host=args.host, operator=_operator(settings)))
         url = address_of(opened, args.host)
         stack.enter_context(draining())
         stack.enter_context(chores(settings, rooms.house, url))
@@ -63,11 +67,23 @@ def run(args: Namespace) -> int:
     return 0
 
 
+def _operator(settings: Settings) -> OperatorKey | None:
+    from fleetlore.log.connect import split
+    from fleetlore.state.shared import open_shared
+
+    if split(settings.log.value)[0] == "memory":
+        return None
+    with open_shared(settings.log.value, town=settings.town.value) as shared:
+        return sealing.ask_key_if_given(shared, "to let pages steer")
+
+
 def announce(args: Namespace, rooms: Opened, url: str) -> None:
     """Say where it is, and show it if that was asked for."""
     where = f"; its token for writing is in {rooms.token_file}" if rooms.token_file else ""
     say = terminal.err if getattr(args, "json", False) else terminal.out
     say(f"The control room is at {url}{where}")
+    if rooms.is_sealed:
+        say(_about_steering(rooms, url))
     say("Ctrl-C ends it.")
     terminal.flush()
     if args.open:
@@ -75,6 +91,17 @@ def announce(args: Namespace, rooms: Opened, url: str) -> None:
 
         # A browser of the terminal's kind keeps whoever opens it, and that is the server's own loop.
         Thread(target=show, args=(url, rooms.token), name="fleetlore-browser", daemon=True).start()
+
+
+def _about_steering(rooms: Opened, url: str) -> str:
+    """What pages can do on a sealed log. The token goes to the terminal alone: an agent of the same user could read any file."""
+    if rooms.steering is None:
+        return "The log is sealed, and its passphrase was not given: pages show everything and steer nothing."
+    try:
+        sealing.tell(f"To steer, open this; it is shown this once, and good as long as this server runs:\n{url}#token={rooms.steering}")
+    except Denied as error:
+        return f"The log is sealed, and nobody can be told how to steer: {error}"
+    return "The log is sealed: pages that have the token shown on the terminal can steer."
 
 
 def show(url: str, token: str) -> None:

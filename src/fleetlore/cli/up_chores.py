@@ -98,6 +98,6 @@ def _shipping(settings: Settings) -> Chore:
 
 def _keeping(settings: Settings, house: House, stop: Event) -> None:
     while True:
-        opening.keep_to(house.log, settings)
+        opening.keep_to(house.log, settings, key=house.operator)
         if stop.wait(DAY):
             return

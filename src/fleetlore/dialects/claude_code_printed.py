@@ -20,7 +20,9 @@ def is_printed(row: Record) -> bool:
 def as_written(row: Record, helpers: dict[str, str]) -> Record:
     """The row under the names of a transcript. `helpers`: the calls that launched one, which rows of helpers name in its stead."""
     call = as_text(row.get("parent_tool_use_id"))
-    own = {"agentId": helpers.get(call) or as_name(f"{PROGRAM}/{call}")} if call else {}
+    own: Record = {"agentId": helpers.get(call) or as_name(f"{PROGRAM}/{call}")} if call else {}
+    if row.get("type") == "assistant" and as_text(row.get("error")):
+        own["isApiErrorMessage"] = True
     return row | {new: row[name] for name, new in _NAMES.items() if name in row} | own
 
 

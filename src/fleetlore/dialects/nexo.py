@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -54,6 +54,22 @@ _WORDS = (
 _GOAL_IDS = (("goal_id",), ("goal", "id"), ("outcome", "goal_id"), ("result", "goal_id"), ("decision", "goal_id"))
 _TIMES = (("decision", "decided_at"), ("verdict", "evaluated_at"))
 
+_EACH = "*"
+"""In a path: every item of an array."""
+_FROM_NOUGHT: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "attempt_started": (("turn_index",),),
+    "attempt_completed": (("result", "turn_index"), ("result", "decisions_recorded", _EACH, "turn_index")),
+    "decision": (("decision", "turn_index"),),
+}
+"""Where the format counts turns from nought; elsewhere it counts from one, as we do everywhere."""
+_AXES: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "attempt_completed": (("result", "outcome", "axis"),),
+    "goal_completed": (("outcome", "outcome", "axis"),),
+    "budget_exhausted": (("axis",),),
+}
+"""Where it is said which budget ran out."""
+_LAST_TURN = 2**32 - 1
+
 
 def subject(event: Event) -> str:
     """The NATS subject of a `driver.*` event; `Invalid` for any other."""
@@ -69,6 +85,7 @@ def _read(record: Record) -> Event:
         raise DialectError("$.kind", f"not one of the {len(SUBJECTS)} kinds: {kind[:40]!r}")
     data = {key: value for key, value in record.items() if key != "kind"}
     fit_payload(FAMILY + kind, data, under="$")
+    data = _changed(data, _FROM_NOUGHT.get(kind, ()), _from_one)
     return Event(
         at=_time(data),
         kind=FAMILY + kind,
@@ -97,7 +114,12 @@ def _write(event: Event, town: str) -> Record | None:
     if kind not in SUBJECTS or kind == event.kind:
         return None
     data = event.data if own_origin(event, NAME) else _declared(event)
-    return None if data is None else {"kind": kind, **data}
+    if data is None:
+        return None
+    data = _changed(data, _FROM_NOUGHT.get(kind, ()), _from_nought)
+    if not own_origin(event, NAME):
+        data = _changed(data, _AXES.get(kind, ()), _known_axis)
+    return {"kind": kind, **data}
 
 
 def _declared(event: Event) -> Record | None:
@@ -110,6 +132,42 @@ def _declared(event: Event) -> Record | None:
         return None
     record: Record = msgspec.json.decode(raw)
     return record
+
+
+def _from_one(turn: Any) -> Any:
+    """The last turn that the format can count stays what it is; that it was another one is kept beside the event."""
+    return min(turn + 1, _LAST_TURN) if _is_turn(turn) else turn
+
+
+def _from_nought(turn: Any) -> Any:
+    return max(turn - 1, 0) if _is_turn(turn) else turn
+
+
+def _is_turn(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _known_axis(axis: Any) -> Any:
+    """The format knows no money; tokens are what it comes nearest with."""
+    return "tokens" if axis == "usd" else axis
+
+
+def _changed(data: Record, paths: tuple[tuple[str, ...], ...], change: Callable[[Any], Any]) -> Record:
+    """The same with what stands at these paths changed; what was given stays as it is."""
+    for path in paths:
+        data = _changed_at(data, path, change)
+    return data
+
+
+def _changed_at(value: Any, path: tuple[str, ...], change: Callable[[Any], Any]) -> Any:
+    if not path:
+        return change(value)
+    key, *rest = path
+    if key == _EACH and isinstance(value, list):
+        return [_changed_at(inner, tuple(rest), change) for inner in value]
+    if isinstance(value, dict) and key in value:
+        return {**value, key: _changed_at(value[key], tuple(rest), change)}
+    return value
 
 
 DIALECT = Dialect(name=NAME, style=COMPACT, read=_read, write=_write)

@@ -35,8 +35,8 @@ Timestamp = Annotated[
 ]
 """RFC 3339, kept as text because it may count nanoseconds."""
 
-BudgetAxis = Literal["turns", "wall_time", "tokens", "consecutive_denies", "consecutive_errors", "consecutive413"]
-"""What ran out. The last is spelt without the underscore that its field in the usage has."""
+BudgetAxis = Literal["turns", "wall_time", "tokens", "consecutive_denies", "consecutive_errors", "consecutive413", "usd"]
+"""What ran out. `consecutive413` is spelt without the underscore that its field in the usage has; `usd` is ours, and nexo reads `tokens`."""
 
 DreamOutcome = Literal[
     "completed",

@@ -38,8 +38,11 @@ class Checkpointed(Payload, frozen=True, kw_only=True):
     kind: ClassVar[str] = "goal.checkpointed"
     beat: ClassVar[Beat] = "pulse"
     turn: int | None = None
+    """Nought: before the first turn."""
     sha: str | None = None
     workspace: str | None = None
+    verifiers: str | None = None
+    """A digest of what the criteria are checked with: what was changed since is not used."""
 
 
 class GoalWaiting(Payload, frozen=True, kw_only=True):
@@ -77,3 +80,39 @@ class ToolEffect(Payload, frozen=True, kw_only=True):
     paths: tuple[str, ...] = ()
     result: Any = None
     turn: int | None = None
+
+
+class AttemptEnded(Payload, frozen=True, kw_only=True):
+    """The agent's part of a turn was over; what it is worth is not judged yet."""
+
+    kind: ClassVar[str] = "goal.attempt_ended"
+    beat: ClassVar[Beat] = "pulse"
+    turn: int
+    how: str
+    """`finished`, `failed`, `asleep`, `over_budget`, `stopped`, `timed_out`, `silent`, `no_result` or `not_started`."""
+    complaint: str | None = None
+    """What kind of trouble it was, by the driver's table: `overflow`, `session_lost`, `rate_limit` and the like."""
+    error: str | None = None
+    words: str | None = None
+    """What the agent said last."""
+    session: str | None = None
+    tokens: int = 0
+    usd: float | None = None
+    context: int | None = None
+    """How many tokens the agent's context held at the end."""
+    seconds: float = 0.0
+    until: str | None = None
+    """RFC 3339: when to go on, where the agent or its endpoint says so."""
+
+
+class GoalSpent(Payload, frozen=True, kw_only=True):
+    """A goal under this one spent what counts against both."""
+
+    kind: ClassVar[str] = "goal.spent"
+    beat: ClassVar[Beat] = "pulse"
+    below: str
+    """The goal that spent it."""
+    turns: int = 0
+    tokens: int = 0
+    usd: float | None = None
+    seconds: float = 0.0

@@ -72,16 +72,17 @@ def start(path: str, *arguments: str, stderr: int | IO[bytes], stdin: int = subp
     settings = [part for setting in _QUIET for part in ("-c", setting)]
     command = ["git", "--no-pager", *settings, "-C", path, *arguments]
     try:
-        return subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, env=_environment())
+        return subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, env=environment())
     except FileNotFoundError as error:
         raise FleetloreError("git is not installed, or not on the PATH") from error
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """The caller's environment without anything that would lead git elsewhere, as a hook's `GIT_DIR` does."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return inherited | _trusted() | {
         "LC_ALL": "C",
+        "GIT_ALLOW_PROTOCOL": "",  # a repository's own `protocol.ext.allow` would beat `protocol.allow`
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_ATTR_NOSYSTEM": "1",

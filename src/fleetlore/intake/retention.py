@@ -17,6 +17,8 @@ from fleetlore.log.base import Position
 from fleetlore.log.connect import connect, file_of, split
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.state.runner import Progress
+from fleetlore.state.seal import OperatorKey
+from fleetlore.state.shared import open_shared
 from fleetlore.state.store import open_store
 from fleetlore.views.costs import Costs
 from fleetlore.views.prices import Prices
@@ -42,21 +44,33 @@ def oldest_kept(settings: Settings, now: datetime) -> datetime | None:
         return None
 
 
-def keep_to(log: BlockingRecorder, settings: Settings, now: datetime, *, progress: Progress | None = None) -> Kept:
+def keep_to(
+    log: BlockingRecorder, settings: Settings, now: datetime, *, progress: Progress | None = None, key: OperatorKey | None = None
+) -> Kept:
     """Trim what `[retention]` says is too old, if that was not done today; for every command that writes. A trouble is a note."""
     moment = oldest_kept(settings, now)
     if moment is None or not _has_older(log, moment):
         return Kept()
     try:
-        trimming.finish(log)
-        if _was_done(log, now):
+        if key is None and _is_sealed(settings):
+            return Kept(note="nothing was trimmed: this log is sealed; `lore trim` asks for its passphrase, and so does `lore up`")
+        trimming.finish(log, key)
+        if _was_done(log, now, key):
             return Kept()
-        return trim_before(log, settings, moment, now, progress=progress)
+        return trim_before(log, settings, moment, now, progress=progress, key=key)
     except FleetloreError as error:
         return Kept(note=f"nothing was trimmed: {error}")
 
 
-def trim_before(log: BlockingRecorder, settings: Settings, moment: datetime, now: datetime, *, progress: Progress | None = None) -> Kept:
+def trim_before(
+    log: BlockingRecorder,
+    settings: Settings,
+    moment: datetime,
+    now: datetime,
+    *,
+    progress: Progress | None = None,
+    key: OperatorKey | None = None,
+) -> Kept:
     """Trim what happened before a moment, unless it is still to be shipped."""
     store = open_store(log.info())
     with store or nullcontext():
@@ -65,7 +79,7 @@ def trim_before(log: BlockingRecorder, settings: Settings, moment: datetime, now
             return Kept(note=held_up(log, None, now))
         if note := unshipped(log, settings, last):
             return Kept(note=note)
-        done = trimming.trim(log, last, store=store, costs=costs_of(settings), progress=progress)
+        done = trimming.trim(log, last, store=store, costs=costs_of(settings), progress=progress, key=key)
         return Kept(done, held_up(log, last, now))
 
 
@@ -114,6 +128,13 @@ def _has_older(log: BlockingRecorder, moment: datetime) -> bool:
     return first is not None and stamp_of(first)[0] < moment
 
 
-def _was_done(log: BlockingRecorder, now: datetime) -> bool:
-    fact = trimming.newest_fact(log)
+def _is_sealed(settings: Settings) -> bool:
+    if split(settings.log.value)[0] == "memory":
+        return False
+    with open_shared(settings.log.value, town=settings.town.value) as shared:
+        return shared.seal() is not None
+
+
+def _was_done(log: BlockingRecorder, now: datetime, key: OperatorKey | None) -> bool:
+    fact = trimming.newest_fact(log, key)
     return fact is not None and stamp_of(fact)[0] > now - ONCE

@@ -1,7 +1,8 @@
 """The oldest part of a log cut off, and what it came to left behind in one `log.trimmed`. docs/privacy.md tells more.
 
 What views have folded of it is kept first. A crash between the fact and the cut is made good by the next trim; the sums of
-all `log.trimmed` that a log holds are those of all that it was ever trimmed of.
+all `log.trimmed` that a log holds are those of all that it was ever trimmed of. On a sealed log the fact is signed, and a cut is
+made good only for one that is.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from fleetlore.log.base import TOWN, Expect, Position, just_after
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.state.moments import CALENDAR, position_at
 from fleetlore.state.runner import Progress, Runner, View, view_of
+from fleetlore.state.seal import OperatorKey, obeyed
 from fleetlore.state.store import Store
 from fleetlore.views import fleet
 from fleetlore.views.costs import Costs
@@ -81,36 +83,42 @@ def look(log: BlockingRecorder, last: Position, *, costs: Costs | None = None, p
 
 
 def trim(
-    log: BlockingRecorder, last: Position, *, store: Store | None = None, costs: Costs | None = None, progress: Progress | None = None
+    log: BlockingRecorder,
+    last: Position,
+    *,
+    store: Store | None = None,
+    costs: Costs | None = None,
+    progress: Progress | None = None,
+    key: OperatorKey | None = None,
 ) -> Trim | None:
     """Cut off everything up to a position, that one included; `None` if nothing was there. Who is cut short does it again."""
     costs = costs or Costs()
-    finish(log)
+    finish(log, key)
     for _ in range(MOST_TURNS):
         head = log.head()
         found = look(log, last, costs=costs, progress=progress)
         if found is None:
             return None
         keep_views(log, found.last, store, costs)
-        if _announce(log, found, head):
+        if _announce(log, found, head, key):
             log.trim(found.before)
             return found
     raise Busy("another process trims or erases at this log all the time; try again when it has ended")
 
 
-def finish(log: BlockingRecorder) -> None:
+def finish(log: BlockingRecorder, key: OperatorKey | None = None) -> None:
     """Make the cut that the newest fact speaks of, if a crash came in between."""
-    fact = newest_fact(log)
+    fact = newest_fact(log, key)
     first = log.info().first
     before = None if fact is None else fact.data.get("before")
     if isinstance(before, str) and first is not None and len(before) == len(first) and before > first:
         log.trim(before)
 
 
-def newest_fact(log: BlockingRecorder) -> Event | None:
-    """What was last said of this log's own trimming."""
+def newest_fact(log: BlockingRecorder, key: OperatorKey | None = None) -> Event | None:
+    """What was last said of this log's own trimming, and is believed."""
     facts = log.read(kinds=[FACT], newest_first=True)
-    return next((fact for fact in facts if fact.origin is None or fact.origin.log is None), None)
+    return next((fact for fact in facts if (fact.origin is None or fact.origin.log is None) and obeyed(fact, key)), None)
 
 
 def keep_views(log: BlockingRecorder, last: Position, store: Store | None, costs: Costs) -> None:
@@ -125,10 +133,12 @@ def _kept(log: BlockingRecorder, store: Store, costs: Costs) -> Sequence[Callabl
     return [Runner(log, view_of(fleet, "fleet"), store).keep, Runner(log, CALENDAR, store).keep, Runner(log, spending, store).keep]
 
 
-def _announce(log: BlockingRecorder, found: Trim, head: Position | None) -> bool:
+def _announce(log: BlockingRecorder, found: Trim, head: Position | None, key: OperatorKey | None) -> bool:
     """Append the fact, unless somebody else trimmed or erased since we looked."""
     data = {"before": found.before, "last": found.last, **{key: value for key, value in found.totals.items() if key != "gone"}}
     fact = Event(kind=FACT, actor=ACTOR, text=_line(found.events), visibility="system", data=data)
+    if key is not None:
+        fact = key.sign(fact, admit=log.admit)
     for _ in range(MOST_TURNS):
         try:
             log.append([fact], expect=Expect(TOWN, head))

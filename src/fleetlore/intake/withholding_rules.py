@@ -77,6 +77,7 @@ RULES: Mapping[str, Mapping[str, How]] = {
     "audit.talk_without_action": {"request": "hide"},
     "control.requested": {"value": "hide"},
     "goal.permission_asked": {"input": "only_paths"},
+    "goal.attempt_ended": {"words": "hide", "error": "hide"},
     "goal.tool_effect": {"result": "hide"},
     "node.finished": {"output": "hide"},
     "node.failed": {"error": "hide"},

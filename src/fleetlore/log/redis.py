@@ -80,6 +80,7 @@ class RedisLog:
         self._new_log_id = clock.uuid7()
         try:
             self._server = check_server(self.client)
+            self._check_caps()
             with suppress(Denied, Unwritable, NoRoom):  # whoever may only read leaves them where they are
                 self._drop_orphans()
         except BaseException:
@@ -112,6 +113,12 @@ class RedisLog:
             return _NOTHING
         kinds = [stream.removeprefix(f"{self.keys.events}:").partition(":")[0] for stream in targets.streams]
         return " ".join(map(str, (TOWN_CAP, *(CAPS.get(kind, OTHER_CAP) for kind in kinds))))
+
+    def _check_caps(self) -> None:
+        if self._keep == "tinytown" and self.client.ask(("EXISTS", self.keys.seal)) != [0]:
+            raise Denied(
+                f"{self.client.address}: this town is sealed, and ?keep=tinytown would cut off what its goals rest on; leave it out"
+            )
 
     def _outcome(self, batch: Batch, answer: Answer) -> Outcome:
         try:

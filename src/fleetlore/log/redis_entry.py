@@ -77,6 +77,7 @@ class Keys:
         self.forgotten = f"{own}:forgotten"
         self.meta = f"{own}:meta"
         self.removed = f"{own}:removed"
+        self.seal = f"{own}:seal"
         self.stream = lru_cache(maxsize=16384)(self._stream)
         self._scope_name = re.compile(rb"%b:(?:%b):[0-9a-f-]{36}" % (re.escape(self.events.encode()), "|".join(SCOPE_KINDS).encode()))
 

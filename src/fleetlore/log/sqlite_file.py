@@ -63,6 +63,12 @@ MIGRATIONS: tuple[Migration, ...] = (
             PRIMARY KEY (town, id)
         ) STRICT, WITHOUT ROWID""",
     ),
+    (
+        """CREATE TABLE seals (
+            town TEXT PRIMARY KEY,
+            seal TEXT NOT NULL -- JSON of state/seal.py: the operator key under the passphrase's pad, never the key
+        ) STRICT, WITHOUT ROWID""",
+    ),
 )
 """Each step runs together with its own record in one transaction; a step is never changed once released."""
 

@@ -2,7 +2,8 @@
 
 A backup is one plain file that opens as a log anywhere, read-only places included. A restore goes into
 the live file in one transaction, so that other processes see the log as it was or as it is then. What
-must outlive it is carried over: numbers that were given are not given again, what was forgotten stays so.
+must outlive it is carried over: numbers that were given are not given again, what was forgotten stays so,
+and a town that was sealed stays sealed by its own seal.
 """
 
 from __future__ import annotations
@@ -197,6 +198,8 @@ class _Old(NamedTuple):
     """Of each town the name, the log's id, the time of its founding, and the last number given."""
     forgotten: dict[str, list[bytes]]
     """The hashes of what each town has erased."""
+    seals: list[tuple[str, str]]
+    """Of each sealed town the name and the seal."""
 
     @classmethod
     def of(cls, log: apsw.Connection) -> _Old:
@@ -208,6 +211,7 @@ class _Old(NamedTuple):
             last_n=max((town.n for town in towns), default=0),
             rows=[(town.name, *founding[town.n], _last_given(log, town)) for town in towns],
             forgotten={town.name: hashes for town in towns if (hashes := _forgotten(log, town.n))},
+            seals=ask(log, "SELECT town, seal FROM seals"),
         )
 
 
@@ -240,6 +244,7 @@ def _carry_over(staged: apsw.Connection, old: _Old) -> None:
             n = sqlite_file.found_town(staged, name)
             staged.execute("UPDATE towns SET log_id = ?, created = ? WHERE n = ?", (log_id, created, n))
         staged.execute("UPDATE towns SET highest = max(highest, ?) WHERE name = ?", (last, name))
+    staged.executemany("INSERT OR REPLACE INTO seals VALUES (?, ?)", old.seals)
     for name, hashes in old.forgotten.items():
         _forget(staged, sqlite_file.found_town(staged, name), hashes)
 

@@ -7,19 +7,18 @@ A crash in between leaves a `model.called` that nothing follows.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from time import monotonic
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from msgspec.structs import replace
 
 from fleetlore import clock
 from fleetlore.errors import LogError, MindBusy, MindError
 from fleetlore.events.envelope import Event, Visibility
-from fleetlore.log.async_recorder import Recorder
 from fleetlore.minds.base import Ask, Mind, Reply, Usage, estimate_tokens
 from fleetlore.views.prices import PICO, Counts, Prices
 
@@ -27,8 +26,15 @@ Keep = Literal["sizes", "words"]
 """Of prompts and answers: how large they were and their hashes, or every word."""
 
 
+class Log(Protocol):
+    """Whatever stores events, durably."""
+
+    async def append(self, events: Sequence[Event]) -> object:
+        """Store them, in their order."""
+
+
 async def asked(
-    log: Recorder,
+    log: Log,
     mind: Mind,
     ask: Ask,
     *,
@@ -70,7 +76,7 @@ class _Teller:
 
     def __init__(
         self,
-        log: Recorder,
+        log: Log,
         name: str,
         envelope: Mapping[str, Any],
         data: Mapping[str, object],

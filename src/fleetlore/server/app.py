@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fleetlore.errors import FleetloreError
 from fleetlore.server import (
     doors_events,
+    doors_goals,
     doors_hooks,
     doors_otlp,
     doors_stage,
@@ -41,6 +42,7 @@ def routes() -> list[BaseRoute]:
         *doors_hooks.ROUTES,
         *doors_otlp.ROUTES,
         *doors_stage.ROUTES,
+        *doors_goals.ROUTES,
         *health.ROUTES,
         *openapi.ROUTES,
         *pages.routes(),

@@ -16,8 +16,10 @@ from fleetlore.chronicle.naming import Naming, naming_of
 from fleetlore.errors import Invalid
 from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.state.believed import BelievedGoals
 from fleetlore.state.moments import CALENDAR, position_from
 from fleetlore.state.runner import View, view_of
+from fleetlore.state.shared import Shared
 from fleetlore.state.warm import FindStore, States, Warm
 from fleetlore.views import calendar, fleet, names, pace, stage, threads
 from fleetlore.views.calendar import Calendar
@@ -42,11 +44,12 @@ ARCS: View[Arcbook] = View(
 )
 
 
-def views_with(costs: Costs) -> dict[str, View[Any]]:
+def views_with(costs: Costs, goals: BelievedGoals) -> dict[str, View[Any]]:
     """All that the desk keeps."""
     return {
         "calendar": CALENDAR,
         "fleet": view_of(fleet, "fleet"),
+        "goals": view_of(goals, goals.name),
         "names": view_of(names, "names"),
         "pace": view_of(pace, "pace"),
         "stage": view_of(stage, "stage"),
@@ -81,9 +84,19 @@ class Look(NamedTuple):
 class Desk:
     """The views of one log. `start` it, `close` it; all verbs block, and may be called by any thread."""
 
-    def __init__(self, log: BlockingRecorder, find_store: FindStore, *, costs: Costs, now: clock.Clock = clock.now) -> None:
-        self.log, self._now, self.costs = log, now, costs
-        self.warm = Warm(log, views_with(costs), find_store)
+    def __init__(
+        self,
+        log: BlockingRecorder,
+        find_store: FindStore,
+        *,
+        costs: Costs,
+        goals: BelievedGoals,
+        shared: Shared,
+        now: clock.Clock = clock.now,
+    ) -> None:
+        self.log, self._now, self.costs, self.goals = log, now, costs, goals
+        self._shared = shared
+        self.warm = Warm(log, views_with(costs, goals), find_store)
         self._answers = Answers()
 
     def start(self) -> None:
@@ -116,6 +129,11 @@ class Desk:
     def first(self) -> Position | None:
         """The position of the first event that is there."""
         return next((event.position for event in self.log.read(limit=1)), None)
+
+    def driver_of(self, goal: str) -> str | None:
+        """Who drives a goal just now; `None` if nobody does."""
+        lease = self._shared.holder_of(f"goal:{goal}")
+        return None if lease is None else lease.holder
 
     def check_place(self, place: Position | None, name: str) -> Position | None:
         """A position that a request names, if it is written as those of this log are: else it cannot be compared with them."""

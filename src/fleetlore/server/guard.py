@@ -44,6 +44,7 @@ DECLARED: Declared = {
         "application/cloudevents-batch+json",
     ),
     "/api/stage/inject": ("application/json",),
+    "/api/goals": ("application/json",),
     "/hooks": ("application/json",),
     **{f"/hooks/{forge}": ("application/json", FORM) for forge in ("github", "gitea", "forgejo")},
     "/v1": ("application/x-protobuf", "application/json"),
@@ -57,7 +58,7 @@ _WATCHED = frozenset(
 _SCHEMES = {"ws": "http", "wss": "https"}
 _STARTS = ("http.response.start", "websocket.http.response.start")
 _POLICY_VIOLATION = 1008
-_is_page = re.compile(r"/(?!(?:api|hooks|v1|ws|metrics|healthz|readyz)\Z)[A-Za-z0-9_-]*", re.ASCII).fullmatch
+_is_page = re.compile(r"/(?:(?!(?:api|hooks|v1|ws|metrics|healthz|readyz)\Z)[A-Za-z0-9_-]*|goals/[A-Za-z0-9_-]*)", re.ASCII).fullmatch
 
 _Heard: TypeAlias = dict[bytes, list[str]]
 

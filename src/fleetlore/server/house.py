@@ -21,6 +21,7 @@ from fleetlore.server.limits import Limits
 from fleetlore.server.meters import Meters
 from fleetlore.server.problems import Problem
 from fleetlore.server.turns import Turns
+from fleetlore.state.seal import OperatorKey
 
 if TYPE_CHECKING:
     from fleetlore.server.doors_reading import Body
@@ -48,11 +49,14 @@ class House:
         finder: Finder,
         keys: Keyring,
         limits: Limits,
+        operator: OperatorKey | None = None,
         now: clock.Clock = clock.now,
     ) -> None:
         self.log, self.settings, self.clock = log, settings, now
         self.desk, self.feed, self.finder = desk, feed, finder
         self.keys, self.limits = keys, limits
+        self.operator = operator
+        """Signs for pages that may steer; `None` on a log that is not sealed, or whose passphrase nobody has given."""
         desk.warm.on_other_log = feed.forget_past
         self.meters = Meters(self.feed, self.desk, self.limits)
         self.asking: asyncio.Future[str | None] | None = None

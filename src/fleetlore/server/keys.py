@@ -1,7 +1,8 @@
 """Who may do what: tokens in `Authorization: Bearer lore_…`, checked against the hashes that are kept beside the log.
 
-A token is of use for at most two seconds after it was revoked, and a new one at once. Nothing in here ever says, logs or shows what
-was sent as a token.
+A token is of use for at most two seconds after it was revoked, and a new one at once. On a sealed log a token steers only if whoever
+knows the passphrase has signed it, or made it for this server; any other may write at most, two seconds after the log was sealed.
+Nothing in here ever says, logs or shows what was sent as a token.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from fleetlore.server import hosts
 from fleetlore.server.limits import client_of
 from fleetlore.server.problems import Problem
 from fleetlore.server.rate import Rate
+from fleetlore.state.seal import OperatorKey
 from fleetlore.state.shared import Shared
 from fleetlore.state.tokens import Scope, Token, hash_of, included, is_secret
 
@@ -39,10 +41,18 @@ class Keyring:
     """The tokens of one town, for the routes: `await keys.need(request, "write")`."""
 
     def __init__(
-        self, shared: Shared, *, is_open_to_read: bool, now: clock.Clock = clock.now, ticks: Callable[[], float] = monotonic
+        self,
+        shared: Shared,
+        *,
+        is_open_to_read: bool,
+        operator: OperatorKey | None = None,
+        own: Token | None = None,
+        now: clock.Clock = clock.now,
+        ticks: Callable[[], float] = monotonic,
     ) -> None:
         self._shared, self._now, self._ticks = shared.aio(), now, ticks
         self._is_open_to_read = is_open_to_read
+        self._operator, self._own, self._sealed = operator, own, operator is not None
         self._known: Sequence[Token] = ()
         self._read_at = -inf
         self._reading = asyncio.Lock()
@@ -64,7 +74,9 @@ class Keyring:
             detail = (
                 f"the token {token.id} is for {token.scope} only, and this needs {scope}; `lore token create --scope {scope}` makes one"
             )
-            raise Problem(403, detail, headers={"www-authenticate": f'{_REALM}, error="insufficient_scope", scope="{scope}"'})
+            raise _insufficient(detail, scope)
+        if scope not in included(self._worth(token)):
+            raise _insufficient(f"this log is sealed, and {self._why_not(token)}", scope)
 
     async def scopes(self, request: HTTPConnection) -> tuple[Scope, ...]:
         """What the token of a request lets it do; nothing if there is none, or not a good one."""
@@ -72,7 +84,23 @@ class Keyring:
             token = await self._token_of(request)
         except Problem:
             return ()
-        return () if token is None else included(token.scope)
+        return () if token is None else included(self._worth(token))
+
+    async def is_sealed(self) -> bool:
+        """Whether the log is sealed; once it was, it stays so for this server."""
+        await self._read_since(self._ticks() - REMEMBERED)
+        return self._sealed
+
+    def _worth(self, token: Token) -> Scope:
+        """What a token is for, on this log."""
+        if token.scope != "admin" or not self._sealed or token is self._own:
+            return token.scope
+        return "admin" if self._operator is not None and self._operator.vouches_for(token) else "write"
+
+    def _why_not(self, token: Token) -> str:
+        if self._operator is None:
+            return "the server was started without its passphrase: it steers nothing; start `lore up` again in a terminal, and give it"
+        return f"the token {token.id} was not made with its passphrase: it may write only; `lore token create --scope admin` asks for it"
 
     async def _token_of(self, request: HTTPConnection) -> Token | None:
         """The token that a request bears, `None` if it bears none. One that is not good is a `Problem`."""
@@ -104,7 +132,8 @@ class Keyring:
             async with self._reading:
                 if self._read_at <= moment:
                     asked_at = self._ticks()
-                    self._known = await self._shared.tokens()
+                    self._sealed = self._sealed or await self._shared.seal() is not None
+                    self._known = (*await self._shared.tokens(), *(() if self._own is None else (self._own,)))
                     self._read_at = asked_at
         return self._read_at
 
@@ -139,6 +168,10 @@ def _match(hash: str, known: Sequence[Token]) -> Token | None:
         if compare_digest(token.hash, hash):
             found = token
     return found
+
+
+def _insufficient(detail: str, scope: Scope) -> Problem:
+    return Problem(403, detail, headers={"www-authenticate": f'{_REALM}, error="insufficient_scope", scope="{scope}"'})
 
 
 def _unauthorised(detail: str, *, error: str | None = None) -> Problem:

@@ -14,6 +14,7 @@ from starlette.routing import Route
 from fleetlore import __version__
 from fleetlore.events.envelope import Event
 from fleetlore.server import queries, shapes
+from fleetlore.server.doors_goals import Decided, Steering
 from fleetlore.server.doors_stage import Injection
 from fleetlore.server.queries import Query
 from fleetlore.server.shown import VIEWS
@@ -36,7 +37,7 @@ _READS: tuple[tuple[str, str, type[Query], type[Struct]], ...] = (
     ("/api/meta", "What this server shows, and how far it has read", queries.Query, shapes.Meta),
     *((shown.path, shown.summary, shown.query, shown.answer) for shown in VIEWS),
 )
-_TYPES = (*dict.fromkeys(answer for _, _, _, answer in _READS), shapes.Stored, shapes.Ready, Event, Injection, Problem)
+_TYPES = (*dict.fromkeys(answer for _, _, _, answer in _READS), shapes.Stored, shapes.Ready, Event, Injection, Steering, Decided, Problem)
 
 
 @cache
@@ -46,6 +47,7 @@ def document() -> bytes:
     paths: dict[str, Any] = {path: {"get": _get(summary, query, answer)} for path, summary, query, answer in _READS}
     paths["/api/events"]["post"] = _POST_EVENTS
     paths["/api/stage/inject"] = {"post": _POST_INJECTION}
+    paths |= {path: {"post": {"parameters": [_GOAL]} | _steering(summary, body)} for path, summary, body in _STEERING}
     paths |= {path: {"post": _door(summary, types)} for path, summary, types in _DOORS}
     paths |= _OTHERS
     return msgspec.json.encode(
@@ -154,12 +156,23 @@ _POST_EVENTS: dict[str, Any] = {
     },
     "responses": {"200": {"description": "Stored", "content": _content("Stored")}} | _WRITE_REFUSALS,
 }
-_POST_INJECTION: dict[str, Any] = {
-    "summary": "Have a visitor say something to a cast that plays; needs a token with `admin`",
-    "security": [{"token": []}],
-    "requestBody": {"required": True, "content": _content("Injection")},
-    "responses": {"200": {"description": "Stored", "content": _content("Stored")}} | _WRITE_REFUSALS | _refusals(404, 409),
-}
+
+
+def _steering(summary: str, body: str) -> dict[str, Any]:
+    return {
+        "summary": f"{summary}; needs a token with `admin`",
+        "security": [{"token": []}],
+        "requestBody": {"required": True, "content": _content(body)},
+        "responses": {"200": {"description": "Stored", "content": _content("Stored")}} | _WRITE_REFUSALS | _refusals(404, 409),
+    }
+
+
+_POST_INJECTION = _steering("Have a visitor say something to a cast that plays", "Injection")
+_STEERING = (
+    ("/api/goals/{id}/control", "Pause, resume or cancel a goal, say something to its agent, or raise a budget", "Steering"),
+    ("/api/goals/{id}/decide", "Allow or deny what an agent asks for", "Decided"),
+)
+_GOAL = {"name": "id", "in": "path", "required": True, "description": "The goal's", "schema": {"type": "string", "minLength": 1}}
 _DOORS = (
     ("/hooks/github", "A delivery of GitHub's webhooks", ("application/json", "application/x-www-form-urlencoded")),
     ("/hooks/gitea", "A delivery of Gitea's webhooks", ("application/json", "application/x-www-form-urlencoded")),

@@ -1,7 +1,8 @@
 """The token that `lore up` makes for itself: for its own pages, and for the programs of the same user.
 
 It lies in a file that only its owner can read, in the user's data directory, one for each log and town. A file that others can read, or
-could have read, is worth nothing any more: its token is revoked, and another takes its place.
+could have read, is worth nothing any more: its token is revoked, and another takes its place. On a sealed log it cannot steer: an agent
+that runs as the same user can read it, too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from fleetlore.log.base import Info
 from fleetlore.log.sqlite_file import default_path
 from fleetlore.state.shared import Shared
 from fleetlore.state.store import file_name
-from fleetlore.state.tokens import Token, hash_of, is_secret, mint
+from fleetlore.state.tokens import Scope, Token, hash_of, is_secret, mint
 
 LABEL = "lore up"
 _LONGEST = 256
@@ -35,13 +36,13 @@ def own_file(info: Info, *, folder: str | None = None) -> str | None:
     return os.path.join(folder or os.path.dirname(default_path()), f"up-{where}.token")
 
 
-def own_token(shared: Shared, file: str | None, *, now: clock.Clock = clock.now) -> str:
-    """The secret of our own token with the scope `admin`: that of the file if it is still good, else a new one, which is kept there."""
-    secret, token = mint("admin", label=LABEL, now=now())
+def own_token(shared: Shared, file: str | None, *, scope: Scope = "admin", now: clock.Clock = clock.now) -> str:
+    """The secret of our own token with a scope: that of the file if it is still good, else a new one, which is kept there."""
+    secret, token = mint(scope, label=LABEL, now=now())
     if file is not None:
         try:
             found, is_safe = _read(file)
-            if found is not None and is_safe and _is_good(found, shared.tokens(), now()):
+            if found is not None and is_safe and _is_good(found, scope, shared.tokens(), now()):
                 return found
             if found is not None:
                 _revoke(found, shared)
@@ -58,8 +59,8 @@ def given_out(tokens: Sequence[Token], now: datetime) -> list[Token]:
     return [token for token in tokens if token.label != LABEL and not token.is_over(now)]
 
 
-def _is_good(secret: str, tokens: Sequence[Token], now: datetime) -> bool:
-    return any(token.hash == hash_of(secret) and token.scope == "admin" and not token.is_over(now) for token in tokens)
+def _is_good(secret: str, scope: Scope, tokens: Sequence[Token], now: datetime) -> bool:
+    return any(token.hash == hash_of(secret) and token.scope == scope and not token.is_over(now) for token in tokens)
 
 
 def _revoke(secret: str, shared: Shared) -> None:

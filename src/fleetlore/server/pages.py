@@ -47,4 +47,9 @@ def page(request: Request) -> Response:
 def routes() -> list[BaseRoute]:
     """The page and its files."""
     assets = Assets(directory=os.path.join(FOLDER, "assets"), check_dir=False)
-    return [Mount("/assets", assets), Route("/", page, methods=["GET"]), Route("/{name}", page, methods=["GET"])]
+    return [
+        Mount("/assets", assets),
+        Route("/", page, methods=["GET"]),
+        Route("/{name}", page, methods=["GET"]),
+        Route("/goals/{goal:path}", page, methods=["GET"]),
+    ]

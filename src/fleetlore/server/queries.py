@@ -20,6 +20,7 @@ Place = Annotated[str, Meta(max_length=100, pattern="^[0-9]+$")]
 """A position."""
 Time = Annotated[datetime, Meta(tz=True)]
 State = Literal["open", "closed", "all"]
+Goals = Literal["all", "open", "over", "working", "checking", "waiting", "asking", "paused", "done", "spent", "needs you", "cancelled"]
 
 _AS_OF = "A position, or a time such as 2026-11-15T20:00:00Z: the view as known then."
 _PLACE_OR_TIME = [{"pattern": "^[0-9]+$"}, {"format": "date-time"}]
@@ -98,6 +99,13 @@ class StageQuery(AsOf, kw_only=True):
 
     run: Annotated[str, Meta(max_length=500, description="Which; the newest unless told.")] | None = None
     minds: Annotated[Literal["true", "false"], Meta(description="Whether to show what they thought, too.")] = "false"
+
+
+class GoalsQuery(AsOf, kw_only=True):
+    """Goals."""
+
+    goal: Annotated[str, Meta(max_length=500, description="Which to show all of: its id, or how that begins.")] | None = None
+    state: Annotated[Goals, Meta(description="Which to list: by their state, or those that are open, or over.")] = "all"
 
 
 class SearchQuery(AsOf, kw_only=True):

@@ -16,9 +16,12 @@ from fleetlore.server.hosts import check_address, is_loopback
 from fleetlore.server.house import House
 from fleetlore.server.keys import Keyring
 from fleetlore.server.limits import Limits
-from fleetlore.server.own_token import given_out, own_file, own_token
+from fleetlore.server.own_token import LABEL, given_out, own_file, own_token
+from fleetlore.state.believed import BelievedGoals
+from fleetlore.state.seal import OperatorKey
 from fleetlore.state.shared import open_shared
 from fleetlore.state.store import Store, open_store
+from fleetlore.state.tokens import mint
 from fleetlore.state.warm import FindStore
 from fleetlore.views.costs import Costs
 from fleetlore.views.prices import Prices
@@ -31,20 +34,38 @@ class Opened(NamedTuple):
     token: str
     token_file: str | None
     """Where the token is kept, closed to others; `None` for a log that is not kept either."""
+    is_sealed: bool = False
+    steering: str | None = None
+    """On a sealed log whose passphrase was given: a token that may steer, kept nowhere and good as long as the house stands."""
 
 
 @contextmanager
 def open_house(
-    log: BlockingRecorder, settings: Settings, *, host: str, limits: Limits | None = None, now: clock.Clock = clock.now
+    log: BlockingRecorder,
+    settings: Settings,
+    *,
+    host: str,
+    limits: Limits | None = None,
+    operator: OperatorKey | None = None,
+    now: clock.Clock = clock.now,
 ) -> Iterator[Opened]:
     """Everything that serving a log on an address needs; `ConfigError` if others could reach it and nothing would keep them out."""
     with ExitStack() as stack:
         info = log.info()
         shared = stack.enter_context(open_shared(settings.log.value, town=settings.town.value))
         check_address(host, has_tokens=bool(given_out(shared.tokens(), now())))
-        file = own_file(info)
-        token = own_token(shared, file, now=now)
-        desk = Desk(log, _finding_store(log, stack), costs=Costs(Prices(settings.prices.value)), now=now)
+        seal = shared.seal()
+        file, is_sealed = own_file(info), seal is not None
+        token = own_token(shared, file, scope="write" if is_sealed else "admin", now=now)
+        steering, own = mint("admin", label=LABEL, now=now()) if is_sealed and operator is not None else (None, None)
+        desk = Desk(
+            log,
+            _finding_store(log, stack),
+            costs=Costs(Prices(settings.prices.value)),
+            goals=BelievedGoals(seal, operator),
+            shared=shared,
+            now=now,
+        )
         house = House(
             log=log,
             settings=settings,
@@ -52,11 +73,12 @@ def open_house(
             feed=Feed(log),
             # With a connection of its own, so that a long step of the index keeps no checkpoint waiting.
             finder=Finder(log, _finding_store(log, stack), desk.warm),
-            keys=Keyring(shared, is_open_to_read=is_loopback(host), now=now),
+            keys=Keyring(shared, is_open_to_read=is_loopback(host), operator=operator, own=own, now=now),
             limits=limits or Limits(),
+            operator=operator,
             now=now,
         )
-        yield Opened(house, token, file)
+        yield Opened(house, token, file, is_sealed, steering)
 
 
 def _finding_store(log: BlockingRecorder, stack: ExitStack) -> FindStore:

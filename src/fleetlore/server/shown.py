@@ -10,10 +10,10 @@ from msgspec import Struct
 from fleetlore.chronicle.arcs import KINDS
 from fleetlore.errors import Invalid
 from fleetlore.log.base import Position, check_scope
-from fleetlore.server import queries, shapes, shapes_stage
+from fleetlore.server import queries, shapes, shapes_goals, shapes_stage
 from fleetlore.server.desk import Desk
 from fleetlore.server.queries import AsOf, zone_of
-from fleetlore.server.shows import arcs, costs, fleet, stage, story, threads, timeline
+from fleetlore.server.shows import arcs, costs, fleet, goals, stage, story, threads, timeline
 from fleetlore.views.costs_sums import Dimension
 
 
@@ -83,6 +83,12 @@ def _stage(desk: Desk, query: queries.StageQuery, position: Position | None) -> 
     return stage.show(desk.log, known)
 
 
+def _goals(desk: Desk, query: queries.GoalsQuery, position: Position | None) -> shapes_goals.Goals:
+    with desk.looking(position, goals.NEEDS) as look:
+        known = goals.known(look, desk, query.goal, query.state)
+    return goals.show(desk, known)
+
+
 VIEWS: tuple[Shown, ...] = (
     Shown("/api/fleet", "Every agent, those that need a person first", AsOf, shapes.Fleet, _fleet),
     Shown("/api/threads", "The lines of story, the one that moved last first", queries.ThreadsQuery, shapes.Threads, _threads),
@@ -91,4 +97,5 @@ VIEWS: tuple[Shown, ...] = (
     Shown("/api/story", "The chronicle of a stretch of the log, each sentence with its proof", queries.StoryQuery, shapes.Story, _story),
     Shown("/api/timeline", "What happened when, by agent", queries.TimelineQuery, shapes.Timeline, _timeline),
     Shown("/api/stage", "A cast at play: the scene, what was said, the verdict", queries.StageQuery, shapes_stage.Stage, _stage),
+    Shown("/api/goals", "Goals, those that need a person first, and all of one", queries.GoalsQuery, shapes_goals.Goals, _goals),
 )

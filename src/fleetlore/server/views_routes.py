@@ -133,10 +133,11 @@ async def meta(request: Request) -> Response:
     house: House = request.app.state.house
     await house.keys.need(request, "read")
     queries.read(request, queries.Query)
-    return answer(await house.run(_meta, house, list(await house.keys.scopes(request))))
+    scopes: list[str] = list(await house.keys.scopes(request))
+    return answer(await house.run(_meta, house, scopes, await house.keys.is_sealed()))
 
 
-def _meta(house: House, scopes: list[str]) -> shapes.Meta:
+def _meta(house: House, scopes: list[str], sealed: bool) -> shapes.Meta:
     warm = house.desk.warm
     with house.desk.looking(None, ()) as look:
         first_at, last_at = look.states["calendar"].first, look.at
@@ -153,7 +154,7 @@ def _meta(house: House, scopes: list[str]) -> shapes.Meta:
         total=max(warm.total, warm.done),
         token_needed_to_read=house.keys.needs_token_to_read,
         scopes_of_token=scopes,
-        sealed=False,
+        sealed=sealed,
         silent_after_seconds=SILENT_AFTER.total_seconds(),
     )
 

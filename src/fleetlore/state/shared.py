@@ -1,9 +1,9 @@
-"""What the users of one log share beside its events: how far each has read, who may do what just now, and whose tokens are known.
+"""What the users of one log share beside its events: how far each has read, who may do what just now, whose tokens are known, its seal.
 
 A cursor is a name for a position. A lease is a right that ends by itself; each taking of it has an epoch, which only
 ever grows. Whoever acts under a lease hands the epoch on, and whoever is acted upon refuses one lower than it has seen:
 a holder that was frozen and does not know that its time is over then does no harm. A token lets its bearer in over the
-network; tokens.py tells what is kept of it.
+network; tokens.py tells what is kept of it. The seal says who may steer; seal.py tells how.
 
 All are kept where the log is, a town's apart from another's: in the file of `sqlite:`, on the server of `redis:` and
 `nats:`, and for `memory:` in the handle alone, which nobody else sees and which takes them along when it is closed.
@@ -20,11 +20,13 @@ from typing import Any, ParamSpec, Protocol, Self, TypeVar
 from msgspec import Struct
 
 from fleetlore import clock
-from fleetlore.errors import Closed, Invalid, InvalidUrl
+from fleetlore.errors import Busy, Closed, Invalid, InvalidUrl
 from fleetlore.events.names import is_name
 from fleetlore.log import connect
 from fleetlore.log.base import Position
+from fleetlore.state import seal as seal_rules
 from fleetlore.state import tokens as token_rules
+from fleetlore.state.seal import Seal
 from fleetlore.state.tokens import Token
 
 SHORTEST_LEASE, LONGEST_LEASE = 0.001, 366 * 86_400
@@ -49,7 +51,7 @@ class Lease(Struct, frozen=True, kw_only=True):
 
 
 class Keeper(Protocol):
-    """Where one town's cursors, leases and tokens are kept; called from any thread."""
+    """Where one town's cursors, leases, tokens and seal are kept; called from any thread."""
 
     def load(self, name: str) -> Position | None:
         """The position of a cursor."""
@@ -84,12 +86,18 @@ class Keeper(Protocol):
     def drop_token(self, id: str) -> None:
         """Drop a token."""
 
+    def seal(self) -> bytes | None:
+        """The seal."""
+
+    def set_seal(self, seal: bytes, expect: bytes | None) -> bool:
+        """Put a seal in the place of another, or of none; `False` if that is not what is there. Done twice, it is done."""
+
     def close(self) -> None:
         """Let go of files and connections."""
 
 
 class Shared:
-    """The cursors, leases and tokens of one town: `with open_shared(url) as shared`. Any number of threads may use it at once."""
+    """The cursors, leases, tokens and seal of one town: `with open_shared(url) as shared`. Any number of threads may use it at once."""
 
     def __init__(self, open_keeper: Callable[[], Keeper]) -> None:
         self._open_keeper = open_keeper
@@ -167,6 +175,19 @@ class Shared:
         """Let a token in no more; nothing happens if there is none."""
         self._opened().drop_token(token_rules.check_id(id))
 
+    # --- the seal
+
+    def seal(self) -> Seal | None:
+        """The seal, `None` if there is none; one that cannot be read is `Damaged`, never an open door."""
+        kept = self._opened().seal()
+        return None if kept is None else seal_rules.decoded(kept)
+
+    def set_seal(self, seal: Seal, expect: Seal | None) -> None:
+        """Put a seal in the place of the one expected, or of none; `Busy` if another came first. As durable as the log's events."""
+        before = None if expect is None else seal_rules.encoded(expect)
+        if not self._opened().set_seal(seal_rules.encoded(seal_rules.check_seal(seal)), before):
+            raise Busy("somebody else has sealed this log, or changed its passphrase, meanwhile; look with `lore seal --status`")
+
     def _opened(self) -> Keeper:
         if self._keeper is None:
             raise Closed("not open; use it inside `with open_shared(url) as shared`")
@@ -230,6 +251,14 @@ class AsyncShared:
         """See `Shared.drop_token`."""
         await _in_thread(self._shared.drop_token, id)
 
+    async def seal(self) -> Seal | None:
+        """See `Shared.seal`."""
+        return await _in_thread(self._shared.seal)
+
+    async def set_seal(self, seal: Seal, expect: Seal | None) -> None:
+        """See `Shared.set_seal`."""
+        await _in_thread(self._shared.set_seal, seal, expect)
+
 
 async def _in_thread(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
     from asyncio import to_thread  # the blocking door does without it
@@ -277,7 +306,7 @@ def _length(seconds: float) -> float:
 
 
 def open_shared(url: str = connect.DEFAULT_URL, *, town: str | None = None, now: clock.Clock = clock.now) -> Shared:
-    """The cursors, leases and tokens beside the log at an address, which is read as `connect()` reads it.
+    """The cursors, leases, tokens and seal beside the log at an address, which is read as `connect()` reads it.
 
     `now` is for tests of `memory:` and `sqlite:`; a server goes by its own clock.
     """

@@ -1,4 +1,4 @@
-"""Cursors, leases and tokens in the handle itself: they live and die with it."""
+"""Cursors, leases, tokens and the seal in the handle itself: they live and die with it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class MemoryShared:
         self._leases: dict[str, Lease] = {}
         self._epochs: dict[str, int] = {}
         self._tokens: dict[str, Token] = {}
+        self._seal: bytes | None = None
 
     def load(self, name: str) -> Position | None:
         """The position of a cursor."""
@@ -91,6 +92,18 @@ class MemoryShared:
     def drop_token(self, id: str) -> None:
         """Drop a token."""
         self._tokens.pop(id, None)
+
+    def seal(self) -> bytes | None:
+        """The seal."""
+        return self._seal
+
+    def set_seal(self, seal: bytes, expect: bytes | None) -> bool:
+        """Put a seal in the place of another."""
+        with self._lock:
+            if self._seal not in (expect, seal):
+                return False
+            self._seal = seal
+            return True
 
     def close(self) -> None:
         """Nothing is held."""

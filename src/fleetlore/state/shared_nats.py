@@ -1,8 +1,9 @@
-"""Cursors, leases and tokens in a stream beside the town's own, by the server's clock. The stream is made when first written to.
+"""Cursors, leases, tokens and the seal in a stream beside the town's own, by the server's clock. The stream is made when first written to.
 
     fl-shared.<town>.cursor.<name>    the cursor
     fl-shared.<town>.lease.<name>     the last taking of a lease: its holder, or nobody once it was given back
     fl-shared.<town>.token.<id>       what is kept of a token
+    fl-shared.<town>.seal.log         the seal
 
 Each subject keeps its newest message only, and a write names the one that it replaces: of several that write at
 once, one comes through. The message stays when the lease is over, so that the next epoch is higher; the time is in
@@ -135,6 +136,15 @@ class NatsShared:
         """Drop a token."""
         self._run(self._bucket.purge(self._bucket.subject("token", id)))
 
+    def seal(self) -> bytes | None:
+        """The seal."""
+        message = self._run(self._bucket.last(self._bucket.subject("seal", "log")))
+        return None if message is None else message.data
+
+    def set_seal(self, seal: bytes, expect: bytes | None) -> bool:
+        """Put a seal in the place of another."""
+        return self._run(self._set_seal(seal, expect))
+
     def close(self) -> None:
         """Close the connection."""
         self._bucket.client.close()
@@ -179,6 +189,21 @@ class NatsShared:
             raise
         return True
 
+    async def _set_seal(self, seal: bytes, expect: bytes | None) -> bool:
+        subject = self._bucket.subject("seal", "log")
+        while True:
+            found = await self._bucket.last(subject)
+            data, seq = (None, 0) if found is None else (found.data, found.seq)
+            if data not in (expect, seal):
+                return False
+            try:
+                await self._bucket.put(subject, seal, {"Nats-Expected-Last-Subject-Sequence": str(seq)})
+            except Refused as error:
+                if error.code not in WRONG_LAST:
+                    raise
+            else:
+                return True
+
     async def _find(self, name: str, now: datetime) -> _Found:
         """What there is of a lease, at a time by the server's clock."""
         message = await self._bucket.last(self._bucket.subject("lease", name))
@@ -214,7 +239,7 @@ class _Bucket:
         self._is_there = False
 
     def subject(self, kind: str, name: str) -> str:
-        """Where a cursor, a lease or a token stands."""
+        """Where a cursor, a lease, a token or the seal stands."""
         return f"{self._stem}.{kind}.{token(name)}"
 
     async def now(self) -> datetime:
@@ -314,7 +339,9 @@ class _Bucket:
         if (config.get("metadata") or {}).get("fleetlore_town") != self._town:
             wrong = ["it is not of this town"]
         if wrong:
-            raise Unsuitable(f"{self.client.place}: the stream {self._name} cannot keep cursors, leases and tokens: {'; '.join(wrong)}")
+            raise Unsuitable(
+                f"{self.client.place}: the stream {self._name} cannot keep cursors, leases, tokens and the seal: {'; '.join(wrong)}"
+            )
 
     async def _api(self, verb: str, body: dict[str, Any] | None = None) -> _Answer:
         payload = b"" if body is None else _encode(body)

@@ -1,9 +1,10 @@
-"""Cursors, leases and tokens in hashes beside the town's streams, by the server's clock.
+"""Cursors, leases, tokens and the seal in hashes beside the town's streams, by the server's clock.
 
     tt:<town>:fleetlore:cursors    name → position
     tt:<town>:fleetlore:leases     name → `EPOCH UNTIL SECONDS HOLDER`, the end in microseconds since 1970
     tt:<town>:fleetlore:epochs     name → the last epoch that was given
     tt:<town>:fleetlore:tokens     id → what is kept of a token, as JSON
+    tt:<town>:fleetlore:seal       the seal, as JSON
 
 Each verb is one script or one command, and may be sent again after a broken connection.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 from fleetlore.errors import LeaseLost
 from fleetlore.log.base import Position
 from fleetlore.log.redis_client import RedisClient, check_server
+from fleetlore.log.redis_entry import Keys
 from fleetlore.state.shared import Lease, lease_of, microseconds
 from fleetlore.state.tokens import Token, decoded, encoded
 
@@ -64,6 +66,14 @@ if epoch == ARGV[3] and holder == HOLDER then redis.call('HDEL', KEYS[1], NAME) 
 return 1
 """
 
+# ARGV: the new one, the one expected or nothing.
+_SET_SEAL = """#!lua
+local found = redis.call('GET', KEYS[1]) or ''
+if found ~= ARGV[1] and found ~= ARGV[2] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1])
+return 1
+"""
+
 
 class RedisShared:
     """One town on one server."""
@@ -71,7 +81,7 @@ class RedisShared:
     def __init__(self, address: str, *, town: str, timeout: float = 10.0) -> None:
         own = f"tt:{town}:fleetlore"
         self._cursors, self._leases, self._epochs = f"{own}:cursors", f"{own}:leases", f"{own}:epochs"
-        self._tokens = f"{own}:tokens"
+        self._tokens, self._seal = f"{own}:tokens", Keys(town).seal
         self._client = RedisClient(address, timeout=timeout)
         try:
             check_server(self._client)
@@ -139,6 +149,16 @@ class RedisShared:
     def drop_token(self, id: str) -> None:
         """Drop a token."""
         self._client.ask(("HDEL", self._tokens, id))
+
+    def seal(self) -> bytes | None:
+        """The seal."""
+        kept: bytes | None
+        [kept] = self._client.ask(("GET", self._seal))
+        return kept
+
+    def set_seal(self, seal: bytes, expect: bytes | None) -> bool:
+        """Put a seal in the place of another."""
+        return bool(self._client.run(_SET_SEAL, [self._seal], [seal, expect or b""]))
 
     def close(self) -> None:
         """Close the connections."""

@@ -1,4 +1,4 @@
-"""Cursors, leases and tokens in the log's own file, by this machine's clock.
+"""Cursors, leases, tokens and the seal in the log's own file, by this machine's clock.
 
 They are small tables, kept by the town's name: a backup carries them, and a restore, which gives towns new
 numbers, leaves them right. Every change is synced before it returns, whatever `?sync=` says for events.
@@ -118,6 +118,19 @@ class SqliteShared:
         with self._writing() as connection:
             connection.execute("DELETE FROM tokens WHERE town = ? AND id = ?", (self._town, id))
 
+    def seal(self) -> bytes | None:
+        """The seal."""
+        with self._reading() as connection:
+            return _seal_in(connection, self._town)
+
+    def set_seal(self, seal: bytes, expect: bytes | None) -> bool:
+        """Put a seal in the place of another."""
+        with self._writing() as connection:
+            if _seal_in(connection, self._town) not in (expect, seal):
+                return False
+            connection.execute("INSERT OR REPLACE INTO seals VALUES (?, ?)", (self._town, seal.decode()))
+            return True
+
     def close(self) -> None:
         """Close the connection."""
         with self._lock:
@@ -140,3 +153,8 @@ class SqliteShared:
             raise Closed("the log was closed; open it again with open_shared()")
         if os.getpid() != self._process:  # SQLite's locks stay behind with the parent
             raise Closed("the log was opened before a fork; open it again in the child with open_shared()")
+
+
+def _seal_in(connection: apsw.Connection, town: str) -> bytes | None:
+    rows = ask(connection, "SELECT seal FROM seals WHERE town = ?", (town,))
+    return rows[0][0].encode() if rows else None

@@ -42,6 +42,8 @@ class Token(Struct, frozen=True, kw_only=True, omit_defaults=True):
     label: str = ""
     expires_at: datetime | None = None
     """`None`: it lasts until it is revoked."""
+    mac: str = ""
+    """On a sealed log, the signature of whoever holds its passphrase: without it, `admin` is worth no more than `write`."""
 
     def is_over(self, now: datetime) -> bool:
         """Whether its time is up."""
@@ -76,6 +78,8 @@ def check(token: Token) -> Token:
         raise Invalid("the hash of a token is SHA-256 in lower-case hex; use mint()")
     if token.scope not in SCOPES:
         raise Invalid(f"no such scope: {token.scope!r}; there are {', '.join(SCOPES)}")
+    if token.mac and not _is_hash(token.mac):
+        raise Invalid("the signature of a token is HMAC-SHA-256 in lower-case hex; use OperatorKey.vouch()")
     if token.label and not is_name(token.label):
         raise Invalid(f"not a label: {token.label!r}; at most 200 bytes without control characters are needed")
     if any(at is not None and at.tzinfo is None for at in (token.created_at, token.expires_at)):

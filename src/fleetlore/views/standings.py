@@ -27,6 +27,7 @@ _BY_EFFECT: Mapping[Effect, str] = {
         agent.launched prompt.submitted tool.called tool.returned tool.failed tool.denied process.started
         audit.mismatch audit.code_without_tool audit.talk_without_action
         model.called model.replied model.failed context.built work.started work.lease_taken goal.checkpointed goal.tool_effect
+        goal.attempt_ended
         node.started node.finished node.failed ui.controls ui.action machine.created machine.moved machine.reset machine.destroyed
     """,
     "idle": """
@@ -48,7 +49,7 @@ _BY_EFFECT: Mapping[Effect, str] = {
     "nothing": """
         town.mission_state_changed town.mission_work_promoted town.mission_watch_triggered town.mission_event
         work.updated work.reopened work.watch_snoozed work.archived ui.reported sensor.idle sensor.returned
-        agent.named notify.sent log.gap log.rejected log.trimmed log.forgotten
+        goal.spent agent.named notify.sent log.gap log.rejected log.trimmed log.forgotten
     """,
 }
 

@@ -1,6 +1,7 @@
 import { page as costs } from "./costs";
 import { page as events } from "./events";
 import { page as fleet } from "./fleet";
+import { page as goals } from "./goals";
 import type { Page } from "./page";
 import { page as stage } from "./stage";
 import { page as story } from "./story";
@@ -10,4 +11,4 @@ import { page as timeline } from "./timeline";
 export type { Page } from "./page";
 
 /** Every page, in the order of the rail. */
-export const pages: readonly Page[] = [fleet, story, timeline, threads, costs, stage, events];
+export const pages: readonly Page[] = [fleet, story, timeline, threads, goals, costs, stage, events];

@@ -155,6 +155,52 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "Somebody was to say yes or no to a tool for {agent}",
         ),
     ),
+    "goal.attempt_ended": (
+        (
+            "Turn {turn} of {agent} ended with trouble: {error}",
+            "{agent} came to the end of turn {turn} with this on record: {error}",
+            "Something went wrong as turn {turn} of {agent} ended: {error}",
+            "The end of turn {turn} brought {agent} a complaint: {error}",
+            "In turn {turn}, {agent} stopped at this: {error}",
+        ),
+        (
+            "{agent} had done a part in turn {turn}, and it went to be judged",
+            "Turn {turn} of {agent} was over and waited for judgement",
+            "The part of {agent} in turn {turn} was done",
+            "With turn {turn} over, the work of {agent} went to be checked",
+            "{agent} put down the tools of turn {turn}",
+        ),
+        (
+            "The part of {agent} in a turn was done",
+            "{agent} came to the end of a turn",
+            "A turn of {agent} was over and waited for judgement",
+            "With a turn over, the work of {agent} went to be checked",
+            "{agent} put down the tools of a turn",
+        ),
+    ),
+    "goal.spent": (
+        (
+            "The goal {below} spent {tokens} tokens on the account of {agent}",
+            "{agent} had {tokens} tokens to account for, spent by the goal {below}",
+            "To the account of {agent} went {tokens} tokens of the goal {below}",
+            "A part of the work, the goal {below}, cost {agent} {tokens} tokens",
+            "By the goal {below}, the account of {agent} grew by {tokens} tokens",
+        ),
+        (
+            "The goal {below} spent something on the account of {agent}",
+            "{agent} had the spending of the goal {below} to account for",
+            "To the account of {agent} went what the goal {below} had cost",
+            "A part of the work, the goal {below}, counted against {agent}",
+            "By the goal {below}, the account of {agent} grew",
+        ),
+        (
+            "A goal below spent something on the account of {agent}",
+            "{agent} had the spending of another goal to account for",
+            "To the account of {agent} went what a part of the work had cost",
+            "A part of the work counted against {agent}",
+            "By a goal below, the account of {agent} grew",
+        ),
+    ),
     "goal.tool_effect": (
         (
             "Through {tool}, {agent} made changes to {paths}",
@@ -213,6 +259,16 @@ MANY: Mapping[str, tuple[str, ...]] = {
         "A question about a tool for {agent} went to a person {count_times} {when}",
         "{agent} needed leave for a tool {count_times} {when}",
         "A person had {count} questions to answer about tools for {agent} {when}",
+    ),
+    "goal.attempt_ended": (
+        "Turns of {agent} ended {count_times} {when}",
+        "{agent} came to the end of {count} turns {when}",
+        "The work of {agent} went to be judged {count_times} {when}",
+    ),
+    "goal.spent": (
+        "Goals below added to the account of {agent} {count_times} {when}",
+        "The account of {agent} grew by other goals {count_times} {when}",
+        "Parts of the work counted against {agent} {count_times} {when}",
     ),
     "goal.tool_effect": (
         "{agent} changed something with tools {count_times} {when}",

@@ -1,0 +1,132 @@
+"""Ours: a goal whose agent answers at once, whose workspace is only spoken of and whose criteria fail until the last turn.
+
+All that is left is the loop: deciding, telling, storing, folding, building prompts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import msgspec
+
+from fleetlore import connect
+from fleetlore.events.driver_types import BudgetGuards, Failure, Goal, ShellCommand, Verdict
+from fleetlore.events.goal_plan import KEY, Plan
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.minds.base import Mind
+from fleetlore.minds.harness import Ended, Heard, Order, Watch
+from fleetlore.runtime.driver.crew import Crew
+from fleetlore.runtime.driver.driver import Driver
+from fleetlore.state.shared import Shared, open_shared
+
+WORDS = "I changed the parser in three places and ran the tests; two of them still fail, and I know why."
+EVIDENCE = "FAILED tests/test_parser.py::test_comments - AssertionError: expected 3 tokens, found 2\n" * 4
+TOKENS = 1200
+
+
+class Agent:
+    """Says the same every time, and has one session."""
+
+    name = "command"
+    has_sessions = True
+
+    async def take_turn(self, order: Order, watch: Watch) -> Ended:
+        session = order.session or order.new_session
+        await watch(Heard(session=session, tokens=TOKENS, words=WORDS))
+        return Ended(how="finished", words=WORDS, tokens=TOKENS, session=session)
+
+
+class Saved(NamedTuple):
+    sha: str
+
+
+class Change(NamedTuple):
+    stat: str
+
+
+class Nowhere:
+    """A workspace in which nothing happens."""
+
+    path = "/nowhere"
+
+    def __init__(self) -> None:
+        self._looks = 0
+
+    def checkpoint(self, turn: int) -> Saved:
+        return Saved(f"{turn:040x}")
+
+    def roll_back(self, sha: str) -> None:
+        raise AssertionError("nothing went wrong")
+
+    def tree(self) -> str:
+        self._looks += 1
+        return str(self._looks)
+
+    def diff(self, sha: str) -> Change:
+        return Change("1 file changed, 3 insertions(+)")
+
+
+class Looked(NamedTuple):
+    verdict: Verdict
+
+
+class Checks:
+    """Not met until so many turns are over."""
+
+    def __init__(self, turns: int) -> None:
+        self._left = turns
+
+    async def check(self, goal: Goal, place: Any, *, judge: Mind | None, cancel: asyncio.Event) -> Looked:
+        self._left -= 1
+        return Looked(Verdict(met=self._left <= 0, failures=failures(self._left), evaluated_at="2026-11-16T09:00:00Z", elapsed_ms=5))
+
+
+def failures(left: int) -> tuple[Failure, ...]:
+    """What does not hold with so many turns left."""
+    failure = Failure(criterion_index=0, criterion_label="shell:make test", message="exit 1 != 0", evidence=EVIDENCE)
+    return (failure,) if left > 0 else ()
+
+
+class Ours:
+    """The driver on a log of its own."""
+
+    def __init__(self, path: Path) -> None:
+        url = f"sqlite:{path}"
+        self._log: BlockingRecorder = connect(url).blocking().__enter__()
+        self._shared: Shared = open_shared(url).__enter__()
+
+    def pursue(self, turns: int) -> None:
+        """One goal of so many turns, from its first event to its last."""
+        asyncio.run(self._pursue(turns))
+
+    async def _pursue(self, turns: int) -> None:
+        goal = goal_of(turns)
+        crew = Crew(harness=Agent(), workspace=Nowhere(), verifiers=Checks(turns))
+        driver = Driver(self._log, goal.id, crew, shared=self._shared)
+        await driver.start(goal)
+        state = await driver.pursue()
+        assert (state.outcome, state.spent.turns) == ("done", turns)
+
+    def events(self) -> int:
+        """How many there are by now."""
+        return sum(1 for _ in self._log.read())
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._shared.__exit__(None, None, None)
+        self._log.close()
+
+
+def goal_of(turns: int) -> Goal:
+    """A goal that takes so many turns."""
+    return Goal(
+        id=str(uuid4()),
+        description="Mend the parser so that all of its tests pass",
+        acceptance=(ShellCommand(command="make test"),),
+        budget=BudgetGuards(max_turns=turns + 1, max_wall_time="4h", max_tokens=10**9, max_consecutive_denies=3),
+        workspace="/nowhere",
+        metadata={KEY: msgspec.to_builtins(Plan(harness="command", agent="ada", stuck_after=0))},
+    )

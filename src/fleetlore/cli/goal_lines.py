@@ -1,0 +1,188 @@
+"""A goal in lines: where it stands, how much of each budget is used, which criteria are met. For terminals and for pipes."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from fleetlore.cli.event_lines import cells, cut, pad
+from fleetlore.cli.status_table import span
+from fleetlore.cli.terminal import sanitise
+from fleetlore.views.goal_state import GoalState, State, seconds_of, state_of, tokens_of, usd_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+Line: TypeAlias = "list[tuple[str, str]]"
+"""Parts of a line, each with its style as rich writes it."""
+
+DIM, BOLD, GOOD, BAD, WARN = "bright_black", "bold", "green", "red", "yellow"
+Standing: TypeAlias = "State | Literal['stopped']"
+"""Where a goal stands; `stopped`: it could go on, and nobody drives it."""
+LOOKS: dict[Standing, tuple[str, str]] = {
+    "stopped": ("○", WARN),
+    "working": ("●", GOOD),
+    "checking": ("◐", GOOD),
+    "waiting": ("○", "cyan"),
+    "asking": ("▲", "bold yellow"),
+    "paused": ("‖", "cyan"),
+    "done": ("✓", GOOD),
+    "spent": ("■", BAD),
+    "needs you": ("▲", "bold yellow"),
+    "cancelled": ("■", DIM),
+}
+"""Symbol and colour of each state; the symbol is enough where there is no colour."""
+OUTCOMES = {
+    "done": "done",
+    "needs_retry": "not yet",
+    "continue": "cut short",
+    "sleep": "went to sleep",
+    "budget_exhausted": "budget spent",
+    "cancelled": "called off",
+    "escalate": "needs you",
+    "summary": "made a summary",
+}
+"""How a turn ended, for people."""
+BAR = 20
+LONGEST_SAID = 160
+_NAME = 8
+
+
+class Used(NamedTuple):
+    """One budget."""
+
+    name: str
+    share: float
+    words: str
+
+
+def budgets(goal: GoalState, now: datetime) -> list[Used]:
+    """What is used of each budget that a goal has, those in a row only where something is."""
+    spent, limits = goal.spent, goal.limits
+    seconds, tokens = seconds_of(goal, now), tokens_of(goal)
+    found = [
+        Used("turns", _share(spent.turns, limits.turns), f"{spent.turns:,} of {limits.turns:,}"),
+        Used("time", _share(seconds, limits.seconds), f"{clocked(seconds)} of {clocked(limits.seconds)}"),
+        Used("tokens", _share(tokens, limits.tokens), f"{tokens:,} of {limits.tokens:,}"),
+    ]
+    usd = usd_of(goal)
+    if limits.usd is not None:
+        found.append(Used("money", _share(usd, limits.usd), f"${usd:,.2f} of ${limits.usd:,.2f}"))
+    rows = (
+        ("denied", spent.denies, limits.denies),
+        ("errors", spent.errors, limits.errors),
+        ("too long", spent.overflows, limits.overflows),
+    )
+    found += [Used(name, _share(count, most), f"{count} of {most} in a row") for name, count, most in rows if count and most]
+    return found
+
+
+def _share(used: float, most: float) -> float:
+    return 1.0 if most <= 0 else min(1.0, used / most)
+
+
+def clocked(seconds: float) -> str:
+    """A length of time: `45 s`, `12 min`, `1 h 30 min`."""
+    minutes = int(seconds) // 60
+    if minutes < 60:
+        return span(timedelta(seconds=seconds))
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
+def bar(used: Used, width: int = BAR) -> Line:
+    """`turns    ███░░░░░░░  3 of 40`."""
+    full = min(width, round(used.share * width) or (1 if used.share > 0 else 0))
+    colour = BAD if used.share >= 0.9 else WARN if used.share >= 0.7 else GOOD
+    return [(pad(used.name, _NAME + 1), DIM), ("█" * full, colour), ("░" * (width - full), DIM), (f"  {used.words}", "")]
+
+
+def bars(goal: GoalState, now: datetime, *, columns: int) -> Iterator[Line]:
+    """All budgets, two in a line where there is room."""
+    found = budgets(goal, now)
+    wide = columns >= 96
+    for index in range(0, len(found), 2 if wide else 1):
+        left = bar(found[index])
+        if wide and index + 1 < len(found):
+            size = sum(cells(text) for text, _ in left)
+            yield [*left, (" " * max(2, columns // 2 - size), ""), *bar(found[index + 1])]
+        else:
+            yield left
+
+
+def criteria(goal: GoalState, *, evidence: int = 0) -> Iterator[Line]:
+    """Each with a tick, a cross, or a dot where it was not checked yet; of what failed the last lines."""
+    for criterion in goal.criteria:
+        symbol, style = {True: ("✓", GOOD), False: ("✗", BAD), None: ("·", DIM)}[criterion.met]
+        line = [(f"{symbol} ", style), (sanitise(criterion.label), "")]
+        if criterion.message:
+            line.append((f"  {sanitise(criterion.message)}", style))
+        yield line
+        for shown in criterion.evidence.strip().splitlines()[-evidence:] if evidence else ():
+            yield [("    | ", DIM), (sanitise(shown), DIM)]
+
+
+def question(id: str, tool: str) -> Line:
+    """What waits for a person, and how to answer."""
+    return [("▲ ", "bold yellow"), (f"may it use {sanitise(tool)}?", "bold yellow"), (f"  lore decide {sanitise(id)} allow|deny", DIM)]
+
+
+def standing(goal: GoalState, now: datetime, *, is_driven: bool = True) -> Standing:
+    """Where it stands. Of goals that others drive, nobody here knows whether they do."""
+    state = state_of(goal, now)
+    return "stopped" if goal.outcome is None and goal.plan is not None and not is_driven and state != "paused" else state
+
+
+def state_words(goal: GoalState, now: datetime, state: Standing) -> str:
+    """Where it stands, with the reason where there is one to say."""
+    reason = goal.why if goal.outcome is not None else goal.waiting_for if state == "waiting" else ""
+    if state == "spent":
+        reason = reason.replace("_", " ").replace("consecutive413", "context overflows in a row")
+    until = f" until {goal.wake.astimezone():%H:%M}" if state == "waiting" and goal.wake is not None else ""
+    words = "" if state in ("done", "cancelled") else sanitise(reason)
+    return f"{state}{until}" + (f": {words}" if words else "")
+
+
+def headline(goal: GoalState, now: datetime, *, is_driven: bool = True) -> Line:
+    """`● fix-tests  turn 3, working  Make the tests pass`: what may be cut comes last."""
+    state = standing(goal, now, is_driven=is_driven)
+    symbol, style = LOOKS[state]
+    turn = f"turn {goal.turn}, " if goal.turn and goal.outcome is None else ""
+    title = in_a_line(goal.description)
+    return [
+        (f"{symbol} ", style),
+        (sanitise(goal.agent or "?"), BOLD),
+        (f"  {turn}{state_words(goal, now, state)}", style),
+        (f"  {title}", ""),
+    ]
+
+
+def spent_words(goal: GoalState, now: datetime) -> str:
+    """`3 turns, 120,000 tokens, $0.42, 12 min`."""
+    turns = goal.spent.turns
+    usd = usd_of(goal)
+    parts = [f"{turns:,} turn{'' if turns == 1 else 's'}"]
+    parts += [f"{tokens_of(goal):,} tokens"] if tokens_of(goal) else []
+    parts += [f"${usd:,.2f}"] if usd else []
+    return ", ".join([*parts, clocked(seconds_of(goal, now))])
+
+
+def in_a_line(text: str, most: int = LONGEST_SAID) -> str:
+    """Words of others on one line, harmless, not too many."""
+    return cut(" ".join(sanitise(" ".join(text.split())).split()), most)
+
+
+def fitted(line: Line, columns: int) -> Line:
+    """The line in so many columns."""
+    fitting: Line = []
+    for text, style in line:
+        room = columns - sum(cells(part) for part, _ in fitting)
+        if room <= 0:
+            break
+        fitting.append((cut(text, room), style))
+    return fitting
+
+
+def plain(lines: Sequence[Line]) -> list[str]:
+    """The lines without colours."""
+    return ["".join(text for text, _ in line).rstrip() for line in lines]

@@ -1,0 +1,120 @@
+"""Goals pursued by this process, so many at a time, watched to their ends; stopped cleanly when somebody wants that."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from fleetlore import config
+from fleetlore.cli import failing, terminal
+from fleetlore.cli.goal_screen import viewer
+from fleetlore.cli.main import FAILED, INTERRUPTED, OK
+from fleetlore.errors import FleetloreError
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from fleetlore.cli.goal_find import Place
+    from fleetlore.events.driver_types import Goal
+    from fleetlore.state.seal import OperatorKey
+
+STOPPING = (signal.SIGTERM, signal.SIGHUP)
+"""A kind `kill` and a closed terminal stop it as Ctrl-C does."""
+
+
+class Pursuit:
+    """The goals of one command. `after` says up to where those that are taken up again were known; new ones are begun."""
+
+    def __init__(
+        self, args: Namespace, place: Place, key: OperatorKey | None, goals: Mapping[str, Goal], *, after: Mapping[str, str] | None = None
+    ) -> None:
+        self._args, self._place, self._key, self._goals, self._after = args, place, key, goals, after
+        self._view = viewer(json=args.json, many=len(goals) > 1)
+
+    def run(self) -> int:
+        """To the end of all; answers the exit code."""
+        try:
+            with self._view:
+                asyncio.run(self._pursue())
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            terminal.flush()
+            self._say_how_to_go_on()
+            return INTERRUPTED
+        for message in self._view.troubles:
+            terminal.err(f"lore: {message}")
+        return OK if not self._view.troubles and all(self._view.outcome(id) == "done" for id in self._goals) else FAILED
+
+    async def _pursue(self) -> None:
+        """What befalls one is told, and the others go on. Stopped, all stop."""
+        _hear_signals()
+        room = asyncio.Semaphore(self._args.parallel)
+        try:
+            async with self._view.refreshing(), asyncio.TaskGroup() as group:
+                for goal in self._goals.values():
+                    group.create_task(self._one(goal, room))
+        except ExceptionGroup as several:  # what nobody foresaw; the other goals were stopped cleanly
+            raise several.exceptions[0] from None
+
+    async def _one(self, goal: Goal, room: asyncio.Semaphore) -> None:
+        async with room:
+            try:
+                await self._drive(goal)
+            except (FleetloreError, OSError) as error:
+                reason = failing.os_reason(error) if isinstance(error, OSError) else str(error)
+                self._view.troubles.append(f"{goal.id[:8]}: {reason}" if len(self._goals) > 1 else reason)
+
+    async def _drive(self, goal: Goal) -> None:
+        from fleetlore.runtime.driver.driver import Driver
+        from fleetlore.runtime.driver.hiring import open_crew
+
+        async with open_crew(goal, home=home()) as crew:
+            driver = Driver(self._place.log, goal.id, crew, shared=self._place.shared, key=self._key, watch=self._view.watch)
+            self._view.add(goal.id, lambda: driver.state, after="" if self._after is None else self._after[goal.id])
+            if self._after is None:
+                await driver.start(goal)
+            state = await driver.pursue()
+            is_kept = state.outcome != "done" or self._args.keep_worktree
+            where = crew.workspace.path if is_kept else await asyncio.to_thread(_tidied, crew.workspace)
+            self._view.end(state, where)
+
+    def _say_how_to_go_on(self) -> None:
+        left = [id[:8] for id in self._goals if self._view.has_begun(id) and self._view.outcome(id) is None]
+        log = f" --log {config.masked(self._args.log)}" if self._args.log else ""
+        if (self._args.log or "").startswith("memory:"):
+            terminal.err("\nstopped")
+        elif left:
+            terminal.err(f"\nstopped; nothing is lost. Go on with: lore goal resume {' '.join(left)}{log}")
+        else:
+            terminal.err("\nstopped; no goal is left open")
+
+
+def _hear_signals() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    for number in STOPPING:
+        if signal.getsignal(number) is signal.SIG_IGN:  # as `nohup` wants it
+            continue
+        with suppress(NotImplementedError, RuntimeError, ValueError):  # not in the main thread
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+
+
+def _tidied(workspace: Any) -> str:
+    """Where the work is: on the goal's branch alone, once all of it is committed there."""
+    from fleetlore.runtime.driver.workspace import Workspace
+
+    if not isinstance(workspace, Workspace) or workspace.branch is None or workspace.unclean():
+        return str(workspace.path)
+    branch = workspace.branch
+    workspace.close(remove=True)
+    return f"on the branch {branch}"
+
+
+def home() -> str:
+    """Where worktrees, snapshots and memories are kept: beside the user's own log."""
+    from fleetlore.log import sqlite_file
+
+    return os.path.dirname(sqlite_file.default_path())

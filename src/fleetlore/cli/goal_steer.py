@@ -1,0 +1,65 @@
+"""`lore goal pause`, `cancel`, `say`, `raise`: wishes put on the log. Whoever drives the goal hears of them; nobody need drive it now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fleetlore.cli import goal_find, terminal
+from fleetlore.errors import Invalid
+from fleetlore.runtime.driver import steering
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from fleetlore.cli.goal_find import Place
+    from fleetlore.views.goal_state import GoalState
+
+_AXES = ("turns", "wall_time", "tokens", "usd", "consecutive_denies", "consecutive_errors", "consecutive_413")
+
+
+def steer(args: Namespace) -> int:
+    """Check every wish before the first is stored."""
+    value = _value(args)
+    with goal_find.opened(args) as place:
+        goals = [goal_find.one(place, goal_find.find(place.log, id)) for id in getattr(args, "ids", None) or [args.id]]
+        for goal in goals:
+            try:
+                steering.check(goal, args.verb, value)
+            except Invalid as error:
+                raise Invalid(f"{steering.short(goal)}: {error}") from error
+        key = place.key(f"to {args.verb} a goal")
+        by, reason = goal_find.person(), getattr(args, "reason", None)
+        place.put(
+            [steering.control(goal.id, args.verb, by=by, value=value, reason=reason, agent=goal.agent or None) for goal in goals], key
+        )
+        for goal in goals:
+            terminal.out(f"{steering.short(goal)}  {_done(args.verb, goal, place, value)}")
+    return 0
+
+
+def _value(args: Namespace) -> Any:
+    if args.verb == "say":
+        return " ".join(args.text)
+    if args.verb != "raise":
+        return None
+    wanted = {axis: told for axis in _AXES if (told := getattr(args, axis)) is not None}
+    if not wanted:
+        raise Invalid(
+            "raise what? Say --turns, --wall-time, --tokens, --usd, or one of --consecutive-denies, --consecutive-errors, --consecutive-413"
+        )
+    return wanted
+
+
+def _done(verb: str, goal: GoalState, place: Place, value: Any) -> str:
+    """What comes of it, and when."""
+    driver, short = place.driver_of(goal.id), steering.short(goal)
+    nobody = f"; nobody drives it now: lore goal resume {short} goes on with it"
+    match verb:
+        case "pause":
+            return "pauses when its turn is over" if driver else "is paused; nobody drives it now"
+        case "cancel":
+            return "is called off" if driver else f"is called off; nobody drives it now, so it ends with the next lore goal resume {short}"
+        case "say":
+            return "is told with its next turn" + ("" if driver else nobody)
+    told = ", ".join(f"{axis.replace('_', ' ')} up to {each}" for axis, each in value.items())
+    return f"may use more: {told}" + ("" if driver else nobody)

@@ -1,0 +1,117 @@
+"""`lore seal`: have goals obey nobody but who knows a passphrase. docs/sealing.md tells what that guards against, and what not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleetlore.cli import arguments, opening, sealing, terminal
+from fleetlore.errors import Invalid
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from fleetlore.config import Settings
+    from fleetlore.state.seal import Seal
+    from fleetlore.state.shared import Shared
+
+SUMMARY = "have goals obey nobody but who knows a passphrase"
+
+_EXAMPLES = (
+    ("lore seal", "set a passphrase, or another one; it is asked for on the terminal"),
+    ("lore seal --status", "whether this log is sealed, and since when"),
+    ("lore seal --new-key", "when somebody else may know the passphrase: a new key, too"),
+)
+_NOTES = """\
+On a sealed log goals obey only what was signed with the passphrase: starting, pausing, cancelling, raising a budget, deciding, and what
+the driver itself records. All else is stored, and shown as unsigned. lore trim, forget, restore and token create --scope admin ask for it.
+It is never taken from an argument, the environment or a pipe. Nobody can bring it back: whoever loses it ships the log to a new one.
+A new passphrase keeps the key, so that goals under way go on. --new-key does not: what was signed before is obeyed no more.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """What to do about the seal."""
+    parser.add_argument("--status", action="store_true", help="only say whether the log is sealed")
+    parser.add_argument("--new-key", action="store_true", help="a new key, too: what was signed before is obeyed no more")
+    arguments.add_json(parser)
+    arguments.teach(parser, _EXAMPLES, _NOTES)
+
+
+def run(args: Namespace) -> int:
+    """Set it, change it, or tell of it."""
+    settings = opening.settings_of(args)
+    if args.status and args.new_key:
+        raise Invalid("--new-key changes the seal, and --status only looks; say one of them")
+    with _open(settings, is_new=not args.status) as shared:
+        if args.status:
+            _tell(shared.seal(), args)
+        else:
+            _seal(shared, args)
+    return 0
+
+
+def _open(settings: Settings, *, is_new: bool) -> Shared:
+    from fleetlore.log.connect import split
+    from fleetlore.state.shared import open_shared
+
+    scheme, _, options = split(settings.log.value)
+    if scheme == "memory":
+        raise Invalid("memory: is not kept, and neither would its seal be; name another log with --log")
+    if options.get("keep", "everything") != "everything":
+        raise Invalid("?keep= cuts off what goals rest on, and a seal is for goals; leave it out of the log's address")
+    path = opening.find_file(settings)
+    if path is not None and not is_new:
+        opening.need_file(path)
+    return open_shared(settings.log.value, town=settings.town.value)
+
+
+def _seal(shared: Shared, args: Namespace) -> None:
+    from fleetlore.state.seal import make_seal
+
+    before = shared.seal()
+    if before is None and args.new_key:
+        raise Invalid("this log is not sealed, so there is no key to replace; `lore seal` makes the first")
+    known = sealing.ask_key(shared, "to change it")
+    seal, _ = make_seal(sealing.ask_new(), key=None if args.new_key else known)
+    shared.set_seal(seal, before)
+    has_new_key = before is None or args.new_key
+    revoked = _revoke_admins(shared) if has_new_key else 0
+    if args.json:
+        terminal.out_value(_told(seal) | {"new_key": has_new_key, "revoked": revoked})
+        return
+    terminal.out("The log is sealed: goals obey nobody but who knows the passphrase." if before is None else "The passphrase was changed.")
+    if has_new_key:
+        terminal.out(
+            "Goals that were begun before are not obeyed any more: start them again. Restart `lore up`, and give it the passphrase."
+        )
+    if revoked:
+        terminal.out(
+            f"{revoked} {'token' if revoked == 1 else 'tokens'} with the right to steer revoked; `lore token create` makes new ones."
+        )
+
+
+def _revoke_admins(shared: Shared) -> int:
+    """End the tokens that anybody could have made; they would count for no more than `write` now."""
+    found = [token for token in shared.tokens() if token.scope == "admin"]
+    for token in found:
+        shared.drop_token(token.id)
+    return len(found)
+
+
+def _tell(seal: Seal | None, args: Namespace) -> None:
+    if args.json:
+        terminal.out_value(_told(seal))
+    elif seal is None:
+        terminal.out("not sealed: anyone who can write to this log is trusted; `lore seal` changes that")
+    else:
+        terminal.out(f"sealed with the key {seal.key}; the passphrase was set at {_time(seal)}")
+
+
+def _told(seal: Seal | None) -> dict[str, object]:
+    if seal is None:
+        return {"sealed": False, "key": None, "made_at": None}
+    return {"sealed": True, "key": seal.key, "made_at": seal.made_at}
+
+
+def _time(seal: Seal) -> str:
+    return seal.made_at.isoformat(timespec="seconds").replace("+00:00", "Z")

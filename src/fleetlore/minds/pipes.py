@@ -1,0 +1,148 @@
+"""What a program writes, taken in bounded pieces: lines of its output, the tail of its complaints; and what it is given to read."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Iterator
+from typing import IO, NamedTuple
+
+PIECE = 65_536
+"""Bytes that are read at once: what a pipe holds."""
+
+FULLEST = 1_048_576
+"""Bytes that a pipe can be made to hold."""
+
+TAIL = 4096
+"""Bytes of stderr that are kept."""
+
+# Colours and cursors, titles and links; then every control character but tab and newline.
+_SEQUENCES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]")
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class Line(NamedTuple):
+    """One line of output, without its newline."""
+
+    text: bytes
+    is_cut: bool = False
+    """Whether it was longer than is kept; this is its beginning."""
+
+
+class Lines:
+    """Cuts what comes, in pieces of any size, into lines; holds no more than the longest that is kept."""
+
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self._held = bytearray()
+        self._is_cut = False
+
+    def take(self, piece: bytes) -> Iterator[Line]:
+        """The lines that are complete with this piece."""
+        start = 0
+        while (end := piece.find(b"\n", start)) >= 0:
+            yield self._line(piece[start:end])
+            start = end + 1
+        self._hold(piece[start:])
+
+    def rest(self) -> Iterator[Line]:
+        """What came last, without a newline."""
+        if self._held or self._is_cut:
+            yield self._line(b"")
+
+    def _hold(self, part: bytes) -> None:
+        room = self._longest - len(self._held)
+        self._held += part[:room]
+        self._is_cut = self._is_cut or len(part) > room
+
+    def _line(self, end: bytes) -> Line:
+        self._hold(end)
+        line = Line(bytes(self._held), self._is_cut)
+        self._held, self._is_cut = bytearray(), False
+        return line
+
+
+class Tail:
+    """The end of what came."""
+
+    def __init__(self, most: int = TAIL) -> None:
+        self._most = most
+        self._kept = b""
+
+    def take(self, piece: bytes) -> None:
+        """Keeps the end of it all."""
+        self._kept = (self._kept + piece)[-self._most :]
+
+    def text(self) -> str:
+        """As people read it: no colours, no control characters."""
+        return readable(self._kept).strip()
+
+
+def readable(raw: bytes) -> str:
+    """Text without colours and control characters; what is no UTF-8 is replaced, and half a character at the beginning left out."""
+    start = next((at for at in range(min(4, len(raw))) if raw[at] & 0xC0 != 0x80), 0)
+    text = raw[start:].decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+    return _CONTROLS.sub("", _SEQUENCES.sub("", text))
+
+
+class Outlet:
+    """The end of a pipe that a program writes to. One reads at a time."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._pipe = pipe
+        self._left: int | None = None
+        self._wake: asyncio.Future[None] | None = None
+        os.set_blocking(pipe.fileno(), False)
+
+    async def read(self) -> bytes:
+        """What is there, as soon as anything is; nothing at the end."""
+        while (piece := self._read_now()) is None:
+            self._wake = asyncio.get_running_loop().create_future()
+            await ready(self._pipe.fileno(), wake=self._wake)
+        return piece
+
+    def _read_now(self) -> bytes | None:
+        """What is there at this moment: `None` if nothing is yet, nothing at the end."""
+        most = PIECE if self._left is None else min(PIECE, self._left)
+        try:
+            piece = os.read(self._pipe.fileno(), most)
+        except BlockingIOError:
+            return None if self._left is None else b""
+        if self._left is not None:
+            self._left -= len(piece)
+        return piece
+
+    def let_run_dry(self) -> None:
+        """From now on only what is in the pipe is read: whoever still holds its other end is not waited for."""
+        self._left = FULLEST
+        if self._wake and not self._wake.done():
+            self._wake.set_result(None)
+
+
+async def pour(pipe: IO[bytes], content: bytes) -> None:
+    """Writes all of it, without holding anything else up, and closes the pipe; a program need not read it."""
+    fd, left = pipe.fileno(), memoryview(content)
+    os.set_blocking(fd, False)
+    try:
+        while left:
+            try:
+                left = left[os.write(fd, left[:PIECE]) :]
+            except BlockingIOError:
+                await ready(fd, writing=True)
+    except BrokenPipeError:
+        return
+    finally:
+        pipe.close()
+
+
+async def ready(fd: int, *, writing: bool = False, wake: asyncio.Future[None] | None = None) -> None:
+    """Waits until it can be read from, or written to; or until it is woken."""
+    loop = asyncio.get_running_loop()
+    is_ready = wake or loop.create_future()
+    add, remove = (loop.add_writer, loop.remove_writer) if writing else (loop.add_reader, loop.remove_reader)
+    add(fd, lambda: None if is_ready.done() else is_ready.set_result(None))
+    try:
+        await is_ready
+    finally:
+        remove(fd)

@@ -1,0 +1,151 @@
+"""What comes next for a goal: from what the log says of it to one step. No I/O, no clock: a table that can be tested."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple, TypeAlias, get_args
+
+from fleetlore.events.driver_types import (
+    AttemptOutcome,
+    BudgetAxis,
+    BudgetSpent,
+    Cancelled,
+    CompactTrigger,
+    Done,
+    Escalate,
+)
+from fleetlore.events.goal_plan import Plan
+from fleetlore.runtime.driver.compaction import why_compact
+from fleetlore.views.goal_state import GoalState, exhausted
+
+
+class Over(NamedTuple):
+    """The goal has ended."""
+
+
+class Interrupted(NamedTuple):
+    """A turn was begun, and nobody runs it any more: what it left is ended, and it is told as cut short."""
+
+
+class Judge(NamedTuple):
+    """The agent's part of a turn is over: check the criteria, or see what went wrong."""
+
+
+class Remember(NamedTuple):
+    """See whether the turn holds something worth keeping."""
+
+
+class Dream(NamedTuple):
+    """Put memories in order, if that is due."""
+
+
+class Compact(NamedTuple):
+    """Have the agent's context made smaller."""
+
+    trigger: CompactTrigger
+
+
+class Attempt(NamedTuple):
+    """Have the agent take a turn."""
+
+    turn: int
+
+
+class Wait(NamedTuple):
+    """Do nothing until a moment, or until somebody steers; `None`: only the latter."""
+
+    until: datetime | None
+    why: str
+
+
+class Finish(NamedTuple):
+    """End the goal."""
+
+    outcome: AttemptOutcome
+
+
+Step: TypeAlias = Over | Interrupted | Judge | Remember | Dream | Compact | Attempt | Wait | Finish
+
+
+def next_step(goal: GoalState, now: datetime, *, above: Sequence[GoalState] = ()) -> Step:
+    """The step that a goal needs now. `above` are the goals that it is part of: what they may spend bounds it, too."""
+    plan = goal.plan
+    if goal.outcome is not None or plan is None:
+        return Over()
+    if goal.attempt is not None:
+        return Interrupted() if goal.attempt.ending is None else Judge()
+    if _is_to_remember(goal, plan):
+        return Remember()
+    end = _end(goal, plan, now, above)
+    if end is not None:
+        return Dream() if _is_to_dream(goal, plan) else Finish(end)
+    if goal.is_paused:
+        return Wait(None, "paused")
+    if goal.wake is not None and now < goal.wake:
+        return Wait(goal.wake, goal.waiting_for)
+    if goal.compacting.is_due:
+        return Attempt(goal.turn)
+    trigger = _trigger(goal, plan, now)
+    return Attempt(next_turn(goal)) if trigger is None else Compact(trigger)
+
+
+def next_turn(goal: GoalState) -> int:
+    """The number of the next turn: one that did not count is taken again."""
+    return goal.spent.turns - goal.below.turns + 1
+
+
+def _end(goal: GoalState, plan: Plan, now: datetime, above: Sequence[GoalState]) -> AttemptOutcome | None:
+    if goal.settled == "done":
+        return Done()
+    if goal.cancel is not None:
+        return Cancelled()
+    if goal.settled == "escalate":
+        return Escalate(reason=goal.settled_why)
+    if goal.settled == "budget_exhausted" and (axis := axis_named(goal.settled_why)):
+        return BudgetSpent(axis=axis)
+    if goal.is_paused:
+        return None
+    if (axis := spent_axis(goal, now, above=above)) is not None:
+        return BudgetSpent(axis=axis)
+    if 0 < plan.stuck_after < goal.same:
+        return Escalate(reason=f"stuck: workspace, criteria and words have not changed over {plan.stuck_after} turns")
+    return None
+
+
+def spent_axis(goal: GoalState, now: datetime, *, above: Sequence[GoalState] = ()) -> BudgetAxis | None:
+    """The budget that is used up, the goal's own or that of one above it."""
+    return next((axis for each in (goal, *above) if (axis := exhausted(each, now))), None)
+
+
+def axis_named(name: str) -> BudgetAxis | None:
+    """The budget of that name."""
+    return next((axis for axis in get_args(BudgetAxis) if axis == name), None)
+
+
+def _is_to_remember(goal: GoalState, plan: Plan) -> bool:
+    return plan.memory is not None and bool(goal.turns) and goal.turns[-1].counts and goal.remembering.seen_turn < goal.turn
+
+
+def _is_to_dream(goal: GoalState, plan: Plan) -> bool:
+    return plan.memory is not None and plan.memory.dream and goal.turn > 0 and goal.remembering.dreamt_turn < goal.turn
+
+
+def _trigger(goal: GoalState, plan: Plan, now: datetime) -> CompactTrigger | None:
+    if goal.session is None or goal.session_at is None or goal.settled == "sleep":
+        return None
+    return why_compact(
+        plan.compaction,
+        context=goal.context,
+        session_since=goal.session_at,
+        now=now,
+        turn=goal.turn,
+        last_compacted_turn=goal.compacting.last_turn or None,
+        failures=goal.compacting.failures,
+        breaker_opened_turn=goal.compacting.opened_turn,
+    )
+
+
+def pause_after(waits: int, *, first: float, longest: float) -> timedelta:
+    """How long to wait before the next try, longer each time."""
+    return timedelta(seconds=min(longest, first * 2.0 ** max(0, waits)))

@@ -1,0 +1,347 @@
+"""Pursues one goal: asks what comes next (`course.py`), does it, and reads the log again. All that it knows is on the log.
+
+Stored before anything outward happens: a turn before it begins, a process as it starts, the end of the agent's part before it is judged.
+What the agent does in between is stored in order, a little later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime, timedelta
+from hashlib import sha256
+from uuid import UUID
+
+import msgspec
+
+from fleetlore import clock
+from fleetlore.errors import Conflict, Invalid, LeaseLost, LogError
+from fleetlore.events.driver_types import Goal, LlmJudge, Verdict
+from fleetlore.events.envelope import Event
+from fleetlore.events.goal_plan import Plan, plan_of
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.minds.complaints import classify
+from fleetlore.minds.harness import Ended, Order, Process
+from fleetlore.minds.leftovers import end_leftovers
+from fleetlore.runtime.driver import settling
+from fleetlore.runtime.driver.acceptance import mark_of
+from fleetlore.runtime.driver.book import Book, Watch, nobody
+from fleetlore.runtime.driver.chores import Chores
+from fleetlore.runtime.driver.compaction import age_minutes
+from fleetlore.runtime.driver.course import Attempt, Compact, Dream, Finish, Interrupted, Judge, Over, Remember, Step, Wait, next_step
+from fleetlore.runtime.driver.crew import Crew
+from fleetlore.runtime.driver.holding import Hold
+from fleetlore.runtime.driver.permits import Permits
+from fleetlore.runtime.driver.prompts import prompt_for
+from fleetlore.runtime.driver.settling import Found
+from fleetlore.runtime.driver.sinks import DriverEventSink
+from fleetlore.runtime.driver.told import ToldMind
+from fleetlore.runtime.driver.turn import Turn, axis_over, rest_of
+from fleetlore.state.seal import OperatorKey
+from fleetlore.state.shared import Shared
+from fleetlore.views.goal_state import Ending, GoalState
+
+LISTEN_SECONDS = 0.1
+"""How soon a person is heard while an agent works."""
+STEERING = frozenset(("control.requested", "goal.spent"))
+"""What others put on a goal that may end its turn."""
+
+
+class Driver:
+    """One goal, pursued to its end, from wherever the log says that it stands."""
+
+    def __init__(
+        self,
+        log: BlockingRecorder,
+        goal_id: str,
+        crew: Crew,
+        *,
+        shared: Shared,
+        key: OperatorKey | None = None,
+        sinks: Sequence[DriverEventSink] = (),
+        watch: Watch = nobody,
+        now: clock.Clock = clock.now,
+        new_id: Callable[[], str] = clock.uuid7,
+        holder: str | None = None,
+    ) -> None:
+        self.book = Book(log, goal_id, key=key, sinks=sinks, watch=watch, now=now, new_id=new_id)
+        self._crew, self._shared, self._new_id, self._holder = crew, shared, new_id, holder
+        self._permits = Permits(self.book, crew.doorkeeper)
+        self._chores = Chores(self.book, crew, shared)
+        self._turn: Turn | None = None
+        self._called_off, self._stirred = asyncio.Event(), asyncio.Event()
+        self.book.listeners.append(self._hear)
+
+    @property
+    def state(self) -> GoalState:
+        """The goal as it stands."""
+        return self.book.state
+
+    async def start(self, goal: Goal) -> None:
+        """Put the goal on the log."""
+        await self.book.catch_up()
+        if self.state.goal is not None:
+            raise Invalid(f"the goal {goal.id} is on this log already; go on with it by `lore goal resume {goal.id}`")
+        self.book.set_out(plan_of(goal))
+        teller, crew = self.book.teller, self._crew
+        saved = teller.checkpointed(0, crew.verifiers.start, crew.workspace.path, verifiers=crew.verifiers.digest)
+        await self.book.append([teller.goal_started(goal), saved])
+
+    async def pursue(self) -> GoalState:
+        """Lead it to its end. Cancelled, it stops the agent, tells that, and can be taken up again."""
+        await self.book.catch_up()
+        if self.state.goal is None or self.state.plan is None:
+            unsigned = "signed with this log's key (it may have been begun before the log was sealed)"
+            missing = unsigned if self.book.is_sealed else "of ours"
+            raise Invalid(f"no goal {self.state.id} {missing} is on this log; `lore goal list` shows those there are")
+        async with self._held():
+            while not isinstance(step := self._next(), Over):
+                await self._do(step)
+        return self.state
+
+    def _next(self) -> Step:
+        return next_step(self.state, self.book.moment(), above=self.book.above)
+
+    # --- around it all
+
+    @asynccontextmanager
+    async def _held(self) -> AsyncIterator[None]:
+        """Nobody else drives it meanwhile, and what others say is heard."""
+        await self.book.find_above()
+        if isinstance(self._next(), Over):
+            yield
+            return
+        hold = Hold(self._shared, self.state.id, holder=self._holder)
+        async with hold as lease, self._permits.open(self._crew.workspace.path):
+            await self.book.append([self.book.teller.lease_taken(lease.holder, lease.epoch)])
+            await asyncio.to_thread(end_leftovers, mark_of(self.state.id), ())
+            tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._give_up(hold, asyncio.current_task()))]
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, self._chores.close(), return_exceptions=True)
+
+    async def _listen(self) -> None:
+        """Take in what others say, and neighbours spend, while a turn or a check goes on."""
+        while True:
+            await asyncio.sleep(LISTEN_SECONDS)
+            with suppress(LogError):  # whoever writes next is told
+                await self.book.hear()
+            if self.book.above:
+                self._obey()
+
+    def _hear(self, event: Event) -> None:
+        if event.kind in STEERING:
+            self._obey()
+
+    def _obey(self) -> None:
+        """Wake who waits, and end what may not go on."""
+        self._stirred.set()
+        if self.state.cancel is not None:
+            self._called_off.set()
+        else:
+            self._called_off.clear()
+        if self._turn is not None and (how := self._turn.why_stop()) is not None:
+            self._turn.call_off(how)
+
+    async def _give_up(self, hold: Hold, pursuit: asyncio.Task[object] | None) -> None:
+        """Stop, and write nothing more, once the goal may be driven by another."""
+        await hold.lost.wait()
+        assert hold.lease is not None
+        self.book.lost = LeaseLost(hold.lease.name, hold.lease.holder, hold.lease.epoch)
+        if pursuit is not None:
+            pursuit.cancel()
+
+    # --- steps
+
+    async def _do(self, step: Step) -> None:
+        match step:
+            case Interrupted():
+                await self._tell_interrupted()
+            case Judge():
+                await self._judge()
+            case Attempt():
+                await self._attempt(step.turn)
+            case Wait():
+                await self._wait(step)
+            case Compact():
+                await self._ask_for_summary(step)
+            case Remember():
+                await self._chores.remember()
+            case Dream():
+                await self._chores.dream()
+            case Finish():
+                await self.book.append(self.book.teller.finish(self.state, step.outcome, self.state.words))
+
+    async def _tell_interrupted(self) -> None:
+        """End what a turn left running, and only then say that it is over."""
+        attempt = self.state.attempt
+        assert attempt is not None
+        left = [Process(pid=each.pid, group=each.group, born=each.born, command=each.command) for each in attempt.processes]
+        await asyncio.to_thread(end_leftovers, attempt.id, left)
+        usd = max(attempt.usd, await asyncio.to_thread(self._priced, attempt.at))
+        reason = "cut short: the driver ended while the agent was at work; its changes are kept"
+        ended = Ended(how="stopped", error=reason, tokens=attempt.tokens, usd=usd or None)
+        told = self.book.teller.attempt_ended(attempt.turn, ended, complaint=settling.CUT_SHORT, until=None, seconds=0, cause=attempt.id)
+        await self.book.append([told])
+
+    def _priced(self, since: datetime | None) -> float:
+        """What the log says of a turn that nobody summed up, in US dollars."""
+        return sum(self._crew.cost(event) for event in self.book.log.read(self.book.scope, kinds=["model.replied"], since=since))
+
+    async def _wait(self, step: Wait) -> None:
+        if step.until is None and self.state.waiting_for != step.why:
+            await self.book.append([self.book.teller.waiting(step.why, until=None, turn=self.state.turn)])
+            return
+        self._stirred.clear()
+        left = None if step.until is None else max(0.0, (step.until - self.book.moment()).total_seconds())
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stirred.wait(), left)
+
+    async def _ask_for_summary(self, step: Compact) -> None:
+        state, plan = self.state, self._plan
+        age = age_minutes(state.session_at or self.book.moment(), self.book.moment())
+        window = plan.compaction.context_window
+        await self.book.append([self.book.teller.compact_requested(state, step.trigger, age_minutes=age, window=window)])
+
+    # --- a turn
+
+    async def _attempt(self, turn: int) -> None:
+        book = self.book
+        try:
+            await book.append(lambda: self._begun(turn), expect=self.state.position)
+        except Conflict:  # somebody steered in between: see what comes next now
+            await book.catch_up()
+            return
+        order = await self._order()
+        order = msgspec.structs.replace(order, gate=self._permits.gate(order))
+        began = book.moment()
+        self._turn = running = Turn(
+            book, self._crew, order, session=order.session or (order.new_session if self._crew.chooses_session else None)
+        )
+        try:
+            ended = await running.run()
+        except asyncio.CancelledError:
+            await self._end_attempt(running.cut_short(), began)
+            await self._judge()
+            raise
+        finally:
+            self._turn = None
+        await self._end_attempt(ended, began)
+
+    def _begun(self, turn: int) -> list[Event]:
+        """The workspace is as it is to be, and was saved; blocks."""
+        teller, workspace = self.book.teller, self._crew.workspace
+        if self.state.roll_back_to is not None:
+            workspace.roll_back(self.state.roll_back_to)
+        saved = workspace.checkpoint(turn)
+        return [teller.checkpointed(turn, saved.sha, workspace.path), teller.attempt_started(self.state, turn)]
+
+    async def _order(self) -> Order:
+        """What the agent is told, and within which bounds."""
+        state, plan, crew = self.state, self._plan, self._crew
+        attempt = state.attempt
+        assert attempt is not None
+        session = state.session if crew.harness.has_sessions else None
+        is_fresh = session is None
+        memory = await asyncio.to_thread(crew.memory_text, state.description) if is_fresh else ""
+        diff = await asyncio.to_thread(crew.work_so_far, state) if is_fresh and state.turns else ""
+        prompt = prompt_for(state, attempt, is_fresh=is_fresh, memory=memory, diff=diff)
+        new_session = str(UUID(self._new_id()))
+        self.book.tell_later([self.book.teller.owned(prompt.event(id=self._new_id(), cause=attempt.id))])
+        if is_fresh and crew.chooses_session:
+            self.book.tell_later(
+                [self.book.teller.session_bound(new_session, harness=crew.harness.name, model=plan.model, workspace=crew.workspace.path)]
+            )
+        rest = rest_of([state, *self.book.above], self.book.moment())
+        return Order(
+            goal=state.id,
+            agent=plan.agent,
+            turn=attempt.turn,
+            prompt=prompt.text,
+            workspace=crew.workspace.path,
+            session=session,
+            new_session=new_session,
+            mark=attempt.id,
+            model=plan.model,
+            rest=rest,
+            allow=plan.permissions.allow,
+            deny=plan.permissions.deny,
+            is_summary=attempt.is_summary,
+            timeout=min(plan.turn_timeout, rest.seconds or plan.turn_timeout),
+            idle=_idle(plan),
+        )
+
+    async def _end_attempt(self, ended: Ended, began: datetime) -> None:
+        book, attempt = self.book, self.state.attempt
+        assert attempt is not None
+        complaint, until = self._complaint(ended)
+        seconds = (book.moment() - began).total_seconds()
+        told = book.teller.attempt_ended(attempt.turn, ended, complaint=complaint, until=until, seconds=seconds, cause=attempt.id)
+        await book.append([told])
+
+    def _complaint(self, ended: Ended) -> tuple[str | None, datetime | None]:
+        """What was wrong, in a word, and when to go on."""
+        now = self.book.moment()
+        if ended.how == "finished":
+            return None, None
+        if ended.how == "asleep":
+            return None, now + timedelta(milliseconds=ended.sleep_ms or 0)
+        axis = ended.extras.get("axis") or axis_over([self.state, *self.book.above], ended.tokens, ended.usd, now)
+        if ended.how == "over_budget":
+            return str(axis or "tokens"), None
+        if ended.how == "timed_out" and axis == "wall_time":
+            return "wall_time", None
+        diagnosis = classify(ended, now.astimezone())
+        return diagnosis.complaint, diagnosis.until
+
+    # --- its end
+
+    async def _judge(self) -> None:
+        """Settle the turn whose agent's part is over."""
+        assert self.state.attempt is not None
+        ending = self.state.attempt.ending
+        assert ending is not None
+        is_to_look = not self.state.attempt.is_summary and ending.how != "stopped"
+        verdict = await self._verdict(ending) if is_to_look else None
+        await self.book.append(lambda: self._settled(self._found(verdict, ending.words) if is_to_look else Found()))
+
+    def _settled(self, found: Found) -> list[Event]:
+        return settling.settle(self.book.teller, self.state, found, self.book.moment(), above=self.book.above)
+
+    def _found(self, verdict: Verdict | None, words: str) -> Found:
+        """What the turn left behind; blocks."""
+        workspace, sha = self._crew.workspace, self.state.checkpoint.sha if self.state.checkpoint else ""
+        tree = workspace.tree()
+        return Found(verdict=verdict, mark=_digest(tree, verdict, words), diff=workspace.diff(sha).stat if sha else "", sha=sha)
+
+    async def _verdict(self, ending: Ending) -> Verdict | None:
+        """By the criteria; after a budget ran out only by those that cost nothing."""
+        goal = self.state.goal
+        assert goal is not None
+        is_judged = any(isinstance(each, LlmJudge) for each in goal.acceptance)
+        if ending.how not in ("finished", "over_budget") or (ending.how == "over_budget" and is_judged):
+            return None
+        judge = None if self._crew.judge is None else ToldMind(self.book, self._crew.judge, purpose="judge")
+        checked = await self._crew.verifiers.check(goal, self._crew.workspace, judge=judge, cancel=self._called_off, words=ending.words)
+        return checked.verdict
+
+    @property
+    def _plan(self) -> Plan:
+        assert self.state.plan is not None
+        return self.state.plan
+
+
+def _idle(plan: Plan) -> float:
+    """While a person is asked, the agent is silent, and does not hang."""
+    return max(plan.idle_timeout, plan.permissions.patience + 60) if plan.permissions.ask else plan.idle_timeout
+
+
+def _digest(tree: str, verdict: Verdict | None, words: str) -> str:
+    """What tells one turn from the next: numbers and spaces in words do not."""
+    failing = [] if verdict is None else [(each.criterion_index, each.message) for each in verdict.failures]
+    said = "".join(character for character in words.casefold() if character.isalpha())
+    return sha256(msgspec.json.encode((tree, failing, said))).hexdigest()[:16]

@@ -1,0 +1,288 @@
+"""The agent's side of the gate: a process that speaks MCP with the agent's program, and asks the driver. Standard library only.
+
+It runs by itself, without the rest of Fleetlore, and fails closed: no driver, no answer, no sense in it, each is a no with its reason.
+It connects once, when it starts and before the agent can act: somebody who puts another socket in the place later is not heard.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+SOCKET, TOKEN, DRIVER, PATIENCE = "LORE_GATE_SOCKET", "LORE_GATE_TOKEN", "LORE_GATE_DRIVER", "LORE_GATE_PATIENCE"
+"""The variables by which the driver tells where it listens."""
+
+NAME, TOOL = "fleetlore", "permission_prompt"
+VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+LONGEST_LINE = 32 * 1024 * 1024
+DEFAULT_PATIENCE = 3600.0
+CONNECT_WITHIN = 5.0
+_PARSE, _REQUEST, _METHOD, _PARAMS = -32700, -32600, -32601, -32602
+_DESCRIPTION = "Decides whether a tool may be used. It is called by the program that runs the agent, not by the agent."
+_SCHEMA = {
+    "type": "object",
+    "properties": {"tool_name": {"type": "string"}, "input": {"type": "object"}, "tool_use_id": {"type": "string"}},
+    "required": ["tool_name", "input"],
+}
+
+
+class Lines:
+    """Bytes in, whole lines out; of one that is too long only an empty remark is left."""
+
+    def __init__(self) -> None:
+        self._rest, self._skips = bytearray(), False
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that are whole by now."""
+        *whole, rest = chunk.split(b"\n")
+        lines = []
+        for piece in whole:
+            lines.append(b"!" if self._skips else bytes(self._rest) + piece)
+            self._rest.clear()
+            self._skips = False
+        self._rest += rest
+        if len(self._rest) > LONGEST_LINE:
+            self._rest.clear()
+            self._skips = True
+        return lines
+
+
+class Driver:
+    """The connection to the driver; once it is lost, it stays lost."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.socket: socket.socket | None = None
+        self.why = "the driver of this goal cannot be reached"
+        self._lines = Lines()
+        try:
+            self._connect(environ)
+        except (OSError, ValueError, KeyError) as error:
+            said = "nothing says where it listens" if isinstance(error, KeyError) else str(error) or type(error).__name__
+            self.lose(f"the driver of this goal cannot be reached ({said})")
+
+    def _connect(self, environ: Mapping[str, str]) -> None:
+        path, token = environ[SOCKET], environ[TOKEN]
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.settimeout(CONNECT_WITHIN)
+        self.socket.connect(path)
+        wanted, found = environ.get(DRIVER), _peer(self.socket)
+        if wanted and found and str(found) != wanted:
+            raise ValueError("another process listens in its place")
+        self.send({"token": token})
+        hello = b""
+        while not hello.endswith(b"\n") and len(hello) < 1024 and (byte := self.socket.recv(1)):
+            hello += byte
+        answer = json.loads(hello or b"null")
+        if not isinstance(answer, dict) or answer.get("ok") is not True:
+            raise ValueError("it does not know this turn")
+
+    def send(self, told: dict[str, Any]) -> None:
+        """One line; `OSError` where it cannot be sent."""
+        if self.socket is None:
+            raise OSError(self.why)
+        self.socket.sendall(_encoded(told))
+
+    def hear(self) -> list[Any] | None:
+        """What it said; `None` once it is gone, or makes no sense."""
+        assert self.socket is not None
+        try:
+            chunk = self.socket.recv(65536)
+            return [json.loads(line) for line in self._lines.feed(chunk)] if chunk else None
+        except (OSError, ValueError, RecursionError):
+            return None
+
+    def lose(self, why: str) -> None:
+        """Listen to it no more."""
+        self.why = why
+        if self.socket is not None:
+            self.socket.close()
+            self.socket = None
+
+
+def _encoded(told: dict[str, Any]) -> bytes:
+    """A line; `ValueError` where it cannot be written so that the driver reads the same."""
+    raw = json.dumps(told, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+    if len(raw) > LONGEST_LINE:
+        raise ValueError("it is too long")
+    return raw
+
+
+def _peer(connection: socket.socket) -> int | None:
+    """The process that listens; nought or `None` where the system cannot tell, as from inside a container."""
+    if sys.platform == "linux":
+        return int.from_bytes(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], sys.byteorder)
+    if sys.platform == "darwin":
+        return int.from_bytes(connection.getsockopt(0, 2, 4), sys.byteorder)
+    return None
+
+
+class Door:
+    """One conversation in MCP."""
+
+    def __init__(self, environ: Mapping[str, str], output: int) -> None:
+        self.driver = Driver(environ)
+        self._output, self._next = output, 0
+        self._waiting: dict[int, tuple[Any, dict[str, Any], float]] = {}
+        try:
+            self._patience = float(environ.get(PATIENCE, DEFAULT_PATIENCE))
+        except ValueError:
+            self._patience = DEFAULT_PATIENCE
+
+    def hear(self, line: bytes) -> None:
+        """One line of the agent's program."""
+        if not line.strip():
+            return
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            self._error(None, _PARSE, "not JSON")
+            return
+        if not isinstance(message, dict) or not isinstance(message.get("method"), str):
+            if not (isinstance(message, dict) and ("result" in message or "error" in message)):
+                self._error(None, _REQUEST, "not a JSON-RPC request")
+            return
+        params = message.get("params")
+        params = params if isinstance(params, dict) else {}
+        if "id" not in message:
+            self._notice(message["method"], params)
+        elif isinstance(id := message["id"], bool) or not isinstance(id, str | int):
+            self._error(None, _REQUEST, "the id is neither a text nor a number")
+        else:
+            self._request(id, message["method"], params)
+
+    def _request(self, id: str | int, method: str, params: dict[str, Any]) -> None:
+        match method:
+            case "initialize":
+                asked = params.get("protocolVersion")
+                version = asked if asked in VERSIONS else VERSIONS[0]
+                info = {"name": NAME, "version": "1"}
+                self._result(id, {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info})
+            case "ping":
+                self._result(id, {})
+            case "tools/list":
+                self._result(id, {"tools": [{"name": TOOL, "description": _DESCRIPTION, "inputSchema": _SCHEMA}]})
+            case "tools/call" if params.get("name") == TOOL:
+                self._call(id, params.get("arguments"))
+            case "tools/call":
+                self._error(id, _PARAMS, "there is no such tool")
+            case _:
+                self._error(id, _METHOD, "there is no such method")
+
+    def _notice(self, method: str, params: dict[str, Any]) -> None:
+        if method != "notifications/cancelled":
+            return
+        for number, (id, _, _) in list(self._waiting.items()):
+            if id == params.get("requestId"):
+                del self._waiting[number]
+                self._send({"id": number, "cancel": True})
+
+    def _call(self, id: str | int, arguments: Any) -> None:
+        given = arguments if isinstance(arguments, dict) else {}
+        tool, input, call_id = given.get("tool_name"), given.get("input"), given.get("tool_use_id")
+        if not isinstance(tool, str) or not tool or not isinstance(input, dict):
+            self._deny(id, "the request names no tool, or has no input that is an object")
+            return
+        told = {"id": self._next + 1, "tool": tool, "input": input, "call_id": call_id if isinstance(call_id, str) else None}
+        try:
+            _encoded(told)
+        except (ValueError, RecursionError) as error:
+            self._deny(id, f"the input cannot be passed on ({error}), so it is denied")
+            return
+        self._next += 1
+        self._waiting[self._next] = (id, input, time.monotonic() + self._patience)
+        self._send(told)
+
+    def _send(self, told: dict[str, Any]) -> None:
+        try:
+            self.driver.send(told)
+        except OSError as error:
+            self.give_up(self.driver.why if self.driver.socket is None else f"the driver of this goal cannot be asked ({error})")
+
+    def listen(self) -> None:
+        """What the driver said."""
+        heard = self.driver.hear()
+        if heard is None:
+            self.give_up("the driver of this goal is gone")
+        for answer in heard or ():
+            if not self._take(answer):
+                self.give_up("the driver's answer makes no sense")
+                return
+
+    def _take(self, answer: Any) -> bool:
+        """Pass an answer on; whether it made sense."""
+        number = answer.get("id") if isinstance(answer, dict) else None
+        if type(number) is not int or not 0 < number <= self._next:
+            return False
+        waiting = self._waiting.pop(number, None)
+        if waiting is None:  # called off meanwhile
+            return True
+        id, input, _ = waiting
+        if answer.get("choice") == "allow":
+            self._answer(id, {"behavior": "allow", "updatedInput": input})
+        else:
+            message = answer.get("message")
+            self._deny(id, message if isinstance(message, str) and message else "it is denied")
+        return True
+
+    def give_up(self, why: str) -> None:
+        """Deny whatever waits, and all that comes."""
+        self.driver.lose(why)
+        waiting, self._waiting = self._waiting, {}
+        for id, _, _ in waiting.values():
+            self._deny(id, f"{why}, so nothing is allowed; end your turn and say so")
+
+    def expire(self) -> float | None:
+        """Deny what nobody answered in time; answers how long to wait for the next."""
+        now = time.monotonic()
+        for number, (id, _, until) in list(self._waiting.items()):
+            if until <= now:
+                del self._waiting[number]
+                self._deny(id, "no answer came in time, so it is denied")
+        return min((until - now for _, _, until in self._waiting.values()), default=None)
+
+    def _deny(self, id: Any, message: str) -> None:
+        self._answer(id, {"behavior": "deny", "message": message})
+
+    def _answer(self, id: Any, answer: dict[str, Any]) -> None:
+        self._result(id, {"content": [{"type": "text", "text": json.dumps(answer)}]})
+
+    def _result(self, id: Any, result: dict[str, Any]) -> None:
+        self._write({"jsonrpc": "2.0", "id": id, "result": result})
+
+    def _error(self, id: Any, code: int, message: str) -> None:
+        self._write({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+
+    def _write(self, message: dict[str, Any]) -> None:
+        raw = json.dumps(message).encode() + b"\n"
+        while raw:
+            raw = raw[os.write(self._output, raw) :]
+
+
+def serve(environ: Mapping[str, str], *, input: int = 0, output: int = 1) -> int:
+    """Talk until the agent's program closes our input, or goes."""
+    door, lines = Door(environ, output), Lines()
+    try:
+        while True:
+            connection = door.driver.socket
+            watched: list[int | socket.socket] = [input] if connection is None else [input, connection]
+            ready, _, _ = select.select(watched, [], [], door.expire())
+            if connection in ready:
+                door.listen()
+            if input in ready:
+                chunk = os.read(input, 65536)
+                if not chunk:
+                    return 0
+                for line in lines.feed(chunk):
+                    door.hear(line)
+    except (BrokenPipeError, ConnectionResetError):
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(serve(os.environ))

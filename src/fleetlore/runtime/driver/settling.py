@@ -1,0 +1,168 @@
+"""What a turn came to: from how the agent's part ended and what was found in the workspace to the facts that settle it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from fleetlore.events import driver_types as types
+from fleetlore.events.envelope import Event
+from fleetlore.minds.base import estimate_tokens
+from fleetlore.minds.complaints import REMEDIES, Remedy
+from fleetlore.runtime.driver.course import axis_named, pause_after, spent_axis
+from fleetlore.runtime.driver.telling import Teller
+from fleetlore.views.goal_state import Attempt, Ending, GoalState
+from fleetlore.views.goals import LONGEST_NAP
+
+CUT_SHORT = "interrupted"
+"""The complaint of a turn that was cut short by no fault of the agent."""
+
+
+class Found(NamedTuple):
+    """What a turn left behind."""
+
+    verdict: types.Verdict | None = None
+    mark: str = ""
+    """A digest of workspace, criteria and words."""
+    diff: str = ""
+    sha: str = ""
+
+
+def settle(teller: Teller, goal: GoalState, found: Found, now: datetime, *, above: Sequence[GoalState] = ()) -> list[Event]:
+    """The facts that settle the turn whose agent's part is over."""
+    attempt, ending = goal.attempt, goal.attempt.ending if goal.attempt else None
+    assert attempt is not None
+    assert ending is not None
+    if attempt.is_summary:
+        return _summary(teller, goal, ending, [each.id for each in above])
+    match ending.how:
+        case "finished" | "over_budget":
+            return _checked(teller, goal, ending, found, now, above)
+        case "asleep":
+            return _asleep(teller, goal, ending, found, now, above)
+        case "stopped":
+            return _stopped(teller, goal, ending, found, above)
+    return _in_trouble(teller, goal, ending, found, now, above)
+
+
+# --- the ways in which a turn ends
+
+
+def _checked(teller: Teller, goal: GoalState, ending: Ending, found: Found, now: datetime, above: Sequence[GoalState]) -> list[Event]:
+    verdict = found.verdict
+    outcome: types.AttemptOutcome
+    if verdict is not None and verdict.met:
+        outcome = types.Done()
+    elif ending.how == "over_budget":
+        outcome = types.BudgetSpent(axis=axis_named(ending.complaint or "") or spent_axis(goal, now, above=above) or "tokens")
+    else:
+        outcome = types.NeedsRetry(failures=verdict.failures if verdict else ())
+    checked = [] if verdict is None else [teller.acceptance(verdict, cause=ending.id)]
+    return [*checked, *_completed(teller, goal, outcome, ending, found, above)]
+
+
+def _asleep(teller: Teller, goal: GoalState, ending: Ending, found: Found, now: datetime, above: Sequence[GoalState]) -> list[Event]:
+    until = min(_until(ending, now) or now, now + LONGEST_NAP)
+    duration = max(0, int((until - now).total_seconds() * 1000))
+    outcome = types.Sleep(duration_ms=duration, reason=ending.words or "asked to be woken later")
+    nap = teller.waiting(f"asleep: {outcome.reason[:200]}", until=until, turn=goal.turn)
+    return [*_completed(teller, goal, outcome, ending, found, above), nap]
+
+
+def _stopped(teller: Teller, goal: GoalState, ending: Ending, found: Found, above: Sequence[GoalState]) -> list[Event]:
+    if goal.cancel is not None:
+        return _completed(teller, goal, types.Cancelled(), ending, found, above)
+    outcome = types.Continue(reason=ending.error or "stopped before the agent was done; its changes are kept")
+    events = _completed(teller, goal, outcome, ending, found, above, counts=False, complaint=CUT_SHORT)
+    return [*events, teller.replay(goal, types.NextTurn(), outcome.reason)]
+
+
+def _in_trouble(teller: Teller, goal: GoalState, ending: Ending, found: Found, now: datetime, above: Sequence[GoalState]) -> list[Event]:
+    complaint = ending.complaint or "unknown"
+    remedy = next((each for name, each in REMEDIES.items() if name == complaint), REMEDIES["unknown"])
+    message = ending.error or ending.how.replace("_", " ")
+    decision = _decision(goal, remedy, message)
+    outcome = decision if isinstance(decision, types.Escalate) else types.Continue(reason=message)
+    events = _completed(teller, goal, outcome, ending, found, above, counts=remedy.counts, complaint=complaint)
+    events.append(teller.replay(goal, decision, message))
+    if remedy.first_pause and remedy.action != "escalate":
+        until = _until(ending, now) or now + pause_after(goal.waits, first=remedy.first_pause, longest=remedy.longest_pause)
+        events.append(
+            teller.waiting(f"{complaint.replace('_', ' ')}: {message[:200]}", until=until, turn=goal.turn, attempt=goal.waits + 1)
+        )
+    return events
+
+
+def _decision(goal: GoalState, remedy: Remedy, message: str) -> types.Replay:
+    match remedy.action:
+        case "compact":
+            return types.CompactAndRetry()
+        case "fresh":
+            return types.FreshSessionRetry(rollback_to=goal.checkpoint.sha if goal.checkpoint else None)
+        case "escalate":
+            return types.Escalate(reason=f"{message} ({remedy.advice})" if remedy.advice else message)
+    return types.NextTurn()
+
+
+def _summary(teller: Teller, goal: GoalState, ending: Ending, above: Sequence[str]) -> list[Event]:
+    """A turn in which the agent only wrote down where things stand."""
+    is_good = ending.how == "finished" and bool(ending.words.strip())
+    reason = "wrote down where things stand" if is_good else ending.error or "no summary came"
+    complaint = None if is_good else ending.complaint or "no_result"
+    words = ending.words if is_good else ""
+    completed = teller.attempt_completed(
+        goal, types.Continue(reason=reason), words=words, counts=False, complaint=complaint, cause=ending.id
+    )
+    after = estimate_tokens(words) if is_good else goal.compacting.before
+    return [completed, *_below(teller, goal, above, counts=False), *teller.compacted(goal, after=after, stored=is_good)]
+
+
+# --- what they share
+
+
+def _completed(
+    teller: Teller,
+    goal: GoalState,
+    outcome: types.AttemptOutcome,
+    ending: Ending,
+    found: Found,
+    above: Sequence[GoalState],
+    *,
+    counts: bool = True,
+    complaint: str | None = None,
+) -> list[Event]:
+    extras: dict[str, Any] = {"mark": found.mark, "worktree.diff_stat": found.diff, "worktree.checkpoint_sha": found.sha}
+    extras |= {"usd": round(goal.attempt.usd, 6) if goal.attempt and goal.attempt.usd else None, "context": goal.context}
+    if goal.session is not None and goal.plan is not None:
+        extras[f"{goal.plan.harness.replace('-', '_')}.session_id"] = goal.session
+    completed = teller.attempt_completed(
+        goal,
+        outcome,
+        verdict=found.verdict,
+        words=ending.words,
+        counts=counts,
+        complaint=complaint,
+        extras=extras,
+        cause=ending.id,
+    )
+    return [completed, *_below(teller, goal, [each.id for each in above], counts=counts), *_progress(teller, goal, ending, counts=counts)]
+
+
+def _progress(teller: Teller, goal: GoalState, ending: Ending, *, counts: bool) -> list[Event]:
+    every = goal.plan.progress_every if goal.plan else 0
+    is_due = counts and every > 0 and goal.turn % every == 0
+    return [teller.progress(goal, ending.words, turn=goal.turn)] if is_due else []
+
+
+def _below(teller: Teller, goal: GoalState, above: Sequence[str], *, counts: bool) -> list[Event]:
+    attempt = goal.attempt or Attempt(id="", turn=goal.turn)
+    return teller.spent_below(above, turns=int(counts), tokens=attempt.tokens, usd=attempt.usd)
+
+
+def _until(ending: Ending, now: datetime) -> datetime | None:
+    try:
+        until = datetime.fromisoformat(ending.until or "")
+    except ValueError:
+        return None
+    return until if until > now else now + timedelta(seconds=1)

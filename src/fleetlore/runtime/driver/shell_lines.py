@@ -1,0 +1,233 @@
+"""What a shell's command line consists of, read so that nothing is run that was not seen. Whatever is not plain is called odd.
+
+It knows less than a shell does, on purpose: bash, zsh and dash differ in the rest, and a reader that guesses can be fooled.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+_BREAKS = ";&|\n"
+_DEEPEST = 16
+_NAME = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})(?![A-Za-z0-9_\[])")
+# What sends output nowhere, or one stream where the other goes.
+_HARMLESS = re.compile(r"(?:>>?[ \t]*/dev/null|<[ \t]*/dev/null|>&[12])(?=[ \t\n;&|)]|\Z)")
+_RESERVED = frozenset(
+    (
+        "!", "[[", "]]", "{", "}", "if", "then", "elif", "else", "fi", "for", "foreach", "in", "do", "done", "while", "until", "case",
+        "esac", "select", "function", "time", "coproc", "repeat", "end", "always", "nocorrect", "noglob", "builtin", "command", "exec",
+        "eval", "source", ".",
+    )
+)  # fmt: skip
+
+
+class Part(Struct, frozen=True):
+    """One command of a line."""
+
+    text: str
+    """As it was written, blanks between words made one."""
+    words: tuple[str, ...]
+    """Its words, without their quotes."""
+    first: str
+    """The first word as it was written."""
+
+
+class Line(Struct, frozen=True):
+    """A command line."""
+
+    parts: tuple[Part, ...]
+    """Every command in it, those in `$(…)` and `(…)` too, the innermost first."""
+    odd: str | None
+    """Why nobody can be sure that these are all, or that they do no more than they say."""
+
+
+def read(command: str) -> Line:
+    """What a command line would run."""
+    reader = _Reader(command)
+    reader.commands("", depth=0)
+    return Line(tuple(reader.parts), reader.odd)
+
+
+class _Draft:
+    """A command that is being read."""
+
+    def __init__(self) -> None:
+        self.raw: list[str] = []
+        self.said: list[str] = []
+        self.word: list[str] = []
+        self.plain: list[str] = []
+        self.is_closed = False
+
+    def add(self, raw: str, plain: str) -> None:
+        """Make the word longer."""
+        self.word.append(raw)
+        self.plain.append(plain)
+
+    def end_word(self) -> None:
+        """A blank, or the end."""
+        if self.word:
+            self.raw.append("".join(self.word))
+            self.said.append("".join(self.plain))
+        self.drop_word()
+
+    def drop_word(self) -> None:
+        """Forget what was begun."""
+        self.word, self.plain = [], []
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the word so far is a number without quotes."""
+        return "".join(self.word).isdecimal() and self.word == self.plain
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no word has begun yet."""
+        return not self.word and not self.raw
+
+
+class _Reader:
+    """Goes through a line once."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+        self.parts: list[Part] = []
+        self.odd: str | None = None
+
+    def commands(self, closing: str, *, depth: int) -> None:
+        """Commands up to a closing bracket, or the end."""
+        if depth > _DEEPEST:
+            self._note("it is nested too deeply")
+            self.at = len(self.text)
+            return
+        draft = _Draft()
+        while (char := self._char()) and char != closing:
+            if char in _BREAKS:
+                self._finish(draft)
+                draft = _Draft()
+                self.at += 1
+            else:
+                self._step(char, draft, depth)
+        self._finish(draft)
+
+    def _char(self) -> str:
+        return self.text[self.at : self.at + 1]
+
+    def _note(self, why: str) -> None:
+        self.odd = self.odd or why
+
+    def _finish(self, draft: _Draft) -> None:
+        draft.end_word()
+        if not draft.raw:
+            return
+        if draft.is_closed:
+            self._note("words stand behind a bracket")
+        if draft.raw[0] in _RESERVED:
+            self._note(f"it uses {draft.raw[0]!r} of the shell's language")
+        self.parts.append(Part(" ".join(draft.raw), tuple(draft.said), draft.raw[0]))
+
+    def _step(self, char: str, draft: _Draft, depth: int) -> None:
+        match char:
+            case " " | "\t":
+                draft.end_word()
+                self.at += 1
+            case "'":
+                self._single(draft)
+            case '"':
+                self._double(draft, depth)
+            case "\\":
+                self._escaped(draft)
+            case "$":
+                self._dollar(draft, depth, quoted=False)
+            case "<" | ">":
+                self._redirection(draft)
+            case "(" | ")" | "`" | "#":
+                self._special(char, draft, depth)
+            case _:
+                self._plain(char, draft)
+
+    def _plain(self, char: str, draft: _Draft) -> None:
+        if char < " " or char == "\x7f" or "\ud800" <= char <= "\udfff":
+            self._note("it has control characters")
+        draft.add(char, char)
+        self.at += 1
+
+    def _single(self, draft: _Draft) -> None:
+        end = self.text.find("'", self.at + 1)
+        if end < 0:
+            self._note("a quote is not closed")
+            end = len(self.text)
+        draft.add(self.text[self.at : end + 1], self.text[self.at + 1 : end])
+        self.at = end + 1
+
+    def _double(self, draft: _Draft, depth: int) -> None:
+        draft.add('"', "")
+        self.at += 1
+        while (char := self._char()) and char != '"':
+            if char == "\\":
+                self._escaped(draft)
+            elif char == "$":
+                self._dollar(draft, depth, quoted=True)
+            else:
+                if char == "`":
+                    self._note("it has backticks")
+                draft.add(char, char)
+                self.at += 1
+        if not char:
+            self._note("a quote is not closed")
+        draft.add(char, "")
+        self.at += 1
+
+    def _escaped(self, draft: _Draft) -> None:
+        pair = self.text[self.at : self.at + 2]
+        if pair in ("\\", "\\\n"):
+            self._note("a line goes on behind a backslash")
+        draft.add(pair, pair[1:])
+        self.at += 2
+
+    def _dollar(self, draft: _Draft, depth: int, *, quoted: bool) -> None:
+        begin = self.at
+        after = self.text[begin + 1 : begin + 2]
+        name = _NAME.match(self.text, begin)
+        if after == "(":
+            if self.text[begin + 2 : begin + 3] == "(":
+                self._note("it has arithmetic")
+            self._bracket(2, depth)
+        elif name is not None:
+            self.at = name.end()
+        else:
+            if after not in (('"', " ") if quoted else ("", " ")):
+                self._note("it has an expansion other than of a plain name")
+            self.at += 1
+        draft.add(self.text[begin : self.at], self.text[begin : self.at])
+
+    def _bracket(self, width: int, depth: int) -> None:
+        self.at += width
+        self.commands(")", depth=depth + 1)
+        if not self._char():
+            self._note("a bracket is not closed")
+        self.at += 1
+
+    def _redirection(self, draft: _Draft) -> None:
+        if draft.is_number:
+            draft.drop_word()  # it says which stream
+        draft.end_word()
+        harmless = _HARMLESS.match(self.text, self.at)
+        if harmless is None:
+            self._note("it redirects to or from elsewhere than /dev/null")
+        self.at = self.at + 1 if harmless is None else harmless.end()
+
+    def _special(self, char: str, draft: _Draft, depth: int) -> None:
+        if char == "(" and draft.is_empty and self.text[self.at + 1 : self.at + 2] != "(":
+            if draft.is_closed:
+                self._note("a bracket stands behind a bracket")
+            self._bracket(1, depth)
+            draft.is_closed = True
+            return
+        if char == "#" and draft.word:
+            self._plain(char, draft)
+            return
+        self._note({"`": "it has backticks", "#": "it has a comment"}.get(char, "it has brackets in an unusual place"))
+        draft.end_word()
+        self.at += 1

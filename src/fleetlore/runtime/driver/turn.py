@@ -1,0 +1,165 @@
+"""One turn of an agent: what it may spend, what it does as it does it, and the ways in which it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+
+from fleetlore.events.driver_types import BudgetAxis
+from fleetlore.events.envelope import Event
+from fleetlore.minds.harness import Ended, Heard, How, Order, Rest
+from fleetlore.runtime.driver.book import Book
+from fleetlore.runtime.driver.crew import Crew
+from fleetlore.views.goal_state import GoalState, seconds_of
+
+FLUSH_SECONDS = 0.25
+MOST_WAITING = 100
+OUTWARD = frozenset(("model.called", "tool.called", "goal.tool_effect"))
+"""What is stored before an agent within this process goes on."""
+LOOK_SECONDS = 1.0
+OURS = ("driver.", "control.", "goal.", "work.", "log.")
+"""What only the driver and people say; of an agent's own words nothing of it is taken, but the effect of a tool."""
+
+
+class Turn:
+    """Runs one turn, and can be called off."""
+
+    def __init__(self, book: Book, crew: Crew, order: Order, *, session: str | None) -> None:
+        """`session` is the one that the log knows of."""
+        self._book, self._crew, self._harness, self._order, self._session = book, crew, crew.harness, order, session
+        self._usd = 0.0
+        self._task: asyncio.Task[Ended] | None = None
+        self._stop: How | None = None
+        self._heard = Heard()
+        self._looked_at = asyncio.get_running_loop().time()
+        self._is_inside = crew.harness.name == "mind"
+
+    async def run(self) -> Ended:
+        """To its end. Cancelled, it ends the agent first."""
+        if self._book.state.cancel is not None:  # somebody was quicker
+            return self.cut_short()
+        self._task = asyncio.create_task(self._harness.take_turn(self._order, self._watch))
+        flushing = asyncio.create_task(self._flush())
+        try:
+            return await self._task
+        except asyncio.CancelledError:
+            if self._stop is None:
+                raise
+            return self.cut_short(self._stop)
+        finally:
+            flushing.cancel()
+
+    def call_off(self, how: How) -> None:
+        """End it."""
+        if self._task is not None and not self._task.done() and self._stop is None:
+            self._stop = how
+            self._task.cancel()
+
+    def cut_short(self, how: How = "stopped") -> Ended:
+        """How far it came, where it was called off."""
+        heard = self._heard
+        return Ended(
+            how=how,
+            words=heard.words or "",
+            session=heard.session,
+            tokens=heard.tokens,
+            usd=heard.usd,
+            context=heard.context,
+            model=heard.model,
+        )
+
+    # --- what comes
+
+    async def _watch(self, heard: Heard) -> How | None:
+        book = self._book
+        events = [book.teller.owned(event) for event in heard.events if _may_tell(event)]
+        self._usd += sum(self._crew.cost(event) for event in events if event.kind == "model.replied")
+        self._note(heard)
+        waiting = book.tell_later([*self._own(heard), *events])
+        is_due = heard.process is not None or waiting >= MOST_WAITING
+        if is_due or (self._is_inside and any(event.kind in OUTWARD for event in heard.events)):
+            await book.flush()
+        return self._stop or await self._over()
+
+    def _note(self, heard: Heard) -> None:
+        """Figures only grow; what is not told again still holds."""
+        last = self._heard
+        self._heard = Heard(
+            session=heard.session or last.session,
+            model=heard.model or last.model,
+            tokens=max(heard.tokens, last.tokens),
+            usd=max(heard.usd or 0.0, last.usd or 0.0, self._usd) or None,
+            context=last.context if heard.context is None else heard.context,
+            words=heard.words or last.words,
+        )
+
+    def _own(self, heard: Heard) -> Sequence[Event]:
+        teller, order = self._book.teller, self._order
+        events = []
+        if heard.session is not None and heard.session != self._session:
+            events.append(
+                teller.session_bound(heard.session, harness=self._harness.name, model=self._heard.model, workspace=order.workspace)
+            )
+            self._session = heard.session
+        if heard.process is not None:
+            events.append(teller.process_started(heard.process, order.mark))
+        return events
+
+    async def _over(self) -> How | None:
+        """Whether a budget is used up by now, the goal's own or that of one above it."""
+        rest, heard = self._order.rest, self._heard
+        if rest.tokens is not None and heard.tokens >= rest.tokens:
+            return "over_budget"
+        if rest.usd is not None and heard.usd is not None and heard.usd >= rest.usd:
+            return "over_budget"
+        return await self._look()
+
+    async def _look(self) -> How | None:
+        """Whether somebody steers, or a neighbour spends what both share; the log is read again now and then."""
+        now = asyncio.get_running_loop().time()
+        if now - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = now
+            await self._book.catch_up()
+        return self.why_stop()
+
+    def why_stop(self) -> How | None:
+        """Whether the turn is to end, by what the log says."""
+        book = self._book
+        if book.state.cancel is not None:
+            return "stopped"
+        moment = book.moment()
+        return "over_budget" if axis_over([book.state, *book.above], self._heard.tokens, self._heard.usd, moment) else None
+
+    async def _flush(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_SECONDS)
+            await self._book.flush()
+
+
+def _may_tell(event: Event) -> bool:
+    return event.kind == "goal.tool_effect" or not event.kind.startswith(OURS)
+
+
+def axis_over(goals: Sequence[GoalState], tokens: int, usd: float | None, now: datetime) -> BudgetAxis | None:
+    """The budget that is used up by so much in the open turn, in one goal or those above it."""
+    for goal in goals:
+        if goal.spent.tokens + tokens >= goal.limits.tokens:
+            return "tokens"
+        if goal.limits.usd is not None and goal.spent.usd + (usd or 0.0) >= goal.limits.usd:
+            return "usd"
+        if seconds_of(goal, now) >= goal.limits.seconds:
+            return "wall_time"
+        if goal.spent.denies >= goal.limits.denies:
+            return "consecutive_denies"
+    return None
+
+
+def rest_of(goals: Sequence[GoalState], now: datetime) -> Rest:
+    """What a turn may spend, by a goal and those above it."""
+    usd = [goal.limits.usd - goal.spent.usd for goal in goals if goal.limits.usd is not None]
+    return Rest(
+        tokens=max(0, min(goal.limits.tokens - goal.spent.tokens for goal in goals)),
+        usd=max(0.0, min(usd)) if usd else None,
+        seconds=max(1.0, min(goal.limits.seconds - seconds_of(goal, now) for goal in goals)),
+    )

@@ -1,0 +1,298 @@
+"""One goal as it stands: what the fold of `goals.py` comes to, what the driver goes by, and what people are shown."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct, field
+
+from fleetlore.events.driver_types import BudgetAxis, Failure, Goal, Verdict
+from fleetlore.events.goal_plan import Plan
+
+TURNS_KEPT = 200
+DECISIONS_KEPT = 20
+MESSAGES_KEPT = 50
+QUESTIONS_KEPT = 50
+LONGEST_WORDS = 2000
+"""Of what an agent said in a turn, so much is kept."""
+LONGEST_SUMMARY = 16_000
+
+State: TypeAlias = Literal["working", "checking", "waiting", "asking", "paused", "done", "spent", "needs you", "cancelled"]
+"""`checking`: the agent's part is over, its work is judged. `spent`: a budget ran out."""
+
+
+class Limits(Struct, kw_only=True):
+    """What a goal may use. Of errors, denies and overflows so many in a row; nought errors or overflows: no limit."""
+
+    turns: int = 40
+    seconds: float = 4 * 3600.0
+    tokens: int = 2_000_000
+    usd: float | None = None
+    denies: int = 3
+    errors: int = 5
+    overflows: int = 2
+
+
+class Spent(Struct, kw_only=True):
+    """What was used: by the goal itself, and by the goals below it."""
+
+    turns: int = 0
+    seconds: float = 0.0
+    tokens: int = 0
+    usd: float = 0.0
+    denies: int = 0
+    errors: int = 0
+    overflows: int = 0
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """What a person says to the agent, for its next turn."""
+
+    id: str
+    by: str
+    text: str
+    at: datetime | None = None
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """A tool that a person is asked about."""
+
+    id: str
+    turn: int
+    tool: str
+    input: Any = None
+    at: datetime | None = None
+    expires: str | None = None
+
+
+class Decided(Struct, frozen=True, kw_only=True):
+    """What was decided about a tool."""
+
+    id: str
+    turn: int
+    tool: str
+    choice: str
+    why: str
+    at: datetime | None = None
+
+
+class Running(Struct, frozen=True, kw_only=True):
+    """A process that was started for a turn."""
+
+    pid: int
+    group: int
+    born: str
+    command: str = ""
+
+
+class Ending(Struct, frozen=True, kw_only=True):
+    """How the agent's part of a turn ended, as `goal.attempt_ended` tells it."""
+
+    id: str
+    how: str
+    complaint: str | None = None
+    error: str = ""
+    words: str = ""
+    until: str | None = None
+
+
+class Attempt(Struct, kw_only=True):
+    """A turn that was begun and is not settled yet."""
+
+    id: str
+    """Of its `driver.attempt_started`; the mark that its processes carry."""
+    turn: int
+    at: datetime | None = None
+    is_summary: bool = False
+    messages: list[Message] = field(default_factory=list)
+    """What is said to the agent in it."""
+    processes: list[Running] = field(default_factory=list)
+    tokens: int = 0
+    usd: float = 0.0
+    calls: int = 0
+    last_tool: str = ""
+    ending: Ending | None = None
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """A turn that is settled."""
+
+    number: int
+    id: str
+    """Of its `driver.attempt_completed`."""
+    outcome: str
+    counts: bool = True
+    complaint: str | None = None
+    words: str = ""
+    at: datetime | None = None
+    ended_at: datetime | None = None
+    tokens: int = 0
+    usd: float = 0.0
+    failing: int | None = None
+    """Criteria that were not met; `None` where none was checked."""
+    diff: str = ""
+
+
+class Criterion(Struct, kw_only=True):
+    """A criterion, and what its last check came to."""
+
+    label: str
+    met: bool | None = None
+    message: str = ""
+    evidence: str = ""
+
+
+class Checkpoint(Struct, frozen=True, kw_only=True):
+    """The workspace as it was before a turn."""
+
+    turn: int
+    sha: str
+
+
+class Compacting(Struct, kw_only=True):
+    """How the agent's context is kept small."""
+
+    is_due: bool = False
+    """A summary was asked for, and has not come yet."""
+    before: int = 0
+    last_turn: int = 0
+    failures: int = 0
+    opened_turn: int | None = None
+    """When it failed last."""
+
+
+class Remembering(Struct, kw_only=True):
+    """What was written down, up to which turn it was seen to."""
+
+    seen_turn: int = 0
+    saved: int = 0
+    last_turn: int = 0
+    failures: int = 0
+    opened_turn: int | None = None
+    dreamt_turn: int = 0
+
+
+class GoalState(Struct, kw_only=True):
+    """All that is known of one goal."""
+
+    id: str
+    goal: Goal | None = None
+    """As it was begun; `None` where its beginning is not on the log, or is no goal."""
+    plan: Plan | None = None
+    """`None` where somebody else's driver pursues it."""
+    agent: str = ""
+    description: str = ""
+    started: str | None = None
+    at: datetime | None = None
+    seen_at: datetime | None = None
+    ended_at: datetime | None = None
+    outcome: str | None = None
+    """How it ended: `done`, `budget_exhausted`, `escalate`, `cancelled` and the like."""
+    why: str = ""
+    """The axis or the reason, where it ended otherwise than well."""
+    words: str = ""
+    """What the agent said last."""
+    limits: Limits = field(default_factory=Limits)
+    spent: Spent = field(default_factory=Spent)
+    below: Spent = field(default_factory=Spent)
+    """Of that, what goals below this one used."""
+    clock_from: datetime | None = None
+    """Since when time is counted that is not in `spent` yet; `None` while nobody drives it, or it is paused."""
+    attempt: Attempt | None = None
+    settled: str | None = None
+    """How the newest turn was settled, as long as that has not been followed: an outcome's kind."""
+    settled_why: str = ""
+    turn: int = 0
+    """The newest turn."""
+    turns: list[Turn] = field(default_factory=list)
+    criteria: list[Criterion] = field(default_factory=list)
+    verdict: Verdict | None = None
+    """The newest."""
+    checked: str | None = None
+    """The event of the newest verdict."""
+    failures: list[Failure] = field(default_factory=list)
+    """What the next prompt has to tell."""
+    messages: list[Message] = field(default_factory=list)
+    questions: dict[str, Question] = field(default_factory=dict)
+    decisions: list[Decided] = field(default_factory=list)
+    denied: int = 0
+    allowed: int = 0
+    is_paused: bool = False
+    cancel: str | None = None
+    """Why it is to be called off, once somebody asked for that."""
+    wake: datetime | None = None
+    waiting_for: str = ""
+    waits: int = 0
+    """How often in a row it had to wait for an endpoint or the network."""
+    session: str | None = None
+    session_at: datetime | None = None
+    context: int | None = None
+    is_interrupted: bool = False
+    """Whether the turn before was cut short, and the agent is to be told."""
+    checkpoint: Checkpoint | None = None
+    first_checkpoint: str | None = None
+    """The workspace as it was before the first turn."""
+    verifiers: str | None = None
+    """A digest of what the criteria are checked with."""
+    roll_back_to: str | None = None
+    summary: str = ""
+    compacting: Compacting = field(default_factory=Compacting)
+    remembering: Remembering = field(default_factory=Remembering)
+    mark: str | None = None
+    """A digest of workspace, criteria and words after the newest turn, and how many turns in a row had it."""
+    same: int = 0
+    unsigned: int = 0
+    """Control facts that were not obeyed, because this log is sealed and they are not signed."""
+    position: str | None = None
+    """Of the newest event that is in it."""
+
+    @property
+    def parent(self) -> str | None:
+        """The goal above it."""
+        return None if self.plan is None else self.plan.parent
+
+
+def state_of(goal: GoalState, now: datetime) -> State:
+    """Where a goal stands, in a word."""
+    ended: dict[str, State] = {"done": "done", "budget_exhausted": "spent", "cancelled": "cancelled"}
+    if goal.outcome is not None:
+        return ended.get(goal.outcome, "needs you")
+    if goal.questions:
+        return "asking"
+    if goal.attempt is not None:
+        return "working" if goal.attempt.ending is None else "checking"
+    if goal.is_paused:
+        return "paused"
+    return "waiting" if goal.wake is not None and now < goal.wake else "working"
+
+
+def seconds_of(goal: GoalState, now: datetime) -> float:
+    """The time that was spent on a goal, up to now if it is being driven."""
+    since = 0.0 if goal.clock_from is None or goal.is_paused else max(0.0, (now - goal.clock_from).total_seconds())
+    return goal.spent.seconds + since
+
+
+def tokens_of(goal: GoalState) -> int:
+    """Tokens, those of the open turn included."""
+    return goal.spent.tokens + (0 if goal.attempt is None else goal.attempt.tokens)
+
+
+def usd_of(goal: GoalState) -> float:
+    """US dollars, those of the open turn included."""
+    return goal.spent.usd + (0.0 if goal.attempt is None else goal.attempt.usd)
+
+
+def exhausted(goal: GoalState, now: datetime) -> BudgetAxis | None:
+    """The first budget that is used up, in the order in which they are told."""
+    spent, limits = goal.spent, goal.limits
+    axes: tuple[tuple[BudgetAxis, bool], ...] = (
+        ("turns", spent.turns >= limits.turns),
+        ("wall_time", seconds_of(goal, now) >= limits.seconds),
+        ("tokens", tokens_of(goal) >= limits.tokens),
+        ("usd", limits.usd is not None and usd_of(goal) >= limits.usd),
+        ("consecutive_denies", spent.denies >= limits.denies),
+        ("consecutive_errors", 0 < limits.errors <= spent.errors),
+        ("consecutive413", 0 < limits.overflows <= spent.overflows),
+    )
+    return next((axis for axis, is_used_up in axes if is_used_up), None)

@@ -1,0 +1,180 @@
+"""The turns of a goal: begun, worked, ended, judged, settled; and what each of them took."""
+
+from __future__ import annotations
+
+from fleetlore.events import driver, goals
+from fleetlore.events.driver_types import CompactAndRetry, Escalate, FreshSessionRetry, NeedsRetry, NextTurn, Verdict
+from fleetlore.events.envelope import Event
+from fleetlore.views.goal_reading import count_in, kind_of, read, reason_in, spent_in, text_in
+from fleetlore.views.goal_state import LONGEST_SUMMARY, LONGEST_WORDS, TURNS_KEPT, Attempt, Ending, GoalState, Running, Turn
+
+CRITERIA_KEPT = 100
+EXTRA = "fleetlore."
+"""Begins what our driver adds to an attempt's `harness_extras`."""
+FREE = frozenset(("rate_limit", "usage_limit", "overloaded"))
+"""Troubles that are no errors of anybody: it is waited, and nothing is counted."""
+
+
+def attempt_started(goal: GoalState, event: Event) -> None:
+    """A turn begins."""
+    told = read(event, driver.AttemptStarted)
+    goal.turn = told.turn_index if told else goal.turn + 1
+    is_summary = goal.compacting.is_due
+    said = [] if is_summary else goal.messages
+    goal.messages = goal.messages if is_summary else []
+    goal.attempt = Attempt(id=event.id or "", turn=goal.turn, at=event.at, is_summary=is_summary, messages=said)
+    goal.settled, goal.wake, goal.waiting_for, goal.roll_back_to = None, None, "", None
+
+
+def attempt_ended(goal: GoalState, event: Event) -> None:
+    """The agent's part of it is over."""
+    told = read(event, goals.AttemptEnded)
+    if goal.attempt is None or told is None:
+        return
+    goal.attempt.tokens = max(goal.attempt.tokens, told.tokens)
+    goal.attempt.usd = max(goal.attempt.usd, told.usd or 0.0)
+    goal.attempt.ending = Ending(
+        id=event.id or "",
+        how=told.how,
+        complaint=told.complaint,
+        error=told.error or "",
+        words=(told.words or "")[:LONGEST_SUMMARY],
+        until=told.until,
+    )
+    goal.context = told.context if told.context is not None else goal.context
+    goal.questions.clear()  # whoever asked is gone
+    goal.session = told.session or goal.session
+
+
+def attempt_completed(goal: GoalState, event: Event) -> None:
+    """It is settled."""
+    told = read(event, driver.AttemptCompleted)
+    if told is None:
+        return
+    result, attempt = told.result, goal.attempt or Attempt(id="", turn=told.result.turn_index)
+    extras = result.harness_extras
+    counts, complaint = extras.get(f"{EXTRA}counts", True) is True, text_in(extras.get(f"{EXTRA}complaint")) or None
+    goal.attempt = None
+    goal.words = (result.final_text or goal.words)[:LONGEST_WORDS]
+    goal.settled, goal.settled_why = kind_of(result.outcome), reason_in(result.outcome)
+    goal.is_interrupted = complaint == "interrupted"
+    if isinstance(result.outcome, NeedsRetry):
+        goal.failures = list(result.outcome.failures[:CRITERIA_KEPT])
+    if goal.plan is None:
+        goal.spent = spent_in(result.usage_after)
+    else:
+        _settle_accounts(goal, attempt, counts=counts, complaint=complaint)
+    if counts:
+        _compare(goal, text_in(extras.get(f"{EXTRA}mark")))
+    else:  # what was said to the agent did not reach it for certain
+        goal.messages = [*attempt.messages, *goal.messages]
+    if attempt.is_summary and not complaint:
+        goal.summary = (result.final_text or "")[:LONGEST_SUMMARY]
+    _keep_turn(goal, event, attempt, told, counts=counts, complaint=complaint)
+
+
+def _settle_accounts(goal: GoalState, attempt: Attempt, *, counts: bool, complaint: str | None) -> None:
+    spent = goal.spent
+    spent.turns += counts
+    spent.tokens += attempt.tokens
+    spent.usd += attempt.usd
+    if complaint is None:
+        spent.errors = spent.overflows = goal.waits = 0
+    elif complaint == "overflow":
+        spent.overflows += 1
+    elif complaint not in FREE:
+        spent.errors += 1
+    goal.waits += complaint is not None
+
+
+def _compare(goal: GoalState, mark: str) -> None:
+    """Whether the turn has changed anything."""
+    goal.same = goal.same + 1 if mark and mark == goal.mark else 1
+    goal.mark = mark or None
+
+
+def _keep_turn(
+    goal: GoalState, event: Event, attempt: Attempt, told: driver.AttemptCompleted, *, counts: bool, complaint: str | None
+) -> None:
+    result = told.result
+    verdict = result.acceptance
+    turn = Turn(
+        number=attempt.turn,
+        id=event.id or "",
+        outcome="summary" if attempt.is_summary else kind_of(result.outcome),
+        counts=counts,
+        complaint=complaint,
+        words=(result.final_text or reason_in(result.outcome))[:LONGEST_WORDS],
+        at=attempt.at,
+        ended_at=event.at,
+        tokens=attempt.tokens,
+        usd=attempt.usd,
+        failing=None if verdict is None else len(verdict.failures),
+        diff=text_in(result.harness_extras.get("worktree.diff_stat"))[:LONGEST_WORDS],
+    )
+    goal.turns = [*goal.turns[-TURNS_KEPT + 1 :], turn]
+
+
+def accepted(goal: GoalState, event: Event) -> None:
+    """Its criteria were checked."""
+    told = read(event, driver.AcceptanceChecked)
+    if told is None:
+        return
+    goal.verdict, goal.checked = told.verdict, event.id
+    _tick(goal, told.verdict)
+
+
+def _tick(goal: GoalState, verdict: Verdict) -> None:
+    failed = {failure.criterion_index: failure for failure in verdict.failures}
+    for index, criterion in enumerate(goal.criteria):
+        failure = failed.get(index)
+        criterion.met = failure is None
+        criterion.message = "" if failure is None else failure.message
+        criterion.evidence = "" if failure is None else failure.evidence or ""
+    if verdict.met:
+        goal.failures = []
+
+
+def replayed(goal: GoalState, event: Event) -> None:
+    """How to go on after something went wrong."""
+    told = read(event, driver.ReplayDecided)
+    match told.decision if told else None:
+        case FreshSessionRetry(rollback_to=sha):
+            goal.session, goal.roll_back_to = None, sha
+        case NextTurn(rollback_to=sha):
+            goal.roll_back_to = sha
+        case CompactAndRetry():
+            goal.session = None
+        case Escalate(reason=reason):
+            goal.settled, goal.settled_why = "escalate", reason
+
+
+# --- while the agent works
+
+
+def process_started(goal: GoalState, event: Event) -> None:
+    """A process runs for it, which may have to be ended by somebody else."""
+    pid, group, born = (event.data.get(name) for name in ("pid", "group", "born"))
+    if goal.attempt is not None and isinstance(pid, int) and isinstance(group, int) and isinstance(born, str):
+        command = event.data.get("command")
+        goal.attempt.processes.append(Running(pid=pid, group=group, born=born, command=command if isinstance(command, str) else ""))
+
+
+def model_replied(goal: GoalState, event: Event) -> None:
+    """What a model took: the open turn's as long as the agent works, else the goal's own (a judge, a memory)."""
+    tokens = sum(count_in(event.data.get(name)) for name in ("input", "output", "cache_read", "cache_write"))
+    usd = event.data.get("usd")
+    usd = float(usd) if isinstance(usd, int | float) and 0 <= usd < 1e9 else 0.0
+    if goal.attempt is not None and goal.attempt.ending is None:
+        goal.attempt.tokens += tokens
+        goal.attempt.usd += usd
+        goal.attempt.calls += 1
+    elif goal.plan is not None:
+        goal.spent.tokens += tokens
+        goal.spent.usd += usd
+
+
+def tool_called(goal: GoalState, event: Event) -> None:
+    """What the agent does just now."""
+    if goal.attempt is not None:
+        goal.attempt.last_tool = (event.text or text_in(event.data.get("tool")))[:LONGEST_WORDS]

@@ -1,0 +1,236 @@
+"""`lore goal run` and `resume`, from a file to the exit code: a program is really driven, and what it does is really checked."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from tests.cli.person import seated
+from tests.cli.running import Lore
+
+URL = "sqlite:goals.db"
+PATIENCE = 30.0
+
+
+def goal(lore: Lore, *argv: str, code: int | None = None) -> Any:
+    return lore("--log", URL, "goal", *argv, code=code)
+
+
+def write(lore: Lore, name: str, script: str, *, more: str = "", check: str = "test -e ok") -> str:
+    """A goal whose agent is a shell script; answers its path."""
+    program = lore.write(f"bin/{name}.sh", f"#!/bin/sh\n{script}\n")
+    os.chmod(program, 0o755)
+    (lore.folder / f"place-{name}").mkdir(exist_ok=True)
+    head = f"description = 'Reach {name}'\nharness = 'command'\ncommand = ['{program}']\nworkspace = 'place-{name}'\n"
+    return lore.write(f"{name}.toml", f"{head}{more}\n[[acceptance]]\ncommand = '{check}'\n")
+
+
+def kinds(lines: list[Any], *wanted: str) -> list[str]:
+    return [line["kind"] for line in lines if line["kind"].startswith(wanted)]
+
+
+# --- to the end
+
+
+def test_a_goal_is_done_when_its_criteria_are_met(lore: Lore) -> None:
+    path = write(lore, "two", "cat >/dev/null; echo x >> tries; test $(wc -l < tries) -lt 2 || touch ok; echo I tried")
+    result = goal(lore, "run", path, code=0)
+    assert result.lines[0].startswith("Reach two  goal ")
+    assert result.lines[1:] == [
+        "turn 1 begins",
+        "  ✗ shell:test -e ok  " + result.lines[2].partition("ok  ")[2],
+        "turn 1: not yet  I tried",
+        "turn 2 begins",
+        "  ✓ all criteria are met",
+        "turn 2: done  I tried",
+        result.lines[7],
+        f"the work: {lore.folder / 'place-two'}",
+    ]
+    assert result.lines[7].startswith("done  2 turns, ")
+    assert "✓ done" in goal(lore, "list").out
+
+
+def test_a_goal_that_ends_otherwise_leaves_with_one(lore: Lore) -> None:
+    path = write(lore, "never", "cat >/dev/null; echo $$ > changed; echo no", more="[budget]\nmax_turns = 1")
+    result = goal(lore, "run", path, code=1)
+    assert "budget spent: turns" in result.out
+    id = goal(lore, "show", "--json").json["id"][:8]
+    assert f"lore goal raise {id} --turns" in goal(lore, "resume", id, code=2).err
+    goal(lore, "raise", id, "--turns", "2", code=0)
+    again = goal(lore, "resume", id, code=1)
+    assert again.lines[:2] == ["  grace: resume", "turn 2 begins"], "what was told before is not told again"
+
+
+def test_every_event_is_a_line_of_json_if_that_is_asked_for(lore: Lore) -> None:
+    path = write(lore, "one", "cat >/dev/null; touch ok; echo done")
+    lines = goal(lore, "run", "--json", path, code=0).ndjson
+    assert kinds(lines, "driver.", "goal.attempt_ended") == [
+        "driver.goal_started",
+        "driver.attempt_started",
+        "goal.attempt_ended",
+        "driver.acceptance",
+        "driver.attempt_completed",
+        "driver.goal_completed",
+    ]
+    positions = [line["position"] for line in lines]
+    assert positions == sorted(positions)
+
+
+def test_what_befalls_one_goal_does_not_touch_the_others(lore: Lore) -> None:
+    good = write(lore, "good", "cat >/dev/null; touch ok")
+    bad = lore.write("bad.toml", "description = 'x'\nharness = 'command'\ncommand = ['/no/such/agent']\nworkspace = 'place-good'")
+    result = goal(lore, "run", good, bad, "--parallel", "2", code=1)
+    assert "good  done  1 turn" in result.out
+    assert "bad  needs you" in result.out
+
+
+def test_nothing_is_begun_if_one_file_is_wrong(lore: Lore) -> None:
+    good = write(lore, "good", "touch ok")
+    bad = lore.write("bad.toml", "descripton = 'x'")
+    assert "did you mean description?" in goal(lore, "run", good, bad, code=2).err
+    assert not (lore.folder / "goals.db").exists()
+
+
+def test_the_command_line_wins_over_the_file(lore: Lore) -> None:
+    path = write(lore, "one", "cat >/dev/null; touch ok")
+    goal(lore, "run", path, "--agent", "hopper", code=0)
+    assert goal(lore, "show", "--json").json["agent"] == "hopper"
+    assert "no mind at" in goal(lore, "run", path, "--mind", "gpt", code=2).err
+    assert "--parallel" in goal(lore, "run", path, "--parallel", "0", code=2).err
+
+
+def test_a_goal_with_an_id_of_its_own_is_begun_once(lore: Lore) -> None:
+    id = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+    path = write(lore, "one", "cat >/dev/null; touch ok", more=f"id = '{id}'")
+    goal(lore, "run", path, code=0)
+    assert f"lore goal resume {id}" in goal(lore, "run", path, code=2).err
+    assert "choose the same id" in lore("goal", "run", path, path, code=2).err
+    assert "it is done" in goal(lore, "resume", "3f2504e0", code=2).err
+
+
+def test_what_is_said_reaches_the_agent_with_its_next_turn(lore: Lore) -> None:
+    path = write(lore, "deaf", "cat >> heard; echo $$ > changed", more="[budget]\nmax_turns = 1")
+    goal(lore, "run", path, code=1)
+    id = goal(lore, "show", "--json").json["id"]
+    goal(lore, "say", id, "Try the other door", code=0)
+    goal(lore, "raise", id, "--turns", "2", code=0)
+    goal(lore, "resume", id, code=1)
+    heard = (lore.folder / "place-deaf" / "heard").read_text()
+    assert heard.count("Try the other door") == 1
+
+
+# --- worktrees
+
+
+def _repository(lore: Lore) -> Path:
+    place = lore.folder / "place-branchy"
+    place.mkdir(exist_ok=True)
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", "-C", str(place)]
+    for argv in (["init", "-q", "-b", "main"], ["commit", "-q", "--allow-empty", "-m", "begin"]):
+        subprocess.run([*git, *argv], check=True)
+    return place
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_worktree_goes_once_all_is_committed_and_the_branch_stays(lore: Lore, keep: bool) -> None:
+    place = _repository(lore)
+    script = "cat >/dev/null; touch ok; git add ok; git -c user.name=a -c user.email=a@b.c commit -qm ok"
+    result = goal(lore, "run", write(lore, "branchy", script), *(["--keep-worktree"] if keep else []), code=0)
+    id = goal(lore, "show", "--json").json["id"]
+    branches = subprocess.run(
+        ["git", "-C", str(place), "branch", "--list", "fleetlore/*"], capture_output=True, text=True, check=True
+    ).stdout
+    assert id[:8] in branches
+    assert not (place / "ok").exists()
+    work = Path(os.environ["XDG_DATA_HOME"]) / "fleetlore" / "goals" / id / "work"
+    assert work.exists() == keep
+    assert result.lines[-1] == (f"the work: {work}" if keep else f"the work: on the branch fleetlore/{id[:8]}")
+
+
+def test_work_that_is_not_committed_is_kept(lore: Lore) -> None:
+    _repository(lore)
+    result = goal(lore, "run", write(lore, "branchy", "cat >/dev/null; touch ok"), code=0)
+    assert (Path(result.lines[-1].removeprefix("the work: ")) / "ok").exists()
+
+
+# --- stopped, and steered from elsewhere
+
+
+def _wait_for(path: Path) -> None:
+    deadline = monotonic() + PATIENCE
+    while not path.exists():
+        assert monotonic() < deadline, path
+        os.sched_yield()
+
+
+LONG = "cat >/dev/null; echo $$ > pid; touch begun; test -e quick || sleep 60; touch ok"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_stopped_it_ends_the_turn_and_says_how_to_go_on(lore: Lore, number: signal.Signals) -> None:
+    path = write(lore, "long", LONG)
+    place = lore.folder / "place-long"
+    process = lore.start("--log", URL, "goal", "run", path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    _wait_for(place / "begun")
+    process.send_signal(number)
+    out, err = process.communicate(timeout=PATIENCE)
+    id = goal(lore, "show", "--json").json["id"]
+    assert process.returncode == 130, err
+    assert err.decode() == f"\nstopped; nothing is lost. Go on with: lore goal resume {id[:8]} --log {URL}\n"
+    assert b"turn 1: cut short" in out
+    assert not os.path.exists(f"/proc/{(place / 'pid').read_text().strip()}")
+    (place / "quick").touch()
+    again = goal(lore, "resume", id[:8], code=0)
+    assert again.lines[0] == "turn 1 begins", "a turn that was cut short is taken again"
+
+
+def test_a_goal_that_is_driven_is_steered_from_another_process(lore: Lore) -> None:
+    path = write(lore, "long", LONG)
+    process = lore.start("--log", URL, "goal", "run", path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    _wait_for(lore.folder / "place-long" / "begun")
+    shown = goal(lore, "show", "--json").json
+    assert shown["driver"].endswith(f":{process.pid}")
+    assert "driven by" in goal(lore, "resume", shown["id"], code=0).out
+    assert goal(lore, "cancel", shown["id"], "--reason", "enough").lines == [f"{shown['id'][:8]}  is called off"]
+    out, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
+    assert b"grace: cancel  enough" in out
+    assert b"called off" in out
+
+
+# --- on a terminal
+
+
+def test_a_terminal_shows_the_budgets_and_the_criteria_as_they_are_met(lore: Lore) -> None:
+    path = write(lore, "one", "cat >/dev/null; touch ok; echo All is well")
+    shown = lore.on_terminal("--log", URL, "goal", "run", path)
+    assert shown.code == 0
+    for part in ("turns", "█", "░", "1 of 40", "✓", "turn 1: ", "All is well", "done", "\x1b[?25h"):
+        assert part in shown.out, part
+
+
+# --- sealed logs
+
+
+def test_a_sealed_log_asks_for_its_passphrase_first(lore: Lore) -> None:
+    passphrase = "four words are enough"
+    with seated(lore, "--log", URL, "seal") as (process, person):
+        person.answer(passphrase)
+        person.answer(passphrase)
+        process.communicate(timeout=PATIENCE)
+    path = write(lore, "one", "cat >/dev/null; touch ok")
+    assert "passphrase" in goal(lore, "run", path, code=1).err
+    with seated(lore, "--log", URL, "goal", "run", path) as (process, person):
+        person.answer(passphrase)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, err
+    assert b"all criteria are met" in out
+    told = goal(lore, "show").out
+    assert "✓ one  done" in told
+    assert "signatures were not checked" in told

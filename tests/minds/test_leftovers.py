@@ -1,0 +1,123 @@
+"""What still runs of a turn is found and ended; nothing else is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from uuid import uuid4
+
+import pytest
+
+from fleetlore.minds import process_table
+from fleetlore.minds.environment import MARK
+from fleetlore.minds.harness import Process
+from fleetlore.minds.leftovers import born_of, end_leftovers
+from tests.minds.agents import agent
+
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def mark() -> str:
+    return f"test-{uuid4()}"
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts a command and waits for its first line."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*argv: str, mark: str | None = None) -> subprocess.Popen[bytes]:
+        env = {"PATH": os.defpath} | ({MARK: mark} if mark else {})
+        popen = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, start_new_session=True)
+        started.append(popen)
+        assert popen.stdout
+        popen.stdout.readline()
+        return popen
+
+    yield start
+    for popen in started:
+        popen.kill()
+        popen.communicate()
+
+
+def process(popen: subprocess.Popen[bytes], *, born: str | None = None) -> Process:
+    return Process(pid=popen.pid, group=popen.pid, born=born or born_of(popen.pid) or "", command="sh")
+
+
+SLEEPER = ("sh", "-c", "echo on; exec sleep 600")
+
+
+def test_what_carries_the_mark_is_ended(mark: str, start: Start) -> None:
+    ours, other = start(*SLEEPER, mark=mark), start(*SLEEPER, mark=f"{mark}0")
+    assert end_leftovers(mark, []) == 1
+    assert ours.wait(5) == -15
+    assert other.poll() is None
+    assert end_leftovers(mark, []) == 0
+
+
+def test_what_does_not_listen_is_ended_hard(mark: str, start: Start) -> None:
+    popen = start(*agent("stubborn"), mark=mark)
+    assert end_leftovers(mark, [], grace=0.1) == 2
+    assert popen.wait(5) == -9
+
+
+def test_a_process_that_was_written_down_is_ended_with_its_group_though_it_carries_no_mark(mark: str, start: Start) -> None:
+    popen = start("sh", "-c", "sleep 600 & echo on; wait")
+    assert end_leftovers(mark, [process(popen)]) == 2
+    assert popen.wait(5) == -15
+
+
+def test_another_process_with_the_same_id_is_left_alone(mark: str, start: Start) -> None:
+    popen = start(*SLEEPER)
+    assert end_leftovers(mark, [process(popen, born="e1a33d8c:1")]) == 0
+    assert popen.poll() is None
+
+
+def test_who_ends_leftovers_never_ends_itself_nor_those_it_descends_from(mark: str) -> None:
+    ending = f"from fleetlore.minds.leftovers import end_leftovers; print(end_leftovers({mark!r}, []))"
+    shell = f'sleep 600 & "{sys.executable}" -c "{ending}"; echo alive'
+    told = subprocess.run(["sh", "-c", shell], env={**os.environ, MARK: mark}, capture_output=True, timeout=30, check=True)
+    assert told.stdout == b"1\nalive\n"
+
+
+def test_an_empty_mark_fits_nothing(start: Start) -> None:
+    popen = start(*SLEEPER, mark="")
+    assert end_leftovers("", []) == 0
+    assert popen.poll() is None
+
+
+def test_a_process_that_is_gone_was_never_born() -> None:
+    popen = subprocess.Popen(["true"])
+    assert born_of(popen.pid)
+    popen.wait()
+    assert born_of(popen.pid) is None
+
+
+def test_a_name_full_of_brackets_is_read_past(start: Start, tmp_path: object) -> None:
+    program = f"{tmp_path}/a) Z (b"
+    os.symlink("/bin/sleep", program)
+    popen = start("sh", "-c", f"echo on; exec '{program}' 600")
+    entry = process_table.entry_of(popen.pid)
+    assert entry
+    assert (entry.parent, entry.group, entry.is_dead) == (os.getpid(), popen.pid, False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the other tests do this already")
+def test_without_proc_the_same_is_found_by_ps(mark: str, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_table, "PS", ("ps", "axeww", *process_table.PS[-2:]))
+    monkeypatch.setattr(process_table, "HAS_PROC", False)
+    marked, told = start(*SLEEPER, mark=mark), start(*SLEEPER)
+    assert end_leftovers(mark, [process(told)]) == 2
+    assert (marked.wait(5), told.wait(5)) == (-15, -15)
+
+
+def test_a_line_of_ps_is_read() -> None:
+    entry, words = process_table.read_line("  501   1   501 Ss   Sat Aug  2 09:01:02 2025 /bin/zsh -l LORE_TURN=a b") or pytest.fail(
+        "not read"
+    )
+    assert entry == process_table.Entry(501, 1, 501, 0, "Sat Aug 2 09:01:02 2025", is_dead=False)
+    assert words == "/bin/zsh -l LORE_TURN=a b"
+    assert process_table.read_line("ps: not a line") is None

@@ -1,0 +1,68 @@
+"""Tokens at the door of a sealed log: only those that whoever knows the passphrase has made may steer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from fleetlore.server.keys import REMEMBERED, Keyring
+from fleetlore.state.seal import OperatorKey, make_seal
+from fleetlore.state.shared import Shared, open_shared
+from fleetlore.state.tokens import Scope, Token, mint
+from fleetlore.testing import FrozenClock
+from tests.server.test_keys import Ticks, bearing, refusal
+
+SEAL, OPERATOR = make_seal("correct horse battery", cost=2)
+
+
+@pytest.fixture
+def shared() -> Iterator[Shared]:
+    with open_shared("memory:") as opened:
+        yield opened
+
+
+def minted(scope: Scope) -> tuple[str, Token]:
+    return mint(scope, now=FrozenClock()())
+
+
+async def test_a_server_that_was_there_before_the_seal_lets_nobody_steer_two_seconds_later(shared: Shared) -> None:
+    ticks = Ticks()
+    keys = Keyring(shared, is_open_to_read=True, ticks=ticks)
+    secret, token = minted("admin")
+    shared.keep_token(token)
+    request = bearing(f"Bearer {secret}")
+    await keys.need(request, "admin")
+    assert not await keys.is_sealed()
+    shared.set_seal(SEAL, None)
+    ticks.moment += REMEMBERED + 0.1
+    problem = await refusal(keys, request, "admin")
+    assert (problem.status, "without its passphrase" in problem.detail) == (403, True)
+    await keys.need(request, "write")
+    assert await keys.scopes(request) == ("read", "write")
+    assert await keys.is_sealed()
+
+
+async def test_only_a_token_that_was_signed_by_this_key_steers(shared: Shared) -> None:
+    shared.set_seal(SEAL, None)
+    keys = Keyring(shared, is_open_to_read=True, operator=OPERATOR)
+    for vouch, may in ((OPERATOR.vouch, True), (OperatorKey(b"x" * 32).vouch, False), (lambda token: token, False)):
+        secret, token = minted("admin")
+        shared.keep_token(vouch(token))
+        assert ("admin" in await keys.scopes(bearing(f"Bearer {secret}"))) is may
+
+
+async def test_a_signature_makes_no_more_of_a_token_than_it_says(shared: Shared) -> None:
+    shared.set_seal(SEAL, None)
+    keys = Keyring(shared, is_open_to_read=True, operator=OPERATOR)
+    secret, token = minted("write")
+    shared.keep_token(OPERATOR.vouch(token))
+    assert "is for write only" in (await refusal(keys, bearing(f"Bearer {secret}"), "admin")).detail
+
+
+async def test_the_token_of_the_server_itself_steers_and_is_kept_nowhere(shared: Shared) -> None:
+    shared.set_seal(SEAL, None)
+    secret, own = minted("admin")
+    keys = Keyring(shared, is_open_to_read=True, operator=OPERATOR, own=own)
+    await keys.need(bearing(f"Bearer {secret}"), "admin")
+    assert shared.tokens() == []

@@ -1,0 +1,111 @@
+/** A goal in figures: what is left of each budget, turn by turn, and what its states and outcomes are called. */
+
+import { share } from "../charts/figures";
+import type { GoalBurn, GoalFigures, GoalRow, GoalState, GoalTurn } from "../shapes-goals";
+import { compact, count, length, usd } from "../ui/times";
+
+export type Axis = "turns" | "seconds" | "tokens" | "usd";
+
+export const AXES: readonly Axis[] = ["turns", "seconds", "tokens", "usd"];
+export const CALLED: Record<Axis, string> = { turns: "Turns", seconds: "Time", tokens: "Tokens", usd: "Dollars" };
+/** How each is called in a request. */
+export const RAISED: Record<Axis, string> = { turns: "turns", seconds: "wall_time", tokens: "tokens", usd: "usd" };
+
+export const SIGNS: Record<GoalState, string> = {
+  asking: "?", "needs you": "!", spent: "!", working: "▸", checking: "▸", waiting: "◌", paused: "‖", done: "✓", cancelled: "–",
+};
+const NEEDS: readonly GoalState[] = ["asking", "needs you", "spent"];
+
+/** Whether a person is needed for it to go on. */
+export const needsYou = (state: GoalState): boolean => NEEDS.includes(state);
+
+export const isOver = (row: GoalRow): boolean => row.outcome !== null;
+
+/** A figure of an axis as people read it. */
+export function figure(axis: Axis, value: number): string {
+  if (axis === "seconds") return length(value);
+  if (axis === "usd") return usd(value);
+  return axis === "tokens" ? compact(value) : count(value);
+}
+
+/** The axes that have a limit, or of which something was spent. */
+export function axesOf(row: GoalRow): Axis[] {
+  return AXES.filter((axis) => row.limits[axis] !== null || (row.spent[axis] ?? 0) > 0);
+}
+
+/** How much of a budget is used, from 0 to 1; `null` where there is no limit. */
+export function used(spent: GoalFigures, limits: GoalFigures, axis: Axis): number | null {
+  const limit = limits[axis];
+  return limit === null || limit <= 0 ? null : share(spent[axis], limit);
+}
+
+/** The budget that is nearest to its end. */
+export function tightest(row: GoalRow): { axis: Axis; used: number } | null {
+  const all = AXES.flatMap((axis) => {
+    const part = used(row.spent, row.limits, axis);
+    return part === null ? [] : [{ axis, used: part }];
+  });
+  return all.reduce<{ axis: Axis; used: number } | null>((most, one) => (most === null || one.used > most.used ? one : most), null);
+}
+
+export interface Line {
+  axis: Axis;
+  /** What is left after each point, from 1 to 0; the first is before the first turn. */
+  left: number[];
+}
+
+/** What is left of each budget that has a limit, by today's limits: they may have been raised on the way. */
+export function linesOf(burn: readonly GoalBurn[], limits: GoalFigures): Line[] {
+  return AXES.filter((axis) => (limits[axis] ?? 0) > 0).map((axis) => ({
+    axis,
+    left: [1, ...burn.map((point) => 1 - share(point[axis], limits[axis] ?? 0))],
+  }));
+}
+
+const SPENT: Record<string, string> = {
+  wall_time: "time", usd: "dollars", consecutive_denies: "patience: too many tools were denied in a row", consecutive_errors: "patience: too many errors in a row",
+  consecutive413: "patience: the context was too long, again and again",
+};
+
+/** Why it ended, where it ended otherwise than well. */
+export function whyOf(row: GoalRow): string {
+  return row.outcome === "budget_exhausted" ? `Out of ${SPENT[row.why] ?? row.why}` : row.why;
+}
+
+const OUTCOMES: Record<string, string> = {
+  done: "done", needs_retry: "not yet", continue: "goes on", sleep: "asleep", budget_exhausted: "budget spent", cancelled: "called off", escalate: "needs you",
+  summary: "wrote a summary",
+};
+
+/** What a turn came to, in a word or two. */
+export function outcomeOf(turn: GoalTurn): string {
+  if (turn.complaint === "interrupted") return "cut short";
+  return turn.complaint?.replaceAll("_", " ") ?? OUTCOMES[turn.outcome] ?? turn.outcome.replaceAll("_", " ");
+}
+
+export type Tone = "done" | "trouble" | "work" | "quiet";
+
+export function toneOf(turn: GoalTurn): Tone {
+  if (turn.outcome === "done") return "done";
+  if (turn.complaint !== null || turn.outcome === "escalate" || turn.outcome === "budget_exhausted") return "trouble";
+  return turn.outcome === "needs_retry" ? "work" : "quiet";
+}
+
+/** What a turn's check found; empty where none was made. */
+export function verdictOf(turn: GoalTurn, criteria: number): string {
+  if (turn.failing === null) return "";
+  return turn.failing === 0 ? "all criteria met" : `${turn.failing} of ${criteria} not met`;
+}
+
+/** Text with `code` in backticks, cut into its parts: every second one is code. */
+export const codes = (text: string): string[] => text.split("`");
+
+/** What somebody wrote for a limit, as the server reads it; `null` if it is none. */
+export function limitOf(axis: Axis, text: string): string | number | null {
+  const said = text.trim().replace(/^\$/, "").replaceAll(/[,_ ](?=\d{3})/g, "");
+  if (axis === "seconds") return /^(\d+ ?(d|h|m|min|s)\s*)+$/.test(said) ? said : null;
+  const size = /k$/i.test(said) ? 1e3 : /m$/i.test(said) ? 1e6 : 1;
+  const value = Number(said.replace(/[km]$/i, "")) * size;
+  if (!said || !Number.isFinite(value) || value <= 0) return null;
+  return axis === "usd" ? value : Math.round(value);
+}

@@ -1,0 +1,111 @@
+import { asOf, useView } from "../moment";
+import { go, href, rest, useParam } from "../router";
+import type { GoalRow, GoalsAnswer } from "../shapes-goals";
+import "../styles/goals.css";
+import { Ago } from "../ui/ago";
+import { Copy } from "../ui/copy";
+import { Empty } from "../ui/empty";
+import { Name } from "../ui/name";
+import { Trouble, Waiting } from "../ui/state";
+import { Switch } from "../ui/switch";
+import { count, counted } from "../ui/times";
+import { Words } from "../ui/words";
+import { Goal, GoalMark, open, placeOf } from "./goals-goal";
+import { CALLED, isOver, needsYou, tightest, whyOf } from "./goals-model";
+import { SealLine } from "./goals-right";
+import type { Page } from "./page";
+
+const FILE = `description = "Make the tests pass. Fix causes, not symptoms."
+harness = "claude-code"
+
+[budget]
+max_turns = 10
+max_usd = 3
+
+[[acceptance]]
+command = "make test"`;
+
+function Teach() {
+  return (
+    <section class="goals-teach">
+      <h2>No goals yet</h2>
+      <p>A goal says what is to be reached, how that is checked, and what it may cost. An agent works on it, turn after turn, until the checks pass, which it cannot touch; until a budget is spent; or until you are needed.</p>
+      <p>Write one into a file, and watch it here:</p>
+      <div class="teach-file"><pre tabIndex={0}>{FILE}</pre><Copy text={FILE} /></div>
+      <p class="command"><code>lore goal run fix.toml</code><Copy text="lore goal run fix.toml" /></p>
+    </section>
+  );
+}
+
+function Row({ row, here }: { row: GoalRow; here: boolean }) {
+  const most = tightest(row);
+  return (
+    <li>
+      <a class={`goal-row ${needsYou(row.state) ? "needs" : ""} ${isOver(row) ? "over" : ""}`} href={href(placeOf(row.goal))} aria-current={here ? "true" : undefined} onClick={(click) => open(click, row.goal)}>
+        <span class="goal-row-top"><GoalMark row={row} />{row.asking > 1 && <span class="badge num" aria-label={counted(row.asking, "question")}>{row.asking}</span>}<Ago at={row.seen_at} /></span>
+        <span class="goal-row-what"><Words text={row.description || row.goal} /></span>
+        {needsYou(row.state) && whyOf(row) && <span class="goal-row-why"><Words text={whyOf(row)} /></span>}
+        <span class="goal-row-foot faint num">
+          {row.agent && <span class="goal-row-who"><Name text={row.shown || row.agent} /></span>}
+          {row.criteria > 0 && <span>{count(row.met)} of {count(row.criteria)} met</span>}
+          <span>turn {count(row.turn)}</span>
+          {row.adrift && <span>nobody drives it</span>}
+          {most !== null && most.used >= 0.005 && !isOver(row) && <span>{CALLED[most.axis].toLowerCase()} {Math.round(most.used * 100)}%</span>}
+        </span>
+        {most !== null && <span class="row-bar" aria-hidden="true"><span style={{ width: `${most.used * 100}%` }} /></span>}
+      </a>
+    </li>
+  );
+}
+
+const WHICH = [["all", "All"], ["open", "Open"], ["over", "Over"]] as const;
+
+function List({ answer, chosen }: { answer: GoalsAnswer; chosen: string | null }) {
+  const [state, choose] = useParam("state", "all");
+  return (
+    <div class="goal-list">
+      <div class="tools">
+        <Switch label="Which goals" value={state} choose={choose} options={WHICH} />
+        <span class="faint num">{counted(answer.total, "goal")}</span>
+      </div>
+      {answer.goals.length === 0 && <p class="faint goal-none">None of them {state === "over" ? "is over" : "goes on"}.</p>}
+      <ol>{answer.goals.map((row) => <Row key={row.goal} row={row} here={row.goal === chosen} />)}</ol>
+      {answer.let_go > 0 && <p class="faint num">{counted(answer.let_go, "older goal")} only in the log</p>}
+      {chosen === null && <SealLine answer={answer} />}
+    </div>
+  );
+}
+
+function Back() {
+  return (
+    <a class="goal-back" href={href("goals")} onClick={(click) => {
+      if (click.metaKey || click.ctrlKey || click.shiftKey) return;
+      click.preventDefault();
+      go("goals");
+    }}>All goals</a>
+  );
+}
+
+function Goals() {
+  const wanted = rest.value || null;
+  const [state] = useParam("state", "all");
+  const which = WHICH.some(([one]) => one === state) ? state : "all";
+  const { data, error, stale } = useView<GoalsAnswer>("/api/goals", { goal: wanted, state: which });
+  if (!data) return error ? <Trouble error={error} /> : <Waiting lines={8} />;
+  if (data.total === 0 && !wanted) return asOf.value === null ? <Teach /> : <Empty title="There were no goals yet at that moment" hint="Move the slider on, or return to live." />;
+  const goal = wanted && data.goal?.goal.startsWith(wanted) ? data.goal : null;
+  return (
+    <div class={`goals ${wanted ? "has-goal" : ""}`}>
+      {error && <Trouble error={error} />}
+      {wanted && <Back />}
+      <List answer={data} chosen={goal?.goal ?? null} />
+      {goal && <Goal key={goal.goal} goal={goal} answer={data} />}
+      {wanted && !goal && (stale ? <Waiting lines={8} /> : <Empty title="No such goal here" hint={asOf.value === null ? "It is not on this log, or older than those that are kept here. Choose another." : "It had not begun at that moment. Move the slider on, or return to live."} />)}
+    </div>
+  );
+}
+
+export const page: Page = {
+  path: "goals", title: "Goals", key: "o", view: Goals,
+  icon: "M6 21V4M6 4.5c4-2 8 2 12.5 0v9c-4.5 2-8.5-2-12.5 0",
+};
