@@ -9,10 +9,11 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visits
 from tests.browser.control_room import ControlRoom, ago, deed, reply
+from tests.server import goal_logs
 
 pytestmark = pytest.mark.slow
 
-PAGES = {"f": "Fleet", "s": "Story", "t": "Timeline", "h": "Threads", "c": "Costs", "e": "Events"}
+PAGES = {"f": "Fleet", "s": "Story", "t": "Timeline", "h": "Threads", "o": "Goals", "c": "Costs", "e": "Events"}
 SAYS = """() => {
     const hidden = (one) => one.closest('[aria-hidden=true], [hidden]') !== null || one.getClientRects().length === 0;
     const labelled = (one) => one.getAttribute('aria-label')?.trim()
@@ -144,6 +145,7 @@ def test_the_first_link_skips_to_the_page(busy: ControlRoom, visit: Visits) -> N
 
 
 def test_every_part_of_every_page_has_a_name_and_a_place(busy: ControlRoom, visit: Visits) -> None:
+    busy.tell(*goal_logs.finished())
     page = visit(busy, "/fleet")
     for title in PAGES.values():
         page.goto(f"{busy.url}/{title.lower()}")

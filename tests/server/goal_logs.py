@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -30,7 +30,17 @@ EVIDENCE = (
     ("no line matches", "## 2.3\n\n- Reads empty lines.\n"),
     ("two messages only name the error", "`unexpected token` and `bad indent` say nothing about what to write instead."),
 )
-Until = Callable[[Event], bool]
+Until: TypeAlias = Callable[[Event], bool]
+
+
+class Asking:
+    """A turn in which the agent wants to use a tool, and somebody must say yes."""
+
+    def __init__(self, tool: str, input: Any) -> None:
+        self.tool, self.input = tool, input
+
+
+Moves: TypeAlias = "Sequence[Move | Asking]"
 
 
 def id_of(number: int) -> str:
@@ -74,7 +84,7 @@ def clock_from(start: datetime, step: float) -> Callable[[], datetime]:
 
 def pursued(
     goal: Goal,
-    moves: Sequence[Move],
+    moves: Moves,
     *,
     wrong: Sequence[Sequence[int]] = ((),),
     until: Until | None = None,
@@ -94,7 +104,7 @@ def pursued(
 
 async def _run(
     goal: Goal,
-    moves: Sequence[Move],
+    moves: Moves,
     checks: Checks,
     until: Until | None,
     others: tuple[Sequence[Event], Sequence[Event]],
@@ -118,7 +128,7 @@ async def _run(
         return list(log.read(f"goal:{goal.id}"))
 
 
-def _bound(move: Any, led: Callable[[], Led]) -> Move:
+def _bound(move: Move | Asking, led: Callable[[], Led]) -> Move:
     """A move that asks for permission finds whom to ask."""
     if not isinstance(move, Asking):
         return move
@@ -129,13 +139,6 @@ def _bound(move: Any, led: Callable[[], Led]) -> Move:
         return done()
 
     return turn
-
-
-class Asking:
-    """A turn in which the agent wants to use a tool, and somebody must say yes."""
-
-    def __init__(self, tool: str, input: Any) -> None:
-        self.tool, self.input = tool, input
 
 
 def is_kind(kind: str, nth: int = 1) -> Until:
@@ -169,7 +172,7 @@ def finished(number: int = 1, **more: Any) -> list[Event]:
 
 def asking(number: int = 2, **more: Any) -> list[Event]:
     """Waits in its second turn for a person to allow a command."""
-    plan = {"harness": "mind", "agent": "bram", "permissions": {"patience": 3600}}
+    plan: dict[str, Any] = {"harness": "mind", "agent": "bram", "permissions": {"patience": 3600}}
     moves = (TURNS[0], Asking("Bash", {"command": "git push --force origin release/2.4", "description": "Publish the rebased branch"}))
     made_ = made(number, "Bring release/2.4 up to date with main, and publish it", **plan)
     return pursued(made_, moves, wrong=((0,),), until=is_kind("goal.permission_asked"), **more)

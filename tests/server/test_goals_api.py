@@ -199,9 +199,9 @@ def test_events_of_a_goal_that_never_began_are_shown_as_far_as_they_make_sense(t
         assert served.post("/api/goals/g/1/control", {"action": "pause"}).status == 404
 
 
-@pytest.mark.parametrize("query", [{"state": "nowhere"}, {"goals": "x"}])
-def test_a_parameter_that_is_not_known_is_refused(read_only: Served, query: dict[str, str]) -> None:
-    assert read_only.get("/api/goals", **query).status == 422
+def test_a_parameter_that_is_not_known_is_refused(read_only: Served) -> None:
+    assert read_only.get("/api/goals", state="nowhere").status == 422
+    assert read_only.get("/api/goals", goals="x").status == 422
 
 
 def test_the_page_of_a_goal_has_an_address_of_its_own(read_only: Served) -> None:
@@ -330,7 +330,7 @@ def test_a_question_whose_turn_is_over_is_not_answered(served: Served) -> None:
     served.log.append([Event(kind="goal.attempt_ended", actor="driver", goal=ASKING, data=ended)])
     answer = served.post(f"/api/goals/{ASKING}/decide", {"of": question["id"], "choice": "allow"})
     assert (answer.status, requests(served, ASKING)) == (409, [])
-    assert "turn that is over" in answer.json["detail"]
+    assert "no such question" in answer.json["detail"]
 
 
 # --- on a sealed log

@@ -75,7 +75,7 @@ def _configure_driving(run: ArgumentParser, resume: ArgumentParser) -> None:
     run.add_argument("files", metavar="FILE", nargs="+", help="a goal, as docs/driver.md tells: TOML or YAML")
     run.add_argument("--agent", metavar="NAME", help="who works on it, by name (else the file's)")
     run.add_argument("--mind", metavar="ADDRESS", help="have a model do the work: openai:MODEL, anthropic:MODEL (else as the file says)")
-    resume.add_argument("ids", metavar="ID", nargs="+", help="which goals, by the beginnings of their ids")
+    resume.add_argument("ids", metavar="ID", nargs="*", help="which goals, by the beginnings of their ids (else the newest that is open)")
     for parser in (run, resume):
         parser.add_argument("--parallel", metavar="N", type=int, default=1, help="how many at a time (1)")
         parser.add_argument(

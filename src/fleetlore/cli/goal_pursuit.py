@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from fleetlore import config
-from fleetlore.cli import failing, terminal
+from fleetlore.cli import failing, goal_find, terminal
 from fleetlore.cli.goal_screen import viewer
 from fleetlore.cli.main import FAILED, INTERRUPTED, OK
 from fleetlore.errors import FleetloreError
@@ -71,7 +71,8 @@ class Pursuit:
         from fleetlore.runtime.driver.driver import Driver
         from fleetlore.runtime.driver.hiring import open_crew
 
-        async with open_crew(goal, home=home()) as crew:
+        expect = None if self._after is None else goal_find.one(self._place, goal.id).verifiers
+        async with open_crew(goal, home=home(), expect=expect) as crew:
             driver = Driver(self._place.log, goal.id, crew, shared=self._place.shared, key=self._key, watch=self._view.watch)
             self._view.add(goal.id, lambda: driver.state, after="" if self._after is None else self._after[goal.id])
             if self._after is None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fleetlore.cli.goal_find import Place
     from fleetlore.events.envelope import Event
 
+MOST_LOOKED_AT = 100
 _LASTING = ("turns", "wall_time", "tokens", "usd")
 """Budgets that taking a goal up again does not give back."""
 
@@ -104,7 +105,7 @@ def resume(args: Namespace) -> int:
     """Go on with goals. One that another process drives is only told to."""
     with goal_find.opened(args) as place:
         goal_find.need_all_kept(place)
-        states = [goal_find.one(place, goal_find.find(place.log, id)) for id in args.ids]
+        states = [goal_find.one(place, goal_find.find(place.log, id)) for id in args.ids] or [_newest_open(place)]
         for state in states:
             _need_resumable(state)
         key = place.key("to go on with a goal")
@@ -114,6 +115,15 @@ def resume(args: Namespace) -> int:
         mine = [state for state in states if not _is_driven(place, state)]
         goals = {state.id: state.goal for state in mine if state.goal is not None}
         return Pursuit(args, place, key, goals, after={state.id: state.position or "" for state in mine}).run() if goals else OK
+
+
+def _newest_open(place: Place) -> GoalState:
+    """The goal that was begun last among those that have not ended, and that nobody drives."""
+    for started in place.log.read(kinds=["driver.goal_started"], newest_first=True, limit=MOST_LOOKED_AT):
+        state = goal_find.one(place, started.goal or "")
+        if state.plan is not None and state.outcome is None and place.driver_of(state.id) is None:
+            return state
+    raise Invalid("no goal is open that nobody drives; `lore goal list --all` shows those that have ended, which are taken up by their ids")
 
 
 def _need_resumable(state: GoalState) -> None:

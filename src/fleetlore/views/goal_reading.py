@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import msgspec
@@ -93,6 +93,16 @@ def moment_in(text: str | None) -> datetime | None:
 def count_in(value: Any) -> int:
     """A number of things; nought where it is none that can be."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1e12 else 0
+
+
+def dollars_in(value: Any) -> float:
+    """US dollars; nought where it is no sum that can be."""
+    return float(value) if isinstance(value, int | float) and 0 <= value < 1e9 else 0.0
+
+
+def earlier(moment: datetime, start: datetime, span: timedelta) -> datetime:
+    """A moment, but no later than so long after a start."""
+    return moment if moment - start <= span else start + span
 
 
 def text_in(value: Any) -> str:

@@ -213,6 +213,8 @@ class GoalState(Struct, kw_only=True):
     """The event of the newest verdict."""
     failures: list[Failure] = field(default_factory=list)
     """What the next prompt has to tell."""
+    put_back: list[str] = field(default_factory=list)
+    """Files that check the agent, and that it changed in its last turn for nothing."""
     messages: list[Message] = field(default_factory=list)
     questions: dict[str, Question] = field(default_factory=dict)
     decisions: list[Decided] = field(default_factory=list)

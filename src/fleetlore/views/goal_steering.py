@@ -47,12 +47,11 @@ def _say(goal: GoalState, event: Event, told: goals.ControlRequested) -> None:
 
 
 def _raise(goal: GoalState, event: Event, told: goals.ControlRequested) -> None:
-    """Limits only grow."""
-    wanted = limits_in(told.value)
-    for axis, value in wanted.items():
+    """Limits only grow; where there is none, none is made. Nought errors or overflows mean no limit."""
+    for axis, value in limits_in(told.value).items():
         held = getattr(goal.limits, axis)
-        if held is None or value > held > 0 or axis in ("turns", "seconds", "tokens", "denies"):
-            setattr(goal.limits, axis, value if held is None else max(held, value))
+        if held is not None and value > held and not (held == 0 and axis in ("errors", "overflows")):
+            setattr(goal.limits, axis, value)
 
 
 def limits_in(value: Any) -> dict[str, Any]:

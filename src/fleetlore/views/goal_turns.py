@@ -5,14 +5,16 @@ from __future__ import annotations
 from fleetlore.events import driver, goals
 from fleetlore.events.driver_types import CompactAndRetry, Escalate, FreshSessionRetry, NeedsRetry, NextTurn, Verdict
 from fleetlore.events.envelope import Event
-from fleetlore.views.goal_reading import count_in, kind_of, read, reason_in, spent_in, text_in
+from fleetlore.views.goal_reading import count_in, dollars_in, kind_of, read, reason_in, spent_in, text_in
 from fleetlore.views.goal_state import LONGEST_SUMMARY, LONGEST_WORDS, TURNS_KEPT, Attempt, Ending, GoalState, Running, Turn
 
 CRITERIA_KEPT = 100
 EXTRA = "fleetlore."
 """Begins what our driver adds to an attempt's `harness_extras`."""
-FREE = frozenset(("rate_limit", "usage_limit", "overloaded"))
-"""Troubles that are no errors of anybody: it is waited, and nothing is counted."""
+CUT_SHORT = frozenset(("interrupted", "crashed"))
+"""A turn that somebody stopped, or whose driver died in it."""
+FREE = frozenset(("rate_limit", "usage_limit", "overloaded", "interrupted"))
+"""Troubles that are nobody's errors: nothing is counted. A driver that dies again and again is one."""
 
 
 def attempt_started(goal: GoalState, event: Event) -> None:
@@ -32,7 +34,7 @@ def attempt_ended(goal: GoalState, event: Event) -> None:
     if goal.attempt is None or told is None:
         return
     goal.attempt.tokens = max(goal.attempt.tokens, told.tokens)
-    goal.attempt.usd = max(goal.attempt.usd, told.usd or 0.0)
+    goal.attempt.usd = max(goal.attempt.usd, dollars_in(told.usd))
     goal.attempt.ending = Ending(
         id=event.id or "",
         how=told.how,
@@ -57,7 +59,9 @@ def attempt_completed(goal: GoalState, event: Event) -> None:
     goal.attempt = None
     goal.words = (result.final_text or goal.words)[:LONGEST_WORDS]
     goal.settled, goal.settled_why = kind_of(result.outcome), reason_in(result.outcome)
-    goal.is_interrupted = complaint == "interrupted"
+    goal.is_interrupted = complaint in CUT_SHORT
+    put_back = extras.get(f"{EXTRA}put_back")
+    goal.put_back = [name for name in put_back if isinstance(name, str)][:CRITERIA_KEPT] if isinstance(put_back, list) else []
     if isinstance(result.outcome, NeedsRetry):
         goal.failures = list(result.outcome.failures[:CRITERIA_KEPT])
     if goal.plan is None:
@@ -163,8 +167,7 @@ def process_started(goal: GoalState, event: Event) -> None:
 def model_replied(goal: GoalState, event: Event) -> None:
     """What a model took: the open turn's as long as the agent works, else the goal's own (a judge, a memory)."""
     tokens = sum(count_in(event.data.get(name)) for name in ("input", "output", "cache_read", "cache_write"))
-    usd = event.data.get("usd")
-    usd = float(usd) if isinstance(usd, int | float) and 0 <= usd < 1e9 else 0.0
+    usd = dollars_in(event.data.get("usd"))
     if goal.attempt is not None and goal.attempt.ending is None:
         goal.attempt.tokens += tokens
         goal.attempt.usd += usd

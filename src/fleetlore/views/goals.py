@@ -16,7 +16,7 @@ from fleetlore.events.driver_types import Deny, GoalOutcome, Observe
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import KEY, Plan
 from fleetlore.views import goal_turns
-from fleetlore.views.goal_reading import converted, kind_of, moment_in, read, reason_in, seconds_in, spent_in
+from fleetlore.views.goal_reading import converted, dollars_in, earlier, kind_of, moment_in, read, reason_in, seconds_in, spent_in
 from fleetlore.views.goal_reading import label_of as label_of
 from fleetlore.views.goal_reading import usage_of as usage_of
 from fleetlore.views.goal_state import (
@@ -89,9 +89,13 @@ def _make_room(state: Goals) -> None:
 # --- time
 
 
+_TIMELESS = frozenset(("control.requested", "goal.spent", "work.lease_taken"))
+"""Told by others, or by a driver that has only just come: what lies before it is nobody's time."""
+
+
 def _count_time(goal: GoalState, event: Event) -> None:
-    """Time counts from one fact to the next while somebody drives the goal, and not while it is paused."""
-    if event.at is None or goal.clock_from is None or event.kind.startswith("control."):
+    """Time counts from one fact of the driver to the next, and not while the goal is paused, or nobody drives it."""
+    if event.at is None or goal.clock_from is None or event.kind in _TIMELESS:
         return
     if not goal.is_paused:
         goal.spent.seconds += max(0.0, (event.at - goal.clock_from).total_seconds())
@@ -169,7 +173,7 @@ def _waiting(goal: GoalState, event: Event) -> None:
         return
     goal.waiting_for = told.why
     until = moment_in(told.until)
-    goal.wake = None if until is None or event.at is None else min(until, event.at + LONGEST_NAP)
+    goal.wake = None if until is None or event.at is None else earlier(until, event.at, LONGEST_NAP)
     goal.settled = None if goal.settled in ("sleep", "continue") else goal.settled
 
 
@@ -180,7 +184,7 @@ def _spent_below(goal: GoalState, event: Event) -> None:
     for account in (goal.spent, goal.below):
         account.turns += max(0, told.turns)
         account.tokens += max(0, told.tokens)
-        account.usd += max(0.0, told.usd or 0.0)
+        account.usd += dollars_in(told.usd)
 
 
 # --- permissions

@@ -90,6 +90,7 @@ class Room:
 
 class Looked(NamedTuple):
     verdict: Verdict
+    put_back: Sequence[str] = ()
 
 
 @dataclass

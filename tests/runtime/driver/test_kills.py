@@ -108,7 +108,7 @@ async def killed_once(log: BlockingRecorder, at: int, *, after: bool) -> None:
     started = {event.id: event for event in events if event.kind == "driver.attempt_started"}
     assert {mark for _, mark in world.deeds} <= set(started)  # what was done is on the log
     cut_short = [
-        event for event in events if event.data.get("result", {}).get("harness_extras", {}).get("fleetlore.complaint") == "interrupted"
+        event for event in events if event.data.get("result", {}).get("harness_extras", {}).get("fleetlore.complaint") == "crashed"
     ]
     repeated = sum(Counter(turn for turn, _ in world.deeds).values()) - TURNS
     assert repeated <= len(cut_short) <= 1
@@ -124,5 +124,5 @@ async def test_killed_again_and_again_it_still_comes_to_its_end(log: BlockingRec
             await outcome(DyingLog(log, at, after=at % 2 == 0), world, begins=begins)
         begins = False
     assert await outcome(log, world, begins=False) == "done"
-    cut_short = sum("interrupted" in str(event.data) for event in log.read(f"goal:{GOAL}", kinds=["driver.attempt_completed"]))
+    cut_short = sum("crashed" in str(event.data) for event in log.read(f"goal:{GOAL}", kinds=["driver.attempt_completed"]))
     assert len(world.deeds) - TURNS <= cut_short

@@ -41,33 +41,35 @@ def control(action: str, **data: Any) -> Event:
 
 def told(log: BlockingRecorder) -> str:
     """A line an event, and what it turns on."""
-    lines = []
-    for event in log.read(f"goal:{GOAL}"):
-        match event.data:
-            case {"result": {"outcome": outcome, "turn_index": turn}}:
-                more = f" turn {turn}: {outcome['kind']} {outcome.get('axis', '')}"
-            case {"outcome": {"outcome": outcome}}:
-                more = f" {outcome['kind']} {outcome.get('axis', '')}"
-            case {"decision": {"choice": choice}}:
-                more = f" {choice['kind']}"
-            case {"decision": {"kind": kind, **rest}}:
-                more = f" {kind}{' with rollback' if rest.get('rollback_to') else ''}"
-            case {"how": how}:
-                more = f" {how} {event.data.get('complaint', '')}"
-            case {"verdict": {"met": met}}:
-                more = " met" if met else " not met"
-            case {"action": action}:
-                more = f" {action}"
-            case {"axis": more} | {"why": more} | {"outcome_kind": more}:
-                more = f" {more}"
-            case {"turn_index": turn}:
-                more = f" turn {turn}"
-            case {"reason": reason} if event.kind.endswith("skipped"):
-                more = f" {reason}"
-            case _:
-                more = ""
-        lines.append(f"{event.kind}{more}".rstrip())
-    return "\n".join(lines) + "\n"
+    return "".join(f"{event.kind} {outcome(event.data) or detail(event)}".rstrip() + "\n" for event in log.read(f"goal:{GOAL}"))
+
+
+def outcome(data: dict[str, Any]) -> str:
+    match data:
+        case {"result": {"outcome": outcome, "turn_index": turn}}:
+            return f"turn {turn}: {outcome['kind']} {outcome.get('axis', '')}"
+        case {"outcome": {"outcome": outcome}}:
+            return f"{outcome['kind']} {outcome.get('axis', '')}"
+        case {"decision": {"choice": choice}}:
+            return str(choice["kind"])
+        case {"decision": {"kind": kind, **rest}}:
+            return f"{kind}{' with rollback' if rest.get('rollback_to') else ''}"
+        case {"verdict": {"met": met}}:
+            return "met" if met else "not met"
+    return ""
+
+
+def detail(event: Event) -> str:
+    match event.data:
+        case {"how": how}:
+            return f"{how} {event.data.get('complaint', '')}"
+        case {"action": more} | {"axis": more} | {"why": more} | {"outcome_kind": more}:
+            return str(more)
+        case {"turn_index": turn}:
+            return f"turn {turn}"
+        case {"reason": reason} if event.kind.endswith("skipped"):
+            return str(reason)
+    return ""
 
 
 def compare(name: str, text: str) -> None:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -408,39 +409,43 @@ def _counted(root: Path) -> dict[str, tuple[str, int, bytes]]:
     rules = root / ".gitignore"
     is_ruled = rules.is_file() and not rules.is_symlink() and "log" in rules.read_text()
     found = {
-        path: told
-        for path, told in listing(root).items()
-        if told[0] != "p" and not (is_ruled and path.endswith(".log")) and "/.git" not in path
+        path: told for path, told in listing(root).items() if told[0] != "p" and not (is_ruled and ".log" in path) and "/.git" not in path
     }
     return {path: told for path, told in found.items() if told[0] != "d"}
 
 
 def _do(root: Path, deed: str, name: str, other: str) -> None:
-    path = root / name
-    try:
-        match deed:
-            case "write" | "edit":
-                path.parent.mkdir(parents=True, exist_ok=True)
-                if path.is_fifo():
-                    path.unlink()
-                path.write_text(f"{deed} {other}\n")
-            case "delete":
-                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-            case "chmod":
-                path.chmod(0o600 if path.is_file() and path.stat().st_mode & 0o100 else 0o755)
-            case "link":
-                path.symlink_to(other)
-            case "rename":
-                path.rename(root / other)
-            case "folder":
-                path.mkdir(parents=True)
-            case "repository":
-                git(root, "init", "--quiet", name)
-            case "pipe":
-                os.mkfifo(path)
-            # Git itself would wait for ever for somebody to write rules into a pipe.
-            case "commit" if not (root / ".gitignore").is_fifo():
-                git(root, "add", "--all", "--", name)
-                git(root, "commit", "--quiet", "--message", other)
-    except (OSError, subprocess.CalledProcessError, shutil.Error):
-        pass
+    with suppress(OSError, subprocess.CalledProcessError, shutil.Error):
+        DEEDS[deed](root, root / name, other)
+
+
+def _write(_: Path, path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_fifo():
+        path.unlink()
+    path.write_text(text)
+
+
+def _delete(_: Path, path: Path, __: str) -> None:
+    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def _commit(root: Path, path: Path, message: str) -> None:
+    # Git itself would wait for ever for somebody to write rules into a pipe.
+    if not (root / ".gitignore").is_fifo():
+        git(root, "add", "--all", "--", str(path))
+        git(root, "commit", "--quiet", "--message", message)
+
+
+DEEDS: dict[str, Callable[[Path, Path, str], object]] = {
+    "write": _write,
+    "edit": lambda root, path, other: _write(root, path, f"{other}, edited\n"),
+    "delete": _delete,
+    "chmod": lambda _, path, __: path.chmod(0o600 if path.is_file() and path.stat().st_mode & 0o100 else 0o755),
+    "link": lambda _, path, other: path.symlink_to(other),
+    "rename": lambda root, path, other: path.rename(root / other),
+    "folder": lambda _, path, __: path.mkdir(parents=True),
+    "repository": lambda root, path, _: git(root, "init", "--quiet", str(path)),
+    "pipe": lambda _, path, __: os.mkfifo(path),
+    "commit": _commit,
+}

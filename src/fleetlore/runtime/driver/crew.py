@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -60,6 +61,10 @@ class Checked(Protocol):
     @property
     def verdict(self) -> Verdict:
         """As the log tells it."""
+
+    @property
+    def put_back(self) -> Sequence[str]:
+        """Protected files that had been changed."""
 
 
 class Checks(Protocol):

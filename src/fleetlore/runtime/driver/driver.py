@@ -30,7 +30,7 @@ from fleetlore.runtime.driver.book import Book, Watch, nobody
 from fleetlore.runtime.driver.chores import Chores
 from fleetlore.runtime.driver.compaction import age_minutes
 from fleetlore.runtime.driver.course import Attempt, Compact, Dream, Finish, Interrupted, Judge, Over, Remember, Step, Wait, next_step
-from fleetlore.runtime.driver.crew import Crew
+from fleetlore.runtime.driver.crew import Checked, Crew
 from fleetlore.runtime.driver.holding import Hold
 from fleetlore.runtime.driver.permits import Permits
 from fleetlore.runtime.driver.prompts import prompt_for
@@ -185,7 +185,7 @@ class Driver:
         usd = max(attempt.usd, await asyncio.to_thread(self._priced, attempt.at))
         reason = "cut short: the driver ended while the agent was at work; its changes are kept"
         ended = Ended(how="stopped", error=reason, tokens=attempt.tokens, usd=usd or None)
-        told = self.book.teller.attempt_ended(attempt.turn, ended, complaint=settling.CUT_SHORT, until=None, seconds=0, cause=attempt.id)
+        told = self.book.teller.attempt_ended(attempt.turn, ended, complaint=settling.CRASHED, until=None, seconds=0, cause=attempt.id)
         await self.book.append([told])
 
     def _priced(self, since: datetime | None) -> float:
@@ -305,20 +305,23 @@ class Driver:
         assert self.state.attempt is not None
         ending = self.state.attempt.ending
         assert ending is not None
-        is_to_look = not self.state.attempt.is_summary and ending.how != "stopped"
-        verdict = await self._verdict(ending) if is_to_look else None
-        await self.book.append(lambda: self._settled(self._found(verdict, ending.words) if is_to_look else Found()))
+        found = Found()
+        if not self.state.attempt.is_summary and ending.how != "stopped":
+            tree, diff, sha = await asyncio.to_thread(self._left_behind)  # before the checks, which leave traces of their own
+            checked = await self._checked(ending)
+            verdict, put_back = (None, ()) if checked is None else (checked.verdict, checked.put_back)
+            found = Found(verdict=verdict, mark=_digest(tree, verdict, ending.words), diff=diff, sha=sha, put_back=tuple(put_back))
+        await self.book.append(lambda: self._settled(found))
 
     def _settled(self, found: Found) -> list[Event]:
         return settling.settle(self.book.teller, self.state, found, self.book.moment(), above=self.book.above)
 
-    def _found(self, verdict: Verdict | None, words: str) -> Found:
-        """What the turn left behind; blocks."""
+    def _left_behind(self) -> tuple[str, str, str]:
+        """The workspace after the turn, what changed in it, and since when; blocks."""
         workspace, sha = self._crew.workspace, self.state.checkpoint.sha if self.state.checkpoint else ""
-        tree = workspace.tree()
-        return Found(verdict=verdict, mark=_digest(tree, verdict, words), diff=workspace.diff(sha).stat if sha else "", sha=sha)
+        return workspace.tree(), workspace.diff(sha).stat if sha else "", sha
 
-    async def _verdict(self, ending: Ending) -> Verdict | None:
+    async def _checked(self, ending: Ending) -> Checked | None:
         """By the criteria; after a budget ran out only by those that cost nothing."""
         goal = self.state.goal
         assert goal is not None
@@ -326,8 +329,7 @@ class Driver:
         if ending.how not in ("finished", "over_budget") or (ending.how == "over_budget" and is_judged):
             return None
         judge = None if self._crew.judge is None else ToldMind(self.book, self._crew.judge, purpose="judge")
-        checked = await self._crew.verifiers.check(goal, self._crew.workspace, judge=judge, cancel=self._called_off, words=ending.words)
-        return checked.verdict
+        return await self._crew.verifiers.check(goal, self._crew.workspace, judge=judge, cancel=self._called_off, words=ending.words)
 
     @property
     def _plan(self) -> Plan:

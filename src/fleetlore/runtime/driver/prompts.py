@@ -113,6 +113,9 @@ def _failures(goal: GoalState) -> Part | None:
         pieces.append(f"- {fence.line(failure.criterion_label, LONGEST_TURN)}: {fence.line(failure.message, LONGEST_TURN)}")
         if failure.evidence:
             pieces.append(fence.record(failure.evidence[-share:], share))
+    if goal.put_back:
+        names = ", ".join(fence.line(name, LONGEST_TURN) for name in goal.put_back)
+        pieces.append(f"These files check you and were put back as they were, so leave them alone: {names}")
     body = "The criteria were checked after your last turn, and these do not hold:\n" + "\n".join(pieces)
     return Part(
         name="failures", heading="What does not hold yet", body=body, events=(goal.checked,) if goal.checked else (), priority=NEEDED

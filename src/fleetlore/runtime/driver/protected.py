@@ -109,7 +109,7 @@ def _copied(folder: str, workspace: str, path: str) -> Copy | None:
         return Copy("link", 0o777, "", target)
     with files.opened(workspace, path) as file:
         content = file.read()
-    digest = hashlib.sha256(content).hexdigest()
+    digest = digest_of(content)
     files.put_file(folder, digest, mode=0o400, fill=lambda to: to.write(content))
     return Copy("file", stat.S_IMODE(found.stat.st_mode), digest)
 
@@ -132,7 +132,7 @@ def _is_same(workspace: str, path: str, copy: Copy) -> bool:
     if found.kind == "link":
         return os.readlink(os.path.join(workspace, path)) == copy.target
     with files.opened(workspace, path) as file:
-        return found.mode == copy.mode and hashlib.file_digest(file, "sha256").hexdigest() == copy.digest
+        return found.mode == copy.mode and digest_of(file.read()) == copy.digest
 
 
 def _put(copy: Copy, folder: str, workspace: str, path: str) -> None:
@@ -143,7 +143,7 @@ def _put(copy: Copy, folder: str, workspace: str, path: str) -> None:
             content = file.read()
     except OSError:
         content = b""
-    if hashlib.sha256(content).hexdigest() != copy.digest:
+    if digest_of(content) != copy.digest:
         raise FleetloreError(f"{path}: the copy that was kept of it was changed, too; nothing can be checked, and a person is needed")
     return files.put_file(workspace, path, mode=copy.mode, fill=lambda to: to.write(content))
 

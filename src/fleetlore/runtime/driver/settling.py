@@ -15,8 +15,11 @@ from fleetlore.runtime.driver.telling import Teller
 from fleetlore.views.goal_state import Attempt, Ending, GoalState
 from fleetlore.views.goals import LONGEST_NAP
 
-CUT_SHORT = "interrupted"
-"""The complaint of a turn that was cut short by no fault of the agent."""
+STOPPED, CRASHED = "interrupted", "crashed"
+"""The complaints of a turn that was cut short: by a person or a signal, or because its driver died."""
+
+
+MOST_NAMED = 20
 
 
 class Found(NamedTuple):
@@ -27,6 +30,8 @@ class Found(NamedTuple):
     """A digest of workspace, criteria and words."""
     diff: str = ""
     sha: str = ""
+    put_back: tuple[str, ...] = ()
+    """Files that check the agent, which it had changed."""
 
 
 def settle(teller: Teller, goal: GoalState, found: Found, now: datetime, *, above: Sequence[GoalState] = ()) -> list[Event]:
@@ -74,7 +79,7 @@ def _stopped(teller: Teller, goal: GoalState, ending: Ending, found: Found, abov
     if goal.cancel is not None:
         return _completed(teller, goal, types.Cancelled(), ending, found, above)
     outcome = types.Continue(reason=ending.error or "stopped before the agent was done; its changes are kept")
-    events = _completed(teller, goal, outcome, ending, found, above, counts=False, complaint=CUT_SHORT)
+    events = _completed(teller, goal, outcome, ending, found, above, counts=False, complaint=ending.complaint or STOPPED)
     return [*events, teller.replay(goal, types.NextTurn(), outcome.reason)]
 
 
@@ -133,6 +138,7 @@ def _completed(
     complaint: str | None = None,
 ) -> list[Event]:
     extras: dict[str, Any] = {"mark": found.mark, "worktree.diff_stat": found.diff, "worktree.checkpoint_sha": found.sha}
+    extras["put_back"] = list(found.put_back[:MOST_NAMED]) or None
     extras |= {"usd": round(goal.attempt.usd, 6) if goal.attempt and goal.attempt.usd else None, "context": goal.context}
     if goal.session is not None and goal.plan is not None:
         extras[f"{goal.plan.harness.replace('-', '_')}.session_id"] = goal.session

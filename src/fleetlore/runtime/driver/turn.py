@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from fleetlore.events.driver_types import BudgetAxis
 from fleetlore.events.envelope import Event
 from fleetlore.minds.harness import Ended, Heard, How, Order, Rest
@@ -42,7 +44,8 @@ class Turn:
         self._task = asyncio.create_task(self._harness.take_turn(self._order, self._watch))
         flushing = asyncio.create_task(self._flush())
         try:
-            return await self._task
+            ended = await self._task
+            return ended if ended.usd is not None else replace(ended, usd=self._heard.usd)
         except asyncio.CancelledError:
             if self._stop is None:
                 raise

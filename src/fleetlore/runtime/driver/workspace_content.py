@@ -69,7 +69,7 @@ class Content:
             files.put_file(self._root, path, mode=thing.mode, fill=lambda file: read.copy(thing.sha, file))
 
     def wrong(self, snapshot: Snapshot) -> list[str]:
-        """What is not as it was. What could not be kept is not asked for, nor are folders that came since: what is ignored may lie there."""
+        """What is not as it was. What could not be kept is not asked for, nor folders that came since: what is ignored may lie there."""
         now, then = self.by(snapshot), snapshot.things
         lost = {path for path, thing in then.items() if thing.kind == "other" and path not in now}
         left = {path for path, thing in now.items() if thing.kind == "folder" and path not in then}

@@ -94,7 +94,7 @@ def running(
     with TemporaryFile() as complaints:
         process = _start(arguments, git_dir, cwd, env, complaints)
         is_late: list[bool] = []
-        timer = Timer(timeout, lambda: (is_late.append(True), _kill(process)))
+        timer = Timer(timeout, _too_late, (process, is_late))
         timer.daemon = True
         timer.start()
         try:
@@ -110,6 +110,11 @@ def running(
             _end(process)
         if is_late or (process.returncode and not git.is_stopped):
             raise GitFailed(what, _said(complaints, is_late, timeout) or f"exit code {process.returncode}")
+
+
+def _too_late(process: subprocess.Popen[bytes], is_late: list[bool]) -> None:
+    is_late.append(True)
+    _kill(process)
 
 
 def _said(complaints: IO[bytes], is_late: list[bool], timeout: float) -> str:
