@@ -6,13 +6,14 @@ All that is left is the loop: deciding, telling, storing, folding, building prom
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
 import msgspec
 
-from fleetlore import connect
+from fleetlore import Event, connect
 from fleetlore.events.driver_types import BudgetGuards, Failure, Goal, ShellCommand, Verdict
 from fleetlore.events.goal_plan import KEY, Plan
 from fleetlore.log.recorder import BlockingRecorder
@@ -71,15 +72,18 @@ class Nowhere:
 
 class Looked(NamedTuple):
     verdict: Verdict
+    put_back: tuple[str, ...] = ()
 
 
 class Checks:
     """Not met until so many turns are over."""
 
+    start, digest = "0" * 40, "d1ge57"
+
     def __init__(self, turns: int) -> None:
         self._left = turns
 
-    async def check(self, goal: Goal, place: Any, *, judge: Mind | None, cancel: asyncio.Event) -> Looked:
+    async def check(self, goal: Goal, place: Any, *, judge: Mind | None, cancel: asyncio.Event, words: str = "") -> Looked:
         self._left -= 1
         return Looked(Verdict(met=self._left <= 0, failures=failures(self._left), evaluated_at="2026-11-16T09:00:00Z", elapsed_ms=5))
 
@@ -90,6 +94,24 @@ def failures(left: int) -> tuple[Failure, ...]:
     return (failure,) if left > 0 else ()
 
 
+class Counted:
+    """A log that counts how often something is stored."""
+
+    def __init__(self, log: BlockingRecorder) -> None:
+        self._log, self.commits = log, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    def append(self, events: Sequence[Event], **more: Any) -> list[str]:
+        self.commits += 1
+        return self._log.append(events, **more)
+
+    def append_all(self, events: Sequence[Event]) -> list[str]:
+        self.commits += 1
+        return self._log.append_all(events)
+
+
 class Ours:
     """The driver on a log of its own."""
 
@@ -97,25 +119,29 @@ class Ours:
         url = f"sqlite:{path}"
         self._log: BlockingRecorder = connect(url).blocking().__enter__()
         self._shared: Shared = open_shared(url).__enter__()
+        self._runner = asyncio.Runner()
 
     def pursue(self, turns: int) -> None:
         """One goal of so many turns, from its first event to its last."""
-        asyncio.run(self._pursue(turns))
+        self._runner.run(self._pursue(turns, self._log))
 
-    async def _pursue(self, turns: int) -> None:
+    def commits_of(self, turns: int) -> float:
+        """Durable commits a turn, counted in a run that is not timed."""
+        counted = Counted(self._log)
+        self._runner.run(self._pursue(turns, cast(BlockingRecorder, counted)))
+        return counted.commits / turns
+
+    async def _pursue(self, turns: int, log: BlockingRecorder) -> None:
         goal = goal_of(turns)
         crew = Crew(harness=Agent(), workspace=Nowhere(), verifiers=Checks(turns))
-        driver = Driver(self._log, goal.id, crew, shared=self._shared)
+        driver = Driver(log, goal.id, crew, shared=self._shared)
         await driver.start(goal)
         state = await driver.pursue()
         assert (state.outcome, state.spent.turns) == ("done", turns)
 
-    def events(self) -> int:
-        """How many there are by now."""
-        return sum(1 for _ in self._log.read())
-
     def close(self) -> None:
         """Let go of the files."""
+        self._runner.close()
         self._shared.__exit__(None, None, None)
         self._log.close()
 

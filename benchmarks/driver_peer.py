@@ -1,9 +1,9 @@
 """The peer: the same loop as a LangGraph graph with its SQLite checkpointer, built as its own documentation does.
 
-Three nodes a turn, as our driver has three durable points: the turn is begun (the checkpoint of the workspace is known, the prompt is built),
-the agent's part is over, its work is judged. `durability="sync"` stores each of them before the next one begins; WAL and synchronous=FULL
-as ours. `lean` is the least that can be called a loop: two nodes, and no checkpoint of the workspace that would survive a crash. The state
-holds what ours knows of a goal: what was spent, what fails, and the newest 200 turns.
+Three nodes a turn, as our driver has three durable points: the turn is begun (the checkpoint of the workspace is known, the prompt is
+built), the agent's part is over, its work is judged. `durability="sync"` stores each of them before the next one begins; WAL and
+synchronous=FULL as ours. `lean` is the least that can be called a loop: two nodes, and no checkpoint of the workspace that would survive a
+crash. The state holds what ours knows of a goal: what was spent, what fails, and the newest 200 turns.
 """
 
 from __future__ import annotations
@@ -42,29 +42,26 @@ class Peer:
     """A graph on a file of its own; blocking."""
 
     def __init__(self, path: Path, *, lean: bool = False) -> None:
-        self._path, self._lean, self._workspace = path, lean, Nowhere()
-        self.commits = 0
+        self._lean, self._workspace = lean, Nowhere()
+        self._connection = sqlite3.connect(path, check_same_thread=False)
+        self._connection.execute("PRAGMA synchronous=FULL")
+        self._built = self._graph(SqliteSaver(self._connection))  # which sets journal_mode=WAL
 
     def pursue(self, turns: int) -> None:
         """One goal of so many turns, in a thread of its own."""
-        connection = sqlite3.connect(self._path, check_same_thread=False)
-        connection.execute("PRAGMA synchronous=FULL")
-        try:
-            saver = SqliteSaver(connection)  # which sets journal_mode=WAL
-            _check(self._graph(saver).invoke(_first(turns), _config(turns), durability="sync"), turns)
-        finally:
-            connection.close()
+        _check(self._built.invoke(_first(turns), _config(turns), durability="sync"), turns)
 
     def commits_of(self, turns: int) -> float:
         """Durable commits a turn, counted in a run that is not timed."""
-        connection = sqlite3.connect(self._path, check_same_thread=False)
         counted: list[str] = []
-        connection.set_trace_callback(lambda statement: counted.append(statement) if statement.startswith("COMMIT") else None)
-        try:
-            _check(self._graph(SqliteSaver(connection)).invoke(_first(turns), _config(turns), durability="sync"), turns)
-        finally:
-            connection.close()
+        self._connection.set_trace_callback(lambda statement: counted.append(statement) if statement.startswith("COMMIT") else None)
+        self.pursue(turns)
+        self._connection.set_trace_callback(None)
         return len(counted) / turns
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
 
     def _graph(self, saver: Any) -> Any:
         graph = StateGraph(State)
@@ -89,17 +86,26 @@ class Peer:
 
 
 class AsyncPeer(Peer):
-    """The same in asyncio, as whoever wants to call a turn off from outside has to have it."""
+    """The same in asyncio, as whoever wants to call a turn off from outside, or to run several goals, has to have it."""
+
+    def __init__(self, path: Path, *, lean: bool = False) -> None:
+        self._lean, self._workspace = lean, Nowhere()
+        self._runner = asyncio.Runner()
+        self._file, self._built = self._runner.run(self._open(path))
+
+    async def _open(self, path: Path) -> tuple[aiosqlite.Connection, Any]:
+        connection = await aiosqlite.connect(path)
+        await connection.execute("PRAGMA synchronous=FULL")
+        return connection, self._graph(AsyncSqliteSaver(connection))
 
     def pursue(self, turns: int) -> None:
         """One goal of so many turns, in a thread of its own."""
-        asyncio.run(self._pursue(turns))
+        _check(self._runner.run(self._built.ainvoke(_first(turns), _config(turns), durability="sync")), turns)
 
-    async def _pursue(self, turns: int) -> None:
-        async with aiosqlite.connect(self._path) as connection:
-            await connection.execute("PRAGMA synchronous=FULL")
-            graph = self._graph(AsyncSqliteSaver(connection))
-            _check(await graph.ainvoke(_first(turns), _config(turns), durability="sync"), turns)
+    def close(self) -> None:
+        """Let go of the file."""
+        self._runner.run(self._file.close())
+        self._runner.close()
 
 
 def _attempt(state: State) -> State:

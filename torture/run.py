@@ -22,7 +22,7 @@ import apsw
 from playwright.sync_api import expect, sync_playwright
 from tests.browser import conftest, test_restart
 from tests.browser.control_room import room_in
-from tests.faults import test_kill, test_many_processes, test_power_cut, test_servers, test_up, writer
+from tests.faults import test_goal_kills, test_kill, test_many_processes, test_power_cut, test_servers, test_up, writer
 from tests.server.probing import probe
 from tests.server.serving import serve
 
@@ -85,6 +85,13 @@ def kill_servers(folder: Path, seed: int, kills: int) -> str:
             acknowledged = test_servers.kill_and_start(server, kills, Random(seed))
         told.append(f"{make.__name__} killed with -9 {kills} times under {acknowledged} acknowledged events")
     return f"{', '.join(told)}: none lost, none twice, followers complete and in order"
+
+
+def kill_drivers(folder: Path) -> str:
+    """A goal of ten turns, its driver killed at every write, before it and after it."""
+    kills, repeated = test_goal_kills.torment(folder)
+    told = f"{repeated} turns were taken again, and the log says so of each"
+    return f"drivers of a goal of ten turns killed with -9 {kills} times, before and after every write: the same end each time; {told}"
 
 
 def kill_up(folder: Path, seed: int, kills: int) -> str:
@@ -151,6 +158,7 @@ def main() -> int:
         run(lambda folder: restart_control_room(folder, chosen.restarts)),
         run(lambda folder: ask_a_real_model(folder, chosen.questions)),
         run(lambda folder: kill_up(folder, chosen.seed, chosen.up_kills)),
+        run(kill_drivers),
         run(lambda folder: probe_server(folder, chosen.seed, chosen.examples)),
     ]
     return 0 if all(sound) else 1

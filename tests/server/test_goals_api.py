@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,15 @@ import msgspec
 import pytest
 
 from fleetlore import Event, clock
+from fleetlore.events.driver_types import Allow
 from fleetlore.events.goals import ControlRequested
+from fleetlore.minds.harness import Ended, Order, Watch
 from fleetlore.runtime.driver import steering
 from fleetlore.server import shapes_goals
 from fleetlore.state.seal import OperatorKey, make_seal
 from fleetlore.state.shared import open_shared
 from fleetlore.state.tokens import mint
+from tests.runtime.driver.scripted import Led, Move, done, lead
 from tests.server import goal_logs
 from tests.server.goal_logs import id_of
 from tests.server.serving import Served, serve
@@ -433,3 +437,45 @@ def test_every_state_of_a_goal_can_be_asked_for() -> None:
 
     assert set(STATES) == set(get_args(State))
     assert set(get_args(queries.Goals)) == {"all", "open", "over", *STATES}
+
+
+# --- with the real driver
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_whoever_drives_a_goal_hears_what_is_said_on_the_page(tmp_path: Path, request: pytest.FixtureRequest, is_sealed: bool) -> None:
+    key: OperatorKey | None = request.getfixturevalue("operator") if is_sealed else None
+    goal = goal_logs.made(1, "Publish it", harness="mind", agent="bram")
+    allowed: list[Any] = []
+
+    with serve(tmp_path, operator=key) as served:
+
+        async def tell(path: str, body: Any) -> None:
+            answer = await asyncio.to_thread(served.post, f"/api/goals/{goal.id}/{path}", body, token=served.steering or "")
+            assert answer.status == 200, answer.body
+
+        async def watch(event: Event) -> None:
+            if event.kind == "goal.permission_asked":
+                asyncio.get_running_loop().create_task(tell("decide", {"of": event.id, "choice": "allow", "message": "Go on."}))
+            if event.kind == "driver.decision":
+                await tell("control", {"action": "say", "value": "Thank you."})
+
+        async def run() -> Led:
+            async def ask(order: Order, _: Watch) -> Ended:
+                allowed.append(await led.crew.doorkeeper.permit("Bash", {"command": "git push"}))
+                return done("Asked.")
+
+            moves: list[Move] = [ask, done("Published.")]
+            with open_shared(served.house.url, town=served.house.town) as shared:
+                led = lead(served.log, moves, met=(False, True), clock=clock.now, id=goal.id, watch=watch, shared=shared, key=key)
+                await led.driver.start(goal)
+                await led.driver.pursue()
+            return led
+
+        led = asyncio.run(run())
+        state = led.driver.state
+        assert (state.outcome, allowed) == ("done", [Allow()])
+        assert "Thank you." in led.harness.orders[1].prompt
+        page = page_of(served, goal.id)
+        assert [(each["choice"], each["why"]) for each in page["decisions"]] == [("allow", "a person said: Go on.")]
+        assert (page["state"], page["signed"]) == ("done", True if is_sealed else None)

@@ -39,7 +39,7 @@ def begun(turn: int = 1, **more: Any) -> Event:
 
 def ended(turn: int = 1, how: str = "finished", **told: Any) -> Event:
     """The agent's part of it is over."""
-    return fact("goal.attempt_ended", **({"turn": turn, "how": how, "tokens": 100} | told))
+    return Event(kind="goal.attempt_ended", goal=GOAL, data={"turn": turn, "how": how, "tokens": 100} | told)
 
 
 def completed(

@@ -1,4 +1,4 @@
-"""What agents and threads are called in a telling: as they are named in the log, or as people know the sessions behind them."""
+"""What agents and threads are called in a telling: as they are named in the log, or as people know the sessions and goals behind them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Naming(NamedTuple):
 
     agents: Mapping[str, str] = {}
     titles: Mapping[str, str] = {}
-    """Thread of a session → the heading that it stands under."""
+    """Thread of a session or a goal → the heading that it stands under."""
     quotes: Mapping[str, str] = {}
-    """The same, inside a sentence: what the session is about."""
+    """The same, inside a sentence: what the session is about, or the goal asks for."""
 
     def agent(self, name: str) -> str:
         """An agent."""
@@ -46,8 +46,10 @@ def naming_of(names: Names) -> Naming:
     shown = view.all_shown(names)
     agents = {name: words(short) for name, short in view.all_short(names).items() if short != name}
     sessions = {f"run:{run}": agent for run, agent in view.sessions(names).items() if agent in agents}
+    goals = {f"goal:{goal}": words(aim) for goal, aim in view.all_goals(names).items()}
     return Naming(
         agents=agents,
-        titles={thread: words(shown[agent]) for thread, agent in sessions.items()},
-        quotes={thread: f"“{words(about)}”" for thread, agent in sessions.items() if (about := view.about(names, agent))},
+        titles={thread: words(shown[agent]) for thread, agent in sessions.items()} | goals,
+        quotes={thread: f"“{words(about)}”" for thread, agent in sessions.items() if (about := view.about(names, agent))}
+        | {thread: f"the goal “{aim}”" for thread, aim in goals.items()},
     )

@@ -17,7 +17,7 @@ from fleetlore.chronicle.overview import Overview
 from fleetlore.chronicle.phrasing import say, say_run
 from fleetlore.chronicle.sift import Sifted
 from fleetlore.chronicle.story import Chapter, Closing, Detail, Opening, Sentence
-from fleetlore.chronicle.telling_deeds import key_of, say_the_same, words_of
+from fleetlore.chronicle.telling_deeds import is_same_trouble, key_of, say_the_same, words_of
 from fleetlore.events.envelope import Event
 from fleetlore.views import beats
 from fleetlore.views.reading import EPOCH, stamp_of
@@ -29,6 +29,8 @@ WAITS = frozenset(("session.waiting", "goal.permission_asked", "goal.waiting"))
 """Rests that a story tells, for somebody is waited for."""
 QUIET_BEATS = frozenset(("pulse", "rest", "thought"))
 """Beats that are told once a day, and only by a full telling."""
+RETOLD = frozenset(("driver.acceptance",))
+"""Kinds that only a full telling tells, for what comes next says the same: the end of a turn says what its check found."""
 MOST_QUOTED, LONGEST_QUOTE = 3, 90
 """So many of a run's events are quoted, each in so many characters."""
 WEIGHTS = {"feat": 6, "deliver": 5, "setback": 4, "recovery": 4, "release": 4, "propose": 2, "handoff": 2, "judgement": 2, "claim": 1}
@@ -130,11 +132,14 @@ class Line:
         self.last = at
         if event.mission is not None:
             self.mission = event.mission
+        is_full = self._is_full
         if beat in QUIET_BEATS and event.kind not in WAITS:
-            if self._is_full:
+            if is_full:
                 self._add_quiet(event, beat, at, key_of(event, beat, note))
             return False
-        latest, key, is_full = self._latest, key_of(event, beat, note), self._is_full
+        if not is_full and event.kind in RETOLD:
+            return False
+        latest, key = self._latest, key_of(event, beat, note)
         if latest is not None and is_like(latest, event, beat, key, loosely=not is_full):
             latest.add(event, at, "" if is_full else key)
             return False
@@ -192,7 +197,7 @@ def is_like(run: Run, event: Event, beat: str | None, key: str, *, loosely: bool
         or (run.key != key and not (loosely and key in work.KEYS and run.key in work.KEYS))
     ):
         return False
-    return (loosely and beat in FOLDED) or beat in QUIET_BEATS or say_the_same(first, event)
+    return (loosely and (beat in FOLDED or is_same_trouble(first, event))) or beat in QUIET_BEATS or say_the_same(first, event)
 
 
 def shown_time(event: Event) -> datetime:
@@ -387,7 +392,7 @@ class Narrator:
 def sentence_of(run: Run, zone: tzinfo, *, timed: bool = False, naming: Naming = AS_THEY_ARE) -> str:
     """A run in words, with some of what it says; those of one event with its time if asked for."""
     if len(run.ids) == 1:
-        return say(run.event, key=run.key, at=clock_time(run.first, zone) if timed else "", naming=naming)
+        return say(run.event, key=run.key, at=clock_time(run.first, zone) if timed else "", naming=naming, zone=zone)
     told = say_run(run.event, run.count, run.first, run.last, zone, key=run.key, naming=naming)
     if run.work is not None and run.key == work.KEY:
         return ended(f"{told.rstrip('.')}: {run.work.told()}")

@@ -10,7 +10,17 @@ from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.views.reading import stamp_of
 
-CLOSELY = frozenset(("model.replied", "prompt.submitted", "run.finished", "driver.goal_completed"))
+CLOSELY = frozenset(
+    (
+        "model.replied",
+        "prompt.submitted",
+        "run.finished",
+        "driver.goal_completed",
+        "driver.attempt_completed",
+        "driver.decision",
+        "driver.replay_decision",
+    )
+)
 """Kinds whose data is looked at: for what they cost, or for their beat. Of a tool's data, `state/glimpse.py` keeps what is needed."""
 MOST_USD = 1e9
 _PARTS = 1_000_000_000

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import tzinfo
+from datetime import UTC, tzinfo
 from functools import cache, lru_cache
 from string import Formatter
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from fleetlore.chronicle import phrases_life, phrases_work
+from fleetlore.chronicle import goal_words, phrases_life, phrases_pursuit, phrases_work
 from fleetlore.chronicle.grammar import between, ended, listed, number, times, words
 from fleetlore.chronicle.naming import AS_THEY_ARE, Naming
 from fleetlore.events.envelope import Event
@@ -45,7 +45,7 @@ def variant(variants: Sequence[str], id: str) -> str:
     return variants[crc32(id.encode()) % len(variants)]
 
 
-def say(event: Event, *, key: str | None = None, at: str = "", naming: Naming = AS_THEY_ARE) -> str:
+def say(event: Event, *, key: str | None = None, at: str = "", naming: Naming = AS_THEY_ARE, zone: tzinfo = UTC) -> str:
     """One event as a sentence, that begins with its time if one is given; by the words of `key`, else of its kind."""
     renamed = naming.agents
     for fields, variants in _groups(key or event.kind):
@@ -54,6 +54,8 @@ def say(event: Event, *, key: str | None = None, at: str = "", naming: Naming = 
             value = read(event)
             if renamed and name in _AGENTS:
                 value = naming.agent(value)
+            elif value and name in goal_words.MOMENTS:
+                value = goal_words.moment(value, zone)
             if not value or (name in _ECHOES and _is_said(value, values)):
                 break  # what is not there, or is said by another field already
             values[name] = value
@@ -102,13 +104,16 @@ def say_run(event: Event, count: int, first: Any, last: Any, zone: tzinfo, *, ke
 
 @cache
 def _groups(kind: str) -> tuple[Group, ...]:
-    known = phrases_work.PHRASES.get(kind) or phrases_life.PHRASES.get(kind) or phrases_life.DEEDS.get(kind) or phrases_life.UNKNOWN
-    return tuple(Group(_fields(variants[0]), variants) for variants in known)
+    own, general = phrases_pursuit.PHRASES.get(kind, ()), kind if kind not in phrases_pursuit.PHRASES else kind.partition("/")[0]
+    known = phrases_work.PHRASES.get(general) or phrases_life.PHRASES.get(general) or phrases_life.DEEDS.get(general)
+    return tuple(Group(_fields(variants[0]), variants) for variants in (*own, *(known or phrases_life.UNKNOWN)))
 
 
 @cache
 def _many(kind: str) -> tuple[str, ...]:
-    return phrases_work.MANY.get(kind) or phrases_life.MANY.get(kind) or phrases_life.DEEDS_MANY.get(kind) or phrases_life.UNKNOWN_MANY
+    own, general = phrases_pursuit.MANY.get(kind), kind if kind not in phrases_pursuit.PHRASES else kind.partition("/")[0]
+    known = phrases_work.MANY.get(general) or phrases_life.MANY.get(general) or phrases_life.DEEDS_MANY.get(general)
+    return own or known or phrases_life.UNKNOWN_MANY
 
 
 @cache
@@ -130,6 +135,8 @@ def _reader(name: str) -> Callable[[Event], str]:
         return lambda event: _whom(event.actor if name == "actor" else event.data.get("by"))
     if name in _OF_THE_ENVELOPE:
         return lambda event: words(getattr(event, name) or "")
+    if (read := goal_words.FIELDS.get(name)) is not None:
+        return lambda event: "" if event.visibility == "private" else read(event)
     if name in _SPECIAL:
         return lambda event: "" if event.visibility == "private" else _special(event, name)
     return lambda event: "" if event.visibility == "private" else _scalar(event.data.get(name))

@@ -1,10 +1,14 @@
-"""Under which words a deed is told: by its kind, by what a tool was used for, and by what came before it."""
+"""Under which words a deed is told: by its kind, by what a tool was used for or a turn came to, and by what came before it."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
+from fleetlore.chronicle.goal_keys import KINDS as OF_GOALS
+from fleetlore.chronicle.goal_keys import goal_key
+from fleetlore.chronicle.goal_words import failing
 from fleetlore.chronicle.phrases_life import DEEDS
+from fleetlore.chronicle.phrases_pursuit import PHRASES as PURSUIT
 from fleetlore.events.envelope import Event
 from fleetlore.events.tools import CHECKING
 from fleetlore.views.beats import Note
@@ -16,7 +20,9 @@ def key_of(event: Event, beat: str | None, note: Note | None = None) -> str:
     """The key of an event's phrases; its kind where nothing more is known."""
     kind = event.kind
     if kind not in _BY_DEED:
-        return kind
+        if kind not in OF_GOALS:
+            return kind
+        return key if (key := goal_key(event, note)) in PURSUIT else kind
     if kind == "prompt.submitted":
         return "prompt.submitted/correction" if beat == "setback" else kind
     data = event.data
@@ -47,3 +53,8 @@ def words_of(event: Event) -> str:
 def say_the_same(one: Event, other: Event) -> bool:
     """Whether two events of a kind say the same: by their text, and for a deed by what it was about."""
     return one.text == other.text and (one.kind not in _BY_DEED or one.data.get("subject") == other.data.get("subject"))
+
+
+def is_same_trouble(one: Event, other: Event) -> bool:
+    """Whether two turns of a goal came to nothing over the same criteria, whatever was said of them."""
+    return one.kind == "driver.attempt_completed" and bool(told := failing(one)) and told == failing(other)

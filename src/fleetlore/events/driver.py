@@ -67,6 +67,22 @@ class AttemptCompleted(Payload, frozen=True, kw_only=True):
     beat: ClassVar[Beat] = "progress"
     result: AttemptResult
 
+    @classmethod
+    def beat_for(cls, data: Mapping[str, Any]) -> Beat:
+        """Done and not accepted is a setback. A turn that went wrong, or ended the goal, is told by what comes next."""
+        match data:
+            case {"result": {"outcome": {"kind": "done"}}}:
+                return "propose"
+            case {"result": {"outcome": {"kind": "needs_retry"}}}:
+                return "setback"
+            case {"result": {"outcome": {"kind": "sleep"}}}:
+                return "rest"
+            case {"result": {"outcome": {"kind": "budget_exhausted" | "cancelled" | "escalate"}}}:
+                return "pulse"
+            case {"result": {"harness_extras": {"fleetlore.complaint": str()} | {"fleetlore.counts": False}}}:
+                return "pulse"
+        return "progress"
+
 
 class DecisionMade(Payload, frozen=True, kw_only=True):
     """It was decided whether the agent may use a tool."""
@@ -74,6 +90,14 @@ class DecisionMade(Payload, frozen=True, kw_only=True):
     kind: ClassVar[str] = "driver.decision"
     beat: ClassVar[Beat] = "judgement"
     decision: Decision
+
+    @classmethod
+    def beat_for(cls, data: Mapping[str, Any]) -> Beat:
+        """That nothing stood in the way is no verdict worth telling."""
+        match data:
+            case {"decision": {"choice": {"kind": "allow" | "observe"}}}:
+                return "pulse"
+        return "judgement"
 
 
 class AcceptanceChecked(Payload, frozen=True, kw_only=True):
@@ -113,6 +137,14 @@ class ReplayDecided(Payload, frozen=True, kw_only=True):
     turn_index: U32
     decision: Replay
     error_message: str
+
+    @classmethod
+    def beat_for(cls, data: Mapping[str, Any]) -> Beat:
+        """That a person is needed is told by what comes next."""
+        match data:
+            case {"decision": {"kind": "escalate"}}:
+                return "pulse"
+        return "setback"
 
 
 class CompactRequested(Payload, frozen=True, kw_only=True):

@@ -44,12 +44,15 @@ DECLARED: Declared = {
         "application/cloudevents-batch+json",
     ),
     "/api/stage/inject": ("application/json",),
-    "/api/goals": ("application/json",),
+    "/api/goals/": ("application/json",),
     "/hooks": ("application/json",),
     **{f"/hooks/{forge}": ("application/json", FORM) for forge in ("github", "gitea", "forgejo")},
     "/v1": ("application/x-protobuf", "application/json"),
 }
-"""What may be posted, by the beginning of the path. What the forms of a page can send is left to forges, whose deliveries are signed."""
+"""What may be posted, by the beginning of the path; one that ends with a slash means only what lies below it.
+
+What the forms of a page can send is left to forges, whose deliveries are signed.
+"""
 
 _HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 _WATCHED = frozenset(
@@ -112,7 +115,7 @@ async def refuse(problem: Problem, scope: Scope, receive: Receive, send: Send) -
 
 def declared_for(path: str, declared: Declared = DECLARED) -> tuple[str, ...] | None:
     """What may be posted to a path: that of the longest beginning; `None` if nothing is declared."""
-    found = [prefix for prefix in declared if path == prefix or path.startswith(f"{prefix}/")]
+    found = [prefix for prefix in declared if path == prefix or path.startswith(f"{prefix.removesuffix('/')}/")]
     return declared[max(found, key=len)] if found else None
 
 

@@ -1,4 +1,5 @@
-"""Beats that a deed has only because of what came before it: tests that pass again, a call made over and over, an edit taken back.
+"""Beats that a deed has only because of what came before it: tests that pass again, a call made over and over, an edit taken back, a turn
+of a goal that goes well after one that did not.
 
 One fold per agent and session, with little memory: digests of calls, never their inputs. Where nothing came before that matters, a deed
 has the beat of its kind.
@@ -20,7 +21,7 @@ from fleetlore.events.payload import Beat
 from fleetlore.events.tools import CHECKING
 from fleetlore.views.reading import Stamp, stamp_of
 
-VERSION = 1
+VERSION = 2
 LOOP = 3
 """So many times the same call in a row, with no other between, are a loop."""
 MOST_HANDS, MOST_CALLS, MOST_TROUBLES, MOST_EDITS = 2000, 64, 32, 64
@@ -33,6 +34,8 @@ SETBACKS = frozenset(("loop", "undone", "stuck"))
 _ONCE = frozenset(("commit", "push", "pr_open", "pr_merge"))
 """Deeds that are mended by the next of their kind, whatever it says."""
 _MENDS = frozenset(("progress", "pulse"))
+_TURN = "turn"
+"""The trouble of a goal whose last turn did not go well."""
 _OLD_AND_NEW = (("old_string", "new_string"), ("old_str", "new_str"), ("oldString", "newString"))
 _OLD = frozenset(old for old, _ in _OLD_AND_NEW)
 _Value = TypeVar("_Value")
@@ -173,6 +176,14 @@ def _prompted(hand: Hand, data: Mapping[str, Any], own: Beat | None) -> Note | N
     return None
 
 
+def _turned(hand: Hand, data: Mapping[str, Any], own: Beat | None) -> Note | None:
+    """A turn of a goal: one that goes well mends what the ones before it left."""
+    del data
+    if own == "setback":
+        _keep(hand.troubles, _TURN, "mended", MOST_TROUBLES)
+    return hand.troubles.pop(_TURN, None) if own in ("propose", "progress") else None
+
+
 Act: TypeAlias = Callable[[Hand, Mapping[str, Any], Beat | None], Note | None]
 _ACTS: Mapping[str, Act] = {
     "tool.called": _called,
@@ -180,6 +191,10 @@ _ACTS: Mapping[str, Act] = {
     "tool.failed": _failed,
     "tool.denied": _denied,
     "prompt.submitted": _prompted,
+    "driver.attempt_completed": _turned,
+    "driver.replay_decision": _turned,
+    "driver.escalate": _turned,
+    "driver.budget_exhausted": _turned,
 }
 
 

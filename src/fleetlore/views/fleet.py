@@ -15,9 +15,9 @@ from msgspec import Struct, field
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.views.reading import EPOCH, Stamp, line_of, stamp_of
-from fleetlore.views.standings import BEGETS, CLOSES, ENDS, STANDINGS, WITH_CHILD, Effect, Standing, effect_of
+from fleetlore.views.standings import BEGETS, CLOSES, ENDS, STANDINGS, WITH_CHILD, Effect, Standing, effect_of, says_what
 
-VERSION = 1
+VERSION = 2
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 SILENT_AFTER = timedelta(minutes=10)
@@ -220,7 +220,7 @@ def _let_go(held: dict[str, list[str]], scope: str, name: str) -> None:
 
 
 def _describe(agent: Agent, event: Event, stamp: Stamp) -> None:
-    words = None if event.visibility != "public" else line_of(event)
+    words = line_of(event) if event.visibility == "public" and says_what(event) else None
     if words and _wins(agent, "doing", stamp):
         agent.doing, agent.kind = words, event.kind
 

@@ -112,6 +112,8 @@ class Attempt(Struct, kw_only=True):
     usd: float = 0.0
     calls: int = 0
     last_tool: str = ""
+    is_raised: bool = False
+    """Whether it may spend more by now than it was told when it began."""
     ending: Ending | None = None
 
 

@@ -47,11 +47,17 @@ def _say(goal: GoalState, event: Event, told: goals.ControlRequested) -> None:
 
 
 def _raise(goal: GoalState, event: Event, told: goals.ControlRequested) -> None:
-    """Limits only grow; where there is none, none is made. Nought errors or overflows mean no limit."""
+    """Limits only grow; where there is none, none is made. Nought errors or overflows mean no limit.
+
+    A turn that ends by a limit that was raised meanwhile does not end the goal.
+    """
     for axis, value in limits_in(told.value).items():
         held = getattr(goal.limits, axis)
         if held is not None and value > held and not (held == 0 and axis in ("errors", "overflows")):
             setattr(goal.limits, axis, value)
+            goal.settled = None if goal.settled == "budget_exhausted" else goal.settled
+            if goal.attempt is not None:
+                goal.attempt.is_raised = True
 
 
 def limits_in(value: Any) -> dict[str, Any]:

@@ -59,6 +59,8 @@ def attempt_completed(goal: GoalState, event: Event) -> None:
     goal.attempt = None
     goal.words = (result.final_text or goal.words)[:LONGEST_WORDS]
     goal.settled, goal.settled_why = kind_of(result.outcome), reason_in(result.outcome)
+    if goal.settled == "budget_exhausted" and attempt.is_raised:
+        goal.settled = "continue"
     goal.is_interrupted = complaint in CUT_SHORT
     put_back = extras.get(f"{EXTRA}put_back")
     goal.put_back = [name for name in put_back if isinstance(name, str)][:CRITERIA_KEPT] if isinstance(put_back, list) else []

@@ -14,13 +14,14 @@ from msgspec import Struct, field
 from fleetlore.events.envelope import Event
 from fleetlore.views.reading import Stamp, stamp_of
 
-VERSION = 3
+VERSION = 4
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 MOST_WORDS = 6
 LONGEST_WORDS = 40
 LONGEST_NAME = 80
 LONGEST_FOLDER = 30
+LONGEST_GOAL = 60
 MAINLINES = ("main", "master", "trunk")
 """Branches that go without saying."""
 HELPER = "helper"
@@ -59,6 +60,8 @@ class Names(Struct, kw_only=True):
     agents: dict[str, Agent] = field(default_factory=dict)
     runs: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
     """Session → the first to start it."""
+    goals: dict[str, Said] = field(default_factory=dict)
+    """Goal → what it asks for, as it was first put."""
 
 
 class _Name(NamedTuple):
@@ -79,6 +82,8 @@ def initial() -> Names:
 
 def apply(names: Names, event: Event) -> Names:
     """The names after one more event. Never raises. Consumes them: go on with those that are returned."""
+    if event.kind == GOAL and event.goal is not None:
+        _aim(names, event.goal, event)
     if event.agent is None and event.child is None:
         return names
     stamp = stamp_of(event)
@@ -119,6 +124,12 @@ def sessions(names: Names) -> dict[str, str]:
     return {run: agent for run, (_, agent) in names.runs.items()}
 
 
+def all_goals(names: Names) -> dict[str, str]:
+    """Every goal → what it is called, no two alike: what it asks for, in a few words. Hostile, but on one line."""
+    order = sorted(names.goals, key=lambda goal: (names.goals[goal][0], goal))
+    return _apart(order, {goal: aim for goal, (_, aim) in names.goals.items()})
+
+
 def about(names: Names, agent: str) -> str:
     """What an agent is at: the second part of its name."""
     return _name_of(agent, names.agents[agent]).tail if agent in names.agents else ""
@@ -138,17 +149,20 @@ def first_words(text: str) -> str:
 
 def _numbered(names: Names, wanted: dict[str, str]) -> dict[str, str]:
     """No two alike: who appeared first has the name, the next is its second."""
-    order = sorted(names.agents, key=lambda name: (names.agents[name].appeared, name))
+    return _apart(sorted(names.agents, key=lambda name: (names.agents[name].appeared, name)), wanted)
+
+
+def _apart(order: list[str], wanted: dict[str, str]) -> dict[str, str]:
     taken: set[str] = set()
     counts: dict[str, int] = {}
     numbered = {}
-    for agent in order:
-        name = wanted[agent]
+    for own in order:
+        name = wanted[own]
         while name in taken:
-            counts[wanted[agent]] = counts.get(wanted[agent], 1) + 1
-            name = f"{wanted[agent]} ({counts[wanted[agent]]})"
+            counts[wanted[own]] = counts.get(wanted[own], 1) + 1
+            name = f"{wanted[own]} ({counts[wanted[own]]})"
         taken.add(name)
-        numbered[agent] = name
+        numbered[own] = name
     return numbered
 
 
@@ -221,8 +235,24 @@ def _prompt(agent: Agent, event: Event, stamp: Stamp) -> None:
 
 
 _NOTES = {"session.started": _start, "agent.named": _call, "prompt.submitted": _prompt}
-NAMING = frozenset((*_NOTES, "agent.launched"))
+GOAL = "driver.goal_started"
+NAMING = frozenset((*_NOTES, "agent.launched", GOAL))
 """The kinds that can change a name."""
+
+
+def _aim(names: Names, goal: str, event: Event) -> None:
+    """What a goal asks for: its description, as far as the first line that says something goes."""
+    told = event.data.get("goal")
+    description = told.get("description") if isinstance(told, dict) else None
+    text = description if isinstance(description, str) else event.text or ""
+    line = _cut(next((line for part in text[:_READ].splitlines() if (line := _one_line(part))), ""))
+    if (said := _first(names.goals.get(goal), stamp_of(event), line)) is not None:
+        names.goals[goal] = said
+
+
+def _cut(line: str) -> str:
+    """Not too long, and cut between words where there are any."""
+    return line if len(line) <= LONGEST_GOAL else f"{line[:LONGEST_GOAL].rsplit(' ', 1)[0].rstrip(' ,;:.')}…"
 
 
 def _beginning(event: Event) -> str:

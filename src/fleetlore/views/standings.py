@@ -22,7 +22,7 @@ _BY_EFFECT: Mapping[Effect, str] = {
     "working": """
         fleet.dispatch fleet.commit fleet.push fleet.pr_open fleet.error fleet.recovery fleet.collab
         town.task_assigned town.mission_work_assigned town.agent_resumed
-        driver.goal_started driver.attempt_started driver.attempt_completed driver.decision driver.acceptance driver.replay_decision
+        driver.goal_started driver.attempt_started driver.attempt_completed driver.acceptance driver.replay_decision
         run.started agent.spoke agent.thought agent.reflected oracle.spoke judge.verdict commentary.posted
         agent.launched prompt.submitted tool.called tool.returned tool.failed tool.denied process.started
         audit.mismatch audit.code_without_tool audit.talk_without_action
@@ -42,7 +42,7 @@ _BY_EFFECT: Mapping[Effect, str] = {
     "alive": """
         fleet.heartbeat fleet.milestone town.agent_state_changed session.compacted process.finished goal.session_bound
         driver.compact_requested driver.compact_completed driver.compact_summary_stored driver.extract_memories_completed
-        driver.extract_memories_skipped driver.auto_dream_outcome driver.progress
+        driver.extract_memories_skipped driver.auto_dream_outcome driver.progress driver.decision
         work.message_sent work.message_acked work.task_created work.item_added work.watch_added world.observed
     """,
     "answered": "control.requested user.injected",
@@ -107,6 +107,17 @@ STATES: Mapping[str, Effect] = {state: effect for effect, states in _BY_STATE.it
 """A state by the name that a town gives it (in lower case) → what it means here."""
 
 
+BOOKKEEPING = frozenset(("context.built", "goal.checkpointed", "goal.attempt_ended", "driver.attempt_started"))
+"""Kinds that, without words of their own, do not say what an agent is doing."""
+
+
+def says_what(event: Event) -> bool:
+    """Whether the event tells what its agent is doing. Who holds a goal does not: it names the process."""
+    if event.kind == "work.lease_taken" and event.goal is not None:
+        return False
+    return bool(event.text) or event.kind not in BOOKKEEPING
+
+
 def effect_of(event: Event) -> Effect:
     """What the event does to its `agent`."""
     decide = DECIDERS.get(event.kind)
@@ -119,7 +130,16 @@ def _by_new_state(event: Event, effect: Effect) -> Effect:
 
 
 def _by_clock(event: Event, effect: Effect) -> Effect:
-    return "idle" if isinstance(event.data.get("until"), str) else effect
+    is_by_itself = isinstance(event.data.get("until"), str) or event.data.get("why") == "paused"
+    return "idle" if is_by_itself else effect
+
+
+def _by_question(event: Event, effect: Effect) -> Effect:
+    return effect if event.cause is None else "answered"
+
+
+def _by_action(event: Event, effect: Effect) -> Effect:
+    return "nothing" if event.goal is not None and event.data.get("action") in ("say", "pause", "raise") else effect
 
 
 def _by_outcome(event: Event, effect: Effect) -> Effect:
@@ -144,6 +164,8 @@ DECIDERS: Mapping[str, Callable[[Event, Effect], Effect]] = {
     "town.agent_spawned": _by_new_state,
     "town.agent_resumed": _by_new_state,
     "goal.waiting": _by_clock,
+    "driver.decision": _by_question,
+    "control.requested": _by_action,
     "driver.attempt_completed": _by_outcome,
     "driver.replay_decision": _by_outcome,
     "driver.goal_completed": _by_outcome,

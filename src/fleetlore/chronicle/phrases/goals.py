@@ -21,13 +21,6 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "Giving a reason, {actor} sent the request “{action}”: {reason}",
         ),
         (
-            "{actor} asked for “{action}” on the goal {goal}",
-            "For the goal {goal}, {actor} sent the request “{action}”",
-            "A request to “{action}” came from {actor} for the goal {goal}",
-            "The goal {goal} had a request from {actor}: {action}",
-            "About the goal {goal}, the word from {actor} was “{action}”",
-        ),
-        (
             "{actor} asked for a change of course: {action}",
             "A request to “{action}” came from {actor}",
             "{actor} sent the request “{action}”",
@@ -44,25 +37,18 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "goal.session_bound": (
         (
-            "The goal {goal} got a session with {agent}, on {model}",
-            "{agent} took up the goal {goal} in a session with {model}",
-            "A session of {agent} on {model} now belonged to the goal {goal}",
-            "For the goal {goal}, {agent} had a session with {model}",
-            "With {model} as the model, a session of {agent} joined the goal {goal}",
+            "The goal got a session with {agent}, on {model}",
+            "{agent} took up the goal in a session with {model}",
+            "A session of {agent} on {model} was there for the goal",
+            "For the goal, {agent} had a session with {model}",
+            "With {model} as the model, {agent} opened a session for the goal",
         ),
         (
-            "The goal {goal} got a session of {agent} to work in",
-            "A session of {agent} now belonged to the goal {goal}",
-            "{agent} had a session for the goal {goal}",
-            "For the goal {goal}, the log noted a session of {agent}",
-            "From here on, the goal {goal} had a session with {agent}",
-        ),
-        (
-            "The session {session} of {agent} now belonged to a goal",
-            "{agent} had the session {session} for a goal",
-            "A goal got the session {session}, noted under {agent}",
-            "For a goal of {agent}, the session was {session}",
-            "The log tied the session {session} of {agent} to a goal",
+            "The goal got a session of {agent} to work in, by {harness}",
+            "By way of {harness}, {agent} had a session for the goal",
+            "{agent} opened a session for the goal with {harness}",
+            "A session of {agent} with {harness} was there for the goal",
+            "For the goal, {harness} gave {agent} a session",
         ),
         (
             "A session of {agent} now belonged to a goal",
@@ -103,13 +89,6 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ),
     ),
     "goal.waiting": (
-        (
-            "The goal {goal} had to wait, with {agent} on record: {why}",
-            "{agent} held the goal {goal} back for now: {why}",
-            "For this reason the goal {goal} of {agent} had to wait: {why}",
-            "Work by {agent} on the goal {goal} came to a pause: {why}",
-            "A wait began for {agent} at the goal {goal}: {why}",
-        ),
         (
             "A goal of {agent} had to wait: {why}",
             "{agent} had to let a goal wait, for this reason: {why}",
@@ -180,18 +159,11 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "goal.spent": (
         (
-            "The goal {below} spent {tokens} tokens on the account of {agent}",
-            "{agent} had {tokens} tokens to account for, spent by the goal {below}",
-            "To the account of {agent} went {tokens} tokens of the goal {below}",
-            "A part of the work, the goal {below}, cost {agent} {tokens} tokens",
-            "By the goal {below}, the account of {agent} grew by {tokens} tokens",
-        ),
-        (
-            "The goal {below} spent something on the account of {agent}",
-            "{agent} had the spending of the goal {below} to account for",
-            "To the account of {agent} went what the goal {below} had cost",
-            "A part of the work, the goal {below}, counted against {agent}",
-            "By the goal {below}, the account of {agent} grew",
+            "A goal below, in the hands of {agent}, spent {tokens} tokens",
+            "{agent} spent {tokens} tokens on a part of the work",
+            "To the account of this goal went {tokens} tokens, spent by {agent}",
+            "A part of the work, done by {agent}, cost {tokens} tokens",
+            "By {tokens} tokens, spent by {agent}, the account of this goal grew",
         ),
         (
             "A goal below spent something on the account of {agent}",

@@ -148,4 +148,4 @@ def _trigger(goal: GoalState, plan: Plan, now: datetime) -> CompactTrigger | Non
 
 def pause_after(waits: int, *, first: float, longest: float) -> timedelta:
     """How long to wait before the next try, longer each time."""
-    return timedelta(seconds=min(longest, first * 2.0 ** max(0, waits)))
+    return timedelta(seconds=min(longest, first * 2.0 ** min(max(0, waits), 60)))

@@ -78,7 +78,9 @@ class Teller:
             acceptance=goal.verdict,
             elapsed=elapsed(goal, now),
         )
-        return [*events, self.event("driver.goal_completed", {"outcome": ended}, text=reason or words)]
+        cost = {f"{EXTRA}usd": round(goal.spent.usd, 6)} if goal.spent.usd else {}
+        text = events[0].text if events else reason or words
+        return [*events, self.event("driver.goal_completed", {"outcome": ended} | cost, text=text)]
 
     # --- a turn
 

@@ -110,20 +110,15 @@ class Turn:
         return events
 
     async def _over(self) -> How | None:
-        """Whether a budget is used up by now, the goal's own or that of one above it."""
-        rest, heard = self._order.rest, self._heard
-        if rest.tokens is not None and heard.tokens >= rest.tokens:
-            return "over_budget"
-        if rest.usd is not None and heard.usd is not None and heard.usd >= rest.usd:
-            return "over_budget"
-        return await self._look()
-
-    async def _look(self) -> How | None:
-        """Whether somebody steers, or a neighbour spends what both share; the log is read again now and then."""
+        """Whether a budget is used up by now, the goal's own or that of one above it. Before it ends by that, the log is read once more:
+        somebody may have raised it, just as somebody may steer, or a neighbour spend what both share.
+        """
         now = asyncio.get_running_loop().time()
-        if now - self._looked_at >= LOOK_SECONDS:
-            self._looked_at = now
-            await self._book.catch_up()
+        stop = self.why_stop()
+        if stop is None and now - self._looked_at < LOOK_SECONDS:
+            return None
+        self._looked_at = now
+        await self._book.catch_up()
         return self.why_stop()
 
     def why_stop(self) -> How | None:

@@ -191,7 +191,6 @@ def advice(page: GoalPage, look: Look) -> str:
 
 
 _ADVICE = {
-    "asking": "Allow or deny what it asks for. What nobody answers in time is denied.",
     "needs you": "See to the reason, then go on with {resume}.",
     "spent": "Raise the budget that ran out, then go on with {resume}.",
     "paused": "Resume it when you like.",

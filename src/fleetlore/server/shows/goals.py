@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from fleetlore.events.envelope import Event
 from fleetlore.log.base import just_after
 from fleetlore.runtime.driver import questions
 from fleetlore.server.desk import Desk, Look
-from fleetlore.server.shapes_goals import GoalFigures, GoalRequest, GoalRow, Goals
+from fleetlore.server.shapes_goals import GoalFigures, GoalPage, GoalRequest, GoalRow, Goals
 from fleetlore.server.shows import goal
 from fleetlore.state.believed import Believed
 from fleetlore.views import goal_state
@@ -60,7 +61,7 @@ def known(look: Look, desk: Desk, wanted: str | None, state: str) -> Known:
 def find(believed: Believed, wanted: str | None) -> GoalState | None:
     """The goal with an id, or the one whose id begins so."""
     if wanted is None or wanted in believed.goals:
-        return believed.goals.get(wanted or "")
+        return None if wanted is None else believed.goals[wanted]
     near = [each for id, each in believed.goals.items() if id.startswith(wanted)] if len(wanted) >= SHORTEST_ID else []
     return near[0] if len(near) == 1 else None
 
@@ -171,7 +172,7 @@ def _leave(row: GoalRow, known: Known) -> None:
         row.spent.seconds, row.ticking, row.adrift = known.seconds.get(row.goal, 0.0), False, True
 
 
-def _asked(desk: Desk, page: Any) -> list[Any]:
+def _asked(desk: Desk, page: GoalPage) -> list[Event]:
     return desk.log.get([each.id for each in page.questions]) if page.questions else []
 
 
