@@ -15,13 +15,22 @@ from time import perf_counter
 from typing import Protocol
 
 from benchmarks.driver_loop import Ours
-from benchmarks.driver_peer import AsyncPeer, Peer
+from benchmarks.driver_peer import AsyncPeer, Peer, Shape
 from benchmarks.foundation import real_disk
 from benchmarks.measure import Row, middle_half, print_table, progress
 
 TURNS = 200
 ROUNDS = 9
 TARGET = 3.0
+PEERS: dict[str, tuple[type[Peer], Shape]] = {
+    "LangGraph, a node a step, asyncio": (AsyncPeer, "steps"),
+    "LangGraph, our durable points, asyncio": (AsyncPeer, "points"),
+    "LangGraph, a node a step, blocking": (Peer, "steps"),
+    "LangGraph, our durable points, blocking": (Peer, "points"),
+    "LangGraph, two nodes, blocking": (Peer, "lean"),
+}
+JUDGED = ("LangGraph, a node a step, asyncio", "LangGraph, our durable points, asyncio")
+"""Those that are built as ours is: in asyncio, where a turn can be called off."""
 
 
 class Contestant(Protocol):
@@ -42,21 +51,19 @@ def main(argv: list[str] | None = None) -> int:
     turns, rounds = (50, 3) if options.quick else (TURNS, ROUNDS)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fleetlore-bench-", dir=real_disk(options.dir))))
-        ours, peer, lean = Ours(folder / "ours.db"), Peer(folder / "peer.db"), Peer(folder / "lean.db", lean=True)
-        lanes: dict[str, Contestant] = {
-            "ours": ours,
-            "LangGraph, asyncio": AsyncPeer(folder / "async.db"),
-            "LangGraph, blocking": peer,
-            "LangGraph with two durable points, asyncio": AsyncPeer(folder / "async-lean.db", lean=True),
-            "LangGraph with two durable points, blocking": lean,
-        }
+        ours = Ours(folder / "ours.db")
+        lanes: dict[str, Contestant] = {"ours": ours}
+        for name, (make, shape) in PEERS.items():
+            lanes[name] = make(folder / f"{len(lanes)}.db", shape)
         for lane in lanes.values():
             stack.callback(lane.close)
         times = _race(lanes, turns, rounds)
         rows = [_row(name, times) for name in times if name != "ours"]
-        for name, other in (("LangGraph", peer), ("LangGraph with two durable points", lean)):
-            mine, theirs = ours.commits_of(turns), other.commits_of(turns)
-            rows.append(Row(f"durable commits a turn: {name} needs so many times as many", "a turn", mine, theirs, theirs / mine))
+        mine = ours.commits_of(turns)
+        for name, lane in lanes.items():
+            if type(lane) is Peer:
+                theirs = lane.commits_of(turns)
+                rows.append(Row(f"durable commits a turn: {name}", "a turn", mine, theirs, theirs / mine))
     print_table(rows)
     return 0
 
@@ -77,15 +84,14 @@ def _race(lanes: dict[str, Contestant], turns: int, rounds: int) -> dict[str, li
 
 def _row(name: str, times: dict[str, list[float]]) -> Row:
     ratios = [theirs / ours for ours, theirs in zip(times["ours"], times[name], strict=True)]
-    is_judged = name == "LangGraph, asyncio"
     return Row(
-        f"a turn: {name} takes so many times as long",
+        f"a turn: {name}",
         "ms",
         median(times["ours"]),
         median(times[name]),
         median(ratios),
         middle_half(ratios),
-        TARGET if is_judged else None,
+        TARGET if name in JUDGED else None,
     )
 
 

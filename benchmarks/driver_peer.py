@@ -1,9 +1,10 @@
-"""The peer: the same loop as a LangGraph graph with its SQLite checkpointer, built as its own documentation does.
+"""The peer: the same loop as a LangGraph graph with its SQLite checkpointer, built as its own documentation does, in three shapes.
 
-Three nodes a turn, as our driver has three durable points: the turn is begun (the checkpoint of the workspace is known, the prompt is
-built), the agent's part is over, its work is judged. `durability="sync"` stores each of them before the next one begins; WAL and
-synchronous=FULL as ours. `lean` is the least that can be called a loop: two nodes, and no checkpoint of the workspace that would survive a
-crash. The state holds what ours knows of a goal: what was spent, what fails, and the newest 200 turns.
+`steps`: a node for each step of the loop, so that each is on record, as each is a fact of ours: course, begin, attempt, acceptance, settle.
+`points`: no more nodes than our driver has durable points: the turn is begun (the checkpoint of the workspace is known, the prompt is
+built), the agent's part is over, its work is judged. `lean`: the least that can be called a loop, with no checkpoint of the workspace that
+would survive a crash. `durability="sync"` stores each step before the next one begins; WAL and synchronous=FULL as ours. The state holds
+what ours knows of a goal: what was spent, what fails, and the newest 200 turns.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 from uuid import uuid4
 
 import aiosqlite
@@ -21,6 +22,8 @@ from langgraph.graph import END, START, StateGraph
 
 from benchmarks.driver_loop import TOKENS, WORDS, Nowhere, failures, goal_of
 from fleetlore.views.goal_state import TURNS_KEPT
+
+Shape: TypeAlias = Literal["steps", "points", "lean"]
 
 
 class State(TypedDict, total=False):
@@ -36,13 +39,14 @@ class State(TypedDict, total=False):
     failures: list[dict[str, Any]]
     turns: list[dict[str, Any]]
     outcome: str
+    step: str
 
 
 class Peer:
     """A graph on a file of its own; blocking."""
 
-    def __init__(self, path: Path, *, lean: bool = False) -> None:
-        self._lean, self._workspace = lean, Nowhere()
+    def __init__(self, path: Path, shape: Shape) -> None:
+        self._shape, self._workspace = shape, Nowhere()
         self._connection = sqlite3.connect(path, check_same_thread=False)
         self._connection.execute("PRAGMA synchronous=FULL")
         self._built = self._graph(SqliteSaver(self._connection))  # which sets journal_mode=WAL
@@ -64,32 +68,31 @@ class Peer:
         self._connection.close()
 
     def _graph(self, saver: Any) -> Any:
+        shapes: dict[Shape, list[tuple[str, Any]]] = {
+            "steps": [("course", _course), ("begin", self._begin), ("attempt", _attempt), ("acceptance", _accept), ("settle", _settle)],
+            "points": [("begin", self._begin), ("attempt", _attempt), ("judge", _judge)],
+            "lean": [("attempt", _begin_and_attempt), ("judge", _judge)],
+        }
+        nodes = shapes[self._shape]
+        names = [name for name, _ in nodes]
         graph = StateGraph(State)
-        graph.add_node("attempt", self._attempt_at_once if self._lean else _attempt)
-        graph.add_node("judge", _judge)
-        first = "attempt"
-        if not self._lean:
-            first = "begin"
-            graph.add_node("begin", self._begin)
-            graph.add_edge("begin", "attempt")
-        graph.add_edge(START, first)
-        graph.add_edge("attempt", "judge")
-        graph.add_conditional_edges("judge", lambda state: END if state["left"] <= 0 else first, [first, END])
+        for name, work in nodes:
+            graph.add_node(name, work)
+        for before, after in zip([START, *names], names, strict=False):
+            graph.add_edge(before, after)
+        graph.add_conditional_edges(names[-1], lambda state: END if state["left"] <= 0 else names[0], [names[0], END])
         return graph.compile(checkpointer=saver)
 
     def _begin(self, state: State) -> State:
         turn = state["turn"] + 1
         return State(turn=turn, sha=self._workspace.checkpoint(turn).sha, prompt=_prompt(state))
 
-    def _attempt_at_once(self, state: State) -> State:
-        return State(turn=state["turn"] + 1, prompt=_prompt(state), words=WORDS, tokens=state["tokens"] + TOKENS)
-
 
 class AsyncPeer(Peer):
     """The same in asyncio, as whoever wants to call a turn off from outside, or to run several goals, has to have it."""
 
-    def __init__(self, path: Path, *, lean: bool = False) -> None:
-        self._lean, self._workspace = lean, Nowhere()
+    def __init__(self, path: Path, shape: Shape) -> None:
+        self._shape, self._workspace = shape, Nowhere()
         self._runner = asyncio.Runner()
         self._file, self._built = self._runner.run(self._open(path))
 
@@ -108,16 +111,35 @@ class AsyncPeer(Peer):
         self._runner.close()
 
 
+def _course(state: State) -> State:
+    return State(step="attempt" if state["tokens"] < 10**9 else "finish")
+
+
 def _attempt(state: State) -> State:
     return State(words=WORDS, tokens=state["tokens"] + TOKENS)
 
 
-def _judge(state: State) -> State:
+def _begin_and_attempt(state: State) -> State:
+    return State(turn=state["turn"] + 1, prompt=_prompt(state), words=WORDS, tokens=state["tokens"] + TOKENS)
+
+
+def _accept(state: State) -> State:
     left = state["left"] - 1
-    failing = [{"label": each.criterion_label, "message": each.message, "evidence": each.evidence} for each in failures(left)]
+    return State(
+        left=left, failures=[{"label": each.criterion_label, "message": each.message, "evidence": each.evidence} for each in failures(left)]
+    )
+
+
+def _settle(state: State) -> State:
+    failing = len(state["failures"])
     outcome = "needs_retry" if failing else "done"
-    turn = {"number": state["turn"], "outcome": outcome, "words": state["words"], "tokens": TOKENS, "failing": len(failing)}
-    return State(left=left, failures=failing, outcome=outcome, turns=[*state["turns"][-TURNS_KEPT + 1 :], turn])
+    turn = {"number": state["turn"], "outcome": outcome, "words": state["words"], "tokens": TOKENS, "failing": failing}
+    return State(outcome=outcome, turns=[*state["turns"][-TURNS_KEPT + 1 :], turn])
+
+
+def _judge(state: State) -> State:
+    accepted = _accept(state)
+    return State(**accepted, **_settle(State(**(state | accepted))))
 
 
 def _prompt(state: State) -> str:
@@ -127,11 +149,11 @@ def _prompt(state: State) -> str:
 
 def _first(turns: int) -> State:
     goal = goal_of(turns).description
-    return State(goal=goal, left=turns, turn=0, tokens=0, sha="", prompt="", words="", failures=[], turns=[], outcome="")
+    return State(goal=goal, left=turns, turn=0, tokens=0, sha="", prompt="", words="", failures=[], turns=[], outcome="", step="")
 
 
 def _config(turns: int) -> dict[str, Any]:
-    return {"configurable": {"thread_id": str(uuid4())}, "recursion_limit": 3 * turns + 10}
+    return {"configurable": {"thread_id": str(uuid4())}, "recursion_limit": 5 * turns + 10}
 
 
 def _check(last: Any, turns: int) -> None:

@@ -29,8 +29,9 @@ _TEXTS = ("name", "when", "kind", "arc", "scope", "log", "max_age", "webhook", "
 NOTIFY_KEYS = (*_TEXTS, "every", "full", "command")
 """What can be said of a rule; `server/notify_rules.py` tells what it means."""
 
+CONTEXT_NAMES = {"tokenizer": "estimate", "nearness": "words"}
 CONTEXT_NUMBERS = {"budget": 1_000_000_000, "relevance": 1000, "recency": 1000, "importance": 1000, "decay": 1000}
-"""What `[context]` can say beside the tokenizer, and how high it may go; `context/` tells what it means."""
+"""What `[context]` can say by a name and by a number, and how high that may go; `context/` and `state/` tell what it means."""
 
 HOOK_SECRETS = ("github_secret", "gitea_secret", "forgejo_secret")
 """What `[hooks]` can say, and the environment as FLEETLORE_GITHUB_SECRET and so on."""
@@ -173,13 +174,13 @@ def read_secrets(path: str, content: Mapping[str, Any], *, is_user: bool) -> Map
 
 
 def read_context(path: str, content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What `[context]` says; whether there is such a tokenizer is known to `context/tokens.py`."""
+    """What `[context]` says; which tokenizers and nearnesses there are is known to `context/tokens.py` and `state/embeddings.py`."""
     table = read_table(path, content, "context")
-    refuse_unknown(path, table, ("tokenizer", *CONTEXT_NUMBERS), under="context.")
+    refuse_unknown(path, table, (*CONTEXT_NAMES, *CONTEXT_NUMBERS), under="context.")
     for key, value in table.items():
-        if key == "tokenizer":
+        if key in CONTEXT_NAMES:
             if not isinstance(value, str) or not value:
-                raise ConfigError(f'{path}: context.tokenizer: a name is needed, as in tokenizer = "estimate"')
+                raise ConfigError(f'{path}: context.{key}: a name is needed, as in {key} = "{CONTEXT_NAMES[key]}"')
             continue
         kinds = int if key == "budget" else (int, float)
         if isinstance(value, bool) or not isinstance(value, kinds) or not 0 <= value <= CONTEXT_NUMBERS[key]:

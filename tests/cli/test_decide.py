@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fleetlore import clock
 from fleetlore.events.envelope import Event, Mac
@@ -26,12 +27,14 @@ def store(*events: Event) -> None:
         log.append(events)
 
 
-def ask(tool: str = "Bash", input: Any = None, *, goal: str = GOAL, left: float = 600, id: str | None = None) -> str:
+def ask(
+    tool: str = "Bash", input: Any = None, *, goal: str = GOAL, left: float = 600, id: str | None = None, key: OperatorKey | None = None
+) -> str:
     """A question of a driver; answers its id."""
     expires = (datetime.now(UTC) + timedelta(seconds=left)).isoformat()
     data = {"tool": tool, "input": {"command": "git push"} if input is None else input, "turn": 3, "call_id": "t1", "expires": expires}
     event = Event(id=id or clock.uuid7(), kind="goal.permission_asked", actor="driver", goal=goal, data=data)
-    store(event)
+    store(event if key is None else key.sign(event))
     return str(event.id)
 
 
@@ -185,7 +188,7 @@ def key(lore: Lore) -> OperatorKey:
 
 
 def test_on_a_sealed_log_the_answer_is_signed_with_the_passphrase_of_a_person(lore: Lore, key: OperatorKey) -> None:
-    id = ask()
+    id = ask(key=key)
     done = at_terminal(lore, "decide", id, "allow", answers=[WORDS])
     assert (done.code, done.err) == (0, "")
     with connect("sqlite:").blocking() as log:
@@ -195,7 +198,7 @@ def test_on_a_sealed_log_the_answer_is_signed_with_the_passphrase_of_a_person(lo
 
 
 def test_an_answer_that_nobody_signed_neither_counts_nor_hides_the_question(lore: Lore, key: OperatorKey) -> None:
-    id = ask()
+    id = ask(key=key)
     tell("control.requested", action="decide", of=id, value={"choice": "allow"})
     assert [row["id"] for row in lore("decide", "--json", code=0).ndjson] == [id]
     store(Event(kind="control.requested", actor="x", goal=GOAL, data={"action": "decide", "of": id}, mac=Mac(key=key.id, hex="0" * 64)))
@@ -205,8 +208,28 @@ def test_an_answer_that_nobody_signed_neither_counts_nor_hides_the_question(lore
     assert [event.data["value"]["choice"] for event in held] == ["deny"]
 
 
-def test_without_the_passphrase_nothing_is_answered(lore: Lore, key: OperatorKey) -> None:
+def test_an_end_that_nobody_signed_hides_no_question_and_keeps_nobody_from_answering(lore: Lore, key: OperatorKey) -> None:
+    id = ask(key=key)
+    tell("goal.attempt_ended", turn=3, how="finished")
+    assert [row["id"] for row in lore("decide", "--json", code=0).ndjson] == [id]
+    false = Mac(key=key.id, hex="0" * 64)
+    store(Event(kind="goal.attempt_ended", actor="driver", goal=GOAL, data={"turn": 3, "how": "finished"}, mac=false))
+    assert at_terminal(lore, "decide", id, "allow", answers=[WORDS]).code == 0
+
+
+def test_a_question_that_no_driver_asked_is_neither_shown_nor_answered(lore: Lore, key: OperatorKey) -> None:
     id = ask()
+    assert lore("decide", "--json", code=0).lines == []
+    assert "no question has the id" in lore("decide", id, "allow", code=2).err
+    asked = Event(id=clock.uuid7(), kind="goal.permission_asked", actor="driver", goal=GOAL, data={"tool": "Bash"})
+    store(replace(asked, mac=Mac(key=key.id, hex="0" * 64)))
+    done = at_terminal(lore, "decide", str(asked.id), "allow", answers=[WORDS])
+    assert (done.code, "its signature is false" in done.err) == (2, True)
+    assert controls(lore) == []
+
+
+def test_without_the_passphrase_nothing_is_answered(lore: Lore, key: OperatorKey) -> None:
+    id = ask(key=key)
     assert at_terminal(lore, "decide", id, "allow", answers=["not this one", "nor this one", "nor that one"]).code == 1
     assert controls(lore) == []
 

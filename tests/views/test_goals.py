@@ -136,6 +136,14 @@ def test_a_raise_only_grows_what_may_be_spent() -> None:
     assert (limits.turns, limits.tokens, limits.seconds, limits.usd, limits.errors) == (8, 5000, 7200.0, 3.0, 9)
 
 
+def test_a_turn_that_ends_by_a_budget_that_was_raised_meanwhile_does_not_end_the_goal() -> None:
+    more = control("raise", value={"tokens": 5000})
+    assert goal_of(started(), *turn(1, "budget_exhausted")).settled == "budget_exhausted"
+    assert goal_of(started(), begun(), more, ended(), completed(outcome="budget_exhausted")).settled == "continue"
+    assert goal_of(started(), *turn(1, "budget_exhausted"), more).settled is None
+    assert goal_of(started(), *turn(1, "budget_exhausted"), control("raise", value={"tokens": 5})).settled == "budget_exhausted"
+
+
 def test_what_has_no_limit_is_not_given_one_by_a_raise() -> None:
     """Nought is no limit for errors and overflows: a raise to five would be a limit where there was none."""
     goal = goal_of(

@@ -68,6 +68,7 @@ OUTCOME = {"result": {"outcome": {"kind": "sleep"}}}
     [
         (Event(kind="goal.waiting", data={"why": "review"}), "needs you"),
         (Event(kind="goal.waiting", data={"why": "rate limit", "until": "2026-01-01T10:00:00Z"}), "idle"),
+        (Event(kind="goal.waiting", data={"why": "paused"}), "idle"),
         (Event(kind="town.agent_state_changed", new_state="Working"), "working"),
         (Event(kind="town.agent_state_changed", new_state="Stopped"), "ended"),
         (Event(kind="town.agent_state_changed", new_state="paused"), "idle"),

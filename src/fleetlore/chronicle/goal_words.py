@@ -160,7 +160,7 @@ FIELDS: Mapping[str, Callable[[Event], str]] = {
     "until": _until,
     "waited": _waited,
     "nap": lambda event: clause(_text(event.data.get("why")).partition(": ")[2]),
-    "trouble": lambda event: clause(event.data.get("error_message")),
+    "trouble": lambda event: clause(_text(event.data.get("error_message")).removeprefix("cut short: ")),
     "denied": lambda event: clause(found(event.data, "decision", "rationale")),
     "asked_tool": lambda event: clause(found(event.data, "decision", "tool")),
     "memories": lambda event: _counted(event.data.get("memories_saved"), "memory", "memories"),

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from datetime import UTC
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fleetlore.cli import arguments, opening, terminal
 from fleetlore.context.build import BUDGET, build
 from fleetlore.context.roles import ROLES
-from fleetlore.context.turn import Remembering, Weights
+from fleetlore.context.turn import Manner, Remembering
 from fleetlore.errors import Invalid
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from fleetlore.context.parts import Prompt, Shown
     from fleetlore.context.turn import Turn
@@ -60,23 +60,21 @@ def run(args: Namespace) -> int:
     """Recall, build, show."""
     settings = opening.settings_of(args)
     said = settings.context.value
-    budget = args.budget if args.budget is not None else said.get("budget", BUDGET)
+    manner = Manner.of(said)
+    budget = args.budget if args.budget is not None else manner.budget
     if budget < 1:
         raise Invalid("--budget: a number of tokens from 1 on is needed")
     with opening.open_existing_log(args, settings=settings) as log:
-        turn = _recalled(log, args, Remembering(weights=_weights(said)))
-        prompt = build(turn, budget=budget, tokenizer=said.get("tokenizer", "estimate"))
+        turn = _recalled(log, args, Remembering(weights=manner.weights), said.get("nearness"))
+        prompt = build(turn, budget=budget, tokenizer=manner.tokenizer)
         if args.record:
             log.append([prompt.event()])
     _show(args, turn, prompt)
     return 0
 
 
-def _weights(said: Mapping[str, Any]) -> Weights:
-    return Weights(**{name: float(said[name]) for name in ("relevance", "recency", "importance", "decay") if name in said})
-
-
-def _recalled(log: BlockingRecorder, args: Namespace, remembering: Remembering) -> Turn:
+def _recalled(log: BlockingRecorder, args: Namespace, remembering: Remembering, near: str | None) -> Turn:
+    from fleetlore.state.embeddings import WORDS, nearness
     from fleetlore.state.recall import Recall
     from fleetlore.state.runner import SAVE_AFTER
     from fleetlore.state.store import open_store
@@ -85,7 +83,7 @@ def _recalled(log: BlockingRecorder, args: Namespace, remembering: Remembering) 
     store = open_store(info) if info.events >= SAVE_AFTER or info.trimmed_before is not None else None
     with store or nullcontext():
         _catch_up(log, store, info.events)
-        return Recall(log, store=store, tell=told).turn(
+        return Recall(log, store=store, nearness=nearness(near or WORDS), tell=told).turn(
             _meant(log, args.agent), run=args.run, as_of=args.as_of, role=args.role, persona=args.persona, remembering=remembering
         )
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fleetlore.config import Settings
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.runtime.driver.questions import Obeys, Question
-    from fleetlore.state.seal import OperatorKey
+    from fleetlore.state.seal import OperatorKey, Seal
 
 SUMMARY = "see what agents wait to be allowed, and answer"
 
@@ -72,17 +72,18 @@ def run(args: Namespace) -> int:
 def _answer(log: BlockingRecorder, args: Namespace, settings: Settings) -> None:
     from fleetlore.runtime.driver.questions import asked
 
-    question = find(asked(log), args.id)
-    is_sealed = _is_sealed(settings)
+    is_sealed = _seal(settings) is not None
+    question = find(asked(log, _seems_obeyed(settings)), args.id)
     _need_waiting(log, question, lambda event: not is_sealed)  # whose signatures hold is seen once the passphrase is given
     key = _key(settings) if is_sealed else None
+    _need_asked(log, question, key)
     for left in range(_TRIES - 1, -1, -1):
         try:
-            event = _append(log, question, args, key)
+            # Who floods the goal's scope must not keep a person from answering; an answer that comes too late is not heard.
+            event = _append(log, question, args, key, is_last=not left)
             break
         except Conflict:  # the goal went on meanwhile, perhaps past this question
-            if not left:
-                raise
+            continue
     if args.json:
         from fleetlore.events import codec
 
@@ -93,7 +94,7 @@ def _answer(log: BlockingRecorder, args: Namespace, settings: Settings) -> None:
         terminal.out(terminal.sanitise(f"{word}: {question.tool} in turn {question.turn or '?'} of goal {question.goal}"))
 
 
-def _append(log: BlockingRecorder, question: Question, args: Namespace, key: OperatorKey | None) -> Event:
+def _append(log: BlockingRecorder, question: Question, args: Namespace, key: OperatorKey | None, *, is_last: bool) -> Event:
     """Store the answer, if the question still waits and nothing happened to the goal since that was seen."""
     scope = f"goal:{question.goal}"
     head = log.head(scope)
@@ -101,8 +102,14 @@ def _append(log: BlockingRecorder, question: Question, args: Namespace, key: Ope
     event = _event(question, args.choice, args.reason)
     if key is not None:
         event = key.sign(event, admit=log.admit)
-    log.append([event], expect=Expect(scope, head))
+    log.append([event], expect=None if is_last else Expect(scope, head))
     return event
+
+
+def _need_asked(log: BlockingRecorder, question: Question, key: OperatorKey | None) -> None:
+    """Refuse to answer what only looks like a question of the driver."""
+    if key is not None and not any(map(key.holds, log.get([question.id]))):
+        raise Invalid(f"question {question.id} was not asked by the goal's driver: its signature is false; `lore decide` shows what waits")
 
 
 def _need_waiting(log: BlockingRecorder, question: Question, obeys: Obeys) -> None:
@@ -151,17 +158,19 @@ def _key(settings: Settings) -> OperatorKey | None:
     return sealing.ask_key_of(settings, "to answer")
 
 
-def _is_sealed(settings: Settings) -> bool:
+def _seal(settings: Settings) -> Seal | None:
     from fleetlore.state.shared import open_shared
 
     with open_shared(settings.log.value, town=settings.town.value) as shared:
-        return shared.seal() is not None
+        return shared.seal()
 
 
 def _seems_obeyed(settings: Settings) -> Obeys:
-    """Which answers count, as far as can be told without a passphrase: on a sealed log unsigned ones never do."""
-    is_sealed = _is_sealed(settings)
-    return lambda event: not is_sealed or event.mac is not None
+    """What counts, as far as can be told without a passphrase: on a sealed log nothing that does not name its key."""
+    from fleetlore.state.believed import BelievedGoals
+
+    seal = _seal(settings)
+    return (lambda event: True) if seal is None else BelievedGoals(seal).is_signed
 
 
 # --- showing
@@ -170,7 +179,8 @@ def _seems_obeyed(settings: Settings) -> Obeys:
 def _show(log: BlockingRecorder, args: Namespace, settings: Settings) -> None:
     from fleetlore.runtime.driver.questions import asked, standing
 
-    now, obeys, questions = clock.now(), _seems_obeyed(settings), asked(log)
+    now, obeys = clock.now(), _seems_obeyed(settings)
+    questions = asked(log, obeys)
     if args.id is not None:
         chosen = [find(questions, args.id)]
         _need_waiting(log, chosen[0], obeys)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments
+from fleetlore.cli import arguments, goal_lessons
 from fleetlore.cli.main import UsageError
 
 if TYPE_CHECKING:
@@ -15,23 +15,8 @@ if TYPE_CHECKING:
 SUMMARY = "have an agent pursue a goal until its criteria are met, and steer it"
 
 MOST_TOGETHER = 64
-_EXAMPLES = (
-    ("lore goal check goal.toml", "whether a goal can be pursued; else everything that is wrong with its file"),
-    ("lore goal run goal.toml", "pursue it, live; Ctrl-C stops the turn, and nothing is lost"),
-    ("lore goal run goals/*.toml --parallel 3", "several, three at a time"),
-    ("lore goal resume 3f2504e0", "go on where the log ends: after Ctrl-C, a crash, or a closed laptop"),
-    ("lore goal list", "all goals that go on or need you"),
-    ("lore goal show", "the newest one: turns, budgets, criteria with evidence, what waits for you"),
-    ("lore goal say 3f2504e0 'The API moved to /v2'", "a word to the agent, for its next turn"),
-    ("lore goal raise 3f2504e0 --turns 60 --usd 10", "let it use more"),
-)
-_NOTES = """\
-The beginning of a goal's id is enough. `lore goal VERB --help` explains a verb. Exit codes of run and resume: 0 all criteria of all goals
-are met, 1 a goal ended otherwise (a budget is spent, a person is needed, it was called off), 2 a file or the command line is wrong,
-130 stopped by Ctrl-C. docs/driver.md tells how goals are written, and what happens when.
-"""
 _VERBS = {
-    "run": "pursue goals that files tell",
+    "run": "pursue goals, each told by a file, to their ends",
     "resume": "go on with goals: stopped, paused, or ended otherwise than well",
     "list": "show the goals of this log",
     "show": "show one goal in full",
@@ -61,7 +46,9 @@ def configure(parser: ArgumentParser) -> None:
         arguments.add_json(
             parsers[name], "print each event as JSON, one a line" if name in ("run", "resume") else "print JSON, for programs"
         )
-    arguments.teach(parser, _EXAMPLES, _NOTES)
+    arguments.teach(parser, goal_lessons.EXAMPLES, goal_lessons.NOTES)
+    for name, (examples, notes) in goal_lessons.LESSONS.items():
+        arguments.teach(parsers[name], examples, notes)
 
 
 def _verb(verbs: Any, name: str) -> ArgumentParser:

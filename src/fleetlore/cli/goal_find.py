@@ -89,14 +89,19 @@ def all_goals(place: Place) -> list[GoalState]:
     return [goal for id in ids(place.log) if (goal := one(place, id)).goal is not None]
 
 
-def one(place: Place, id: str) -> GoalState:
-    """One goal as the log tells it. On a sealed log unsigned facts count for nothing, and signatures are not checked: nobody is asked."""
-    goal, is_sealed = GoalState(id=id), place.is_sealed
+def one(place: Place, id: str, key: OperatorKey | None = None) -> GoalState:
+    """One goal as the log tells it. On a sealed log unsigned facts count for nothing; only with the key are signatures checked, too."""
+    from fleetlore.state.believed import BelievedGoals
+
+    goal, seal = GoalState(id=id), place.shared.seal()
+    is_signed = BelievedGoals(seal, key).is_signed
     for event in place.log.read(f"goal:{id}"):
-        if not is_sealed or event.mac is not None:
+        if seal is None or is_signed(event):
             view.take(goal, event)
         elif event.kind == "control.requested":
             goal.unsigned += 1
+    if key is not None and goal.goal is None:
+        raise Invalid(f"no goal {id} was begun with this log's passphrase, and none else is steered; begin it anew with `lore goal run`")
     return goal
 
 

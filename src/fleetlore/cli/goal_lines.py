@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
 
 from fleetlore.cli.event_lines import cells, cut, pad
 from fleetlore.cli.status_table import span
@@ -17,6 +19,8 @@ Line: TypeAlias = "list[tuple[str, str]]"
 """Parts of a line, each with its style as rich writes it."""
 
 DIM, BOLD, GOOD, BAD, WARN = "bright_black", "bold", "green", "red", "yellow"
+COMMAND = "default"
+"""Commands, to be copied: never cut, nor broken but by the terminal itself."""
 Standing: TypeAlias = "State | Literal['stopped']"
 """Where a goal stands; `stopped`: it could go on, and nobody drives it."""
 LOOKS: dict[Standing, tuple[str, str]] = {
@@ -46,6 +50,8 @@ OUTCOMES = {
 BAR = 20
 LONGEST_SAID = 160
 _NAME = 8
+_MILLISECOND = 13
+_TELLING = ("command", "file_path", "path", "url", "query", "pattern")
 
 
 class Used(NamedTuple):
@@ -99,13 +105,14 @@ def bar(used: Used, width: int = BAR) -> Line:
 
 def bars(goal: GoalState, now: datetime, *, columns: int) -> Iterator[Line]:
     """All budgets, two in a line where there is room."""
-    found = budgets(goal, now)
+    found = [bar(used) for used in budgets(goal, now)]
     wide = columns >= 96
+    widest = max(sum(cells(text) for text, _ in left) for left in found[::2])
     for index in range(0, len(found), 2 if wide else 1):
-        left = bar(found[index])
+        left = found[index]
         if wide and index + 1 < len(found):
             size = sum(cells(text) for text, _ in left)
-            yield [*left, (" " * max(2, columns // 2 - size), ""), *bar(found[index + 1])]
+            yield [*left, (" " * (max(widest + 2, columns // 2) - size), ""), *found[index + 1]]
         else:
             yield left
 
@@ -122,9 +129,28 @@ def criteria(goal: GoalState, *, evidence: int = 0) -> Iterator[Line]:
             yield [("    | ", DIM), (sanitise(shown), DIM)]
 
 
-def question(id: str, tool: str) -> Line:
-    """What waits for a person, and how to answer."""
-    return [("▲ ", "bold yellow"), (f"may it use {sanitise(tool)}?", "bold yellow"), (f"  lore decide {sanitise(id)} allow|deny", DIM)]
+def question(id: str, tool: str, input: Any) -> Iterator[Line]:
+    """What waits for a person, and how to answer. The beginning of the id is that of its millisecond."""
+    yield [("▲ ", "bold yellow"), (f"may it use {sanitise(tool)}?", "bold yellow"), (f"  {in_a_line(_main(input))}", "")]
+    yield [
+        ("  answer   ", DIM),
+        (f"lore decide {sanitise(id[:_MILLISECOND])} allow", COMMAND),
+        ("   (or deny; lore decide shows all of it)", DIM),
+    ]
+
+
+def _main(input: Any) -> str:
+    """The part of a tool's input that tells most."""
+    fields = input if isinstance(input, dict) else {}
+    found = next((fields[name] for name in _TELLING if isinstance(fields.get(name), str)), None)
+    return found if found is not None else msgspec.json.encode(input).decode()
+
+
+def driver_words(holder: str) -> str:
+    """`process 4711 on larch`; as it is, where it was not named by us."""
+    place, _, name = holder.rpartition(":")
+    pid, machine = name.partition("/")[0], place.rpartition(":")[0]
+    return sanitise(f"process {pid} on {machine}" if pid.isdecimal() and machine else holder)
 
 
 def standing(goal: GoalState, now: datetime, *, is_driven: bool = True) -> Standing:
@@ -141,6 +167,35 @@ def state_words(goal: GoalState, now: datetime, state: Standing) -> str:
     until = f" until {goal.wake.astimezone():%H:%M}" if state == "waiting" and goal.wake is not None else ""
     words = "" if state in ("done", "cancelled") else sanitise(reason)
     return f"{state}{until}" + (f": {words}" if words else "")
+
+
+def going_on(goal: GoalState, *, on: str = "") -> Iterator[Line]:
+    """How to go on with a goal that has ended, but for one that is done; `on` names the log where it has to be named."""
+    short = f"{goal.id[:8]}{on}"
+    if goal.outcome == "budget_exhausted":
+        raising = _raising(goal)
+        more = f"lore goal raise {short} {raising} && " if raising else ""
+        yield [("go on:    ", DIM), (f"{more}lore goal resume {short}", COMMAND)]
+    elif goal.outcome in ("escalate", "cancelled"):
+        yield [("see why:  ", DIM), (f"lore goal show {short}", COMMAND)]
+        yield [
+            ("go on:    ", DIM),
+            (f"lore goal resume {short}", COMMAND),
+            ("   (tell it something first: ", DIM),
+            ("lore goal say", ""),
+            (")", DIM),
+        ]
+
+
+def _raising(goal: GoalState) -> str:
+    """The option that gives twice as much of what is spent; nothing for what counts anew by itself."""
+    limits = goal.limits
+    return {
+        "turns": f"--turns {limits.turns * 2}",
+        "wall_time": f"--wall-time {limits.seconds * 2:.0f}s",
+        "tokens": f"--tokens {limits.tokens * 2}",
+        "usd": f"--usd {(limits.usd or 1) * 2:g}",
+    }.get(goal.why, "")
 
 
 def headline(goal: GoalState, now: datetime, *, is_driven: bool = True) -> Line:
@@ -181,6 +236,11 @@ def fitted(line: Line, columns: int) -> Line:
             break
         fitting.append((cut(text, room), style))
     return fitting
+
+
+def is_whole(line: Line) -> bool:
+    """Whether a line is not to be cut."""
+    return any(style == COMMAND for _, style in line)
 
 
 def plain(lines: Sequence[Line]) -> list[str]:

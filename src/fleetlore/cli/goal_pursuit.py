@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from fleetlore.cli.goal_find import Place
     from fleetlore.events.driver_types import Goal
+    from fleetlore.runtime.driver.handover import Beside, Handover
     from fleetlore.state.seal import OperatorKey
 
 STOPPING = (signal.SIGTERM, signal.SIGHUP)
@@ -33,7 +34,8 @@ class Pursuit:
         self, args: Namespace, place: Place, key: OperatorKey | None, goals: Mapping[str, Goal], *, after: Mapping[str, str] | None = None
     ) -> None:
         self._args, self._place, self._key, self._goals, self._after = args, place, key, goals, after
-        self._view = viewer(json=args.json, many=len(goals) > 1)
+        self._on = f" --log {config.masked(args.log)}" if args.log else ""
+        self._view = viewer(json=args.json, many=len(goals) > 1, on=self._on)
 
     def run(self) -> int:
         """To the end of all; answers the exit code."""
@@ -71,24 +73,24 @@ class Pursuit:
         from fleetlore.runtime.driver.driver import Driver
         from fleetlore.runtime.driver.hiring import open_crew
 
-        expect = None if self._after is None else goal_find.one(self._place, goal.id).verifiers
+        expect = None if self._after is None else goal_find.one(self._place, goal.id, self._key).verifiers
         async with open_crew(goal, home=home(), expect=expect) as crew:
             driver = Driver(self._place.log, goal.id, crew, shared=self._place.shared, key=self._key, watch=self._view.watch)
-            self._view.add(goal.id, lambda: driver.state, after="" if self._after is None else self._after[goal.id])
+            after = "" if self._after is None else self._after[goal.id]
+            self._view.add(goal.id, lambda: driver.state, heard=lambda: driver.heard, after=after)
             if self._after is None:
                 await driver.start(goal)
+                self._view.begin(driver.state, await asyncio.to_thread(_beside, crew.workspace, goal, self._args.files))
             state = await driver.pursue()
             is_kept = state.outcome != "done" or self._args.keep_worktree
-            where = crew.workspace.path if is_kept else await asyncio.to_thread(_tidied, crew.workspace)
-            self._view.end(state, where)
+            self._view.end(state, await asyncio.to_thread(_handed_over, crew.workspace, goal, is_kept=is_kept))
 
     def _say_how_to_go_on(self) -> None:
         left = [id[:8] for id in self._goals if self._view.has_begun(id) and self._view.outcome(id) is None]
-        log = f" --log {config.masked(self._args.log)}" if self._args.log else ""
         if (self._args.log or "").startswith("memory:"):
             terminal.err("\nstopped")
         elif left:
-            terminal.err(f"\nstopped; nothing is lost. Go on with: lore goal resume {' '.join(left)}{log}")
+            terminal.err(f"\nstopped; nothing is lost. Go on with: lore goal resume {' '.join(left)}{self._on}")
         else:
             terminal.err("\nstopped; no goal is left open")
 
@@ -103,15 +105,27 @@ def _hear_signals() -> None:
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
-def _tidied(workspace: Any) -> str:
-    """Where the work is: on the goal's branch alone, once all of it is committed there."""
+def _beside(workspace: Any, goal: Goal, files: Sequence[str]) -> Beside | None:
+    from fleetlore.runtime.driver.handover import beside
     from fleetlore.runtime.driver.workspace import Workspace
 
-    if not isinstance(workspace, Workspace) or workspace.branch is None or workspace.unclean():
-        return str(workspace.path)
-    branch = workspace.branch
+    return beside(workspace, goal.workspace or "", apart=files) if isinstance(workspace, Workspace) else None
+
+
+def _handed_over(workspace: Any, goal: Goal, *, is_kept: bool) -> Handover:
+    """Where the work is: on the goal's branch alone, once all of it is committed there."""
+    from msgspec.structs import replace
+
+    from fleetlore.runtime.driver.handover import Handover, handover, is_settled
+    from fleetlore.runtime.driver.workspace import Workspace
+
+    if not isinstance(workspace, Workspace):
+        return Handover(path=str(workspace.path))
+    work = handover(workspace, goal.workspace or "")
+    if is_kept or not is_settled(workspace):
+        return work
     workspace.close(remove=True)
-    return f"on the branch {branch}"
+    return replace(work, path=None)
 
 
 def home() -> str:

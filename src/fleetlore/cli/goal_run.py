@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
 from fleetlore import clock
-from fleetlore.cli import goal_find, opening, terminal
+from fleetlore.cli import goal_find, goal_lines, opening, terminal
 from fleetlore.cli.goal_pursuit import Pursuit
 from fleetlore.cli.main import OK
 from fleetlore.errors import Invalid
 from fleetlore.events.driver_types import Goal
 from fleetlore.events.goal_plan import KEY, plan_of
 from fleetlore.runtime.driver import steering
+from fleetlore.state.seal import obeyed
 from fleetlore.views.goal_state import GoalState, exhausted
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from fleetlore.cli.goal_find import Place
     from fleetlore.events.envelope import Event
+    from fleetlore.state.seal import OperatorKey
 
 MOST_LOOKED_AT = 100
 _LASTING = ("turns", "wall_time", "tokens", "usd")
@@ -105,10 +108,11 @@ def resume(args: Namespace) -> int:
     """Go on with goals. One that another process drives is only told to."""
     with goal_find.opened(args) as place:
         goal_find.need_all_kept(place)
-        states = [goal_find.one(place, goal_find.find(place.log, id)) for id in args.ids] or [_newest_open(place)]
+        ids = [goal_find.find(place.log, id) for id in args.ids]
+        key = place.key("to go on with a goal")
+        states = [goal_find.one(place, id, key) for id in ids] or [_newest_open(place, key)]
         for state in states:
             _need_resumable(state)
-        key = place.key("to go on with a goal")
         wishes = [_wish(state) for state in states if state.outcome is not None or state.is_paused]
         if wishes:
             place.put(wishes, key)
@@ -117,10 +121,11 @@ def resume(args: Namespace) -> int:
         return Pursuit(args, place, key, goals, after={state.id: state.position or "" for state in mine}).run() if goals else OK
 
 
-def _newest_open(place: Place) -> GoalState:
+def _newest_open(place: Place, key: OperatorKey | None) -> GoalState:
     """The goal that was begun last among those that have not ended, and that nobody drives."""
-    for started in place.log.read(kinds=["driver.goal_started"], newest_first=True, limit=MOST_LOOKED_AT):
-        state = goal_find.one(place, started.goal or "")
+    started = (event for event in place.log.read(kinds=["driver.goal_started"], newest_first=True) if obeyed(event, key))
+    for event in islice(started, MOST_LOOKED_AT):
+        state = goal_find.one(place, event.goal or "", key)
         if state.plan is not None and state.outcome is None and place.driver_of(state.id) is None:
             return state
     raise Invalid("no goal is open that nobody drives; `lore goal list --all` shows those that have ended, which are taken up by their ids")
@@ -146,5 +151,5 @@ def _is_driven(place: Place, state: GoalState) -> bool:
     driver = place.driver_of(state.id)
     if driver is None:
         return False
-    terminal.out(terminal.sanitise(f"{steering.short(state)}  goes on, driven by {driver}"))
+    terminal.out(f"{steering.short(state)}  goes on, driven by {goal_lines.driver_words(driver)}; lore goal show {steering.short(state)}")
     return True

@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 
+from msgspec.structs import replace
+
 from fleetlore import clock
-from fleetlore.cli import goal_lines, goal_telling, terminal
+from fleetlore.cli import goal_lines, goal_telling, goal_work, terminal
 from fleetlore.cli.goal_lines import BOLD, DIM, Line
 from fleetlore.cli.terminal import sanitise
 from fleetlore.events import codec
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from fleetlore.events.envelope import Event
+    from fleetlore.minds.harness import Heard
+    from fleetlore.runtime.driver.handover import Beside, Handover
 
 TICK = 0.5
 _WIDEST = 120
@@ -36,6 +40,7 @@ class View:
     def __init__(self) -> None:
         self.troubles: list[str] = []
         self.states: dict[str, Callable[[], GoalState]] = {}
+        self._heard: dict[str, Callable[[], Heard | None]] = {}
         self._after: dict[str, str] = {}
 
     def __enter__(self) -> Self:
@@ -44,9 +49,9 @@ class View:
     def __exit__(self, *_: object) -> None:
         """Nothing is left to be done."""
 
-    def add(self, goal: str, state: Callable[[], GoalState], *, after: str = "") -> None:
-        """One more goal is pursued from now on; what is not behind `after` was told before."""
-        self.states[goal], self._after[goal] = state, after
+    def add(self, goal: str, state: Callable[[], GoalState], *, heard: Callable[[], Heard | None] = lambda: None, after: str = "") -> None:
+        """One more goal is pursued from now on; what is not behind `after` was told before. `heard` is what the open turn says."""
+        self.states[goal], self._heard[goal], self._after[goal] = state, heard, after
 
     def has_begun(self, goal: str) -> bool:
         """Whether it is on the log."""
@@ -64,7 +69,10 @@ class View:
     def tell(self, event: Event) -> None:
         """Show what there is to show of it."""
 
-    def end(self, state: GoalState, where: str) -> None:
+    def begin(self, state: GoalState, beside: Beside | None) -> None:
+        """A goal has begun; this much of its repository the agent does not see."""
+
+    def end(self, state: GoalState, work: Handover) -> None:
         """A goal has ended; the work is there."""
 
     @asynccontextmanager
@@ -73,11 +81,11 @@ class View:
         yield
 
 
-def viewer(*, json: bool, many: bool) -> View:
-    """What shows goals in the way that the output can take."""
+def viewer(*, json: bool, many: bool, on: str = "") -> View:
+    """What shows goals in the way that the output can take. `on` names the log in commands that are proposed."""
     if json:
         return Json()
-    return Screen(many=many) if terminal.is_terminal(sys.stdout) else Plain(many=many)
+    return Screen(many=many, on=on) if terminal.is_terminal(sys.stdout) else Plain(many=many, on=on)
 
 
 class Json(View):
@@ -92,19 +100,25 @@ class Json(View):
 class Plain(View):
     """What happens, in lines."""
 
-    def __init__(self, *, many: bool) -> None:
+    def __init__(self, *, many: bool, on: str = "") -> None:
         super().__init__()
-        self._many = many
+        self._many, self._on = many, on
 
     def tell(self, event: Event) -> None:
         """The lines that an event is worth."""
         state = self.states[event.goal or ""]() if event.goal in self.states else None
         for line in goal_telling.lines(event, state):
-            self.show([*self._whose(event.agent or (event.goal or "")[:8]), *line])
+            self.show([*self._whose(event.goal or ""), *line])
 
-    def end(self, state: GoalState, where: str) -> None:
-        """Where the work is."""
-        self.show([*self._whose(state.agent), (f"the work: {sanitise(where)}", DIM)])
+    def begin(self, state: GoalState, beside: Beside | None) -> None:
+        """What the agent does not see."""
+        for line in goal_work.notes(beside):
+            self.show([*self._whose(state.id), *line])
+
+    def end(self, state: GoalState, work: Handover) -> None:
+        """Where the work is, how to take it over, and how to go on."""
+        for line in (*goal_work.lines(work), *goal_lines.going_on(state, on=self._on)):
+            self.show([*self._whose(state.id), *line])
 
     def show(self, line: Line) -> None:
         """One line."""
@@ -112,18 +126,23 @@ class Plain(View):
         terminal.out(text)
         terminal.flush()
 
-    def _whose(self, agent: str) -> Line:
-        return [(f"{sanitise(agent)}  ", BOLD)] if self._many else []
+    def _whose(self, goal: str) -> Line:
+        """Whose line it is, where several are at work; by the goal's id where names are alike."""
+        if not self._many:
+            return []
+        agents = [state().agent for state in self.states.values()]
+        agent = self.states[goal]().agent if goal in self.states else ""
+        return [(f"{sanitise(agent) if agent and agents.count(agent) == 1 else goal[:8]}  ", BOLD)]
 
 
 class Screen(Plain):
     """The same on a terminal, and below it every goal that is pursued, as it stands."""
 
-    def __init__(self, *, many: bool, console: Console | None = None) -> None:
+    def __init__(self, *, many: bool, on: str = "", console: Console | None = None) -> None:
         from rich.console import Console
         from rich.live import Live
 
-        super().__init__(many=many)
+        super().__init__(many=many, on=on)
         self._console = console or Console(file=sys.stdout, highlight=False, no_color=not terminal.has_colour(sys.stdout))
         self._live: Live = Live(console=self._console, auto_refresh=False, transient=True, get_renderable=self._panels)
 
@@ -143,7 +162,8 @@ class Screen(Plain):
         """One line, above what is live."""
         from rich.text import Text
 
-        self._console.print(Text.assemble(*line), soft_wrap=False, overflow="fold")
+        is_whole = goal_lines.is_whole(line)
+        self._console.print(Text.assemble(*line), soft_wrap=is_whole, overflow=None if is_whole else "fold")
 
     @asynccontextmanager
     async def refreshing(self) -> AsyncIterator[None]:
@@ -167,9 +187,23 @@ class Screen(Plain):
 
         width = min(self._console.width, _WIDEST)
         now = clock.now()
-        states = [state for each in self.states.values() if (state := each()).goal is not None and state.outcome is None]
+        states = [
+            _at_work(state, self._heard[id]())
+            for id, each in self.states.items()
+            if (state := each()).goal is not None and state.outcome is None
+        ]
         lines = [line for state in states for line in panel(state, now, columns=width, brief=len(states) > _PANELS)]
         return Group(*(Text.assemble(*goal_lines.fitted(line, width), no_wrap=True) for line in lines))
+
+
+def _at_work(goal: GoalState, heard: Heard | None) -> GoalState:
+    """The goal with what its agent has said and spent in this turn, of which the log is told at the turn's end."""
+    if goal.attempt is not None and goal.attempt.ending is not None:
+        return replace(goal, words=goal.attempt.ending.words or goal.words)
+    if heard is None or goal.attempt is None:
+        return goal
+    attempt = replace(goal.attempt, tokens=max(goal.attempt.tokens, heard.tokens), usd=max(goal.attempt.usd, heard.usd or 0.0))
+    return replace(goal, attempt=attempt, words=heard.words or goal.words)
 
 
 def panel(goal: GoalState, now: datetime, *, columns: int, brief: bool = False) -> Iterator[Line]:
@@ -191,7 +225,8 @@ def panel(goal: GoalState, now: datetime, *, columns: int, brief: bool = False) 
 def _doing(goal: GoalState) -> Iterator[Line]:
     if goal.attempt is not None and goal.attempt.last_tool and goal.attempt.ending is None:
         yield [("now      ", DIM), (sanitise(goal.attempt.last_tool), "")]
-    yield from (goal_lines.question(each.id, each.tool) for each in goal.questions.values())
+    for each in goal.questions.values():
+        yield from goal_lines.question(each.id, each.tool, each.input)
     if words := goal_lines.in_a_line(goal.words):
         yield [("said     ", DIM), (words, "italic")]
     if goal.messages:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fleetlore import clock
-from fleetlore.cli import goal_find, goal_lines, terminal
+from fleetlore.cli import goal_find, goal_lines, goal_work, terminal
 from fleetlore.cli.goal_lines import BOLD, DIM, LOOKS, Line
 from fleetlore.cli.status_table import ago
 from fleetlore.cli.terminal import sanitise
@@ -19,6 +19,8 @@ from fleetlore.views.goal_state import GoalState, Turn, seconds_of, state_of, to
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator, Sequence
+
+    from fleetlore.runtime.driver.handover import Handover
 
 TURNS_SHOWN = 12
 DECISIONS_SHOWN = 8
@@ -108,15 +110,25 @@ def show(args: Namespace) -> int:
         goal = goal_find.one(place, goal_find.find(place.log, args.id) if args.id else known[-1])
         driver, is_sealed = place.driver_of(goal.id), place.is_sealed
         short = goal_find.short_ids(known)[goal.id]
-    now = clock.now()
+    work, now = _work(goal), clock.now()
     if args.json:
         terminal.out_value({**msgspec.to_builtins(goal), "state": state_of(goal, now), "seconds": seconds_of(goal, now), "driver": driver})
         return 0
-    show_lines([*page(goal, now, driver=driver, short=short, is_sealed=is_sealed)])
+    show_lines([*page(goal, now, driver=driver, short=short, is_sealed=is_sealed, work=work)])
     return 0
 
 
-def page(goal: GoalState, now: datetime, *, driver: str | None, short: str, is_sealed: bool = False) -> Iterator[Line]:
+def _work(goal: GoalState) -> Handover | None:
+    from fleetlore.cli.goal_pursuit import home
+    from fleetlore.runtime.driver.handover import find_handover
+
+    source = goal.goal.workspace if goal.goal is not None else None
+    return None if goal.plan is None else find_handover(home(), goal.id, source or "")
+
+
+def page(
+    goal: GoalState, now: datetime, *, driver: str | None, short: str, is_sealed: bool = False, work: Handover | None = None
+) -> Iterator[Line]:
     """The goal, part after part."""
     yield goal_lines.headline(goal, now, is_driven=driver is not None)
     yield [(_about(goal, now, driver), DIM)]
@@ -129,6 +141,9 @@ def page(goal: GoalState, now: datetime, *, driver: str | None, short: str, is_s
     yield from _part("waits for you", _questions(goal))
     yield from _part("said to it, for its next turn", ([(f"{sanitise(each.by)}: {sanitise(each.text)}", "")] for each in goal.messages))
     yield from _part("said last", ([(sanitise(line), "")] for line in goal.words.strip().splitlines()[:8]))
+    if work is not None:
+        yield []
+        yield from goal_work.lines(work, is_over=driver is None)
     if goal.unsigned:
         yield []
         yield [(f"{goal.unsigned} unsigned wishes were not obeyed: this log is sealed", "yellow")]
@@ -143,7 +158,7 @@ def _about(goal: GoalState, now: datetime, driver: str | None) -> str:
     place = goal.goal.workspace if goal.goal is not None else None
     parts = [goal.id, plan.harness if plan else "driven elsewhere", sanitise(place or "")]
     parts += [f"begun {ago(now - goal.at)}"] if goal.at else []
-    parts += [f"driven by {sanitise(driver)}"] if driver else []
+    parts += [f"driven by {goal_lines.driver_words(driver)}"] if driver else []
     parts += [f"part of {goal.parent}"] if goal.parent else []
     return " · ".join(part for part in parts if part)
 
@@ -194,7 +209,7 @@ def _decisions(goal: GoalState) -> Iterator[Line]:
 
 def _questions(goal: GoalState) -> Iterator[Line]:
     for question in goal.questions.values():
-        yield goal_lines.question(question.id, question.tool)
+        yield from goal_lines.question(question.id, question.tool, question.input)
 
 
 def _next(goal: GoalState, now: datetime, driver: str | None, short: str) -> str:
@@ -223,4 +238,6 @@ def show_lines(lines: Sequence[Line]) -> None:
 
     console = Console(file=sys.stdout, highlight=False, no_color=not terminal.has_colour(sys.stdout), width=terminal.width(sys.stdout))
     for line in lines:
-        console.print(Text.assemble(*goal_lines.fitted(line, console.width)), no_wrap=True, overflow="crop", soft_wrap=False)
+        is_whole = goal_lines.is_whole(line)
+        shown = line if is_whole else goal_lines.fitted(line, console.width)
+        console.print(Text.assemble(*shown), no_wrap=True, overflow=None if is_whole else "crop", soft_wrap=is_whole)

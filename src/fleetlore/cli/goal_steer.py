@@ -21,13 +21,14 @@ def steer(args: Namespace) -> int:
     """Check every wish before the first is stored."""
     value = _value(args)
     with goal_find.opened(args) as place:
-        goals = [goal_find.one(place, goal_find.find(place.log, id)) for id in getattr(args, "ids", None) or [args.id]]
+        ids = [goal_find.find(place.log, id) for id in getattr(args, "ids", None) or [args.id]]
+        key = place.key(f"to {args.verb} a goal")  # before they are looked at: what an agent forged must not stand in a person's way
+        goals = [goal_find.one(place, id, key) for id in ids]
         for goal in goals:
             try:
                 steering.check(goal, args.verb, value)
             except Invalid as error:
                 raise Invalid(f"{steering.short(goal)}: {error}") from error
-        key = place.key(f"to {args.verb} a goal")
         by, reason = goal_find.person(), getattr(args, "reason", None)
         place.put(
             [steering.control(goal.id, args.verb, by=by, value=value, reason=reason, agent=goal.agent or None) for goal in goals], key

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fleetlore.events.envelope import Event
     from fleetlore.views.goal_state import GoalState
 
+EVIDENCE_LINES = 2
 _ASKS = "bold yellow"
 
 
@@ -39,6 +40,8 @@ def _attempt_completed(event: Event, goal: GoalState | None) -> Iterator[Line]:
     result = _object(event.data.get("result"))
     kind = str(_object(result.get("outcome")).get("kind"))
     style = {"done": GOOD, "escalate": _ASKS, "budget_exhausted": BAD}.get(kind, "")
+    if goal is not None and goal.put_back:
+        yield [("  put back  ", WARN), (", ".join(map(sanitise, goal.put_back)), ""), ("  which the agent had changed", DIM)]
     turn, words = result.get("turn_index"), goal_lines.in_a_line(str(result.get("final_text") or ""))
     yield [(f"turn {turn}: ", BOLD), (goal_lines.OUTCOMES.get(kind, sanitise(kind)), style), (f"  {words}" if words else "", "italic")]
 
@@ -48,13 +51,21 @@ def _acceptance(event: Event, goal: GoalState | None) -> Iterator[Line]:
     failures = [_object(each) for each in verdict.get("failures") or ()]
     for failure in failures:
         yield [("  ✗ ", BAD), (sanitise(str(failure.get("criterion_label"))), ""), (f"  {sanitise(str(failure.get('message')))}", BAD)]
+        yield from _evidence(str(failure.get("evidence") or ""))
     if verdict.get("met") is True:
         many = len(goal.criteria) if goal is not None else 0
         yield [("  ✓ ", GOOD), ("all criteria are met" if many else "there are no criteria; its word is taken for it", "")]
 
 
+def _evidence(text: str) -> Iterator[Line]:
+    """The last words of a check that failed: mostly these say why."""
+    said = [line for line in text.splitlines() if line.strip()][-EVIDENCE_LINES:]
+    yield from ([("    | ", DIM), (goal_lines.in_a_line(line), DIM)] for line in said)
+
+
 def _asked(event: Event, goal: GoalState | None) -> Iterator[Line]:
-    yield [("  ", ""), *goal_lines.question(event.id or "", str(event.data.get("tool")))]
+    asked = goal_lines.question(event.id or "", str(event.data.get("tool")), event.data.get("input"))
+    yield from ([("  ", ""), *line] for line in asked)
 
 
 def _decided(event: Event, goal: GoalState | None) -> Iterator[Line]:

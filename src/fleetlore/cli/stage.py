@@ -17,9 +17,11 @@ from fleetlore.errors import Invalid, LogError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
     from typing import Any
 
+    from fleetlore.context.memory import Nearness
+    from fleetlore.context.turn import Manner
     from fleetlore.events.envelope import Event
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.runtime.stage.conductor import Conductor, Watch
@@ -127,15 +129,28 @@ def _check(args: Namespace) -> int:
 
 def _run(args: Namespace) -> int:
     _need(args)
-    with opening.open_log(args) as log:
+    settings = opening.settings_of(args)
+    manner, near = _prompting(settings.context.value)
+    with opening.open_log(args, settings=settings) as log:
         play = _taken_up(args, log) if args.resume else _begun(args, log)
         try:
-            asyncio.run(_perform(args, log, play))
+            asyncio.run(_perform(args, log, play, manner, near))
         except KeyboardInterrupt:
             terminal.flush()
             terminal.err(f"\nstopped; nothing is lost. Go on with: {_again(args, play.run)}")
             return INTERRUPTED
     return OK
+
+
+def _prompting(said: Mapping[str, Any]) -> tuple[Manner, Nearness | None]:
+    """How prompts are built, as the settings say it; what they name and is not there is said before anything is asked."""
+    from fleetlore.context.tokens import tokenizer
+    from fleetlore.context.turn import Manner
+    from fleetlore.state.embeddings import WORDS, nearness
+
+    manner = Manner.of(said)
+    tokenizer(manner.tokenizer)
+    return manner, nearness(said.get("nearness", WORDS))
 
 
 def _need(args: Namespace) -> None:
@@ -184,7 +199,7 @@ def _again(args: Namespace, run: str) -> str:
     return f"lore stage run --resume {run}{mind}{log}"
 
 
-async def _perform(args: Namespace, log: BlockingRecorder, play: Play) -> None:
+async def _perform(args: Namespace, log: BlockingRecorder, play: Play, manner: Manner, near: Nearness | None) -> None:
     from fleetlore.cli.stage_screen import viewer
     from fleetlore.runtime.stage.cast import troupe_of
     from fleetlore.runtime.stage.conductor import Conductor
@@ -199,7 +214,7 @@ async def _perform(args: Namespace, log: BlockingRecorder, play: Play) -> None:
     async with troupe_of(play.scenario, args.mind) as troupe, AsyncExitStack() as stack:
         if store is not None:  # of a long log, what was folded before is not read again
             stack.enter_context(store)
-        conductor = Conductor(log, play, troupe, recall=Recall(log, store=store), watch=watch)
+        conductor = Conductor(log, play, troupe, recall=Recall(log, store=store, nearness=near), manner=manner, watch=watch)
         await conductor.begin()
         if play.finished is not None:
             raise Invalid(f"{play.run} is over; `lore events --scope run:{play.run}` reads it again")

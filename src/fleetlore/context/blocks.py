@@ -48,11 +48,18 @@ def task(turn: Turn) -> Part | None:
 
 
 def _goal(turn: Turn, name: str, heading: str, why: str) -> Part | None:
-    goal = fence.free(fence.cut(turn.goal, LONGEST_GOAL))
+    goal = fence.free(fence.cut(turn.goal, LONGEST_GOAL)) if turn.goal_from is None else _handed(turn, turn.goal_from)
     if not goal:
         return None
     events = (turn.goal_event,) if turn.goal_event else ()
     return Part(name=name, heading=heading, body=goal, events=events, priority=GOAL, why=why)
+
+
+def _handed(turn: Turn, giver: str) -> str:
+    """A task in the words of an agent, behind the mark of a record."""
+    words = fence.record(turn.goal, LONGEST_GOAL)
+    how = "You took this on:" if giver == turn.agent else f"{fence.name(giver)} handed this over to you:"
+    return f"{how}\n{words}" if words else ""
 
 
 def scene(turn: Turn) -> Part:
@@ -140,8 +147,7 @@ def memory(turn: Turn) -> Part:
 def _how(turn: Turn) -> str:
     if turn.remembering.kind == "episodic":
         return f"the last {turn.remembering.most} things that the agent saw and no other block tells"
-    by = "full text" if turn.relevance is not None else "shared words"
-    return f"the {turn.remembering.most} memories that matter most now: how near (by {by}), how recent, how important"
+    return f"the {turn.remembering.most} memories that matter most now: how near (by {turn.near_by}), how recent, how important"
 
 
 def disturbances(turn: Turn) -> Part | None:

@@ -11,9 +11,9 @@ from fleetlore.context.parts import Block, Item, Part, Prompt, Shown
 from fleetlore.context.roles import blocks_of
 from fleetlore.context.tokens import Tokenizer
 from fleetlore.context.tokens import tokenizer as tokenizer_named
-from fleetlore.context.turn import Turn
+from fleetlore.context.turn import Manner, Turn
 
-BUDGET = 4000
+BUDGET = Manner().budget
 
 
 def build(

@@ -54,7 +54,7 @@ BEATS: Mapping[str, float] = {
 ORDINARY = 0.5
 
 Nearness: TypeAlias = Callable[[str, Sequence[str]], Sequence[float]]
-"""How near each of some texts is to a query, from 0 to 1, as embeddings say it: `state/recall.py` takes one in place of full text."""
+"""How near each of some texts is to a query: the higher, the nearer. `state/recall.py` takes one; `state/embeddings.py` has one."""
 
 _WORD = re.compile(r"[^\W_]+")
 
@@ -168,6 +168,8 @@ def who(turn: Turn, line: Line) -> str:
             return f"{name}, judging"
         case "agent.reflected":
             return f"{name}, reflecting"
+        case "prompt.submitted":
+            return f"{name}, asking"
     return name if line.kind in SPEECH else f"{name} ({kind_in_words(line.kind)})"
 
 

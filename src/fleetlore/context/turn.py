@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -33,6 +33,20 @@ class Remembering(Struct, frozen=True, kw_only=True):
     weights: Weights = Weights()
 
 
+class Manner(Struct, frozen=True, kw_only=True):
+    """How the prompts of a log are built, as its settings say it."""
+
+    budget: int = 4000
+    tokenizer: str = "estimate"
+    weights: Weights = Weights()
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> Manner:
+        """What `[context]` says, its types checked."""
+        weights = Weights(**{name: float(said[name]) for name in Weights.__struct_fields__ if name in said})
+        return cls(weights=weights, **{name: said[name] for name in ("budget", "tokenizer") if name in said})
+
+
 class Tool(Struct, frozen=True, kw_only=True):
     """Something that the agent may use."""
 
@@ -58,6 +72,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     run: str | None = None
     goal: str = ""
     goal_event: str | None = None
+    goal_from: str | None = None
+    """Whose words the goal is, where that is one of the agents: then it is shown as a record, like all that agents say."""
     scene: Scene | None = None
     said: tuple[Line, ...] = ()
     """The newest things said to all, oldest first."""
@@ -70,7 +86,9 @@ class Turn(Struct, frozen=True, kw_only=True):
     """What it could remember, oldest first."""
     thoughts: tuple[Thought, ...] = ()
     relevance: Mapping[str, float] | None = None
-    """Event → how near a search found it to what is going on, from 0 to 1; `None` where nothing was searched."""
+    """Event → how near it was found to be to what is going on, from 0 to 1; `None` where nothing was searched."""
+    near_by: str = "shared words"
+    """What said how near."""
     remembering: Remembering = Remembering()
     memory_text: str | None = None
     """A memory that was put together elsewhere, and is shown in place of ours."""

@@ -90,7 +90,8 @@ class HttpMind:
         raise NotImplementedError
 
     async def __aenter__(self) -> HttpMind:
-        self._client = self._new_client(http_client(self.patience.connect))
+        # In a thread: it loads more of the library, and certificates.
+        self._client = await asyncio.to_thread(lambda: self._new_client(http_client(self.patience.connect)))
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

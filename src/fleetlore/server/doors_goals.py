@@ -114,10 +114,11 @@ def _decide(house: House, id: str, body: Body) -> list[str]:
             return _answer(house, id, said)
         except Conflict:  # the goal went on meanwhile, perhaps past this question
             continue
-    raise Problem(409, "the goal goes on too fast to be answered; try again")
+    # Who floods the goal's scope must not keep a person from answering; an answer that comes too late is not heard.
+    return _answer(house, id, said, is_last=True)
 
 
-def _answer(house: House, id: str, said: Decided) -> list[str]:
+def _answer(house: House, id: str, said: Decided, *, is_last: bool = False) -> list[str]:
     """Store the answer, if the question still waits and nothing happened to the goal since that was seen."""
     log, scope = house.log, f"goal:{id}"
     head = log.head(scope)
@@ -129,7 +130,7 @@ def _answer(house: House, id: str, said: Decided) -> list[str]:
     event = steering.control(id, "decide", by=PERSON, value=value, of=said.of, reason=value["message"] or None, now=house.clock)
     words = f"{said.choice} {question.tool}" + (f": {value['message']}" if value["message"] else "")
     event = _signed(house, replace(event, text=words[: steering.LONGEST_TEXT]))
-    return log.append([event], expect=Expect(scope, head))
+    return log.append([event], expect=None if is_last else Expect(scope, head))
 
 
 def _obeys(house: House) -> questions.Obeys:

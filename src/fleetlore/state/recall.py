@@ -7,6 +7,7 @@ and what the index of words finds beyond them. An agent that plays on no stage, 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import isfinite
 from threading import Lock
 from typing import Any
 
@@ -62,7 +63,8 @@ class Given(Struct, frozen=True, kw_only=True):
 class Recall:
     """A log, looked at for one prompt after another. Keeps the stage at its head; may be asked by several threads.
 
-    `nearness` says how near memories are to what is going on, in place of the index of words; `tell` puts an agent's own work into words.
+    `nearness` says how near memories are to what is going on, where the index of words only says which there are; `tell` puts an agent's
+    own work into words.
     """
 
     def __init__(
@@ -180,6 +182,7 @@ class Recall:
             run=work.run,
             goal=work.goal,
             goal_event=work.goal_event,
+            goal_from=work.goal_from,
             scene=work.scene,
             said=work.said,
             said_in_all=len(work.said),
@@ -200,7 +203,7 @@ class Recall:
 
     def _searched(self, turn: Turn, scope: str, name: str, subscribes_to: Collection[str] | None) -> Turn:
         """The turn with what the index of words finds beyond the newest events; without an index, as it is."""
-        if self._store is None or self._nearness is not None or turn.remembering.kind != "salience" or turn.memory_text is not None:
+        if self._store is None or not _weighs(turn):
             return turn
         words = words_to_find(turn.query)
         wanted = search.Wanted(scope, before=None if turn.as_of is None else just_after(turn.as_of))
@@ -215,15 +218,22 @@ class Recall:
         relevance = _relevance(turn, {ids[place.position]: near for place, near in found.items() if place.position in ids})
         lines = recall_work.lines_of(older, turn.agent) if subscribes_to is None else _remembered(older, turn.agent, subscribes_to)
         thoughts = (*_thoughts(older, turn.agent), *turn.thoughts)
-        return replace(turn, relevance=relevance, recalled=(*lines, *turn.recalled), thoughts=thoughts)
+        return replace(turn, relevance=relevance, near_by="full text", recalled=(*lines, *turn.recalled), thoughts=thoughts)
 
     def _with_nearness(self, turn: Turn) -> Turn:
         """The turn with what the caller's own measure says of every memory."""
-        if self._nearness is None:
+        if self._nearness is None or not _weighs(turn):
             return turn
         memories = memories_of(turn)
         near = self._nearness(turn.query, [memory.text for memory in memories])
-        return replace(turn, relevance={memory.id: value for memory, value in zip(memories, near, strict=True)})
+        found = {memory.id: value for memory, value in zip(memories, near, strict=True) if value > 0 and isfinite(value)}
+        by = getattr(self._nearness, "__name__", "a measure of its own")
+        return replace(turn, relevance=_relevance(turn, found), near_by=by)
+
+
+def _weighs(turn: Turn) -> bool:
+    """Whether it matters how near a memory is."""
+    return turn.remembering.kind == "salience" and turn.memory_text is None
 
 
 def recall(log: BlockingRecorder, agent: str, *, store: Store | None = None, **wanted: Any) -> Turn:

@@ -25,6 +25,9 @@ SENTENCES = 6
 LONGEST = 4000
 
 _VOICES = frozenset(("voice", "handoff", "judgement", "together"))
+_ROUTINE = frozenset(("progress", "pulse", "rest"))
+_LASTING = frozenset(("commit", "push", "pr_open", "pr_merge", "revert"))
+"""Deeds of a tool that are remembered though all went well."""
 _QUIET = frozenset(("pulse", "rest"))
 _THREADS = ("task", "goal", "mission", "run")
 
@@ -47,6 +50,7 @@ class Work(NamedTuple):
     run: str | None = None
     goal: str = ""
     goal_event: str | None = None
+    goal_from: str | None = None
     scene: Scene | None = None
     said: tuple[Line, ...] = ()
     disturbances: tuple[Line, ...] = ()
@@ -71,8 +75,9 @@ def look(log: BlockingRecorder, agent: str, *, run: str | None, upto: Position |
     return Work(
         scope=scope,
         run=run or next((event.run for event in reversed(events) if event.run is not None), None),
-        goal="" if task is None else _task(task),
+        goal="" if task is None else _words(task),
         goal_event=None if task is None else task.id,
+        goal_from=None if task is None or _is_prompt(task) else _giver(task, agent),
         scene=_scene(own, tell),
         said=tuple(_said(around, agent, task))[-TRANSCRIPT:],
         disturbances=tuple(_interruptions(since))[-DISTURBANCES:],
@@ -90,7 +95,7 @@ def tell(events: Sequence[Event]) -> list[Told]:
 
 def lines_of(events: Iterable[Event], agent: str) -> Iterator[Line]:
     """What an agent did or was told, as lines that it could remember; of others in its run, what they said to all."""
-    lines = (_line(event) for event in events if _is_worth_telling(event) and (_is_of(event, agent) or _is_word(event)))
+    lines = (_line(event) for event in events if _is_memorable(event) and (_is_of(event, agent) or _is_word(event)))
     return (line for line in lines if line is not None)
 
 
@@ -108,6 +113,15 @@ def _is_worth_telling(event: Event) -> bool:
     if event.kind.startswith(MACHINERY) or (event.kind == "tool.returned" and not event.text):
         return False
     return beat_of(event) not in _QUIET or event.kind == "session.turn_ended"
+
+
+def _is_memorable(event: Event) -> bool:
+    """Of what tools did, what went wrong and what lasts; of turns, those that ended with the agent's own words."""
+    if event.kind in ("tool.called", "tool.returned"):
+        return event.data.get("deed") in _LASTING or beat_of(event) not in _ROUTINE
+    if event.kind == "session.turn_ended" and event.data.get("reason") == "interrupted":
+        return False
+    return _is_worth_telling(event)
 
 
 def _newest(log: BlockingRecorder, scope: str, limit: int, upto: Position | None, *, without: bool = False) -> list[Event]:
@@ -133,9 +147,9 @@ def _is_claim(event: Event) -> bool:
     return beat_of(event) == "claim" and event.kind != "prompt.submitted"
 
 
-def _task(event: Event) -> str:
-    is_handed_over = beat_of(event) == "handoff"
-    return f"{speaker_of(event)} handed this over to you: {_words(event)}" if is_handed_over else _words(event)
+def _giver(event: Event, agent: str) -> str:
+    """Whose words a task is that no person gave: whoever handed it over, or the agent that took it."""
+    return speaker_of(event) if beat_of(event) == "handoff" else agent
 
 
 def _words(event: Event) -> str:
@@ -164,7 +178,7 @@ def _said(events: Iterable[Event], agent: str, task: Event | None) -> Iterator[L
     """What others said on the agent's thread."""
     for event in events:
         is_word = _is_word(event) or _is_prompt(event)
-        if is_word and speaker_of(event) != agent and (task is None or event.id != task.id) and (line := _line(event)) is not None:
+        if is_word and _teller(event) != agent and (task is None or event.id != task.id) and (line := _line(event)) is not None:
             yield line
 
 
@@ -186,11 +200,21 @@ def _line(event: Event) -> Line | None:
         id=event.id or "",
         at=stamp_of(event)[0],
         turn=0,
-        speaker=speaker_of(event),
+        speaker=_teller(event),
         kind=event.kind,
-        text=words,
+        text=_unfolded(words) if event.kind == "tool.failed" else words,
         position=event.position or "",
     )
+
+
+def _teller(event: Event) -> str:
+    """Whose words an event holds: a report is that of the one who came back."""
+    return event.child if event.kind == "agent.returned" and event.child else speaker_of(event)
+
+
+def _unfolded(words: str) -> str:
+    """What a program printed, its line breaks as such: some tools hand them on as a backslash and an n."""
+    return words.replace("\\r\\n", "\n").replace("\\n", "\n")
 
 
 def _notes(scope: str, events: int, task: Event | None) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from fleetlore.events.envelope import Event
 from fleetlore.views.reading import stamp_of
 
-VERSION = 2
+VERSION = 3
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 SPEECH = frozenset(("agent.spoke", "oracle.spoke"))
@@ -32,11 +32,15 @@ REPORTS_KEPT = 40
 DISTURBANCES_KEPT = 5
 VERDICTS_KEPT = 5
 THOUGHTS_KEPT = 20
+"""Of one player,"""
+THINKING_KEPT = 200_000
+"""and so many characters of all of them: where it is more, whoever thinks most forgets first."""
 RUNS_KEPT = 16
 CAST_KEPT = 200
 KINDS_KEPT = 64
 LONGEST = 4000
 """Characters of one text that are kept."""
+LONGEST_NAME = 200
 HIGHEST_TURN = 1 << 53
 
 _Kept = TypeVar("_Kept")
@@ -157,6 +161,8 @@ class Run(Struct, kw_only=True):
     """Public events of other kinds, by kind."""
     minds: dict[str, Mind] = field(default_factory=dict)
     """Player → what only it knows."""
+    thinking: int = 0
+    """Characters of all their thoughts."""
 
 
 class Stage(Struct, kw_only=True):
@@ -284,8 +290,8 @@ def _add(run: Run, event: Event) -> None:
     if event.agent is not None and not event.kind.startswith(MACHINERY):
         _player(run, event.agent)
     thought = thought_of(event, run.turn)
-    if thought is not None and (mind := _mind(run, thought.owner)) is not None:
-        _keep(mind.thoughts, thought, THOUGHTS_KEPT)
+    if thought is not None:
+        _think(run, thought)
     line = line_of(event, run.turn)
     if line is not None:
         _say(run, line)
@@ -298,6 +304,27 @@ def _add(run: Run, event: Event) -> None:
             winner = _words(event.data.get("winner")) or None
             _keep(run.verdicts, Verdict(line=line, winner=winner, scores=_scores(event.data.get("scores"))), VERDICTS_KEPT)
     _count(run, event)
+
+
+def _think(run: Run, thought: Thought) -> None:
+    """Put a thought where its owner alone looks for it, and forget old ones."""
+    mind = _mind(run, thought.owner)
+    if mind is None:
+        return
+    mind.thoughts.append(thought)
+    run.thinking += len(thought.text)
+    if len(mind.thoughts) > THOUGHTS_KEPT:
+        _forget(run, mind)
+    while run.thinking > THINKING_KEPT:
+        _forget(run, max(run.minds.values(), key=_size))
+
+
+def _forget(run: Run, mind: Mind) -> None:
+    run.thinking -= len(mind.thoughts.pop(0).text)
+
+
+def _size(mind: Mind) -> int:
+    return sum(len(thought.text) for thought in mind.thoughts)
 
 
 def _say(run: Run, line: Line) -> None:
@@ -336,7 +363,7 @@ def _describe(run: Run, player: Player, said: dict[str, Any]) -> None:
     player.role = _words(said.get("role")) or player.role
     player.team = _words(said.get("team")) or player.team
     kinds = said.get("subscribes_to")
-    player.subscribes_to = [kind for kind in kinds if isinstance(kind, str)][:KINDS_KEPT] if isinstance(kinds, list) else []
+    player.subscribes_to = [kind for kind in kinds if _is_short(kind)][:KINDS_KEPT] if isinstance(kinds, list) else []
     persona = _words(said.get("persona"))
     if persona and (mind := _mind(run, player.name)) is not None:
         mind.persona = persona
@@ -386,13 +413,13 @@ def _one_more(counts: dict[str, int], kind: str) -> None:
 
 
 def _player(run: Run, name: str) -> Player | None:
-    if name not in run.cast and len(run.cast) < CAST_KEPT:
+    if name not in run.cast and len(run.cast) < CAST_KEPT and _is_short(name):
         run.cast[name] = Player(name=name)
     return run.cast.get(name)
 
 
 def _mind(run: Run, name: str) -> Mind | None:
-    if name not in run.minds and len(run.minds) < CAST_KEPT:
+    if name not in run.minds and len(run.minds) < CAST_KEPT and _is_short(name):
         run.minds[name] = Mind()
     return run.minds.get(name)
 
@@ -405,13 +432,21 @@ def _keep(kept: list[_Kept], one: _Kept, most: int) -> None:
 
 def _scores(said: Any) -> dict[str, float]:
     pairs = list(said.items())[:CAST_KEPT] if isinstance(said, dict) else []
-    return {name: _number(score) for name, score in pairs if isinstance(score, (int, float)) and not isinstance(score, bool)}
+    return {name: _number(score) for name, score in pairs if _is_short(name) and _is_number(score)}
 
 
 def _number(said: Any) -> float:
     """A figure that can be one; else nought."""
-    is_number = isinstance(said, (int, float)) and not isinstance(said, bool)
-    return float(said) if is_number and 0 <= said <= 1e12 else 0.0
+    return float(said) if _is_number(said) and 0 <= said <= 1e12 else 0.0
+
+
+def _is_number(said: Any) -> bool:
+    return isinstance(said, (int, float)) and not isinstance(said, bool)
+
+
+def _is_short(said: Any) -> bool:
+    """Whether it can be a name or a kind."""
+    return isinstance(said, str) and len(said) <= LONGEST_NAME
 
 
 def _words(said: Any) -> str:

@@ -258,7 +258,7 @@ async def test_a_driver_that_dies_in_a_turn_is_followed_by_one_that_says_so(log:
 
     async def die(order: Order, watch: Watch) -> Ended:
         await watch(Heard(tokens=40, events=[Event(kind="model.replied", agent="ada", data={"input": 30, "output": 10})]))
-        led.driver.book.flush = led.driver.book.append = dead  # type: ignore[method-assign]
+        led.driver.book.flush = led.driver.book.append = dead  # type: ignore[method-assign, assignment]
         raise Dead
 
     async def dead(*args: Any, **more: Any) -> None:

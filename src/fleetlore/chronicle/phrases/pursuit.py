@@ -131,7 +131,7 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "driver.acceptance/unmet": (
         (
-            "The check of the work of {agent} found {unmet} not met: {failing}",
+            "A look at the work of {agent} found {unmet} not met: {failing}",
             "By the check, {agent} had {unmet} yet to meet: {failing}",
             "The check said no to {agent}, with {unmet} open: {failing}",
             "When the work of {agent} was checked, {unmet} stayed open: {failing}",
@@ -141,8 +141,8 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "The check said no to the work of {agent}",
             "By the check, {agent} had more to do",
             "Not all that was asked of {agent} was there, by the check",
-            "The check found the work of {agent} not yet complete",
-            "When the work of {agent} was checked, something was missing",
+            "A look at the work of {agent} found something missing",
+            "When checked, the work of {agent} was not yet complete",
         ),
     ),
     "driver.goal_completed/done": (
@@ -202,7 +202,7 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
         (
             "The goal was called off, and {agent} let go",
             "{agent} let the goal go: called off",
-            "The goal stayed where {agent} had brought the work: called off",
+            "Called off, the goal stayed where {agent} had brought the work",
             "The goal was taken from {agent}: called off",
             "Somebody called the goal off, and {agent} stopped",
         ),
@@ -229,7 +229,7 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "The limit on {limit} was reached: {agent} had used {used}",
             "With {used} behind, {agent} was at the limit on {limit}",
             "After {used} the limit on {limit} stopped {agent}",
-            "No more than {used} were allowed, and {agent} had used all of the {limit}",
+            "At {used}, {agent} had come to the limit on {limit}",
         ),
         (
             "{agent} came to the limit on {limit}, and had to stop",

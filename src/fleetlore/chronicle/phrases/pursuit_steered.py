@@ -163,7 +163,7 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "The answer of {actor} was yes",
             "{actor} gave leave",
             "A yes came from {actor}",
-            "{actor} had nothing against that",
+            "The word of {actor} was yes",
         ),
     ),
     "control.requested/no": (
@@ -214,17 +214,17 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "{agent} wrote down {memories} for later goals",
             "For later goals {agent} kept {memories}",
             "Out of the turn came {memories} that {agent} kept",
-            "The notes of {agent} grew by {memories}",
+            "What {agent} knew grew by {memories}",
             "What was worth keeping came to {memories}, written down by {agent}",
         ),
     ),
     "driver.auto_dream_outcome/completed": (
         (
-            "{agent} put the notes of many sessions in order",
-            "Between goals the notes of {agent} were put in order",
-            "The notes of {agent} were gone through and put in order",
-            "In a quiet hour {agent} set the notes in order",
-            "Order came into the notes of {agent}",
+            "{agent} put the memories of many sessions in order",
+            "Between goals the memories of {agent} were put in order",
+            "The memories of {agent} were gone through and put in order",
+            "In a quiet hour {agent} set the memories in order",
+            "Order came into the memories of {agent}",
         ),
     ),
 }

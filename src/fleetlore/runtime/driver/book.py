@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from fleetlore import clock
-from fleetlore.errors import FleetloreError, Invalid, LeaseLost, TooLarge
+from fleetlore.errors import Busy, Conflict, Invalid, NoRoom, Unreachable
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Plan
 from fleetlore.log.base import Expect
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.runtime.driver.sinks import DriverEventSink
+from fleetlore.runtime.driver.batch import Batch, Events
+from fleetlore.runtime.driver.fitting import rejected
+from fleetlore.runtime.driver.holding import Hold
+from fleetlore.runtime.driver.sinks import DriverEventSink, Outbox
 from fleetlore.runtime.driver.telling import Teller
+from fleetlore.runtime.driver.unbroken import unbroken
 from fleetlore.state.seal import OperatorKey, obeyed
 from fleetlore.views import goals
 from fleetlore.views.goal_state import GoalState
@@ -27,6 +33,10 @@ MOST_ABOVE = 16
 MOST_TOGETHER = 200
 FEW = 50
 """So many that wait may go with others in one write."""
+AGAIN_SECONDS = 0.5
+MOST_SEEN = 100_000
+TROUBLES = (Busy, Unreachable, NoRoom)
+"""What may pass: waited out for as long as nobody else can drive the goal."""
 
 
 async def nobody(event: Event) -> None:
@@ -49,18 +59,22 @@ class Book:
     ) -> None:
         self.log, self.state, self.above = log, GoalState(id=goal), list[GoalState]()
         self.now, self.new_id = now, new_id
-        self._operator, self._sinks, self._watch = key, sinks, watch
+        self._operator, self._watch, self.outbox = key, watch, Outbox(sinks)
         self._keys = {} if key is None else {goal: key.goal_key(goal)}
-        self._seen: set[str] = set()
-        self._later: list[Event] = []
+        self._seen, self._seen_in_order = set[str](), deque[str]()
+        self._later, self._unshown, self._is_showing = list[Event](), deque[Event](), False
+        self._is_behind = False
+        """Whether something was written since the log was read."""
         self._reading, self._writing = asyncio.Lock(), asyncio.Lock()
         self.teller = Teller(goal, agent="", scopes={}, now=now, new_id=new_id)
         self.listeners: list[Callable[[Event], None]] = []
         """Told every event of the goal that is obeyed, at once; before `watch` is."""
-        self.lost: LeaseLost | None = None
-        """Set when another process may drive the goal: from then on nothing is written."""
-        self.trouble: str | None = None
-        """Why a sink did not take what it was handed, the last time that it did not."""
+        self.hold: Hold | None = None
+        """The right to write, once there is one to be lost."""
+        self.is_patient = False
+        """Whether troubles of the log are waited out."""
+        self.steered = 0
+        """How often somebody steered."""
 
     @property
     def scope(self) -> str:
@@ -72,18 +86,24 @@ class Book:
         """Whether only what is signed is believed."""
         return bool(self._keys)
 
+    def obeys(self, event: Event) -> bool:
+        """Whether a fact of the goal is believed."""
+        return obeyed(event, self._keys.get(self.state.id))
+
     def moment(self) -> datetime:
         """Now, never before what the log says: clocks are set back."""
         return max(self.now(), self.state.seen_at or self.now())
 
     # --- reading
 
-    async def catch_up(self) -> list[Event]:
-        """Take in what is new, of the goals above, too; answers the goal's own new events that are obeyed."""
+    async def catch_up(self) -> None:
+        """Take in what is new, of the goals above, too."""
+        await unbroken(self._catch_up())
+        await self._show()
+
+    async def _catch_up(self) -> None:
         async with self._reading:
-            new = self._take_all(await asyncio.to_thread(self._read))
-        await self._show(new)
-        return new
+            self._take_all(await asyncio.to_thread(self._read))
 
     async def hear(self) -> None:
         """Take in what others have told, if they have; cheap where they have not. Whoever writes just now takes it in, too."""
@@ -99,32 +119,48 @@ class Book:
     def _new(self, goal: GoalState) -> list[Event]:
         return list(self.log.read(f"goal:{goal.id}", after=goal.position))
 
-    def _take_all(self, read: Sequence[Sequence[Event]]) -> list[Event]:
-        new = [event for event in read[0] if self._take(self.state, event)]
+    def _take_all(self, read: Sequence[Sequence[Event]]) -> None:
+        self._is_behind = False
+        self._unshown.extend([event for event in read[0] if self._take(self.state, event)])
         if self.state.plan is not None and not self.teller.agent:
             self.set_out(self.state.plan)
         for above, events in zip(self.above, read[1:], strict=True):
             for event in events:
                 self._take(above, event)
-        return new
 
-    async def _show(self, events: Sequence[Event]) -> None:
-        for event in events:
-            await self._watch(event)
+    async def _show(self) -> None:
+        """Each event once, in the order of the log, whoever read it."""
+        if self._is_showing:
+            return
+        self._is_showing = True
+        try:
+            while self._unshown:
+                await self._watch(self._unshown.popleft())
+        finally:
+            self._is_showing = False
 
     def _take(self, goal: GoalState, event: Event) -> bool:
         """A fact counts once, though it may be stored again where ids are not known for ever."""
-        is_new = event.id not in self._seen
-        self._seen.add(event.id or "")
-        is_obeyed = is_new and obeyed(event, self._keys.get(goal.id))
+        is_believed = obeyed(event, self._keys.get(goal.id))
+        is_obeyed = is_believed and self._is_new(event.id or "")
         if is_obeyed:
             goals.take(goal, event)
+            self.steered += goal is self.state and event.kind == "control.requested"
             for listener in self.listeners if goal is self.state else ():
                 listener(event)
-        elif is_new and event.kind == "control.requested":
+        elif not is_believed and event.kind == "control.requested":
             goal.unsigned += 1
         goal.position = event.position
         return is_obeyed
+
+    def _is_new(self, id: str) -> bool:
+        if id in self._seen:
+            return False
+        self._seen.add(id)
+        self._seen_in_order.append(id)
+        if len(self._seen_in_order) > MOST_SEEN:
+            self._seen.discard(self._seen_in_order.popleft())
+        return True
 
     def set_out(self, plan: Plan) -> None:
         """Say who works on the goal, and what else its events belong to."""
@@ -134,7 +170,7 @@ class Book:
 
     async def find_above(self) -> None:
         """Learn of the goals that this one is part of."""
-        known, parent = {self.state.id}, self.state.parent
+        known, parent = {self.state.id}, None if self.above else self.state.parent
         while parent is not None and parent not in known and len(self.above) < MOST_ABOVE:
             above = GoalState(id=parent)
             if self._operator is not None:
@@ -150,73 +186,113 @@ class Book:
 
     # --- writing
 
-    async def append(self, events: Sequence[Event] | Callable[[], Sequence[Event]], *, expect: str | None = None) -> None:
-        """Store what waits and these, durably, and take them in. `expect`: only if the goal's newest event is still that.
+    async def append(self, events: Events, *, unless: Callable[[], bool] = lambda: False) -> bool:
+        """Store what waits and these, durably, and take them in; answers whether they were stored: not if `unless` says so by then.
 
         What waits goes with them in one write where it may; these are never parted. `events` may be what makes them, by work that blocks:
-        it is called in the thread that stores, and the goal's state stays as it is meanwhile.
+        it is called in the thread that stores, and the goal's state stays as it is meanwhile. Cancelled, it ends first.
         """
-        async with self._writing:
-            if expect is not None or len(self._later) > FEW:
-                await self._store_what_waits()
-            self._check_held()
-            expected, waiting = None if expect is None else Expect(self.scope, expect), list(self._later)
-            async with self._reading:
-                stored, read = await asyncio.to_thread(self._store_and_read, waiting, events, expected)
-                new = self._take_all(read)
-            del self._later[: len(waiting)]
-            await self._publish(stored)
-        await self._show(new)
+        batch = Batch(events, unless)
+        await self._patiently(lambda: self._append(batch))
+        await self._show()
+        return batch.is_stored
 
-    def _store_and_read(
-        self, waiting: Sequence[Event], events: Sequence[Event] | Callable[[], Sequence[Event]], expect: Expect | None
-    ) -> tuple[list[Event], list[list[Event]]]:
+    async def flush(self) -> None:
+        """Store what waits."""
+        await self._patiently(self._flush)
+
+    async def _patiently(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do it; a trouble that may pass is no reason to give up, as long as the goal is held for certain."""
+        while True:
+            try:
+                return await unbroken(work())
+            except TROUBLES:
+                if not self.is_patient or self.hold is None or self.hold.lost.is_set():
+                    raise
+                await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _append(self, batch: Batch) -> None:
+        async with self._writing:
+            if len(self._later) > FEW:
+                await self._store_what_waits()
+            await self._check_held()
+            async with self._reading:
+                if self._is_behind:
+                    self._take_all(await asyncio.to_thread(self._read))
+                await self._store(batch)
+
+    async def _store(self, batch: Batch) -> None:
+        """Behind all that was read, so that one who drives the goal no more, and does not know it yet, writes nothing."""
+        head = self.state.position
+        while not (batch.is_known(self._seen) or batch.unless()):
+            waiting = list(self._later)
+            try:
+                stored, read = await asyncio.to_thread(self._store_and_read, waiting, batch, Expect(self.scope, head))
+            except Conflict as error:
+                before = self.state.position
+                self._take_all(await asyncio.to_thread(self._read))
+                head = error.actual if self.state.position == before else self.state.position  # the newest may have been erased
+                await self._check_held()
+                batch.make_anew(self._seen)
+            except Invalid:
+                if not waiting:
+                    raise
+                await self._store_what_waits()
+                self._take_all(await asyncio.to_thread(self._read))
+                head = self.state.position
+            else:
+                self._take_all(read)
+                del self._later[: len(waiting)]
+                self.outbox.put(stored)
+                batch.is_stored = True
+                return
+        batch.is_stored = batch.is_known(self._seen)
+
+    def _store_and_read(self, waiting: Sequence[Event], batch: Batch, expect: Expect) -> tuple[list[Event], list[list[Event]]]:
         """All in one thread: each change of threads costs as much as the reading does."""
-        before = list(map(self._signed, waiting))
-        signed = list(map(self._signed, events() if callable(events) else events))
-        self._put(before, signed, expect)
-        return [*before, *signed], self._read()
+        stored = [*map(self._signed, waiting), *batch.signed(self._signed)]
+        self.log.append(stored, expect=expect)
+        return stored, self._read()
 
     def tell_later(self, events: Sequence[Event]) -> int:
         """Have events stored in their order, with the next that are; answers how many wait."""
         self._later += events
         return len(self._later)
 
-    async def flush(self) -> None:
-        """Store what waits."""
+    async def _flush(self) -> None:
         async with self._writing:
             await self._store_what_waits()
 
     async def _store_what_waits(self) -> None:
         while self._later:
-            part = [self._signed(event) for event in self._later[:MOST_TOGETHER]]
-            self._check_held()
-            await asyncio.to_thread(self.log.append_all, part)
+            part = self._later[:MOST_TOGETHER]
+            await self._check_held()
+            stored = await asyncio.to_thread(self._store_all, part)
+            self._is_behind = True
             del self._later[: len(part)]
-            await self._publish(part)
+            self.outbox.put(stored)
 
-    def _check_held(self) -> None:
-        if self.lost is not None:
-            raise self.lost
-
-    def _put(self, waiting: Sequence[Event], events: Sequence[Event], expect: Expect | None) -> None:
+    def _store_all(self, events: Sequence[Event]) -> list[Event]:
         try:
-            self.log.append([*waiting, *events], expect=expect)
-        except TooLarge:
-            if expect is not None:
-                raise
-            self.log.append_all(waiting)
-            self.log.append_all(events)
+            stored = list(map(self._signed, events))
+            self.log.append_all(stored)
+        except Invalid:  # what an agent tells may be anything, and stands in nobody's way
+            stored = [self._signed(self._admissible(event)) for event in events]
+            self.log.append_all(stored)
+        return stored
+
+    def _admissible(self, event: Event) -> Event:
+        try:
+            self.log.admit(event)
+        except Invalid as error:
+            return rejected(event, str(error))
+        return event
+
+    async def _check_held(self) -> None:
+        if self.hold is not None:
+            await self.hold.assure()
 
     def _signed(self, event: Event) -> Event:
         stamped = event if event.at is not None else msgspec.structs.replace(event, at=self.now())
         key = self._keys.get(event.goal or "")
         return stamped if key is None else key.sign(stamped, admit=self.log.admit)
-
-    async def _publish(self, events: Sequence[Event]) -> None:
-        for event in events if self._sinks else ():
-            for sink in self._sinks if event.kind.startswith("driver.") else ():
-                try:
-                    await sink.publish(event)
-                except (FleetloreError, OSError) as error:
-                    self.trouble = str(error)

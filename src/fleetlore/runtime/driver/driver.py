@@ -10,19 +10,21 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
+from functools import cache, partial
 from hashlib import sha256
 from uuid import UUID
 
 import msgspec
 
 from fleetlore import clock
-from fleetlore.errors import Conflict, Invalid, LeaseLost, LogError
+from fleetlore.errors import Invalid, LogError
+from fleetlore.events import codec
 from fleetlore.events.driver_types import Goal, LlmJudge, Verdict
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Plan, plan_of
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.minds.complaints import classify
-from fleetlore.minds.harness import Ended, Order, Process
+from fleetlore.minds.harness import Ended, Heard, Order, Process
 from fleetlore.minds.leftovers import end_leftovers
 from fleetlore.runtime.driver import settling
 from fleetlore.runtime.driver.acceptance import mark_of
@@ -31,6 +33,7 @@ from fleetlore.runtime.driver.chores import Chores
 from fleetlore.runtime.driver.compaction import age_minutes
 from fleetlore.runtime.driver.course import Attempt, Compact, Dream, Finish, Interrupted, Judge, Over, Remember, Step, Wait, next_step
 from fleetlore.runtime.driver.crew import Checked, Crew
+from fleetlore.runtime.driver.fitting import fitted
 from fleetlore.runtime.driver.holding import Hold
 from fleetlore.runtime.driver.permits import Permits
 from fleetlore.runtime.driver.prompts import prompt_for
@@ -40,10 +43,13 @@ from fleetlore.runtime.driver.told import ToldMind
 from fleetlore.runtime.driver.turn import Turn, axis_over, rest_of
 from fleetlore.state.seal import OperatorKey
 from fleetlore.state.shared import Shared
-from fleetlore.views.goal_state import Ending, GoalState
+from fleetlore.views.goal_state import Ending, GoalState, Limits
+from fleetlore.views.goals import LONGEST_NAP
 
 LISTEN_SECONDS = 0.1
 """How soon a person is heard while an agent works."""
+LOOK_SECONDS = 30.0
+"""How often whoever waits looks at the time: clocks are set, and machines sleep."""
 STEERING = frozenset(("control.requested", "goal.spent"))
 """What others put on a goal that may end its turn."""
 
@@ -71,6 +77,7 @@ class Driver:
         self._chores = Chores(self.book, crew, shared)
         self._turn: Turn | None = None
         self._called_off, self._stirred = asyncio.Event(), asyncio.Event()
+        self._failure: BaseException | None = None
         self.book.listeners.append(self._hear)
 
     @property
@@ -78,15 +85,29 @@ class Driver:
         """The goal as it stands."""
         return self.book.state
 
+    @property
+    def heard(self) -> Heard | None:
+        """What the agent has said and spent in the turn that goes on; the log is told when it is over."""
+        return None if self._turn is None else self._turn.heard
+
     async def start(self, goal: Goal) -> None:
         """Put the goal on the log."""
         await self.book.catch_up()
-        if self.state.goal is not None:
-            raise Invalid(f"the goal {goal.id} is on this log already; go on with it by `lore goal resume {goal.id}`")
         self.book.set_out(plan_of(goal))
         teller, crew = self.book.teller, self._crew
+        started = teller.goal_started(goal)
+        self._need_whole(started)
         saved = teller.checkpointed(0, crew.verifiers.start, crew.workspace.path, verifiers=crew.verifiers.digest)
-        await self.book.append([teller.goal_started(goal), saved])
+        if not await self.book.append([started, saved], unless=lambda: self.state.goal is not None):
+            raise Invalid(f"the goal {goal.id} is on this log already; go on with it by `lore goal resume {goal.id}`")
+
+    def _need_whole(self, started: Event) -> None:
+        """A goal is pursued by what is on the log."""
+        if codec.decode(self.book.log.admit(started).raw).origin is not None:
+            raise Invalid(
+                "the goal would not be kept as it is: something in it looks like a secret, or is longer than 16 KiB;"
+                " put secrets into the environment, and let the goal name files that tell the rest"
+            )
 
     async def pursue(self) -> GoalState:
         """Lead it to its end. Cancelled, it stops the agent, tells that, and can be taken up again."""
@@ -114,15 +135,30 @@ class Driver:
             return
         hold = Hold(self._shared, self.state.id, holder=self._holder)
         async with hold as lease, self._permits.open(self._crew.workspace.path):
-            await self.book.append([self.book.teller.lease_taken(lease.holder, lease.epoch)])
-            await asyncio.to_thread(end_leftovers, mark_of(self.state.id), ())
-            tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._give_up(hold, asyncio.current_task()))]
+            self.book.hold, self.book.is_patient, self._failure = hold, True, None
+            tasks: list[asyncio.Task[None]] = []
+            pursuit = asyncio.current_task()
             try:
+                await self.book.append([self.book.teller.lease_taken(lease.holder, lease.epoch)])
+                await asyncio.to_thread(end_leftovers, mark_of(self.state.id), ())
+                tasks += [asyncio.create_task(self._listen()), asyncio.create_task(_lost(hold))]
+                for task in tasks:
+                    task.add_done_callback(partial(self._fail, pursuit))
                 yield
+            except BaseException:
+                if self._failure is not None and pursuit is not None and pursuit.uncancel() == 0:
+                    raise self._failure from None
+                raise
             finally:
                 for task in tasks:
                     task.cancel()
-                await asyncio.gather(*tasks, self._chores.close(), return_exceptions=True)
+                await asyncio.gather(*tasks, self._chores.close(), self.book.outbox.close(), return_exceptions=True)
+
+    def _fail(self, pursuit: asyncio.Task[object] | None, task: asyncio.Task[None]) -> None:
+        """What goes on beside the pursuit has failed: stop, and say why."""
+        if not task.cancelled() and self._failure is None and pursuit is not None:
+            self._failure = task.exception()
+            pursuit.cancel()
 
     async def _listen(self) -> None:
         """Take in what others say, and neighbours spend, while a turn or a check goes on."""
@@ -136,6 +172,8 @@ class Driver:
     def _hear(self, event: Event) -> None:
         if event.kind in STEERING:
             self._obey()
+        elif event.kind == "work.lease_taken" and self.book.hold is not None:
+            self.book.hold.hear(event.data.get("epoch"))
 
     def _obey(self) -> None:
         """Wake who waits, and end what may not go on."""
@@ -146,14 +184,6 @@ class Driver:
             self._called_off.clear()
         if self._turn is not None and (how := self._turn.why_stop()) is not None:
             self._turn.call_off(how)
-
-    async def _give_up(self, hold: Hold, pursuit: asyncio.Task[object] | None) -> None:
-        """Stop, and write nothing more, once the goal may be driven by another."""
-        await hold.lost.wait()
-        assert hold.lease is not None
-        self.book.lost = LeaseLost(hold.lease.name, hold.lease.holder, hold.lease.epoch)
-        if pursuit is not None:
-            pursuit.cancel()
 
     # --- steps
 
@@ -190,14 +220,15 @@ class Driver:
 
     def _priced(self, since: datetime | None) -> float:
         """What the log says of a turn that nobody summed up, in US dollars."""
-        return sum(self._crew.cost(event) for event in self.book.log.read(self.book.scope, kinds=["model.replied"], since=since))
+        replies = self.book.log.read(self.book.scope, kinds=["model.replied"], since=since)
+        return sum(self._crew.cost(event) for event in replies if self.book.obeys(event))
 
     async def _wait(self, step: Wait) -> None:
         if step.until is None and self.state.waiting_for != step.why:
             await self.book.append([self.book.teller.waiting(step.why, until=None, turn=self.state.turn)])
             return
         self._stirred.clear()
-        left = None if step.until is None else max(0.0, (step.until - self.book.moment()).total_seconds())
+        left = None if step.until is None else min(LOOK_SECONDS, max(0.0, (step.until - self.book.moment()).total_seconds()))
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stirred.wait(), left)
 
@@ -210,27 +241,39 @@ class Driver:
     # --- a turn
 
     async def _attempt(self, turn: int) -> None:
-        book = self.book
+        book, steered = self.book, self.book.steered
+        begun, began, limits = cache(partial(self._begun, turn)), book.moment(), self._limits()
         try:
-            await book.append(lambda: self._begun(turn), expect=self.state.position)
-        except Conflict:  # somebody steered in between: see what comes next now
-            await book.catch_up()
-            return
-        order = await self._order()
-        order = msgspec.structs.replace(order, gate=self._permits.gate(order))
-        began = book.moment()
-        self._turn = running = Turn(
-            book, self._crew, order, session=order.session or (order.new_session if self._crew.chooses_session else None)
-        )
-        try:
-            ended = await running.run()
+            if not await book.append(begun, unless=lambda: book.steered != steered):
+                return  # see what comes next now
+            order = await self._order()
+            order = msgspec.structs.replace(order, gate=self._permits.gate(order))
+            session = order.session or (order.new_session if self._crew.chooses_session else None)
+            self._turn = Turn(book, self._crew, order, session=session)
+            ended = await self._turn.run()
         except asyncio.CancelledError:
-            await self._end_attempt(running.cut_short(), began)
-            await self._judge()
+            await self._break_off(began)
             raise
         finally:
             self._turn = None
-        await self._end_attempt(ended, began)
+        await self._end_attempt(self._unless_raised(ended, limits), began)
+
+    async def _break_off(self, began: datetime) -> None:
+        """Tell that the turn was cut short, if the log lets us: nobody wants to wait for it now."""
+        self.book.is_patient = False
+        if self.state.attempt is not None and self.state.attempt.ending is None:
+            await self._end_attempt(Ended(how="stopped") if self._turn is None else self._turn.cut_short(), began)
+            await self._judge()
+
+    def _limits(self) -> list[Limits]:
+        return [msgspec.structs.replace(goal.limits) for goal in (self.state, *self.book.above)]
+
+    def _unless_raised(self, ended: Ended, limits: list[Limits]) -> Ended:
+        """How it ended; one that came to the end of a budget that was raised meanwhile was only stopped."""
+        goals = [self.state, *self.book.above]
+        if ended.how != "over_budget" or limits == self._limits() or axis_over(goals, ended.tokens, ended.usd, self.book.moment()):
+            return ended
+        return msgspec.structs.replace(ended, how="stopped", error="stopped at a budget that was raised meanwhile")
 
     def _begun(self, turn: int) -> list[Event]:
         """The workspace is as it is to be, and was saved; blocks."""
@@ -289,7 +332,7 @@ class Driver:
         if ended.how == "finished":
             return None, None
         if ended.how == "asleep":
-            return None, now + timedelta(milliseconds=ended.sleep_ms or 0)
+            return None, now + min(max(0, ended.sleep_ms or 0) / 1000, LONGEST_NAP.total_seconds()) * timedelta(seconds=1)
         axis = ended.extras.get("axis") or axis_over([self.state, *self.book.above], ended.tokens, ended.usd, now)
         if ended.how == "over_budget":
             return str(axis or "tokens"), None
@@ -310,6 +353,7 @@ class Driver:
             tree, diff, sha = await asyncio.to_thread(self._left_behind)  # before the checks, which leave traces of their own
             checked = await self._checked(ending)
             verdict, put_back = (None, ()) if checked is None else (checked.verdict, checked.put_back)
+            verdict = verdict and fitted(verdict)
             found = Found(verdict=verdict, mark=_digest(tree, verdict, ending.words), diff=diff, sha=sha, put_back=tuple(put_back))
         await self.book.append(lambda: self._settled(found))
 
@@ -335,6 +379,12 @@ class Driver:
     def _plan(self) -> Plan:
         assert self.state.plan is not None
         return self.state.plan
+
+
+async def _lost(hold: Hold) -> None:
+    """Raise, once the goal may be driven by another."""
+    await hold.lost.wait()
+    raise hold.loss()
 
 
 def _idle(plan: Plan) -> float:

@@ -5,18 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import count
 
 from fleetlore.errors import FleetloreError, LeaseLost, LogError
 from fleetlore.state.shared import Lease, Shared
 
 LEASE_SECONDS = 30.0
 RENEW_SECONDS = 8.0
+AGAIN_SECONDS = 1.0
+"""How soon a renewal that failed is tried again."""
+
+_numbers = count(1)
 
 
 def own_name() -> str:
-    """This process, as others are told of it: its machine, where its number counts, and its number."""
-    return f"{_place()}:{os.getpid()}"
+    """A driver, as others are told of it: its machine, where its process's number counts, that, and which of its drivers it is."""
+    return f"{_place()}:{os.getpid()}/{next(_numbers)}"
 
 
 def _place() -> str:
@@ -29,7 +36,8 @@ def _place() -> str:
 
 def is_dead(holder: str) -> bool:
     """Whether a process that drove a goal is known to be gone; of another machine's nothing is known."""
-    place, _, pid = holder.rpartition(":")
+    place, _, name = holder.rpartition(":")
+    pid = name.partition("/")[0]
     if place != _place() or not pid.isdecimal():
         return False
     try:
@@ -41,6 +49,11 @@ def is_dead(holder: str) -> bool:
     return False
 
 
+def ticks() -> float:
+    """Seconds that go on while the machine sleeps, where it tells them: a lease ends in that time, too."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
 class Hold:
     """The lease on a goal, renewed as long as the block lasts. `lost` is set when it could not be, and nothing more may be done."""
 
@@ -48,12 +61,22 @@ class Hold:
         self._shared, self._goal, self._holder = shared, goal, holder or own_name()
         self.lost = asyncio.Event()
         self.lease: Lease | None = None
+        self.trouble: BaseException | None = None
+        """Why it could not be renewed, the last time that it could not."""
+        self._sure_until = 0.0
         self._renewing: asyncio.Task[None] | None = None
+        # A thread of its own: whatever else blocks, the lease is renewed.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="lease")
 
     async def __aenter__(self) -> Lease:
-        lease = await asyncio.to_thread(self._take, f"goal:{self._goal}")
-        self.lease = lease
-        self._renewing = asyncio.create_task(self._renew())
+        asked = ticks()
+        try:
+            lease = await asyncio.get_running_loop().run_in_executor(self._thread, self._take, f"goal:{self._goal}")
+        except BaseException:
+            self._thread.shutdown(wait=False)
+            raise
+        self.lease, self._sure_until = lease, asked + LEASE_SECONDS
+        self._renewing = asyncio.create_task(self._keep())
         return lease
 
     def _take(self, name: str) -> Lease:
@@ -61,8 +84,8 @@ class Hold:
         if lease is not None:
             return lease
         other = self._shared.holder_of(name)
-        if other is not None and is_dead(other.holder):  # in its name: nobody else can, and what it wrote last is written
-            lease = self._shared.take(name, other.holder, LEASE_SECONDS)
+        if other is not None and is_dead(other.holder):
+            lease = self._follow(name, other.holder)
         if lease is None:
             raise LogError(
                 f"the goal is being driven by {other.holder if other else 'another process'}; watch it with `lore goal show {self._goal}`"
@@ -70,27 +93,63 @@ class Hold:
             )
         return lease
 
+    def _follow(self, name: str, dead: str) -> Lease | None:
+        """Let go of it in the name of one who is dead: nobody else can. Of several who do that at once one gets it."""
+        left = self._shared.take(name, dead, LEASE_SECONDS)
+        if left is not None:
+            self._shared.release(left)
+        return self._shared.take(name, self._holder, LEASE_SECONDS)
+
     async def __aexit__(self, *_: object) -> None:
         if self._renewing is not None:
             self._renewing.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._renewing
-        if self.lease is not None:
-            with suppress(FleetloreError):
-                await asyncio.to_thread(self._shared.release, self.lease)
+            await asyncio.wait([self._renewing])
+        try:
+            if self.lease is not None:
+                with suppress(FleetloreError):
+                    await asyncio.get_running_loop().run_in_executor(self._thread, self._shared.release, self.lease)
+        finally:
+            self.lost.set()
+            self._thread.shutdown(wait=False)
+
+    async def assure(self) -> None:
+        """Return if nobody else can hold it just now. That is asked only where it is not known: after a sleep of the machine, say."""
+        assert self.lease is not None
+        if self.lost.is_set():
+            raise self.loss()
+        if ticks() >= self._sure_until:
+            await self._renew()
+
+    def hear(self, epoch: object) -> None:
+        """Somebody took the lease, as the log says: it is lost, unless that was long ago, or this one."""
+        if isinstance(epoch, int) and self.lease is not None and epoch > self.lease.epoch:
+            self.lost.set()
+
+    def loss(self) -> LeaseLost:
+        """What is to be said of it once it is lost."""
+        assert self.lease is not None
+        lost = LeaseLost(self.lease.name, self.lease.holder, self.lease.epoch)
+        if self.trouble is not None and not isinstance(self.trouble, LeaseLost):
+            lost.args = (f"{lost}. It could not be renewed: {self.trouble}",)
+        return lost
 
     async def _renew(self) -> None:
-        """Troubles with the log are waited out for as long as the lease holds."""
         assert self.lease is not None
-        renewed_at = asyncio.get_running_loop().time()
+        asked = ticks()
+        self.lease = await asyncio.get_running_loop().run_in_executor(self._thread, self._shared.renew, self.lease)
+        self._sure_until, self.trouble = asked + LEASE_SECONDS, None
+
+    async def _keep(self) -> None:
+        """Troubles with the log are waited out for as long as the lease holds."""
+        pause = RENEW_SECONDS
         while True:
-            await asyncio.sleep(RENEW_SECONDS)
+            await asyncio.sleep(pause)
             try:
-                self.lease = await asyncio.to_thread(self._shared.renew, self.lease)
-                renewed_at = asyncio.get_running_loop().time()
-            except LeaseLost:
-                break
-            except LogError:
-                if asyncio.get_running_loop().time() - renewed_at > LEASE_SECONDS - RENEW_SECONDS:
+                async with asyncio.timeout(max(AGAIN_SECONDS, self._sure_until - ticks())):
+                    await self._renew()
+                pause = RENEW_SECONDS
+            except Exception as error:  # noqa: BLE001 - whatever it is, the lease ends
+                self.trouble, pause = error, AGAIN_SECONDS
+                if isinstance(error, LeaseLost) or ticks() >= self._sure_until:
                     break
         self.lost.set()

@@ -38,9 +38,9 @@ class Question(Struct, frozen=True, kw_only=True):
     position: Position = ""
 
 
-def asked(log: BlockingRecorder) -> list[Question]:
-    """Every question, the oldest first."""
-    found = (question_of(event) for event in log.read(kinds=("goal.permission_asked",)))
+def asked(log: BlockingRecorder, obeys: Obeys) -> list[Question]:
+    """Every question, the oldest first; those count that the log's readers believe."""
+    found = (question_of(event) for event in log.read(kinds=("goal.permission_asked",)) if obeys(event))
     return [question for question in found if question is not None]
 
 
@@ -68,7 +68,7 @@ def question_of(event: Event) -> Question | None:
 
 
 def standing(log: BlockingRecorder, question: Question, now: datetime, obeys: Obeys) -> Standing:
-    """What became of a question; answers count that the log's readers obey."""
+    """What became of a question; answers and ends count that the log's readers obey."""
     events = log.read(f"goal:{question.goal}", after=question.position, kinds=(*_ANSWERS, *_ENDS))
     told = _told(question, events, obeys)
     if told is None:
@@ -78,10 +78,8 @@ def standing(log: BlockingRecorder, question: Question, now: datetime, obeys: Ob
 
 def _told(question: Question, events: Iterable[Event], obeys: Obeys) -> Standing | None:
     for event in events:
-        if event.kind in _ENDS:
-            return "over"
-        if _answers(event, question) and obeys(event):
-            return "answered"
+        if (event.kind in _ENDS or _answers(event, question)) and obeys(event):
+            return "over" if event.kind in _ENDS else "answered"
     return None
 
 

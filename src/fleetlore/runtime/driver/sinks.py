@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import Sequence
 from typing import Protocol
 
 from fleetlore.events.envelope import Event
 from fleetlore.log.recorder import BlockingRecorder
+
+MOST_WAITING = 1000
+PATIENCE = 5.0
+"""Seconds that the end of a goal waits for sinks."""
 
 
 class DriverEventSink(Protocol):
@@ -32,3 +38,53 @@ class LogSink:
     async def publish(self, event: Event) -> None:
         """Store it there, under the same id: once, however often it is handed on."""
         await asyncio.to_thread(self._log.append, [event])
+
+
+class Outbox:
+    """Hands events on to sinks, beside whatever else goes on: one that is slow, or fails, holds up neither the goal nor the others."""
+
+    def __init__(self, sinks: Sequence[DriverEventSink]) -> None:
+        self._ways = [_Way(sink) for sink in sinks]
+
+    @property
+    def trouble(self) -> str | None:
+        """Why a sink did not take what it was handed, the last time that it did not."""
+        return next((way.trouble for way in self._ways if way.trouble is not None), None)
+
+    def put(self, events: Sequence[Event]) -> None:
+        """Have the driver's events among these handed on."""
+        for way in self._ways:
+            way.put([event for event in events if event.kind.startswith("driver.")])
+
+    async def close(self, seconds: float = PATIENCE) -> None:
+        """Wait until all was handed on, but no longer than that."""
+        out = [way.task for way in self._ways if way.task is not None]
+        if out:
+            _, late = await asyncio.wait(out, timeout=seconds)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+
+class _Way:
+    """To one sink."""
+
+    def __init__(self, sink: DriverEventSink) -> None:
+        self._sink, self._waiting = sink, deque[Event]()
+        self.task: asyncio.Task[None] | None = None
+        self.trouble: str | None = None
+
+    def put(self, events: Sequence[Event]) -> None:
+        room = MOST_WAITING - len(self._waiting)
+        if len(events) > room:
+            self.trouble = f"it is too slow: {len(events) - room} events were not handed on"
+        self._waiting.extend(events[:room])
+        if self._waiting and (self.task is None or self.task.done()):
+            self.task = asyncio.create_task(self._hand_on())
+
+    async def _hand_on(self) -> None:
+        while self._waiting:
+            try:
+                await self._sink.publish(self._waiting.popleft())
+            except Exception as error:  # noqa: BLE001 - a sink may be anybody's, and stops nothing
+                self.trouble = str(error) or type(error).__name__

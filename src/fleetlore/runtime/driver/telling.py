@@ -13,6 +13,7 @@ from fleetlore.events import driver_types as types
 from fleetlore.events import humantime
 from fleetlore.events.envelope import Event
 from fleetlore.minds.harness import Ended, Process
+from fleetlore.runtime.driver.fitting import readable, short
 from fleetlore.views.goal_state import GoalState
 from fleetlore.views.goals import EXTRA, usage_of
 
@@ -37,8 +38,8 @@ class Teller:
             agent=self.agent,
             goal=self.goal,
             cause=cause,
-            text=None if not text else " ".join(text.split())[:LONGEST_TEXT],
-            data=msgspec.to_builtins(data),
+            text=None if not text else readable(" ".join(text[: 4 * LONGEST_TEXT].split())[:LONGEST_TEXT]),
+            data=readable(msgspec.to_builtins(data)),
             **self.scopes,
         )
 
@@ -107,8 +108,8 @@ class Teller:
         """The agent's part is over."""
         told = {
             "complaint": complaint,
-            "error": ended.error[:LONGEST_WORDS] or None,
-            "words": ended.words[:LONGEST_WORDS] or None,
+            "error": short(ended.error[:LONGEST_WORDS]) or None,
+            "words": short(ended.words[:LONGEST_WORDS]) or None,
             "session": ended.session,
             "usd": ended.usd,
             "context": ended.context,
@@ -120,7 +121,8 @@ class Teller:
 
     def acceptance(self, verdict: types.Verdict, *, cause: str | None) -> Event:
         """What checking the criteria came to."""
-        text = "all criteria are met" if verdict.met else f"{len(verdict.failures)} not met: {verdict.failures[0].message}"
+        first = verdict.failures[0].message if verdict.failures else "called off"
+        text = "all criteria are met" if verdict.met else f"{len(verdict.failures)} not met: {first}"
         return self.event("driver.acceptance", {"goal_id": self.goal, "verdict": verdict}, text=text, cause=cause)
 
     def attempt_completed(

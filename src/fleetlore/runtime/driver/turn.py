@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from msgspec.structs import replace
 
+from fleetlore.errors import LogError
 from fleetlore.events.driver_types import BudgetAxis
 from fleetlore.events.envelope import Event
 from fleetlore.minds.harness import Ended, Heard, How, Order, Rest
@@ -44,14 +46,30 @@ class Turn:
         self._task = asyncio.create_task(self._harness.take_turn(self._order, self._watch))
         flushing = asyncio.create_task(self._flush())
         try:
-            ended = await self._task
-            return ended if ended.usd is not None else replace(ended, usd=self._heard.usd)
-        except asyncio.CancelledError:
-            if self._stop is None:
-                raise
-            return self.cut_short(self._stop)
+            await self._end_of(self._task)
         finally:
             flushing.cancel()
+        if self._task.cancelled() and self._stop is not None:
+            return self.cut_short(self._stop)
+        ended = self._task.result()
+        return ended if ended.usd is not None else replace(ended, usd=self._heard.usd)
+
+    async def _end_of(self, task: asyncio.Task[Ended]) -> None:
+        """Wait for it. Cancelled, have it end, however it does that, and be cancelled then; cancelled again, have it hurry."""
+        cancelled: asyncio.CancelledError | None = None
+        while not task.done():
+            try:
+                await asyncio.wait((task,))
+            except asyncio.CancelledError as error:
+                cancelled = error
+                task.cancel()
+        if cancelled is not None:
+            raise cancelled
+
+    @property
+    def heard(self) -> Heard:
+        """What came of it so far."""
+        return self._heard
 
     def call_off(self, how: How) -> None:
         """End it."""
@@ -118,7 +136,8 @@ class Turn:
         if stop is None and now - self._looked_at < LOOK_SECONDS:
             return None
         self._looked_at = now
-        await self._book.catch_up()
+        with suppress(LogError):  # whoever writes next is told
+            await self._book.catch_up()
         return self.why_stop()
 
     def why_stop(self) -> How | None:
@@ -132,7 +151,8 @@ class Turn:
     async def _flush(self) -> None:
         while True:
             await asyncio.sleep(FLUSH_SECONDS)
-            await self._book.flush()
+            with suppress(LogError):  # the same
+                await self._book.flush()
 
 
 def _may_tell(event: Event) -> bool:

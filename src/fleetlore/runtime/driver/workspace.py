@@ -75,6 +75,11 @@ class Workspace:
         """The branch of the goal's own, if it has one."""
         return self._place.branch or None
 
+    @property
+    def store_dir(self) -> str:
+        """The repository of our own that its snapshots are in."""
+        return self._store.git_dir
+
     def ensure(self) -> None:
         """Have it there, whatever became of it; what was not saved and is gone stays gone until it is rolled back."""
         self._place = self._place.ensured(self._store, self.folder)

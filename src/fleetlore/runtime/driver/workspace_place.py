@@ -113,6 +113,18 @@ def folder_of(home: str, goal_id: str) -> str:
     return folder
 
 
+def known_place(home: str, goal_id: str) -> tuple[str, Place | None]:
+    """What belongs to a goal, and where it was settled to work, if that is known; nothing is made."""
+    if not _GOAL.fullmatch(goal_id):
+        return "", None
+    folder = os.path.join(os.path.realpath(home), "goals", goal_id.lower())
+    try:
+        with open(os.path.join(folder, _RECORD), "rb") as file:
+            return folder, msgspec.json.decode(file.read(), type=Place)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return folder, None
+
+
 def find_place(folder: str, goal_id: str, plan: Plan, source: str, home: str) -> Place:
     """As it was settled, or settled now."""
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -43,5 +44,7 @@ async def troupe_of(scenario: Scenario, override: str | None = None) -> AsyncIte
         opened: dict[str, Mind] = {}
         for address in dict.fromkeys(wanted.values()):
             if address not in SCRIPTED:
-                opened[address] = await stack.enter_async_context(open_mind(address))
+                # Its client library takes a second or two to load: nobody else is to wait for that.
+                mind = await asyncio.to_thread(open_mind, address)
+                opened[address] = await stack.enter_async_context(mind)
         yield Troupe({name: opened[address] for name, address in wanted.items() if address in opened})

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from fleetlore import clock
 from fleetlore.context.parts import Prompt
+from fleetlore.context.turn import Manner
 from fleetlore.errors import BudgetExceeded, Conflict, Invalid, LogError, PromptTooLarge
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import Expect
@@ -58,13 +59,14 @@ class Conductor:
         troupe: Troupe,
         *,
         recall: Recall | None = None,
+        manner: Manner | None = None,
         watch: Watch = _nobody,
         now: clock.Clock = clock.now,
         new_id: Callable[[], str] = clock.uuid7,
     ) -> None:
         self.play = play
         self._log, self._troupe, self._watch, self._now, self._new_id = log, troupe, watch, now, new_id
-        self._recall = recall or Recall(log)
+        self._recall, self._manner = recall or Recall(log), manner or Manner()
         self._began, self._before = now(), 0.0
         self._mine: set[str] = set()
         self._is_begun, self._is_resuming = False, True
@@ -170,7 +172,7 @@ class Conductor:
 
     def _prompt(self, errand: Errand) -> Prompt | PromptTooLarge:
         try:
-            return turns.prompt_for(self.play, self._recall, errand)
+            return turns.prompt_for(self.play, self._recall, errand, self._manner)
         except PromptTooLarge as error:
             return error
 

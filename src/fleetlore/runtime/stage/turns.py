@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fleetlore.context.build import BUDGET, build
+from fleetlore.context.build import build
 from fleetlore.context.parts import Prompt
-from fleetlore.context.turn import Remembering, Tool
+from fleetlore.context.turn import Manner, Remembering, Tool
 from fleetlore.events.envelope import Event
 from fleetlore.minds.base import Ask
 from fleetlore.runtime.stage import forms, judging, telling
@@ -46,7 +46,7 @@ def purpose_of(play: Play, recall: Recall, manifest: Manifest, as_of: str | None
     return "reflect" if run is not None and is_reflection_due(run, manifest.name, every, manifest.subscribes_to) else "speak"
 
 
-def prompt_for(play: Play, recall: Recall, errand: Errand, budget: int = BUDGET) -> Prompt:
+def prompt_for(play: Play, recall: Recall, errand: Errand, manner: Manner) -> Prompt:
     """What the agent is shown: what it may know up to the beginning of its round, and nothing later."""
     manifest = errand.manifest
     turn = recall.turn(
@@ -57,12 +57,12 @@ def prompt_for(play: Play, recall: Recall, errand: Errand, budget: int = BUDGET)
         role=manifest.role,
         persona=_identity(play, manifest),
         subscribes_to=manifest.subscribes_to,
-        remembering=Remembering(kind=manifest.memory.kind, most=manifest.memory.window),
+        remembering=Remembering(kind=manifest.memory.kind, most=manifest.memory.window, weights=manner.weights),
         extra=errand.corrects or "",
         tools=[Tool(name=name, description=TOOLS[name].about) for name in manifest.tools],
         output_format=forms.explained(play.scenario, manifest, errand.purpose),
     )
-    return build(turn, budget=budget)
+    return build(turn, budget=manner.budget, tokenizer=manner.tokenizer)
 
 
 def _identity(play: Play, manifest: Manifest) -> str:

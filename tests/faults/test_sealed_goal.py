@@ -1,0 +1,226 @@
+"""On a sealed log an agent that has a shell, knows the log and calls every `lore` command changes neither verdict, nor budget, nor gate.
+
+Each goal is pursued twice, on a log of its own: by an agent that only works (`cheat.py`), and by one that does the same work and all of
+`mischief.py` beside it. What the key has signed must tell the same story both times.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import pytest
+
+from fleetlore import connect
+from fleetlore.cli.main import BEHIND, COMMANDS
+from fleetlore.events.catalog import known_kinds
+from fleetlore.events.envelope import Event
+from fleetlore.state.seal import make_seal
+from fleetlore.state.shared import open_shared
+from fleetlore.views import goals
+from fleetlore.views.goal_state import GoalState
+from tests.cli.conftest import lore as lore
+from tests.cli.person import PATIENCE, Seen, at_terminal, seated
+from tests.cli.running import Lore
+from tests.faults.mischief import MAY_NOT
+
+WORDS = "correct horse battery"
+CHEAT = Path(__file__).with_name("cheat.py")
+CRITERIA = """
+[[acceptance]]
+command = "sh check.sh"
+[[acceptance]]
+path = "answer.txt"
+regex = "^4"
+[[acceptance]]
+kind = "custom"
+name = "no_paths_touched"
+args = {prefixes = ["docs/"]}
+"""
+
+
+class Told(NamedTuple):
+    """What is to be the same, whatever the agent does."""
+
+    outcome: tuple[str | None, str]
+    turns: list[tuple[Any, ...]]
+    verdict: list[tuple[Any, ...]]
+    limits: Any
+    spent: tuple[Any, ...]
+    decisions: list[tuple[str, str, str]]
+    asked: tuple[Any, ...]
+
+
+class Pursued:
+    """A goal on a sealed log of its own."""
+
+    def __init__(self, lore: Lore, name: str) -> None:
+        self.lore, self.name, self.goal = lore, name, str(uuid4())
+        self.log = f"sqlite:{lore.folder}/{name}.db"
+        self.spare = lore.folder / f"spare-{name}"
+        self.spare.mkdir()
+        seal, self.key = make_seal(WORDS, cost=2)
+        with open_shared(self.log) as shared:
+            shared.set_seal(seal, None)
+
+    def write(self, answers: Sequence[int], *, server: tuple[str, str] = ("http://127.0.0.1:9/", ""), more: str, **given: Any) -> str:
+        """The goal's file, and what its agent is told beside it."""
+        place = self.lore.folder / f"place-{self.name}"
+        (place / "docs").mkdir(parents=True)
+        (place / "docs" / "a.md").write_text("kept\n")
+        (place / "check.sh").write_text("grep -qx 42 answer.txt\n")
+        for argv in (["init", "-q"], ["add", "-A"], ["-c", "user.name=g", "-c", "user.email=g@h", "commit", "-qm", "first"]):
+            subprocess.run(["git", *argv], cwd=place, check=True)
+        home = self.lore.folder.parent / "data" / "fleetlore"
+        site = {"log": self.log, "goal": self.goal, "spare": str(self.spare), "home": str(home), "server": server[0], "token": server[1]}
+        told = self.lore.write(f"{self.name}.json", json.dumps(site | {"answers": answers, "cheats": False, "files": False} | given))
+        head = f"id = '{self.goal}'\ndescription = 'Find the answer'\nagent = 'solver'\nworkspace = '{place}'\n"
+        command = f"command = {json.dumps([sys.executable, str(CHEAT), told])}\n"
+        return self.lore.write(f"{self.name}.toml", head + command + more + CRITERIA)
+
+    def run(self, path: str) -> Seen:
+        return at_terminal(self.lore, "--log", self.log, "goal", "run", path, answers=[WORDS])
+
+    def events(self) -> list[Event]:
+        with connect(self.log).blocking() as log:
+            return list(log.read(f"goal:{self.goal}"))
+
+    def told(self) -> Told:
+        """By what the key has signed, each fact once."""
+        state, seen = GoalState(id=self.goal), set[str | None]()
+        for event in self.events():
+            if event.id not in seen and self.key.holds(event):
+                goals.take(state, event)
+            seen.add(event.id)
+        spent, verdict = state.spent, state.verdict
+        return Told(
+            outcome=(state.outcome, state.why),
+            turns=[(each.number, each.outcome, each.counts, each.complaint, each.tokens, each.usd, each.failing) for each in state.turns],
+            verdict=[(verdict and verdict.met,), *((each.label, each.met, each.message) for each in state.criteria)],
+            limits=state.limits,
+            spent=(spent.turns, spent.tokens, spent.usd, spent.denies, spent.errors, spent.overflows),
+            decisions=[(each.tool, each.choice, each.why) for each in state.decisions],
+            asked=(state.is_paused, state.cancel, state.messages),
+        )
+
+    def noted(self, name: str) -> Any:
+        return json.loads((self.spare / f"{name}.json").read_text())
+
+
+@contextmanager
+def serving(pursued: Pursued) -> Iterator[tuple[str, str]]:
+    """`lore up` by the person, with the passphrase; its address, and the token in its file, which the agent can read."""
+    with seated(pursued.lore, "--log", pursued.log, "up", "--port", "0") as (process, person):
+        person.answer(WORDS)
+        deadline = monotonic() + PATIENCE
+        while (found := re.search(rb"(http://\S+/)#token=", person.look(0.1))) is None:
+            assert monotonic() < deadline, person.seen
+        [file] = (pursued.lore.folder.parent / "data" / "fleetlore").glob("up-*.token")
+        yield found[1].decode(), file.read_text().strip()
+        process.terminate()
+        process.wait(PATIENCE)
+
+
+@pytest.mark.parametrize("answers", [(41, 42), (41, 43)], ids=["done", "spent"])
+def test_an_agent_that_calls_every_command_and_appends_every_fact_changes_nothing(lore: Lore, answers: Sequence[int]) -> None:
+    more = "harness = 'command'\n[budget]\nmax_turns = 2\nmax_tokens = 5000\nmax_usd = 5.0\n"
+    quiet, cheating = Pursued(lore, "quiet"), Pursued(lore, "cheating")
+    code = 0 if answers[-1] == 42 else 1
+    assert quiet.run(quiet.write(answers, more=more)).code == code
+    with serving(cheating) as server:
+        ended = cheating.run(cheating.write(answers, more=more, server=server, cheats=True, files=True))
+        (cheating.spare / "stop").touch()
+    assert ended.code == code, ended
+    assert cheating.told() == quiet.told()
+    assert quiet.told().outcome == (("done", "") if code == 0 else ("budget_exhausted", "turns"))
+    assert set(cheating.noted("called")) == COMMANDS.keys() | BEHIND.keys()
+    codes = cheating.noted("refused")
+    assert [case for case in MAY_NOT if codes.get(case, 0) == 0] == []
+    assert cheating.noted("http") == {"events": 200, "raise": 403, "cancel": 403, "pause": 403, "say": 403, "decide": 403}
+    shown = lore("--log", cheating.log, "goal", "show", cheating.goal, "--json").json
+    unsigned = [event for event in cheating.events() if event.kind == "control.requested" and event.mac is None]
+    assert len(unsigned) > 5
+    forged = {event.kind for event in cheating.events() if not cheating.key.holds(event)}
+    assert {kind for kind in known_kinds() if kind.startswith(("driver.", "control.", "goal."))} <= forged
+    assert shown["unsigned"] == len(unsigned)
+
+
+# --- the gate
+
+
+PERMISSIONS = """harness = 'claude-code'
+[budget]
+max_turns = 1
+[permissions]
+allow = ["Bash(git status*)"]
+deny = ["Bash(git push*)"]
+patience = "PATIENCE"
+"""
+ASKS = [["Bash", {"command": "git status"}], ["Bash", {"command": "git push"}], ["Bash", {"command": "make all"}]]
+
+
+def test_an_agent_cannot_answer_its_own_question(lore: Lore) -> None:
+    quiet, cheating = Pursued(lore, "quiet"), Pursued(lore, "cheating")
+    more = PERMISSIONS.replace("PATIENCE", "2s")
+    assert quiet.run(quiet.write([42], more=more, asks=ASKS)).code == 0
+    with serving(cheating) as server:
+        assert cheating.run(cheating.write([42], more=more, asks=ASKS, server=server, cheats=True)).code == 0
+    assert cheating.told() == quiet.told()
+    assert [(choice, why[:22]) for _, choice, why in quiet.told().decisions] == [
+        ("allow", "the rule `Bash(git sta"),
+        ("deny", "the rule `Bash(git pus"),
+        ("deny", "nobody answered within"),
+    ]
+
+
+def test_an_agent_cannot_keep_a_person_from_answering(lore: Lore) -> None:
+    cheating = Pursued(lore, "cheating")
+    path = cheating.write([42], more=PERMISSIONS.replace("PATIENCE", "60s"), asks=ASKS[2:], cheats=True)
+    with seated(lore, "--log", cheating.log, "goal", "run", path) as (process, person):
+        person.answer(WORDS)
+        deadline = monotonic() + PATIENCE
+        while not (cheating.spare / "ready").exists():
+            assert monotonic() < deadline, process.poll()
+            sleep(0.05)
+        [question] = [event for event in cheating.events() if event.kind == "goal.permission_asked" and cheating.key.holds(event)]
+        answered = at_terminal(lore, "--log", cheating.log, "decide", str(question.id), "allow", answers=[WORDS])
+        assert answered.code == 0, answered
+        assert process.wait(PATIENCE) == 0
+    assert cheating.told().decisions == [("Bash", "allow", "a person decided so")]
+
+
+# --- a person's hands, and a driver that was killed
+
+
+def test_what_an_agent_forged_keeps_nobody_from_steering(lore: Lore) -> None:
+    cheating = Pursued(lore, "cheating")
+    more = "harness = 'command'\n[budget]\nmax_turns = 1\n"
+    with serving(cheating) as server:
+        assert cheating.run(cheating.write([41, 42], more=more, server=server, cheats=True)).code == 1
+        (cheating.spare / "stop").touch()
+    on = ("--log", cheating.log, "goal")
+    assert at_terminal(lore, *on, "raise", cheating.goal, "--turns", "3", answers=[WORDS]).code == 0
+    assert at_terminal(lore, *on, "say", cheating.goal, "Think.", answers=[WORDS]).code == 0
+    resumed = at_terminal(lore, *on, "resume", cheating.goal, answers=[WORDS])
+    assert resumed.code == 0, resumed
+    told = cheating.told()
+    assert (told.outcome, told.limits.turns, told.spent[:3]) == (("done", ""), 3, (2, 200, 0.5))
+
+
+def test_a_goal_whose_driver_the_agent_killed_goes_on_by_what_is_signed(lore: Lore) -> None:
+    cheating = Pursued(lore, "cheating")
+    more = "harness = 'command'\n[budget]\nmax_turns = 2\nmax_tokens = 5000\nmax_usd = 5.0\n"
+    with serving(cheating) as server:
+        assert cheating.run(cheating.write([41, 41, 42], more=more, server=server, cheats=True, kills=True)).code == -9
+        (cheating.spare / "stop").touch()
+    resumed = at_terminal(lore, "--log", cheating.log, "goal", "resume", cheating.goal, answers=[WORDS])
+    told = cheating.told()
+    assert (resumed.code, told.outcome, told.spent[:3]) == (0, ("done", ""), (2, 200, 0.5)), resumed
