@@ -1,4 +1,4 @@
-"""The peer: the same loop as a LangGraph graph with its SQLite checkpointer, built as its own documentation does, in three shapes.
+"""The peer: the same loop as a LangGraph graph with its SQLite checkpointer, in three shapes.
 
 `steps`: a node for each step of the loop, so that each is on record, as each is a fact of ours: course, begin, attempt, acceptance, settle.
 `points`: no more nodes than our driver has durable points: the turn is begun (the checkpoint of the workspace is known, the prompt is

@@ -23,6 +23,7 @@ from playwright.sync_api import expect, sync_playwright
 from tests.browser import conftest, test_restart
 from tests.browser.control_room import room_in
 from tests.faults import test_goal_kills, test_kill, test_many_processes, test_power_cut, test_servers, test_up, writer
+from tests.runtime.stage import test_resume
 from tests.server.probing import probe
 from tests.server.serving import serve
 
@@ -94,6 +95,12 @@ def kill_drivers(folder: Path) -> str:
     return f"drivers of a goal of ten turns killed with -9 {kills} times, before and after every write: the same end each time; {told}"
 
 
+def kill_stages(folder: Path, seed: int, runs: int) -> str:
+    """Whoever plays a run, and whoever takes it up."""
+    killed = test_resume.torment(folder, seed, runs)
+    return f"{runs} runs of a stage, their players killed with -9 {killed} times: each came to its end, no turn was taken twice"
+
+
 def kill_up(folder: Path, seed: int, kills: int) -> str:
     """`lore up`, killed while 10,000 events are being posted and a stream is open."""
     stored = test_up.torment(folder, seed, kills)
@@ -142,6 +149,7 @@ def main() -> int:
     options.add_argument("--server-kills", type=int, default=50, help="times that each server is killed")
     options.add_argument("--restarts", type=int, default=50, help="times that the control room is closed and opened")
     options.add_argument("--up-kills", type=int, default=50, help="times that `lore up` is killed amid posts")
+    options.add_argument("--stages", type=int, default=50, help="runs of a stage whose players are killed")
     options.add_argument("--rounds", type=int, default=10, help="crowds of ten processes")
     options.add_argument("--count", type=int, default=400, help="appends of each writer in a crowd")
     options.add_argument("--examples", type=int, default=300, help="questions to each path of the server, besides those at the limits")
@@ -159,6 +167,7 @@ def main() -> int:
         run(lambda folder: ask_a_real_model(folder, chosen.questions)),
         run(lambda folder: kill_up(folder, chosen.seed, chosen.up_kills)),
         run(kill_drivers),
+        run(lambda folder: kill_stages(folder, chosen.seed, chosen.stages)),
         run(lambda folder: probe_server(folder, chosen.seed, chosen.examples)),
     ]
     return 0 if all(sound) else 1

@@ -58,7 +58,8 @@ class Past:
         attempt = self.state.attempt
         assert attempt is not None
         ended = Ended(how="finished", words=words, tokens=tokens, usd=0.25)
-        self.add(self.tell.attempt_ended(number, ended, complaint=None, until=None, seconds=5.0, cause=attempt.id))
+        told = self.tell.attempt_ended(number, ended, complaint=None, until=None, seconds=5.0, cause=attempt.id)
+        self.add(told)
         failures = tuple(
             types.Failure(criterion_index=index, criterion_label=self.state.criteria[index].label, message="exit 1", evidence=evidence)
             for index in failing
@@ -66,8 +67,8 @@ class Past:
         verdict = types.Verdict(met=not failing, failures=failures, evaluated_at=_stamp(self._now), elapsed_ms=5)
         outcome: types.AttemptOutcome = types.NeedsRetry(failures=failures) if failing else types.Done()
         self.add(
-            self.tell.acceptance(verdict, cause=attempt.id),
-            self.tell.attempt_completed(self.state, outcome, verdict=verdict, words=words, cause=attempt.id),
+            self.tell.acceptance(verdict, cause=told.id),
+            self.tell.attempt_completed(self.state, outcome, verdict=verdict, words=words, cause=told.id),
         )
 
     def end(self, outcome: types.AttemptOutcome) -> None:

@@ -91,6 +91,7 @@ def test_the_settings_say_how_tokens_are_counted_and_how_many_there_may_be(baker
     ("said", "why"),
     [
         ("tokenizer = 'abacus'", "no such tokenizer"),
+        ("nearness = 'stars'", "no such nearness"),
         ("budget = 'much'", "context.budget"),
         ("taste = 1", "context.taste"),
         ("decay = -1", "decay"),

@@ -44,7 +44,7 @@ def test_a_goal_is_done_when_its_criteria_are_met(lore: Lore) -> None:
     assert result.lines[0].startswith("Reach two  goal ")
     assert result.lines[1:] == [
         "turn 1 begins",
-        "  ✗ shell:test -e ok  " + result.lines[2].partition("ok  ")[2],
+        "  ✗ shell:test -e ok  exit code 1 instead of 0",
         "turn 1: not yet  I tried",
         "turn 2 begins",
         "  ✓ all criteria are met",
@@ -150,13 +150,75 @@ def test_a_worktree_goes_once_all_is_committed_and_the_branch_stays(lore: Lore, 
     assert not (place / "ok").exists()
     work = Path(os.environ["XDG_DATA_HOME"]) / "fleetlore" / "goals" / id / "work"
     assert work.exists() == keep
-    assert result.lines[-1] == (f"the work: {work}" if keep else f"the work: on the branch fleetlore/{id[:8]}")
+    branch = f"fleetlore/{id[:8]}"
+    assert result.lines[-3:] == [
+        f"the work: 1 commit on the branch {branch}" + (f", in {work}" if keep else ""),
+        f"  see it     git -C {place} diff HEAD...{branch}",
+        f"  take it    git -C {place} merge {branch}",
+    ]
+    assert result.lines[-3:] == goal(lore, "show").lines[-5:-2]
+    _run_shown(result.lines[-2:])
+    assert (place / "ok").exists(), "the commands that were shown take the work over"
+    assert f"the work: nothing on the branch {branch} that you do not have" in goal(lore, "show").lines
 
 
-def test_work_that_is_not_committed_is_kept(lore: Lore) -> None:
-    _repository(lore)
-    result = goal(lore, "run", write(lore, "branchy", "cat >/dev/null; touch ok"), code=0)
-    assert (Path(result.lines[-1].removeprefix("the work: ")) / "ok").exists()
+def _run_shown(lines: list[str]) -> None:
+    """Run the commands that were shown, as they are."""
+    environ = os.environ | {f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    for line in lines:
+        subprocess.run(line[len("  take it    ") :], shell=True, check=True, env=environ, capture_output=True)
+
+
+def test_work_that_is_not_committed_is_kept_and_taken_over_by_the_commands_that_are_shown(lore: Lore) -> None:
+    place = _repository(lore)
+    result = goal(lore, "run", write(lore, "branchy", "cat >/dev/null; touch ok; echo x > \"a 'b'\""), code=0)
+    assert result.lines[-4].startswith("the work: 2 files not committed, in ")
+    _run_shown(result.lines[-3:])
+    assert (place / "ok").exists()
+    assert (place / "a 'b'").exists()
+
+
+def test_a_worktree_that_stands_on_another_branch_is_kept_and_that_branch_named(lore: Lore) -> None:
+    place = _repository(lore)
+    commit = "git -c user.name=a -c user.email=a@b.c commit -qm ok"
+    result = goal(lore, "run", write(lore, "branchy", f"cat >/dev/null; git switch -qc mine; touch ok; git add ok; {commit}"), code=0)
+    assert result.lines[-3].startswith("the work: 1 commit on the branch mine, in ")
+    _run_shown(result.lines[-1:])
+    assert (place / "ok").exists()
+
+
+def test_what_the_agent_does_not_see_is_said_when_a_goal_begins(lore: Lore) -> None:
+    place = _repository(lore)
+    (place / "draft").write_text("not committed")
+    (place / "ignored").write_text("of no interest")
+    (place / ".git" / "info" / "exclude").write_text("ignored\n")
+    script = "cat >/dev/null; test -e draft || touch ok"
+    result = goal(lore, "run", write(lore, "branchy", script), code=0)
+    assert result.lines[1].startswith(f"  note  1 uncommitted change in {place} is not in its worktree, which is at the commit ")
+    (place / "draft").unlink()
+    path = write(lore, "branchy", script)
+    os.rename(path, place / "goal.toml")
+    (place / "goal.toml").write_text((place / "goal.toml").read_text().replace("place-branchy", "."))
+    assert "note" not in goal(lore, "run", str(place / "goal.toml"), code=0).out, "the goal's own file is no news"
+
+
+def test_a_goal_that_ended_otherwise_says_how_to_go_on(lore: Lore) -> None:
+    path = write(lore, "never", "cat >/dev/null; echo $$ > changed", more="[budget]\nmax_turns = 1")
+    result = goal(lore, "run", path, code=1)
+    id = goal(lore, "show", "--json").json["id"][:8]
+    assert result.lines[-1] == f"go on:    lore goal raise {id} --log {URL} --turns 2 && lore goal resume {id} --log {URL}"
+    for line in result.lines[-1].removeprefix("go on:    ").split(" && "):
+        lore(*line.split()[1:])
+    assert goal(lore, "show", "--json").json["spent"]["turns"] == 2
+    missing = lore.write("missing.toml", "description = 'x'\nharness = 'command'\ncommand = ['/no/such/agent']\nworkspace = 'place-never'")
+    assert goal(lore, "run", missing, code=1).lines[-2].startswith("see why:  lore goal show ")
+
+
+def test_goals_of_agents_with_the_same_name_are_told_apart(lore: Lore) -> None:
+    path = write(lore, "one", "cat >/dev/null; touch ok")
+    result = goal(lore, "run", path, path, "--parallel", "2", code=0)
+    ids = {each["id"][:8] for each in goal(lore, "list", "--json").json["goals"]}
+    assert {line.split()[0] for line in result.lines} == ids
 
 
 # --- stopped, and steered from elsewhere
@@ -195,7 +257,7 @@ def test_a_goal_that_is_driven_is_steered_from_another_process(lore: Lore) -> No
     process = lore.start("--log", URL, "goal", "run", path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     _wait_for(lore.folder / "place-long" / "begun")
     shown = goal(lore, "show", "--json").json
-    assert shown["driver"].endswith(f":{process.pid}")
+    assert shown["driver"].rpartition(":")[2].startswith(f"{process.pid}/")
     assert "driven by" in goal(lore, "resume", shown["id"], code=0).out
     assert goal(lore, "cancel", shown["id"], "--reason", "enough").lines == [f"{shown['id'][:8]}  is called off"]
     out, _ = process.communicate(timeout=PATIENCE)

@@ -67,6 +67,35 @@ def test_the_same_seed_plays_the_same_and_is_on_the_log(lore: Lore) -> None:
     assert events[0]["data"]["reason"] == "verdict"
 
 
+def test_the_settings_say_how_prompts_are_built(lore: Lore) -> None:
+    path = lore.write("duel.yaml", DUEL)
+    run = ("stage", "run", path, "--json", *LOG)
+    estimated = [event["data"]["prompt_tokens"] for event in lore(*run, code=0).ndjson if event["kind"] == "model.called"]
+    lore.write("fleetlore.toml", '[context]\ntokenizer = "characters"\nbudget = 100000\n')
+    counted = [event["data"]["prompt_tokens"] for event in lore(*run, code=0).ndjson if event["kind"] == "model.called"]
+    assert all(3 * few < many <= 4 * few for few, many in zip(estimated, counted, strict=True))
+    lore.write("fleetlore.toml", "[context]\nbudget = 20\n")
+    failed = [event for event in lore(*run, code=0).ndjson if event["kind"] == "model.failed"]
+    assert failed
+    assert all("raise the budget" in event["data"]["error"] for event in failed)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [("tokenizer = 'abacus'", "no such tokenizer"), ("nearness = 'stars'", "no such nearness"), ("nearness = 3", "nearness")],
+)
+def test_settings_that_mean_nothing_leave_no_run_behind(lore: Lore, said: str, why: str) -> None:
+    lore.write("fleetlore.toml", f"[context]\n{said}\n")
+    assert why in lore("stage", "run", "the-tin", *LOG).err
+    assert not (lore.folder / "stage.db").exists()
+
+
+def test_another_mind_can_play_the_whole_cast(lore: Lore) -> None:
+    events = lore("stage", "run", lore.write("duel.yaml", DUEL), "--mind", "scripted:village", "--json", *LOG, code=0).ndjson
+    assert {event["data"]["model"] for event in events if event["kind"] == "model.replied"} == {"scripted:village"}
+    assert events[-1]["kind"] == "run.finished"
+
+
 def test_json_gives_every_event(lore: Lore) -> None:
     path = lore.write("duel.yaml", DUEL)
     events = lore("stage", "run", path, "--json", *LOG, code=0).ndjson

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -177,6 +181,40 @@ def test_the_estimate_is_the_stated_one_and_an_unknown_tokenizer_is_named() -> N
     assert [estimate(text) for text in ("", "a", "abcd", "abcde", "öö")] == [0, 1, 1, 2, 1]
     with pytest.raises(ConfigError, match="no such tokenizer: 'abacus'; known are estimate"):
         tokenizer("abacus")
+
+
+ENCODING = """
+def bytes_of_text():
+    ranks = {bytes([n]): n for n in range(256)}
+    return {"name": "bytes_of_text", "pat_str": r"[\\s\\S]", "mergeable_ranks": ranks, "special_tokens": {"<|end|>": 256}}
+
+ENCODING_CONSTRUCTORS = {"bytes_of_text": bytes_of_text}
+"""
+COUNT = """
+from fleetlore.context.tokens import tokenizer
+count = tokenizer("tiktoken:bytes_of_text")
+print([count(text) for text in ("", "ab", "öö", "<|end|>", "x" * 100_000)])
+try:
+    tokenizer("tiktoken:no_such")
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_tiktoken_counts_where_it_is_installed_with_encodings_of_ones_own(tmp_path: Path) -> None:
+    pytest.importorskip("tiktoken", reason="tiktoken is not installed")
+    (tmp_path / "tiktoken_ext").mkdir()
+    (tmp_path / "tiktoken_ext" / "ours.py").write_text(ENCODING)
+    environ = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
+    told = subprocess.run([sys.executable, "-c", COUNT], env=environ, capture_output=True, text=True, check=True).stdout
+    assert told.startswith("[0, 2, 4, 7, 100000]\nConfigError tiktoken:no_such: tiktoken cannot load this encoding")
+
+
+def test_a_tokenizer_that_is_not_installed_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer.cache_clear()
+    monkeypatch.setitem(sys.modules, "tiktoken", None)
+    with pytest.raises(ConfigError, match="pip install tiktoken, or take the tokenizer `estimate`"):
+        tokenizer("tiktoken:o200k_base")
 
 
 def test_a_prompt_can_be_recorded() -> None:

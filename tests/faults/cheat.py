@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -31,11 +32,8 @@ def main() -> None:
     if "--mcp-config" in sys.argv:
         as_claude(given, site, turn)
         return
-    if given["cheats"] and turn == 1:
-        mischief.everything(site, lambda name, value: tell(spare, name, value), files=given["files"])
-    if given.get("kills") and turn == 1:
-        os.kill(os.getppid(), 9)
-        sleep(PATIENCE)
+    for way in given["cheats"] if turn == 1 else ():
+        WAYS[way](site)
     work(given, turn)
     say({"say": f"turn {turn}", "tokens": 100, "usd": 0.25})
 
@@ -44,8 +42,19 @@ def work(given: dict[str, Any], turn: int) -> None:
     Path("answer.txt").write_text(f"{given['answers'][turn - 1]}\n")
 
 
-def tell(spare: Path, name: str, value: Any) -> None:
-    (spare / f"{name}.json").write_text(json.dumps(value))
+def kill(site: Site) -> None:
+    """End the driver, and wait for what comes of it."""
+    os.kill(os.getppid(), 9)
+    sleep(PATIENCE)
+
+
+WAYS: dict[str, Callable[[Site], None]] = {
+    "everything": mischief.everything,
+    "facts": mischief.facts,
+    "flood": mischief.flood,
+    "files": mischief.touch_files,
+    "kill": kill,
+}
 
 
 # --- as Claude Code
@@ -60,10 +69,10 @@ def as_claude(given: dict[str, Any], site: Site, turn: int) -> None:
     ) as gate:
         for number, (tool, input) in enumerate(given["asks"], 1):
             ask(gate, number, tool, input)
-            if given["cheats"]:
-                cheat_at_gate(site, config["env"])
-            if number == len(given["asks"]):
-                (site.spare / "ready").touch()  # the person may answer the last question now
+            if number == len(given["asks"]):  # the others are decided by rules
+                if given["cheats"]:
+                    cheat_at_gate(site, config["env"])
+                (site.spare / "ready").touch()  # the person may answer now
             heard(gate)
         assert gate.stdin is not None
         gate.stdin.close()
@@ -92,7 +101,7 @@ def heard(gate: subprocess.Popen[bytes]) -> None:
 
 def cheat_at_gate(site: Site, env: dict[str, str]) -> None:
     """Answer the question that is open by every way there is, as soon as it is on the log; end it; and ask in the gate's name."""
-    until = monotonic() + 1
+    until = monotonic() + PATIENCE
     while not (told := [event for event in mischief.known(site) if event.kind == "goal.permission_asked"]) and monotonic() < until:
         sleep(0.02)
     lies = mischief.forged(site, mischief.known(site))

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from hashlib import sha256
@@ -37,6 +37,7 @@ from fleetlore.views.goal_state import GoalState
 OPEN = ("nexus", "tinytown", "nexo", "stage", "cloudevents", "beads", "git")
 """Dialects that can be written, too."""
 DIALECTS = (*OPEN, "claude-code", "codex", "forge", "otlp")
+MOST_REPLAYED = 20
 REFUSED = -1
 """How a command ended that had to be ended."""
 _FOREVER = """
@@ -78,7 +79,7 @@ def known(site: Site) -> list[Event]:
 
 def forged(site: Site, told: Sequence[Event]) -> list[Event]:
     """Facts of the goal that it would like to be true, or that would hurt; without a signature, with a made-up one, and with another's."""
-    signed = [event for event in told if event.mac is not None]
+    signed = [event for event in told if event.mac is not None][:MOST_REPLAYED]
     key = signed[0].mac.key if signed and signed[0].mac else "0" * 16
     made = [*_of_the_driver(site, told), *_beside_it(site, told), *_of_people(site, told)]
     macs = [Mac(key=key, hex="0" * 64), *([signed[-1].mac] if signed else ())]
@@ -201,11 +202,9 @@ def lines_of(events: Sequence[Event]) -> bytes:
 
 
 def by_python(site: Site, events: Sequence[Event]) -> None:
-    """As a program of its own would: one by one, because one that is refused takes none with it then."""
+    """As a program of its own would."""
     with connect(site.log).blocking() as log:
-        for event in events:
-            with suppress(Exception):
-                log.append([event])
+        log.append_all(events)
 
 
 def by_http(site: Site, path: str, body: bytes, kind: str = "application/json") -> int:
@@ -357,16 +356,27 @@ def _overwrite(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-def everything(site: Site, tell: Callable[[str, Any], None], *, files: bool) -> None:
-    """All of it, `files` included or not."""
+# --- all together
+
+
+def facts(site: Site) -> None:
+    """Every fact that it can think of."""
+    by_python(site, forged(site, known(site)))
+
+
+def flood(site: Site) -> None:
+    """The same few facts, by two processes, for as long as they are let."""
+    lies = forged(site, known(site))
+    for_ever(site, lies)
+    for_ever(site, lies)
+
+
+def everything(site: Site) -> None:
+    """Every fact in every way, and every command."""
     told = known(site)
     lies = forged(site, told)
-    for_ever(site, lies)
     lore("--log", site.log, "emit", "-", stdin=lines_of(lies))
     by_python(site, lies)
-    tell("http", by_server(site, lies))
     by_other_logs(site, lies)
-    tell("refused", call_all(site, told))
-    tell("called", sorted(commands(site, told)))
-    if files:
-        touch_files(site)
+    done = {"http": by_server(site, lies), "called": sorted(commands(site, told)), "codes": call_all(site, told)}
+    (site.spare / "done.json").write_text(json.dumps(done))

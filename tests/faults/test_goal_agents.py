@@ -1,4 +1,4 @@
-"""Agents that behave badly, driven by a real `lore goal run`: the goal ends in a stated outcome, nothing is left running, and it can be resumed."""
+"""Agents that behave badly, driven by a real `lore goal run`: the goal ends in a stated outcome, nothing runs on, and it can be resumed."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Town:
         _, status, used = os.wait4(process.pid, 0)
         alarm.cancel()
         process.returncode = os.waitstatus_to_exitcode(status)
-        return Ran(process.returncode, *(name.read_text() for name in names), used.ru_maxrss)
+        return Ran(process.returncode, names[0].read_text(), names[1].read_text(), used.ru_maxrss)
 
     def write(self, name: str, text: str) -> str:
         """A file; answers its path."""
@@ -136,7 +136,7 @@ def repository(town: Town) -> Path:
 def write(town: Town, bad: str, *, more: str = "") -> str:
     """A goal whose agent does a bad thing, and a good one from the moment on when there is a file `calm`."""
     calm = shlex.quote(str(town.folder / "calm"))
-    program = town.write("agent.sh", f"#!/bin/sh\ntest -e {calm} && {{ cat >/dev/null; touch ok; exit 0; }}\n{bad}\n")
+    program = town.write("agent.sh", f"#!/bin/sh\ntest -e {calm} && {{ cat >/dev/null; chmod u+rwx .; touch ok; exit 0; }}\n{bad}\n")
     os.chmod(program, 0o755)
     head = f"description = 'Be good'\nharness = 'command'\ncommand = ['{program}']\nworkspace = 'place'\n{more}\n"
     return town.write("goal.toml", f"{head}[budget]\nmax_turns = 1\n[[acceptance]]\ncommand = 'test -e ok'\n")
@@ -186,9 +186,10 @@ AGENTS = {
     "multiplies": (python(BOMB), SHORT),
     "prints for ever": (shlex.join(agent("flood", "forever")), SHORT),
     "prints one long line": (shlex.join(agent("flood", "line", str(100 * 2**20))), ""),
-    "prints many empty lines": (shlex.join(agent("flood", "lines", str(20 * 2**20))), ""),
+    "prints many lines": ("yes 'a line that is about as long as the lines of programs mostly are' | head -c 100000000", ""),
+    "prints many empty lines": (shlex.join(agent("flood", "lines", str(2**20))), ""),
     "complains at length": (shlex.join(agent("flood", "stderr", str(100 * 2**20))), ""),
-    "prints lines that seem reports": ("""yes '{"say": "x", "tokens": 1}' | head -c 20000000""", ""),
+    "prints lines that seem reports": ("""yes '{"say": "x", "tokens": 1}' | head -c 5000000""", ""),
     "kills itself": ("kill -9 $$", ""),
     "does not read its prompt": ("exec <&-; true", ""),
     "deletes the workspace": ('cd / && rm -rf "$OLDPWD"', ""),

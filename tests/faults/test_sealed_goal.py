@@ -1,7 +1,7 @@
 """On a sealed log an agent that has a shell, knows the log and calls every `lore` command changes neither verdict, nor budget, nor gate.
 
-Each goal is pursued twice, on a log of its own: by an agent that only works (`cheat.py`), and by one that does the same work and all of
-`mischief.py` beside it. What the key has signed must tell the same story both times.
+The agent is `cheat.py`: it does its work, and all of `mischief.py` beside it. What the key has signed must tell the same story as where it
+only works.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fleetlore.state.shared import open_shared
 from fleetlore.views import goals
 from fleetlore.views.goal_state import GoalState
 from tests.cli.conftest import lore as lore
-from tests.cli.person import PATIENCE, Seen, at_terminal, seated
+from tests.cli.person import PATIENCE, at_terminal, seated
 from tests.cli.running import Lore
 from tests.faults.mischief import MAY_NOT
 
@@ -81,13 +81,20 @@ class Pursued:
             subprocess.run(["git", *argv], cwd=place, check=True)
         home = self.lore.folder.parent / "data" / "fleetlore"
         site = {"log": self.log, "goal": self.goal, "spare": str(self.spare), "home": str(home), "server": server[0], "token": server[1]}
-        told = self.lore.write(f"{self.name}.json", json.dumps(site | {"answers": answers, "cheats": False, "files": False} | given))
+        told = self.lore.write(f"{self.name}.json", json.dumps(site | {"answers": answers, "cheats": []} | given))
         head = f"id = '{self.goal}'\ndescription = 'Find the answer'\nagent = 'solver'\nworkspace = '{place}'\n"
         command = f"command = {json.dumps([sys.executable, str(CHEAT), told])}\n"
         return self.lore.write(f"{self.name}.toml", head + command + more + CRITERIA)
 
-    def run(self, path: str) -> Seen:
-        return at_terminal(self.lore, "--log", self.log, "goal", "run", path, answers=[WORDS])
+    def run(self, path: str, *, code: int) -> None:
+        self._typed("run", path, code=code)
+
+    def steer(self, verb: str, *argv: str) -> None:
+        self._typed(verb, self.goal, *argv, code=0)
+
+    def _typed(self, *argv: str, code: int) -> None:
+        seen = at_terminal(self.lore, "--log", self.log, "goal", *argv, answers=[WORDS])
+        assert seen.code == code, seen
 
     def events(self) -> list[Event]:
         with connect(self.log).blocking() as log:
@@ -111,9 +118,6 @@ class Pursued:
             asked=(state.is_paused, state.cancel, state.messages),
         )
 
-    def noted(self, name: str) -> Any:
-        return json.loads((self.spare / f"{name}.json").read_text())
-
 
 @contextmanager
 def serving(pursued: Pursued) -> Iterator[tuple[str, str]]:
@@ -129,28 +133,53 @@ def serving(pursued: Pursued) -> Iterator[tuple[str, str]]:
         process.wait(PATIENCE)
 
 
-@pytest.mark.parametrize("answers", [(41, 42), (41, 43)], ids=["done", "spent"])
-def test_an_agent_that_calls_every_command_and_appends_every_fact_changes_nothing(lore: Lore, answers: Sequence[int]) -> None:
-    more = "harness = 'command'\n[budget]\nmax_turns = 2\nmax_tokens = 5000\nmax_usd = 5.0\n"
+BUDGET = "harness = 'command'\n[budget]\nmax_turns = 2\nmax_tokens = 5000\nmax_usd = 5.0\n"
+
+
+def test_an_agent_that_calls_every_command_and_appends_every_fact_changes_nothing(lore: Lore) -> None:
     quiet, cheating = Pursued(lore, "quiet"), Pursued(lore, "cheating")
-    code = 0 if answers[-1] == 42 else 1
-    assert quiet.run(quiet.write(answers, more=more)).code == code
+    quiet.run(quiet.write((41, 43, 42), more=BUDGET), code=1)
     with serving(cheating) as server:
-        ended = cheating.run(cheating.write(answers, more=more, server=server, cheats=True, files=True))
-        (cheating.spare / "stop").touch()
-    assert ended.code == code, ended
+        cheating.run(cheating.write((41, 43, 42), more=BUDGET, server=server, cheats=["everything"]), code=1)
     assert cheating.told() == quiet.told()
-    assert quiet.told().outcome == (("done", "") if code == 0 else ("budget_exhausted", "turns"))
-    assert set(cheating.noted("called")) == COMMANDS.keys() | BEHIND.keys()
-    codes = cheating.noted("refused")
-    assert [case for case in MAY_NOT if codes.get(case, 0) == 0] == []
-    assert cheating.noted("http") == {"events": 200, "raise": 403, "cancel": 403, "pause": 403, "say": 403, "decide": 403}
+    assert (quiet.told().outcome, quiet.told().spent[:3]) == (("budget_exhausted", "turns"), (2, 200, 0.5))
+    done = json.loads((cheating.spare / "done.json").read_text())
+    assert set(done["called"]) == COMMANDS.keys() | BEHIND.keys()
+    assert [case for case in MAY_NOT if done["codes"].get(case, 0) == 0] == []
+    assert done["http"] == {"events": 200, "raise": 403, "cancel": 403, "pause": 403, "say": 403, "decide": 403}
+    forged = [event for event in cheating.events() if not cheating.key.holds(event)]
+    assert {kind for kind in known_kinds() if kind.startswith(("driver.", "control.", "goal."))} <= {event.kind for event in forged}
     shown = lore("--log", cheating.log, "goal", "show", cheating.goal, "--json").json
-    unsigned = [event for event in cheating.events() if event.kind == "control.requested" and event.mac is None]
-    assert len(unsigned) > 5
-    forged = {event.kind for event in cheating.events() if not cheating.key.holds(event)}
-    assert {kind for kind in known_kinds() if kind.startswith(("driver.", "control.", "goal."))} <= forged
-    assert shown["unsigned"] == len(unsigned)
+    assert shown["unsigned"] == sum(event.kind == "control.requested" and event.mac is None for event in forged) > 5
+    cheating.steer("raise", "--turns", "3")  # nothing of it stands in a person's way
+    cheating.steer("resume")
+    told = cheating.told()
+    assert (told.outcome, told.limits.turns, told.spent) == (("done", ""), 3, (3, 300, 0.75, 0, 0, 0))
+
+
+@pytest.mark.parametrize("way", ["files", "flood"])
+def test_neither_files_of_the_goal_nor_a_flood_of_facts_change_anything(lore: Lore, way: str) -> None:
+    cheating = Pursued(lore, "cheating")
+    try:
+        cheating.run(cheating.write((41, 42), more=BUDGET, cheats=[way]), code=0)
+    finally:
+        (cheating.spare / "stop").touch()
+    told = cheating.told()
+    assert (told.outcome, told.limits.turns, told.spent) == (("done", ""), 2, (2, 200, 0.5, 0, 0, 0))
+    assert [(number, outcome, failing) for number, outcome, *_, failing in told.turns] == [(1, "needs_retry", 1), (2, "done", 0)]
+
+
+def test_a_goal_whose_driver_the_agent_killed_goes_on_by_what_is_signed(lore: Lore) -> None:
+    cheating = Pursued(lore, "cheating")
+    cheating.run(cheating.write((0, 41, 42), more=BUDGET, cheats=["facts", "kill"]), code=-9)
+    cheating.steer("resume")
+    told = cheating.told()
+    assert (told.outcome, told.spent[:3]) == (("done", ""), (2, 200, 0.5))
+    assert [(number, outcome, counts) for number, outcome, counts, *_ in told.turns] == [
+        (1, "continue", False),
+        (1, "needs_retry", True),
+        (2, "done", True),
+    ]
 
 
 # --- the gate
@@ -168,22 +197,23 @@ ASKS = [["Bash", {"command": "git status"}], ["Bash", {"command": "git push"}], 
 
 
 def test_an_agent_cannot_answer_its_own_question(lore: Lore) -> None:
-    quiet, cheating = Pursued(lore, "quiet"), Pursued(lore, "cheating")
-    more = PERMISSIONS.replace("PATIENCE", "2s")
-    assert quiet.run(quiet.write([42], more=more, asks=ASKS)).code == 0
+    cheating, more = Pursued(lore, "cheating"), PERMISSIONS.replace("PATIENCE", "3s")
     with serving(cheating) as server:
-        assert cheating.run(cheating.write([42], more=more, asks=ASKS, server=server, cheats=True)).code == 0
-    assert cheating.told() == quiet.told()
-    assert [(choice, why[:22]) for _, choice, why in quiet.told().decisions] == [
+        cheating.run(cheating.write([42], more=more, asks=ASKS, server=server, cheats=["gate"]), code=0)
+    assert (cheating.told().outcome, cheating.told().spent[3]) == (("done", ""), 2)
+    assert [(choice, why[:22]) for _, choice, why in cheating.told().decisions] == [
         ("allow", "the rule `Bash(git sta"),
         ("deny", "the rule `Bash(git pus"),
         ("deny", "nobody answered within"),
     ]
+    told = [event for event in cheating.events() if event.data.get("action") == "decide" or cheating.key.holds(event)]
+    [decided] = [index for index, event in enumerate(told) if event.kind == "driver.decision" and "nobody" in str(event.text)]
+    assert "allow" in [event.data["value"]["choice"] for event in told[:decided] if event.data.get("action") == "decide"]
 
 
 def test_an_agent_cannot_keep_a_person_from_answering(lore: Lore) -> None:
     cheating = Pursued(lore, "cheating")
-    path = cheating.write([42], more=PERMISSIONS.replace("PATIENCE", "60s"), asks=ASKS[2:], cheats=True)
+    path = cheating.write([42], more=PERMISSIONS.replace("PATIENCE", "60s"), asks=ASKS[2:], cheats=["gate"])
     with seated(lore, "--log", cheating.log, "goal", "run", path) as (process, person):
         person.answer(WORDS)
         deadline = monotonic() + PATIENCE
@@ -195,32 +225,3 @@ def test_an_agent_cannot_keep_a_person_from_answering(lore: Lore) -> None:
         assert answered.code == 0, answered
         assert process.wait(PATIENCE) == 0
     assert cheating.told().decisions == [("Bash", "allow", "a person decided so")]
-
-
-# --- a person's hands, and a driver that was killed
-
-
-def test_what_an_agent_forged_keeps_nobody_from_steering(lore: Lore) -> None:
-    cheating = Pursued(lore, "cheating")
-    more = "harness = 'command'\n[budget]\nmax_turns = 1\n"
-    with serving(cheating) as server:
-        assert cheating.run(cheating.write([41, 42], more=more, server=server, cheats=True)).code == 1
-        (cheating.spare / "stop").touch()
-    on = ("--log", cheating.log, "goal")
-    assert at_terminal(lore, *on, "raise", cheating.goal, "--turns", "3", answers=[WORDS]).code == 0
-    assert at_terminal(lore, *on, "say", cheating.goal, "Think.", answers=[WORDS]).code == 0
-    resumed = at_terminal(lore, *on, "resume", cheating.goal, answers=[WORDS])
-    assert resumed.code == 0, resumed
-    told = cheating.told()
-    assert (told.outcome, told.limits.turns, told.spent[:3]) == (("done", ""), 3, (2, 200, 0.5))
-
-
-def test_a_goal_whose_driver_the_agent_killed_goes_on_by_what_is_signed(lore: Lore) -> None:
-    cheating = Pursued(lore, "cheating")
-    more = "harness = 'command'\n[budget]\nmax_turns = 2\nmax_tokens = 5000\nmax_usd = 5.0\n"
-    with serving(cheating) as server:
-        assert cheating.run(cheating.write([41, 41, 42], more=more, server=server, cheats=True, kills=True)).code == -9
-        (cheating.spare / "stop").touch()
-    resumed = at_terminal(lore, "--log", cheating.log, "goal", "resume", cheating.goal, answers=[WORDS])
-    told = cheating.told()
-    assert (resumed.code, told.outcome, told.spent[:3]) == (0, ("done", ""), (2, 200, 0.5)), resumed

@@ -22,6 +22,7 @@ from fleetlore.log import recorder
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.desk import views_with
 from fleetlore.state import warm as module
+from fleetlore.state.believed import BelievedGoals
 from fleetlore.state.runner import View
 from fleetlore.state.store import Store, open_store
 from fleetlore.state.warm import Warm
@@ -32,7 +33,7 @@ from tests.state.conftest import wait_for
 from tests.state.test_runner import LINES, counting, fresh, naive, say, with_small_steps
 from tests.strategies import events
 
-VIEWS = views_with(Costs(Prices({})))
+VIEWS = views_with(Costs(Prices({})), BelievedGoals())
 PATIENCE = 10.0
 
 

@@ -143,6 +143,30 @@ def test_reflection_is_a_fold_so_that_it_survives_a_restart() -> None:
 # --- whatever is stored
 
 
+def test_a_run_that_thinks_without_end_is_kept_small_and_who_thinks_most_forgets_first() -> None:
+    state = stage.initial()
+    quiet = Event(kind="agent.thought", actor="ada", run="r", text="I am still here.", visibility="private")
+    for event in (begun(), quiet):
+        state = stage.apply(state, event)
+    for number in range(3000):
+        loud = Event(kind="agent.thought", actor=f"loud {number % 150}", run="r", text="x" * 5000, visibility="private")
+        state = stage.apply(state, loud)
+    run = state.runs["r"]
+    assert run.thinking == sum(len(thought.text) for mind in run.minds.values() for thought in mind.thoughts) <= stage.THINKING_KEPT
+    assert run.minds["ada"].thoughts[-1].text == "I am still here."
+    assert len(msgspec.json.encode(state)) < 2 * stage.THINKING_KEPT
+
+
+def test_names_and_kinds_that_are_none_take_no_room() -> None:
+    endless = "x" * 100_000
+    cast = {"ada": {"subscribes_to": [endless, "clue.found"]}, endless: {"persona": "me"}}
+    verdict = Event(kind="judge.verdict", actor="jo", run="r", text="So be it.", data={"scores": {endless: 3, "ada": 4}})
+    run = given(stage, Event(kind="run.started", actor="c", run="r", data={"cast": cast}), verdict).state.runs["r"]
+    assert run.cast["ada"].subscribes_to == ["clue.found"]
+    assert run.verdicts[0].scores == {"ada": 4.0}
+    assert len(msgspec.json.encode(run)) < 4000
+
+
 @settings(max_examples=60)
 @with_any(histories())
 def test_hostile_events_never_make_it_raise_and_private_words_stay_under_minds(history: list[Event]) -> None:

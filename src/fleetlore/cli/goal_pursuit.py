@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from fleetlore.cli import failing, goal_find, terminal
 from fleetlore.cli.goal_screen import viewer
 from fleetlore.cli.main import FAILED, INTERRUPTED, OK
 from fleetlore.errors import FleetloreError
+from fleetlore.events.goal_plan import plan_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -35,7 +37,7 @@ class Pursuit:
     ) -> None:
         self._args, self._place, self._key, self._goals, self._after = args, place, key, goals, after
         self._on = f" --log {config.masked(args.log)}" if args.log else ""
-        self._view = viewer(json=args.json, many=len(goals) > 1, on=self._on)
+        self._view = viewer(json=args.json, names=_names(goals), on=self._on)
 
     def run(self) -> int:
         """To the end of all; answers the exit code."""
@@ -74,6 +76,7 @@ class Pursuit:
         from fleetlore.runtime.driver.hiring import open_crew
 
         expect = None if self._after is None else goal_find.one(self._place, goal.id, self._key).verifiers
+        self._view.prepare(goal.id, plan_of(goal).agent)
         async with open_crew(goal, home=home(), expect=expect) as crew:
             driver = Driver(self._place.log, goal.id, crew, shared=self._place.shared, key=self._key, watch=self._view.watch)
             after = "" if self._after is None else self._after[goal.id]
@@ -93,6 +96,13 @@ class Pursuit:
             terminal.err(f"\nstopped; nothing is lost. Go on with: lore goal resume {' '.join(left)}{self._on}")
         else:
             terminal.err("\nstopped; no goal is left open")
+
+
+def _names(goals: Mapping[str, Goal]) -> dict[str, str]:
+    """What lines of several goals begin with: the agent, or the goal's id where agents are called alike; nothing for one goal alone."""
+    agents = {id: plan_of(goal).agent for id, goal in goals.items()}
+    alike = Counter(agents.values())
+    return {id: agent if alike[agent] == 1 else id[:8] for id, agent in agents.items()} if len(goals) > 1 else {}
 
 
 def _hear_signals() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,7 @@ from fleetlore.cli.goal_pursuit import Pursuit
 from fleetlore.cli.main import OK
 from fleetlore.errors import Invalid
 from fleetlore.events.driver_types import Goal
-from fleetlore.events.goal_plan import KEY, plan_of
+from fleetlore.events.goal_plan import KEY, Plan, plan_of
 from fleetlore.runtime.driver import steering
 from fleetlore.state.seal import obeyed
 from fleetlore.views.goal_state import GoalState, exhausted
@@ -56,7 +58,18 @@ def _told(goal: Goal) -> str:
     money = f", ${plan.max_usd:,.2f}" if plan.max_usd is not None else ""
     many = len(goal.acceptance)
     checked = f"{many} criteri{'on' if many == 1 else 'a'}" if many else "no criteria: the agent's word will be taken for it"
-    return f"{who}, {checked}; at most {budget.max_turns} turns, {budget.max_wall_time}, {budget.max_tokens:,} tokens{money}"
+    return (
+        f"{who}, {checked}; at most {budget.max_turns} turns, {budget.max_wall_time}, {budget.max_tokens:,} tokens{money}{_missing(plan)}"
+    )
+
+
+def _missing(plan: Plan) -> str:
+    """A word about a program that is not to be found here; one within the workspace may come to be there."""
+    usual = {"claude-code": ("claude",), "codex": ("codex",)}.get(plan.harness, ())
+    program = next(iter(plan.command or usual), None)
+    if program is None or shutil.which(program) or ("/" in program and not os.path.isabs(program)):
+        return ""
+    return f". But there is no program {program} here; install it, or name it with `command`"
 
 
 def _load(path: str, args: Namespace) -> Goal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 
@@ -69,6 +69,9 @@ class View:
     def tell(self, event: Event) -> None:
         """Show what there is to show of it."""
 
+    def prepare(self, goal: str, agent: str) -> None:
+        """Its workspace is being opened, which takes a while in a large repository."""
+
     def begin(self, state: GoalState, beside: Beside | None) -> None:
         """A goal has begun; this much of its repository the agent does not see."""
 
@@ -81,11 +84,11 @@ class View:
         yield
 
 
-def viewer(*, json: bool, many: bool, on: str = "") -> View:
+def viewer(*, json: bool, names: Mapping[str, str], on: str = "") -> View:
     """What shows goals in the way that the output can take. `on` names the log in commands that are proposed."""
     if json:
         return Json()
-    return Screen(many=many, on=on) if terminal.is_terminal(sys.stdout) else Plain(many=many, on=on)
+    return Screen(names=names, on=on) if terminal.is_terminal(sys.stdout) else Plain(names=names, on=on)
 
 
 class Json(View):
@@ -98,11 +101,11 @@ class Json(View):
 
 
 class Plain(View):
-    """What happens, in lines."""
+    """What happens, in lines; each begins with the name of its goal, where it has one."""
 
-    def __init__(self, *, many: bool, on: str = "") -> None:
+    def __init__(self, *, names: Mapping[str, str], on: str = "") -> None:
         super().__init__()
-        self._many, self._on = many, on
+        self._names, self._on = names, on
 
     def tell(self, event: Event) -> None:
         """The lines that an event is worth."""
@@ -127,23 +130,19 @@ class Plain(View):
         terminal.flush()
 
     def _whose(self, goal: str) -> Line:
-        """Whose line it is, where several are at work; by the goal's id where names are alike."""
-        if not self._many:
-            return []
-        agents = [state().agent for state in self.states.values()]
-        agent = self.states[goal]().agent if goal in self.states else ""
-        return [(f"{sanitise(agent) if agent and agents.count(agent) == 1 else goal[:8]}  ", BOLD)]
+        return [(f"{sanitise(self._names[goal])}  ", BOLD)] if goal in self._names else []
 
 
 class Screen(Plain):
     """The same on a terminal, and below it every goal that is pursued, as it stands."""
 
-    def __init__(self, *, many: bool, on: str = "", console: Console | None = None) -> None:
+    def __init__(self, *, names: Mapping[str, str], on: str = "", console: Console | None = None) -> None:
         from rich.console import Console
         from rich.live import Live
 
-        super().__init__(many=many, on=on)
+        super().__init__(names=names, on=on)
         self._console = console or Console(file=sys.stdout, highlight=False, no_color=not terminal.has_colour(sys.stdout))
+        self._preparing: dict[str, str] = {}
         self._live: Live = Live(console=self._console, auto_refresh=False, transient=True, get_renderable=self._panels)
 
     def __enter__(self) -> Self:
@@ -152,6 +151,11 @@ class Screen(Plain):
 
     def __exit__(self, *error: Any) -> None:
         self._live.__exit__(*error)
+
+    def prepare(self, goal: str, agent: str) -> None:
+        """Shown until there is more to show."""
+        self._preparing[goal] = agent
+        self._live.refresh()
 
     def tell(self, event: Event) -> None:
         """The lines that an event is worth, and the goals as they stand after it."""
@@ -192,7 +196,9 @@ class Screen(Plain):
             for id, each in self.states.items()
             if (state := each()).goal is not None and state.outcome is None
         ]
-        lines = [line for state in states for line in panel(state, now, columns=width, brief=len(states) > _PANELS)]
+        waiting = [agent for id, agent in self._preparing.items() if id not in self.states]
+        lines: list[Line] = [[("○ ", DIM), (sanitise(agent), BOLD), ("  its workspace is being opened", DIM)] for agent in waiting]
+        lines += [line for state in states for line in panel(state, now, columns=width, brief=len(states) > _PANELS)]
         return Group(*(Text.assemble(*goal_lines.fitted(line, width), no_wrap=True) for line in lines))
 
 

@@ -36,7 +36,7 @@ Timestamp = Annotated[
 """RFC 3339, kept as text because it may count nanoseconds."""
 
 BudgetAxis = Literal["turns", "wall_time", "tokens", "consecutive_denies", "consecutive_errors", "consecutive413", "usd"]
-"""What ran out. `consecutive413` is spelt without the underscore that its field in the usage has; `usd` is ours, and nexo reads `tokens`."""
+"""What ran out. `consecutive413` is spelt without its field's underscore; `usd` is ours, and nexo reads `tokens`."""
 
 DreamOutcome = Literal[
     "completed",

@@ -68,15 +68,17 @@ class Tail:
 
     def __init__(self, most: int = TAIL) -> None:
         self._most = most
-        self._kept = b""
+        self._kept = bytearray()
 
     def take(self, piece: bytes) -> None:
-        """Keeps the end of it all."""
-        self._kept = (self._kept + piece)[-self._most :]
+        """Keeps the end of it all; what is too much goes now and then, so that many short pieces cost little each."""
+        self._kept += piece[-self._most :]
+        if len(self._kept) > 2 * self._most:
+            del self._kept[: -self._most]
 
     def text(self) -> str:
         """As people read it: no colours, no control characters."""
-        return readable(self._kept).strip()
+        return readable(bytes(self._kept[-self._most :])).strip()
 
 
 def readable(raw: bytes) -> str:

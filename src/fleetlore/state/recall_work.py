@@ -117,11 +117,11 @@ def _is_worth_telling(event: Event) -> bool:
 
 def _is_memorable(event: Event) -> bool:
     """Of what tools did, what went wrong and what lasts; of turns, those that ended with the agent's own words."""
-    if event.kind in ("tool.called", "tool.returned"):
+    if event.kind == "tool.returned":
         return event.data.get("deed") in _LASTING or beat_of(event) not in _ROUTINE
     if event.kind == "session.turn_ended" and event.data.get("reason") == "interrupted":
         return False
-    return _is_worth_telling(event)
+    return event.kind != "tool.called" and _is_worth_telling(event)
 
 
 def _newest(log: BlockingRecorder, scope: str, limit: int, upto: Position | None, *, without: bool = False) -> list[Event]:

@@ -199,6 +199,8 @@ class GoalState(Struct, kw_only=True):
     spent: Spent = field(default_factory=Spent)
     below: Spent = field(default_factory=Spent)
     """Of that, what goals below this one used."""
+    told: Spent = field(default_factory=Spent)
+    """Of the tokens and dollars of its own, what goals above it were told of."""
     clock_from: datetime | None = None
     """Since when time is counted that is not in `spent` yet; `None` while nobody drives it, or it is paused."""
     attempt: Attempt | None = None
@@ -271,9 +273,14 @@ def state_of(goal: GoalState, now: datetime) -> State:
     return "waiting" if goal.wake is not None and now < goal.wake else "working"
 
 
+def rests(goal: GoalState) -> bool:
+    """Whether it is paused, and the turn in which that was asked for is over."""
+    return goal.is_paused and goal.attempt is None
+
+
 def seconds_of(goal: GoalState, now: datetime) -> float:
     """The time that was spent on a goal, up to now if it is being driven."""
-    since = 0.0 if goal.clock_from is None or goal.is_paused else max(0.0, (now - goal.clock_from).total_seconds())
+    since = 0.0 if goal.clock_from is None or rests(goal) else max(0.0, (now - goal.clock_from).total_seconds())
     return goal.spent.seconds + since
 
 
@@ -285,6 +292,12 @@ def tokens_of(goal: GoalState) -> int:
 def usd_of(goal: GoalState) -> float:
     """US dollars, those of the open turn included."""
     return goal.spent.usd + (0.0 if goal.attempt is None else goal.attempt.usd)
+
+
+def untold(goal: GoalState, *, tokens: int, usd: float) -> Spent:
+    """What goals above have not been told of yet, with so much in the open turn."""
+    spent, below, told = goal.spent, goal.below, goal.told
+    return Spent(tokens=spent.tokens - below.tokens - told.tokens + tokens, usd=spent.usd - below.usd - told.usd + usd)
 
 
 def exhausted(goal: GoalState, now: datetime) -> BudgetAxis | None:

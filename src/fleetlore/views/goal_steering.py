@@ -8,7 +8,7 @@ from typing import Any
 from fleetlore.events import goals
 from fleetlore.events.envelope import Event
 from fleetlore.views.goal_reading import read, seconds_in
-from fleetlore.views.goal_state import MESSAGES_KEPT, GoalState, Message
+from fleetlore.views.goal_state import MESSAGES_KEPT, GoalState, Message, rests
 
 
 def controlled(goal: GoalState, event: Event) -> None:
@@ -25,13 +25,15 @@ def _pause(goal: GoalState, event: Event, told: goals.ControlRequested) -> None:
 
 def _resume(goal: GoalState, event: Event, told: goals.ControlRequested) -> None:
     """Let it go on; one that ended otherwise than well is taken up again, its rows of errors forgiven."""
-    if goal.is_paused and goal.clock_from is not None and event.at is not None:
+    if rests(goal) and goal.clock_from is not None and event.at is not None:
         goal.clock_from = max(goal.clock_from, event.at)
     goal.is_paused = False
     if goal.outcome is None or goal.outcome == "done":
         return
     goal.outcome, goal.ended_at, goal.why, goal.cancel, goal.settled = None, None, "", None, None
     goal.spent.errors = goal.spent.denies = goal.spent.overflows = goal.same = goal.waits = 0
+    if goal.roll_back_to is not None:  # a person has had the workspace since: what is there is kept
+        goal.roll_back_to, goal.is_interrupted = None, True
 
 
 def _cancel(goal: GoalState, event: Event, told: goals.ControlRequested) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from fleetlore.events import driver, goals
-from fleetlore.events.driver_types import CompactAndRetry, Escalate, FreshSessionRetry, NeedsRetry, NextTurn, Verdict
+from fleetlore.events.driver_types import CompactAndRetry, Escalate, FreshSessionRetry, NeedsRetry, NextTurn, Sleep, Verdict
 from fleetlore.events.envelope import Event
 from fleetlore.views.goal_reading import count_in, dollars_in, kind_of, read, reason_in, spent_in, text_in
-from fleetlore.views.goal_state import LONGEST_SUMMARY, LONGEST_WORDS, TURNS_KEPT, Attempt, Ending, GoalState, Running, Turn
+from fleetlore.views.goal_state import LONGEST_SUMMARY, LONGEST_WORDS, TURNS_KEPT, Attempt, Ending, GoalState, Running, Spent, Turn
 
 CRITERIA_KEPT = 100
 EXTRA = "fleetlore."
 """Begins what our driver adds to an attempt's `harness_extras`."""
 CUT_SHORT = frozenset(("interrupted", "crashed"))
 """A turn that somebody stopped, or whose driver died in it."""
+ASIDE = frozenset(("judge", "memory", "dream"))
+"""What minds are asked for beside the agent's work."""
 FREE = frozenset(("rate_limit", "usage_limit", "overloaded", "interrupted"))
 """Troubles that are nobody's errors: nothing is counted. A driver that dies again and again is one."""
 
@@ -31,7 +33,7 @@ def attempt_started(goal: GoalState, event: Event) -> None:
 def attempt_ended(goal: GoalState, event: Event) -> None:
     """The agent's part of it is over."""
     told = read(event, goals.AttemptEnded)
-    if goal.attempt is None or told is None:
+    if goal.attempt is None or told is None or goal.attempt.ending is not None or event.cause not in (None, goal.attempt.id):
         return
     goal.attempt.tokens = max(goal.attempt.tokens, told.tokens)
     goal.attempt.usd = max(goal.attempt.usd, dollars_in(told.usd))
@@ -51,7 +53,7 @@ def attempt_ended(goal: GoalState, event: Event) -> None:
 def attempt_completed(goal: GoalState, event: Event) -> None:
     """It is settled."""
     told = read(event, driver.AttemptCompleted)
-    if told is None:
+    if told is None or not _is_of(goal, event):
         return
     result, attempt = told.result, goal.attempt or Attempt(id="", turn=told.result.turn_index)
     extras = result.harness_extras
@@ -70,13 +72,21 @@ def attempt_completed(goal: GoalState, event: Event) -> None:
         goal.spent = spent_in(result.usage_after)
     else:
         _settle_accounts(goal, attempt, counts=counts, complaint=complaint)
-    if counts:
+    if counts and not isinstance(result.outcome, Sleep):  # who waits for something changes nothing
         _compare(goal, text_in(extras.get(f"{EXTRA}mark")))
-    else:  # what was said to the agent did not reach it for certain
+    if not counts:  # what was said to the agent did not reach it for certain
         goal.messages = [*attempt.messages, *goal.messages]
     if attempt.is_summary and not complaint:
         goal.summary = (result.final_text or "")[:LONGEST_SUMMARY]
     _keep_turn(goal, event, attempt, told, counts=counts, complaint=complaint)
+
+
+def _is_of(goal: GoalState, event: Event) -> bool:
+    """Whether it settles the open turn; a driver that did not know yet that another one had followed it may have told it of an earlier."""
+    if goal.plan is None or event.cause is None:
+        return True
+    ending = None if goal.attempt is None else goal.attempt.ending
+    return ending is not None and event.cause == ending.id
 
 
 def _settle_accounts(goal: GoalState, attempt: Attempt, *, counts: bool, complaint: str | None) -> None:
@@ -91,6 +101,12 @@ def _settle_accounts(goal: GoalState, attempt: Attempt, *, counts: bool, complai
     elif complaint not in FREE:
         spent.errors += 1
     goal.waits += complaint is not None
+    tell_above(goal)
+
+
+def tell_above(goal: GoalState) -> None:
+    """From here on goals above know of all that it has spent: whatever settles a turn or ends a goal tells them."""
+    goal.told = Spent(tokens=goal.spent.tokens - goal.below.tokens, usd=goal.spent.usd - goal.below.usd)
 
 
 def _compare(goal: GoalState, mark: str) -> None:
@@ -170,7 +186,8 @@ def model_replied(goal: GoalState, event: Event) -> None:
     """What a model took: the open turn's as long as the agent works, else the goal's own (a judge, a memory)."""
     tokens = sum(count_in(event.data.get(name)) for name in ("input", "output", "cache_read", "cache_write"))
     usd = dollars_in(event.data.get("usd"))
-    if goal.attempt is not None and goal.attempt.ending is None:
+    is_aside = event.data.get("purpose") in ASIDE
+    if goal.attempt is not None and goal.attempt.ending is None and not is_aside:
         goal.attempt.tokens += tokens
         goal.attempt.usd += usd
         goal.attempt.calls += 1

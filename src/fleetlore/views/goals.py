@@ -29,6 +29,8 @@ from fleetlore.views.goal_state import (
     GoalState,
     Limits,
     Question,
+    Spent,
+    rests,
 )
 from fleetlore.views.goal_steering import controlled
 from fleetlore.views.goal_steering import limits_in as limits_in
@@ -97,9 +99,10 @@ def _count_time(goal: GoalState, event: Event) -> None:
     """Time counts from one fact of the driver to the next, and not while the goal is paused, or nobody drives it."""
     if event.at is None or goal.clock_from is None or event.kind in _TIMELESS:
         return
-    if not goal.is_paused:
+    if not rests(goal):
         goal.spent.seconds += max(0.0, (event.at - goal.clock_from).total_seconds())
-    goal.clock_from = max(event.at, goal.clock_from)
+    was_set_back = event.at < goal.clock_from and event.kind.startswith(("driver.", "goal."))  # an agent's own clock is another one
+    goal.clock_from = event.at if was_set_back else max(event.at, goal.clock_from)
 
 
 def _lease_taken(goal: GoalState, event: Event) -> None:
@@ -141,6 +144,7 @@ def _completed(goal: GoalState, event: Event) -> None:
     goal.why = "" if outcome is None else reason_in(outcome.outcome)
     goal.settled, goal.wake, goal.clock_from = None, None, None
     goal.questions.clear()
+    goal_turns.tell_above(goal)
     if outcome is not None and goal.plan is None:
         _take_usage(goal, outcome)
 
@@ -180,6 +184,9 @@ def _waiting(goal: GoalState, event: Event) -> None:
 def _spent_below(goal: GoalState, event: Event) -> None:
     told = read(event, goals.GoalSpent)
     if told is None:
+        return
+    if told.below == goal.id:  # of itself, in the midst of a turn
+        goal.told = Spent(tokens=goal.told.tokens + max(0, told.tokens), usd=goal.told.usd + dollars_in(told.usd))
         return
     for account in (goal.spent, goal.below):
         account.turns += max(0, told.turns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -202,6 +203,31 @@ async def test_where_the_kept_copies_were_changed_nothing_is_met(workspace: Work
     shutil.rmtree(kept)
     with pytest.raises(FleetloreError, match="a person is needed"):
         Verifiers.capture(bench.goal, bench.plan, workspace, expect=bench.verifiers.digest)
+
+
+async def test_what_an_agent_plants_beside_our_snapshots_hides_nothing_and_runs_nothing(workspace: Workspace, tmp_path: Path) -> None:
+    bench = Bench(workspace, Custom(name="no_paths_touched", args={"prefixes": ["docs/"]}), Custom(name="git_clean", args=None))
+    start, ours = bench.verifiers.start, Path(workspace.folder) / "snapshots.git"
+    (ours / "info" / "exclude").write_text("docs/\n*.md\n")
+    (ours / "info" / "attributes").write_text("* -diff\n")
+    with (ours / "config").open("a") as file:
+        file.write(f'[filter "trap"]\n\tclean = "touch {tmp_path}/witness; echo 1"\n')
+    write(bench.root, {".gitattributes": "* filter=trap\n", "docs/new.md": "hidden\n", "src/app.py": "2\n"})
+    outcomes = (await bench.check()).outcomes
+    assert [one.evidence for one in outcomes] == ["docs/new.md", ".gitattributes\ndocs/new.md\nsrc/app.py"]
+    assert "+hidden" in workspace.diff(start).text
+    assert not (tmp_path / "witness").exists()
+
+
+@pytest.mark.parametrize("said", [{"passed_over": [".git", "docs"]}, {"kind": "folder", "root": "/tmp"}, {"prefix": "src/"}])
+def test_where_the_place_of_the_work_was_changed_nothing_is_checked(tmp_path: Path, said: dict[str, object]) -> None:
+    source, home, goal = repository(tmp_path / "repo"), tmp_path / "home", clock.uuid7()
+    bench = Bench(opened(source, home, goal=goal), shell("true"))
+    Verifiers.capture(bench.goal, bench.plan, opened(source, home, goal=goal), expect=bench.verifiers.digest)
+    record = Path(bench.workspace.folder) / "workspace.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | said))
+    with pytest.raises(FleetloreError, match="a person is needed"):
+        Verifiers.capture(bench.goal, bench.plan, opened(source, home, goal=goal), expect=bench.verifiers.digest)
 
 
 @pytest.mark.parametrize(

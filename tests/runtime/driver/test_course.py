@@ -303,19 +303,20 @@ def test_goals_above_are_told_what_was_spent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "words", "facts"),
+    ("how", "told", "facts"),
     [
-        ("finished", "Half done.", ["attempt_completed", "compact_completed", "compact_summary_stored"]),
-        ("finished", "  ", ["attempt_completed", "compact_completed"]),
-        ("failed", "Half d", ["attempt_completed", "compact_completed"]),
-        ("stopped", "", ["attempt_completed", "compact_completed"]),
+        ("finished", {"words": "Half done."}, ["attempt_completed", "compact_completed", "compact_summary_stored"]),
+        ("finished", {"words": "  "}, ["attempt_completed", "compact_completed"]),
+        ("failed", {"words": "Half d", "complaint": "unknown"}, ["attempt_completed", "compact_completed"]),
+        ("failed", {"complaint": "rate_limit"}, ["attempt_completed", "replay_decision", "waiting"]),
+        ("stopped", {}, ["attempt_completed"]),
     ],
 )
-def test_a_summary_is_stored_only_if_one_came(how: str, words: str, facts: list[str]) -> None:
+def test_a_summary_is_stored_only_if_one_came_and_asked_for_again_if_it_could_not(how: str, told: Any, facts: list[str]) -> None:
     goal = goal_of(*turn())
     goal.compacting.is_due = True
     goals.take(goal, begun())
-    goals.take(goal, ended(how=how, words=words))
+    goals.take(goal, ended(how=how, **told))
     events = settle(teller(), goal, Found(), NOW)
     assert (kinds(events), counts(events)) == (facts, False)
 

@@ -195,7 +195,7 @@ def test_yaml_tells_lines_too(tmp_path: Path) -> None:
     ("text", "problem"),
     [
         ("description = ''", "description: is empty"),
-        (f"description = '{'x' * 40_000}'", "description: is over 32 KiB"),
+        (f"description = '{'x' * 20_000}'", "description: is over 16 KiB"),
         ("description = 'x'\nharness = 'command'", "command: is missing: which program"),
         ("description = 'x'\nharness = 'mind'", "mind: is missing: who takes the turns"),
         ("description = 'x'\nharness = 'mind'\nmind = 'scripted:'\ncommand = ['x']", "command: is for programs"),

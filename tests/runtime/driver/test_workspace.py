@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fleetlore import clock
@@ -390,6 +390,7 @@ STEPS = st.tuples(
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(before=st.lists(STEPS, max_size=6), after=st.lists(STEPS, min_size=1, max_size=10))
+@example(before=[("pipe", "b", "b")], after=[("write", "b", "b")])
 def test_after_any_sequence_of_changes_rolling_back_gives_exactly_what_was_saved(before: list[Step], after: list[Step]) -> None:
     with TemporaryDirectory() as place:
         workspace = opened(repository(Path(place) / "repo", {"a": "a\n", "sub/c": "c\n", ".gitignore": "*.log\n"}), Path(place) / "home")

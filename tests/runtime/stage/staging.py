@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from msgspec.structs import replace
@@ -120,6 +122,16 @@ class Notary:
 def memory_log() -> BlockingRecorder:
     """A log whose clock stands still and whose ids count."""
     return connect("memory:", now=FrozenClock(), new_id=counting_ids()).blocking()
+
+
+@contextmanager
+def file_log() -> Iterator[BlockingRecorder]:
+    """The same in a file of its own."""
+    with (
+        TemporaryDirectory() as folder,
+        connect(f"sqlite:{folder}/log.db?sync=off", now=FrozenClock(), new_id=counting_ids()).blocking() as log,
+    ):
+        yield log
 
 
 async def play(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,20 @@ async def test_questions_of_a_round_are_stored_before_any_answer() -> None:
     events = await played(scenario(turns=1))
     first = [event.kind for event in events if event.agent in ("ada", "bob")]
     assert first == ["model.called", "model.called", "model.replied", "agent.spoke", "model.replied", "agent.spoke"]
+
+
+async def test_those_who_do_not_wait_for_each_other_are_asked_at_the_same_time() -> None:
+    meeting = asyncio.Barrier(2)
+
+    class Meeting(Answering):
+        async def reply(self, ask: Ask) -> Reply:
+            async with asyncio.timeout(10):
+                await meeting.wait()  # nobody gets past it alone
+            return await super().reply(ask)
+
+    mind = Meeting(lambda ask: {"text": f"{ask.role} was there"})
+    events = await played(scenario(turns=1), minds={"ada": mind, "bob": mind})
+    assert lines(events)[:2] == ["1 ada: ada was there", "1 bob: bob was there"]
 
 
 async def test_an_agent_woken_by_three_events_of_a_round_takes_one_turn() -> None:
@@ -183,6 +198,23 @@ async def test_what_another_process_puts_on_the_run_while_it_plays_is_heard() ->
         mind = Answering(meddle)
         events = await play(log, scenario(body), minds={"ada": mind})
     assert [line for line in lines(events) if "bob" in line] == ["1 bob: I heard a knock."]
+
+
+async def test_what_a_visitor_or_a_scene_says_in_private_wakes_nobody_and_is_in_nobodys_mouth() -> None:
+    body = """
+    agents:
+      ada: {persona: A., tick_every: 1, script: {lines: [a1, a2, a3]}}
+      bob: {persona: B., tick_every: 1, script: {disturbed: ["I heard {visitor}."], lines: [b1, {text: xyzzy it is, after: xyzzy}]}}
+      eve: {persona: E., subscribes_to: [user.injected, world.observed], script: {disturbed: ["I heard {visitor}."], lines: [e1]}}
+    """
+    troupe = Overheard()
+    with memory_log() as log:
+        for kind in ("user.injected", "world.observed"):
+            log.append([Event(kind=kind, actor="someone", run="r", text="xyzzy", visibility="private", data={"turn": 1})])
+        events = await play(log, scenario(body), troupe=troupe)
+    assert [line for line in lines(events) if "heard" in line or "xyzzy" in line] == []
+    assert not any("xyzzy" in prompt for _, _, prompt in troupe.prompts)
+    assert {name for name, turn, _ in troupe.prompts if turn > 1} == {"ada", "bob"}
 
 
 async def test_a_tool_gives_what_the_turn_has_drawn_and_only_to_those_who_have_it() -> None:

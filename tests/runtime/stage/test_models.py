@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 from fleetlore.runtime.stage.cast import troupe_of
 from tests.minds.stub import Stub, answers, chat, refuses
@@ -35,6 +37,39 @@ async def test_a_model_plays_the_whole_cast_by_its_address() -> None:
     assert "I begin." in prompts[1]
     assert "Nervous." not in "".join(prompts)
     assert len([event for event in events if event.kind == "context.built"]) == 3
+
+
+LOADING = """
+import asyncio, sys
+from itertools import pairwise
+from time import monotonic
+from fleetlore.runtime.stage import library
+from fleetlore.runtime.stage.cast import troupe_of
+
+ticks = []
+
+async def tick():
+    while True:
+        ticks.append(monotonic())
+        await asyncio.sleep(0.01)
+
+async def main():
+    clock = asyncio.create_task(tick())
+    await asyncio.sleep(0)
+    async with troupe_of(library.load("monday"), sys.argv[1]):
+        ticks.append(monotonic())
+    clock.cancel()
+    print("openai" in sys.modules, max(after - before for before, after in pairwise(ticks)) / (ticks[-1] - ticks[0]))
+
+asyncio.run(main())
+"""
+
+
+def test_while_a_client_library_is_loaded_the_loop_goes_on() -> None:
+    told = subprocess.run([sys.executable, "-c", LOADING, "openai:m?base_url=http://h"], capture_output=True, text=True, check=True).stdout
+    is_loaded, longest_pause = told.split()
+    assert is_loaded == "True"
+    assert float(longest_pause) < 0.4, "of the time that loading takes"
 
 
 async def test_an_endpoint_that_refuses_is_recorded_and_ends_nothing_but_its_turns() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import signal
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +19,10 @@ from fleetlore import connect
 from fleetlore.errors import Invalid, LogError
 from fleetlore.events.envelope import Event
 from fleetlore.minds.base import Ask
+from fleetlore.runtime.stage import library
 from fleetlore.runtime.stage.cast import Troupe
 from fleetlore.runtime.stage.conductor import Conductor
-from fleetlore.runtime.stage.play import begin
+from fleetlore.runtime.stage.play import MOST_ATTEMPTS, begin
 from fleetlore.runtime.stage.resume import take_up, unfinished
 from fleetlore.testing import FrozenClock
 from tests.runtime.stage.staging import JUDGED, TRIO, Answering, Notary, memory_log, play, played, scenario, without_lost
@@ -85,26 +89,51 @@ async def test_a_process_that_ends_while_a_model_is_asked_loses_that_attempt_alo
     assert events[-1].data["tokens"] == whole[-1].data["tokens"]
 
 
+@pytest.mark.slow
 def test_a_killed_process_is_taken_up_where_it_stopped(tmp_path: Path) -> None:
-    import asyncio
+    assert torment(tmp_path, seed=7, runs=4) > 4
 
-    from fleetlore.runtime.stage import library
 
-    chance = random.Random(7)
+def torment(folder: Path, seed: int, runs: int) -> int:
+    """Kill whoever plays a run with -9, at a moment of chance, then whoever takes it up, until it ends; how many were killed."""
+    chance, killed = random.Random(seed), 0
     night_train = library.load("night-train")
-    whole = asyncio.run(played(night_train, seed="fog"))
-    for attempt in range(2):
-        url = f"sqlite:{tmp_path}/{attempt}.db"
-        process = subprocess.Popen([sys.executable, "-c", PLAYER, url], stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
-        for _ in range(chance.randrange(2, 80)):
-            process.stdout.readline()
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
+    whole = without_lost(asyncio.run(played(night_train, seed="fog")))
+    for number in range(runs):
+        url = f"sqlite:{folder}/{number}.db"
+        for _ in range(3):
+            killed += killed_after(url, chance.randrange(2, 90))
         with connect(url).blocking() as log:
             events = asyncio.run(play(log, night_train, resume=True))
-        assert without_lost(events) == without_lost(whole)
+        assert events[-1].kind == "run.finished"
+        assert [event.kind for event in events].count("run.finished") == 1
+        assert no_turn_twice(events)
+        assert without_lost(events) == whole or is_turn_given_up(events)
+    return killed
+
+
+def killed_after(url: str, events: int) -> bool:
+    """Play a run, or take it up, and end that process after so many events; whether it was still playing."""
+    process = subprocess.Popen([sys.executable, "-c", PLAYER, url], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for _ in range(events):
+        process.stdout.readline()
+    is_playing = process.poll() is None
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    return is_playing
+
+
+def is_turn_given_up(events: Sequence[Event]) -> bool:
+    """Whether the answer to one and the same question was lost with two processes."""
+    lost = Counter((event.agent, event.data["turn"]) for event in events if event.data.get("error") == "lost")
+    return max(lost.values(), default=0) >= MOST_ATTEMPTS
+
+
+def no_turn_twice(events: Sequence[Event]) -> bool:
+    said = [(event.agent, event.data["turn"]) for event in events if event.kind in ("agent.spoke", "judge.verdict")]
+    return len(said) == len(set(said))
 
 
 async def test_a_turn_that_was_lost_twice_is_given_up() -> None:

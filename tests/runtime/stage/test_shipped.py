@@ -57,6 +57,20 @@ async def test_a_contest_has_a_winner_or_a_culprit(place: str) -> None:
     assert "won" in (end.text or "") or "found out" in (end.text or "")
 
 
+@pytest.mark.parametrize("place", ["the-tin", "monday"])
+async def test_with_the_seeds_that_come_with_it_everybody_can_win(place: str) -> None:
+    scenario = load(place)
+    ends = [(await played(scenario, seed=seed))[-1] for seed in scenario.seeds]
+    assert {end.data["winner"] for end in ends} == set(scenario.competition.teams or scenario.candidates)
+
+
+@pytest.mark.parametrize("seed", ["fog", "7", "rain?", "Enough."])
+async def test_any_words_can_be_a_seed_of_the_debate(seed: str) -> None:
+    events = await played(load("monday"), seed=seed)
+    assert f"The plate by the lift says “{seed}”; the last human" in (events[1].text or "")
+    assert not any(mark in (event.text or "") for event in events for mark in ("?.", "..", "? was"))
+
+
 def thoughts_of(scenario: Scenario) -> dict[str, set[str]]:
     """Name → everything that it may think."""
     found: dict[str, set[str]] = {}

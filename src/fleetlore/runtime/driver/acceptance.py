@@ -61,6 +61,8 @@ class Captured(Struct, frozen=True, kw_only=True):
 
     start: str
     protected: Protected
+    settled: str
+    """Where that is, by `Workspace.settled`."""
 
 
 def mark_of(goal_id: str) -> str:
@@ -98,14 +100,15 @@ class Verifiers:
         if kept is None and expect is None:
             commands = [one.command for one in goal.acceptance if isinstance(one, ShellCommand)]
             protected = protecting.capture(folder, workspace.path, commands=commands, patterns=plan.protect)
-            captured = Captured(start=workspace.checkpoint(0).sha, protected=protected)
+            captured = Captured(start=workspace.checkpoint(0).sha, protected=protected, settled=workspace.settled)
             return cls(captured, folder, protecting.store(folder, captured))
         digest = protecting.digest_of(kept or b"")
-        if kept is None or (expect is not None and digest != expect):
+        found = None if kept is None or expect not in (None, digest) else msgspec.json.decode(kept, type=Captured)
+        if found is None or found.settled != workspace.settled:
             raise FleetloreError(
-                f"{folder}: what the criteria are checked with was changed; nothing can be checked, and a person is needed"
+                f"{workspace.folder}: what criteria are checked with, or where, was changed; nothing can be checked, and a person is needed"
             )
-        return cls(msgspec.json.decode(kept, type=Captured), folder, digest)
+        return cls(found, folder, digest)
 
     @property
     def start(self) -> str:

@@ -75,9 +75,11 @@ def next_step(goal: GoalState, now: datetime, *, above: Sequence[GoalState] = ()
         return Over()
     if goal.attempt is not None:
         return Interrupted() if goal.attempt.ending is None else Judge()
+    end = _end(goal, plan, now, above)
+    if isinstance(end, BudgetSpent | Cancelled):  # nothing more is spent, nobody is kept waiting
+        return Finish(end)
     if _is_to_remember(goal, plan):
         return Remember()
-    end = _end(goal, plan, now, above)
     if end is not None:
         return Dream() if _is_to_dream(goal, plan) else Finish(end)
     if goal.is_paused:

@@ -19,7 +19,7 @@ import msgspec
 from fleetlore import clock
 from fleetlore.errors import Invalid, LogError
 from fleetlore.events import codec
-from fleetlore.events.driver_types import Goal, LlmJudge, Verdict
+from fleetlore.events.driver_types import AttemptOutcome, Goal, LlmJudge, Verdict
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Plan, plan_of
 from fleetlore.log.recorder import BlockingRecorder
@@ -46,6 +46,8 @@ from fleetlore.state.shared import Shared
 from fleetlore.views.goal_state import Ending, GoalState, Limits
 from fleetlore.views.goals import LONGEST_NAP
 
+ASKING = ("claude-code", "mind")
+"""Harnesses whose tools a person may be asked about."""
 LISTEN_SECONDS = 0.1
 """How soon a person is heard while an agent works."""
 LOOK_SECONDS = 30.0
@@ -204,7 +206,11 @@ class Driver:
             case Dream():
                 await self._chores.dream()
             case Finish():
-                await self.book.append(self.book.teller.finish(self.state, step.outcome, self.state.words))
+                await self.book.append(lambda: self._finished(step.outcome))
+
+    def _finished(self, outcome: AttemptOutcome) -> list[Event]:
+        above = settling.told_above(self.book.teller, self.state, self.book.above)
+        return [*above, *self.book.teller.finish(self.state, outcome, self.state.words)]
 
     async def _tell_interrupted(self) -> None:
         """End what a turn left running, and only then say that it is over."""
@@ -389,7 +395,8 @@ async def _lost(hold: Hold) -> None:
 
 def _idle(plan: Plan) -> float:
     """While a person is asked, the agent is silent, and does not hang."""
-    return max(plan.idle_timeout, plan.permissions.patience + 60) if plan.permissions.ask else plan.idle_timeout
+    asks = plan.permissions.ask and plan.harness in ASKING
+    return max(plan.idle_timeout, plan.permissions.patience + 60) if asks else plan.idle_timeout
 
 
 def _digest(tree: str, verdict: Verdict | None, words: str) -> str:

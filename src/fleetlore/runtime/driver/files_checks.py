@@ -17,7 +17,7 @@ from fleetlore.runtime.driver import rules, verifiers
 from fleetlore.runtime.driver.files_sheet import Sheet, one_of
 from fleetlore.runtime.stage.tree import Path
 
-LONGEST_DESCRIPTION = 32 * 1024
+LONGEST_DESCRIPTION = 16 * 1024
 MOST_CRITERIA = 100
 _NEVER_MET = "would never be met, or always; write a pattern for what stands in the file"
 

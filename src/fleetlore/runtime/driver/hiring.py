@@ -68,7 +68,8 @@ class _Minds:
 
     async def open(self, address: str) -> Mind:
         if address not in self._open:
-            self._open[address] = await self._stack.enter_async_context(open_mind(address, environ=self._environ))
+            mind = await asyncio.to_thread(open_mind, address, environ=self._environ)  # its library may take seconds to load
+            self._open[address] = await self._stack.enter_async_context(mind)
         return self._open[address]
 
 

@@ -29,11 +29,17 @@ _WAYS_OUT: dict[str, re.Pattern[str]] = {
     "git": re.compile(r"-c|--config-env.*|--exec-path=.*"),
     "find": re.compile(r"-(exec|execdir|ok|okdir|delete|fprint0?|fprintf|fls)"),
     "rg": re.compile(r"--pre(=.*)?|--hostname-bin(=.*)?"),
+    "sort": re.compile(r"-[A-Za-z]*o.*|--o.*|--comp.*"),
+    "tar": re.compile(r"-[IF].*|--(to-c|use-c|checkpoint-a|info-s|new-v|rsh).*"),
     "printf": re.compile(r"-v.*"),
     "test": re.compile(r"-[vR]"),
     "[": re.compile(r"-[vR]"),
 }
 """Arguments by which a program runs another, or writes, that one would not think it could: a `*` alone does not cover them."""
+_GIT_WRITES = re.compile(r"--(out|ext-|exec|upload-p|receive-p|open-f).*")
+"""The same for what stands behind git's own command; git takes the beginning of a long option for the whole."""
+_GIT_TAKES = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--super-prefix", "--attr-source")
+"""Options before git's own command whose value is the next word."""
 
 
 def all_allowed(command: str, patterns: Sequence[str]) -> list[str] | None:
@@ -65,20 +71,20 @@ def _leads_out(pattern: str, part: Part) -> bool:
     way = _WAYS_OUT.get(program)
     if way is None:
         return False
-    words = _before_the_verb(part.words) if program == "git" else part.words[1:]
+    used = [word for word in part.words[1:] if way.fullmatch(word)]
+    if program == "git":  # behind its own command, `-c` means something else
+        verb = _verb_of_git(part.words)
+        used = [word for word in part.words[1:verb] if way.fullmatch(word)] + [word for word in part.words[verb:] if _GIT_WRITES.match(word)]
     said = pattern.split()
-    return any(way.fullmatch(word) and word.partition("=")[0] not in said for word in words)
+    return any(word.partition("=")[0] not in said for word in used)
 
 
-def _before_the_verb(words: Sequence[str]) -> Iterator[str]:
-    """The options that stand before git's own command: behind it, `-c` means something else."""
-    rest = iter(words[1:])
-    for word in rest:
-        if not word.startswith("-"):
-            return
-        yield word
-        if word in ("-C", "--git-dir", "--work-tree", "--namespace"):
-            next(rest, None)
+def _verb_of_git(words: Sequence[str]) -> int:
+    """Where git's own command stands, behind the options of git itself."""
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in _GIT_TAKES else 1
+    return min(at, len(words))
 
 
 def is_denied(command: str, pattern: str, *, depth: int = 0) -> bool:
@@ -98,11 +104,13 @@ def is_denied(command: str, pattern: str, *, depth: int = 0) -> bool:
 
 
 def _spellings(words: Sequence[str]) -> Iterator[str]:
-    """The command as it is, without its folder, and without whatever only runs it."""
+    """The command as it is, without its folder, without git's own options, and without whatever only runs it."""
     runs_another = False
     for at, word in enumerate(words[:_MOST_SPELLINGS]):
         yield " ".join(words[at:])
         yield " ".join((os.path.basename(word), *words[at + 1 :]))
+        if os.path.basename(word) == "git":
+            yield " ".join(("git", *words[at + _verb_of_git(words[at:]) :]))
         runs_another = runs_another or os.path.basename(word) in _RUNNERS
         if not runs_another and not _ASSIGNMENT.fullmatch(word):
             return

@@ -12,7 +12,7 @@ from fleetlore.minds.base import estimate_tokens
 from fleetlore.minds.complaints import REMEDIES, Remedy
 from fleetlore.runtime.driver.course import axis_named, pause_after, spent_axis
 from fleetlore.runtime.driver.telling import Teller
-from fleetlore.views.goal_state import Attempt, Ending, GoalState
+from fleetlore.views.goal_state import Attempt, Ending, GoalState, untold
 from fleetlore.views.goals import LONGEST_NAP
 
 STOPPED, CRASHED = "interrupted", "crashed"
@@ -40,7 +40,7 @@ def settle(teller: Teller, goal: GoalState, found: Found, now: datetime, *, abov
     assert attempt is not None
     assert ending is not None
     if attempt.is_summary:
-        return _summary(teller, goal, ending, [each.id for each in above])
+        return _summary(teller, goal, ending, now, above)
     match ending.how:
         case "finished" | "over_budget":
             return _checked(teller, goal, ending, found, now, above)
@@ -90,37 +90,52 @@ def _in_trouble(teller: Teller, goal: GoalState, ending: Ending, found: Found, n
     decision = _decision(goal, remedy, message)
     outcome = decision if isinstance(decision, types.Escalate) else types.Continue(reason=message)
     events = _completed(teller, goal, outcome, ending, found, above, counts=remedy.counts, complaint=complaint)
-    events.append(teller.replay(goal, decision, message))
-    if remedy.first_pause and remedy.action != "escalate":
-        until = _until(ending, now) or now + pause_after(goal.waits, first=remedy.first_pause, longest=remedy.longest_pause)
-        events.append(
-            teller.waiting(f"{complaint.replace('_', ' ')}: {message[:200]}", until=until, turn=goal.turn, attempt=goal.waits + 1)
-        )
-    return events
+    return [*events, teller.replay(goal, decision, message), *_pause(teller, goal, remedy, complaint, message, ending, now)]
 
 
-def _decision(goal: GoalState, remedy: Remedy, message: str) -> types.Replay:
+def _pause(teller: Teller, goal: GoalState, remedy: Remedy, complaint: str, message: str, ending: Ending, now: datetime) -> list[Event]:
+    if not remedy.first_pause or remedy.action == "escalate":
+        return []
+    until = _until(ending, now) or now + pause_after(goal.waits, first=remedy.first_pause, longest=remedy.longest_pause)
+    why = f"{complaint.replace('_', ' ')}: {message[:200]}"
+    return [teller.waiting(why, until=until, turn=goal.turn, attempt=goal.waits + 1)]
+
+
+def _decision(goal: GoalState, remedy: Remedy, message: str, *, changed: bool = True) -> types.Replay:
+    """How to go on. `changed`: whether the agent may have changed something in the turn."""
     match remedy.action:
         case "compact":
             return types.CompactAndRetry()
         case "fresh":
-            return types.FreshSessionRetry(rollback_to=goal.checkpoint.sha if goal.checkpoint else None)
+            return types.FreshSessionRetry(rollback_to=goal.checkpoint.sha if goal.checkpoint and changed else None)
         case "escalate":
             return types.Escalate(reason=f"{message} ({remedy.advice})" if remedy.advice else message)
     return types.NextTurn()
 
 
-def _summary(teller: Teller, goal: GoalState, ending: Ending, above: Sequence[str]) -> list[Event]:
+def _summary(teller: Teller, goal: GoalState, ending: Ending, now: datetime, above: Sequence[GoalState]) -> list[Event]:
     """A turn in which the agent only wrote down where things stand."""
-    is_good = ending.how == "finished" and bool(ending.words.strip())
-    reason = "wrote down where things stand" if is_good else ending.error or "no summary came"
-    complaint = None if is_good else ending.complaint or "no_result"
-    words = ending.words if is_good else ""
-    completed = teller.attempt_completed(
-        goal, types.Continue(reason=reason), words=words, counts=False, complaint=complaint, cause=ending.id
-    )
-    after = estimate_tokens(words) if is_good else goal.compacting.before
-    return [completed, *_below(teller, goal, above, counts=False), *teller.compacted(goal, after=after, stored=is_good)]
+    if ending.how != "finished" or not ending.words.strip():
+        return _no_summary(teller, goal, ending, now, above)
+    outcome = types.Continue(reason="wrote down where things stand")
+    completed = teller.attempt_completed(goal, outcome, words=ending.words, counts=False, cause=ending.id)
+    compacted = teller.compacted(goal, after=estimate_tokens(ending.words), stored=True)
+    return [completed, *_below(teller, goal, above, counts=False), *compacted]
+
+
+def _no_summary(teller: Teller, goal: GoalState, ending: Ending, now: datetime, above: Sequence[GoalState]) -> list[Event]:
+    """It did not come: it is asked for again where that was no fault of the context, and else given up for now."""
+    complaint, message = ending.complaint or "no_result", ending.error or "no summary came"
+    remedy = next((each for name, each in REMEDIES.items() if name == complaint), REMEDIES["unknown"])
+    decision = _decision(goal, remedy, message, changed=False)
+    outcome = decision if isinstance(decision, types.Escalate) else types.Continue(reason=message)
+    completed = teller.attempt_completed(goal, outcome, counts=False, complaint=complaint, cause=ending.id)
+    events = [completed, *_below(teller, goal, above, counts=False)]
+    if remedy.action not in ("wait", "retry", "escalate") and ending.how != "stopped":
+        events += teller.compacted(goal, after=goal.compacting.before, stored=False)
+    if remedy.action == "next" or ending.how == "stopped":
+        return events
+    return [*events, teller.replay(goal, decision, message), *_pause(teller, goal, remedy, complaint, message, ending, now)]
 
 
 # --- what they share
@@ -152,7 +167,7 @@ def _completed(
         extras=extras,
         cause=ending.id,
     )
-    return [completed, *_below(teller, goal, [each.id for each in above], counts=counts), *_progress(teller, goal, ending, counts=counts)]
+    return [completed, *_below(teller, goal, above, counts=counts), *_progress(teller, goal, ending, counts=counts)]
 
 
 def _progress(teller: Teller, goal: GoalState, ending: Ending, *, counts: bool) -> list[Event]:
@@ -161,9 +176,19 @@ def _progress(teller: Teller, goal: GoalState, ending: Ending, *, counts: bool) 
     return [teller.progress(goal, ending.words, turn=goal.turn)] if is_due else []
 
 
-def _below(teller: Teller, goal: GoalState, above: Sequence[str], *, counts: bool) -> list[Event]:
+def _below(teller: Teller, goal: GoalState, above: Sequence[GoalState], *, counts: bool) -> list[Event]:
     attempt = goal.attempt or Attempt(id="", turn=goal.turn)
-    return teller.spent_below(above, turns=int(counts), tokens=attempt.tokens, usd=attempt.usd)
+    return told_above(teller, goal, above, turns=int(counts), tokens=attempt.tokens, usd=attempt.usd)
+
+
+def told_above(
+    teller: Teller, goal: GoalState, above: Sequence[GoalState], *, turns: int = 0, tokens: int = 0, usd: float = 0.0
+) -> list[Event]:
+    """What goals above have to count, too: of the open turn so much, and what judges and memories took besides."""
+    rest = untold(goal, tokens=tokens, usd=usd)
+    if turns == 0 and rest.tokens <= 0 and rest.usd <= 0:
+        return []
+    return teller.spent_below([each.id for each in above], turns=turns, tokens=max(0, rest.tokens), usd=max(0.0, round(rest.usd, 9)))
 
 
 def _until(ending: Ending, now: datetime) -> datetime | None:

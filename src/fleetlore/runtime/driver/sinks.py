@@ -56,11 +56,11 @@ class Outbox:
         for way in self._ways:
             way.put([event for event in events if event.kind.startswith("driver.")])
 
-    async def close(self, seconds: float = PATIENCE) -> None:
-        """Wait until all was handed on, but no longer than that."""
+    async def close(self) -> None:
+        """Wait until all was handed on, but not for ever."""
         out = [way.task for way in self._ways if way.task is not None]
         if out:
-            _, late = await asyncio.wait(out, timeout=seconds)
+            _, late = await asyncio.wait(out, timeout=PATIENCE)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)

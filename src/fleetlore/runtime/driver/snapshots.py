@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from fleetlore.errors import FleetloreError, Invalid
 from fleetlore.runtime.driver import workspace_git as git
+from fleetlore.runtime.driver.workspace_apart import apart, exclude_in
 from fleetlore.runtime.driver.workspace_files import CHUNK, Kind, is_plain, opened
 from fleetlore.runtime.driver.workspace_repository import Head
 
@@ -52,6 +53,7 @@ class Store:
         self.git_dir = git_dir
         self._known: set[str] | None = None
         self._form = ""
+        self._exclude: bytes | None = None
 
     def create(self, *, form: str, exclude: bytes) -> None:
         """The directory, if it is not there yet. `exclude` says what is ignored everywhere."""
@@ -64,6 +66,13 @@ class Store:
             with open(os.path.join(place, "exclude.new"), "wb") as file:
                 file.write(exclude)
             os.replace(file.name, os.path.join(place, "exclude"))
+        if self._exclude is None:
+            self._exclude = exclude_in(self.git_dir)
+
+    @property
+    def exclude(self) -> bytes:
+        """What is ignored everywhere, as it was when this was opened: whatever became of the file since."""
+        return self._exclude or b""
 
     @property
     def form(self) -> str:
@@ -171,8 +180,9 @@ class Store:
     def differences(self, before: str, after: str, *, most: int) -> tuple[str, str]:
         """What changed in the files between two snapshots: in numbers, and line by line, at most so many bytes of each."""
         ask = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", f"--relative={_FILES}/")
-        stat = git.answer(*ask, "--stat=100", "--stat-count=200", before, after, git_dir=self.git_dir, most=most, timeout=git.LONG)
-        text = git.answer(*ask, before, after, git_dir=self.git_dir, most=most, timeout=git.LONG)
+        with apart(self.git_dir, form=self.form) as clean:
+            stat = git.answer(*ask, "--stat=100", "--stat-count=200", before, after, git_dir=clean, most=most, timeout=git.LONG)
+            text = git.answer(*ask, before, after, git_dir=clean, most=most, timeout=git.LONG)
         return stat.decode(errors="replace"), text.decode(errors="replace")
 
 

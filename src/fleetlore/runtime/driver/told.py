@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from fleetlore.minds.base import Ask, Mind, Reply
+from fleetlore.errors import MindRefused
+from fleetlore.minds.base import Ask, Mind, Reply, estimate_tokens
 from fleetlore.runtime.driver.book import Book
+from fleetlore.runtime.driver.turn import axis_over
 from fleetlore.runtime.recording import asked
 
 
@@ -19,8 +21,10 @@ class ToldMind:
         return self._mind.name
 
     async def reply(self, ask: Ask) -> Reply:
-        """The other's answer."""
+        """The other's answer; `MindRefused` if the question would pass what the goal, or one above it, may spend."""
         teller = self._book.teller
+        if axis := self._spent(ask):
+            raise MindRefused(f"the goal's budget of {axis} is spent, so nothing was asked; `lore goal raise` gives it more")
         return await asked(
             self._book,
             self._mind,
@@ -30,3 +34,11 @@ class ToldMind:
             purpose=self._purpose,
             new_id=self._book.new_id,
         )
+
+    def _spent(self, ask: Ask) -> str | None:
+        book = self._book
+        attempt = book.state.attempt
+        tokens, usd = (0, 0.0) if attempt is None else (attempt.tokens, attempt.usd)
+        expected = estimate_tokens(f"{ask.system or ''}{ask.prompt}")
+        axis = axis_over([book.state, *book.above], tokens + expected, usd, book.moment())
+        return axis if axis in ("tokens", "usd") else None

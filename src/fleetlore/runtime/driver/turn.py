@@ -15,7 +15,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.minds.harness import Ended, Heard, How, Order, Rest
 from fleetlore.runtime.driver.book import Book
 from fleetlore.runtime.driver.crew import Crew
-from fleetlore.views.goal_state import GoalState, seconds_of
+from fleetlore.views.goal_state import GoalState, Spent, seconds_of, tokens_of, untold, usd_of
 
 FLUSH_SECONDS = 0.25
 MOST_WAITING = 100
@@ -33,6 +33,7 @@ class Turn:
         """`session` is the one that the log knows of."""
         self._book, self._crew, self._harness, self._order, self._session = book, crew, crew.harness, order, session
         self._usd = 0.0
+        self._told_tokens, self._told_usd, self._told_at = 0, 0.0, 0.0
         self._task: asyncio.Task[Ended] | None = None
         self._stop: How | None = None
         self._heard = Heard()
@@ -97,7 +98,7 @@ class Turn:
         events = [book.teller.owned(event) for event in heard.events if _may_tell(event)]
         self._usd += sum(self._crew.cost(event) for event in events if event.kind == "model.replied")
         self._note(heard)
-        waiting = book.tell_later([*self._own(heard), *events])
+        waiting = book.tell_later([*self._own(heard), *events, *self._told_above()])
         is_due = heard.process is not None or waiting >= MOST_WAITING
         if is_due or (self._is_inside and any(event.kind in OUTWARD for event in heard.events)):
             await book.flush()
@@ -126,6 +127,17 @@ class Turn:
         if heard.process is not None:
             events.append(teller.process_started(heard.process, order.mark))
         return events
+
+    def _told_above(self) -> list[Event]:
+        """Neighbours that share a budget are told of it while the turn lasts."""
+        book, heard, now = self._book, self._heard, asyncio.get_running_loop().time()
+        tokens, usd = heard.tokens - self._told_tokens, (heard.usd or 0.0) - self._told_usd
+        is_due = self._is_inside or now - self._told_at >= LOOK_SECONDS
+        if not book.above or not is_due or (tokens <= 0 and usd <= 0):
+            return []
+        self._told_tokens, self._told_usd, self._told_at = heard.tokens, heard.usd or 0.0, now
+        whom = [book.state.id, *(goal.id for goal in book.above)]
+        return book.teller.spent_below(whom, turns=0, tokens=max(0, tokens), usd=max(0.0, usd))
 
     async def _over(self) -> How | None:
         """Whether a budget is used up by now, the goal's own or that of one above it. Before it ends by that, the log is read once more:
@@ -161,10 +173,10 @@ def _may_tell(event: Event) -> bool:
 
 def axis_over(goals: Sequence[GoalState], tokens: int, usd: float | None, now: datetime) -> BudgetAxis | None:
     """The budget that is used up by so much in the open turn, in one goal or those above it."""
-    for goal in goals:
-        if goal.spent.tokens + tokens >= goal.limits.tokens:
+    for goal, used in zip(goals, _used(goals, tokens, usd or 0.0), strict=True):
+        if used.tokens >= goal.limits.tokens:
             return "tokens"
-        if goal.limits.usd is not None and goal.spent.usd + (usd or 0.0) >= goal.limits.usd:
+        if goal.limits.usd is not None and used.usd >= goal.limits.usd:
             return "usd"
         if seconds_of(goal, now) >= goal.limits.seconds:
             return "wall_time"
@@ -173,11 +185,20 @@ def axis_over(goals: Sequence[GoalState], tokens: int, usd: float | None, now: d
     return None
 
 
+def _used(goals: Sequence[GoalState], tokens: int, usd: float) -> list[Spent]:
+    """What a goal and those above it have used, with so much in its open turn."""
+    own, *above = goals
+    more = untold(own, tokens=tokens, usd=usd)
+    first = Spent(tokens=own.spent.tokens + tokens, usd=own.spent.usd + usd)
+    return [first, *(Spent(tokens=tokens_of(goal) + more.tokens, usd=usd_of(goal) + more.usd) for goal in above)]
+
+
 def rest_of(goals: Sequence[GoalState], now: datetime) -> Rest:
     """What a turn may spend, by a goal and those above it."""
-    usd = [goal.limits.usd - goal.spent.usd for goal in goals if goal.limits.usd is not None]
+    used = list(zip(goals, _used(goals, 0, 0.0), strict=True))
+    usd = [goal.limits.usd - each.usd for goal, each in used if goal.limits.usd is not None]
     return Rest(
-        tokens=max(0, min(goal.limits.tokens - goal.spent.tokens for goal in goals)),
+        tokens=max(0, min(goal.limits.tokens - each.tokens for goal, each in used)),
         usd=max(0.0, min(usd)) if usd else None,
         seconds=max(1.0, min(goal.limits.seconds - seconds_of(goal, now) for goal in goals)),
     )

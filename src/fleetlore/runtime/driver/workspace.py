@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from tempfile import TemporaryDirectory
 
-from msgspec import Struct
+from msgspec import Struct, json
 from msgspec.structs import replace
 
 from fleetlore.errors import FleetloreError, Invalid
@@ -71,6 +71,13 @@ class Workspace:
         return self._place.root
 
     @property
+    def settled(self) -> str:
+        """A digest of where it is, and of what there does not count: what was changed since must not be used."""
+        place = self._place
+        told = (place.kind, place.root, place.prefix, place.common, place.passed_over, self._store.exclude.hex())
+        return hashlib.sha256(json.encode(told)).hexdigest()
+
+    @property
     def branch(self) -> str | None:
         """The branch of the goal's own, if it has one."""
         return self._place.branch or None
@@ -112,6 +119,8 @@ class Workspace:
         return Checkpoint(sha=self._last[1], head=snapshot.head.sha)
 
     def _now(self) -> Snapshot:
+        if not os.path.isdir(self.root):  # an agent can delete it all
+            self.ensure()
         head = self.head()
         return Snapshot(things=self._content.now(self._repositorys_own(head)), head=head)
 
@@ -173,7 +182,8 @@ class Workspace:
             raise Invalid(f"{self.path}: is no git repository, so nothing can be committed there")
         with TemporaryDirectory(prefix="clean-", dir=self.folder) as spare:
             index = os.path.join(spare, "index")
-            return repository.unclean(self._store.git_dir, self._place.common, self.root, self.head().sha, index)
+            sha, exclude = self.head().sha, self._store.exclude
+            return repository.unclean(self._store.git_dir, self._place.common, self.root, sha, index, exclude=exclude)
 
     def roll_back(self, sha: str) -> None:
         """Have it as it was at a checkpoint: files, HEAD and index. What was ignored then stays as it is."""

@@ -31,7 +31,7 @@ class Content:
     def _seen(
         self, rules_of: RulesOf, also: Collection[str], *, within: Callable[[str], bool] | None = None, known: Collection[str] | None = None
     ) -> dict[str, Kept]:
-        with rules(self._store.git_dir, rules_of) as ignored:
+        with rules(self._store.git_dir, rules_of, base=self._store.exclude) as ignored:
             found = dict(files.walk(self._root, ignored, passed_over=self._passed_over, within=within))
         for path in also:
             if path not in found and (one := files.seen(self._root, path)) and one.kind != "folder":
@@ -50,8 +50,9 @@ class Content:
 
     def put_back(self, snapshot: Snapshot) -> None:
         """Have all that counts as it was: what came since goes, what was changed or went is there again."""
-        now = self.by(snapshot)
-        for path in sorted(now.keys() - snapshot.things.keys(), reverse=True):
+        now, then = self.by(snapshot), snapshot.things
+        replaced = {path for path, thing in then.items() if thing.kind == "other" and path in now and now[path].kind != "other"}
+        for path in sorted(replaced.union(now.keys() - then.keys()), reverse=True):
             # Of a folder that came since, what is ignored stays.
             (files.remove_empty if now[path].kind == "folder" else files.remove)(self._root, path)
         with self._store.reading() as read:

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from fleetlore.errors import FleetloreError, Invalid
 from fleetlore.runtime.driver import workspace_git as git
+from fleetlore.runtime.driver.workspace_apart import apart, exclude_in
 from fleetlore.runtime.driver.workspace_files import GIT, opened, put_file, remove, remove_whole
 
 BRANCH = "fleetlore/"
@@ -189,18 +190,23 @@ def check_out(our_git: str, repository: str, git_dir: str, root: str, sha: str, 
     remove(git_dir, "index.lock")
     env = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": os.path.join(repository, "objects"), "GIT_INDEX_FILE": os.path.join(git_dir, "index")}
     how = ("--reset", "-u") if write_files else ("--reset",)
-    git.answer(
-        *("-c", "core.bare=false", f"--work-tree={root}", "read-tree", *how, sha),
-        git_dir=our_git, cwd=root, env=env, timeout=git.LONG,
-    )  # fmt: skip
+    with apart(our_git) as clean:
+        git.answer(
+            *("-c", "core.bare=false", f"--work-tree={root}", "read-tree", *how, sha),
+            git_dir=clean, cwd=root, env=env, timeout=git.LONG,
+        )  # fmt: skip
 
 
-def unclean(our_git: str, repository: str, root: str, sha: str | None, index: str) -> list[str]:
-    """What differs from a commit, and what lies there besides; by our settings, and whatever the agent's index says."""
+def unclean(our_git: str, repository: str, root: str, sha: str | None, index: str, *, exclude: bytes | None = None) -> list[str]:
+    """What differs from a commit, and what lies there besides; by our settings, and whatever the agent's index says.
+
+    `exclude` says what is ignored everywhere, where that is known better than by our git directory.
+    """
     env = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": os.path.join(repository, "objects"), "GIT_INDEX_FILE": index}
     where = ("-c", "core.bare=false", f"--work-tree={root}")
-    if sha:
-        git.answer(*where, "read-tree", sha, git_dir=our_git, cwd=root, env=env, timeout=git.LONG)
     ask = ("ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard", "--full-name")
-    told = git.answer(*where, *ask, git_dir=our_git, cwd=root, env=env)
+    with apart(our_git, exclude=exclude_in(our_git) if exclude is None else exclude) as clean:
+        if sha:
+            git.answer(*where, "read-tree", sha, git_dir=clean, cwd=root, env=env, timeout=git.LONG)
+        told = git.answer(*where, *ask, git_dir=clean, cwd=root, env=env)
     return sorted({os.fsdecode(name) for name in told.split(b"\0") if name})

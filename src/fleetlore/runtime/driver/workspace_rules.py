@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 from fleetlore.runtime.driver import workspace_git as git
+from fleetlore.runtime.driver.workspace_apart import apart
 from fleetlore.runtime.driver.workspace_files import RULES, joined
 
 RulesOf: TypeAlias = Callable[[str], bytes | None]
@@ -23,22 +24,21 @@ _PIECE = 64 * 1024
 
 
 @contextmanager
-def rules(git_dir: str, rules_of: RulesOf) -> Iterator[Rules]:
-    """The rules of one moment, and those of `info/exclude` in our git directory."""
+def rules(git_dir: str, rules_of: RulesOf, *, base: bytes) -> Iterator[Rules]:
+    """The rules of one moment, and those that hold everywhere."""
     with ExitStack() as held:
-        yield Rules(git_dir, rules_of, held)
+        yield Rules(git_dir, rules_of, held, base)
 
 
 class Rules:
     """Answers which names are ignored, folder by folder from the root on."""
 
-    def __init__(self, git_dir: str, rules_of: RulesOf, held: ExitStack) -> None:
-        self._git_dir, self._rules_of, self._held = git_dir, rules_of, held
+    def __init__(self, git_dir: str, rules_of: RulesOf, held: ExitStack, base: bytes) -> None:
+        self._git_dir, self._rules_of, self._held, self._base = git_dir, rules_of, held, base
         self._place = ""
         self._git: git.Running | None = None
         self._is_ruled: dict[str, bool] = {}
-        with open(os.path.join(git_dir, "info", "exclude"), "rb") as file:
-            self._has_base = bool(file.read().strip())
+        self._has_base = bool(base.strip())
 
     def __call__(self, folder: str, names: Sequence[str], folders: Collection[str]) -> set[str]:
         """Those of the names that are ignored."""
@@ -61,7 +61,8 @@ class Rules:
         if self._git is None:
             self._place = self._held.enter_context(TemporaryDirectory(prefix="rules-", dir=os.path.dirname(self._git_dir)))
             command = ("-c", "core.bare=false", f"--work-tree={self._place}", "check-ignore", "--stdin", "-z", "-v", "-n", "--no-index")
-            self._git = self._held.enter_context(git.running(*command, git_dir=self._git_dir, cwd=self._place, timeout=git.LONG))
+            clean = self._held.enter_context(apart(self._git_dir, exclude=self._base, form="sha1"))
+            self._git = self._held.enter_context(git.running(*command, git_dir=clean, cwd=self._place, timeout=git.LONG))
             # It says by its exit code whether anything was ignored.
             self._git.is_stopped = True
         return self._git

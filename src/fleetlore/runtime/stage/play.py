@@ -169,7 +169,7 @@ def _apply_fact(play: Play, event: Event) -> None:
             play.beat = event.id
             if event.agent is None:
                 play.scenes.add(turn_of(event))
-                play.said.append(Said("", event.text or "", event.id or ""))
+                play.said.append(Said("", (event.text or "") if is_public(event) else "", event.id or ""))
         case "judge.verdict" if any(judge.name == event.agent for judge in play.scenario.judges):
             play.verdicts.append(event)
         case "user.injected" if is_public(event):
