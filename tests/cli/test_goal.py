@@ -126,7 +126,7 @@ def test_how_it_ended_is_shown_with_what_to_do(lore: Lore, log: BlockingRecorder
     past.end(types.BudgetSpent(axis="wall_time"))
     out = goal(lore, "show").out
     assert "■ mender  spent: wall time" in out
-    assert "lore goal raise 3f2504e0 --turns N" in out
+    assert "lore goal raise 3f2504e0 --wall-time 14400s && lore goal resume 3f2504e0" in out
 
 
 def test_everything_is_there_for_programs(lore: Lore, log: BlockingRecorder) -> None:
@@ -200,11 +200,24 @@ def test_a_verb_is_needed(lore: Lore) -> None:
 
 
 def test_a_good_file_is_told_in_a_line(lore: Lore) -> None:
-    path = lore.write("fix.toml", "description = 'x'\n[budget]\nmax_usd = 2\n[[acceptance]]\ncommand = 'true'")
+    head = "description = 'x'\nharness = 'command'\ncommand = 'sh'\n"
+    path = lore.write("fix.toml", f"{head}[budget]\nmax_usd = 2\n[[acceptance]]\ncommand = 'true'")
     assert lore("goal", "check", path, code=0).lines == [
-        f"{path}: fine. fix (claude-code), 1 criterion; at most 40 turns, 4h, 2,000,000 tokens, $2.00"
+        f"{path}: fine. fix (command), 1 criterion; at most 40 turns, 4h, 2,000,000 tokens, $2.00"
     ]
     assert lore("goal", "check", "--json", path).json["goal"]["description"] == "x"
+
+
+def test_a_program_that_is_not_there_is_told_before_it_is_missed(lore: Lore) -> None:
+    path = lore.write("fix.toml", "description = 'x'\nharness = 'command'\ncommand = 'no-such-agent --fast'")
+    assert "there is no program no-such-agent here" in lore("goal", "check", path, code=0).out
+    later = lore.write("later.toml", "description = 'x'\nharness = 'command'\ncommand = './made-later.sh'")
+    assert "there is no program" not in lore("goal", "check", later, code=0).out
+
+
+@pytest.mark.parametrize("verb", ["run", "resume", "list", "show", "pause", "cancel", "say", "raise", "check"])
+def test_the_help_of_each_verb_teaches_by_examples(lore: Lore, verb: str) -> None:
+    assert f"\n  lore goal {verb}" in lore("goal", verb, "--help", code=0).out
 
 
 def test_what_is_wrong_is_told_for_all_files(lore: Lore) -> None:

@@ -87,7 +87,7 @@ def test_what_befalls_one_goal_does_not_touch_the_others(lore: Lore) -> None:
     bad = lore.write("bad.toml", "description = 'x'\nharness = 'command'\ncommand = ['/no/such/agent']\nworkspace = 'place-good'")
     result = goal(lore, "run", good, bad, "--parallel", "2", code=1)
     assert "good  done  1 turn" in result.out
-    assert "bad  needs you" in result.out
+    assert "bad   needs you" in result.out
 
 
 def test_nothing_is_begun_if_one_file_is_wrong(lore: Lore) -> None:
@@ -275,6 +275,23 @@ def test_a_terminal_shows_the_budgets_and_the_criteria_as_they_are_met(lore: Lor
     assert shown.code == 0
     for part in ("turns", "█", "░", "1 of 40", "✓", "turn 1: ", "All is well", "done", "\x1b[?25h"):
         assert part in shown.out, part
+
+
+def test_a_terminal_shows_what_the_agent_says_and_spends_while_its_turn_goes_on(lore: Lore) -> None:
+    script = """cat >/dev/null; echo '{"say": "Half way", "tokens": 4711}'; sleep 1; echo '{"say": "There"}'; touch ok"""
+    shown = lore.on_terminal("--log", URL, "goal", "run", write(lore, "one", script))
+    assert shown.code == 0
+    before, _, after = shown.out.partition("Half way")
+    assert "4,711 of 2,000,000" in before + after
+    assert "There" not in before
+    assert "all criteria are met" in after
+
+
+def test_commands_to_be_copied_are_not_broken_on_a_narrow_terminal(lore: Lore) -> None:
+    _repository(lore)
+    path = write(lore, "branchy", "cat >/dev/null; touch ok")
+    shown = lore.on_terminal("--log", URL, "goal", "run", path, columns=40)
+    assert "/work && git add --all && git commit -m 'What the goal asked for')" in shown.out
 
 
 # --- sealed logs

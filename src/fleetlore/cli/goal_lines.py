@@ -47,7 +47,7 @@ OUTCOMES = {
     "summary": "made a summary",
 }
 """How a turn ended, for people."""
-BAR = 20
+BAR, NARROW_BAR = 20, 6
 LONGEST_SAID = 160
 _NAME = 8
 _MILLISECOND = 13
@@ -105,7 +105,8 @@ def bar(used: Used, width: int = BAR) -> Line:
 
 def bars(goal: GoalState, now: datetime, *, columns: int) -> Iterator[Line]:
     """All budgets, two in a line where there is room."""
-    found = [bar(used) for used in budgets(goal, now)]
+    width = NARROW_BAR if 0 < columns < 60 else BAR
+    found = [bar(used, width=width) for used in budgets(goal, now)]
     wide = columns >= 96
     widest = max(sum(cells(text) for text, _ in left) for left in found[::2])
     for index in range(0, len(found), 2 if wide else 1):
@@ -173,8 +174,8 @@ def going_on(goal: GoalState, *, on: str = "") -> Iterator[Line]:
     """How to go on with a goal that has ended, but for one that is done; `on` names the log where it has to be named."""
     short = f"{goal.id[:8]}{on}"
     if goal.outcome == "budget_exhausted":
-        raising = _raising(goal)
-        more = f"lore goal raise {short} {raising} && " if raising else ""
+        option = raising(goal)
+        more = f"lore goal raise {short} {option} && " if option else ""
         yield [("go on:    ", DIM), (f"{more}lore goal resume {short}", COMMAND)]
     elif goal.outcome in ("escalate", "cancelled"):
         yield [("see why:  ", DIM), (f"lore goal show {short}", COMMAND)]
@@ -187,7 +188,7 @@ def going_on(goal: GoalState, *, on: str = "") -> Iterator[Line]:
         ]
 
 
-def _raising(goal: GoalState) -> str:
+def raising(goal: GoalState) -> str:
     """The option that gives twice as much of what is spent; nothing for what counts anew by itself."""
     limits = goal.limits
     return {

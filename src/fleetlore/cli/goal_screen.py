@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from fleetlore import clock
 from fleetlore.cli import goal_lines, goal_telling, goal_work, terminal
+from fleetlore.cli.event_lines import cells, pad
 from fleetlore.cli.goal_lines import BOLD, DIM, Line
 from fleetlore.cli.terminal import sanitise
 from fleetlore.events import codec
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 TICK = 0.5
 _WIDEST = 120
+_WIDEST_NAME = 16
 _CRITERIA_SHOWN = 8
 _PANELS = 4
 """More goals than this are shown with one line each."""
@@ -106,6 +108,7 @@ class Plain(View):
     def __init__(self, *, names: Mapping[str, str], on: str = "") -> None:
         super().__init__()
         self._names, self._on = names, on
+        self._widest = min(_WIDEST_NAME, max((cells(sanitise(name)) for name in names.values()), default=0))
 
     def tell(self, event: Event) -> None:
         """The lines that an event is worth."""
@@ -130,7 +133,7 @@ class Plain(View):
         terminal.flush()
 
     def _whose(self, goal: str) -> Line:
-        return [(f"{sanitise(self._names[goal])}  ", BOLD)] if goal in self._names else []
+        return [(f"{pad(sanitise(self._names[goal]), self._widest)}  ", BOLD)] if goal in self._names else []
 
 
 class Screen(Plain):

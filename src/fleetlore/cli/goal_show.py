@@ -218,7 +218,8 @@ def _next(goal: GoalState, now: datetime, driver: str | None, short: str) -> str
     if goal.plan is None or state == "done":
         return f"lore events --scope goal:{goal.id}  shows every step"
     if state == "spent":
-        return f"go on with it: lore goal raise {short} --turns N (or --tokens, --usd, --wall-time), then lore goal resume {short}"
+        option = goal_lines.raising(goal)
+        return "go on with it: " + (f"lore goal raise {short} {option} && " if option else "") + f"lore goal resume {short}"
     if goal.outcome is not None or driver is None:
         return f"go on with it: lore goal resume {short}"
     return f"lore goal pause {short} · lore goal say {short} TEXT · lore goal cancel {short}"

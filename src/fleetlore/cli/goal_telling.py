@@ -59,7 +59,7 @@ def _acceptance(event: Event, goal: GoalState | None) -> Iterator[Line]:
 
 def _evidence(text: str) -> Iterator[Line]:
     """The last words of a check that failed: mostly these say why."""
-    said = [line for line in text.splitlines() if line.strip()][-EVIDENCE_LINES:]
+    said = [line for line in text.splitlines() if line.strip(" -") not in ("", "stderr")][-EVIDENCE_LINES:]
     yield from ([("    | ", DIM), (goal_lines.in_a_line(line), DIM)] for line in said)
 
 

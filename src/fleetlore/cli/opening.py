@@ -136,5 +136,5 @@ def log_file(args: Namespace) -> str:
 def need_file(path: str) -> str:
     """The path, if there is a file."""
     if not os.path.exists(path):
-        raise LogError(f"{path}: there is no log yet; `lore emit`, `lore import` or `lore demo` makes one")
+        raise LogError(f"{path}: there is no log yet; `lore setup`, `lore emit`, `lore import` or `lore goal run` makes one")
     return path

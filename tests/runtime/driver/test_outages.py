@@ -105,9 +105,6 @@ async def test_a_log_that_stays_away_ends_the_agent_and_what_it_missed_is_told_l
         while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     away.error = Unreachable("the server does not answer")
-    hold = led.driver.book.hold
-    assert hold is not None
-    monkeypatch.setattr(led.driver._shared, "renew", away._check)
 
     def renew(*_: Any) -> Any:
         raise Unreachable("the server does not answer")
@@ -208,7 +205,7 @@ async def test_no_nap_is_too_long_to_be_told(log: BlockingRecorder, ms: int) -> 
     await led.driver.start(goal())
     pursuit = asyncio.create_task(led.driver.pursue())
     async with asyncio.timeout(5):
-        while led.driver.state.wake is None and not pursuit.done():
+        while led.driver.state.wake is None and not pursuit.done():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
     if ms > 0:
         assert (led.driver.state.wake - led.driver.state.seen_at).days <= 7  # type: ignore[operator]

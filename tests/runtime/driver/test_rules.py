@@ -126,6 +126,9 @@ def test_a_command_is_allowed_if_all_of_it_is(command: str) -> None:
         "git log *(e:id:)",
         "git log =(id)",
         "git -c core.pager=id log",
+        "git diff --output=/tmp/x",
+        "git log -p --outp /tmp/x",
+        "git log -p --ext-diff",
         "git -C . -c alias.x='!id' x",
         "git --config-env=core.pager=X log",
         "git --exec-path=/tmp/evil status",
@@ -215,6 +218,9 @@ def test_deny_wins_over_allow_and_says_which_rule() -> None:
     assert answer is not None
     assert "`Bash(git push*)`" in answer[1]
     assert bash("git 'push' origin", "Bash(git *)", deny=("Bash(git push*)",)) == "deny"
+    for before in ("-C .", "--no-pager", "-c a=b", "--git-dir .git", "--work-tree=. -p", "-C . --no-pager"):
+        assert bash(f"sudo git {before} push", "Bash(git *)", deny=("Bash(git push*)",)) == "deny"
+        assert bash(f"git {before} log push", "Bash(git *)", deny=("Bash(git push*)",)) != "deny"
     assert said("Task", {}, allow=("*",), deny=("*",)) == "deny"
 
 

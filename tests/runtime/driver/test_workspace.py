@@ -71,6 +71,17 @@ def test_a_worktree_that_was_taken_away_is_there_again_with_its_commits(repo: Pa
     assert git(again.path, "status", "--porcelain") == "?? undone.txt"
 
 
+def test_a_worktree_that_was_deleted_while_it_is_open_is_there_again(repo: Path, home: Path) -> None:
+    workspace = opened(repo, home)
+    write(workspace.path, {"undone.txt": "undone\n"})
+    before, saved = workspace.tree(), workspace.checkpoint(1)
+    shutil.rmtree(workspace.path)
+    assert workspace.tree() != before
+    assert "undone.txt" in workspace.diff(saved.sha).stat
+    workspace.roll_back(saved.sha)
+    assert workspace.tree() == before
+
+
 def test_a_worktree_that_the_repository_forgot_keeps_its_files(repo: Path, home: Path) -> None:
     goal = clock.uuid7()
     workspace = opened(repo, home, goal=goal)

@@ -76,7 +76,7 @@ def next_step(goal: GoalState, now: datetime, *, above: Sequence[GoalState] = ()
     if goal.attempt is not None:
         return Interrupted() if goal.attempt.ending is None else Judge()
     end = _end(goal, plan, now, above)
-    if isinstance(end, BudgetSpent | Cancelled):  # nothing more is spent, nobody is kept waiting
+    if end is not None and _ends_at_once(end):
         return Finish(end)
     if _is_to_remember(goal, plan):
         return Remember()
@@ -123,6 +123,11 @@ def spent_axis(goal: GoalState, now: datetime, *, above: Sequence[GoalState] = (
 def axis_named(name: str) -> BudgetAxis | None:
     """The budget of that name."""
     return next((axis for axis in get_args(BudgetAxis) if axis == name), None)
+
+
+def _ends_at_once(end: AttemptOutcome) -> bool:
+    """Whether nothing may be spent on memories any more, or somebody waits for the end."""
+    return isinstance(end, Cancelled) or (isinstance(end, BudgetSpent) and end.axis in ("tokens", "usd", "wall_time"))
 
 
 def _is_to_remember(goal: GoalState, plan: Plan) -> bool:

@@ -74,7 +74,8 @@ def _leads_out(pattern: str, part: Part) -> bool:
     used = [word for word in part.words[1:] if way.fullmatch(word)]
     if program == "git":  # behind its own command, `-c` means something else
         verb = _verb_of_git(part.words)
-        used = [word for word in part.words[1:verb] if way.fullmatch(word)] + [word for word in part.words[verb:] if _GIT_WRITES.match(word)]
+        used = [word for word in part.words[1:verb] if way.fullmatch(word)]
+        used += [word for word in part.words[verb:] if _GIT_WRITES.match(word)]
     said = pattern.split()
     return any(word.partition("=")[0] not in said for word in used)
 
