@@ -111,7 +111,7 @@ class GoalSpent(Payload, frozen=True, kw_only=True):
     kind: ClassVar[str] = "goal.spent"
     beat: ClassVar[Beat] = "pulse"
     below: str
-    """The goal that spent it."""
+    """The goal that spent it; where it is the same one, it notes what it has told of a turn that still goes on."""
     turns: int = 0
     tokens: int = 0
     usd: float | None = None

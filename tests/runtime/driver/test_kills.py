@@ -10,9 +10,10 @@ import pytest
 
 from fleetlore import connect
 from fleetlore.events.envelope import Event
+from fleetlore.events.goal_plan import Compaction
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.minds.harness import Ended, Heard, Order, Watch
-from tests.runtime.driver.scripted import GOAL, done, goal, lead
+from tests.runtime.driver.scripted import GOAL, Clock, done, goal, lead
 
 TURNS = 10
 
@@ -126,3 +127,52 @@ async def test_killed_again_and_again_it_still_comes_to_its_end(log: BlockingRec
     assert await outcome(log, world, begins=False) == "done"
     cut_short = sum("crashed" in str(event.data) for event in log.read(f"goal:{GOAL}", kinds=["driver.attempt_completed"]))
     assert len(world.deeds) - TURNS <= cut_short
+
+
+class Troubles:
+    """An agent to whom everything happens that need not end a goal."""
+
+    def __init__(self) -> None:
+        self.marks: list[str] = []
+        self.clock = Clock(step=60)
+
+    async def work(self, order: Order, watch: Watch) -> Ended:
+        self.marks.append(order.mark)
+        await watch(Heard(session=order.session or order.new_session))
+        befalls = {
+            1: done(context=90_000),
+            3: Ended(how="failed", error="No conversation found with session ID: 7"),
+            4: Ended(how="failed", error="prompt is too long: 210000 tokens > 200000 maximum"),
+            5: Ended(how="failed", error="rate limited", status=429),
+            6: Ended(how="asleep", words="the build runs", sleep_ms=10),
+        }
+        return done("Half done.") if order.is_summary else befalls.get(len(self.marks), done(f"turn {order.turn}"))
+
+    async def outcome(self, log: Any, *, begins: bool) -> str | None:
+        """Met after eight attempts."""
+        led = lead(log, [self.work], clock=self.clock)
+        check = led.judges.check
+
+        async def enough(*args: Any, **more: Any) -> Any:
+            led.judges.met = (len(self.marks) >= 8,)
+            return await check(*args, **more)
+
+        led.judges.check = enough  # type: ignore[method-assign]
+        if begins:
+            await led.driver.start(goal(compaction=Compaction(context_window=100_000), stuck_after=0))
+        return (await led.driver.pursue()).outcome
+
+
+async def test_killed_at_every_boundary_of_a_goal_full_of_troubles() -> None:
+    with connect("memory:").blocking() as log:
+        counted = DyingLog(log, 10**9, after=False)
+        assert await Troubles().outcome(counted, begins=True) == "done"
+    for at in range(2, 10**9 - counted._left + 1):
+        with connect("memory:").blocking() as log:
+            troubles = Troubles()
+            with pytest.raises(Dead):
+                await troubles.outcome(DyingLog(log, at, after=at % 2 == 0), begins=True)
+            assert await troubles.outcome(log, begins=False) == "done"
+            assert len(set(troubles.marks)) == len(troubles.marks)
+            completed = list(log.read(f"goal:{GOAL}", kinds=["driver.goal_completed"]))
+            assert len(completed) == 1

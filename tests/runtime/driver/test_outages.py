@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from fleetlore import connect
 from fleetlore.errors import Busy, DiskFull, Invalid, LogError, Unanswered, Unreachable
-from fleetlore.events.driver_types import Failure, Verdict
+from fleetlore.events.driver_types import Failure, ShellCommand, Verdict
 from fleetlore.events.envelope import Event
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.minds.command import CommandHarness
@@ -216,16 +217,36 @@ async def test_no_nap_is_too_long_to_be_told(log: BlockingRecorder, ms: int) -> 
 
 @pytest.mark.parametrize("description", ["Use the key sk-ant-api03-" + "a1B2" * 20, "word " * 4000])
 async def test_a_goal_that_the_log_would_keep_otherwise_is_refused(log: BlockingRecorder, description: str) -> None:
-    import msgspec
-
     wish = msgspec.structs.replace(goal(), description=description)
     with pytest.raises(Invalid, match="would not be kept as it is"):
         await lead(log, [done()]).driver.start(wish)
     assert kinds(log) == []
 
 
-async def test_a_hundred_thousand_events_of_a_turn_are_kept_up_with(log: BlockingRecorder) -> None:
-    """A tenth of it here; what waits stays small all the time."""
+@pytest.mark.parametrize("filling", ["x", "漢"])
+async def test_a_long_goal_with_as_many_criteria_as_there_may_be_is_told_to_the_agent(log: BlockingRecorder, filling: str) -> None:
+    size = len(filling.encode())
+    criteria = tuple(ShellCommand(command=filling * (550 // size), stdout_must_match=filling * (550 // size)) for _ in range(100))
+    wish = msgspec.structs.replace(goal(), description=filling * (16_000 // size), acceptance=criteria)
+    led = lead(log, [done()])
+    await led.driver.start(wish)
+    assert (await led.driver.pursue()).outcome == "done"
+    assert "\n100. " in led.harness.orders[0].prompt
+
+
+async def test_a_check_that_was_called_off_at_its_very_end_is_told(log: BlockingRecorder) -> None:
+    async def check(*_: Any, **__: Any) -> Looked:
+        log.append([Event(kind="control.requested", actor="eve", goal=GOAL, data={"action": "cancel"})])
+        return Looked(Verdict(met=False, failures=(), evaluated_at="2026-11-16T09:00:00Z", elapsed_ms=5))
+
+    led = lead(log, [done()])
+    led.judges.check = check  # type: ignore[method-assign]
+    await led.driver.start(goal())
+    assert (await led.driver.pursue()).outcome == "cancelled"
+
+
+async def test_ten_thousand_events_of_a_turn_are_kept_up_with(log: BlockingRecorder) -> None:
+    """What waits stays small all the time."""
     most = 0
 
     async def flood(order: Order, watch: Watch) -> Ended:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fleetlore.context import blocks, fence
 from fleetlore.context.build import build
 from fleetlore.context.parts import NEVER, Block, Part, Prompt
@@ -13,6 +15,8 @@ BUDGET = 24_000
 LONGEST_EVIDENCE = 4_096
 LONGEST_MESSAGE = 4_000
 LONGEST_TURN = 600
+MOST_CRITERIA = 60_000
+"""Bytes of them all."""
 TURNS_TOLD = 8
 NEEDED, TOLD = 20, 10
 """What is left out last, and before that."""
@@ -68,8 +72,15 @@ def _goal(goal: GoalState) -> Part:
 
 
 def _criteria(goal: Goal | None) -> Part | None:
-    lines = [f"{number}. {_criterion(each)}" for number, each in enumerate(goal.acceptance if goal else (), 1)]
+    criteria = goal.acceptance if goal else ()
+    lines = _numbered(criteria, LONGEST_TURN)
+    if sum(len(line.encode()) for line in lines) > MOST_CRITERIA:  # they are never left out, so they have to fit
+        lines = _numbered(criteria, MOST_CRITERIA // 4 // len(lines))
     return Part(name="criteria", heading="When it is reached", body="\n".join(lines), priority=NEVER) if lines else None
+
+
+def _numbered(criteria: Sequence[Criterion], longest: int) -> list[str]:
+    return [f"{number}. {fence.line(_criterion(each), longest)}" for number, each in enumerate(criteria, 1)]
 
 
 def _criterion(criterion: Criterion) -> str:
@@ -77,12 +88,12 @@ def _criterion(criterion: Criterion) -> str:
         case ShellCommand():
             expected = f" ends with {criterion.expected_exit or 0}"
             matching = f", and prints what matches {criterion.stdout_must_match!r}" if criterion.stdout_must_match else ""
-            return fence.line(f"`{criterion.command}`{expected}{matching}", LONGEST_TURN)
+            return f"`{criterion.command}`{expected}{matching}"
         case FileMatches():
-            return fence.line(f"the file {criterion.path} holds what matches {criterion.regex!r}", LONGEST_TURN)
+            return f"the file {criterion.path} holds what matches {criterion.regex!r}"
         case Custom():
-            return fence.line(f"the check “{criterion.name}” passes", LONGEST_TURN)
-    return fence.line(criterion.criterion_text, LONGEST_TURN)
+            return f"the check “{criterion.name}” passes"
+    return criterion.criterion_text
 
 
 def _so_far(goal: GoalState, diff: str) -> Part | None:
