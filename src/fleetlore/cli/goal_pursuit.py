@@ -55,6 +55,8 @@ class Pursuit:
     async def _pursue(self) -> None:
         """What befalls one is told, and the others go on. Stopped, all stop."""
         _hear_signals()
+        # Each goal blocks in a thread or two at a time, and none is to wait for another's.
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2 * self._args.parallel + 8, "fleetlore-goal"))
         room = asyncio.Semaphore(self._args.parallel)
         try:
             async with self._view.refreshing(), asyncio.TaskGroup() as group:

@@ -191,6 +191,7 @@ WORDINGS: tuple[tuple[Complaint, tuple[str, ...]], ...] = (
             r"<M>(?:unable|failed) to connect to (?:api|anthropic services|api\.anthropic\.com)\b",
             r"(?:\b(?:read|write|connect)|[(:]) ?['\"]?E(?:CONNRESET|CONNREFUSED|CONNABORTED|TIMEDOUT|PIPE|HOSTUNREACH|NETUNREACH)\b",
             r"(?:\b(?:getaddrinfo|queryA)|[(:]) ?['\"]?E(?:NOTFOUND|AI_AGAIN)\b",
+            r"<M>E(?:CONNRESET|CONNREFUSED|CONNABORTED|TIMEDOUT|PIPE|HOSTUNREACH|NETUNREACH|NOTFOUND|AI_AGAIN)\b",
             r"<M>(?:typeerror:? \(?)?fetch failed\b",
             r"<M>connection error\b",
             r"<M>the socket connection was closed unexpectedly\b",
