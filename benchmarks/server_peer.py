@@ -24,10 +24,10 @@ from starlette.routing import Route
 
 from fleetlore import Event, config, connect
 from fleetlore.events import codec
-from fleetlore.server.limits import Limits
+from fleetlore.server.live.stream import HEADERS
 from fleetlore.server.rooms import open_house
+from fleetlore.server.safety.limits import Limits
 from fleetlore.server.serve import HOST, bound, serving
-from fleetlore.server.stream import HEADERS
 
 
 @contextmanager

@@ -20,9 +20,9 @@ from fleetlore.events.driver_types import Allow
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Permissions
 from fleetlore.minds.harness import Gate, Order
-from fleetlore.runtime.driver import gate_door
-from fleetlore.runtime.driver.gate import Answer, Chain, Decider, Gatekeeper, Request, RuleDecider, denied
-from fleetlore.runtime.driver.gate_server import GateServer
+from fleetlore.runtime.driver.gate import door as gate_door
+from fleetlore.runtime.driver.gate.deciding import Answer, Chain, Decider, Gatekeeper, Request, RuleDecider, denied
+from fleetlore.runtime.driver.gate.server import GateServer
 from tests.cli.running import Lore, command
 from tests.cli.test_claude_code_program import CLAUDE, QUIET, ROOT, without_a_network
 

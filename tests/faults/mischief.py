@@ -28,8 +28,8 @@ from fleetlore.events.envelope import Event, Mac
 from fleetlore.log.admission import Admission
 from fleetlore.minds.harness import Ended, Process
 from fleetlore.runtime.driver import steering
-from fleetlore.runtime.driver.gate import Answer, decision_event
-from fleetlore.runtime.driver.gate import Request as Asked
+from fleetlore.runtime.driver.gate.deciding import Answer, decision_event
+from fleetlore.runtime.driver.gate.deciding import Request as Asked
 from fleetlore.runtime.driver.telling import Teller
 from fleetlore.views import goals
 from fleetlore.views.goal_state import GoalState

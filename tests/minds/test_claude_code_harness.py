@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from fleetlore.minds.claude_code import ClaudeCode
+from fleetlore.minds.agents.claude_code import ClaudeCode
 from fleetlore.minds.harness import Ended, Gate, Heard, Rest
 from tests.minds.stubs.turns import OFFLINE, SESSION, Script, Watcher, order_for, serving
 from tests.model_stub import DONE, Api

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fleetlore import clock
-from fleetlore.minds.codex import Codex
+from fleetlore.minds.agents.codex import Codex
 from fleetlore.minds.harness import Ended, Rest
 from tests.minds.stubs.responses import DONE, HELP, SPAWN, Responses
 from tests.minds.stubs.turns import OFFLINE, SESSION, Script, Watcher, order_for, serving

@@ -10,10 +10,10 @@ from uuid import uuid4
 
 import pytest
 
-from fleetlore.minds.command import CommandHarness, Report, read_report
+from fleetlore.minds.agents.command import CommandHarness, Report, read_report
 from fleetlore.minds.harness import Ended, Harness, Heard, How, Order, Rest
-from fleetlore.minds.pipes import Line
-from fleetlore.minds.process_table import everyone
+from fleetlore.minds.programs.pipes import Line
+from fleetlore.minds.programs.process_table import everyone
 from tests.minds.agents import agent
 
 

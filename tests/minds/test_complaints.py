@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlore.minds.complaints import COMPLAINTS, REMEDIES, Action, Complaint, classify, remedy
 from fleetlore.minds.harness import Ended, How
-from fleetlore.minds.resets import reset_in
+from fleetlore.minds.troubles.complaints import COMPLAINTS, REMEDIES, Action, Complaint, classify, remedy
+from fleetlore.minds.troubles.resets import reset_in
 
 NOW = datetime(2026, 7, 1, 10, 0, tzinfo=UTC)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetlore.minds.environment import MARK, carries, scrubbed
+from fleetlore.minds.programs.environment import MARK, carries, scrubbed
 
 HOUSE = {
     "HOME": "/home/ada",

@@ -13,10 +13,10 @@ from hypothesis import strategies as some
 
 from fleetlore import clock
 from fleetlore.errors import DialectError
-from fleetlore.minds.claude_code_rows import Rows
-from fleetlore.minds.codex_records import Records
-from fleetlore.minds.codex_rollouts import Rollouts
-from fleetlore.minds.listening import Hearer
+from fleetlore.minds.agents.claude_code_rows import Rows
+from fleetlore.minds.agents.codex_records import Records
+from fleetlore.minds.agents.codex_rollouts import Rollouts
+from fleetlore.minds.agents.listening import Hearer
 from tests.minds.stubs.turns import order_for
 
 NOWHERE = Path("/nonexistent")

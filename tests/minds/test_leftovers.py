@@ -10,10 +10,10 @@ from uuid import uuid4
 
 import pytest
 
-from fleetlore.minds import process_table
-from fleetlore.minds.environment import MARK
 from fleetlore.minds.harness import Process
-from fleetlore.minds.leftovers import born_of, end_leftovers
+from fleetlore.minds.programs import process_table
+from fleetlore.minds.programs.environment import MARK
+from fleetlore.minds.programs.leftovers import born_of, end_leftovers
 from tests.minds.agents import agent
 
 Start = Callable[..., subprocess.Popen[bytes]]
@@ -77,7 +77,7 @@ def test_another_process_with_the_same_id_is_left_alone(mark: str, start: Start)
 
 
 def test_who_ends_leftovers_never_ends_itself_nor_those_it_descends_from(mark: str) -> None:
-    ending = f"from fleetlore.minds.leftovers import end_leftovers; print(end_leftovers({mark!r}, []))"
+    ending = f"from fleetlore.minds.programs.leftovers import end_leftovers; print(end_leftovers({mark!r}, []))"
     shell = f'sleep 600 & "{sys.executable}" -c "{ending}"; echo alive'
     told = subprocess.run(["sh", "-c", shell], env={**os.environ, MARK: mark}, capture_output=True, timeout=30, check=True)
     assert told.stdout == b"1\nalive\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlore.minds.pipes import Line, Lines, Tail, readable
+from fleetlore.minds.programs.pipes import Line, Lines, Tail, readable
 
 PIECES = st.lists(st.binary(max_size=12) | st.sampled_from([b"\n", b"\n\n", b"ab\nc", b"x" * 30]), max_size=20)
 

@@ -16,11 +16,11 @@ from uuid import uuid4
 import pytest
 
 from fleetlore.errors import NotStarted
-from fleetlore.minds.environment import scrubbed
 from fleetlore.minds.harness import Process
-from fleetlore.minds.leftovers import born_of
-from fleetlore.minds.process import Finished, Line, Program, run
-from fleetlore.minds.process_table import entry_of, everyone
+from fleetlore.minds.programs.environment import scrubbed
+from fleetlore.minds.programs.leftovers import born_of
+from fleetlore.minds.programs.process import Finished, Line, Program, run
+from fleetlore.minds.programs.process_table import entry_of, everyone
 from tests.minds.agents import agent
 
 

@@ -18,11 +18,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fleetlore.minds.harness import Process
-from fleetlore.minds.leftovers import end_leftovers
-from fleetlore.minds.tools import MOST_TOLD, TOOLS, Workbench, in_thread, wrong_with
-from fleetlore.minds.tools_fence import Fence, ToolError
-from fleetlore.minds.tools_programs import Programs
-from fleetlore.minds.tools_text import Told, clipped
+from fleetlore.minds.programs.leftovers import end_leftovers
+from fleetlore.minds.tools.fence import Fence, ToolError
+from fleetlore.minds.tools.programs import Programs
+from fleetlore.minds.tools.text import Told, clipped
+from fleetlore.minds.tools.workbench import MOST_TOLD, TOOLS, Workbench, in_thread, wrong_with
 
 SECRET = "the crown jewels"
 

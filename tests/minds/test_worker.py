@@ -15,14 +15,14 @@ from fleetlore.errors import MindBusy, MindRefused
 from fleetlore.events.catalog import check_payload
 from fleetlore.events.driver_types import Allow, Choice, Deny
 from fleetlore.events.envelope import Event
+from fleetlore.minds.agents.transcript import Entry, SessionLost, Transcript
+from fleetlore.minds.agents.worker import MindHarness
 from fleetlore.minds.base import Reply
-from fleetlore.minds.complaints import classify
 from fleetlore.minds.harness import Ended, Heard, How, Order, Rest
-from fleetlore.minds.leftovers import end_leftovers
+from fleetlore.minds.programs.leftovers import end_leftovers
 from fleetlore.minds.scripted import Script, ScriptedMind
-from fleetlore.minds.tools import TOOLS
-from fleetlore.minds.transcript import Entry, SessionLost, Transcript
-from fleetlore.minds.worker import MindHarness
+from fleetlore.minds.tools.workbench import TOOLS
+from fleetlore.minds.troubles.complaints import classify
 from tests.minds.test_complaints import NOW
 
 FIRST, SECOND = "0197c1a0-0000-7000-8000-000000000001", "0197c1a0-0000-7000-8000-000000000002"

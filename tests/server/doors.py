@@ -16,10 +16,13 @@ from fleetlore import config
 from fleetlore.errors import FleetloreError
 from fleetlore.events.envelope import Event
 from fleetlore.log.connect import connect
-from fleetlore.server import doors_events, doors_hooks, doors_otlp, problems
+from fleetlore.server import problems
+from fleetlore.server.doors import events as doors_events
+from fleetlore.server.doors import hooks as doors_hooks
+from fleetlore.server.doors import otlp as doors_otlp
 from fleetlore.server.house import House
-from fleetlore.server.limits import Limits
 from fleetlore.server.rooms import open_house
+from fleetlore.server.safety.limits import Limits
 from fleetlore.testing import FrozenClock
 from tests.server import asgi
 

@@ -17,8 +17,8 @@ from fleetlore import clock, config, connect
 from fleetlore.log import recorder
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.house import House
-from fleetlore.server.limits import Limits
 from fleetlore.server.rooms import open_house
+from fleetlore.server.safety.limits import Limits
 from fleetlore.server.serve import address_of, bound, serving
 from fleetlore.state.seal import OperatorKey
 from tests.server.asgi import PATIENCE, Answer

@@ -14,7 +14,7 @@ import pytest
 
 from fleetlore.errors import DiskFull, Unreachable
 from fleetlore.events.envelope import Event
-from fleetlore.server.doors_storing import keep
+from fleetlore.server.doors.storing import keep
 from tests.dialects.test_otlp import CHAT, LOOK, ROOT, Body, any_value, logs, nanos, pairs, request, span
 from tests.server.doors import Doors, open_doors
 

@@ -19,9 +19,9 @@ from fleetlore.log.admission import Admission
 from fleetlore.log.base import Backend, Batch, Page, Position, Record
 from fleetlore.log.memory import MemoryLog
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.server.feed import Feed
-from fleetlore.server.ring import BATCH_BYTES, Entry, Ring, Wanted, entries_of
-from fleetlore.server.subscription import SIGN_OF_LIFE, Subscription
+from fleetlore.server.live.feed import Feed
+from fleetlore.server.live.ring import BATCH_BYTES, Entry, Ring, Wanted, entries_of
+from fleetlore.server.live.subscription import SIGN_OF_LIFE, Subscription
 from tests.contract.conftest import BACKENDS, address
 from tests.contract.helpers import PATIENCE, deed
 

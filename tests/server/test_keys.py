@@ -19,10 +19,10 @@ from starlette.requests import HTTPConnection
 
 from fleetlore import connect
 from fleetlore.errors import LogError, Unwritable
-from fleetlore.server import keys as keys_module
-from fleetlore.server.keys import REMEMBERED, TRIES, Keyring
-from fleetlore.server.own_token import LABEL, given_out, own_file, own_token
 from fleetlore.server.problems import Problem
+from fleetlore.server.safety import keys as keys_module
+from fleetlore.server.safety.keys import REMEMBERED, TRIES, Keyring
+from fleetlore.server.safety.own_token import LABEL, given_out, own_file, own_token
 from fleetlore.state.shared import Shared, open_shared
 from fleetlore.state.tokens import SCOPES, Scope, Token, hash_of, is_secret, mint
 from fleetlore.testing import FrozenClock

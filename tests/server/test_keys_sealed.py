@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fleetlore.server.keys import REMEMBERED, Keyring
+from fleetlore.server.safety.keys import REMEMBERED, Keyring
 from fleetlore.state.seal import OperatorKey, make_seal
 from fleetlore.state.shared import Shared, open_shared
 from fleetlore.state.tokens import Scope, Token, mint

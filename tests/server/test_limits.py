@@ -13,10 +13,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from fleetlore.server.guard import Guard
-from fleetlore.server.limits import MIB, STREAMS, Limited, Limits
 from fleetlore.server.problems import Problem, on_problem
-from fleetlore.server.rate import Rate, network_of
+from fleetlore.server.safety.guard import Guard
+from fleetlore.server.safety.limits import MIB, STREAMS, Limited, Limits
+from fleetlore.server.safety.rate import Rate, network_of
 from tests.server.asgi import PATIENCE, ask, denied, knock, request, say, served
 
 SMALL = 1_000

@@ -19,9 +19,9 @@ from fleetlore.errors import Unreachable
 from fleetlore.events.ids import is_uuid
 from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.server.notify import LEASE, PACE
-from fleetlore.server.notify_rules import Command, Rule, Webhook
-from fleetlore.server.notify_send import Outcome, deliver
+from fleetlore.server.notices.notify import LEASE, PACE
+from fleetlore.server.notices.rules import Command, Rule, Webhook
+from fleetlore.server.notices.send import Outcome, deliver
 from fleetlore.state.shared import Shared
 from fleetlore.testing import FrozenClock
 from tests.server.notifying import PATIENCE, QUICK, Receiver, Town, disguised, rule_for, running

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from fleetlore import Event
 from fleetlore.chronicle.naming import AS_THEY_ARE
 from fleetlore.events.catalog import known_kinds
-from fleetlore.server.notify_rules import WHENS, Rule, Webhook
-from fleetlore.server.notify_watch import WATCHES, Occasion, Watch, line_of, watch_for
+from fleetlore.server.notices.rules import WHENS, Rule, Webhook
+from fleetlore.server.notices.watch import WATCHES, Occasion, Watch, line_of, watch_for
 from fleetlore.testing import START, FrozenClock, counting_ids
 from fleetlore.views.standings import EFFECTS
 

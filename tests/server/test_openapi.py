@@ -15,8 +15,8 @@ from fleetlore.cli.demo import play
 from fleetlore.cli.demo_fleet import script
 from fleetlore.server import pages
 from fleetlore.server.app import routes
-from fleetlore.server.guard import DECLARED, declared_for, undeclared
 from fleetlore.server.openapi import document
+from fleetlore.server.safety.guard import DECLARED, declared_for, undeclared
 from fleetlore.server.shown import VIEWS
 from tests.server.probing import probe
 from tests.server.serving import serve

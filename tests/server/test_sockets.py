@@ -11,7 +11,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from fleetlore import clock
-from fleetlore.server.limits import Limits
+from fleetlore.server.safety.limits import Limits
 from fleetlore.state.tokens import mint
 from tests.contract.helpers import deed
 from tests.server.watching import PATIENCE, Station, station, until

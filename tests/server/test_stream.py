@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from fleetlore import clock
-from fleetlore.server.limits import Limits
-from fleetlore.server.ring import Ring
+from fleetlore.server.live.ring import Ring
+from fleetlore.server.safety.limits import Limits
 from fleetlore.state.tokens import mint
 from tests.contract.helpers import deed
 from tests.server.watching import PATIENCE, Client, Station, station, until

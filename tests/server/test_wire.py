@@ -16,13 +16,15 @@ from starlette.types import Receive, Scope, Send
 
 from fleetlore import Event
 from fleetlore.log import sqlite_upkeep
-from fleetlore.server import doors_reading, serve, subscription, views_routes, wire
+from fleetlore.server import serve, views_routes, wire
 from fleetlore.server.desk import Desk
-from fleetlore.server.doors_reading import elements_of, inflate, lines_of
+from fleetlore.server.doors import reading as doors_reading
+from fleetlore.server.doors.reading import elements_of, inflate, lines_of
 from fleetlore.server.house import LOOKS, THREADS
-from fleetlore.server.limits import Limited, Limits
+from fleetlore.server.live import subscription
 from fleetlore.server.problems import Problem
-from fleetlore.server.turns import Turns
+from fleetlore.server.safety.limits import Limited, Limits
+from fleetlore.server.safety.turns import Turns
 from fleetlore.state import warm
 from tests.server.asgi import PATIENCE, ask
 from tests.server.serving import HOST, Served

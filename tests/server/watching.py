@@ -17,10 +17,11 @@ from starlette.applications import Starlette
 from fleetlore import connect
 from fleetlore.errors import FleetloreError
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.server import problems, sockets, stream
-from fleetlore.server.feed import Feed
-from fleetlore.server.keys import Keyring
-from fleetlore.server.limits import Limits
+from fleetlore.server import problems
+from fleetlore.server.live import sockets, stream
+from fleetlore.server.live.feed import Feed
+from fleetlore.server.safety.keys import Keyring
+from fleetlore.server.safety.limits import Limits
 from fleetlore.state.shared import Shared, open_shared
 
 PATIENCE = 20.0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from fleetlore.config import Settings
     from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.runtime.driver.questions import Obeys, Question
+    from fleetlore.runtime.driver.gate.questions import Obeys, Question
     from fleetlore.state.seal import OperatorKey, Seal
 
 SUMMARY = "see what agents wait to be allowed, and answer"
@@ -70,7 +70,7 @@ def run(args: Namespace) -> int:
 
 
 def _answer(log: BlockingRecorder, args: Namespace, settings: Settings) -> None:
-    from fleetlore.runtime.driver.questions import asked
+    from fleetlore.runtime.driver.gate.questions import asked
 
     is_sealed = _seal(settings) is not None
     question = find(asked(log, _seems_obeyed(settings)), args.id)
@@ -113,7 +113,7 @@ def _need_asked(log: BlockingRecorder, question: Question, key: OperatorKey | No
 
 
 def _need_waiting(log: BlockingRecorder, question: Question, obeys: Obeys) -> None:
-    from fleetlore.runtime.driver.questions import standing
+    from fleetlore.runtime.driver.gate.questions import standing
 
     found = standing(log, question, clock.now(), obeys)
     if found != "waiting":
@@ -177,7 +177,7 @@ def _seems_obeyed(settings: Settings) -> Obeys:
 
 
 def _show(log: BlockingRecorder, args: Namespace, settings: Settings) -> None:
-    from fleetlore.runtime.driver.questions import asked, standing
+    from fleetlore.runtime.driver.gate.questions import asked, standing
 
     now, obeys = clock.now(), _seems_obeyed(settings)
     questions = asked(log, obeys)

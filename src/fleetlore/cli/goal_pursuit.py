@@ -7,6 +7,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from fleetlore.cli.goal_find import Place
     from fleetlore.events.driver_types import Goal
-    from fleetlore.runtime.driver.handover import Beside, Handover
+    from fleetlore.runtime.driver.workspace.handover import Beside, Handover
     from fleetlore.state.seal import OperatorKey
 
 STOPPING = (signal.SIGTERM, signal.SIGHUP)
@@ -118,8 +119,8 @@ def _hear_signals() -> None:
 
 
 def _beside(workspace: Any, goal: Goal, files: Sequence[str]) -> Beside | None:
-    from fleetlore.runtime.driver.handover import beside
-    from fleetlore.runtime.driver.workspace import Workspace
+    from fleetlore.runtime.driver.workspace.handover import beside
+    from fleetlore.runtime.driver.workspace.workspace import Workspace
 
     return beside(workspace, goal.workspace or "", apart=files) if isinstance(workspace, Workspace) else None
 
@@ -128,8 +129,8 @@ def _handed_over(workspace: Any, goal: Goal, *, is_kept: bool) -> Handover:
     """Where the work is: on the goal's branch alone, once all of it is committed there."""
     from msgspec.structs import replace
 
-    from fleetlore.runtime.driver.handover import Handover, handover, is_settled
-    from fleetlore.runtime.driver.workspace import Workspace
+    from fleetlore.runtime.driver.workspace.handover import Handover, handover, is_settled
+    from fleetlore.runtime.driver.workspace.workspace import Workspace
 
     if not isinstance(workspace, Workspace):
         return Handover(path=str(workspace.path))

@@ -73,7 +73,7 @@ def _missing(plan: Plan) -> str:
 
 
 def _load(path: str, args: Namespace) -> Goal:
-    from fleetlore.runtime.driver.files import load
+    from fleetlore.runtime.driver.files.loading import load
 
     return load(path, redactor=opening.redactor_of(opening.settings_of(args)))
 

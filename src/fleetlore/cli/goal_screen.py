@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from fleetlore.events.envelope import Event
     from fleetlore.minds.harness import Heard
-    from fleetlore.runtime.driver.handover import Beside, Handover
+    from fleetlore.runtime.driver.workspace.handover import Beside, Handover
 
 TICK = 0.5
 _WIDEST = 120

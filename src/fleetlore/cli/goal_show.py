@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator, Sequence
 
-    from fleetlore.runtime.driver.handover import Handover
+    from fleetlore.runtime.driver.workspace.handover import Handover
 
 TURNS_SHOWN = 12
 DECISIONS_SHOWN = 8
@@ -120,7 +120,7 @@ def show(args: Namespace) -> int:
 
 def _work(goal: GoalState) -> Handover | None:
     from fleetlore.cli.goal_pursuit import home
-    from fleetlore.runtime.driver.handover import find_handover
+    from fleetlore.runtime.driver.workspace.handover import find_handover
 
     source = goal.goal.workspace if goal.goal is not None else None
     return None if goal.plan is None else find_handover(home(), goal.id, source or "")

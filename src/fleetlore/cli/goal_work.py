@@ -12,7 +12,7 @@ from fleetlore.cli.terminal import sanitise
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fleetlore.runtime.driver.handover import Beside, Handover
+    from fleetlore.runtime.driver.workspace.handover import Beside, Handover
 
 
 def notes(beside: Beside | None) -> Iterator[Line]:

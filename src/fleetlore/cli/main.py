@@ -107,7 +107,7 @@ def entry() -> int:
         if hook.is_call(sys.argv[1:]):
             hook.run_alone(sys.argv[1:])
     if sys.argv[1:] == ["gate"]:
-        from fleetlore.runtime.driver import gate_door
+        from fleetlore.runtime.driver.gate import door as gate_door
 
         os._exit(gate_door.serve(os.environ))
     _fill_streams()

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from fleetlore.config import Settings
     from fleetlore.events.envelope import Event
-    from fleetlore.server.notify_forms import Message
-    from fleetlore.server.notify_rules import Rule
+    from fleetlore.server.notices.forms import Message
+    from fleetlore.server.notices.rules import Rule
 
 SUMMARY = "list the rules by which you are notified, and try one"
 
@@ -50,7 +50,7 @@ def run(args: Namespace) -> int:
 
 
 def _list(args: Namespace) -> int:
-    from fleetlore.server.notify_rules import rules_of
+    from fleetlore.server.notices.rules import rules_of
 
     settings = opening.settings_of(args)
     rules = rules_of(settings)
@@ -70,7 +70,7 @@ def _list(args: Namespace) -> int:
 
 def _standing(settings: Settings) -> tuple[Mapping[str, str], str | None]:
     """How far the rules have come, and who runs them; nothing where there is no log yet."""
-    from fleetlore.server.notify import LEASE
+    from fleetlore.server.notices.notify import LEASE
     from fleetlore.state.shared import open_shared
 
     path = opening.find_file(settings)
@@ -94,7 +94,7 @@ def _described(rule: Rule, position: str | None) -> dict[str, Any]:
 
 
 def _test(args: Namespace) -> int:
-    from fleetlore.server.notify_send import deliver
+    from fleetlore.server.notices.send import deliver
 
     settings = opening.settings_of(args)
     rule = _find(settings, args.rule)
@@ -110,7 +110,7 @@ def _test(args: Namespace) -> int:
 
 
 def _find(settings: Settings, name: str | None) -> Rule:
-    from fleetlore.server.notify_rules import rules_of
+    from fleetlore.server.notices.rules import rules_of
 
     rules = {rule.name: rule for rule in rules_of(settings)}
     if name is None:
@@ -124,8 +124,8 @@ def _message(args: Namespace, rule: Rule) -> Message:
     """What is sent: nothing of it is recorded, and no cursor moves."""
     from fleetlore.chronicle.naming import AS_THEY_ARE
     from fleetlore.events.envelope import Event
-    from fleetlore.server.notify_walk import compose
-    from fleetlore.server.notify_watch import occasion_of
+    from fleetlore.server.notices.walk import compose
+    from fleetlore.server.notices.watch import occasion_of
 
     if args.event is None:
         event = Event(id=clock.uuid7(), at=clock.now(), kind="notify.test", actor="fleetlore")

@@ -54,8 +54,8 @@ def _guarded(chore: Chore, stop: Event) -> None:
 
 
 def _notifying(settings: Settings, house: House, url: str) -> Chore:
-    from fleetlore.server.notify import Notifier
-    from fleetlore.server.notify_rules import rules_of
+    from fleetlore.server.notices.notify import Notifier
+    from fleetlore.server.notices.rules import rules_of
     from fleetlore.state.shared import open_shared
 
     def naming() -> Naming:

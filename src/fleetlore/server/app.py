@@ -12,24 +12,17 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fleetlore.errors import FleetloreError
-from fleetlore.server import (
-    doors_events,
-    doors_goals,
-    doors_hooks,
-    doors_otlp,
-    doors_stage,
-    health,
-    openapi,
-    pages,
-    problems,
-    sockets,
-    stream,
-    views_routes,
-)
-from fleetlore.server.guard import Guard
+from fleetlore.server import health, openapi, pages, problems, views_routes
+from fleetlore.server.doors import events as doors_events
+from fleetlore.server.doors import goals as doors_goals
+from fleetlore.server.doors import hooks as doors_hooks
+from fleetlore.server.doors import otlp as doors_otlp
+from fleetlore.server.doors import stage as doors_stage
 from fleetlore.server.house import House
-from fleetlore.server.limits import STREAMS, Limited
+from fleetlore.server.live import sockets, stream
 from fleetlore.server.meters import Meters
+from fleetlore.server.safety.guard import Guard
+from fleetlore.server.safety.limits import STREAMS, Limited
 
 
 def routes() -> list[BaseRoute]:

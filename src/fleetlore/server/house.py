@@ -14,17 +14,17 @@ from fleetlore import clock
 from fleetlore.config import Settings
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.desk import Desk
-from fleetlore.server.feed import Feed
 from fleetlore.server.finder import Finder
-from fleetlore.server.keys import Keyring
-from fleetlore.server.limits import Limits
+from fleetlore.server.live.feed import Feed
 from fleetlore.server.meters import Meters
 from fleetlore.server.problems import Problem
-from fleetlore.server.turns import Turns
+from fleetlore.server.safety.keys import Keyring
+from fleetlore.server.safety.limits import Limits
+from fleetlore.server.safety.turns import Turns
 from fleetlore.state.seal import OperatorKey
 
 if TYPE_CHECKING:
-    from fleetlore.server.doors_reading import Body
+    from fleetlore.server.doors.reading import Body
 
 THREADS = 16
 """For reading, and as many for storing: neither waits for the other."""

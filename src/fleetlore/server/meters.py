@@ -15,8 +15,8 @@ from fleetlore.errors import LogError
 
 if TYPE_CHECKING:
     from fleetlore.server.desk import Desk
-    from fleetlore.server.feed import Feed
-    from fleetlore.server.limits import Limits
+    from fleetlore.server.live.feed import Feed
+    from fleetlore.server.safety.limits import Limits
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 _SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)

@@ -14,8 +14,8 @@ from starlette.routing import Route
 from fleetlore import __version__
 from fleetlore.events.envelope import Event
 from fleetlore.server import queries, shapes
-from fleetlore.server.doors_goals import Decided, Steering
-from fleetlore.server.doors_stage import Injection
+from fleetlore.server.doors.goals import Decided, Steering
+from fleetlore.server.doors.stage import Injection
 from fleetlore.server.queries import Query
 from fleetlore.server.shown import VIEWS
 

@@ -10,13 +10,13 @@ from fleetlore import clock
 from fleetlore.config import Settings
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.desk import Desk
-from fleetlore.server.feed import Feed
 from fleetlore.server.finder import Finder
-from fleetlore.server.hosts import check_address, is_loopback
 from fleetlore.server.house import House
-from fleetlore.server.keys import Keyring
-from fleetlore.server.limits import Limits
-from fleetlore.server.own_token import LABEL, given_out, own_file, own_token
+from fleetlore.server.live.feed import Feed
+from fleetlore.server.safety.hosts import check_address, is_loopback
+from fleetlore.server.safety.keys import Keyring
+from fleetlore.server.safety.limits import Limits
+from fleetlore.server.safety.own_token import LABEL, given_out, own_file, own_token
 from fleetlore.state.believed import BelievedGoals
 from fleetlore.state.seal import OperatorKey
 from fleetlore.state.shared import open_shared

@@ -15,9 +15,9 @@ import uvicorn
 
 from fleetlore.errors import ConfigError, Invalid
 from fleetlore.server.app import make_app
-from fleetlore.server.hosts import HIGHEST_PORT
 from fleetlore.server.house import House
-from fleetlore.server.limits import STREAMS
+from fleetlore.server.safety.hosts import HIGHEST_PORT
+from fleetlore.server.safety.limits import STREAMS
 from fleetlore.server.wire import HttpWire
 
 HOST, PORT = "127.0.0.1", 7077

@@ -8,9 +8,9 @@ import os
 import resource
 import sys
 
-from fleetlore.minds.environment import scrubbed
 from fleetlore.minds.harness import Process
-from fleetlore.minds.process import Line, Program, run
+from fleetlore.minds.programs.environment import scrubbed
+from fleetlore.minds.programs.process import Line, Program, run
 from tests.minds.agents import agent
 
 

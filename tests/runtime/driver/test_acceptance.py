@@ -17,12 +17,12 @@ import pytest
 from fleetlore import clock
 from fleetlore.errors import FleetloreError, Invalid, MindBusy
 from fleetlore.events.driver_types import BudgetGuards, Criterion, Custom, FileMatches, Goal, LlmJudge, ShellCommand
-from fleetlore.minds.leftovers import end_leftovers
+from fleetlore.minds.programs.leftovers import end_leftovers
 from fleetlore.minds.scripted import ScriptedMind
-from fleetlore.runtime.driver import verifiers
-from fleetlore.runtime.driver.acceptance import Checked, Verifiers, mark_of
-from fleetlore.runtime.driver.findings import Unmet
-from fleetlore.runtime.driver.workspace import Workspace
+from fleetlore.runtime.driver.acceptance import verifiers
+from fleetlore.runtime.driver.acceptance.acceptance import Checked, Verifiers, mark_of
+from fleetlore.runtime.driver.acceptance.findings import Unmet
+from fleetlore.runtime.driver.workspace.workspace import Workspace
 from tests.runtime.driver.working import git, opened, plan, repository, write
 
 CHECK = "grep -q done result.txt"
@@ -261,7 +261,7 @@ async def test_files_are_searched_inside_the_workspace_alone(workspace: Workspac
 
 
 async def test_a_pattern_that_would_take_for_ever_is_given_up(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleetlore.runtime.driver.shells._MATCH_TIMEOUT", 0.5)
+    monkeypatch.setattr("fleetlore.runtime.driver.acceptance.shells._MATCH_TIMEOUT", 0.5)
     bench = Bench(workspace, FileMatches(path="a.txt", regex="(a+)+$"))
     write(bench.root, {"a.txt": "a" * 60 + "!"})
     beats = asyncio.ensure_future(_beats())

@@ -12,10 +12,10 @@ import pytest
 from fleetlore import connect
 from fleetlore.events.envelope import Event
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.minds.agents.worker import MindHarness
 from fleetlore.minds.base import Ask
 from fleetlore.minds.harness import Ended, Heard, Order, Watch
 from fleetlore.minds.scripted import ScriptedMind
-from fleetlore.minds.worker import MindHarness
 from tests.runtime.driver.scripted import GOAL, Clock, Judges, Led, Room, done, goal, lead
 
 CHILD, SIBLING = f"{GOAL[:-1]}7", f"{GOAL[:-1]}8"

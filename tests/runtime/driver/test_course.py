@@ -22,7 +22,7 @@ from fleetlore.events.driver_types import (
     Verdict,
 )
 from fleetlore.events.envelope import Event
-from fleetlore.minds.complaints import COMPLAINTS, REMEDIES
+from fleetlore.minds.troubles.complaints import COMPLAINTS, REMEDIES
 from fleetlore.runtime.driver.course import (
     Attempt,
     Compact,

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from fleetlore.errors import MindBusy, Unreachable
 from fleetlore.events.goal_plan import Memory
-from fleetlore.runtime.driver.dream_changes import question, shown_of
-from fleetlore.runtime.driver.dreams import Diary, count_session, diary_of, dream, dream_if_due, why_not_dream
-from fleetlore.runtime.driver.memory import MemoryFolder, Proposal
-from fleetlore.runtime.driver.memory_files import Files
+from fleetlore.runtime.driver.memory.dream_changes import question, shown_of
+from fleetlore.runtime.driver.memory.dreams import Diary, count_session, diary_of, dream, dream_if_due, why_not_dream
+from fleetlore.runtime.driver.memory.files import Files
+from fleetlore.runtime.driver.memory.folder import MemoryFolder, Proposal
 from fleetlore.state.shared import AsyncShared, Lease, open_shared
 from fleetlore.testing import START, FrozenClock, ScriptedMind, Stall
 

@@ -11,8 +11,8 @@ import pytest
 from fleetlore.errors import MindBusy, MindError
 from fleetlore.events.driver_types import Failure, Verdict
 from fleetlore.events.goal_plan import Memory
-from fleetlore.runtime.driver.extraction import REST, extract, question, why_not_extract
-from fleetlore.runtime.driver.memory import MemoryFolder, Proposal
+from fleetlore.runtime.driver.memory.extraction import REST, extract, question, why_not_extract
+from fleetlore.runtime.driver.memory.folder import MemoryFolder, Proposal
 from fleetlore.testing import START, FrozenClock, ScriptedMind, Stall
 
 PLAN = Memory(every=1, max_failures=2)

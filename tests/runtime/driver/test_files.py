@@ -12,7 +12,7 @@ from fleetlore.events import catalog
 from fleetlore.events.driver_types import BudgetGuards, Custom, FileMatches, Goal, LlmJudge, ShellCommand
 from fleetlore.events.goal_plan import Plan, plan_of
 from fleetlore.redact import Redactor
-from fleetlore.runtime.driver.files import TOP, Budget, load, read, slug
+from fleetlore.runtime.driver.files.loading import TOP, Budget, load, read, slug
 
 EXAMPLES = sorted(path for path in (Path(__file__).parents[3] / "examples" / "goals").iterdir() if path.is_file())
 DOCS = Path(__file__).parents[3] / "docs" / "driver.md"

@@ -20,10 +20,11 @@ from fleetlore.events.driver_types import Allow, Deny
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Permissions
 from fleetlore.minds.harness import Order
-from fleetlore.runtime.driver import gate_door, gate_server
-from fleetlore.runtime.driver.gate import LARGEST_INPUT, Answer, Chain, Gatekeeper, Request, RuleDecider, denied
-from fleetlore.runtime.driver.gate_person import CALLED_OFF, MOST_OPEN, AskPerson
-from fleetlore.runtime.driver.gate_server import GateServer
+from fleetlore.runtime.driver.gate import door as gate_door
+from fleetlore.runtime.driver.gate import server as gate_server
+from fleetlore.runtime.driver.gate.deciding import LARGEST_INPUT, Answer, Chain, Gatekeeper, Request, RuleDecider, denied
+from fleetlore.runtime.driver.gate.person import CALLED_OFF, MOST_OPEN, AskPerson
+from fleetlore.runtime.driver.gate.server import GateServer
 
 GOAL = "7f7a50ca-4f1c-4e9a-9d57-1de1a3d0c0de"
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)

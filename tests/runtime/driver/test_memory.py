@@ -16,8 +16,8 @@ from fleetlore import clock
 from fleetlore.context.build import build
 from fleetlore.context.turn import Turn
 from fleetlore.events.goal_plan import Memory
-from fleetlore.runtime.driver.memory import MemoryFolder, Proposal, agent_folder, folder_of
-from fleetlore.runtime.driver.memory_notes import dumped, free_name, is_note_name, leads_elsewhere, made, parsed, slug_of
+from fleetlore.runtime.driver.memory.folder import MemoryFolder, Proposal, agent_folder, folder_of
+from fleetlore.runtime.driver.memory.notes import dumped, free_name, is_note_name, leads_elsewhere, made, parsed, slug_of
 from fleetlore.testing import START
 
 GOAL, EVENT = "00000000-0000-7000-8000-000000000001", "00000000-0000-7000-8000-000000000002"

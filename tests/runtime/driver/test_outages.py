@@ -16,7 +16,7 @@ from fleetlore.errors import Busy, DiskFull, Invalid, LogError, Unanswered, Unre
 from fleetlore.events.driver_types import Failure, ShellCommand, Verdict
 from fleetlore.events.envelope import Event
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.minds.command import CommandHarness
+from fleetlore.minds.agents.command import CommandHarness
 from fleetlore.minds.harness import Ended, Heard, Order, Watch
 from fleetlore.runtime.driver import book, holding
 from tests.runtime.driver.scripted import GOAL, Looked, done, goal, kinds, lead

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fleetlore.errors import Invalid
 from fleetlore.events.driver_types import Allow
-from fleetlore.runtime.driver.rules import Rules, check
+from fleetlore.runtime.driver.gate.rules import Rules, check
 
 GIT = ("Bash(git *)",)
 

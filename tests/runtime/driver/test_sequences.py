@@ -17,7 +17,7 @@ from fleetlore.events.goal_plan import Compaction, Memory, Permissions
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.minds.harness import Ended, Heard, Order, Watch
 from fleetlore.minds.scripted import ScriptedMind
-from fleetlore.runtime.driver.memory import MemoryFolder
+from fleetlore.runtime.driver.memory.folder import MemoryFolder
 from fleetlore.views.goal_state import GoalState
 from tests.runtime.driver.scripted import GOAL, Clock, Led, done, goal, lead
 

@@ -18,7 +18,7 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.minds.base import Ask
 from fleetlore.minds.harness import Ended, Heard, Order, Watch
 from fleetlore.minds.scripted import ScriptedMind
-from fleetlore.runtime.driver.memory import MemoryFolder
+from fleetlore.runtime.driver.memory.folder import MemoryFolder
 from fleetlore.runtime.driver.told import ToldMind
 from fleetlore.views import goals as view
 from fleetlore.views.goal_state import GoalState

@@ -15,7 +15,7 @@ from fleetlore.events.goal_plan import Compaction, Memory, Permissions
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.minds.harness import Ended, Heard, Order, Watch
 from fleetlore.minds.scripted import ScriptedMind
-from fleetlore.runtime.driver.memory import MemoryFolder
+from fleetlore.runtime.driver.memory.folder import MemoryFolder
 from tests.runtime.driver.scripted import GOAL, Clock, Move, done, goal, lead
 
 GOLDEN = Path(__file__).parent / "golden" / "wire.jsonl"

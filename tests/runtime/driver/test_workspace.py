@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from fleetlore import clock
 from fleetlore.errors import FleetloreError, Invalid
-from fleetlore.runtime.driver.workspace import Workspace
+from fleetlore.runtime.driver.workspace.workspace import Workspace
 from tests.runtime.driver.working import git, listing, opened, repository, write
 
 
@@ -98,7 +98,7 @@ def test_a_crash_while_the_worktree_is_made_leaves_nothing_that_is_in_the_way(
     goal = clock.uuid7()
     for step in ("move_worktree", "check_out"):
         with monkeypatch.context() as crash:
-            crash.setattr(f"fleetlore.runtime.driver.workspace_repository.{step}", _crash)
+            crash.setattr(f"fleetlore.runtime.driver.workspace.repository.{step}", _crash)
             with pytest.raises(KeyboardInterrupt):
                 opened(repo, home, goal=goal)
     workspace = opened(repo, home, goal=goal)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fleetlore import clock
 from fleetlore.events.goal_plan import Plan
-from fleetlore.runtime.driver.workspace import Workspace, open_workspace
+from fleetlore.runtime.driver.workspace.workspace import Workspace, open_workspace
 
 SETTINGS = {
     "GIT_CONFIG_GLOBAL": os.devnull,

@@ -11,8 +11,8 @@ from fleetlore.events.driver_types import DreamOutcome, SkipReason
 from fleetlore.events.goal_plan import Memory
 from fleetlore.runtime.driver.book import Book
 from fleetlore.runtime.driver.crew import Crew
-from fleetlore.runtime.driver.dreams import dream_if_due
-from fleetlore.runtime.driver.extraction import extract, why_not_extract
+from fleetlore.runtime.driver.memory.dreams import dream_if_due
+from fleetlore.runtime.driver.memory.extraction import extract, why_not_extract
 from fleetlore.runtime.driver.told import ToldMind
 from fleetlore.state.shared import AsyncShared, Shared
 

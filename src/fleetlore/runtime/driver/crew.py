@@ -11,8 +11,8 @@ from fleetlore.events.driver_types import Goal, Verdict
 from fleetlore.events.envelope import Event
 from fleetlore.minds.base import Mind
 from fleetlore.minds.harness import Harness
-from fleetlore.runtime.driver.memory import MemoryFolder
-from fleetlore.runtime.driver.permits import Doorkeeper
+from fleetlore.runtime.driver.gate.permits import Doorkeeper
+from fleetlore.runtime.driver.memory.folder import MemoryFolder
 from fleetlore.views.goal_state import GoalState
 from fleetlore.views.prices import PICO, Counts, Prices
 

@@ -23,19 +23,19 @@ from fleetlore.events.driver_types import AttemptOutcome, Goal, LlmJudge, Verdic
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Plan, plan_of
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.minds.complaints import classify
 from fleetlore.minds.harness import Ended, Heard, Order, Process
-from fleetlore.minds.leftovers import end_leftovers
+from fleetlore.minds.programs.leftovers import end_leftovers
+from fleetlore.minds.troubles.complaints import classify
 from fleetlore.runtime.driver import settling
-from fleetlore.runtime.driver.acceptance import mark_of
+from fleetlore.runtime.driver.acceptance.acceptance import mark_of
 from fleetlore.runtime.driver.book import Book, Watch, nobody
 from fleetlore.runtime.driver.chores import Chores
 from fleetlore.runtime.driver.compaction import age_minutes
 from fleetlore.runtime.driver.course import Attempt, Compact, Dream, Finish, Interrupted, Judge, Over, Remember, Step, Wait, next_step
 from fleetlore.runtime.driver.crew import Checked, Crew
 from fleetlore.runtime.driver.fitting import fitted
+from fleetlore.runtime.driver.gate.permits import Permits
 from fleetlore.runtime.driver.holding import Hold
-from fleetlore.runtime.driver.permits import Permits
 from fleetlore.runtime.driver.prompts import prompt_for
 from fleetlore.runtime.driver.settling import Found
 from fleetlore.runtime.driver.sinks import DriverEventSink

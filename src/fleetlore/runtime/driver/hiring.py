@@ -14,12 +14,12 @@ from fleetlore.events.goal_plan import Plan, plan_of
 from fleetlore.minds.base import Mind, Reply
 from fleetlore.minds.harness import Harness
 from fleetlore.minds.open import open_mind
-from fleetlore.runtime.driver.acceptance import Verifiers
+from fleetlore.runtime.driver.acceptance.acceptance import Verifiers
 from fleetlore.runtime.driver.crew import Crew
-from fleetlore.runtime.driver.gate import Decider
-from fleetlore.runtime.driver.memory import folder_of
-from fleetlore.runtime.driver.permits import Doorkeeper
-from fleetlore.runtime.driver.workspace import Workspace, open_workspace
+from fleetlore.runtime.driver.gate.deciding import Decider
+from fleetlore.runtime.driver.gate.permits import Doorkeeper
+from fleetlore.runtime.driver.memory.folder import folder_of
+from fleetlore.runtime.driver.workspace.workspace import Workspace, open_workspace
 from fleetlore.runtime.recording import priced
 from fleetlore.views.prices import PICO, Counts, Prices
 
@@ -89,16 +89,16 @@ def _harness(
 ) -> Harness:
     match plan.harness:
         case "claude-code":
-            from fleetlore.minds.claude_code import ClaudeCode
+            from fleetlore.minds.agents.claude_code import ClaudeCode
 
             command = plan.command or ("claude",)
             return ClaudeCode(command, environ, keep=plan.variables, trusts_workspace=plan.trusts_workspace)
         case "codex":
-            from fleetlore.minds.codex import Codex
+            from fleetlore.minds.agents.codex import Codex
 
             return Codex(plan.command or ("codex",), environ, keep=plan.variables, sandbox=plan.sandbox)
         case "command":
-            from fleetlore.minds.command import KEEP, CommandHarness
+            from fleetlore.minds.agents.command import KEEP, CommandHarness
 
             return CommandHarness(plan.command, environ=environ, keep=(*KEEP, *plan.variables))
     assert mind is not None
@@ -108,7 +108,7 @@ def _harness(
 def _mind_harness(
     plan: Plan, mind: Mind, workspace: Workspace, doorkeeper: Doorkeeper, environ: Mapping[str, str], prices: Prices
 ) -> Harness:
-    from fleetlore.minds.worker import MindHarness
+    from fleetlore.minds.agents.worker import MindHarness
 
     model = plan.model or mind.name.partition(":")[2]
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from fleetlore.events import driver_types as types
 from fleetlore.events.envelope import Event
 from fleetlore.minds.base import estimate_tokens
-from fleetlore.minds.complaints import REMEDIES, Remedy
+from fleetlore.minds.troubles.complaints import REMEDIES, Remedy
 from fleetlore.runtime.driver.course import axis_named, pause_after, spent_axis
 from fleetlore.runtime.driver.telling import Teller
 from fleetlore.views.goal_state import Attempt, Ending, GoalState, untold

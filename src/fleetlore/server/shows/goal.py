@@ -11,7 +11,7 @@ import msgspec
 from fleetlore.errors import Invalid
 from fleetlore.events import driver_types as types
 from fleetlore.runtime.driver import steering
-from fleetlore.runtime.driver.workspace_repository import BRANCH
+from fleetlore.runtime.driver.workspace.repository import BRANCH
 from fleetlore.server.desk import Look
 from fleetlore.server.shapes_goals import (
     GoalBurn,

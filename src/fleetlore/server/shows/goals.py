@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import just_after
-from fleetlore.runtime.driver import questions
+from fleetlore.runtime.driver.gate import questions
 from fleetlore.server.desk import Desk, Look
 from fleetlore.server.shapes_goals import GoalFigures, GoalPage, GoalRequest, GoalRow, Goals
 from fleetlore.server.shows import goal

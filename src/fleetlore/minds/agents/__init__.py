@@ -1,0 +1,1 @@
+"""Agents that take turns: coding programs, any command, a mind with tools."""

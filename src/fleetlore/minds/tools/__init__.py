@@ -1,0 +1,1 @@
+"""The tools of a mind, which reach no further than its workspace."""

@@ -1,0 +1,1 @@
+"""What goes wrong with agents and endpoints, told apart by their words."""

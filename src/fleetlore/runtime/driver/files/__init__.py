@@ -1,0 +1,1 @@
+"""Goals as people write them: TOML and YAML."""

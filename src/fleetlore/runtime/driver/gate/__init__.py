@@ -1,0 +1,1 @@
+"""Who lets an agent use a tool: rules, then a person."""

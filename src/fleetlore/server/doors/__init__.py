@@ -1,0 +1,1 @@
+"""Doors in: whatever brings events over HTTP."""

@@ -1,0 +1,92 @@
+"""`POST /v1/traces`, `/v1/logs`: OTLP over HTTP, binary and JSON, as any exporter of OpenTelemetry's sends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from fleetlore.dialects import otlp, otlp_protobuf
+from fleetlore.dialects.otlp import Told
+from fleetlore.server.doors.frame import JSON, Answer, door
+from fleetlore.server.doors.otlp_answers import PROTOBUF, failure, success
+from fleetlore.server.doors.reading import Body, media_type, read_body
+from fleetlore.server.doors.storing import Kept, keep, told
+from fleetlore.server.problems import Problem
+
+if TYPE_CHECKING:
+    from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.server.house import House
+
+
+class Signal(NamedTuple):
+    """One of the things that exporters send."""
+
+    take: Callable[..., Told]
+    rejected: str
+    """What the answer calls those left out."""
+    of: str
+
+
+def _take_logs(body: bytes, *, protobuf: bool) -> Told:
+    return Told(otlp.read_logs(body, protobuf=protobuf))
+
+
+TRACES = Signal(otlp.take_traces, "rejectedSpans", "spans")
+LOGS = Signal(_take_logs, "rejectedLogRecords", "log records")
+
+
+def _refuse(request: Request, problem: Problem) -> Response:
+    """In the request's own format; where that is not known, as JSON."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return failure(kind if kind == PROTOBUF else JSON, problem)
+
+
+@door("traces", refuse=_refuse)
+async def post_traces(request: Request, house: House) -> Answer:
+    """Store what spans tell of agents, models and tools. A span that is sent again stores nothing."""
+    return await _export(request, house, TRACES)
+
+
+@door("logs", refuse=_refuse)
+async def post_logs(request: Request, house: House) -> Answer:
+    """Store what log records tell of agents, models and tools."""
+    return await _export(request, house, LOGS)
+
+
+async def _export(request: Request, house: House, signal: Signal) -> Answer:
+    await house.keys.need(request, "write")
+    kind = _format(request)
+    body = await read_body(request, house.limits)
+    unreadable, kept = await house.store(body, _take, house.log, body, signal, kind == PROTOBUF, house.limits.body)
+    rejected = unreadable + len({event.trace or event.id for event, _ in kept.refused})
+    response = success(kind, rejected=rejected, what=signal.rejected, message=_message(signal, unreadable, kept))
+    return Answer(response, events=len(kept.positions), refused=rejected)
+
+
+def _format(request: Request) -> str:
+    kind = media_type(request)
+    if kind not in (PROTOBUF, JSON):
+        raise Problem(415, f"{kind[:60] or 'a body without a Content-Type'} is not read here; send {PROTOBUF} or {JSON}")
+    if kind == PROTOBUF and not otlp_protobuf.is_installed():
+        detail = "OTLP in protobuf needs the extra here: pip install 'fleetlore[otlp]'; or have the exporter send JSON (http/json)"
+        raise Problem(415, detail, headers={"accept-post": JSON})
+    return kind
+
+
+def _take(log: BlockingRecorder, body: Body, signal: Signal, protobuf: bool, limit: int) -> tuple[int, Kept]:
+    raw = body.unpack(limit)
+    found = told(lambda: signal.take(raw, protobuf=protobuf))
+    return found.unreadable, keep(log, found.events)
+
+
+def _message(signal: Signal, unreadable: int, kept: Kept) -> str:
+    """Why some were left out: of each sort, the first."""
+    reasons = [f"{unreadable} {signal.of} have no valid trace and span id"] if unreadable else []
+    return "; ".join([*reasons, *(str(error) for _, error in kept.refused[:1])])
+
+
+ROUTES = [Route("/v1/traces", post_traces, methods=["POST"]), Route("/v1/logs", post_logs, methods=["POST"])]

@@ -1,0 +1,1 @@
+"""The live feed: one reading, shared by every stream."""

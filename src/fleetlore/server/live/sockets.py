@@ -1,0 +1,56 @@
+"""`GET /ws`: the same feed over WebSocket, one text frame an event. What the client says is not listened to."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, suppress
+
+import msgspec
+from starlette.routing import WebSocketRoute
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from fleetlore.errors import FleetloreError
+from fleetlore.server.live.stream import LET_GO, cutter, may_read, subscribed, watched
+from fleetlore.server.live.subscription import SIGN_OF_LIFE, Subscription
+from fleetlore.server.problems import Problem, problem_of
+from fleetlore.server.safety.guard import refuse
+
+COME_BACK = 1012
+"""The code with which a client is let go: "service restart"."""
+
+
+class Socket:
+    """Every event from now on, or behind a place."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send what comes, until one of the two ends it."""
+        websocket = WebSocket(scope, receive, send)
+        async with AsyncExitStack() as stack:
+            try:
+                subscription = await stack.enter_async_context(subscribed(websocket))
+            except (Problem, FleetloreError) as error:
+                await refuse(error if isinstance(error, Problem) else problem_of(error), scope, receive, send)
+                return
+            await websocket.accept()
+            subscription.cut = cutter(receive)
+            await stack.enter_async_context(watched(receive, subscription))
+            with suppress(*LET_GO, OSError):  # OSError: the client has gone
+                await _send_events(websocket, subscription, send)
+            with suppress(OSError):
+                await send({"type": "websocket.close", "code": COME_BACK})
+
+
+async def _send_events(websocket: WebSocket, subscription: Subscription, send: Send) -> None:
+    await send(_text(msgspec.json.encode({"hello": {"head": subscription.head}})))
+    while (batch := await subscription.next()) is not None:
+        if batch is SIGN_OF_LIFE:
+            await may_read(websocket)
+        for entry in batch.entries:
+            await send(_text(entry.json))
+
+
+def _text(json: bytes) -> dict[str, str]:
+    return {"type": "websocket.send", "text": json.decode()}
+
+
+ROUTES = [WebSocketRoute("/ws", Socket())]

@@ -1,0 +1,139 @@
+"""`GET /api/stream`: the feed as server-sent events.
+
+Written to the ASGI server directly: one message a batch, the same bytes for everybody who wants the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import msgspec
+from msgspec import field
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from fleetlore.errors import LogError
+from fleetlore.log.base import Position
+from fleetlore.log.recorder import make_query
+from fleetlore.server import queries
+from fleetlore.server.live.ring import Wanted
+from fleetlore.server.live.subscription import SIGN_OF_LIFE, Subscription
+from fleetlore.server.problems import Problem
+
+HEADERS = {"content-type": "text/event-stream", "cache-control": "no-cache", "x-accel-buffering": "no"}
+WELCOME = b"retry: 1000\n: welcome\n\n"
+STILL_HERE = b": still here\n\n"
+_ENDS = ("http.disconnect", "websocket.disconnect")
+_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+
+
+class FeedQuery(queries.Query, kw_only=True):
+    """The feed."""
+
+    scope: queries.Text = "town"
+    kind: queries.Kinds = field(default_factory=list)
+    after: queries.Place | None = None
+
+
+class Stream:
+    """Every event from now on, or behind a place."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send what comes, until one of the two ends it."""
+        request = Request(scope, receive)
+        async with subscribed(request) as subscription:
+            if request.method == "HEAD":
+                await Response(headers=HEADERS)(scope, receive, send)
+                return
+            subscription.cut = cutter(receive)
+            async with watched(receive, subscription):
+                await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+                await send(_body(WELCOME + _hello(subscription)))
+                with suppress(*LET_GO):
+                    await _send_batches(request, subscription, send)
+                await send(_body(b"", more=False))
+
+
+LET_GO = (LogError, Problem)
+"""What ends a stream that has begun: the past cannot be read just now, or its token is no longer good. The client comes back."""
+
+
+async def _send_batches(request: Request, subscription: Subscription, send: Send) -> None:
+    while (batch := await subscription.next()) is not None:
+        if batch is SIGN_OF_LIFE:
+            await may_read(request)
+        await send({"type": "http.response.body", "body": batch.chunks or STILL_HERE, "more_body": True})
+
+
+@asynccontextmanager
+async def subscribed(connection: HTTPConnection) -> AsyncIterator[Subscription]:
+    """What a client asks to be shown, for as long as it lasts; a `Problem` or `Invalid` if it cannot be."""
+    await may_read(connection)
+    wanted, after = asked_for(connection)
+    house = connection.app.state.house
+    with house.limits.stream():
+        subscription = await house.feed.subscribe(wanted, after=after)
+        try:
+            yield subscription
+        finally:
+            subscription.close()
+
+
+async def may_read(connection: HTTPConnection) -> None:
+    """Asked at the beginning, and again at every sign of life: a token may have been revoked since."""
+    await connection.app.state.house.keys.need(connection, "read")
+
+
+def asked_for(connection: HTTPConnection) -> tuple[Wanted, Position | None]:
+    """Which events a client wants, and behind which place; `Last-Event-ID` wins over `after`."""
+    if "transfer-encoding" in connection.headers or connection.headers.get("content-length", "0") != "0":
+        raise Problem(400, "this takes no body; ask for it with a plain GET")
+    query = queries.read(connection, FeedQuery)
+    after = connection.headers.get("last-event-id") or query.after
+    checked = make_query(query.scope, after, None, query.kind, None, False)
+    return Wanted(checked.scope, checked.kinds), after
+
+
+def cutter(receive: Receive) -> Callable[[], object]:
+    """What breaks a connection at once: to close it would wait until a client that does not read has read everything."""
+    transport = getattr(getattr(receive, "__self__", None), "transport", None)  # uvicorn's; ASGI has no word for it
+    abort: Callable[[], object] | None = getattr(transport, "abort", None)
+    if abort is not None:
+        return abort
+    task = asyncio.current_task()
+    assert task is not None
+    return task.cancel
+
+
+@asynccontextmanager
+async def watched(receive: Receive, subscription: Subscription) -> AsyncIterator[None]:
+    """End a subscription when its client goes."""
+
+    async def watch() -> None:
+        while (await receive())["type"] not in _ENDS:
+            pass
+        subscription.end()
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        watching.cancel()
+
+
+def _hello(subscription: Subscription) -> bytes:
+    """Where a client that named no place begins."""
+    if not subscription.is_new:
+        return b""
+    return b"event: hello\ndata: %b\n\n" % msgspec.json.encode({"head": subscription.head})
+
+
+def _body(content: bytes, *, more: bool = True) -> dict[str, object]:
+    return {"type": "http.response.body", "body": content, "more_body": more}
+
+
+ROUTES = [Route("/api/stream", Stream(), methods=["GET"])]

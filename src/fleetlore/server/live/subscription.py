@@ -1,0 +1,191 @@
+"""One client's place in the feed: first the past from the log, if it begins there, then the ring."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from fleetlore.errors import Closed
+from fleetlore.log.base import TOWN, Position
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.server.live.ring import BATCH_BYTES, Batch, Entry, Wanted, entries_of
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from fleetlore.server.live.feed import Feed
+
+PAST_BYTES = 8 * BATCH_BYTES
+"""What is read of the past at once. A page of long events has a hundred megabytes, and thousands may stand in the past."""
+SIGN_OF_LIFE = Batch(())
+_NOTHING = Batch(())
+
+
+class Subscription:
+    """Made by `Feed.subscribe`. `cut` is what breaks the connection of a client that no longer reads."""
+
+    def __init__(self, feed: Feed, wanted: Wanted, after: Position | None, *, reached: Position | None = None) -> None:
+        self.head: Position | None = feed.ring.newest or None
+        self.is_new = after is None
+        """Whether it begins with what comes now."""
+        self.was_dropped = False
+        self.cut: Callable[[], object] = self.end
+        self._feed, self._ring, self._wanted = feed, feed.ring, wanted
+        self._place = feed.ring.end
+        self._after = after
+        """Until a place in the ring is found: the position behind which it goes on."""
+        self._reached = reached
+        """Where an empty page of the past leaves it; `None` if there is something to read."""
+        self._past: _Past | None = None
+        self._ready: deque[Batch] = deque()
+        self._beat = feed.beat
+        self._given: float | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._over = False
+
+    async def next(self) -> Batch | None:
+        """What is to be sent next, as soon as there is something; `None` at the end. To ask again is to say that it was sent."""
+        self._given = None
+        while not self._over:
+            batch = self._look() if self._after is None else await self._approach(self._after)
+            if batch is None:
+                await self._wait()
+            elif batch.entries or batch is SIGN_OF_LIFE:
+                self._given = self._feed.loop.time()
+                self._feed.delivered += len(batch.entries)
+                return batch
+        return None
+
+    def close(self) -> None:
+        """Nobody is watching any more."""
+        self.end()
+        self._feed.forget(self)
+        self._leave_past()
+
+    def end(self) -> None:
+        """Let `next` answer `None`."""
+        self._over = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def is_stalled(self, since: float) -> bool:
+        """Whether what was given before this time has still not been sent."""
+        return self._given is not None and self._given < since
+
+    def drop(self) -> None:
+        """It is too slow; it will come back with its last position and read the log."""
+        if not self.was_dropped:
+            self.was_dropped = True
+            self._feed.let_go += 1
+            self.end()
+            self.cut()
+
+    async def _wait(self) -> None:
+        if not self._over:
+            self._waiter = self._feed.wait()
+            await self._waiter
+
+    def _look(self) -> Batch | None:
+        """What the ring has for it, which may be nothing that it wants; `None` if it has seen everything."""
+        ring, place = self._ring, self._place
+        if place == ring.end:
+            return self._sign()
+        if place < ring.first:
+            self.drop()
+            return None
+        batch, self._place = ring.batch(self._wanted, place)
+        return batch
+
+    def _sign(self) -> Batch | None:
+        if self._beat == self._feed.beat:
+            return None
+        self._beat = self._feed.beat
+        return SIGN_OF_LIFE
+
+    async def _approach(self, after: Position) -> Batch | None:
+        """The past, page by page, until the ring holds what follows."""
+        if self._ready:
+            return self._ready.popleft()
+        newest = self._ring.newest
+        if self._ring.holds(after):
+            self._place, self._after = self._ring.place_of(after), None
+            self._leave_past()
+        elif len(after) == len(newest) and after > newest:
+            return self._sign()  # the follower has yet to come so far
+        else:
+            await self._read_past(after)
+        return _NOTHING
+
+    async def _read_past(self, after: Position) -> None:
+        if self._past is None:
+            self._past = _Past(self._feed.log, after)
+        try:
+            entries = await self._feed.run(self._past.next)
+        except Closed:
+            self.end()
+            return
+        if entries:
+            self._after, self._reached = entries[-1].position, None
+            self._ready += map(Batch, _portions(self._wanted.chosen(entries)))
+        elif self._reached is not None:
+            self._after, self._reached = self._reached, None
+            self._leave_past()
+
+    def _leave_past(self) -> None:
+        if self._past is not None:
+            self._feed.run_later(self._past.close)
+            self._past = None
+
+
+class _Past:
+    """A follower of its own for the time until the ring is reached: it tells of gaps, as reading does not."""
+
+    def __init__(self, log: BlockingRecorder, after: Position) -> None:
+        self._log, self._pages = log, log.follow_pages(TOWN, after=after)
+        self._after = after
+        self._in_use = Lock()
+
+    def next(self) -> list[Entry]:
+        """The next entries, none if there are none just now."""
+        with self._in_use:
+            for page in self._pages:
+                entries = list(entries_of(page, self._after))
+                some = _beginning(entries)
+                if entries:
+                    self._after = some[-1].position
+                if len(some) < len(entries):
+                    self._pages.close()
+                    self._pages = self._log.follow_pages(TOWN, after=self._after)
+                return some
+            raise Closed("the log was closed")
+
+    def close(self) -> None:
+        """Let go of the log; waits for a `next` in another thread."""
+        with self._in_use:
+            self._pages.close()
+
+
+def _beginning(entries: list[Entry]) -> list[Entry]:
+    """As many of the first as a client that reads slowly may hold."""
+    size = 0
+    for n, entry in enumerate(entries, 1):
+        size += len(entry.chunk)
+        if size >= PAST_BYTES:
+            return entries[:n]
+    return entries
+
+
+def _portions(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """Entries in groups that are sent at once."""
+    group: list[Entry] = []
+    size = 0
+    for entry in entries:
+        if group and size + len(entry.chunk) > BATCH_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(entry)
+        size += len(entry.chunk)
+    if group:
+        yield group

@@ -1,0 +1,1 @@
+"""Notices: who is told, when something calls for a person."""
