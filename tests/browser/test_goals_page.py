@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from msgspec.structs import replace
@@ -102,7 +103,8 @@ def test_what_is_left_is_drawn_and_read_out_turn_by_turn(goals: ControlRoom, vis
 
 
 def test_a_goal_goes_on_before_your_eyes(goals: ControlRoom, visit: Visits, story: list[Event]) -> None:
-    again = [replace(event, id=None, goal=id_of(9)) for event in story if event.goal == DONE]
+    ids = {event.id: str(uuid4()) for event in story}
+    again = [replace(event, id=ids[event.id], cause=ids.get(event.cause), goal=id_of(9)) for event in story if event.goal == DONE]
     checks = [number for number, event in enumerate(again) if event.kind == "driver.acceptance"]
     goals.tell(*again[: checks[0]])
     page = visit(goals, f"/goals/{id_of(9)}")

@@ -238,7 +238,9 @@ LONG = "cat >/dev/null; echo $$ > pid; touch begun; test -e quick || sleep 60; t
 def test_stopped_it_ends_the_turn_and_says_how_to_go_on(lore: Lore, number: signal.Signals) -> None:
     path = write(lore, "long", LONG)
     place = lore.folder / "place-long"
+    inherited = signal.signal(number, signal.default_int_handler)  # else, under nohup, it would ignore one of them as this process does
     process = lore.start("--log", URL, "goal", "run", path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    signal.signal(number, inherited)
     _wait_for(place / "begun")
     process.send_signal(number)
     out, err = process.communicate(timeout=PATIENCE)

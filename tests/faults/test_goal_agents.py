@@ -69,6 +69,17 @@ with open(b"\\xff\\xfe", "w") if os.access(".", os.W_OK) else open(os.devnull, "
 """
 
 
+MEASURED = """
+import os, sys
+pid = os.posix_spawn(sys.executable, [sys.executable, "-m", "fleetlore", *sys.argv[1:]], os.environ)
+_, status, used = os.wait4(pid, 0)
+with open("peak", "w") as file:
+    file.write(str(used.ru_maxrss))
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+"""`lore`, and how much memory it took. As the system counts, that of a child begins with its parent's, so the parent has to be small."""
+
+
 class Ran(NamedTuple):
     """What a command came to, and the memory that it took, in KiB."""
 
@@ -93,13 +104,13 @@ class Town:
         """`lore`, to its end."""
         names = [self.folder / "out", self.folder / "err"]
         with open(names[0], "wb") as out, open(names[1], "wb") as err:
-            process = self.start(*argv, stdout=out, stderr=err)
+            measured = [sys.executable, "-I", "-c", MEASURED, *argv]
+            process = subprocess.Popen(measured, cwd=self.folder, env=self.environ, stdout=out, stderr=err)
         alarm = Timer(PATIENCE, process.kill)
         alarm.start()
-        _, status, used = os.wait4(process.pid, 0)
+        code = process.wait()
         alarm.cancel()
-        process.returncode = os.waitstatus_to_exitcode(status)
-        return Ran(process.returncode, names[0].read_text(), names[1].read_text(), used.ru_maxrss)
+        return Ran(code, names[0].read_text(), names[1].read_text(), int((self.folder / "peak").read_text()))
 
     def write(self, name: str, text: str) -> str:
         """A file; answers its path."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import signal
 import subprocess
 import sys
 from collections import Counter
@@ -119,7 +117,7 @@ def killed_after(url: str, events: int) -> bool:
     for _ in range(events):
         process.stdout.readline()
     is_playing = process.poll() is None
-    os.kill(process.pid, signal.SIGKILL)
+    process.kill()  # nothing happens where it is gone already
     process.wait()
     process.stdout.close()
     return is_playing

@@ -6,6 +6,7 @@ import type { AgentCard, FleetAnswer, Standing } from "../shapes";
 import "../styles/fleet.css";
 import { Ago } from "../ui/ago";
 import { BeatLegend } from "../ui/beat";
+import { useHeldFocus } from "../ui/focus";
 import { Empty } from "../ui/empty";
 import { Trouble, Waiting } from "../ui/state";
 import { Words } from "../ui/words";
@@ -19,6 +20,7 @@ const MOST_SHOWN = 120;
 const FEW = 9;
 
 function Grid({ agents }: { agents: AgentCard[] }) {
+  useHeldFocus();
   const [most, show] = useState(MOST_SHOWN);
   const shown = agents.slice(0, most);
   const grid = useGentleMoves(shown.map((agent) => agent.name).join("\n"));
