@@ -10,6 +10,8 @@ from tests.servers import Nats, Valkey
 
 SLOW = (
     "tests/chronicle/test_formats.py",
+    "tests/cli/test_goal_run.py",
+    "tests/cli/test_seal.py",
     "tests/cli/test_up.py",
     "tests/dialects/test_properties.py",
     "tests/faults/",
@@ -18,12 +20,24 @@ SLOW = (
     "tests/intake/test_ship_withholding.py",
     "tests/log/test_nats.py",
     "tests/log/test_redis.py",
+    "tests/minds/test_claude_code_harness.py",
+    "tests/minds/test_codex_harness.py",
+    "tests/minds/test_command.py",
     "tests/minds/test_endpoints.py",
+    "tests/minds/test_process.py",
+    "tests/runtime/driver/test_acceptance.py",
+    "tests/runtime/driver/test_dreams.py",
+    "tests/runtime/driver/test_kills.py",
+    "tests/runtime/driver/test_memory.py",
+    "tests/runtime/driver/test_outages.py",
+    "tests/runtime/driver/test_servers.py",
+    "tests/runtime/driver/test_workspace.py",
     "tests/server/test_doors_reading.py",
     "tests/server/test_views_hostile.py",
     "tests/server/test_wire.py",
     "tests/state/test_keeping.py",
     "tests/state/test_leases.py",
+    "tests/state/test_seal.py",
 )
 """Of these all tests are left out of `make check`: they take half of the time."""
 

@@ -38,7 +38,7 @@ from fleetlore.views.goal_turns import CRITERIA_KEPT as CRITERIA_KEPT
 from fleetlore.views.goal_turns import EXTRA as EXTRA
 from fleetlore.views.goal_turns import FREE as FREE
 
-VERSION = 1
+VERSION = 2
 GOALS_KEPT = 500
 LONGEST_NAP = timedelta(days=7)
 """An agent that asks to sleep longer is woken after this."""
@@ -76,7 +76,8 @@ def take(goal: GoalState, event: Event) -> None:
     if hear is None:
         return
     _count_time(goal, event)
-    goal.seen_at = event.at or goal.seen_at
+    if event.kind not in _FROM_AFAR:
+        goal.seen_at = event.at or goal.seen_at
     hear(goal, event)
     goal.position = event.position or goal.position
 
@@ -91,7 +92,9 @@ def _make_room(state: Goals) -> None:
 # --- time
 
 
-_TIMELESS = frozenset(("control.requested", "goal.spent", "work.lease_taken"))
+_FROM_AFAR = frozenset(("control.requested", "goal.spent"))
+"""Told by others, whose clocks are not the driver's."""
+_TIMELESS = _FROM_AFAR | {"work.lease_taken"}
 """Told by others, or by a driver that has only just come: what lies before it is nobody's time."""
 
 
