@@ -20,6 +20,7 @@ from fleetlore.config_tables import (
     days_in,
     read_context,
     read_expressions,
+    read_graph,
     read_named_levels,
     read_notices,
     read_price,
@@ -100,6 +101,8 @@ class Settings(NamedTuple):
     """The secrets by which forges sign their deliveries, of `HOOK_SECRETS` those that are set; never by a project's file."""
     context: Setting[Mapping[str, Any]] = Setting({}, DEFAULT)
     """How prompts are put together, as far as it is said; of one key, the strongest file's."""
+    graph: Setting[Mapping[str, Any]] = Setting({}, DEFAULT)
+    """What conversational agents are run with, as far as it is said; never by a project's file."""
 
 
 class _Level(NamedTuple):
@@ -121,6 +124,7 @@ class _Level(NamedTuple):
     notify: tuple[Notice, ...] = ()
     hooks: Mapping[str, Secret] = {}  # never changed
     context: Mapping[str, Any] = {}  # never changed
+    graph: Mapping[str, Any] = {}  # never changed
 
 
 def load(
@@ -160,6 +164,7 @@ def load(
         notify=_rules(levels),
         hooks=_hooks(levels),
         context=_prompts(levels),
+        graph=next((Setting(level.graph, level.source) for level in levels if level.graph), Setting({}, DEFAULT)),
     )
 
 
@@ -270,7 +275,7 @@ def _read(path: str, *, is_user: bool) -> _Level:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not TOML: {error}") from error
-    refuse_unknown(path, content, ("log", "town", "redact", "ship", "retention", "prices", "notify", "hooks", "context"))
+    refuse_unknown(path, content, ("log", "town", "redact", "ship", "retention", "prices", "notify", "hooks", "context", "graph"))
     redact = read_table(path, content, "redact")
     refuse_unknown(path, redact, ("patterns", "level"), under="redact.")
     log = read_text(path, content, "log")
@@ -293,6 +298,7 @@ def _read(path: str, *, is_user: bool) -> _Level:
         notify=read_notices(path, content, is_user=is_user),
         hooks=read_secrets(path, content, is_user=is_user),
         context=read_context(path, content),
+        graph=read_graph(path, content, is_user=is_user),
     )
 
 

@@ -33,6 +33,10 @@ CONTEXT_NAMES = {"tokenizer": "estimate", "nearness": "words"}
 CONTEXT_NUMBERS = {"budget": 1_000_000_000, "relevance": 1000, "recency": 1000, "importance": 1000, "decay": 1000}
 """What `[context]` can say by a name and by a number, and how high that may go; `context/` and `state/` tell what it means."""
 
+GRAPH_TEXTS = {"default": "seven", "folder": "~/graphs", "proxy_header": "X-Remote-User"}
+GRAPH_TABLES = {"minds": 'strong = "openai:MODEL"', "databases": 'shop = "sqlite:shop.db"'}
+"""What `[graph]` can say by a text and by a table of texts; `runtime/graph/settings.py` tells what it means."""
+
 HOOK_SECRETS = ("github_secret", "gitea_secret", "forgejo_secret")
 """What `[hooks]` can say, and the environment as FLEETLORE_GITHUB_SECRET and so on."""
 
@@ -187,6 +191,29 @@ def read_context(path: str, content: Mapping[str, Any]) -> Mapping[str, Any]:
             need = "a number of tokens" if key == "budget" else "a number"
             raise ConfigError(f"{path}: context.{key}: {need} is needed, from 0 to {CONTEXT_NUMBERS[key]:,}")
     return dict(table)
+
+
+def read_graph(path: str, content: Mapping[str, Any], *, is_user: bool) -> Mapping[str, Any]:
+    """What `[graph]` says. It names whom agents call and what they read: a project's file, which others wrote, may not."""
+    table = read_table(path, content, "graph")
+    refuse_unknown(path, table, (*GRAPH_TEXTS, *GRAPH_TABLES), under="graph.")
+    if table and not is_user:
+        raise ConfigError(f"{path}: [graph]: a project cannot say whom agents call and what they read; write it into {user_file()}")
+    for key, value in table.items():
+        if key in GRAPH_TEXTS and (not isinstance(value, str) or not value):
+            raise ConfigError(f'{path}: graph.{key}: a string is needed, as in {key} = "{GRAPH_TEXTS[key]}"')
+        if key in GRAPH_TABLES and not (isinstance(value, dict) and all(isinstance(each, str) and each for each in value.values())):
+            raise ConfigError(f"{path}: graph.{key}: names with their addresses are needed, as in {GRAPH_TABLES[key]} under [graph.{key}]")
+    return _from_its_folder(table, os.path.dirname(path))
+
+
+def _from_its_folder(table: Mapping[str, Any], folder: str) -> Mapping[str, Any]:
+    said = dict(table)
+    if "folder" in said:
+        said["folder"] = os.path.join(folder, os.path.expanduser(said["folder"]))
+    if "databases" in said:
+        said["databases"] = {name: anchored(address, folder) for name, address in said["databases"].items()}
+    return said
 
 
 def read_notices(path: str, content: Mapping[str, Any], *, is_user: bool) -> tuple[Notice, ...]:

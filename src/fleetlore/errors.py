@@ -8,7 +8,9 @@
     │   ├── InvalidMind    an address of a mind that no model can be asked by
     │   ├── InvalidScenario  a scenario that cannot be played (.problems: each with its file and line)
     │   ├── InvalidGoal    a goal's file that cannot be pursued (.problems: each with its place)
+    │   ├── InvalidPlan    a mission's plan that cannot be followed (.problems: each with its place)
     │   ├── TooLarge       an event or an append is over its limit
+    │   ├── QueryRefused   a query that does anything but read, or that nobody can be sure of (.reason)
     │   ├── PromptTooLarge what a prompt cannot do without is over its budget (.tokens, .budget)
     │   └── DialectError   a foreign record that its dialect cannot read (.path says where)
     ├── ConfigError        a setting is wrong or unreadable
@@ -19,10 +21,12 @@
     │   └── MindNonsense   what it answered cannot be used (.reason, .text)
     ├── HarnessError       an agent's program could not be driven
     │   └── NotStarted     it is missing, or cannot be run here
+    ├── QueryFailed        a database could not answer a query
     ├── BudgetExceeded     a run has spent what it may (.reason: turns, calls, tokens, usd or seconds)
     └── LogError           the log could not do what was asked
         ├── Conflict       the scope moved on since its head was read
         ├── Forgotten      the event was erased for good and is not taken again
+        ├── Held           another process holds the lease (.name, .holder)
         ├── LeaseLost      the lease is over, was given back, or belongs to a later epoch (.name, .epoch)
         ├── Busy           another process holds the log for too long
         ├── Unreachable    the server does not answer
@@ -87,12 +91,28 @@ class InvalidGoal(Invalid):
         super().__init__("\n".join(self.problems))
 
 
+class InvalidPlan(Invalid):
+    """A mission's plan that cannot be followed; `problems` are all that were found, each with its place."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
 class TooLarge(Invalid):
     """An event or an append is over its limit."""
 
     def __init__(self, what: str, size: int, limit: int) -> None:
         self.what, self.size, self.limit = what, size, limit
         super().__init__(f"{what}: {size} is over the limit of {limit}")
+
+
+class QueryRefused(Invalid):
+    """A query that was not asked, because it does more than read, or may; `reason` says why, fit to be told to a model."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"this query is not asked: {reason}")
 
 
 class PromptTooLarge(Invalid):
@@ -164,6 +184,10 @@ class NotStarted(HarnessError):
     """A program is missing, or cannot be run here; nothing of it runs."""
 
 
+class QueryFailed(FleetloreError):
+    """A database could not answer; the message says why, fit to be told to a model, and names no password."""
+
+
 class BudgetExceeded(FleetloreError):
     """A run has spent what it may; `reason` names the budget: turns, calls, tokens, usd or seconds."""
 
@@ -190,6 +214,14 @@ class Forgotten(LogError):
     def __init__(self, ids: Sequence[str]) -> None:
         self.ids = tuple(ids)
         super().__init__(f"erased for good, not stored again: {', '.join(self.ids[:3])}" + (" …" if len(self.ids) > 3 else ""))
+
+
+class Held(LogError):
+    """A lease that another process holds; it is free once that one is gone, after its time at the latest."""
+
+    def __init__(self, name: str, holder: str, seconds: float) -> None:
+        self.name, self.holder, self.seconds = name, holder, seconds
+        super().__init__(f"{name} is held by {holder} (should that one be gone, it is free after {seconds:.0f} seconds)")
 
 
 class LeaseLost(LogError):

@@ -21,9 +21,9 @@ from typing import Generic, Protocol, TypeVar
 from msgspec.structs import replace
 
 from fleetlore.events.envelope import Event
-from fleetlore.minds.scripted import AnyOf, ScriptedMind, Slow, Stall
+from fleetlore.minds.scripted import AnyOf, BreaksOff, Calls, ScriptedMind, Slow, Stall
 
-__all__ = ["START", "AnyOf", "FrozenClock", "ScriptedMind", "Slow", "Stall", "Told", "View", "counting_ids", "given"]
+__all__ = ["START", "AnyOf", "BreaksOff", "Calls", "FrozenClock", "ScriptedMind", "Slow", "Stall", "Told", "View", "counting_ids", "given"]
 
 State = TypeVar("State")
 

@@ -48,6 +48,7 @@ def run(args: Namespace) -> int:
         ("notify", f"{len(settings.notify.value)} of your own; `lore notify list` shows them", settings.notify.source),
         ("hooks", ", ".join(settings.hooks.value) or "no secrets", settings.hooks.source),
         ("context", ", ".join(f"{key} {said}" for key, said in settings.context.value.items()) or "as it comes", settings.context.source),
+        ("graph", ", ".join(_graph(settings)) or "as it comes", settings.graph.source),
     ]
     path = opening.find_file(settings)
     if path is not None:
@@ -79,8 +80,18 @@ def described(settings: config.Settings) -> dict[str, Any]:
         "notify": {"value": [notice.said.get("name") for notice in settings.notify.value], "from": settings.notify.source},
         "hooks": {"value": dict.fromkeys(settings.hooks.value, "[redacted]"), "from": settings.hooks.source},
         "context": {"value": settings.context.value, "from": settings.context.source},
+        "graph": {"value": _graph(settings), "from": settings.graph.source},
         "files": settings.files,
     }
+
+
+def _graph(settings: config.Settings) -> dict[str, Any]:
+    """What is said of conversational agents; addresses of databases may hold a password."""
+    shown = dict(settings.graph.value)
+    for key in ("minds", "databases"):
+        if key in shown:
+            shown[key] = {name: config.masked(address) for name, address in shown[key].items()}
+    return shown
 
 
 def _age(days: int | None) -> str:

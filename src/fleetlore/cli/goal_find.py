@@ -49,7 +49,7 @@ class Place(NamedTuple):
 
     def driver_of(self, id: str) -> str | None:
         """Who drives a goal just now."""
-        from fleetlore.runtime.driver.holding import is_dead
+        from fleetlore.runtime.holding import is_dead
 
         lease = self.shared.holder_of(f"goal:{id}")
         return None if lease is None or is_dead(lease.holder) else lease.holder

@@ -17,6 +17,7 @@ OK, FAILED, USAGE, SOME_REJECTED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 14
 COMMANDS = {
     "setup": "fleetlore.cli.setup",
     "up": "fleetlore.cli.up",
+    "mcp": "fleetlore.cli.mcp",
     "emit": "fleetlore.cli.emit",
     "import": "fleetlore.cli.import_",
     "watch": "fleetlore.cli.watch",

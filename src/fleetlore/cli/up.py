@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments, opening, sealing, terminal
+from fleetlore.cli import arguments, graph_settings, opening, sealing, terminal
 from fleetlore.cli.draining import draining
 from fleetlore.errors import Denied
 
@@ -24,6 +25,7 @@ HOST, PORT = "127.0.0.1", 7077
 _EXAMPLES = (
     ("lore up --open", "serve your log, and show it in the browser"),
     ("lore up --log redis://127.0.0.1:6379 --town harbour --port 8080", "another log, at another port"),
+    ("lore up --open --mind openai:MODEL", "talk to an agent on the Agent page, answered by a model"),
     ("lore token create --scope read && lore up --host 0.0.0.0 --allow-host tower.lan", "for others too: they need the token"),
 )
 _NOTES = """\
@@ -39,6 +41,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--allow-host", metavar="NAME", action="append", default=[], help="a name under which browsers reach this machine; may be repeated"
     )
+    graph_settings.add_options(parser)
     arguments.teach(parser, _EXAMPLES, _NOTES)
 
 
@@ -56,10 +59,12 @@ def run(args: Namespace) -> int:
     from fleetlore.server.serve import address_of, bound, serve
 
     settings = opening.settings_of(args)
+    graph_settings.minds_of(args.mind)
     with ExitStack() as stack:
         opened = stack.enter_context(bound(args.host, args.port))
         log = stack.enter_context(opening.open_log(args, settings=settings))
-        rooms = stack.enter_context(open_house(log, settings, host=args.host, operator=_operator(settings)))
+        talking = partial(graph_settings.graph_settings, settings, args)
+        rooms = stack.enter_context(open_house(log, settings, host=args.host, operator=_operator(settings), graph=talking))
         url = address_of(opened, args.host)
         stack.enter_context(draining())
         stack.enter_context(chores(settings, rooms.house, url))

@@ -20,6 +20,24 @@ class TaskCreated(Payload, frozen=True, kw_only=True):
     """Who should take it."""
     priority: str | int | None = None
     parent_task: str | None = None
+    roles: tuple[str, ...] = ()
+    """The same where several may."""
+    agent: str | None = None
+    """The one agent that it is for."""
+    prefer: str | None = None
+    """Who should have it if there is a choice."""
+    not_by: tuple[str, ...] = ()
+    """Who may not take it."""
+    checks: tuple[str, ...] = ()
+    """Names of what must pass; what they run is said by the worker's own configuration."""
+    tries: int | None = None
+    item: str | None = None
+    """The work item of a mission that it is for."""
+    purpose: str | None = None
+    """`work`, `review` or `fix`."""
+    of: str | None = None
+    """The task whose work is reviewed, or mended."""
+    round: int | None = None
 
 
 class Updated(Payload, frozen=True, kw_only=True):
@@ -113,8 +131,11 @@ class ItemAdded(Payload, frozen=True, kw_only=True):
     title: str | None = None
     type: str | None = None
     """`design`, `implement`, `test`, `review`, `merge_gate` or `follow_up`."""
+    description: str | None = None
     depends_on: tuple[str, ...] = ()
     role: str | None = None
+    roles: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
     source: str | None = None
     """The issue or plan that it came from."""
 

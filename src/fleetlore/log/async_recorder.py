@@ -38,8 +38,9 @@ _Waiting = tuple[Batch, "asyncio.Future[list[Position]]"]
 class Recorder:
     """A log, opened on the running event loop. Tasks that append at the same time share one write to the disk."""
 
-    def __init__(self, backend: Backend, admission: Admission) -> None:
+    def __init__(self, backend: Backend, admission: Admission, *, is_guest: bool = False) -> None:
         self._backend = backend
+        self._is_guest = is_guest
         self._admission = admission
         self._loop = asyncio.get_running_loop()
         self._waiting: list[_Waiting] = []
@@ -52,6 +53,12 @@ class Recorder:
         self._idle = asyncio.Event()
         self._idle.set()
 
+    @classmethod
+    def beside(cls, log: BlockingRecorder) -> Recorder:
+        """A log that threads have open, for tasks of the running loop too. It stays open when this one is closed: close this one first."""
+        backend, admission = log.inner()
+        return cls(backend, admission, is_guest=True)
+
     async def close(self) -> None:
         """Store what is waiting, then let go of the log. Goes on to its end even if whoever waits for it is cancelled."""
         if self._closed is None:
@@ -62,7 +69,8 @@ class Recorder:
         await self._idle.wait()
         self._work.put(None)
         await asyncio.to_thread(self._writer.join)
-        await asyncio.to_thread(self._backend.close)
+        if not self._is_guest:
+            await asyncio.to_thread(self._backend.close)
         self._readers.shutdown(wait=False)
 
     def for_threads(self) -> BlockingRecorder:

@@ -70,6 +70,10 @@ class BlockingRecorder:
             self._backend.close()
             self._backend = None
 
+    def inner(self) -> tuple[Backend, Admission]:
+        """What it is made of, for another door to the same log."""
+        return self._opened(), self._admission
+
     def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
         """Store events, all or none, and answer their positions once they are durable."""
         return self._append(prepare(self._admission, events, expect))

@@ -6,10 +6,13 @@ import json
 from types import ModuleType
 from typing import Any, ClassVar
 
-from fleetlore.minds.base import Ask, Finish, Usage
+from msgspec.structs import replace
+
+from fleetlore.minds.base import Ask, Finish, Message, Tool, Usage
 from fleetlore.minds.endpoint import FORMAT, HttpMind
 from fleetlore.minds.hearing import Heard, count_of, dig, text_of
 from fleetlore.minds.settling import instruction
+from fleetlore.minds.turns import turns
 
 KEY_ENV = "ANTHROPIC_API_KEY"
 OWN_URL = "https://api.anthropic.com"
@@ -48,8 +51,7 @@ class AnthropicMind(HttpMind):
         _ = client.messages  # loads more of the library: now, and not in the time of the first answer
         return client
 
-    async def _hear(self, ask: Ask, unknown: frozenset[str]) -> Heard:
-        heard = Heard()
+    async def _hear(self, ask: Ask, unknown: frozenset[str], heard: Heard) -> None:
         asked = self._request(ask, unknown)
         headers = await self._listen(
             lambda: self._client.messages.create(**asked),
@@ -57,14 +59,13 @@ class AnthropicMind(HttpMind):
             lambda body: _take_whole(heard, body),
         )
         heard.request_id = text_of(headers.get("request-id"))
-        return heard
 
     def _request(self, ask: Ask, unknown: frozenset[str]) -> dict[str, Any]:
-        is_told = ask.schema is not None and FORMAT in unknown
-        prompt = f"{ask.prompt}\n\n{instruction(ask.schema)}" if is_told and ask.schema is not None else ask.prompt
+        if ask.schema is not None and FORMAT in unknown:
+            ask = replace(ask, prompt=f"{ask.prompt}\n\n{instruction(ask.schema)}")
         asked: dict[str, Any] = {
             "model": self.place.model,
-            "messages": [{"role": "user", "content": prompt}],
+            "messages": _messages(turns(ask)),
             "max_tokens": ask.max_tokens,
             "stream": True,
         }
@@ -74,6 +75,7 @@ class AnthropicMind(HttpMind):
             "system": ask.system and {"system": ask.system},
             FORMAT: ask.schema and {"tools": [tool], "tool_choice": {"type": "tool", "name": TOOL}},
             "stop": ask.stop and {"stop_sequences": list(ask.stop)},
+            "tools": ask.tools and {"tools": [*map(_tool, ask.tools)]},
         }
         for name, given in optional.items():
             if given and name not in unknown:
@@ -81,15 +83,44 @@ class AnthropicMind(HttpMind):
         return asked
 
 
+def _messages(turns: list[Message]) -> list[dict[str, Any]]:
+    """Whoever asks and the model in turn; results are part of what the next one says who asks."""
+    if len(turns) == 1 and not turns[0].calls:
+        return [{"role": turns[0].role, "content": turns[0].text}]
+    said: list[dict[str, Any]] = []
+    for message in turns:
+        role = "assistant" if message.role == "assistant" else "user"
+        if not said or said[-1]["role"] != role:
+            said.append({"role": role, "content": []})
+        said[-1]["content"] += _blocks(message)
+    return [message for message in said if message["content"]]
+
+
+def _blocks(message: Message) -> list[dict[str, Any]]:
+    if message.role == "tool":
+        return [{"type": "tool_result", "tool_use_id": message.call, "content": message.text, "is_error": message.failed}]
+    # The API refuses a text of nothing but blanks.
+    words = [{"type": "text", "text": message.text}] if message.text.strip() else []
+    return [*words, *({"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments} for call in message.calls)]
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+
+
 def _take(heard: Heard, piece: Any) -> bool:
     """Take in a piece; whether it was a token."""
     match dig(piece, "type"):
         case "message_start":
             _take_head(heard, dig(piece, "message"))
+        case "content_block_start" if dig(piece, "content_block", "type") == "tool_use":
+            block = dig(piece, "content_block")
+            return heard.call(dig(piece, "index"), id=dig(block, "id"), name=dig(block, "name"))
         case "content_block_delta":
-            delta = dig(piece, "delta")
-            said = dig(delta, "text") or dig(delta, "partial_json")
-            return heard.add(said) or bool(dig(delta, "thinking"))
+            delta, written = dig(piece, "delta"), dig(piece, "delta", "partial_json")
+            if heard.wants_calls and written:
+                return heard.call(dig(piece, "index"), arguments=written)
+            return heard.add(dig(delta, "text") or written) or bool(dig(delta, "thinking"))
         case "message_delta":
             _take_finish(heard, dig(piece, "delta", "stop_reason"))
             _count(heard, dig(piece, "usage"))
@@ -99,8 +130,11 @@ def _take(heard: Heard, piece: Any) -> bool:
 def _take_whole(heard: Heard, body: Any) -> None:
     _take_head(heard, body)
     blocks = dig(body, "content")
-    for block in blocks if isinstance(blocks, list) else ():
+    for number, block in enumerate(blocks if isinstance(blocks, list) else ()):
         made = dig(block, "input")
+        if heard.wants_calls and isinstance(made, dict):
+            heard.call(number, id=dig(block, "id"), name=dig(block, "name"), arguments=made)
+            continue
         heard.add(json.dumps(made) if isinstance(made, dict) else dig(block, "text"))
     _take_finish(heard, dig(body, "stop_reason"))
 

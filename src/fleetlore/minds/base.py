@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable
 from typing import Any, Literal, Protocol, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
+
+from fleetlore.errors import InvalidMind
 
 Schema: TypeAlias = dict[str, Any]
 """A JSON schema of the object that is wanted."""
 
 Finish: TypeAlias = Literal["stop", "length", "filtered", "other"]
 """Why an answer ended: it was complete, it reached `max_tokens`, the endpoint withheld it, or it does not say."""
+
+Role: TypeAlias = Literal["user", "assistant", "tool"]
+"""Who said an earlier message: whoever asks, the model, or a tool that it had called."""
 
 TIMEOUT = 120.0
 """Seconds for one answer, every attempt included, where nothing is said."""
@@ -32,11 +40,55 @@ class Usage(Struct, frozen=True, kw_only=True):
         return self.input + self.output + self.cache_read + self.cache_write
 
 
+_TOOL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,63}")
+
+
+class Tool(Struct, frozen=True, kw_only=True):
+    """What a model may call, besides answering or instead."""
+
+    name: str
+    description: str
+    schema: Schema
+    """Of its arguments, which are an object; calls are checked against it."""
+
+    def __post_init__(self) -> None:
+        if not _TOOL_NAME.fullmatch(self.name):
+            raise InvalidMind(f"{self.name[:80]!r} is no name of a tool; up to 64 letters, digits, _ and -, a letter first")
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """One call of a tool, as a model wants it."""
+
+    id: str
+    """By which its result is given back; no two calls of an answer share one."""
+    name: str
+    arguments: dict[str, Any]
+    """They fit the tool's schema."""
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """One message of an earlier turn."""
+
+    role: Role
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    """What the model called with it."""
+    call: str | None = None
+    """Of a tool's: the id of the call whose result this is."""
+    failed: bool = False
+    """Of a tool's: whether it could not do what was wanted; `text` says why."""
+
+
 class Ask(Struct, frozen=True, kw_only=True):
     """One prompt, and how it is to be answered."""
 
     prompt: str
+    """May be empty where `messages` end with what is to be answered: the results of tools."""
     system: str | None = None
+    messages: tuple[Message, ...] = ()
+    """What was said before, oldest first."""
+    tools: tuple[Tool, ...] = ()
+    """What may be called; not together with a `schema`."""
     schema: Schema | None = None
     """The object that is wanted; `None` for prose."""
     max_tokens: int = 1024
@@ -47,6 +99,24 @@ class Ask(Struct, frozen=True, kw_only=True):
     seed: int | None = None
     role: str | None = None
     """Who asks: `judge`, or an agent's name. Scripts choose by it; it is never sent."""
+    hear: Callable[[str], None] | None = None
+    """Called with each piece of prose as it comes. Together they are the reply's `text`; never is a word said twice."""
+
+    def __post_init__(self) -> None:
+        if self.tools and self.schema is not None:
+            raise InvalidMind("a question takes either tools or a schema; make the object that is wanted a tool's arguments")
+        if len({tool.name for tool in self.tools}) < len(self.tools):
+            raise InvalidMind(f"two tools of one name: {', '.join(tool.name for tool in self.tools)}")
+
+    @property
+    def newest(self) -> str:
+        """What was said last, and is to be answered."""
+        return self.prompt or (self.messages[-1].text if self.messages else "")
+
+    @property
+    def besides(self) -> str:
+        """What the model reads besides system and prompt: earlier messages and tools, as JSON; nothing if there are none."""
+        return "".join(json.dumps(to_builtins(each), ensure_ascii=False) for each in (*self.messages, *self.tools))
 
 
 class Reply(Struct, frozen=True, kw_only=True):
@@ -55,6 +125,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     text: str
     data: dict[str, Any] | None = None
     """The object that was wanted; it fits the schema."""
+    calls: tuple[Call, ...] = ()
+    """What it wants to call, in its order; `text` may then be empty."""
     usage: Usage = Usage()
     usd: float | None = None
     """What the endpoint says that it cost; else what the table of prices says, once it is recorded."""
@@ -88,4 +160,4 @@ def estimate_tokens(text: str) -> int:
 
 def estimated_usage(ask: Ask, text: str) -> Usage:
     """What an answer may have taken, where the endpoint does not say."""
-    return Usage(input=estimate_tokens((ask.system or "") + ask.prompt), output=estimate_tokens(text), estimated=True)
+    return Usage(input=estimate_tokens((ask.system or "") + ask.besides + ask.prompt), output=estimate_tokens(text), estimated=True)

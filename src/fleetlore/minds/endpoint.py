@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from time import monotonic
@@ -18,10 +19,13 @@ from fleetlore.minds.failures import Failures
 from fleetlore.minds.hearing import Heard
 from fleetlore.minds.retrying import Attempts, Retrying
 from fleetlore.minds.settling import settled
+from fleetlore.minds.speaking import Speech
 from fleetlore.minds.wire import http_client, raised_by_http
 
 FORMAT = "format"
 """The parameter that holds a model to a schema, whatever its endpoint calls it."""
+
+_OF_TOOLS = re.compile(r"\btools?\b|tool[_ ]|function.?call", re.IGNORECASE)
 
 
 class Patience(Struct, frozen=True, kw_only=True):
@@ -85,7 +89,7 @@ class HttpMind:
         """The library's client, which asks once and no more."""
         raise NotImplementedError
 
-    async def _hear(self, ask: Ask, unknown: frozenset[str]) -> Heard:
+    async def _hear(self, ask: Ask, unknown: frozenset[str], heard: Heard) -> None:
         """One attempt, without the parameters that the endpoint does not know."""
         raise NotImplementedError
 
@@ -103,22 +107,30 @@ class HttpMind:
         if self._client is None:
             raise MindRefused(f"{self.name} is not open; ask it within `async with`")
         start, seconds, tries = monotonic(), self.patience.total if ask.timeout is None else ask.timeout, self._retrying()
+        speech = Speech(ask.hear) if ask.hear and ask.schema is None else None
+
+        def time_left() -> float:
+            # Whoever has heard a beginning would hear it twice.
+            return 0.0 if speech and speech.begun else start + seconds - monotonic()
+
         try:
             async with asyncio.timeout(seconds):
-                heard = await tries.run(partial(self._adapting, ask), lambda: start + seconds - monotonic())
+                heard = await tries.run(partial(self._adapting, ask, speech), time_left)
         except TimeoutError as error:
             raise MindTimeout(
                 f"{self.name}: no answer within {seconds:g} s", waiting_for="the whole answer", attempts=tries.number
             ) from error
         return settled(ask, heard, model=self.place.model, latency_ms=round((monotonic() - start) * 1000), attempts=tries.number)
 
-    async def _adapting(self, ask: Ask) -> Heard:
+    async def _adapting(self, ask: Ask, speech: Speech | None) -> Heard:
         """One attempt; what the endpoint refuses to know is left out, now and from now on."""
         unknown = self._unknown
         while True:
             try:
-                heard = await self._one(ask, unknown)
+                heard = await self._one(ask, unknown, speech)
             except MindRefused as refusal:
+                if ask.tools and (plainly := self._without_tools(refusal)):
+                    raise plainly from refusal
                 name = self._refused(refusal, ask)
                 if name is None or name in unknown:
                     raise
@@ -135,13 +147,28 @@ class HttpMind:
         named = next((name for name, signs in self.parameters.items() if any(sign in words for sign in signs)), None)
         return named or (FORMAT if ask.schema is not None and refusal.status in (400, 422) else None)
 
-    async def _one(self, ask: Ask, unknown: frozenset[str]) -> Heard:
+    def _without_tools(self, refusal: MindRefused) -> MindRefused | None:
+        """The same refusal, said plainly, if it is about tools; what it would do without them is not what was asked for."""
+        words = str(refusal).removeprefix(f"{self.name}: ")
+        if refusal.status not in (400, 404, 415, 422) or not _OF_TOOLS.search(words):
+            return None
+        told = f"{self.name}: the endpoint will not take the tools ({words}); choose a model that calls tools, or ask without them"
+        return MindRefused(told, status=refusal.status)
+
+    async def _one(self, ask: Ask, unknown: frozenset[str], speech: Speech | None) -> Heard:
+        heard = Heard(wants_calls=bool(ask.tools), speech=speech)
+        if speech:
+            speech.restart()
         try:
-            heard = await self._hear(ask, unknown)
+            await self._hear(ask, unknown, heard)
         except self._raised as error:
+            if speech and speech.failed is error:
+                raise
             raise self._failures.in_our_words(error) from error
         if heard.finish is None:
             raise self._failures.of_status(502, "the answer broke off before its end")
+        if speech:
+            speech.end()
         return heard
 
     async def _listen(

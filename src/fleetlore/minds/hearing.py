@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from msgspec import Struct, field
 
 from fleetlore.errors import MindNonsense
 from fleetlore.minds.base import Finish, Usage
+from fleetlore.minds.speaking import Speech
 
 MOST_CHARS = 1 << 18
-"""An answer that is longer is no answer."""
+"""An answer that is longer is no answer; what it wants to call counts."""
+MOST_CALLS = 32
+"""An answer that wants to call more at once wants nothing sensible."""
+
+
+class Begun(Struct):
+    """What has come of one call so far."""
+
+    place: int
+    """Where in the answer it stands."""
+    id: str | None = None
+    name: str | None = None
+    parts: list[str] = field(default_factory=list)
+
+    @property
+    def arguments(self) -> str:
+        """All of them, as they were written."""
+        return "".join(self.parts)
 
 
 class Heard(Struct):
@@ -26,21 +45,59 @@ class Heard(Struct):
     """`None`: the answer did not end."""
     message_id: str | None = None
     request_id: str | None = None
+    wants_calls: bool = False
+    """Whether there are tools: else what looks like a call is none."""
+    calls: list[Begun] = field(default_factory=list)
+    speech: Speech | None = None
+    """Whoever hears it while it comes."""
 
     @property
     def text(self) -> str:
         """All of it."""
         return "".join(self.parts)
 
+    @property
+    def written(self) -> str:
+        """All that the model wrote, what it wants to call included."""
+        return self.text + "".join(f"{call.name}{call.arguments}" for call in self.calls)
+
     def add(self, text: object) -> bool:
         """Take in more; whether it was anything."""
         if not isinstance(text, str) or not text:
             return False
         self.parts.append(text)
-        self.size += len(text)
+        self._grow(len(text))
+        if self.speech:
+            self.speech.take(text)
+        return True
+
+    def call(self, place: object, *, id: object = None, name: object = None, arguments: object = None) -> bool:
+        """Take in a piece of a call; whether it was anything. Another id is another call, wherever it says that it stands."""
+        if not self.wants_calls:
+            return False
+        known, title = text_of(id), text_of(name)
+        begun = self._begun(place if isinstance(place, int) else 0, known)
+        begun.id, begun.name = begun.id or known, begun.name or title
+        piece = json.dumps(arguments) if isinstance(arguments, dict) else arguments
+        if not isinstance(piece, str) or not piece:
+            return known is not None or title is not None
+        begun.parts.append(piece)
+        self._grow(len(piece))
+        return True
+
+    def _begun(self, place: int, id: str | None) -> Begun:
+        for one in reversed(self.calls):
+            if one.place == place and (id is None or one.id is None or one.id == id):
+                return one
+        if len(self.calls) >= MOST_CALLS:
+            raise MindNonsense(f"it calls more than {MOST_CALLS} tools at once", text=self.text[:400])
+        self.calls.append(Begun(place=place, id=id))
+        return self.calls[-1]
+
+    def _grow(self, length: int) -> None:
+        self.size += length
         if self.size > MOST_CHARS:
             raise MindNonsense(f"it is longer than {MOST_CHARS} characters; set max_tokens lower", text=self.text[:400])
-        return True
 
 
 def dig(value: Any, *steps: str | int) -> Any:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from types import ModuleType
 from typing import Any, ClassVar
 
-from fleetlore.minds.base import Ask, Finish, Schema, Usage
+from msgspec.structs import replace
+
+from fleetlore.minds.base import Ask, Finish, Message, Schema, Tool, Usage
 from fleetlore.minds.endpoint import FORMAT, HttpMind
 from fleetlore.minds.hearing import Heard, count_of, dig, text_of
 from fleetlore.minds.settling import instruction
+from fleetlore.minds.turns import turns
 
 KEY_ENV = "OPENAI_API_KEY"
 OWN_URL = "https://api.openai.com/v1"
 
 _OF_THE_USER = ("OpenAI-Organization", "OpenAI-Project")
-_FINISHES: dict[str, Finish] = {"stop": "stop", "eos": "stop", "length": "length", "max_tokens": "length", "content_filter": "filtered"}
+_FINISHES: dict[str, Finish] = {
+    "stop": "stop",
+    "eos": "stop",
+    "tool_calls": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "content_filter": "filtered",
+}
 
 
 class OpenAIMind(HttpMind):
@@ -46,8 +57,7 @@ class OpenAIMind(HttpMind):
         _ = client.chat.completions  # loads more of the library: now, and not in the time of the first answer
         return client
 
-    async def _hear(self, ask: Ask, unknown: frozenset[str]) -> Heard:
-        heard = Heard()
+    async def _hear(self, ask: Ask, unknown: frozenset[str], heard: Heard) -> None:
         asked = self._request(ask, unknown)
         headers = await self._listen(
             lambda: self._client.chat.completions.create(**asked),
@@ -55,13 +65,12 @@ class OpenAIMind(HttpMind):
             lambda body: _take_whole(heard, body),
         )
         heard.request_id = text_of(headers.get("x-request-id"))
-        return heard
 
     def _request(self, ask: Ask, unknown: frozenset[str]) -> dict[str, Any]:
-        is_told = ask.schema is not None and FORMAT in unknown
-        prompt = f"{ask.prompt}\n\n{instruction(ask.schema)}" if is_told and ask.schema is not None else ask.prompt
+        if ask.schema is not None and FORMAT in unknown:
+            ask = replace(ask, prompt=f"{ask.prompt}\n\n{instruction(ask.schema)}")
         system = [{"role": "system", "content": ask.system}] if ask.system else []
-        asked: dict[str, Any] = {"model": self.place.model, "messages": [*system, {"role": "user", "content": prompt}], "stream": True}
+        asked: dict[str, Any] = {"model": self.place.model, "messages": [*system, *map(_message, turns(ask))], "stream": True}
         # The newest models of the provider itself refuse the older name, which is the only one that others know.
         is_new = (self.place.base_url is None) != ("max_tokens" in unknown)
         asked["max_completion_tokens" if is_new else "max_tokens"] = ask.max_tokens
@@ -71,11 +80,29 @@ class OpenAIMind(HttpMind):
             "temperature": ask.temperature is not None and {"temperature": ask.temperature},
             "seed": ask.seed is not None and {"seed": ask.seed},
             "stop": ask.stop and {"stop": list(ask.stop)},
+            "tools": ask.tools and {"tools": [*map(_tool, ask.tools)]},
         }
         for name, given in optional.items():
             if given and name not in unknown:
                 asked |= given
         return asked
+
+
+def _message(message: Message) -> dict[str, Any]:
+    if message.role == "tool":
+        return {"role": "tool", "tool_call_id": message.call, "content": message.text}
+    said: dict[str, Any] = {"role": message.role, "content": message.text}
+    if message.calls:
+        said["content"] = message.text or None
+        said["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
+            for call in message.calls
+        ]
+    return said
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": tool.schema}}
 
 
 def _response_format(schema: Schema) -> dict[str, Any]:
@@ -111,12 +138,22 @@ def _take(heard: Heard, piece: Any, where: str) -> bool:
     if dig(said, "refusal"):
         heard.finish = "filtered"
     thought = dig(said, "reasoning_content") or dig(said, "reasoning")
-    return heard.add(dig(said, "content")) or bool(thought)
+    is_called = _take_calls(heard, dig(said, "tool_calls"))
+    return heard.add(dig(said, "content")) or is_called or bool(thought)
+
+
+def _take_calls(heard: Heard, calls: Any) -> bool:
+    took = False
+    for number, call in enumerate(calls if isinstance(calls, list) else ()):
+        place, made = dig(call, "index"), dig(call, "function")
+        place = number if place is None else place
+        took |= heard.call(place, id=dig(call, "id"), name=dig(made, "name"), arguments=dig(made, "arguments"))
+    return took
 
 
 def _take_whole(heard: Heard, body: Any) -> None:
     _take(heard, body, "message")
-    if heard.parts:
+    if heard.parts or heard.calls:
         heard.finish = heard.finish or "other"
 
 

@@ -21,9 +21,9 @@ _SHOWN = 400
 # From every brace on, the text may have to be read to its end. There is an end to that, far behind anything honest.
 _PASSES, _SPARE = 2, 500_000
 
-_TAGS = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad"
-_TAG = re.compile(rf"<(?P<end>/?)(?P<name>{_TAGS})(?:\s[^<>]{{0,80}})?>", re.IGNORECASE)
-_OUTSIDE = re.compile(rf"\{{|{_TAG.pattern}", re.IGNORECASE)
+TAGS = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad"
+TAG = re.compile(rf"<(?P<end>/?)(?P<name>{TAGS})(?:\s[^<>]{{0,80}})?>", re.IGNORECASE)
+_OUTSIDE = re.compile(rf"\{{|{TAG.pattern}", re.IGNORECASE)
 _STRING = r'"(?:[^"\\]++|\\.)*+"'
 _INSIDE = re.compile(rf"{_STRING}|[{{}}\[\]\"]", re.DOTALL)
 _LAST_COMMA = re.compile(rf"(?P<string>{_STRING})|,(?=\s*[}}\]])", re.DOTALL)
@@ -51,7 +51,7 @@ def without_thoughts(text: str) -> str:
     """Prose without what stands in reasoning tags; a tag that is not closed takes everything behind it, one not opened all before."""
     kept: list[str] = []
     start, depth = 0, 0
-    for tag in _TAG.finditer(text):
+    for tag in TAG.finditer(text):
         if tag["end"]:
             if not depth:
                 kept.clear()
@@ -64,6 +64,12 @@ def without_thoughts(text: str) -> str:
     if not depth:
         kept.append(text[start:])
     return "".join(kept).strip()
+
+
+def whole_object(text: str) -> dict[str, Any] | None:
+    """A text that is one JSON object and nothing else; `None` if it is not, or is nested too deep."""
+    data = _decoded(text)
+    return _readable(data) if data is not None and _is_sound(data) else None
 
 
 def _objects(text: str) -> Iterator[Found]:
@@ -87,7 +93,7 @@ def _objects(text: str) -> Iterator[Found]:
 
 
 def _end_of_thoughts(text: str, opened: re.Match[str]) -> int:
-    for tag in _TAG.finditer(text, opened.end()):
+    for tag in TAG.finditer(text, opened.end()):
         if tag["end"] and tag["name"].lower() == opened["name"].lower():
             return tag.end()
     return len(text)

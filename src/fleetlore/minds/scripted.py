@@ -3,6 +3,7 @@
     ScriptedMind(["First answer.", {"text": "an object"}, MindBusy("too many questions"), Stall()])
     ScriptedMind({"judge": {"winner": "ada"}, re.compile("lantern|lamp"): AnyOf(["It was lit.", "It was out."])})
     ScriptedMind(lambda ask: f"You said {len(ask.prompt)} characters.")
+    ScriptedMind([Calls([("query_db", {"sql": "SELECT 1"})], text="Let me look."), "It is one.", BreaksOff("It is", MindBusy("gone"))])
 
 Without a script it answers by curated lines, and makes whatever object is wanted.
 """
@@ -23,9 +24,10 @@ from fleetlore.minds.base import TIMEOUT, Ask, Reply
 from fleetlore.minds.fitting import Dice, fitted, line
 from fleetlore.minds.hearing import Heard
 from fleetlore.minds.settling import settled
+from fleetlore.minds.speaking import Speech
 
-Answer: TypeAlias = Union[str, "dict[str, Any]", Exception, "Stall", "Slow", "AnyOf", "Callable[[Ask], Answer]"]
-"""Words, an object, an error to raise, a stall, a delay, a choice, or a function that gives one of these."""
+Answer: TypeAlias = Union[str, "dict[str, Any]", Exception, "Calls", "BreaksOff", "Stall", "Slow", "AnyOf", "Callable[[Ask], Answer]"]
+"""Words, an object, calls, an error to raise, a stall, a delay, a choice, or a function that gives one of these."""
 
 Key: TypeAlias = "str | re.Pattern[str]"
 """A role, or what is found in the prompt."""
@@ -37,6 +39,22 @@ Script: TypeAlias = "Sequence[Answer] | Mapping[Any, Answer | Sequence[Answer]] 
 Sleep: TypeAlias = Callable[[float], Awaitable[object]]
 
 _FREE = 0.0
+_WORD = re.compile(r"\s*\S+\s*|\s+")
+
+
+class Calls(Struct, frozen=True):
+    """Tools to call, each with its arguments: an object, or the text that stands where one should."""
+
+    calls: Sequence[tuple[str, dict[str, Any] | str]]
+    text: str = ""
+    """What is said with it."""
+
+
+class BreaksOff(Struct, frozen=True):
+    """The beginning of an answer, which is heard, and an error."""
+
+    text: str
+    error: Exception
 
 
 class Stall(Struct, frozen=True):
@@ -82,16 +100,27 @@ class ScriptedMind:
                     answer = self._dice(ask).choose(answer.answers)
                 case Exception():
                     raise answer
-                case str() | dict():
-                    return self._settled(ask, answer, seconds)
+                case BreaksOff():
+                    await _speak(Heard(speech=_speech(ask)), answer.text)
+                    raise answer.error
+                case str() | dict() | Calls():
+                    return await self._settled(ask, answer, seconds)
                 case _ if callable(answer):
                     answer = answer(ask)
                 case _:
                     raise InvalidMind(f"{self.name}: a script cannot answer with {answer!r}; give it text, a dict, an error, or a function")
 
-    def _settled(self, ask: Ask, answer: str | dict[str, Any], seconds: float) -> Reply:
-        text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
-        heard = Heard(parts=[text], finish="stop", usd=_FREE)
+    async def _settled(self, ask: Ask, answer: str | dict[str, Any] | Calls, seconds: float) -> Reply:
+        heard = Heard(finish="stop", usd=_FREE, wants_calls=True, speech=_speech(ask))
+        match answer:
+            case Calls():
+                await _speak(heard, answer.text)
+                for number, (name, arguments) in enumerate(answer.calls):
+                    heard.call(number, name=name, arguments=arguments)
+            case str():
+                await _speak(heard, answer)
+            case _:
+                await _speak(heard, json.dumps(answer, ensure_ascii=False))
         return settled(ask, heard, model=self.name, latency_ms=round(seconds * 1000))
 
     async def _wait(self, seconds: float, ask: Ask, altogether: float) -> None:
@@ -133,10 +162,25 @@ class ScriptedMind:
         return made
 
     def _dice(self, ask: Ask) -> Dice:
-        return Dice(self.name, ask.role, ask.seed, ask.system, ask.prompt)
+        return Dice(self.name, ask.role, ask.seed, ask.system, ask.prompt, *filter(None, (ask.besides,)))
+
+
+def _speech(ask: Ask) -> Speech | None:
+    return Speech(ask.hear) if ask.hear and ask.schema is None else None
+
+
+async def _speak(heard: Heard, text: str) -> None:
+    """Word by word where somebody listens, with room for everybody else in between."""
+    if heard.speech is None:
+        heard.add(text)
+        return
+    for word in _WORD.findall(text):
+        heard.add(word)
+        await asyncio.sleep(0)
+    heard.speech.end()
 
 
 def _key_of(parts: Mapping[Any, Any], ask: Ask) -> Key | None:
     if ask.role in parts:
         return ask.role
-    return next((key for key in parts if isinstance(key, re.Pattern) and key.search(ask.prompt)), None)
+    return next((key for key in parts if isinstance(key, re.Pattern) and key.search(ask.newest)), None)

@@ -7,9 +7,9 @@ import json
 from msgspec.structs import replace
 
 from fleetlore.errors import MindNonsense, MindRefused
-from fleetlore.minds.base import Ask, Reply, Schema, estimated_usage
-from fleetlore.minds.hearing import Heard
-from fleetlore.minds.parsing import find_object, without_thoughts
+from fleetlore.minds.base import Ask, Call, Reply, Schema, Tool, estimated_usage
+from fleetlore.minds.hearing import Begun, Heard
+from fleetlore.minds.parsing import find_object, whole_object, without_thoughts
 from fleetlore.minds.schema import misfit
 
 _SHOWN = 400
@@ -19,7 +19,7 @@ def settled(ask: Ask, heard: Heard, *, model: str, latency_ms: int, attempts: in
     """The reply. If it cannot be used, a `MindError` that carries what it took."""
     reply = Reply(
         text=without_thoughts(heard.text),
-        usage=heard.usage or estimated_usage(ask, heard.text),
+        usage=heard.usage or estimated_usage(ask, heard.written),
         usd=heard.usd,
         model=heard.model or model,
         latency_ms=latency_ms,
@@ -30,6 +30,8 @@ def settled(ask: Ask, heard: Heard, *, model: str, latency_ms: int, attempts: in
     )
     if reply.finish == "filtered":
         raise MindRefused(f"{model}: the endpoint withheld the answer; ask for something else", attempts=attempts, reply=reply)
+    if heard.calls:
+        return _with_calls(reply, heard, ask)
     if ask.schema is None:
         return _with_words(reply, heard.text)
     return _with_object(reply, heard.text, ask.schema)
@@ -45,6 +47,34 @@ def _with_words(reply: Reply, text: str) -> Reply:
         return reply
     reason = "it holds nothing but reasoning; more max_tokens may be needed" if text.strip() else "it is empty"
     raise MindNonsense(reason, text=text[:_SHOWN], attempts=reply.attempts, reply=reply)
+
+
+def _with_calls(reply: Reply, heard: Heard, ask: Ask) -> Reply:
+    tools = {tool.name: tool for tool in ask.tools}
+    # Ids of a conversation are never used again, also where an endpoint gives none.
+    number = sum(len(message.calls) for message in ask.messages)
+    calls: dict[str, Call] = {}
+    for begun in heard.calls:
+        id = begun.id if begun.id and begun.id not in calls else f"call_{number + len(calls) + 1}"
+        try:
+            calls[id] = _call(id, begun, tools)
+        except MindNonsense as error:
+            cut = "; it was cut off at max_tokens, more may be needed" if reply.finish == "length" else ""
+            raise MindNonsense(error.reason + cut, text=begun.arguments[:_SHOWN], attempts=reply.attempts, reply=reply) from None
+    return replace(reply, calls=tuple(calls.values()))
+
+
+def _call(id: str, begun: Begun, tools: dict[str, Tool]) -> Call:
+    tool = tools.get(begun.name or "")
+    if tool is None:
+        raise MindNonsense(f"there is no tool {(begun.name or '')[:80]!r}; there are {', '.join(tools)}")
+    # Nothing at all is how some endpoints write no arguments.
+    arguments = whole_object(begun.arguments.strip() or "{}")
+    if arguments is None:
+        raise MindNonsense(f"{tool.name}: its arguments are no JSON object")
+    if wrong := misfit(arguments, tool.schema):
+        raise MindNonsense(f"{tool.name}: {wrong}")
+    return Call(id=id, name=tool.name, arguments=arguments)
 
 
 def _with_object(reply: Reply, text: str, schema: Schema) -> Reply:

@@ -91,9 +91,10 @@ class _Teller:
 
     async def called(self, ask: Ask, cause: str | None) -> None:
         """Before the mind is asked."""
-        whole = f"{ask.system}\n\n{ask.prompt}" if ask.system else ask.prompt
+        prompt = "\n\n".join(filter(None, (ask.besides, ask.prompt)))
+        whole = f"{ask.system}\n\n{prompt}" if ask.system else prompt
         figures = {"prompt_tokens": estimate_tokens(whole), "prompt_chars": len(whole), "prompt_sha256": _hash(whole)}
-        words = {"prompt": ask.prompt, "system": ask.system} if self._keeps_words else {}
+        words = {"prompt": prompt, "system": ask.system} if self._keeps_words else {}
         await self._log.append([self._event("model.called", self._call, cause, figures | words)])
 
     async def replied(self, reply: Reply) -> str:

@@ -13,13 +13,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fleetlore.errors import FleetloreError
 from fleetlore.server import health, openapi, pages, problems, views_routes
+from fleetlore.server.doors import chat as doors_chat
 from fleetlore.server.doors import events as doors_events
 from fleetlore.server.doors import goals as doors_goals
+from fleetlore.server.doors import graphs as doors_graphs
 from fleetlore.server.doors import hooks as doors_hooks
 from fleetlore.server.doors import otlp as doors_otlp
 from fleetlore.server.doors import stage as doors_stage
 from fleetlore.server.house import House
-from fleetlore.server.live import sockets, stream
+from fleetlore.server.live import chat, sockets, stream
+from fleetlore.server.mcp import http as mcp_http
 from fleetlore.server.meters import Meters
 from fleetlore.server.safety.guard import Guard
 from fleetlore.server.safety.limits import STREAMS, Limited
@@ -31,11 +34,15 @@ def routes() -> list[BaseRoute]:
         *views_routes.ROUTES,
         *stream.ROUTES,
         *sockets.ROUTES,
+        *chat.ROUTES,
         *doors_events.ROUTES,
         *doors_hooks.ROUTES,
         *doors_otlp.ROUTES,
         *doors_stage.ROUTES,
         *doors_goals.ROUTES,
+        *doors_chat.ROUTES,
+        *doors_graphs.ROUTES,
+        *mcp_http.ROUTES,
         *health.ROUTES,
         *openapi.ROUTES,
         *pages.routes(),
@@ -51,6 +58,7 @@ def make_app(house: House, *, allow_hosts: Iterable[str] = ()) -> ASGIApp:
         try:
             yield
         finally:
+            await house.talk.close()
             house.close()
 
     app = Starlette(

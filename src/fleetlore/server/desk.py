@@ -17,11 +17,12 @@ from fleetlore.errors import Invalid
 from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.state.believed import BelievedGoals
+from fleetlore.state.believed_town import BelievedTown
 from fleetlore.state.moments import CALENDAR, position_from
 from fleetlore.state.runner import View, view_of
 from fleetlore.state.shared import Shared
 from fleetlore.state.warm import FindStore, States, Warm
-from fleetlore.views import calendar, fleet, names, pace, stage, threads
+from fleetlore.views import calendar, fleet, names, pace, sessions, stage, threads
 from fleetlore.views.calendar import Calendar
 from fleetlore.views.costs import Costs
 
@@ -44,16 +45,19 @@ ARCS: View[Arcbook] = View(
 )
 
 
-def views_with(costs: Costs, goals: BelievedGoals) -> dict[str, View[Any]]:
+def views_with(costs: Costs, goals: BelievedGoals, town: BelievedTown | None = None) -> dict[str, View[Any]]:
     """All that the desk keeps."""
+    town = town or BelievedTown()
     return {
         "calendar": CALENDAR,
         "fleet": view_of(fleet, "fleet"),
         "goals": view_of(goals, goals.name),
         "names": view_of(names, "names"),
         "pace": view_of(pace, "pace"),
+        "sessions": view_of(sessions, "sessions"),
         "stage": view_of(stage, "stage"),
         "threads": view_of(threads, "threads"),
+        "town": view_of(town, town.name),
         "costs": view_of(costs, costs.name),
         "arcs": ARCS,
     }
@@ -91,12 +95,13 @@ class Desk:
         *,
         costs: Costs,
         goals: BelievedGoals,
+        town: BelievedTown | None = None,
         shared: Shared,
         now: clock.Clock = clock.now,
     ) -> None:
         self.log, self._now, self.costs, self.goals = log, now, costs, goals
         self._shared = shared
-        self.warm = Warm(log, views_with(costs, goals), find_store)
+        self.warm = Warm(log, views_with(costs, goals, town), find_store)
         self._answers = Answers()
 
     def start(self) -> None:

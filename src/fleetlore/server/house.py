@@ -21,9 +21,11 @@ from fleetlore.server.problems import Problem
 from fleetlore.server.safety.keys import Keyring
 from fleetlore.server.safety.limits import Limits
 from fleetlore.server.safety.turns import Turns
+from fleetlore.server.talk import Talk
 from fleetlore.state.seal import OperatorKey
 
 if TYPE_CHECKING:
+    from fleetlore.runtime.graph.settings import Settings as GraphSettings
     from fleetlore.server.doors.reading import Body
 
 THREADS = 16
@@ -50,6 +52,7 @@ class House:
         keys: Keyring,
         limits: Limits,
         operator: OperatorKey | None = None,
+        graph: Callable[[], GraphSettings] | None = None,
         now: clock.Clock = clock.now,
     ) -> None:
         self.log, self.settings, self.clock = log, settings, now
@@ -59,6 +62,7 @@ class House:
         """Signs for pages that may steer; `None` on a log that is not sealed, or whose passphrase nobody has given."""
         desk.warm.on_other_log = feed.forget_past
         self.meters = Meters(self.feed, self.desk, self.limits)
+        self.talk = Talk(self, graph)
         self.asking: asyncio.Future[str | None] | None = None
         """Whether the log answers, as long as that is not known."""
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="fleetlore-desk")

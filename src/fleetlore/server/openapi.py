@@ -13,8 +13,10 @@ from starlette.routing import Route
 
 from fleetlore import __version__
 from fleetlore.events.envelope import Event
-from fleetlore.server import queries, shapes
+from fleetlore.server import queries, shapes, shapes_graph
+from fleetlore.server.doors.chat import ChatQuery, Clearing, Message
 from fleetlore.server.doors.goals import Decided, Steering
+from fleetlore.server.doors.graphs import GraphQuery, Switching
 from fleetlore.server.doors.stage import Injection
 from fleetlore.server.queries import Query
 from fleetlore.server.shown import VIEWS
@@ -35,9 +37,23 @@ _READS: tuple[tuple[str, str, type[Query], type[Struct]], ...] = (
     ("/api/events", "Stored events, by scope, kind and place, or by their ids", queries.EventsQuery, shapes.Events),
     ("/api/search", "Events by their words, newest first", queries.SearchQuery, shapes.Found),
     ("/api/meta", "What this server shows, and how far it has read", queries.Query, shapes.Meta),
+    ("/api/chat", "One's own sessions with an agent, and all of one; needs a token", ChatQuery, shapes_graph.Chat),
+    ("/api/graph/list", "The graphs that a session can have", queries.Query, shapes_graph.GraphList),
+    ("/api/graph/active", "The graph of a session of one's own, or of a new one", GraphQuery, shapes_graph.GraphActive),
     *((shown.path, shown.summary, shown.query, shown.answer) for shown in VIEWS),
 )
-_TYPES = (*dict.fromkeys(answer for _, _, _, answer in _READS), shapes.Stored, shapes.Ready, Event, Injection, Steering, Decided, Problem)
+_TALK = (Message, Clearing, Switching, shapes_graph.ChatReply, shapes_graph.ChatStanding)
+_TYPES = (
+    *dict.fromkeys(answer for _, _, _, answer in _READS),
+    shapes.Stored,
+    shapes.Ready,
+    Event,
+    Injection,
+    Steering,
+    Decided,
+    *_TALK,
+    Problem,
+)
 
 
 @cache
@@ -48,6 +64,9 @@ def document() -> bytes:
     paths["/api/events"]["post"] = _POST_EVENTS
     paths["/api/stage/inject"] = {"post": _POST_INJECTION}
     paths |= {path: {"post": {"parameters": [_GOAL]} | _steering(summary, body)} for path, summary, body in _STEERING}
+    paths["/api/graph/active"]["get"]["responses"] |= _refusals(404, 409)
+    for path, summary, body, reply in _TALKING:
+        paths.setdefault(path, {})["post"] = _talking(summary, body, reply)
     paths |= {path: {"post": _door(summary, types)} for path, summary, types in _DOORS}
     paths |= _OTHERS
     return msgspec.json.encode(
@@ -172,6 +191,21 @@ _STEERING = (
     ("/api/goals/{id}/control", "Pause, resume or cancel a goal, say something to its agent, or raise a budget", "Steering"),
     ("/api/goals/{id}/decide", "Allow or deny what an agent asks for", "Decided"),
 )
+_TALKING = (
+    ("/api/chat", "Say something to an agent, or press a control; answers when the turn is over", "Message", "ChatReply"),
+    ("/api/clear", "Have a session forget what was said, and clear its screen", "Clearing", "ChatStanding"),
+    ("/api/graph/switch", "Let a session go on by another graph", "Switching", "ChatStanding"),
+)
+
+
+def _talking(summary: str, body: str, reply: str) -> dict[str, Any]:
+    told = {"200": {"description": "As asked", "content": _content(reply)}}
+    return _steering(summary, body) | {
+        "summary": f"{summary}; needs a token with `write`",
+        "responses": told | _WRITE_REFUSALS | _refusals(404, 409),
+    }
+
+
 _GOAL = {"name": "id", "in": "path", "required": True, "description": "The goal's", "schema": {"type": "string", "minLength": 1}}
 _DOORS = (
     ("/hooks/github", "A delivery of GitHub's webhooks", ("application/json", "application/x-www-form-urlencoded")),

@@ -13,6 +13,7 @@ from starlette.requests import HTTPConnection
 
 from fleetlore.errors import Invalid
 from fleetlore.server.problems import Problem
+from fleetlore.views.town_state import TaskState
 
 Text = Annotated[str, Meta(max_length=500)]
 Kinds = Annotated[list[Text], Meta(max_length=50)]
@@ -106,6 +107,15 @@ class GoalsQuery(AsOf, kw_only=True):
 
     goal: Annotated[str, Meta(max_length=500, description="Which to show all of: its id, or how that begins.")] | None = None
     state: Annotated[Goals, Meta(description="Which to list: by their state, or those that are open, or over.")] = "all"
+
+
+class TownQuery(AsOf, kw_only=True):
+    """A town."""
+
+    mission: Annotated[str, Meta(max_length=500, description="Which to show all of; the board is then its own.")] | None = None
+    task: Annotated[str, Meta(max_length=500, description="Which to show all of.")] | None = None
+    agent: Annotated[str, Meta(max_length=500, description="Which to show all of.")] | None = None
+    more: Annotated[TaskState, Meta(description="The column of the board to show more of.")] | None = None
 
 
 class SearchQuery(AsOf, kw_only=True):

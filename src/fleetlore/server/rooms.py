@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fleetlore import clock
 from fleetlore.config import Settings
@@ -18,6 +18,7 @@ from fleetlore.server.safety.keys import Keyring
 from fleetlore.server.safety.limits import Limits
 from fleetlore.server.safety.own_token import LABEL, given_out, own_file, own_token
 from fleetlore.state.believed import BelievedGoals
+from fleetlore.state.believed_town import BelievedTown
 from fleetlore.state.seal import OperatorKey
 from fleetlore.state.shared import open_shared
 from fleetlore.state.store import Store, open_store
@@ -25,6 +26,9 @@ from fleetlore.state.tokens import mint
 from fleetlore.state.warm import FindStore
 from fleetlore.views.costs import Costs
 from fleetlore.views.prices import Prices
+
+if TYPE_CHECKING:
+    from fleetlore.runtime.graph.settings import Settings as GraphSettings
 
 
 class Opened(NamedTuple):
@@ -47,9 +51,13 @@ def open_house(
     host: str,
     limits: Limits | None = None,
     operator: OperatorKey | None = None,
+    graph: Callable[[], GraphSettings] | None = None,
     now: clock.Clock = clock.now,
 ) -> Iterator[Opened]:
-    """Everything that serving a log on an address needs; `ConfigError` if others could reach it and nothing would keep them out."""
+    """Everything that serving a log on an address needs; `ConfigError` if others could reach it and nothing would keep them out.
+
+    `graph` says what agents talk with, once somebody talks to them.
+    """
     with ExitStack() as stack:
         info = log.info()
         shared = stack.enter_context(open_shared(settings.log.value, town=settings.town.value))
@@ -63,6 +71,7 @@ def open_house(
             _finding_store(log, stack),
             costs=Costs(Prices(settings.prices.value)),
             goals=BelievedGoals(seal, operator),
+            town=BelievedTown(seal, operator),
             shared=shared,
             now=now,
         )
@@ -76,6 +85,7 @@ def open_house(
             keys=Keyring(shared, is_open_to_read=is_loopback(host), operator=operator, own=own, now=now),
             limits=limits or Limits(),
             operator=operator,
+            graph=graph,
             now=now,
         )
         yield Opened(house, token, file, is_sealed, steering)

@@ -10,10 +10,10 @@ from msgspec import Struct
 from fleetlore.chronicle.arcs import KINDS
 from fleetlore.errors import Invalid
 from fleetlore.log.base import Position, check_scope
-from fleetlore.server import queries, shapes, shapes_goals, shapes_stage
+from fleetlore.server import queries, shapes, shapes_goals, shapes_stage, shapes_town
 from fleetlore.server.desk import Desk
 from fleetlore.server.queries import AsOf, zone_of
-from fleetlore.server.shows import arcs, costs, fleet, goals, stage, story, threads, timeline
+from fleetlore.server.shows import arcs, costs, fleet, goals, stage, story, threads, timeline, town
 from fleetlore.views.costs_sums import Dimension
 
 
@@ -89,6 +89,11 @@ def _goals(desk: Desk, query: queries.GoalsQuery, position: Position | None) -> 
     return goals.show(desk, known)
 
 
+def _town(desk: Desk, query: queries.TownQuery, position: Position | None) -> shapes_town.Town:
+    with desk.looking(position, town.NEEDS) as look:
+        return town.show(look, mission=query.mission, task=query.task, agent=query.agent, more=query.more)
+
+
 VIEWS: tuple[Shown, ...] = (
     Shown("/api/fleet", "Every agent, those that need a person first", AsOf, shapes.Fleet, _fleet),
     Shown("/api/threads", "The lines of story, the one that moved last first", queries.ThreadsQuery, shapes.Threads, _threads),
@@ -98,4 +103,5 @@ VIEWS: tuple[Shown, ...] = (
     Shown("/api/timeline", "What happened when, by agent", queries.TimelineQuery, shapes.Timeline, _timeline),
     Shown("/api/stage", "A cast at play: the scene, what was said, the verdict", queries.StageQuery, shapes_stage.Stage, _stage),
     Shown("/api/goals", "Goals, those that need a person first, and all of one", queries.GoalsQuery, shapes_goals.Goals, _goals),
+    Shown("/api/town", "The town: agents, board, missions, and what waits for whom", queries.TownQuery, shapes_town.Town, _town),
 )

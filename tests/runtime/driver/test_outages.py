@@ -18,7 +18,8 @@ from fleetlore.events.envelope import Event
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.minds.agents.command import CommandHarness
 from fleetlore.minds.harness import Ended, Heard, Order, Watch
-from fleetlore.runtime.driver import book, holding
+from fleetlore.runtime import holding
+from fleetlore.runtime.driver import book
 from tests.runtime.driver.scripted import GOAL, Looked, done, goal, kinds, lead
 
 

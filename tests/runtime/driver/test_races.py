@@ -14,12 +14,12 @@ import msgspec
 import pytest
 
 from fleetlore import connect
-from fleetlore.errors import Invalid, LeaseLost, LogError
+from fleetlore.errors import Held, Invalid, LeaseLost, LogError
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Permissions
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.minds.harness import Ended, Heard, Order, Watch
-from fleetlore.runtime.driver import holding
+from fleetlore.runtime import holding
 from fleetlore.state.shared import Shared, open_shared
 from fleetlore.views.goal_state import GoalState, seconds_of
 from tests.runtime.driver.scripted import GOAL, START, Clock, Led, done, goal, kinds, lead
@@ -167,11 +167,11 @@ def dead_pid() -> int:
 async def test_who_follows_a_dead_driver_is_not_followed_while_it_lives(shared: Shared) -> None:
     dead = f"{holding._place()}:{dead_pid()}"
     assert shared.take(f"goal:{GOAL}", dead, 30) is not None
-    async with holding.Hold(shared, GOAL):
-        with pytest.raises(LogError, match="is being driven by"):
-            async with holding.Hold(shared, GOAL):
+    async with holding.Hold(shared, f"goal:{GOAL}"):
+        with pytest.raises(Held, match="is held by"):
+            async with holding.Hold(shared, f"goal:{GOAL}"):
                 raise AssertionError
-    async with holding.Hold(shared, GOAL):  # given back
+    async with holding.Hold(shared, f"goal:{GOAL}"):  # given back
         pass
 
 
@@ -283,7 +283,7 @@ async def test_a_renewal_that_fails_in_an_unknown_way_gives_the_goal_up_in_time(
 
     monkeypatch.setattr(holding, "RENEW_SECONDS", 0.01)
     monkeypatch.setattr(holding, "AGAIN_SECONDS", 0.01)
-    hold = holding.Hold(shared, GOAL)
+    hold = holding.Hold(shared, f"goal:{GOAL}")
     async with hold:
         monkeypatch.setattr(shared, "renew", broken)
         now = holding.ticks()

@@ -16,7 +16,8 @@ from fleetlore.errors import LeaseLost
 from fleetlore.events.envelope import Event
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.minds.harness import Ended, Heard, Order, Watch
-from fleetlore.runtime.driver import book, holding
+from fleetlore.runtime import holding
+from fleetlore.runtime.driver import book
 from fleetlore.runtime.driver.sinks import LogSink
 from fleetlore.state.shared import Shared, open_shared
 from tests.runtime.driver.scripted import GOAL, Clock, done, goal, kinds, lead

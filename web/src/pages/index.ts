@@ -1,3 +1,4 @@
+import { page as agent } from "./agent";
 import { page as costs } from "./costs";
 import { page as events } from "./events";
 import { page as fleet } from "./fleet";
@@ -11,4 +12,4 @@ import { page as timeline } from "./timeline";
 export type { Page } from "./page";
 
 /** Every page, in the order of the rail. */
-export const pages: readonly Page[] = [fleet, story, timeline, threads, goals, costs, stage, events];
+export const pages: readonly Page[] = [fleet, story, timeline, threads, goals, costs, stage, agent, events];

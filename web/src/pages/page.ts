@@ -10,4 +10,6 @@ export interface Page {
   /** The drawing in the rail: one path on a 24 × 24 field, stroked. */
   icon: string;
   view: ComponentType;
+  /** Whether it has something to show though nothing has happened yet. */
+  alone?: boolean;
 }

@@ -64,7 +64,7 @@ function Room({ page }: { page: Page }) {
   const View = page.view;
   return (
     <main id="page" class={`page page-${page.path}`} ref={scroller} tabIndex={-1}>
-      {meta.value?.events === 0 && meta.value.caught_up ? <Teach /> : <View key={page.path} />}
+      {meta.value?.events === 0 && meta.value.caught_up && !page.alone ? <Teach /> : <View key={page.path} />}
     </main>
   );
 }

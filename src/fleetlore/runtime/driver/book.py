@@ -18,10 +18,10 @@ from fleetlore.log.base import Expect
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.runtime.driver.batch import Batch, Events
 from fleetlore.runtime.driver.fitting import rejected
-from fleetlore.runtime.driver.holding import Hold
 from fleetlore.runtime.driver.sinks import DriverEventSink, Outbox
 from fleetlore.runtime.driver.telling import Teller
 from fleetlore.runtime.driver.unbroken import unbroken
+from fleetlore.runtime.holding import Hold
 from fleetlore.state.seal import OperatorKey, obeyed
 from fleetlore.views import goals
 from fleetlore.views.goal_state import GoalState

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from functools import cache, partial
 from hashlib import sha256
@@ -17,7 +17,7 @@ from uuid import UUID
 import msgspec
 
 from fleetlore import clock
-from fleetlore.errors import Invalid, LogError
+from fleetlore.errors import Held, Invalid, LogError
 from fleetlore.events import codec
 from fleetlore.events.driver_types import AttemptOutcome, Goal, LlmJudge, Verdict
 from fleetlore.events.envelope import Event
@@ -35,14 +35,14 @@ from fleetlore.runtime.driver.course import Attempt, Compact, Dream, Finish, Int
 from fleetlore.runtime.driver.crew import Checked, Crew
 from fleetlore.runtime.driver.fitting import fitted
 from fleetlore.runtime.driver.gate.permits import Permits
-from fleetlore.runtime.driver.holding import Hold
 from fleetlore.runtime.driver.prompts import prompt_for
 from fleetlore.runtime.driver.settling import Found
 from fleetlore.runtime.driver.sinks import DriverEventSink
 from fleetlore.runtime.driver.told import ToldMind
 from fleetlore.runtime.driver.turn import Turn, axis_over, rest_of
+from fleetlore.runtime.holding import Hold
 from fleetlore.state.seal import OperatorKey
-from fleetlore.state.shared import Shared
+from fleetlore.state.shared import Lease, Shared
 from fleetlore.views.goal_state import Ending, GoalState, Limits
 from fleetlore.views.goals import LONGEST_NAP
 
@@ -135,8 +135,8 @@ class Driver:
         if isinstance(self._next(), Over):
             yield
             return
-        hold = Hold(self._shared, self.state.id, holder=self._holder)
-        async with hold as lease, self._permits.open(self._crew.workspace.path):
+        hold = Hold(self._shared, f"goal:{self.state.id}", holder=self._holder)
+        async with _alone(hold, self.state.id) as lease, self._permits.open(self._crew.workspace.path):
             self.book.hold, self.book.is_patient, self._failure = hold, True, None
             tasks: list[asyncio.Task[None]] = []
             pursuit = asyncio.current_task()
@@ -385,6 +385,20 @@ class Driver:
     def _plan(self) -> Plan:
         assert self.state.plan is not None
         return self.state.plan
+
+
+@asynccontextmanager
+async def _alone(hold: Hold, goal: str) -> AsyncIterator[Lease]:
+    """The lease on a goal; whoever has it is named to those who come too late."""
+    async with AsyncExitStack() as stack:
+        try:
+            lease = await stack.enter_async_context(hold)
+        except Held as other:
+            raise LogError(
+                f"the goal is being driven by {other.holder}; watch it with `lore goal show {goal}`"
+                f" (should that one be gone, the goal is free after {other.seconds:.0f} seconds)"
+            ) from other
+        yield lease
 
 
 async def _lost(hold: Hold) -> None:

@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from fleetlore.runtime.sheet import Path
 from fleetlore.runtime.stage.checks import check
 from fleetlore.runtime.stage.governor import Limits
 from fleetlore.runtime.stage.scenario import Competition, Manifest, Scenario, Scene
-from fleetlore.runtime.stage.tree import Path, Tree
+from fleetlore.runtime.stage.tree import Tree
 
 T = TypeVar("T")
 

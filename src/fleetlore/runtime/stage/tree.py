@@ -8,11 +8,9 @@ from typing import Any
 import yaml
 
 from fleetlore.errors import InvalidScenario
+from fleetlore.runtime.sheet import DEEPEST, Path, written
 
 MOST_BYTES = 1024 * 1024
-DEEPEST = 30
-
-Path = tuple[str | int, ...]
 
 # The one in C is ten times as fast, where it was built.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -102,11 +100,3 @@ def _check_depth(text: str) -> None:
             depth -= 1
         if depth > DEEPEST + 1:
             raise yaml.MarkedYAMLError(problem="nested too deeply", problem_mark=event.start_mark)
-
-
-def written(path: Path) -> str:
-    """A path as people write it: `agents.Juno.script.lines[2]`."""
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text

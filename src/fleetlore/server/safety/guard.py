@@ -45,7 +45,11 @@ DECLARED: Declared = {
     ),
     "/api/stage/inject": ("application/json",),
     "/api/goals/": ("application/json",),
+    "/api/chat": ("application/json",),
+    "/api/clear": ("application/json",),
+    "/api/graph/": ("application/json",),
     "/hooks": ("application/json",),
+    "/mcp": ("application/json",),
     **{f"/hooks/{forge}": ("application/json", FORM) for forge in ("github", "gitea", "forgejo")},
     "/v1": ("application/x-protobuf", "application/json"),
 }
@@ -61,7 +65,7 @@ _WATCHED = frozenset(
 _SCHEMES = {"ws": "http", "wss": "https"}
 _STARTS = ("http.response.start", "websocket.http.response.start")
 _POLICY_VIOLATION = 1008
-_is_page = re.compile(r"/(?:(?!(?:api|hooks|v1|ws|metrics|healthz|readyz)\Z)[A-Za-z0-9_-]*|goals/[A-Za-z0-9_-]*)", re.ASCII).fullmatch
+_is_page = re.compile(r"/(?:(?!(?:api|hooks|mcp|v1|ws|metrics|healthz|readyz)\Z)[A-Za-z0-9_-]*|goals/[A-Za-z0-9_-]*)", re.ASCII).fullmatch
 
 _Heard: TypeAlias = dict[bytes, list[str]]
 

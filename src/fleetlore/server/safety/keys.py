@@ -14,6 +14,7 @@ from hmac import compare_digest
 from math import ceil, inf
 from time import monotonic
 
+from msgspec.structs import replace
 from starlette.requests import HTTPConnection
 
 from fleetlore import clock
@@ -65,8 +66,11 @@ class Keyring:
 
     async def need(self, request: HTTPConnection, scope: Scope) -> None:
         """Let a request go on only if it may; otherwise a `Problem` says what is missing."""
-        if scope == "read" and self._is_open_to_read and is_from_here(request):
-            return
+        if not (scope == "read" and self._is_open_to_read and is_from_here(request)):
+            await self.holder(request, scope)
+
+    async def holder(self, request: HTTPConnection, scope: Scope) -> Token:
+        """The token of a request, if it has one that may do this: for what belongs to somebody, wherever he is."""
         token = await self._token_of(request)
         if token is None:
             raise _unauthorised("this needs a token; send one as `Authorization: Bearer lore_…` (`lore token create` makes it)")
@@ -77,6 +81,12 @@ class Keyring:
             raise _insufficient(detail, scope)
         if scope not in included(self._worth(token)):
             raise _insufficient(f"this log is sealed, and {self._why_not(token)}", scope)
+        return token
+
+    async def bearer(self, request: HTTPConnection) -> Token | None:
+        """The token that a request bears, for what it is worth here; `None` if it bears none. One that is not good is a `Problem`."""
+        token = await self._token_of(request)
+        return None if token is None else replace(token, scope=self._worth(token))
 
     async def scopes(self, request: HTTPConnection) -> tuple[Scope, ...]:
         """What the token of a request lets it do; nothing if there is none, or not a good one."""

@@ -21,7 +21,7 @@ from fleetlore.server.safety.rate import Rate
 from fleetlore.server.wire import HttpWire, SocketWire
 
 MIB = 1 << 20
-STREAMS = ("/api/stream", "/ws")
+STREAMS = ("/api/stream", "/ws", "/ws/chat")
 """Paths whose requests last. Who answers them counts them by `Limits.stream`; they are not counted with the others."""
 
 _SOON, _LATER = {"retry-after": "1"}, {"retry-after": "5"}

@@ -14,9 +14,9 @@ from fleetlore.events.names import is_name
 from fleetlore.minds import open as minds
 from fleetlore.redact import Redactor
 from fleetlore.runtime.driver.acceptance import verifiers
-from fleetlore.runtime.driver.files.sheet import Sheet, one_of
+from fleetlore.runtime.driver.files.sheet import Sheet
 from fleetlore.runtime.driver.gate import rules
-from fleetlore.runtime.stage.tree import Path
+from fleetlore.runtime.sheet import Path, one_of
 
 LONGEST_DESCRIPTION = 16 * 1024
 MOST_CRITERIA = 100

@@ -18,8 +18,8 @@ from fleetlore.events import humantime
 from fleetlore.events.goal_plan import KEY, Compaction, Memory, Permissions, Plan, Seconds
 from fleetlore.redact import Redactor
 from fleetlore.runtime.driver.files import checks as files_checks
-from fleetlore.runtime.driver.files.sheet import Sheet, fit, missing, one_of, unknown
-from fleetlore.runtime.stage.tree import Path
+from fleetlore.runtime.driver.files.sheet import Sheet
+from fleetlore.runtime.sheet import Path, fit, missing, one_of, unknown
 
 SUFFIXES = (".toml", ".yaml", ".yml")
 LONGEST_NAME = 60

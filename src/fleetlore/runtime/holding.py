@@ -1,4 +1,4 @@
-"""Who drives a goal: one process at a time, by a lease that it renews."""
+"""Who may do a thing: one process at a time, by a lease that it renews as long as it lives."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
 
-from fleetlore.errors import FleetloreError, LeaseLost, LogError
+from fleetlore.errors import FleetloreError, Held, LeaseLost
 from fleetlore.state.shared import Lease, Shared
 
 LEASE_SECONDS = 30.0
@@ -22,7 +22,7 @@ _numbers = count(1)
 
 
 def own_name() -> str:
-    """A driver, as others are told of it: its machine, where its process's number counts, that, and which of its drivers it is."""
+    """A holder, as others are told of it: its machine, where its process's number counts, that, and which of its holders it is."""
     return f"{_place()}:{os.getpid()}/{next(_numbers)}"
 
 
@@ -35,7 +35,7 @@ def _place() -> str:
 
 
 def is_dead(holder: str) -> bool:
-    """Whether a process that drove a goal is known to be gone; of another machine's nothing is known."""
+    """Whether a holder's process is known to be gone; of another machine's nothing is known."""
     place, _, name = holder.rpartition(":")
     pid = name.partition("/")[0]
     if place != _place() or not pid.isdecimal():
@@ -55,10 +55,13 @@ def ticks() -> float:
 
 
 class Hold:
-    """The lease on a goal, renewed as long as the block lasts. `lost` is set when it could not be, and nothing more may be done."""
+    """A lease, renewed as long as the block lasts. `lost` is set when it could not be, and nothing more may be done."""
 
-    def __init__(self, shared: Shared, goal: str, *, holder: str | None = None) -> None:
-        self._shared, self._goal, self._holder = shared, goal, holder or own_name()
+    def __init__(
+        self, shared: Shared, name: str, *, holder: str | None = None, seconds: float | None = None, renew: float | None = None
+    ) -> None:
+        self._shared, self._name, self._holder = shared, name, holder or own_name()
+        self._seconds, self._pause = seconds or LEASE_SECONDS, renew or RENEW_SECONDS
         self.lost = asyncio.Event()
         self.lease: Lease | None = None
         self.trouble: BaseException | None = None
@@ -71,34 +74,31 @@ class Hold:
     async def __aenter__(self) -> Lease:
         asked = ticks()
         try:
-            lease = await asyncio.get_running_loop().run_in_executor(self._thread, self._take, f"goal:{self._goal}")
+            lease = await asyncio.get_running_loop().run_in_executor(self._thread, self._take)
         except BaseException:
             self._thread.shutdown(wait=False)
             raise
-        self.lease, self._sure_until = lease, asked + LEASE_SECONDS
+        self.lease, self._sure_until = lease, asked + self._seconds
         self._renewing = asyncio.create_task(self._keep())
         return lease
 
-    def _take(self, name: str) -> Lease:
-        lease = self._shared.take(name, self._holder, LEASE_SECONDS)
+    def _take(self) -> Lease:
+        lease = self._shared.take(self._name, self._holder, self._seconds)
         if lease is not None:
             return lease
-        other = self._shared.holder_of(name)
+        other = self._shared.holder_of(self._name)
         if other is not None and is_dead(other.holder):
-            lease = self._follow(name, other.holder)
+            lease = self._follow(other.holder)
         if lease is None:
-            raise LogError(
-                f"the goal is being driven by {other.holder if other else 'another process'}; watch it with `lore goal show {self._goal}`"
-                f" (should that one be gone, the goal is free after {LEASE_SECONDS:.0f} seconds)"
-            )
+            raise Held(self._name, other.holder if other else "another process", self._seconds)
         return lease
 
-    def _follow(self, name: str, dead: str) -> Lease | None:
+    def _follow(self, dead: str) -> Lease | None:
         """Let go of it in the name of one who is dead: nobody else can. Of several who do that at once one gets it."""
-        left = self._shared.take(name, dead, LEASE_SECONDS)
+        left = self._shared.take(self._name, dead, self._seconds)
         if left is not None:
             self._shared.release(left)
-        return self._shared.take(name, self._holder, LEASE_SECONDS)
+        return self._shared.take(self._name, self._holder, self._seconds)
 
     async def __aexit__(self, *_: object) -> None:
         if self._renewing is not None:
@@ -137,17 +137,17 @@ class Hold:
         assert self.lease is not None
         asked = ticks()
         self.lease = await asyncio.get_running_loop().run_in_executor(self._thread, self._shared.renew, self.lease)
-        self._sure_until, self.trouble = asked + LEASE_SECONDS, None
+        self._sure_until, self.trouble = asked + self._seconds, None
 
     async def _keep(self) -> None:
         """Troubles with the log are waited out for as long as the lease holds."""
-        pause = RENEW_SECONDS
+        pause = self._pause
         while True:
             await asyncio.sleep(pause)
             try:
                 async with asyncio.timeout(max(AGAIN_SECONDS, self._sure_until - ticks())):
                     await self._renew()
-                pause = RENEW_SECONDS
+                pause = self._pause
             except Exception as error:  # noqa: BLE001 - whatever it is, the lease ends
                 self.trouble, pause = error, AGAIN_SECONDS
                 if isinstance(error, LeaseLost) or ticks() >= self._sure_until:

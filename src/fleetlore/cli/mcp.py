@@ -1,0 +1,96 @@
+"""`lore mcp`: what the fleet is doing, for an agent's program to ask: an MCP server on standard input and output. See docs/mcp.md."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from fleetlore import config
+from fleetlore.cli import arguments, opening
+from fleetlore.errors import ConfigError, Invalid
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from fleetlore.config import Settings
+    from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.server.mcp.sources import Caller, OnDemand
+
+SUMMARY = "let an agent ask what its peers are doing: an MCP server for its program"
+
+AGENT = "FLEETLORE_AGENT"
+"""The variable that says for whom a process speaks."""
+_EXAMPLES = (
+    ("claude mcp add fleetlore -- lore mcp", "let Claude Code read your log"),
+    ("claude mcp add fleetlore -- lore mcp --write --agent ada", "and send messages and notes as ada"),
+    ("lore mcp --log redis://127.0.0.1:6379 --town harbour", "another log"),
+)
+_NOTES = f"""\
+It speaks with the program that starts it, one JSON-RPC message a line, and ends with its input; nothing else goes to standard output.
+Who speaks is said here, by --agent or {AGENT}, never by a request. `lore up` serves the same at /mcp, for those who have a token.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """For whom, and whether it may write."""
+    parser.add_argument("--write", action="store_true", help="let it send messages and notes; it needs a name to speak under")
+    parser.add_argument("--agent", metavar="NAME", help=f"the agent that it speaks for (else {AGENT} of the environment)")
+    arguments.teach(parser, _EXAMPLES, _NOTES)
+
+
+def run(args: Namespace) -> int:
+    """Talk until the program closes our input."""
+    caller = _caller(args, os.environ.get(AGENT))
+    try:
+        from fleetlore.server.mcp.stdio import serve
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"mcp: its library is not installed ({error.name}); pip install 'fleetlore[mcp]'") from error
+    settings = opening.settings_of(args)
+    with ExitStack() as stack:
+        log = stack.enter_context(_open(args, settings))
+        serve(_source(log, settings, stack), caller)
+    return 0
+
+
+def _caller(args: Namespace, of_environment: str | None) -> Caller:
+    from fleetlore.events.names import is_name
+    from fleetlore.server.mcp.sources import Caller
+
+    name = args.agent if args.agent is not None else of_environment or None
+    if name is not None and not is_name(name):
+        raise Invalid(f"--agent: {name!r} is no name; 1 to 200 bytes without control characters are needed")
+    if args.write and name is None:
+        raise Invalid(f"--write needs a name to speak under; say --agent NAME, or set {AGENT}")
+    return Caller(name, args.write, "" if args.write else "this process may read only; start it with `lore mcp --write --agent NAME`")
+
+
+def _open(args: Namespace, settings: Settings) -> BlockingRecorder:
+    """The log; the user's own may still be empty, any other that is missing is a slip of the pen."""
+    own = settings.log.source == config.DEFAULT
+    return opening.open_log(args, settings=settings) if own else opening.open_existing_log(args, settings=settings)
+
+
+def _source(log: BlockingRecorder, settings: Settings, stack: ExitStack) -> OnDemand:
+    """The views of a log, folded on demand from what its store keeps."""
+    from fleetlore.server.desk import views_with
+    from fleetlore.server.mcp.sources import OnDemand
+    from fleetlore.state.believed import BelievedGoals
+    from fleetlore.state.store import Store, open_store
+    from fleetlore.views.costs import Costs
+    from fleetlore.views.prices import Prices
+
+    costs = Costs(Prices(settings.prices.value))
+    views: dict[str, Any] = views_with(costs, BelievedGoals())
+    kept: list[Store] = []
+    said: set[str] = set()
+
+    def find_store() -> Store | None:
+        if not kept and (store := open_store(log.info())) is not None:
+            kept.append(stack.enter_context(store))
+        return kept[0] if kept else None
+
+    def refresh() -> None:
+        opening.drain_spool(said=said)
+
+    return OnDemand(log, views, find_store, town=settings.town.value, prices=costs.prices.date, refresh=refresh)

@@ -1,0 +1,115 @@
+"""What runs a turn's steps: tells them to the log and to the sinks, and asks minds on record."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from fleetlore.errors import FleetloreError
+from fleetlore.minds.base import Ask, Mind, Reply
+from fleetlore.runtime.graph.engine import Engine
+from fleetlore.runtime.graph.pen import Pen
+from fleetlore.runtime.graph.sink import Message
+from fleetlore.runtime.graph.step import Step
+from fleetlore.runtime.graph.tooling import Toolbox
+from fleetlore.runtime.recording import asked
+
+if TYPE_CHECKING:
+    from fleetlore.views.session_state import Conversation
+
+DEFAULT_PROFILE = "default"
+
+
+class TurnHost:
+    """The host of one turn, and of what comes after it."""
+
+    def __init__(
+        self, engine: Engine, pen: Pen, tools: Toolbox, minds: Mapping[str, Mind], send: Callable[[Message], None], number: int, cause: str
+    ) -> None:
+        self.engine, self.tools = engine, tools
+        self._pen, self._minds, self._send, self._cause = pen, minds, send, cause
+        self._turn, self._waits = number, engine.graph.durable == "node"
+        self.streamed = False
+        """Whether any words went out."""
+        self.spoken: str | None = None
+        """The id of the step that made the reply."""
+
+    @property
+    def session(self) -> Conversation:
+        """The session as it stands."""
+        return self._pen.session
+
+    def started(self, step: Step, after: Step | None) -> Awaitable[object] | None:
+        """`node.started`, because of the step before, or of what the user did."""
+        cause = self._cause if after is None else after.done
+        step.cause = self._pen.note("node.started", self._data(step), cause=cause)
+        self._send({"type": "hud", "node": step.role, "event": "started", "turn": self._turn})
+        return None
+
+    def finished(self, step: Step, made: Any, edges: list[str], seconds: float) -> Awaitable[object] | None:
+        """`node.finished`, with what the node wants told."""
+        data = self._data(step)
+        data["duration_ms"] = milliseconds = round(seconds * 1000, 3)
+        if edges:
+            data["edges"] = edges
+        if (told := step.node.told(made)) is not None:
+            data["output"] = told
+        step.done = self._pen.note("node.finished", data, cause=step.cause)
+        if step.role == "output":
+            self.spoken = step.done
+        self._send(
+            {"type": "hud", "node": step.role, "event": "finished", "turn": self._turn, "duration_ms": milliseconds, "edges": edges}
+        )
+        return self._pen.durable() if self._waits else None
+
+    def failed(self, step: Step, error: BaseException, seconds: float) -> None:
+        """`node.failed`, with all that is known; the sinks hear only that it did."""
+        data = {**self._data(step), "duration_ms": round(seconds * 1000, 3), "error": named(error)}
+        self._pen.note("node.failed", data, cause=step.cause)
+        self._send({"type": "hud", "node": step.role, "event": "failed", "turn": self._turn})
+
+    def _data(self, step: Step) -> dict[str, Any]:
+        graph = self.engine.graph
+        return {"node": step.role, "implementation": graph.nodes[step.role], "graph": graph.name, "turn": self._turn}
+
+    def note(self, step: Step, kind: str, data: Mapping[str, Any], **envelope: Any) -> str:
+        """Tell the log, because of a step unless it says of what."""
+        return self._pen.note(kind, data, **{"cause": step.cause, **envelope})
+
+    async def durable(self) -> None:
+        """Wait for the disk."""
+        await self._pen.durable()
+
+    async def ask(self, step: Step, ask: Ask, profile: str | None) -> Reply:
+        """Ask the mind of a profile, else of the role, else the usual one; `model.called` is durable before."""
+        mind = self.mind(profile or self.engine.graph.minds.get(step.role, DEFAULT_PROFILE))
+        return await asked(
+            self._pen,
+            mind,
+            ask,
+            agent=self.session.agent,
+            scopes={"run": self.session.id},
+            cause=step.cause,
+            purpose=step.role,
+            data={"turn": self._turn},
+        )
+
+    def mind(self, profile: str) -> Mind:
+        """The mind of a profile; the usual one where there is no such."""
+        return self._minds.get(profile) or self._minds[DEFAULT_PROFILE]
+
+    def send(self, message: Message) -> None:
+        """Tell the sinks."""
+        if message["type"] == "delta":
+            self.streamed = True
+        self._send(message)
+
+
+def named(error: BaseException) -> str:
+    """An error in words, for the log."""
+    if isinstance(error, FleetloreError):
+        return str(error)
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+

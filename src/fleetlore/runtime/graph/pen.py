@@ -1,0 +1,93 @@
+"""Writes a session down: every fact is folded at once, goes to the log in order, and is waited for only where it must be durable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from fleetlore import clock
+from fleetlore.events.envelope import Event
+from fleetlore.views.session_state import Conversation
+from fleetlore.views.sessions import take
+
+OUTWARD = frozenset(("model.called", "tool.called", "process.started"))
+"""What is durable before it is done."""
+
+
+class Log(Protocol):
+    """Whatever stores events, durably."""
+
+    async def append_all(self, events: Iterable[Event]) -> object:
+        """Store them, in their order."""
+
+
+class Pen:
+    """Holds one session and the way to its log."""
+
+    def __init__(self, log: Log, session: Conversation, *, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7) -> None:
+        self._log, self.session, self._now, self._new_id = log, session, now, new_id
+        self._waiting: list[Event] = []
+        self._flushing: asyncio.Task[object] | None = None
+        self._scheduled = False
+        self.broken: BaseException | None = None
+        """Why something that was folded is not on the log, once that happened: the session has to be read again."""
+
+    def note(self, kind: str, data: Mapping[str, Any], **envelope: Any) -> str:
+        """Tell one fact of the session, without waiting; answers its id."""
+        id: str = envelope.pop("id", None) or self._new_id()
+        event = Event(
+            id=id,
+            at=self._now(),
+            kind=kind,
+            agent=self.session.agent,
+            run=self.session.id,
+            data=data if type(data) is dict else dict(data),
+            **envelope,
+        )
+        self._put(event)
+        return id
+
+    def _put(self, event: Event) -> None:
+        take(self.session, event)
+        self._waiting.append(event)
+        if not self._scheduled:
+            self._scheduled = True
+            # At the end of this turn of the loop, so that steps that follow each other at once go together.
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    async def append(self, events: Sequence[Event]) -> None:
+        """What `recording.asked` tells: durable before an outward act, in order without waiting after it."""
+        for event in events:
+            self._put(event if event.at is not None else _stamped(event, self._now()))
+        if any(event.kind in OUTWARD for event in events):
+            await self.durable()
+
+    async def durable(self) -> None:
+        """Wait until everything told is on the disk; raises what kept it off."""
+        self._flush()
+        while (flushing := self._flushing) is not None and not flushing.done():
+            await asyncio.shield(flushing)
+        if self.broken is not None:
+            raise self.broken
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        if self._waiting:
+            events, self._waiting = self._waiting, []
+            self._flushing = asyncio.ensure_future(self._store(events, self._flushing))
+
+    async def _store(self, events: list[Event], earlier: asyncio.Task[object] | None) -> None:
+        """Tasks begin in the order in which they were made, and the log keeps the order in which it was asked."""
+        try:
+            await self._log.append_all(events)
+        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the disk next, not to this task
+            self.broken = self.broken or error
+        if earlier is not None and not earlier.done():
+            await earlier
+
+
+def _stamped(event: Event, at: Any) -> Event:
+    from msgspec.structs import replace
+
+    return replace(event, at=at)

@@ -1,0 +1,132 @@
+"""Graphs as people write them: TOML or YAML, or a Python file that puts one into `GRAPH`."""
+
+from __future__ import annotations
+
+import runpy
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from fleetlore.errors import Invalid
+from fleetlore.runtime.graph.checks import InvalidGraph
+from fleetlore.runtime.graph.model import Edge, EdgeType, Graph
+
+SUFFIXES = (".toml", ".yaml", ".yml", ".py")
+_SHIPPED = resources.files("fleetlore.runtime.graph") / "graphs"
+_EDGE_KEYS = ("from", "to", "type", "carries", "when", "unless", "after")
+_KEYS = tuple(name for name in Graph.__struct_fields__ if name != "source")
+
+
+def shipped() -> tuple[str, ...]:
+    """The names of the graphs that come with Fleetlore."""
+    return tuple(sorted(entry.name.removesuffix(".toml") for entry in _SHIPPED.iterdir() if entry.name.endswith(".toml")))
+
+
+def load(place: str, *, folder: str | None = None) -> Graph:
+    """A graph by its name, shipped or in a folder of one's own, or by the path of its file. Whether it can be run, `Engine` says."""
+    if (named := find(place, folder=folder)) is not None:
+        return named
+    path = Path(place).expanduser()
+    if path.suffix not in SUFFIXES:
+        known = ", ".join(names(folder))
+        raise Invalid(f"no graph is called {place!r}; known are {known}; or name a file, as in ./my.toml")
+    return _read_file(path)
+
+
+def find(name: str, *, folder: str | None = None) -> Graph | None:
+    """A graph by its name alone, never by a path: what a browser may ask for."""
+    if name in shipped():
+        return from_text((_SHIPPED / f"{name}.toml").read_text(encoding="utf-8"), f"{name}.toml")
+    path = next((path for path in _own(folder) if path.stem == name), None)
+    return None if path is None else _read_file(path)
+
+
+def names(folder: str | None = None) -> tuple[str, ...]:
+    """The names of all graphs that there are."""
+    return tuple(dict.fromkeys((*shipped(), *(path.stem for path in _own(folder)))))
+
+
+def _own(folder: str | None) -> Iterator[Path]:
+    if folder is not None:
+        yield from sorted(path for path in Path(folder).expanduser().iterdir() if path.suffix in SUFFIXES and path.is_file())
+
+
+def _read_file(path: Path) -> Graph:
+    try:
+        if path.suffix == ".py":
+            return _from_python(path)
+        return from_text(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        raise Invalid(f"{path}: is not UTF-8 text") from error
+    except OSError as error:
+        raise Invalid(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _from_python(path: Path) -> Graph:
+    """A file of code: it is run, as any program of the user's is."""
+    made = runpy.run_path(str(path), run_name=f"fleetlore_graph_{path.stem}").get("GRAPH")
+    if isinstance(made, Graph):
+        return msgspec.structs.replace(made, source=str(path))
+    if isinstance(made, Mapping):
+        return from_data(made, str(path))
+    raise Invalid(f"{path}: puts no graph into GRAPH; give it a Graph, or a dict as a TOML file would hold it")
+
+
+def from_text(text: str, source: str) -> Graph:
+    """A graph written in YAML where the file's name says so, else in TOML."""
+    try:
+        data = yaml.safe_load(text) if source.endswith((".yaml", ".yml")) else tomllib.loads(text)
+    except (yaml.YAMLError, tomllib.TOMLDecodeError) as error:
+        kind = "YAML" if source.endswith((".yaml", ".yml")) else "TOML"
+        raise Invalid(f"{source}: not {kind}: {error}") from error
+    if not isinstance(data, dict):
+        raise Invalid(f"{source}: a graph is a table with name, nodes and edges")
+    return from_data(data, source)
+
+
+def from_data(data: Mapping[str, Any], source: str) -> Graph:
+    """A graph as data; `InvalidGraph` says what does not fit."""
+    problems = [f"no such key: {key}; known are {', '.join(_KEYS)}" for key in data if key not in _KEYS]
+    edges = [edge for number, said in enumerate(data.get("edges", ()), 1) for edge in _edges(said, number, problems)]
+    if problems:
+        raise InvalidGraph(source, problems)
+    try:
+        return msgspec.convert({**data, "edges": edges, "source": source}, Graph)
+    except msgspec.ValidationError as error:
+        reason, _, path = str(error).partition(" - at `$")
+        where = path.rstrip("`").lstrip(".") or "the graph"
+        raise InvalidGraph(source, [f"{where}: {reason}"]) from error
+
+
+def _edges(said: Any, number: int, problems: list[str]) -> Iterator[dict[str, Any]]:
+    """One edge for each role that it leads to: `to` may name several, which then run side by side."""
+    if not isinstance(said, Mapping) or "from" not in said or "to" not in said:
+        problems.append(f'edge {number}: a table with from and to is needed, as in {{ from = "input", to = "thinker" }}')
+        return
+    if unknown := [key for key in said if key not in _EDGE_KEYS]:
+        problems.append(f"edge {number}: no such key: {unknown[0]}; known are {', '.join(_EDGE_KEYS)}")
+    if said.get("type", "data") not in EdgeType.__args__:  # type: ignore[attr-defined]  # a Literal has them
+        problems.append(f"edge {number}: no such type: {said['type']!r}; known are {', '.join(EdgeType.__args__)}")  # type: ignore[attr-defined]
+        return
+    for target in _several(said["to"]):
+        yield {
+            "source": said["from"],
+            "target": target,
+            "type": said.get("type", "data"),
+            "carries": said.get("carries", said["from"]),
+            "when": _several(said.get("when", ())),
+            "unless": _several(said.get("unless", ())),
+            "after": said.get("after", False),
+        }
+
+
+def _several(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+__all__ = ["Edge", "find", "from_data", "from_text", "load", "names", "shipped"]

@@ -1,0 +1,100 @@
+"""Where implementations are found by their versioned name: ours, those registered by a decorator, and those of installed packages.
+
+    @node("shout_v1")
+    async def shout(step: Step) -> str:
+        return step.inputs["thought"].response.upper()
+
+A package offers its own under the entry point `fleetlore.nodes`: the name of a module, or of a class, that registers when it is loaded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fleetlore.errors import Invalid
+
+if TYPE_CHECKING:
+    from fleetlore.runtime.graph.conditions import Test
+    from fleetlore.runtime.graph.node import Node
+    from fleetlore.runtime.graph.step import Step
+
+GROUP = "fleetlore.nodes"
+OURS = {
+    f"{role}_v1": f"fleetlore.runtime.graph.nodes.{role}"
+    for role in ("input", "thinker", "output", "ui", "memorizer", "director", "sensor")
+}
+"""Those that come with Fleetlore → the module that registers them, loaded when one is asked for."""
+_VERSIONED = re.compile(r"[a-z][a-z0-9_]*_v[0-9]+")
+_Made = TypeVar("_Made", bound="type[Node] | Callable[[Step], Awaitable[Any]]")
+_Test = TypeVar("_Test", bound="Test")
+
+
+class Registry:
+    """Implementations and conditions by name."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, type[Node]] = {}
+        self._conditions: dict[str, Test] = {}
+        self._looked = False
+
+    def node(self, name: str) -> Callable[[_Made], _Made]:
+        """Register a subclass of `Node`, or an async function of one step, under a versioned name."""
+        if not _VERSIONED.fullmatch(name):
+            raise Invalid(f"{name!r} is no name of an implementation; it ends with its version, as in thinker_v1")
+
+        def register(made: _Made) -> _Made:
+            from fleetlore.runtime.graph.node import as_node
+
+            known = self._nodes.get(name)
+            if known is not None and known.made_of is not made:
+                raise Invalid(f"{name} is taken already, by {known.made_of!r}; give yours another name or version")
+            self._nodes[name] = as_node(made)
+            return made
+
+        return register
+
+    def condition(self, name: str) -> Callable[[_Test], _Test]:
+        """Register a function of what a source made and the turn, which says whether an edge is followed."""
+
+        def register(test: _Test) -> _Test:
+            self._conditions[name] = test
+            return test
+
+        return register
+
+    def find(self, name: str) -> type[Node] | None:
+        """The implementation of that name."""
+        if name not in self._nodes and name in OURS:
+            module = import_module(OURS[name])
+            self._nodes.setdefault(name, module.NODE)
+        if name not in self._nodes:
+            self._look_around()
+        return self._nodes.get(name)
+
+    def find_condition(self, name: str) -> Test | None:
+        """The condition that was registered under a name."""
+        if name not in self._conditions:
+            self._look_around()
+        return self._conditions.get(name)
+
+    def names(self) -> list[str]:
+        """Every implementation that there is."""
+        self._look_around()
+        return sorted({*self._nodes, *OURS})
+
+    def _look_around(self) -> None:
+        """Load what installed packages offer, once."""
+        if not self._looked and self is REGISTRY:
+            self._looked = True
+            for each in entry_points(group=GROUP):
+                each.load()
+
+
+REGISTRY = Registry()
+"""The one that `node` and `condition` register in."""
+node = REGISTRY.node
+condition = REGISTRY.condition

@@ -1,0 +1,341 @@
+"""One user's conversation with one agent: turns one after the other, folded from the log and told to it.
+
+A turn belongs to the session, not to whoever asked for it: a caller that goes away does not break it off, `close` does. What comes after
+the reply (memory, course) runs while the user reads. The next message waits for it, so that no turn thinks with half a memory; a press
+does not wait, and takes memory as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from fleetlore import clock
+from fleetlore.errors import Closed, FleetloreError, Invalid
+from fleetlore.minds.base import Mind
+from fleetlore.redact import Redactor
+from fleetlore.runtime.graph import controls
+from fleetlore.runtime.graph.engine import Engine, NodeError
+from fleetlore.runtime.graph.host import TurnHost, named
+from fleetlore.runtime.graph.model import Graph
+from fleetlore.runtime.graph.node import watches
+from fleetlore.runtime.graph.pen import Pen
+from fleetlore.runtime.graph.sink import Message, Sink
+from fleetlore.runtime.graph.tooling import Toolbox
+from fleetlore.runtime.graph.turn import Turn
+from fleetlore.views.session_state import Control, Conversation, Screen
+from fleetlore.views.sessions import PROGRAM
+
+if TYPE_CHECKING:
+    from fleetlore.runtime.graph.settings import Settings
+
+LONGEST_TEXT = 16_000
+LONGEST_ACTION = 200
+GRACE = 5.0
+"""Seconds that a closing session gives to what comes after a reply."""
+CLOSED = "the session was closed in the middle of the turn"
+
+
+class Surroundings:
+    """What every session of a log shares: minds, settings, graphs, time."""
+
+    def __init__(
+        self,
+        *,
+        minds: Mapping[str, Mind],
+        settings: Settings,
+        engine_of: Callable[[str], Engine],
+        reload: Callable[[str], Awaitable[Pen]],
+        now: clock.Clock,
+        sleep: Callable[[float], Awaitable[object]],
+    ) -> None:
+        self.minds, self.settings, self.engine_of, self.reload, self.now, self.sleep = minds, settings, engine_of, reload, now, sleep
+
+
+class Session:
+    """A conversation. Turns wait for each other; each ends in `done`, a failed one in `error` and then `done`."""
+
+    def __init__(self, pen: Pen, around: Surroundings) -> None:
+        self.id = pen.session.id
+        self._pen, self._around = pen, around
+        self._sinks: list[Sink] = []
+        self._lock = asyncio.Lock()
+        self._work: set[asyncio.Task[None]] = set()
+        self._watchers: list[asyncio.Task[None]] = []
+        self._after: asyncio.Task[None] | None = None
+        self._closed = False
+        self._use(around.engine_of(pen.session.graph))
+
+    def _use(self, engine: Engine) -> None:
+        """Go by this engine from now on."""
+        for task in self._watchers:
+            task.cancel()
+        self._engine, self._tools = engine, Toolbox(engine.graph, self._around.settings)
+        beside = [node for node in engine.nodes.values() if watches(node)]
+        self._watchers = [asyncio.ensure_future(_guarded(node.watch(self), self, node.role)) for node in beside]
+
+    @property
+    def graph(self) -> Graph:
+        """The graph by which it goes now."""
+        return self._engine.graph
+
+    @property
+    def session(self) -> Conversation:
+        """The fold."""
+        return self._pen.session
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is being done and nobody listens."""
+        return not self._work and not self._sinks and (self._after is None or self._after.done())
+
+    def attach(self, sink: Sink) -> None:
+        """Let a sink hear all that comes from now on."""
+        self._sinks.append(sink)
+
+    def detach(self, sink: Sink) -> None:
+        """Let it hear no more."""
+        self._sinks = [each for each in self._sinks if each is not sink]
+
+    def send(self, message: Message) -> None:
+        """Tell every sink."""
+        for sink in self._sinks:
+            try:
+                sink.send(message)
+            except Exception:  # noqa: BLE001 - a sink is another's; one that breaks is let go, and the turn goes on
+                self.detach(sink)
+
+    async def handle_text(self, text: str, dashboard: list[Control] | None = None) -> None:
+        """The user said something; `dashboard` is what the browser shows. Ends when the turn does. Never raises for what a node did."""
+        words = text.strip()
+        if not words:
+            raise Invalid("nothing was said; send some words")
+        if len(words) > LONGEST_TEXT:
+            raise Invalid(f"a message has at most {LONGEST_TEXT} characters, not {len(words)}")
+        await self._hand_over(self._taken(_Said(text=words, dashboard=dashboard)))
+
+    async def handle_action(self, action: str, data: Any = None, dashboard: list[Control] | None = None) -> None:
+        """The user pressed a control."""
+        if not action or len(action) > LONGEST_ACTION:
+            raise Invalid(f"an action has 1 to {LONGEST_ACTION} characters")
+        await self._hand_over(self._taken(_Said(action=action, data=data, dashboard=dashboard)))
+
+    async def report(self, dashboard: list[Control]) -> None:
+        """The browser tells what it shows. Only changes are kept; what does not fit is audited."""
+        self._check_open()
+        self._note_dashboard(dashboard)
+        for node in self._engine.nodes.values():
+            node.reported(self)
+
+    async def switch(self, graph: str) -> None:
+        """Go on by another graph, between two turns; history and state stay. `Invalid` if there is none of that name."""
+        engine = self._around.engine_of(graph)
+        await self._hand_over(self._restarted("switch", engine))
+
+    async def clear(self) -> None:
+        """Forget history, controls, state, machines and memory; the log keeps what was."""
+        await self._hand_over(self._restarted("clear", self._engine))
+
+    async def close(self) -> None:
+        """Stop everything: the running turn, the sensor, children. The session can be opened again."""
+        if self._closed:
+            return
+        self._closed = True
+        for task in (*self._work, *self._watchers):
+            task.cancel()
+        await asyncio.gather(*self._work, *self._watchers, return_exceptions=True)
+        if self._after is not None and not self._after.done():
+            await asyncio.wait([self._after], timeout=GRACE)
+            self._after.cancel()
+            await asyncio.gather(self._after, return_exceptions=True)
+        await self._pen.durable()
+
+    def screen(self) -> Screen:
+        """What the page shows."""
+        fold = self.session
+        memory, mode = fold.kept.get("memorizer"), fold.kept.get("director")
+        return Screen(
+            session=self.id,
+            graph=self.graph.name,
+            turn=fold.turn,
+            busy=fold.open is not None,
+            history=list(fold.history),
+            controls=list(fold.controls),
+            state=dict(fold.state),
+            machines=dict(fold.machines),
+            memory=memory if isinstance(memory, dict) else {},
+            mode=mode if isinstance(mode, dict) else {},
+        )
+
+    # What nodes that live beside the turns are given.
+
+    def seconds_since_activity(self) -> float:
+        """How long ago the user last did something."""
+        active = self.session.active_at
+        return 0.0 if active is None else max(0.0, (self._around.now() - active).total_seconds())
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await self._around.sleep(seconds)
+
+    def note(self, kind: str, data: Mapping[str, Any], **envelope: Any) -> str:
+        """Tell the log, without waiting."""
+        return self._pen.note(kind, data, **envelope)
+
+    # One turn.
+
+    async def _hand_over(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let the session do it, in a task of its own, and wait for that."""
+        if self._closed:
+            work.close()
+        self._check_open()
+        task = asyncio.ensure_future(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+        await asyncio.shield(task)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the session was closed; open it again")
+
+    async def _taken(self, said: _Said) -> None:
+        """One turn, from what was said to `done`."""
+        async with self._lock:
+            began = perf_counter()
+            try:
+                await self._make_ready(wait=said.action is None)
+                host, made, turn = await self._played(said, began)
+            except asyncio.CancelledError:
+                await self._end_badly("interrupted", CLOSED, began)
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a node, a mind or the log raised, the user is told, and the next turn works
+                await self._end_badly("error", _told_to_user(error), began)
+                return
+            self.send({"type": "done"})
+            if self._engine.has_after:
+                self._after = asyncio.ensure_future(self._come_after(self._engine, turn, made, host, self._after))
+
+    async def _make_ready(self, *, wait: bool) -> None:
+        if wait and self._after is not None:
+            await asyncio.wait([self._after])
+        if self._pen.broken is not None:  # something that was folded is not on the log
+            self._pen = await self._around.reload(self.id)
+
+    async def _played(self, said: _Said, began: float) -> tuple[TurnHost, dict[str, Any], Turn]:
+        away = self.seconds_since_activity()
+        cause = self._begin(said)
+        fold = self.session
+        turn = Turn(
+            number=fold.turn,
+            identity=fold.identity or "",
+            channel=fold.channel,
+            text=said.text,
+            action=said.action,
+            data=said.data,
+            dashboard=None if said.dashboard is None else tuple(fold.reported or ()),
+            away=away,
+        )
+        host = TurnHost(self._engine, self._pen, self._tools, self._around.minds, self.send, turn.number, cause)
+        made = await self._engine.run(turn, host)
+        self._speak(turn, made, host)
+        took = round((perf_counter() - began) * 1000, 3)
+        self._pen.note("session.turn_ended", {"reason": "done", "turn": turn.number, "duration_ms": took}, cause=cause)
+        await self._pen.durable()
+        return host, made, turn
+
+    def _begin(self, said: _Said) -> str:
+        """What the user did, told; answers its id."""
+        if said.dashboard is not None:
+            self._note_dashboard(said.dashboard)
+        fold = self.session
+        if said.action is None:
+            return self._pen.note("prompt.submitted", {"prompt": said.text}, actor=fold.identity, text=said.text[:300])
+        control = next((each for each in fold.controls if each.get("action") == said.action), {})
+        words = f"[pressed {control.get('label', said.action)}]"
+        data = {"action": said.action, **({} if said.data is None else {"payload": said.data})}
+        return self._pen.note("ui.action", data, actor=fold.identity, text=words)
+
+    def _note_dashboard(self, dashboard: list[Control]) -> None:
+        shown = controls.reported(dashboard)
+        if shown != self.session.reported:
+            self._pen.note("ui.reported", {"controls": shown}, actor=self.session.identity)
+
+    def _speak(self, turn: Turn, made: Mapping[str, Any], host: TurnHost) -> None:
+        """The reply, whole and once. An output node that streams nothing is heard all the same."""
+        reply = made.get("output")
+        if not isinstance(reply, str) or not reply:
+            return
+        if not host.streamed:
+            self.send({"type": "delta", "content": reply})
+        local = {"local": True} if "thinker" not in made and turn.action is not None else {}
+        self._pen.note("agent.spoke", {"turn": turn.number, **local}, cause=host.spoken, text=reply)
+
+    async def _end_badly(self, reason: str, words: str, began: float) -> None:
+        """`error`, then `done`: always, whatever the log says to it."""
+        try:
+            if self.session.open is not None:
+                took = round((perf_counter() - began) * 1000, 3)
+                data = {"reason": reason, "turn": self.session.turn, "duration_ms": took}
+                self._pen.note("session.turn_ended", data, cause=self.session.open, text=words)
+                await self._pen.durable()
+        except Exception:  # noqa: BLE001, S110 - the pen knows that it is broken; the next turn begins with what the log has
+            pass
+        finally:
+            self.send({"type": "error", "message": words})
+            self.send({"type": "done"})
+
+    async def _come_after(self, engine: Engine, turn: Turn, made: Mapping[str, Any], host: TurnHost, earlier: asyncio.Task[None] | None) -> None:
+        """Memory and course, once what came after the turn before is done; what fails is on the log, and costs nobody a reply."""
+        if earlier is not None and not earlier.done():
+            await asyncio.wait([earlier])
+        try:
+            await engine.run_after(turn, made, host)
+        except NodeError:
+            pass
+        finally:
+            try:
+                await self._pen.durable()
+            except FleetloreError:
+                pass
+
+    async def _restarted(self, source: str, engine: Engine) -> None:
+        async with self._lock:
+            await self._make_ready(wait=True)
+            fold = self.session
+            data = {"source": source, "program": PROGRAM, "person": fold.identity, "channel": fold.channel, "graph": engine.graph.name}
+            fold.agent = engine.graph.agent
+            self._pen.note("session.started", data, actor=fold.identity)
+            await self._pen.durable()
+            if engine is not self._engine:
+                self._use(engine)
+            if source == "clear":
+                self.send({"type": "controls", "controls": [], "state": {}})
+
+
+class _Said:
+    """What the user did."""
+
+    def __init__(
+        self, *, text: str = "", action: str | None = None, data: Any = None, dashboard: list[Control] | None = None
+    ) -> None:
+        self.text, self.action, self.data, self.dashboard = text, action, data, dashboard
+
+
+def _told_to_user(error: BaseException) -> str:
+    """What the user may know: what we raise on purpose says what to do; of anything else only where it happened."""
+    inner = error.__cause__ if isinstance(error, NodeError) else error
+    where = f"{error.role}: " if isinstance(error, NodeError) else ""
+    if isinstance(inner, FleetloreError):
+        return Redactor().clean(f"{where}{inner}")[0]
+    return f"{where}something went wrong ({type(inner).__name__}); say it again, or look into the trace"
+
+
+async def _guarded(work: Coroutine[Any, Any, None], session: Session, role: str) -> None:
+    """A node beside the turns that fails is told of, and missed, no more."""
+    try:
+        await work
+    except Exception as error:  # noqa: BLE001 - it is anybody's code
+        session.note("node.failed", {"node": role, "graph": session.graph.name, "error": named(error)})
+

@@ -1,0 +1,124 @@
+"""A database that may be read, where it is, what is read of it at the most, and what came.
+
+    sqlite:shop.db                                             a file; relative to where the program runs
+    postgresql://reader@db.house/shop?password_env=SHOP_KEY    the password is in SHOP_KEY
+    mysql://reader:secret@127.0.0.1:3306/shop                  MariaDB, too; `mariadb://` is the same
+
+Addresses come from this machine's settings. No address is shown to a model, nor told in an error: a database has a name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
+
+from msgspec import Struct
+
+from fleetlore.errors import ConfigError
+
+Kind: TypeAlias = Literal["sqlite", "postgresql", "mysql"]
+Cell: TypeAlias = "str | int | float | bool | None"
+
+_KINDS: dict[str, Kind] = {"postgresql": "postgresql", "postgres": "postgresql", "mysql": "mysql", "mariadb": "mysql"}
+_PORTS: dict[Kind, int] = {"postgresql": 5432, "mysql": 3306}
+_OPTIONS = ("password_env", "socket", "tls")
+_HERE = ("127.0.0.1", "::1", "localhost")
+
+
+class Database(Struct, frozen=True, kw_only=True):
+    """One database, by name. What it prints tells no password."""
+
+    name: str
+    kind: Kind
+    path: str = ""
+    """Of a file."""
+    host: str = ""
+    port: int = 0
+    socket: str = ""
+    """A socket of this machine, in place of host and port."""
+    user: str = ""
+    password: str = ""
+    database: str = ""
+    tls: bool = False
+
+    def __repr__(self) -> str:
+        return f"Database({self.name!r}, {self.kind})"
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """What one query may take."""
+
+    rows: int = 200
+    bytes: int = 262_144
+    """Of all rows, as they are shown; and of any one row."""
+    cell: int = 2_000
+    """Characters of one value; longer ones are cut."""
+    seconds: float = 10.0
+
+
+class Table(Struct, frozen=True, kw_only=True):
+    """What a query found. Everything in it is plain JSON."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    cut: str | None = None
+    """What stopped it before its end, as in `after 200 rows`; `None`: this is all."""
+
+    def told(self) -> dict[str, Any]:
+        """As an object."""
+        return {"columns": list(self.columns), "rows": [list(row) for row in self.rows], "cut": self.cut}
+
+
+def open_database(name: str, address: str, *, environ: Mapping[str, str] = os.environ) -> Database:
+    """The database at an address; `ConfigError`, which does not tell the address, if there can be none."""
+    scheme, _, rest = address.partition(":")
+    if scheme == "sqlite":
+        if not rest or rest.startswith("//"):
+            raise ConfigError(f"database {name}: write sqlite:PATH")
+        return Database(name=name, kind="sqlite", path=os.path.expanduser(rest))
+    if scheme not in _KINDS:
+        raise ConfigError(f"database {name}: its address begins with none of sqlite:, postgresql://, mysql://")
+    try:
+        parts = urlsplit(address)
+        _ = parts.port
+    except ValueError as error:
+        raise ConfigError(f"database {name}: its address cannot be read; write {scheme}://USER@HOST:PORT/DATABASE") from error
+    return _served(name, _KINDS[scheme], parts, environ)
+
+
+def _served(name: str, kind: Kind, parts: SplitResult, environ: Mapping[str, str]) -> Database:
+    options = {key: values[-1] for key, values in parse_qs(parts.query, keep_blank_values=True).items()}
+    if wrong := next((key for key in options if key not in _OPTIONS), None):
+        raise ConfigError(f"database {name}: it takes no ?{wrong[:40]}=; it takes {', '.join(_OPTIONS)}")
+    database = unquote(parts.path.removeprefix("/"))
+    if not parts.username or not database:
+        raise ConfigError(f"database {name}: say who reads and what, as in {parts.scheme}://USER@HOST:PORT/DATABASE")
+    host = parts.hostname or "127.0.0.1"
+    is_near = bool(options.get("socket")) or host in _HERE
+    return Database(
+        name=name,
+        kind=kind,
+        host=host,
+        port=parts.port or _PORTS[kind],
+        socket=options.get("socket", ""),
+        user=unquote(parts.username),
+        password=_password(name, unquote(parts.password or ""), options.get("password_env"), environ),
+        database=database,
+        tls=_is_encrypted(name, options.get("tls"), is_near),
+    )
+
+
+def _password(name: str, given: str, variable: str | None, environ: Mapping[str, str]) -> str:
+    if variable is None:
+        return given
+    if not environ.get(variable):
+        raise ConfigError(f"database {name}: there is no password in ${variable}; export {variable}=…")
+    return environ[variable]
+
+
+def _is_encrypted(name: str, said: str | None, is_near: bool) -> bool:
+    if said not in (None, "on", "off"):
+        raise ConfigError(f"database {name}: tls is on or off")
+    return not is_near if said is None else said == "on"

@@ -1,0 +1,1 @@
+"""How a fleet shares work: tasks, missions, messages, and who takes what."""

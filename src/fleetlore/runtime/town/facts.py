@@ -1,0 +1,400 @@
+"""The facts of a town as events: every one that a dispatcher, a worker or a person tells. Ids and times are the log's to give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fleetlore.events.envelope import Event
+from fleetlore.views.town_state import Agent, Item, Mission, Task
+
+DISPATCHER = "dispatcher"
+LONGEST_LINE = 300
+
+
+def line(text: str) -> str | None:
+    """The first line of somebody's words, short enough for a board."""
+    return text.strip().partition("\n")[0][:LONGEST_LINE].rstrip() or None
+
+
+def _filled(**data: Any) -> dict[str, Any]:
+    return {name: value for name, value in data.items() if value is not None and value != "" and value != () and value != []}
+
+
+# --- agents
+
+
+def spawned(
+    name: str,
+    *,
+    by: str,
+    roles: Sequence[str] = (),
+    harness: str = "",
+    parent: str | None = None,
+    mode: str = "fresh",
+    type: str = "worker",
+) -> Event:
+    """An agent joins; nobody runs it yet."""
+    data = _filled(spawn_mode=mode, roles=list(roles), role=roles[0] if roles else None, harness=harness, type=type)
+    words = f"{name} joins" + (f" as {', '.join(roles)}" if roles else "")
+    child = name if parent else None
+    return Event(kind="town.agent_spawned", actor=by, agent=name, parent=parent, child=child, new_state="cold", text=words, data=data)
+
+
+def agent_state(agent: str, old: str, new: str, *, lease: str = "", reason: str = "", by: str | None = None) -> Event:
+    """An agent passes from one state to another."""
+    data = _filled(lease=lease, reason=reason)
+    return Event(
+        kind="town.agent_state_changed",
+        actor=by or agent,
+        agent=agent,
+        old_state=old,
+        new_state=new,
+        text=f"{old} → {new}" + (f": {reason}" if reason else ""),
+        data=data,
+    )
+
+
+def interrupted(agent: Agent, *, reason: str = "") -> Event:
+    """An agent pauses; its session is kept."""
+    return Event(
+        kind="town.agent_interrupted",
+        actor=agent.name,
+        agent=agent.name,
+        task=agent.task,
+        old_state=agent.state,
+        new_state="paused",
+        text=reason or "interrupted",
+        data=_filled(lease=agent.lease, reason=reason),
+    )
+
+
+def resumed(agent: Agent) -> Event:
+    """A paused agent goes on."""
+    return Event(
+        kind="town.agent_resumed",
+        actor=agent.name,
+        agent=agent.name,
+        task=agent.task,
+        old_state=agent.state,
+        new_state="working" if agent.task else "idle",
+        text="goes on",
+        data=_filled(lease=agent.lease),
+    )
+
+
+def stopped(agent: Agent, *, reason: str, by: str | None = None) -> Event:
+    """An agent stops for good, until somebody restarts it."""
+    return Event(
+        kind="town.agent_stopped",
+        actor=by or agent.name,
+        agent=agent.name,
+        parent=agent.parent,
+        old_state=agent.state,
+        new_state="stopped",
+        text=reason,
+        data=_filled(lease=agent.lease, reason=reason),
+    )
+
+
+def agent_completed(agent: Agent) -> Event:
+    """An agent has done all that it was there for."""
+    words = f"done: {agent.completed} completed" + (f", {agent.failed} failed" if agent.failed else "")
+    return Event(kind="town.agent_completed", actor=agent.name, agent=agent.name, parent=agent.parent, text=words)
+
+
+def agent_failed(agent: Agent, *, error: str, new_state: str, by: str | None = None) -> Event:
+    """An agent cannot go on: it is at fault itself (`error`), or whoever ran it is gone (`cold`)."""
+    return Event(
+        kind="town.agent_failed",
+        actor=by or agent.name,
+        agent=agent.name,
+        parent=agent.parent,
+        old_state=agent.state,
+        new_state=new_state,
+        text=line(error),
+        data=_filled(error=error, lease=agent.lease),
+    )
+
+
+# --- tasks
+
+
+def task_created(
+    id: str,
+    *,
+    title: str,
+    by: str,
+    description: str = "",
+    roles: Sequence[str] = (),
+    priority: str = "normal",
+    tags: Sequence[str] = (),
+    checks: Sequence[str] = (),
+    depends_on: Sequence[str] = (),
+    parent_task: str | None = None,
+    agent: str | None = None,
+    tries: int | None = None,
+    mission: str | None = None,
+    **more: Any,
+) -> Event:
+    """A task is written down."""
+    data = _filled(
+        title=title,
+        description=description,
+        role=roles[0] if len(roles) == 1 else None,
+        roles=list(roles) if len(roles) > 1 else None,
+        priority=None if priority == "normal" else priority,
+        tags=list(tags),
+        checks=list(checks),
+        depends_on=list(depends_on),
+        parent_task=parent_task,
+        agent=agent,
+        tries=tries,
+        **more,
+    )
+    return Event(kind="work.task_created", actor=by, task=id, mission=mission, child=agent, text=line(title), data=data)
+
+
+def task_assigned(task: Task, agent: Agent, *, by: str = DISPATCHER) -> Event:
+    """A task is given to an agent, under its next epoch."""
+    return Event(
+        kind="town.task_assigned",
+        actor=by,
+        agent=agent.name,
+        task=task.id,
+        mission=task.mission,
+        old_state=task.state,
+        new_state="assigned",
+        text=line(task.title),
+        data=_filled(epoch=task.epoch + 1, lease=agent.lease),
+    )
+
+
+def lease_taken(agent: Agent, task: Task, *, seconds: float) -> Event:
+    """A worker takes the lease on a task: its own, by which it lives."""
+    data = _filled(epoch=task.epoch, lease=agent.lease, seconds=seconds)
+    return Event(kind="work.lease_taken", actor=agent.name, agent=agent.name, task=task.id, mission=task.mission, data=data)
+
+
+def started(agent: Agent, task: Task) -> Event:
+    """An agent begins on its task."""
+    data = _filled(epoch=task.epoch, attempt=task.attempt + 1)
+    return Event(
+        kind="work.started", actor=agent.name, agent=agent.name, task=task.id, mission=task.mission, text=line(task.title), data=data
+    )
+
+
+def lease_lost(task: Task, *, reason: str, by: str) -> Event:
+    """Whoever had a task cannot go on with it."""
+    data = _filled(epoch=task.epoch, lease=task.lease, reason=reason)
+    return Event(kind="work.lease_lost", actor=by, agent=task.agent, task=task.id, mission=task.mission, text=line(reason), data=data)
+
+
+def task_completed(task: Task, *, result: str, by: str | None = None) -> Event:
+    """A task is done."""
+    data = _filled(epoch=task.epoch or None, result=result, item=task.item)
+    agent = by or task.agent
+    return Event(
+        kind="town.task_completed",
+        actor=agent,
+        agent=agent,
+        task=task.id,
+        mission=task.mission,
+        old_state=task.state,
+        new_state="completed",
+        text=line(result) or line(task.title),
+        data=data,
+    )
+
+
+def task_failed(task: Task, *, error: str, by: str | None = None, is_final: bool = False) -> Event:
+    """A task failed; it is tried again unless this was the last try."""
+    data = _filled(epoch=task.epoch or None, error=error, attempt=task.attempt, final=True if is_final else None)
+    agent = task.agent or by
+    return Event(
+        kind="town.task_failed",
+        actor=by or agent,
+        agent=agent,
+        task=task.id,
+        mission=task.mission,
+        old_state=task.state,
+        new_state="failed" if is_final or task.attempt >= task.tries else "pending",
+        text=line(error),
+        data=data,
+    )
+
+
+def cancelled(task: Task, *, by: str, reason: str = "") -> Event:
+    """A task is called off."""
+    return Event(
+        kind="work.cancelled",
+        actor=by,
+        agent=task.agent,
+        task=task.id,
+        mission=task.mission,
+        text=line(reason) or "called off",
+        data=_filled(reason=reason),
+    )
+
+
+def reopened(task: Task, *, by: str, reason: str = "") -> Event:
+    """What had ended is to be done all the same."""
+    return Event(kind="work.reopened", actor=by, task=task.id, mission=task.mission, text=line(reason), data=_filled(reason=reason))
+
+
+def delegated(task: str, *, by: str, to: str, title: str, mission: str | None = None) -> Event:
+    """An agent passes work on to another."""
+    return Event(
+        kind="town.task_delegated",
+        actor=by,
+        agent=by,
+        parent=by,
+        child=to,
+        task=task,
+        mission=mission,
+        text=line(title),
+        data={"scope": task},
+    )
+
+
+# --- messages
+
+
+def message(
+    sender: str,
+    to: str,
+    body: str,
+    *,
+    type: str = "info",
+    priority: str = "normal",
+    correlation: str | None = None,
+    task: str | None = None,
+    mission: str | None = None,
+) -> Event:
+    """Somebody tells somebody something."""
+    data = _filled(type=type, priority=priority, body=body, correlation=correlation)
+    return Event(kind="work.message_sent", actor=sender, agent=sender, child=to, task=task, mission=mission, text=line(body), data=data)
+
+
+def acknowledged(recipient: str, message: str, *, answer: str = "") -> Event:
+    """A message was used."""
+    data = _filled(message=message, answer=answer)
+    return Event(kind="work.message_acked", actor=recipient, agent=recipient, cause=message, text=line(answer), data=data)
+
+
+def escalated(agent: str, reason: str, *, to: str, task: str | None = None, mission: str | None = None) -> Event:
+    """An agent turns to the conductor."""
+    return Event(
+        kind="town.conductor_escalation",
+        actor=agent,
+        agent=agent,
+        parent=to,
+        task=task,
+        mission=mission,
+        text=line(reason),
+        data=_filled(reason=reason),
+    )
+
+
+# --- missions
+
+
+def mission_state(
+    mission: Mission | str, old: str | None, new: str, *, by: str, reason: str = "", text: str | None = None, **policy: Any
+) -> Event:
+    """A mission begins, rests, ends."""
+    id = mission if isinstance(mission, str) else mission.id
+    words = text or reason or f"{old or 'new'} → {new}"
+    return Event(
+        kind="town.mission_state_changed",
+        actor=by,
+        mission=id,
+        old_state=old,
+        new_state=new,
+        text=line(words),
+        data=_filled(reason=reason, **policy),
+    )
+
+
+def item_fact(name: str, mission: Mission, item: Item, text: str, *, by: str = DISPATCHER, **more: Any) -> Event:
+    """Something about an item: `promoted`, `assigned`, `completed`, `blocked`."""
+    data = _filled(item=item.id, **{key: value for key, value in more.items() if key not in ("agent", "task")})
+    return Event(
+        kind=f"town.mission_work_{name}",
+        actor=by,
+        mission=mission.id,
+        agent=more.get("agent"),
+        task=more.get("task"),
+        text=line(text),
+        data=data,
+    )
+
+
+def handoff(review: Task, reviewer: str, *, author: str | None) -> Event:
+    """Finished work goes to a reviewer; told on the task that is reviewed."""
+    words = f"{review.item or review.of} is ready for review"
+    return Event(
+        kind="town.reviewer_handoff",
+        actor=author or DISPATCHER,
+        agent=author,
+        child=reviewer,
+        task=review.of,
+        mission=review.mission,
+        text=line(words),
+        data=_filled(item=review.item, review=review.id, round=review.round or None),
+    )
+
+
+def approved(review: Task, reviewer: str, reason: str, *, author: str | None) -> Event:
+    """The reviewer says yes."""
+    return Event(
+        kind="town.reviewer_approval",
+        actor=reviewer,
+        agent=reviewer,
+        child=author,
+        task=review.of,
+        mission=review.mission,
+        text=line(reason) or "approved",
+        data=_filled(item=review.item, review=review.id, reason=reason),
+    )
+
+
+def rejected(review: Task, reviewer: str, reason: str, *, author: str | None) -> Event:
+    """The reviewer asks for changes."""
+    return Event(
+        kind="work.review_rejected",
+        actor=reviewer,
+        agent=reviewer,
+        child=author,
+        task=review.of,
+        mission=review.mission,
+        text=line(reason),
+        data=_filled(item=review.item, reason=reason, round=review.round or None),
+    )
+
+
+def help_needed(mission: Mission, reason: str, attempt: int) -> Event:
+    """A mission needs a person."""
+    data = {"reason": reason, "attempt": attempt}
+    return Event(kind="town.mission_help_needed", actor=DISPATCHER, mission=mission.id, text=line(reason), data=data)
+
+
+def noted(mission: str, text: str, *, by: str) -> Event:
+    """Words about a mission."""
+    return Event(kind="town.mission_event", actor=by, mission=mission, text=line(text), data=_filled(note=text))
+
+
+def control(
+    action: str,
+    *,
+    by: str,
+    agent: str | None = None,
+    task: str | None = None,
+    mission: str | None = None,
+    value: Any = None,
+    reason: str = "",
+) -> Event:
+    """Somebody wants something done."""
+    words = action + (f" → {value}" if isinstance(value, str) else "") + (f": {reason}" if reason else "")
+    data = _filled(action=action, value=value, reason=reason)
+    return Event(kind="control.requested", actor=by, agent=agent, task=task, mission=mission, text=line(words), data=data)

@@ -1,0 +1,105 @@
+"""What a worker is handed to do, and what comes of it: all that whoever does the work (the driver, say) knows of towns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from fleetlore.views.town_state import Message, Purpose
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """One piece of work, as its agent is told of it. The words in it are others', and hostile."""
+
+    agent: str
+    task: str
+    title: str
+    description: str = ""
+    purpose: Purpose = "work"
+    epoch: int
+    attempt: int
+    tries: int
+    mission: str | None = None
+    item: str | None = None
+    roles: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    of: str | None = None
+    """The task whose work is to be reviewed, or mended."""
+    about: str = ""
+    """What that task came to; for a mend, what the reviewer asked for."""
+    authors: tuple[str, ...] = ()
+    round: int = 0
+    trouble: str = ""
+    """Why it was not done the last time."""
+    messages: tuple[Message, ...] = ()
+    """What waits in the agent's inbox; acknowledged once the work is done."""
+    is_resumed: bool = False
+    """Whether the same agent was interrupted at it, and goes on."""
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """A message that wants an answer, while its agent has nothing else to do."""
+
+    agent: str
+    message: Message
+    roles: tuple[str, ...] = ()
+
+
+class Done(Struct, frozen=True):
+    """The work is done, and this is what came of it: for a `Question`, the answer."""
+
+    result: str = ""
+
+
+class Failed(Struct, frozen=True):
+    """It could not be done."""
+
+    error: str
+    is_final: bool = False
+    """Whether there is no use in trying again."""
+
+
+class Approved(Struct, frozen=True):
+    """A review that ends with an explicit yes."""
+
+    reason: str = ""
+
+
+class Rejected(Struct, frozen=True):
+    """A review that asks for changes."""
+
+    reason: str
+
+
+class Unable(Struct, frozen=True):
+    """The agent itself cannot work here: its program is missing, its model cannot be reached. The task goes to somebody else."""
+
+    error: str
+
+
+Outcome: TypeAlias = Done | Failed | Approved | Rejected | Unable
+
+
+class Hearing:
+    """What reaches an agent while it works: messages that came since it began. Each is acknowledged with the work, once it was taken."""
+
+    def __init__(self) -> None:
+        self._waiting: asyncio.Queue[Message] = asyncio.Queue()
+        self.taken: list[Message] = []
+
+    def put(self, message: Message) -> None:
+        """Let it be heard."""
+        self._waiting.put_nowait(message)
+
+    async def next(self) -> Message:
+        """Wait for the next one."""
+        message = await self._waiting.get()
+        self.taken.append(message)
+        return message
+
+
+Work: TypeAlias = Callable[[Job | Question, Hearing], Awaitable[Outcome]]
+"""Does the work. May be cancelled at any moment, and then leaves nothing running; the same job may come again, `is_resumed`."""

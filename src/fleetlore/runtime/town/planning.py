@@ -1,0 +1,240 @@
+"""What a dispatcher does next, by the town as it stands: which task goes to whom, which item may begin, which mission is over. Pure.
+
+What a plan costs follows from what waits and who is free, never from what has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from msgspec import Struct
+
+from fleetlore.events.envelope import Event
+from fleetlore.log.base import Expect
+from fleetlore.runtime.town import facts
+from fleetlore.views.town_missions import wants_review
+from fleetlore.views.town_state import PRIORITIES, Agent, Item, Mission, Task, Town
+
+DONE = "done"
+
+
+class Move(Struct, frozen=True, kw_only=True):
+    """Facts that are told together, under a condition."""
+
+    events: tuple[Event, ...]
+    expect: Expect | None = None
+    task: str = ""
+    """What is taken by it until the log has shown it."""
+    agent: str = ""
+    mission: str = ""
+
+
+# --- who gets what
+
+
+def assignments(town: Town, *, taken: Collection[str] = (), busy: Collection[str] = ()) -> Iterator[Move]:
+    """Work for those who have none: the most urgent first, first come first served; `taken` and `busy` are on their way already."""
+    free = _Free(town, busy)
+    given = set(taken)
+    for priority in PRIORITIES:
+        for key in list(town.queues):
+            for id in town.queues[key].get(priority, ()):
+                task = town.tasks.get(id)
+                if task is None or id in given or _rests(town, task):
+                    continue
+                agent = free.take(task, key)
+                if agent is not None:
+                    given.add(id)
+                    yield _assignment(town, task, agent)
+                elif not task.not_by:
+                    break  # nor is there anybody for the others of this queue
+
+
+def _rests(town: Town, task: Task) -> bool:
+    """Whether its mission does."""
+    mission = town.missions.get(task.mission or "")
+    return mission is not None and task.item is not None and mission.state != "running"
+
+
+class _Free:
+    """Agents with nothing to do. Whoever is taken is passed over from then on, at no cost to those who come later."""
+
+    def __init__(self, town: Town, busy: Collection[str]) -> None:
+        self._town, self._engaged = town, set(busy)
+        self._by_role: dict[str, list[str]] = {}
+
+    def take(self, task: Task, key: str) -> Agent | None:
+        """The one that is wanted or preferred, who can do just this, or who can do anything."""
+        name = self._first_named(task.wanted, task.prefer) if task.wanted or task.prefer else None
+        if name is None and not task.wanted:
+            roles = [key, ""] if key else ["", *self._town.idle]
+            name = next((name for role in roles for name in self._of(role) if name not in task.not_by), None)
+        if name is None:
+            return None
+        self._engaged.add(name)
+        return self._town.agents[name]
+
+    def _first_named(self, *names: str | None) -> str | None:
+        for name in names:
+            agent = self._town.agents.get(name or "")
+            if agent is not None and agent.name not in self._engaged and agent.name in self._town.idle.get((agent.roles or [""])[0], ()):
+                return agent.name
+        return None
+
+    def _of(self, role: str) -> Iterator[str]:
+        if role not in self._by_role:
+            self._by_role[role] = list(self._town.idle.get(role, ()))[::-1]
+        waiting = self._by_role[role]
+        while waiting and waiting[-1] in self._engaged:
+            waiting.pop()
+        return (name for name in reversed(waiting) if name not in self._engaged)
+
+
+def _assignment(town: Town, task: Task, agent: Agent) -> Move:
+    events: list[Event] = []
+    mission = town.missions.get(task.mission or "")
+    item = None if mission is None else mission.items.get(task.item or "")
+    if mission is not None and item is not None and task.purpose == "review":
+        events.append(facts.handoff(task, agent.name, author=item.authors[-1] if item.authors else None))
+    elif mission is not None and item is not None:
+        events.append(facts.item_fact("assigned", mission, item, item.title, agent=agent.name, task=task.id))
+    events.append(facts.task_assigned(task, agent))
+    return Move(events=tuple(events), expect=Expect(f"task:{task.id}", task.position), task=task.id, agent=agent.name)
+
+
+# --- missions
+
+
+def for_mission(town: Town, mission: Mission) -> Iterator[Move]:
+    """What a mission needs just now."""
+    if mission.state != "running":
+        return
+    room = mission.max_parallel - sum(_is_under_way(town, item) for item in mission.items.values())
+    for item in mission.items.values():
+        if item.state == "pending" and not item.missing:
+            yield Move(events=(facts.item_fact("promoted", mission, item, f"{item.title or item.id} can begin"),), mission=mission.id)
+        elif item.state == "ready" and item.task is None and room > 0:
+            room -= 1
+            yield _begin(mission, item)
+        elif item.state == "blocked" and item.work is not None and not item.is_stuck:
+            yield from _after_work(town, mission, item)
+    if mission.items and all(item.state == DONE for item in mission.items.values()) and _is_quiet(mission):
+        ended = facts.mission_state(mission, "running", "completed", by=facts.DISPATCHER, text=f"all {len(mission.items)} items are done")
+        yield Move(events=(ended,), mission=mission.id)
+
+
+def _is_under_way(town: Town, item: Item) -> bool:
+    return item.state in ("assigned", "running") or (item.state == "ready" and item.task is not None)
+
+
+def _is_quiet(mission: Mission) -> bool:
+    return all(watch.state == DONE for watch in mission.watches.values())
+
+
+def task_id(mission: Mission, item: Item, purpose: str = "", number: int = 0) -> str:
+    """The name of an item's task: it follows from the item, so that none is written down twice."""
+    return f"{mission.id}/{item.id}" + (f"/{purpose}-{number}" if purpose else "")
+
+
+def _begin(mission: Mission, item: Item) -> Move:
+    created = facts.task_created(
+        task_id(mission, item),
+        title=item.title or item.id,
+        by=facts.DISPATCHER,
+        description=item.description,
+        roles=item.roles,
+        checks=item.checks,
+        tries=mission.tries,
+        mission=mission.id,
+        item=item.id,
+        purpose="work",
+    )
+    return _creation(created, mission)
+
+
+def _creation(created: Event, mission: Mission, *before: Event) -> Move:
+    return Move(events=(*before, created), expect=Expect(f"task:{created.task}", None), task=created.task or "", mission=mission.id)
+
+
+def _after_work(town: Town, mission: Mission, item: Item) -> Iterator[Move]:
+    if item.verdict == "rejected":
+        yield from _mend(mission, item)
+    elif wants_review(mission, item) and item.verdict != "approved":
+        yield from _review(mission, item)
+    elif _unwatched(mission, item):
+        yield Move(events=tuple(_watches(mission, item)), mission=mission.id)
+    elif all(watch.state == DONE for watch in mission.watches.values() if watch.item == item.id):
+        author = item.authors[-1] if item.authors else None
+        done = facts.item_fact("completed", mission, item, f"{item.title or item.id} is done", agent=author, task=item.work)
+        yield Move(events=(done,), mission=mission.id)
+
+
+def _review(mission: Mission, item: Item) -> Iterator[Move]:
+    id = task_id(mission, item, "review", item.round + 1)
+    if item.review == id:
+        return
+    created = facts.task_created(
+        id,
+        title=f"Review {item.title or item.id}",
+        by=facts.DISPATCHER,
+        roles=["reviewer"],
+        tries=mission.tries,
+        mission=mission.id,
+        item=item.id,
+        purpose="review",
+        of=item.work,
+        round=item.round + 1,
+        not_by=list(item.authors),
+    )
+    yield _creation(created, mission)
+
+
+def _mend(mission: Mission, item: Item) -> Iterator[Move]:
+    id = task_id(mission, item, "fix", item.round)
+    if item.task == id:
+        return
+    created = facts.task_created(
+        id,
+        title=f"Mend {item.title or item.id}: {item.reason}" if item.reason else f"Mend {item.title or item.id}",
+        by=facts.DISPATCHER,
+        description=item.description,
+        roles=item.roles,
+        checks=item.checks,
+        parent_task=item.work,
+        tries=mission.tries,
+        mission=mission.id,
+        item=item.id,
+        purpose="fix",
+        of=item.work,
+        round=item.round,
+        prefer=item.authors[-1] if item.authors else None,
+    )
+    blocked = facts.item_fact(
+        "blocked", mission, item, f"changes are wanted: {item.reason}", reason=item.reason or "changes are wanted", task=item.work
+    )
+    yield _creation(created, mission, blocked)
+
+
+# --- watches
+
+
+def _unwatched(mission: Mission, item: Item) -> list[str]:
+    """Pull requests of an item that nobody watches yet."""
+    return [pull for pull in item.artifacts if watch_id(pull, "merge") not in mission.watches] if mission.watches_pulls else []
+
+
+def watch_id(target: str, type: str) -> str:
+    """What the watch for something about a pull request is called."""
+    return f"{target} {type}"
+
+
+def _watches(mission: Mission, item: Item) -> Iterator[Event]:
+    for pull in _unwatched(mission, item):
+        for type, action in (("checks", "fix"), ("merge", "advance")):
+            yield Event(
+                kind="work.watch_added",
+                actor=facts.DISPATCHER,
+                mission=mission.id,
+                text=f"watching the {type} of {pull}",
+                data={"watch": watch_id(pull, type), "type": type, "item": item.id, "target": pull, "action": action},
+            )

@@ -1,0 +1,59 @@
+"""What an agent tells when its work is over: from an outcome to the facts that follow from it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from fleetlore.events.envelope import Event
+from fleetlore.runtime.town import facts
+from fleetlore.runtime.town.jobs import Approved, Done, Failed, Job, Outcome, Question, Rejected, Unable
+from fleetlore.views.town_rules import task_refusal
+from fleetlore.views.town_state import Agent, Message, Task
+
+NO_VERDICT = "the review ended without a verdict: neither an approval nor a rejection was said in so many words"
+
+
+def report(agent: Agent, task: Task | None, job: Job, outcome: Outcome) -> list[Event]:
+    """The facts about a task whose work is over; none if the lease on it was lost meanwhile."""
+    if task is None or task_refusal(task, "complete", epoch=job.epoch) is not None:
+        return []
+    if job.purpose == "review" and isinstance(outcome, Done):
+        outcome = Failed(NO_VERDICT)
+    match outcome:
+        case Done():
+            return [facts.task_completed(task, result=outcome.result)]
+        case Approved() | Rejected():
+            return _verdict(agent, task, job, outcome)
+        case Failed():
+            return [facts.task_failed(task, error=outcome.error, is_final=outcome.is_final)]
+        case Unable():
+            return [facts.lease_lost(task, reason=f"{agent.name} cannot work: {outcome.error}", by=agent.name)]
+
+
+def _verdict(agent: Agent, task: Task, job: Job, outcome: Approved | Rejected) -> list[Event]:
+    author = job.authors[-1] if job.authors else None
+    if job.purpose != "review":
+        return [facts.task_failed(task, error="this was no review, and there is nothing to approve or reject")]
+    if agent.name in job.authors:
+        return [facts.lease_lost(task, reason=f"{agent.name} worked on it, and may not review it", by=agent.name)]
+    if isinstance(outcome, Approved):
+        said, result = facts.approved(task, agent.name, outcome.reason, author=author), f"approved: {outcome.reason}"
+    else:
+        said, result = facts.rejected(task, agent.name, outcome.reason, author=author), f"rejected: {outcome.reason}"
+    return [said, facts.task_completed(task, result=result.rstrip(": "))]
+
+
+def acknowledgements(agent: str, messages: Iterable[Message]) -> Iterator[Event]:
+    """That messages were used, each once."""
+    for id in dict.fromkeys(message.id for message in messages):
+        yield facts.acknowledged(agent, id)
+
+
+def answered(agent: str, question: Question, outcome: Outcome) -> list[Event]:
+    """The answer to a message, and that the message was used; one that could not be answered is said to be so."""
+    message = question.message
+    words = outcome.result if isinstance(outcome, Done) else f"I could not answer that: {getattr(outcome, 'error', 'no answer came')}"
+    reply = facts.message(
+        agent, message.sender, words or "(no words)", type="info", correlation=message.id, task=message.task, mission=message.mission
+    )
+    return [reply, facts.acknowledged(agent, message.id, answer=words)]

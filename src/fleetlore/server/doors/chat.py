@@ -1,0 +1,143 @@
+"""`/api/chat` and `/api/clear`: one turn with an agent, and the session as the log has it. `/ws/chat` says the same word by word."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from fleetlore.server import queries
+from fleetlore.server.doors.frame import JSON, Answer, door
+from fleetlore.server.doors.reading import read_body, text_of
+from fleetlore.server.problems import Problem
+from fleetlore.server.shapes_graph import Chat, ChatReply, ChatStanding
+from fleetlore.server.shows import graph as shows
+
+if TYPE_CHECKING:
+    from fleetlore.runtime.graph.session import Session
+    from fleetlore.server.house import House
+
+LONGEST = 8000
+MOST_CONTROLS = 500
+
+Id = Annotated[str, Meta(min_length=1, max_length=200)]
+Text = Annotated[str, Meta(min_length=1, max_length=LONGEST, pattern=r"\S")]
+Dashboard = Annotated[list[dict[str, Any]], Meta(max_length=MOST_CONTROLS)]
+"""What the page shows, each as a control."""
+_T = TypeVar("_T")
+
+
+class ChatQuery(queries.AsOf, kw_only=True):
+    """Which session."""
+
+    session: Annotated[str, Meta(min_length=1, max_length=200, description="Which of one's own to show.")] | None = None
+
+
+class Message(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What a user says or presses: either `text`, or an `action` of the screen."""
+
+    session: Id | None = None
+    """Which; a new one is begun if none is named."""
+    text: Text | None = None
+    action: Id | None = None
+    data: Any = None
+    """What goes with the action."""
+    dashboard: Dashboard | None = None
+
+
+class Clearing(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which session is to forget."""
+
+    session: Id
+
+
+async def look(request: Request) -> Response:
+    """A session of one's own, and all there are; as of any moment."""
+    house: House = request.app.state.house
+    identity = await house.talk.identity(request, "read")
+    query = queries.read(request, ChatQuery)
+    shown = house.look(request, _look, house, query, identity) if query.as_of else house.run(_look, house, query, identity)
+    return answered(await shown).response
+
+
+def _look(house: House, query: ChatQuery, identity: str) -> Chat:
+    with house.desk.looking(house.desk.place(query.as_of), shows.NEEDS) as look:
+        return shows.chat(look, identity, query.session)
+
+
+@door("chat")
+async def talk(request: Request, house: House) -> Answer:
+    """Take one turn, and answer when it is over."""
+    identity = await house.talk.identity(request, "write")
+    said = await read_said(request, house, Message, 'send {"text": …} or {"action": …}, and the "session" to go on with')
+    if (said.text is None) == (said.action is None):
+        raise Problem(422, 'either "text" or "action" is needed, and not both')
+    session = await house.talk.open(said.session, identity)
+    before = session.screen().turn
+    await house.talk.begin(_turn(session, said))
+    return answered(_reply(session, before), events=1)
+
+
+async def _turn(session: Session, said: Message) -> None:
+    if said.action is None:
+        await session.handle_text(said.text or "", said.dashboard)
+    else:
+        await session.handle_action(said.action, said.data, said.dashboard)
+
+
+def _reply(session: Session, before: int) -> ChatReply:
+    screen = session.screen()
+    told = [entry for entry in screen.history if entry.role != "user" and entry.turn > before]
+    last = told[-1] if told else None
+    return ChatReply(
+        session=session.id,
+        text=last.text if last is not None and last.role == "assistant" else "",
+        controls=screen.controls,
+        state=screen.state,
+        error=last.text if last is not None and last.role == "error" else None,
+    )
+
+
+@door("chat")
+async def clear(request: Request, house: House) -> Answer:
+    """Forget what was said, and clear the screen; the log keeps what was."""
+    identity = await house.talk.identity(request, "write")
+    said = await read_said(request, house, Clearing, 'send {"session": …}')
+    session = await house.talk.open(said.session, identity)
+    await session.clear()
+    return standing(session)
+
+
+# --- for all doors of conversations
+
+
+async def read_said(request: Request, house: House, kind: type[_T], how: str) -> _T:
+    """What came in, as a type."""
+    raw = (await read_body(request, house.limits)).unpack(house.limits.body)
+    try:
+        return msgspec.json.decode(text_of(raw), type=kind)
+    except msgspec.ValidationError as error:
+        raise Problem(422, f"{error}; {how}") from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Problem(400, f"not JSON: {error}") from error
+
+
+def answered(value: Struct, *, events: int = 0) -> Answer:
+    """A value as JSON."""
+    return Answer(Response(msgspec.json.encode(value), media_type=JSON), events=events)
+
+
+def standing(session: Session) -> Answer:
+    """How a session stands now."""
+    return answered(ChatStanding(session=session.id, screen=session.screen()), events=1)
+
+
+ROUTES = [
+    Route("/api/chat", look, methods=["GET"]),
+    Route("/api/chat", talk, methods=["POST"]),
+    Route("/api/clear", clear, methods=["POST"]),
+]

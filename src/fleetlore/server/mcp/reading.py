@@ -1,0 +1,163 @@
+"""Tools that show what the log adds up to: who does what, which patterns there are, what it cost."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from fleetlore.chronicle.arcs import KINDS
+from fleetlore.errors import Invalid
+from fleetlore.server.desk import Look
+from fleetlore.server.mcp import answers, asks, moments
+from fleetlore.server.mcp.quoting import MOST_BYTES, clock_of, fill, going_on, line, page, quoted, some, told, with_dots
+from fleetlore.server.mcp.sources import Caller, Source
+from fleetlore.server.queries import zone_of
+from fleetlore.server.shapes import ArcRow
+from fleetlore.server.shows import arcs as arcs_show
+from fleetlore.server.shows import costs as costs_show
+from fleetlore.server.shows import fleet as fleet_show
+from fleetlore.views import fleet as fleet_view
+from fleetlore.views import names as names_view
+from fleetlore.views.standings import Standing
+
+MOST_ARCS = 1000
+"""The newest that can be paged through."""
+_ASKING_BYTES = MOST_BYTES // 4
+
+
+def head(look: Look) -> dict[str, Any]:
+    """What every answer begins with."""
+    return {"as_of": look.position, "reading": not look.caught_up}
+
+
+# --- fleet
+
+
+def fleet(source: Source, caller: Caller, ask: asks.Fleet) -> answers.Fleet:
+    """Who does what."""
+    with source.looking(None, ("fleet", "names")) as look:
+        state: fleet_view.Fleet = look.states["fleet"]
+        shown = names_view.all_shown(look.states["names"])
+        stood = [pair for pair in fleet_view.in_order(state, now=look.now) if _is_wanted(*pair, ask, look.now)]
+        stood.sort(key=lambda pair: fleet_show.ORDER.index(pair[0]))
+        agents, next = page(stood, lambda pair: _agent(*pair, shown), limit=ask.limit, page=ask.page)
+        asking = fill(sorted(state.asking.items()), lambda pair: _asking(*pair), limit=20, most=_ASKING_BYTES)
+        return answers.Fleet(**head(look), next=next, now=look.now, counts=fleet_show.counts(look), agents=agents, asking=asking)
+
+
+def _is_wanted(standing: Standing, agent: fleet_view.Agent, ask: asks.Fleet, now: datetime) -> bool:
+    if ask.standing is not None:
+        return standing == ask.standing
+    return ask.everybody or not fleet_view.is_at_rest(agent, standing, now)
+
+
+def _agent(standing: Standing, agent: fleet_view.Agent, shown: dict[str, str]) -> answers.Agent:
+    called = shown.get(agent.name, agent.name)
+    return answers.Agent(
+        name=agent.name,
+        standing=standing,
+        shown="" if called == agent.name else line(called),
+        doing=line(agent.doing),
+        since=agent.since,
+        last_seen=agent.last_seen,
+        task=agent.task,
+        mission=agent.mission,
+        goal=agent.goal,
+        parent=agent.parent,
+    )
+
+
+def _asking(mission: str, ask: fleet_view.Ask) -> answers.Asking:
+    return answers.Asking(mission=mission, text=line(ask.text), since=ask.since)
+
+
+def fleet_told(answer: answers.Fleet) -> str:
+    """The fleet as text."""
+    counts = ", ".join(f"{count} {standing}" for standing, count in answer.counts.items() if count) or "nobody is about"
+    asking = [f"mission {line(each.mission)} asks for help since {clock_of(each.since)} · {each.text}" for each in answer.asking]
+    return told(
+        f"The fleet at {clock_of(answer.now)}: {counts}.",
+        quoted(*map(line, asking), *map(_agent_told, answer.agents)),
+        going_on(answer.next),
+    )
+
+
+def _agent_told(agent: answers.Agent) -> str:
+    since = f"since {clock_of(agent.since)}" if agent.since else None
+    name = f"{agent.name} ({agent.shown})" if agent.shown else agent.name
+    places = [f"{kind} {value}" for kind in ("task", "mission", "goal", "parent") if (value := getattr(agent, kind))]
+    return with_dots(name, agent.standing, since, *places, agent.doing)
+
+
+# --- arcs
+
+
+def arcs(source: Source, caller: Caller, ask: asks.Arcs) -> answers.Arcs:
+    """Patterns."""
+    for kind in ask.kind:
+        if kind not in KINDS:
+            raise Invalid(f"kind: no such arc: {kind!r}; there are {', '.join(KINDS)}")
+    with source.looking(None, arcs_show.NEEDS) as look:
+        found = arcs_show.show(look, state=ask.state, kinds=ask.kind, limit=MOST_ARCS)
+        start = head(look)
+    rows, next = page(found.arcs, _arc, limit=ask.limit, page=ask.page)
+    return answers.Arcs(**start, next=next, arcs=rows, counts=found.counts)
+
+
+def _arc(row: ArcRow) -> answers.Arc:
+    return answers.Arc(
+        kind=row.kind,
+        state=row.state,
+        thread=row.thread,
+        text=line(row.text),
+        agents=some(row.agents),
+        count=row.count,
+        first_at=row.first_at,
+        last_at=row.last_at,
+        evidence=some(row.evidence[-5:]),
+    )
+
+
+def arcs_told(answer: answers.Arcs) -> str:
+    """Arcs as text."""
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in answer.counts.items()) or "none yet"
+    rows = [with_dots(arc.kind, arc.state, arc.thread, f"until {clock_of(arc.last_at)}", arc.text) for arc in answer.arcs]
+    return told(f"Arcs that the log tells so far: {counts}.", quoted(*rows), going_on(answer.next))
+
+
+# --- costs
+
+
+def costs(source: Source, caller: Caller, ask: asks.Costs) -> answers.Costs:
+    """What it cost."""
+    zone = zone_of(ask.tz)
+    with source.looking(None, costs_show.NEEDS) as look:
+        since = moments.since(ask.since, now=look.now, zone=zone)
+        found = costs_show.show(look, dimensions=(ask.by,), since=since, zone=zone, prices=source.prices)
+        start = head(look)
+    rows, next = page(found.by, lambda row: _cost(row.get(ask.by), row), limit=ask.limit, page=ask.page)
+    unpriced = dict(sorted(found.unpriced.items(), key=lambda pair: -pair[1])[:10])
+    total = _cost("all", found.total)
+    return answers.Costs(**start, next=next, by=ask.by, total=total, rows=rows, unpriced=unpriced, prices=found.prices)
+
+
+def _cost(key: str | None, row: dict[str, Any]) -> answers.Cost:
+    called = row.get("name")
+    shown = line(called) if isinstance(called, str) and called != key else ""
+    return answers.Cost(key=key, tokens=row["tokens"], usd=row["usd"], shown=shown)
+
+
+def costs_told(answer: answers.Costs) -> str:
+    """Costs as text."""
+    unpriced = [with_dots(model, f"{tokens:,} tokens") for model, tokens in answer.unpriced.items()]
+    return told(
+        f"In all {_figures(answer.total)}; by {answer.by}:",
+        quoted(*(with_dots(f"{row.key} ({row.shown})" if row.shown else row.key or "unknown", _figures(row)) for row in answer.rows)),
+        "Without a known price, and not in the dollars:" if unpriced else "",
+        quoted(*unpriced),
+        going_on(answer.next),
+    )
+
+
+def _figures(cost: answers.Cost) -> str:
+    return f"{cost.tokens:,} tokens, {'price unknown' if cost.usd is None else f'${cost.usd:,.2f}'}"

@@ -1,0 +1,133 @@
+"""Where answers come from: a log, its views at the head, and the search. The server has them warm; a process of its own folds on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from threading import RLock
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from fleetlore import clock
+from fleetlore.events.envelope import Event
+from fleetlore.log.base import Position
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.server.desk import Look
+from fleetlore.state import search
+from fleetlore.state.runner import Course, Runner, View, go_on
+from fleetlore.state.store import fits
+from fleetlore.state.warm import FindStore
+
+if TYPE_CHECKING:
+    from fleetlore.server.house import House
+
+NEAR = 2000
+"""So many events that are not in the index are put there in passing."""
+INDEXING_SECONDS = 5.0
+"""How long one question may bring the index up where nobody does it behind the scenes."""
+
+
+class Caller(NamedTuple):
+    """Who asks, as far as that is known: by the token's label, or by what its process was told. Never by what the request says."""
+
+    name: str | None = None
+    may_write: bool = False
+    why_not: str = ""
+    """Why it may not write, and what to do about it."""
+
+
+class Source(Protocol):
+    """What the tools read. All verbs block."""
+
+    @property
+    def log(self) -> BlockingRecorder:
+        """The log itself."""
+
+    @property
+    def town(self) -> str:
+        """Whose log it is."""
+
+    @property
+    def prices(self) -> str:
+        """Of when the prices are that costs are counted with."""
+
+    def looking(self, position: Position | None, views: Sequence[str]) -> AbstractContextManager[Look]:
+        """Some views at the head."""
+
+    def find(self, text: str, wanted: search.Wanted, limit: int) -> tuple[list[Event], bool]:
+        """Events by their words, newest first; and whether older ones may be missing."""
+
+
+class Served:
+    """A house that keeps its views warm."""
+
+    def __init__(self, house: House) -> None:
+        self._house, self.log, self.town = house, house.log, house.town
+        self.prices = house.desk.costs.prices.date
+
+    def looking(self, position: Position | None, views: Sequence[str]) -> AbstractContextManager[Look]:
+        """Some views at the head."""
+        return self._house.desk.looking(position, views)
+
+    def find(self, text: str, wanted: search.Wanted, limit: int) -> tuple[list[Event], bool]:
+        """Events by their words."""
+        return self._house.finder.find(text, wanted, limit)
+
+
+class OnDemand:
+    """A log that is folded when somebody asks, and left alone otherwise: many such processes may wait beside one log.
+
+    What was folded is kept, in the process and in the log's store, so that only what is new is read. `refresh` is called first each time.
+    """
+
+    def __init__(
+        self,
+        log: BlockingRecorder,
+        views: Mapping[str, View[Any]],
+        find_store: FindStore = lambda: None,
+        *,
+        town: str,
+        prices: str = "",
+        refresh: Callable[[], None] = lambda: None,
+        now: clock.Clock = clock.now,
+    ) -> None:
+        self.log, self.town, self.prices = log, town, prices
+        self._views, self._find_store, self._refresh, self._now = views, find_store, refresh, now
+        self._courses: dict[str, Course[Any]] = {}
+        self._folding = RLock()
+
+    @contextmanager
+    def looking(self, position: Position | None, views: Sequence[str]) -> Iterator[Look]:
+        """Some views at the head. They stand still as long as the block lasts."""
+        assert position is None  # nobody asks for the past here
+        with self._folding:
+            self._refresh()
+            self._fold({"calendar", *views})
+            states = {name: course.state for name, course in self._courses.items()}
+            at = self._courses["calendar"].position
+            yield Look(states, self.log, at, states["calendar"].newest, self._now(), True, True)
+
+    def _fold(self, names: set[str]) -> None:
+        """Bring these up to the head. What was erased meanwhile, or replaced by a backup, is not believed any more."""
+        if any(course.place is not None and not fits(self.log, course.place) for course in self._courses.values()):
+            self._courses = {}
+        store = self._find_store()
+        while True:
+            for name in names - set(self._courses):
+                self._courses[name] = Runner(self.log, self._views[name], store).course()
+            wanted = [self._courses[name] for name in names]
+            if go_on(self.log, wanted):
+                break
+            self._courses = {}
+        for course in wanted:
+            course.save_at_the_end()
+
+    def find(self, text: str, wanted: search.Wanted, limit: int) -> tuple[list[Event], bool]:
+        """Events by their words. A long log is indexed a few seconds at a time; until that is done, only the newest are looked through."""
+        self._refresh()
+        store, until = self._find_store(), monotonic() + INDEXING_SECONDS
+        if store is not None and search.behind(self.log, store) > NEAR:
+            search.index(self.log, store, lambda: monotonic() >= until)
+        if store is None or search.behind(self.log, store) <= NEAR:
+            return search.find(self.log, text, wanted=wanted, limit=limit, store=store), False
+        return search.find(self.log, text, wanted=wanted, limit=limit, most=search.NEWEST), True

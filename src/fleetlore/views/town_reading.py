@@ -1,0 +1,56 @@
+"""What the facts of a town hold, read so that whatever stands there raises nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from fleetlore.events.names import is_name
+
+LONGEST_TITLE = 300
+LONGEST_WORDS = 4000
+MOST_NAMES = 100
+
+
+def words_in(data: Mapping[str, Any], key: str, longest: int = LONGEST_WORDS) -> str:
+    """A text, cut to what is kept; nothing where there is none."""
+    value = data.get(key)
+    return value.strip()[:longest] if isinstance(value, str) else ""
+
+
+def name_in(data: Mapping[str, Any], key: str) -> str | None:
+    """A name of something, or `None`."""
+    value = data.get(key)
+    return value if isinstance(value, str) and is_name(value) else None
+
+
+def names_in(data: Mapping[str, Any], *keys: str) -> list[str]:
+    """Names, each once: a list of them, or a single one, under the first of these keys that there is."""
+    for key in keys:
+        value = data.get(key)
+        each = [value] if isinstance(value, str) else value
+        if isinstance(each, list | tuple) and each:
+            return list(dict.fromkeys(name for name in each[:MOST_NAMES] if isinstance(name, str) and is_name(name)))
+    return []
+
+
+def number_in(data: Mapping[str, Any], key: str) -> int | None:
+    """A whole number that is not negative, or `None`."""
+    value = data.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
+
+
+def bounded(value: int | None, otherwise: int, most: int) -> int:
+    """A number of at least one and at most so many."""
+    return otherwise if value is None else max(1, min(value, most))
+
+
+def moment_in(data: Mapping[str, Any], key: str) -> datetime | None:
+    """A time, or `None`."""
+    value = data.get(key)
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return None if moment is None else moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)

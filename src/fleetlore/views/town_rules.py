@@ -1,0 +1,109 @@
+"""Which steps are possible in a town, in one table each: the fold believes no other, and whoever writes asks first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from fleetlore.views.town_state import AgentState, MissionState, Task, TaskState
+
+Step: TypeAlias = Literal["assign", "start", "lose", "complete", "fail", "cancel", "reopen"]
+
+AGENT_STEPS: Mapping[AgentState, frozenset[AgentState]] = {
+    "cold": frozenset(("starting", "stopped", "error")),
+    "starting": frozenset(("idle", "paused", "draining", "stopped", "error", "cold")),
+    "idle": frozenset(("working", "paused", "draining", "stopped", "error", "cold")),
+    "working": frozenset(("idle", "paused", "draining", "stopped", "error", "cold")),
+    "paused": frozenset(("idle", "working", "draining", "stopped", "error", "cold")),
+    "draining": frozenset(("stopped", "error", "cold")),
+    "stopped": frozenset(("cold",)),
+    "error": frozenset(("cold", "stopped")),
+}
+"""From each state of an agent: where it may pass to."""
+
+TASK_STEPS: Mapping[Step, tuple[frozenset[TaskState], TaskState]] = {
+    "assign": (frozenset(("pending", "assigned")), "assigned"),
+    "start": (frozenset(("pending", "assigned")), "running"),
+    "lose": (frozenset(("assigned", "running")), "pending"),
+    "complete": (frozenset(("pending", "assigned", "running")), "completed"),
+    "fail": (frozenset(("pending", "assigned", "running")), "failed"),
+    "cancel": (frozenset(("pending", "assigned", "running")), "cancelled"),
+    "reopen": (frozenset(("completed", "failed", "cancelled")), "pending"),
+}
+"""Step → from which states of a task it can be taken, and where it leads."""
+
+MISSION_STEPS: Mapping[MissionState, frozenset[MissionState]] = {
+    "planning": frozenset(("running", "failed")),
+    "running": frozenset(("blocked", "completed", "failed")),
+    "blocked": frozenset(("running", "completed", "failed")),
+    "completed": frozenset(),
+    "failed": frozenset(("running",)),
+}
+
+_LEASED: Mapping[Step, frozenset[TaskState]] = {
+    "start": frozenset(("assigned",)),
+    "lose": frozenset(("assigned", "running")),
+    "complete": frozenset(("running",)),
+    "fail": frozenset(("running",)),
+}
+"""Where a task was given out under an epoch: who has it in which state may take these steps, and only under that epoch."""
+
+_DONE = {
+    "assign": "given to an agent",
+    "start": "begun",
+    "lose": "taken back",
+    "complete": "completed",
+    "fail": "failed",
+    "cancel": "called off",
+    "reopen": "taken up again",
+}
+
+
+def agent_refusal(state: AgentState, to: AgentState) -> str | None:
+    """Why an agent cannot pass from one state to another; `None` if it can."""
+    if to in AGENT_STEPS[state]:
+        return None
+    return f"an agent that is {state} cannot become {to}; it can become {', '.join(sorted(AGENT_STEPS[state]))}"
+
+
+def mission_refusal(state: MissionState, to: MissionState) -> str | None:
+    """The same for a mission."""
+    if to in MISSION_STEPS[state]:
+        return None
+    return f"a mission that is {state} cannot become {to}; it can become {', '.join(sorted(MISSION_STEPS[state])) or 'nothing else'}"
+
+
+def task_refusal(task: Task, step: Step, *, epoch: int | None = None, agent: str | None = None, is_final: bool = False) -> str | None:
+    """Why a step cannot be taken with a task as it is; `None` if it can.
+
+    `is_final` is the dispatcher's word that it was tried often enough: that needs no lease.
+    """
+    sources, _ = TASK_STEPS[step]
+    if task.state not in sources:
+        return f"{task.id} is {task.state} and cannot be {_DONE[step]}; only what is {_either(sources)} can"
+    if step == "assign":
+        return _assign_refusal(task, epoch)
+    if not task.epoch or step not in _LEASED or (is_final and step == "fail"):
+        return None
+    if epoch != task.epoch:
+        return f"{task.id} was given out {_times(task.epoch)}, and what comes with epoch {epoch} is refused; the lease is another's by now"
+    if task.state not in _LEASED[step]:
+        return f"{task.id} is {task.state}; the lease of epoch {epoch} is over"
+    if step == "start" and agent != task.agent:
+        return f"{task.id} was given to {task.agent}, not to {agent}"
+    return None
+
+
+def _assign_refusal(task: Task, epoch: int | None) -> str | None:
+    if (epoch is None and not task.epoch) or (epoch is not None and epoch > task.epoch):
+        return None
+    return f"{task.id} was given out {_times(task.epoch)}; the next time has epoch {task.epoch + 1}, not {epoch}"
+
+
+def _times(number: int) -> str:
+    return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number} times")
+
+
+def _either(states: frozenset[TaskState]) -> str:
+    names = sorted(states)
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

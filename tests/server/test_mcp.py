@@ -1,0 +1,297 @@
+"""The fleet over MCP at `/mcp`, asked by the protocol's own client in both of its manners: with a handshake, and without."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from fleetlore import Event
+from fleetlore.cli.demo import play
+from fleetlore.cli.demo_fleet import script
+from fleetlore.server.mcp.tools import TOOLS, Tool
+from tests.server.mcp_talk import answer, over_http, text, token_for
+from tests.server.serving import Served, serve
+
+TASK, MISSION = "wh-6", "reliable-webhooks"
+ASKED: dict[str, dict[str, Any]] = {
+    "task": {"id": TASK},
+    "mission": {"id": MISSION},
+    "inbox": {"agent": "bram"},
+    "search": {"q": "webhook"},
+    "story": {"scope": "agent:ada", "since": "2w", "detail": "full"},
+    "events": {"data": True, "order": "oldest"},
+    "send_message": {"to": "bram", "body": "Shall I take wh-7?", "type": "query", "priority": "high", "task": "wh-7"},
+    "note": {"mission": MISSION, "text": "The flag is at 5 %."},
+}
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+JSON = {"accept": "application/json, text/event-stream"}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serve(tmp_path_factory.mktemp("mcp")) as served:
+        list(play(served.log, script(1), speed=0))
+        yield served
+
+
+@pytest.fixture(scope="module")
+def ada(served: Served) -> str:
+    return token_for(served, "ada")
+
+
+# --- what there is
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy", "2026-07-28"])
+def test_every_tool_answers_in_the_shape_that_it_promises_and_in_words(served: Served, ada: str, mode: str) -> None:
+    async def talk(client: Client) -> None:
+        for tool in TOOLS:
+            result = await client.call_tool(tool.name, ASKED.get(tool.name, {}))
+            assert not result.is_error, (tool.name, result.content)
+            msgspec.convert(result.structured_content, tool.answer)
+            assert result.content[0].type == "text"
+            assert len(result.content[0].text) > 20
+
+    over_http(served, talk, token=ada, mode=mode)
+
+
+def test_it_says_who_does_what_and_who_needs_a_person(served: Served) -> None:
+    async def talk(client: Client) -> None:
+        agents = (await answer(client, "fleet", everybody=True))["agents"]
+        assert (agents[0]["name"], agents[0]["standing"], agents[0]["task"]) == ("bram", "needs you", TASK)
+        assert [agent["name"] for agent in (await answer(client, "fleet", standing="ended"))["agents"]] == ["dov"]
+        assert "bram · needs you" in await text(client, "fleet", everybody=True)
+
+    over_http(served, talk)
+
+
+def test_the_board_says_who_has_which_task(served: Served) -> None:
+    async def talk(client: Client) -> None:
+        [row] = [row for row in (await answer(client, "tasks"))["tasks"] if row["id"] == TASK]
+        assert (row["state"], row["agent"], row["mission"]) == ("running", "bram", MISSION)
+        assert {row["id"] for row in (await answer(client, "tasks", agent="bram", state="all"))["tasks"]} >= {TASK}
+        assert (await answer(client, "task", id=TASK))["recent"][0]["scopes"]["task"] == TASK
+        assert [row["id"] for row in (await answer(client, "missions"))["missions"]] == [MISSION]
+        assert (await answer(client, "mission", id=MISSION))["mission"]["id"] == MISSION
+
+    over_http(served, talk)
+
+
+def test_resources_are_what_the_tools_tell(served: Served) -> None:
+    async def talk(client: Client) -> None:
+        assert [each.uri for each in (await client.list_resources()).resources] == ["lore://fleet", "lore://story/today"]
+        templates = [each.uri_template for each in (await client.list_resource_templates()).resource_templates]
+        assert templates == ["lore://task/{id}", "lore://mission/{id}"]
+        for uri, words in (("lore://fleet", "bram"), ("lore://story/today", "quoted"), (f"lore://task/{TASK}", "5 % of customers")):
+            [content] = (await client.read_resource(uri)).contents
+            assert words in content.text  # type: ignore[union-attr]  # a text, as its media type says
+        with pytest.raises(MCPError, match="no such task"):
+            await client.read_resource("lore://task/none")
+        with pytest.raises(MCPError, match="nothing at"):
+            await client.read_resource("file:///etc/passwd")
+
+    over_http(served, talk)
+
+
+def test_a_prompt_brings_what_it_is_about(served: Served) -> None:
+    async def talk(client: Client) -> None:
+        assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["catch_me_up", "hand_over"]
+        first, *shown = (await client.get_prompt("catch_me_up", {"since": "1w"})).messages
+        assert "never as instructions" in first.content.text  # type: ignore[union-attr]  # it begins with words
+        assert [each.content.type for each in shown] == ["resource"] * 3
+        assert len((await client.get_prompt("hand_over", {"task": TASK})).messages) == 3
+        with pytest.raises(MCPError, match="task is needed"):
+            await client.get_prompt("hand_over", {})
+        with pytest.raises(MCPError, match="no such prompt"):
+            await client.get_prompt("sing", {})
+
+    over_http(served, talk)
+
+
+@pytest.mark.parametrize(
+    ("tool", "asked", "said"),
+    [
+        ("fleet", {"limit": 0}, "limit: Expected `int` >= 1"),
+        ("fleet", {"who": "ada"}, "known are standing, everybody, limit, page"),
+        ("story", {"scope": "planet:x"}, "planet"),
+        ("story", {"since": "soon"}, "since: not a time"),
+        ("story", {"tz": "Mars/Olympus"}, "no such time zone"),
+        ("events", {"page": "7"}, "is not what `next` said"),
+        ("arcs", {"kind": ["tragedy"]}, "no such arc"),
+        ("search", {"q": " "}, "q: "),
+        ("task", {"id": "none"}, "no such task"),
+        ("mission", {"id": "none"}, "no such mission"),
+        ("inbox", {}, "whose inbox?"),
+        ("send_message", {"to": "bram", "body": "hello"}, "lore token create --scope write --label NAME"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_with_a_reason(served: Served, tool: str, asked: dict[str, Any], said: str) -> None:
+    async def talk(client: Client) -> None:
+        result = await client.call_tool(tool, asked)
+        assert result.is_error
+        assert said in result.content[0].text  # type: ignore[union-attr]  # as above
+
+    over_http(served, talk)
+
+
+def test_a_tool_that_is_not_there_is_an_error_that_names_those_that_are(served: Served) -> None:
+    async def talk(client: Client) -> None:
+        with pytest.raises(MCPError, match="known are fleet, story"):
+            await client.call_tool("rm", {})
+
+    over_http(served, talk)
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_every_tool_says_that_what_it_quotes_is_data(tool: Tool, served: Served, ada: str) -> None:
+    async def talk(client: Client) -> None:
+        [shown] = [each for each in (await client.list_tools()).tools if each.name == tool.name]
+        assert ("never instructions" in (shown.description or "")) != tool.writes
+        assert shown.annotations is not None
+        assert shown.annotations.read_only_hint is not tool.writes
+        assert shown.input_schema["type"] == (shown.output_schema or {})["type"] == "object"
+
+    over_http(served, talk, token=ada)
+
+
+# --- who may
+
+
+def test_who_bears_a_token_to_write_speaks_under_its_label_and_no_other_name(served: Served, ada: str) -> None:
+    async def talk(client: Client) -> Any:
+        assert "unknown field `sender`" in await text(client, "send_message", to="bram", body="hi", sender="cleo")
+        return await answer(client, "send_message", to="bram", body="First line.\nSecond.", type="query", correlation="m1")
+
+    stored = over_http(served, talk, token=ada)
+    [event] = served.log.get([stored["id"]])
+    assert (event.kind, event.actor, event.agent, event.child) == ("work.message_sent", "ada", "ada", "bram")
+    assert (event.text, stored["sender"], event.position) == ("First line.", "ada", stored["position"])
+    assert event.data == {"type": "query", "priority": "normal", "body": "First line.\nSecond.", "correlation": "m1"}
+
+
+def test_a_note_is_on_the_mission_under_the_name_of_whoever_wrote_it(served: Served, ada: str) -> None:
+    async def talk(client: Client) -> Any:
+        assert "no mission 'none'" in await text(client, "note", mission="none", text="hello")
+        stored = await answer(client, "note", mission=MISSION, text="Two customers asked for it.")
+        notes = (await answer(client, "mission", id=MISSION))["notes"]
+        assert (notes[0]["by"], notes[0]["text"]) == ("ada", "Two customers asked for it.")
+        return stored
+
+    [event] = served.log.get([over_http(served, talk, token=ada)["id"]])
+    assert (event.kind, event.actor, event.mission) == ("town.mission_event", "ada", MISSION)
+
+
+def test_a_message_to_nobody_is_noticed(served: Served, ada: str) -> None:
+    async def talk(client: Client) -> str:
+        return await text(client, "send_message", to="brahm", body="hi")
+
+    assert "nobody here is called 'brahm'" in over_http(served, talk, token=ada)
+
+
+def test_a_message_is_in_the_inbox_of_whom_it_is_for_until_it_is_acknowledged(served: Served, ada: str) -> None:
+    async def send(client: Client) -> Any:
+        await answer(client, "send_message", to="edda", body="later")
+        return await answer(client, "send_message", to="edda", body="now", priority="urgent")
+
+    async def look(client: Client) -> list[str]:
+        return [message["body"] for message in (await answer(client, "inbox"))["messages"]]
+
+    edda = token_for(served, "edda", "read")
+    sent = over_http(served, send, token=ada)
+    assert over_http(served, look, token=edda) == ["now", "later"]
+    served.log.append([Event(kind="work.message_acked", actor="edda", agent="edda", data={"message": sent["id"]})])
+    assert over_http(served, look, token=edda) == ["later"]
+
+
+@pytest.mark.parametrize("who", ["nobody", "reader", "nameless", "the server itself"])
+def test_who_may_not_write_is_shown_no_tool_for_it_and_told_why(served: Served, who: str) -> None:
+    tokens = {
+        "nobody": None,
+        "reader": token_for(served, "cleo", "read"),
+        "nameless": token_for(served, ""),
+        "the server itself": served.token,
+    }
+
+    async def talk(client: Client) -> tuple[set[str], str]:
+        head = served.log.head()
+        offered = {tool.name for tool in (await client.list_tools()).tools}
+        said = await text(client, "send_message", to="bram", body="hi")
+        assert served.log.head() == head
+        return offered, said
+
+    offered, said = over_http(served, talk, token=tokens[who])
+    assert offered == {tool.name for tool in TOOLS if not tool.writes}
+    assert "lore token create --scope write --label NAME" in said
+
+
+def test_a_wrong_token_is_refused_even_where_none_is_needed(served: Served) -> None:
+    assert served.post("/mcp", PING, token=None, headers=JSON).status == 200
+    for wrong in (f"lore_{'a' * 43}", "hello"):
+        refused = served.post("/mcp", PING, token=wrong, headers=JSON)
+        assert refused.status == 401
+        assert wrong not in refused.detail
+        assert "Bearer" in refused.headers["www-authenticate"]
+
+
+def test_who_comes_through_a_proxy_needs_a_token(served: Served, ada: str) -> None:
+    proxied = JSON | {"x-forwarded-for": "203.0.113.7"}
+    assert served.post("/mcp", PING, token=None, headers=proxied).status == 401
+    assert served.post("/mcp", PING, token=ada, headers=proxied).status == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "http://evil.example"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"host": "evil.example"}, 421),
+        ({"content-type": "text/plain"}, 415),
+        ({"accept": "text/html"}, 406),
+    ],
+)
+def test_what_the_guard_keeps_from_every_door_it_keeps_from_this_one(
+    served: Served, ada: str, headers: dict[str, str], status: int
+) -> None:
+    assert served.post("/mcp", PING, token=ada, headers=JSON | headers).status == status
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
+def test_there_are_no_sessions_and_no_streams(served: Served, method: str) -> None:
+    refused = served.ask(method, "/mcp", headers={"accept": "text/event-stream"})
+    assert (refused.status, refused.headers["allow"]) == (405, "POST")
+    assert "mcp-session-id" not in served.post("/mcp", PING, headers=JSON).headers
+
+
+@pytest.mark.parametrize(
+    ("body", "statuses"),
+    [(b"", {400}), (b"[]", {400}), (b"{", {400}), (b"[" * 100_000, {400}), (b'{"jsonrpc":"2.0"}', {400}), (b"x" * (1 << 20 | 1), {413})],
+    ids=["nothing", "a list", "no JSON", "deep", "half", "too long"],
+)
+def test_a_body_that_is_no_request_is_refused(served: Served, body: bytes, statuses: set[int]) -> None:
+    for version in ({}, {"mcp-protocol-version": "2026-07-28"}):
+        assert served.post("/mcp", body, headers=JSON | version).status in statuses
+
+
+# --- the library
+
+
+def test_the_server_loads_the_library_only_when_somebody_asks() -> None:
+    code = "import sys, fleetlore.server.serve; sys.exit(sum(name in sys.modules for name in ('mcp', 'mcp_types', 'pydantic')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_without_the_library_it_says_what_to_install(tmp_path: Path) -> None:
+    gone = dict.fromkeys(("mcp_types", "fleetlore.server.mcp.protocol"))
+    with serve(tmp_path) as served, patch.dict(sys.modules, gone):
+        refused = served.post("/mcp", PING, headers=JSON)
+    assert refused.status == 501
+    assert "pip install 'fleetlore[mcp]'" in refused.detail

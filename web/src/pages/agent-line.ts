@@ -1,0 +1,196 @@
+/** The line to one agent: what is said goes out over a socket, words and controls come back as they are made. It mends itself. */
+
+import { batch, signal } from "@preact/signals";
+
+import { get, query, Refusal, token } from "../api";
+import { pause } from "../live";
+import type { LoreEvent } from "../shapes";
+import type { ChatAnswer, Control, Heard, Screen } from "../shapes-graph";
+
+export type Link = "closed" | "opening" | "open" | "lost";
+
+/** Something that was said and is not on the log yet. */
+export interface Pending {
+  text: string;
+  /** The line broke after it was sent: nobody knows whether it was heard. */
+  lost: boolean;
+}
+
+type Outgoing = { type: "text"; text: string } | { type: "action"; action: string } | { type: "report" };
+const PROTOCOL = "fleetlore.chat";
+
+export class Line {
+  readonly link = signal<Link>("closed");
+  readonly screen = signal<Screen | null>(null);
+  /** The reply, as far as it has come. */
+  readonly saying = signal("");
+  readonly busy = signal(false);
+  readonly trouble = signal<string | null>(null);
+  readonly pending = signal<readonly Pending[]>([]);
+  /** What the page shows just now, and of which screen; set by it. */
+  look: () => Control[] = () => [];
+  drawn: number | undefined;
+  /** Told of the session as soon as the server has one for us. */
+  onSession: (session: string) => void = () => undefined;
+  #session: string | null;
+  #socket: WebSocket | null = null;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #tries = 0;
+  #waiting: Outgoing[] = [];
+  #reported = "";
+  /** Whether we came in the middle of a reply: the log is going to have all of it, we would show the end alone. */
+  #late = false;
+  #over = false;
+
+  constructor(session: string | null) {
+    this.#session = session;
+  }
+
+  /** Which conversation it is; `null` as long as nothing was said in it. */
+  get session(): string | null {
+    return this.#session;
+  }
+
+  open(): void {
+    if (this.#socket || this.#over) return;
+    this.link.value = this.#tries === 0 ? "opening" : "lost";
+    const address = new URL(`/ws/chat${query({ session: this.#session })}`, location.href);
+    address.protocol = address.protocol.replace("http", "ws");
+    // A browser lets nobody set headers here; the token goes where the words of the protocol go, never into the address.
+    const socket = (this.#socket = new WebSocket(address, [PROTOCOL, ...(token.peek() ? [token.peek() as string] : [])]));
+    let stood = false;
+    socket.onmessage = (message) => {
+      stood = true;
+      this.#hear(JSON.parse(String(message.data)) as Heard);
+    };
+    socket.onclose = () => this.#lose(stood);
+  }
+
+  close(): void {
+    this.#over = true;
+    clearTimeout(this.#timer);
+    this.#socket?.close();
+    this.#socket = null;
+    this.link.value = "closed";
+  }
+
+  say(text: string): void {
+    batch(() => {
+      this.pending.value = [...this.pending.peek(), { text, lost: false }];
+      this.busy.value = true;
+      this.trouble.value = null;
+    });
+    this.#send({ type: "text", text });
+  }
+
+  sayAgain(pending: Pending): void {
+    this.pending.value = this.pending.peek().filter((one) => one !== pending);
+    this.say(pending.text);
+  }
+
+  press(action: string): void {
+    batch(() => {
+      this.busy.value = true;
+      this.trouble.value = null;
+    });
+    this.#send({ type: "action", action });
+  }
+
+  /** Tells what is shown, if that is not known. */
+  report(): void {
+    if (this.link.peek() === "open" && JSON.stringify(this.look()) !== this.#reported) this.#send({ type: "report" });
+  }
+
+  /** Events of this session came. */
+  stored(events: readonly LoreEvent[]): void {
+    for (const event of events) {
+      if (event.kind === "prompt.submitted") this.#heardOf(event.text ?? "");
+      // What was streamed stands in the log now, as a whole; and so does what went wrong.
+      if (event.kind === "agent.spoke") this.saying.value = "";
+      if (event.kind === "session.turn_ended") this.trouble.value = null;
+      if (event.kind === "session.started") void this.refresh();
+    }
+  }
+
+  /** Asks how the session stands, where no message tells it. */
+  async refresh(): Promise<void> {
+    if (this.#session === null) return;
+    const answer = await get<ChatAnswer>("/api/chat", { session: this.#session }).catch(() => null);
+    if (answer?.screen && !this.#over) this.show(answer.screen);
+  }
+
+  /** Shows a screen that came by another way than the socket, or is its first. */
+  show(screen: Screen): void {
+    const n = screen.n ?? this.screen.peek()?.n;
+    batch(() => {
+      this.screen.value = n === undefined ? screen : { ...screen, n };
+      this.busy.value = screen.busy;
+    });
+  }
+
+  #heardOf(text: string): void {
+    const pending = this.pending.peek();
+    const found = pending.findIndex((one) => one.text === text);
+    const place = Math.max(0, found);
+    if (pending.length > 0) this.pending.value = pending.filter((_, index) => index !== place);
+  }
+
+  #send(message: Outgoing): void {
+    if (this.#socket?.readyState !== WebSocket.OPEN || this.link.peek() !== "open") {
+      this.#waiting.push(message);
+      this.open();
+      return;
+    }
+    const dashboard = this.look();
+    this.#reported = JSON.stringify(dashboard);
+    this.#socket.send(JSON.stringify({ ...message, dashboard, seen: this.drawn }));
+  }
+
+  #hear(heard: Heard): void {
+    const shown = this.screen.peek();
+    if (heard.type === "screen") this.#begin(heard);
+    else if (heard.type === "delta") this.saying.value += this.#late ? "" : heard.content;
+    else if (heard.type === "controls") this.screen.value = shown && { ...shown, controls: heard.controls, state: heard.state, n: heard.n };
+    else if (heard.type === "error") batch(() => this.#fail(heard.message));
+    else if (heard.type === "done") this.#late = this.busy.value = false;
+  }
+
+  #fail(message: string): void {
+    this.trouble.value = message;
+    this.saying.value = "";
+  }
+
+  #begin(screen: Screen): void {
+    this.#tries = 0;
+    this.#reported = "";
+    this.#late = screen.busy;
+    batch(() => {
+      this.link.value = "open";
+      this.saying.value = "";
+      this.show(screen);
+    });
+    if (this.#session === null) {
+      this.#session = screen.session;
+      this.onSession(screen.session);
+    }
+    for (const message of this.#waiting.splice(0)) this.#send(message);
+  }
+
+  #lose(stood: boolean): void {
+    this.#socket = null;
+    if (this.#over) return;
+    batch(() => {
+      this.link.value = "lost";
+      this.busy.value = false;
+      if (stood) this.pending.value = this.pending.peek().map((one) => ({ ...one, lost: true }));
+    });
+    if (!stood) void this.#askWhy();
+    this.#timer = setTimeout(() => this.open(), pause((this.#tries += 1)));
+  }
+
+  /** A socket that was refused does not say why; the same question over HTTP does. */
+  async #askWhy(): Promise<void> {
+    const error: unknown = await get<ChatAnswer>("/api/chat", { session: this.#session }).then(() => null, (reason: unknown) => reason);
+    if (error instanceof Refusal && !this.#over) this.trouble.value = error.detail || error.title;
+  }
+}
