@@ -31,6 +31,7 @@ from fleetlore.cli.demo import play
 from fleetlore.cli.demo_fleet import script
 from fleetlore.errors import FleetloreError
 from fleetlore.log import sqlite_upkeep
+from torture.databases import attack_databases
 from torture.mind import ask_a_real_model
 
 CUTS_PER_STORY = 100
@@ -154,6 +155,7 @@ def main() -> int:
     options.add_argument("--count", type=int, default=400, help="appends of each writer in a crowd")
     options.add_argument("--examples", type=int, default=300, help="questions to each path of the server, besides those at the limits")
     options.add_argument("--questions", type=int, default=40, help="objects that are wanted of a real small model, with and without help")
+    options.add_argument("--statements", type=int, default=3000, help="statements by chance that a database is asked")
     options.add_argument("--seed", type=int, default=1, help="where chance starts")
     chosen = options.parse_args()
     print(f"SQLite {apsw.sqlite_lib_version()}, Python {platform.python_version()}, {platform.system()}, seed {chosen.seed}")
@@ -169,6 +171,7 @@ def main() -> int:
         run(kill_drivers),
         run(lambda folder: kill_stages(folder, chosen.seed, chosen.stages)),
         run(lambda folder: probe_server(folder, chosen.seed, chosen.examples)),
+        run(lambda folder: attack_databases(folder, chosen.seed, chosen.statements)),
     ]
     return 0 if all(sound) else 1
 

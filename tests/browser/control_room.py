@@ -10,6 +10,7 @@ from typing import Any
 
 from fleetlore import Event, config, connect
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.runtime.graph.settings import Settings as GraphSettings
 from fleetlore.server.house import House
 from fleetlore.server.rooms import open_house
 from fleetlore.server.serve import bound, serving
@@ -21,6 +22,8 @@ class ControlRoom:
 
     def __init__(self, folder: Path, log: BlockingRecorder, *, host: str = HOST) -> None:
         self.folder, self.log, self.host = folder, log, host
+        self.graph: GraphSettings | None = None
+        """What agents talk with; set it before `start`."""
         self.port, self.token = 0, ""
         self._house: House | None = None
         self._open = ExitStack()
@@ -45,7 +48,8 @@ class ControlRoom:
         with ExitStack() as stack:
             log = stack.enter_context(connect(self.address).blocking())
             listening = stack.enter_context(bound(self.host, self.port))
-            rooms = stack.enter_context(open_house(log, settings, host=self.host))
+            graph = self.graph
+            rooms = stack.enter_context(open_house(log, settings, host=self.host, graph=None if graph is None else lambda: graph))
             self._house, self.token = rooms.house, rooms.token
             self.port = listening.getsockname()[1]
             stack.enter_context(serving(rooms.house, listening))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -49,7 +50,7 @@ def _chat(calls: tuple[tuple[str, str], ...], words: tuple[str, ...], finish: st
         deltas.append({"tool_calls": [{"index": number, **known, "type": "function", "function": {"name": name, "arguments": ""}}]})
         pieces = (arguments[:9], arguments[9:])
         deltas += [{"tool_calls": [{"index": number, "function": {"arguments": piece}}]} for piece in pieces if piece]
-    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    choices: list[dict[str, Any]] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     choices.append({"index": 0, "delta": {}, "finish_reason": finish})
     return [f"data: {json.dumps({'id': 'chatcmpl-7', 'model': 'small-1', 'choices': [choice]})}\n\n" for choice in choices]
 
@@ -172,7 +173,7 @@ def test_wherever_a_history_was_cut_each_call_has_its_result_and_each_result_its
     assert all(message.role == "user" for message in sent[:1] if any(one.role == "user" for one in sent))
     assert [one for one in sent if one.role == "user" and one.text == prompt] or not prompt
     said = anthropic._messages(sent)
-    assert all(first["role"] != second["role"] for first, second in zip(said, said[1:], strict=False))
+    assert all(first["role"] != second["role"] for first, second in pairwise(said))
 
 
 # What cannot be used

@@ -11,11 +11,17 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from fleetlore import clock
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.server.desk import views_with
 from fleetlore.server.mcp.protocol import make_server
-from fleetlore.server.mcp.sources import Caller, Source
+from fleetlore.server.mcp.sources import Caller, OnDemand, Source
 from fleetlore.server.mcp.stdio import Desk
+from fleetlore.state.believed import BelievedGoals
 from fleetlore.state.shared import open_shared
+from fleetlore.state.store import Store
 from fleetlore.state.tokens import Scope, mint
+from fleetlore.views.costs import Costs
+from fleetlore.views.prices import Prices
 from tests.server.serving import Served
 
 T = TypeVar("T")
@@ -66,3 +72,9 @@ def token_for(served: Served, label: str, scope: Scope = "write") -> str:
     with open_shared(served.house.url, town=served.house.town) as shared:
         shared.keep_token(token)
     return secret
+
+
+def on_demand(log: BlockingRecorder, store: Store | None = None) -> OnDemand:
+    """A log as `lore mcp` reads it."""
+    costs = Costs(Prices())
+    return OnDemand(log, views_with(costs, BelievedGoals()), lambda: store, town="default", prices=costs.prices.date)

@@ -16,6 +16,7 @@ import msgspec
 from fleetlore import clock, config, connect
 from fleetlore.log import recorder
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.runtime.graph.settings import Settings as GraphSettings
 from fleetlore.server.house import House
 from fleetlore.server.rooms import open_house
 from fleetlore.server.safety.limits import Limits
@@ -78,6 +79,7 @@ def serve(
     host: str = HOST,
     limits: Limits | None = None,
     operator: OperatorKey | None = None,
+    graph: GraphSettings | None = None,
     now: clock.Clock = clock.now,
 ) -> Iterator[Served]:
     """Serve the log of a folder, or that of an address, as long as the block lasts. What is kept beside it is kept in the folder, too."""
@@ -85,10 +87,11 @@ def serve(
     generous = limits or Limits(rate=1e6, burst=10**6)
     with homely(folder), patch.object(recorder, "WAIT_SECONDS", 0.1):  # so that it ends as soon as it is told to
         settings = config.load(log=address, environ={}, folder=str(folder))
+        talking = None if graph is None else lambda: graph
         with (
             connect(address, now=now).blocking() as log,
             bound(host, 0) as opened,
-            open_house(log, settings, host=host, limits=generous, operator=operator, now=now) as rooms,
+            open_house(log, settings, host=host, limits=generous, operator=operator, graph=talking, now=now) as rooms,
             serving(rooms.house, opened),
         ):
             yield Served(rooms.house, rooms.token, address_of(opened, host), steering=rooms.steering)

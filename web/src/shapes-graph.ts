@@ -16,6 +16,8 @@ export interface GraphEdge {
   carries: string;
   /** When it is gone along; empty: always. */
   condition: string;
+  /** Whether it is gone along once the reply is given. */
+  after: boolean;
 }
 
 export interface GraphShape {

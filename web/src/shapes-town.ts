@@ -130,6 +130,8 @@ export interface TownItem {
   /** How often changes were asked for. */
   round: number;
   verdict: "" | "approved" | "rejected";
+  /** Its work is done, and nobody has judged it. */
+  awaits_verdict: boolean;
   approved_by: string | null;
   is_stuck: boolean;
   reason: string;

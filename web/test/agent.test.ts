@@ -13,7 +13,7 @@ import type { GraphEdge, GraphShape } from "../src/shapes-graph";
 let nth = 0;
 const event = (kind: string, more: Partial<LoreEvent> = {}): LoreEvent => ({ id: `e${(nth += 1)}`, at: "2026-11-16T05:00:00Z", kind, actor: "ada", run: "s1", ...more });
 const step = (state: string, node: string, turn: number, more: Record<string, unknown> = {}): LoreEvent => event(`node.${state}`, { data: { node, turn, ...more } });
-const edge = (source: string, target: string, type: GraphEdge["type"] = "data"): GraphEdge => ({ source, target, type, carries: "x", condition: "" });
+const edge = (source: string, target: string, type: GraphEdge["type"] = "data", after = false): GraphEdge => ({ source, target, type, carries: "x", condition: "", after });
 const graph = (names: string[], edges: GraphEdge[]): GraphShape => ({ name: "g", description: "", nodes: names.map((name) => ({ name, implementation: `${name}_v1` })), edges });
 const told = (events: LoreEvent[]): string[] => conversationOf(events).map((one) => (one.is === "card" ? `card ${one.card.name} ${one.card.state}` : `${one.is} ${one.text}`));
 
@@ -28,8 +28,8 @@ test("a conversation is read out of the log: words, presses, and what went wrong
     event("node.failed", { data: { node: "thinker", error: "no mind" } }),
     event("session.turn_ended", { text: "No mind answered.", data: { reason: "error" } }),
   ]), ["user Hello", "agent Hi.", "press Add [1]", "failed No mind answered."]);
-  const failure = conversationOf([event("node.failed", { data: { node: "thinker" } }), event("session.turn_ended", { text: "x", data: { reason: "interrupted" } })])[0];
-  assert.equal(failure?.is === "failed" && failure.who, "thinker");
+  const failure = conversationOf([event("node.failed", { data: { node: "thinker" } }), event("session.turn_ended", { text: "thinker: no answer", data: { reason: "interrupted" } })])[0];
+  assert.deepEqual(failure?.is === "failed" && [failure.who, failure.text], ["thinker", "no answer"]);
 });
 
 test("it begins anew where it was cleared, and says when it goes on by another graph", () => {
@@ -70,8 +70,14 @@ test("nodes stand from left to right as data goes, and who only whispers stands 
   ]));
   const columns = Object.fromEntries([...places].map(([name, { x }]) => [name, x / COLUMN]));
   assert.deepEqual(columns, { user: 0, input: 1, thinker: 2, output: 3, ui: 3, sensor: 2 });
-  assert.equal(places.get("sensor")?.y, 2 * ROW);
+  assert.equal(places.get("sensor")?.y, ROW);
+  assert.ok((places.get("input")?.y ?? 0) > (places.get("user")?.y ?? 0));
   assert.equal(new Set([...places.values()].map(({ x, y }) => `${x} ${y}`)).size, 6);
+});
+
+test("what comes after the reply stands at the end, and what it comes back to stays where the turn has it", () => {
+  const places = placesOf(graph(["director", "input", "memorizer"], [edge("input", "director"), edge("director", "memorizer", "data", true), edge("memorizer", "director", "data", true)]));
+  assert.deepEqual([...places].map(([name, { x }]) => [name, x / COLUMN]), [["director", 1], ["input", 0], ["memorizer", 2]]);
 });
 
 test("a ring among the edges ends nobody's day", () => {

@@ -89,7 +89,7 @@ class Pursuit:
                 self._view.begin(driver.state, await asyncio.to_thread(_beside, crew.workspace, goal, self._args.files))
             state = await driver.pursue()
             is_kept = state.outcome != "done" or self._args.keep_worktree
-            self._view.end(state, await asyncio.to_thread(_handed_over, crew.workspace, goal, is_kept=is_kept))
+            self._view.end(state, await asyncio.to_thread(handed_over, crew.workspace, goal, is_kept=is_kept))
 
     def _say_how_to_go_on(self) -> None:
         left = [id[:8] for id in self._goals if self._view.has_begun(id) and self._view.outcome(id) is None]
@@ -125,7 +125,7 @@ def _beside(workspace: Any, goal: Goal, files: Sequence[str]) -> Beside | None:
     return beside(workspace, goal.workspace or "", apart=files) if isinstance(workspace, Workspace) else None
 
 
-def _handed_over(workspace: Any, goal: Goal, *, is_kept: bool) -> Handover:
+def handed_over(workspace: Any, goal: Goal, *, is_kept: bool) -> Handover:
     """Where the work is: on the goal's branch alone, once all of it is committed there."""
     from msgspec.structs import replace
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fleetlore.config import Settings
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.server.mcp.sources import Caller, OnDemand
+    from fleetlore.state.seal import Seal
 
 SUMMARY = "let an agent ask what its peers are doing: an MCP server for its program"
 
@@ -76,12 +77,13 @@ def _source(log: BlockingRecorder, settings: Settings, stack: ExitStack) -> OnDe
     from fleetlore.server.desk import views_with
     from fleetlore.server.mcp.sources import OnDemand
     from fleetlore.state.believed import BelievedGoals
+    from fleetlore.state.believed_town import BelievedTown
     from fleetlore.state.store import Store, open_store
     from fleetlore.views.costs import Costs
     from fleetlore.views.prices import Prices
 
-    costs = Costs(Prices(settings.prices.value))
-    views: dict[str, Any] = views_with(costs, BelievedGoals())
+    costs, seal = Costs(Prices(settings.prices.value)), _seal(settings)
+    views: dict[str, Any] = views_with(costs, BelievedGoals(seal), BelievedTown(seal))
     kept: list[Store] = []
     said: set[str] = set()
 
@@ -94,3 +96,14 @@ def _source(log: BlockingRecorder, settings: Settings, stack: ExitStack) -> OnDe
         opening.drain_spool(said=said)
 
     return OnDemand(log, views, find_store, town=settings.town.value, prices=costs.prices.date, refresh=refresh)
+
+
+def _seal(settings: Settings) -> Seal | None:
+    """The log's seal: on a sealed one the board shows what is signed, and no more."""
+    from fleetlore.log.connect import split
+    from fleetlore.state.shared import open_shared
+
+    if split(settings.log.value)[0] == "memory":
+        return None
+    with open_shared(settings.log.value, town=settings.town.value) as shared:
+        return shared.seal()

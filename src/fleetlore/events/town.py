@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from fleetlore.events.payload import Beat, Payload
@@ -76,6 +77,21 @@ class MissionStateChanged(TownFact, frozen=True, kw_only=True):
     kind: ClassVar[str] = "town.mission_state_changed"
     beat: ClassVar[Beat] = "pulse"
     reason: Any = None
+    outcome: Any = None
+    """`completed` or `failed`, where that is the mission's end."""
+    title: Any = None
+    max_parallel: Any = None
+    review: Any = None
+    """Whether work needs a reviewer's approval."""
+    watch: Any = None
+    """Whether pull requests are watched until they are merged."""
+    tries: Any = None
+
+    @classmethod
+    def beat_for(cls, data: Mapping[str, Any]) -> Beat:
+        """The end of a mission decides; before that it only lives on."""
+        outcome = data.get("outcome")
+        return "deliver" if outcome == "completed" else "release" if outcome == "failed" else cls.beat
 
 
 class MissionWorkPromoted(TownFact, frozen=True, kw_only=True):
@@ -100,6 +116,13 @@ class MissionWorkCompleted(TownFact, frozen=True, kw_only=True):
     kind: ClassVar[str] = "town.mission_work_completed"
     beat: ClassVar[Beat] = "progress"
     item: Any = None
+    reviewed: Any = None
+    """True where a reviewer's approval made it so: then its task, which the review took up again, is over."""
+
+    @classmethod
+    def beat_for(cls, data: Mapping[str, Any]) -> Beat:
+        """After a review it ends the task's story."""
+        return "deliver" if data.get("reviewed") is True else cls.beat
 
 
 class MissionWorkBlocked(TownFact, frozen=True, kw_only=True):

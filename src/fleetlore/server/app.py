@@ -20,6 +20,7 @@ from fleetlore.server.doors import graphs as doors_graphs
 from fleetlore.server.doors import hooks as doors_hooks
 from fleetlore.server.doors import otlp as doors_otlp
 from fleetlore.server.doors import stage as doors_stage
+from fleetlore.server.doors import town as doors_town
 from fleetlore.server.house import House
 from fleetlore.server.live import chat, sockets, stream
 from fleetlore.server.mcp import http as mcp_http
@@ -40,6 +41,7 @@ def routes() -> list[BaseRoute]:
         *doors_otlp.ROUTES,
         *doors_stage.ROUTES,
         *doors_goals.ROUTES,
+        *doors_town.ROUTES,
         *doors_chat.ROUTES,
         *doors_graphs.ROUTES,
         *mcp_http.ROUTES,

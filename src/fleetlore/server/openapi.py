@@ -18,6 +18,7 @@ from fleetlore.server.doors.chat import ChatQuery, Clearing, Message
 from fleetlore.server.doors.goals import Decided, Steering
 from fleetlore.server.doors.graphs import GraphQuery, Switching
 from fleetlore.server.doors.stage import Injection
+from fleetlore.server.doors.town import ENTRANCES, NewMission
 from fleetlore.server.queries import Query
 from fleetlore.server.shown import VIEWS
 
@@ -51,6 +52,8 @@ _TYPES = (
     Injection,
     Steering,
     Decided,
+    *(body for _, _, body, _, _ in ENTRANCES),
+    NewMission,
     *_TALK,
     Problem,
 )
@@ -67,6 +70,8 @@ def document() -> bytes:
     paths["/api/graph/active"]["get"]["responses"] |= _refusals(404, 409)
     for path, summary, body, reply in _TALKING:
         paths.setdefault(path, {})["post"] = _talking(summary, body, reply)
+    paths |= {path: {"post": _steering(summary, body.__name__, scope)} for path, summary, body, _, scope in ENTRANCES}
+    paths["/api/town/plans"] = {"post": _steering("Start a mission from a plan", "NewMission")}
     paths |= {path: {"post": _door(summary, types)} for path, summary, types in _DOORS}
     paths |= _OTHERS
     return msgspec.json.encode(
@@ -177,9 +182,9 @@ _POST_EVENTS: dict[str, Any] = {
 }
 
 
-def _steering(summary: str, body: str) -> dict[str, Any]:
+def _steering(summary: str, body: str, scope: str = "admin") -> dict[str, Any]:
     return {
-        "summary": f"{summary}; needs a token with `admin`",
+        "summary": f"{summary}; needs a token with `{scope}`",
         "security": [{"token": []}],
         "requestBody": {"required": True, "content": _content(body)},
         "responses": {"200": {"description": "Stored", "content": _content("Stored")}} | _WRITE_REFUSALS | _refusals(404, 409),

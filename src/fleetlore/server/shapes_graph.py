@@ -28,6 +28,8 @@ class GraphEdge(Struct, kw_only=True):
     carries: str
     condition: str
     """When it is gone along, in words; empty: always."""
+    after: bool
+    """Whether it is gone along once the reply is given."""
 
 
 class GraphShape(Struct, kw_only=True):

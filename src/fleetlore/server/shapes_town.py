@@ -153,6 +153,8 @@ class TownItem(Struct, kw_only=True):
     round: int
     """How often changes were asked for."""
     verdict: Literal["", "approved", "rejected"]
+    awaits_verdict: bool
+    """Whether its work is done, and nobody has judged it."""
     approved_by: str | None
     is_stuck: bool
     reason: str

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,6 @@ from fleetlore.server.problems import Problem
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
-    from fleetlore.log.async_recorder import Recorder
     from fleetlore.runtime.graph.session import Session
     from fleetlore.runtime.graph.sessions import Sessions
     from fleetlore.runtime.graph.settings import Settings
@@ -34,7 +34,7 @@ class Talk:
     def __init__(self, house: House, settings: Callable[[], Settings] | None = None) -> None:
         self._house, self._settings = house, settings
         self._opening = asyncio.Lock()
-        self._recorder: Recorder | None = None
+        self._open_rooms = AsyncExitStack()
         self._sessions: Sessions | None = None
         self._header: str | None = None
         self._turns: set[asyncio.Task[None]] = set()
@@ -55,8 +55,12 @@ class Talk:
 
         settings = Settings() if self._settings is None else self._settings()
         self._header = settings.proxy_header
-        self._recorder = Recorder.beside(self._house.log)
-        return Sessions(self._recorder, settings, now=self._house.clock)
+        async with AsyncExitStack() as stack:
+            recorder = Recorder.beside(self._house.log)
+            stack.push_async_callback(recorder.close)
+            sessions = await stack.enter_async_context(Sessions(recorder, settings, now=self._house.clock))
+            self._open_rooms = stack.pop_all()
+        return sessions
 
     async def identity(self, connection: HTTPConnection, scope: Scope) -> str:
         """As whom a request speaks: who the trusted proxy says it is, if one is named, else the label of its token."""
@@ -90,11 +94,6 @@ class Talk:
 
     async def close(self) -> None:
         """End every session; what they were doing is told to the log."""
-        if self._sessions is not None:
-            await self._sessions.close()
-        for turn in self._turns:
-            turn.cancel()
+        await self._open_rooms.aclose()
         if self._turns:
             await asyncio.wait(self._turns)
-        if self._recorder is not None:
-            await self._recorder.close()

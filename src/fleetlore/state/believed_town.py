@@ -36,10 +36,7 @@ class BelievedTown:
 
     def apply(self, state: Town, event: Event) -> Town:
         """The town after one more event; consumes the one that it is given."""
-        if self.takes(event):
-            return town.apply(state, event)
-        state.refused += 1
-        return state
+        return town.apply(state, event) if self.takes(event) else town.disbelieve(state, event)
 
     def takes(self, event: Event) -> bool:
         """Whether a fact is believed."""

@@ -42,6 +42,8 @@ class Conversation(Struct, kw_only=True):
     open: str | None = None
     """The id of what began the turn that is being taken; `None` between two."""
     history: list[Entry] = field(default_factory=list)
+    characters: int = 0
+    """Of all that was said."""
     controls: list[Control] = field(default_factory=list)
     state: dict[str, Any] = field(default_factory=dict)
     machines: dict[str, Machine] = field(default_factory=dict)

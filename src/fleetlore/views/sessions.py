@@ -85,7 +85,7 @@ def _started(session: Conversation, event: Event) -> None:
 
 def _wipe(session: Conversation) -> None:
     fresh = Conversation(id=session.id)
-    for name in ("history", "controls", "state", "machines", "kept", "flags", "reported", "audited"):
+    for name in ("history", "controls", "state", "machines", "kept", "characters", "flags", "reported", "audited"):
         setattr(session, name, getattr(fresh, name))
 
 
@@ -117,16 +117,18 @@ def _turn_ended(session: Conversation, event: Event) -> None:
 
 def _say(session: Conversation, event: Event, role: Speaker, words: str) -> None:
     session.history.append(Entry(role=role, text=words, turn=session.turn, at=event.at))
-    if len(session.history) > ENTRIES_KEPT or sum(len(entry.text) for entry in session.history) > CHARACTERS_KEPT:
+    session.characters += len(words)
+    if len(session.history) > ENTRIES_KEPT or session.characters > CHARACTERS_KEPT:
         session.history = _newest(session.history)
+        session.characters = sum(len(entry.text) for entry in session.history)
 
 
 def _newest(history: list[Entry]) -> list[Entry]:
-    """As many of the newest as are kept; they begin with something that the user said."""
+    """The newest, with some room to grow; they begin with something that the user said."""
     characters, first = 0, len(history)
-    for index in range(len(history) - 1, max(-1, len(history) - ENTRIES_KEPT - 1), -1):
+    for index in range(len(history) - 1, len(history) - 3 * ENTRIES_KEPT // 4, -1):
         characters += len(history[index].text)
-        if characters > CHARACTERS_KEPT:
+        if characters > CHARACTERS_KEPT * 3 // 4:
             break
         if history[index].role == "user":
             first = index

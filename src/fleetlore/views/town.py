@@ -30,9 +30,21 @@ def apply(town: Town, event: Event) -> Town:
         hear(town, event)
     if event.agent is not None:
         town_agents.heard(town, event)
+    _pass(town, event)
+    return town
+
+
+def disbelieve(town: Town, event: Event) -> Town:
+    """The town after an event of which only is known that it is there."""
+    town.refused += 1
+    _pass(town, event)
+    return town
+
+
+def _pass(town: Town, event: Event) -> None:
+    """Whoever writes to a task expects its scope to end with this."""
     if event.task is not None and (task := town.tasks.get(event.task)) is not None:
         task.position = event.position
-    return town
 
 
 def task_alone(events: Iterable[Event], id: str) -> Task | None:

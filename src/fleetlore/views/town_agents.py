@@ -20,6 +20,14 @@ HEEDED: dict[str, frozenset[AgentState]] = {
     "restart": RUN,
 }
 """What an agent may be asked while somebody runs it, and in which states."""
+_FULFILLED: dict[str, frozenset[AgentState]] = {
+    "interrupt": GONE | {"paused"},
+    "resume": GONE | {"idle", "working"},
+    "drain": GONE | {"draining"},
+    "kill": GONE,
+    "restart": GONE,
+}
+"""Where an agent has done what it was asked. Whatever else it tells of itself it may have written before it heard of the wish."""
 
 
 def spawned(town: Town, event: Event) -> None:
@@ -58,7 +66,8 @@ def moved(town: Town, event: Event) -> None:
         return
     agent.seen_at = event.at
     agent.reason = words_in(event.data, "reason", LONGEST_TITLE) or words_in(event.data, "error", LONGEST_TITLE)
-    agent.wish = ""
+    if to in _FULFILLED.get(agent.wish, ()):
+        agent.wish = ""
     _pass(town, agent, to, event)
 
 
@@ -100,7 +109,8 @@ def settle(town: Town, agent: Agent) -> None:
 def _known(town: Town, name: str) -> Agent:
     if len(town.agents) >= AGENTS_KEPT:
         gone = next((each for each, agent in town.agents.items() if agent.state in GONE), next(iter(town.agents)))
-        _unhold(town, town.agents.pop(gone))
+        _unhold(town, town.agents[gone])
+        settle(town, town.agents.pop(gone))
     agent = town.agents[name] = Agent(name=name)
     return agent
 

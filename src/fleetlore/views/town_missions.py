@@ -230,7 +230,7 @@ def task_moved(town: Town, task: Task, event: Event) -> None:
 
 
 def _review_moved(item: Item, task: Task) -> None:
-    if task.state in ("failed", "cancelled"):
+    if task.state in ("failed", "cancelled") and not item.verdict:
         item.is_stuck, item.reason = True, f"its review ended without a verdict: {task.error or task.state}"[:LONGEST_TITLE]
     elif task.state in ("pending", "assigned", "running"):
         item.is_stuck = False

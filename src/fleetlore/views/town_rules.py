@@ -76,18 +76,18 @@ def mission_refusal(state: MissionState, to: MissionState) -> str | None:
 def task_refusal(task: Task, step: Step, *, epoch: int | None = None, agent: str | None = None, is_final: bool = False) -> str | None:
     """Why a step cannot be taken with a task as it is; `None` if it can.
 
-    `is_final` is the dispatcher's word that it was tried often enough: that needs no lease.
+    `is_final` is the dispatcher's word that it was tried often enough: that needs the newest epoch, and no lease.
     """
     sources, _ = TASK_STEPS[step]
     if task.state not in sources:
         return f"{task.id} is {task.state} and cannot be {_DONE[step]}; only what is {_either(sources)} can"
     if step == "assign":
         return _assign_refusal(task, epoch)
-    if not task.epoch or step not in _LEASED or (is_final and step == "fail"):
+    if not task.epoch or step not in _LEASED:
         return None
     if epoch != task.epoch:
         return f"{task.id} was given out {_times(task.epoch)}, and what comes with epoch {epoch} is refused; the lease is another's by now"
-    if task.state not in _LEASED[step]:
+    if task.state not in _LEASED[step] and not is_final:
         return f"{task.id} is {task.state}; the lease of epoch {epoch} is over"
     if step == "start" and agent != task.agent:
         return f"{task.id} was given to {task.agent}, not to {agent}"

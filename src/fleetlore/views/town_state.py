@@ -94,6 +94,8 @@ class Task(Struct, kw_only=True):
     """How often it was assigned; what is told of it with a lower one is refused."""
     attempt: int = 0
     """How often it was begun."""
+    failures: int = 0
+    """How often it failed."""
     tries: int = TRIES
     lease: str = ""
     by: str = ""

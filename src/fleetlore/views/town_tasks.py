@@ -27,6 +27,7 @@ def created(town: Town, event: Event) -> None:
     if task is not None and task.at is not None:
         return
     task = task or _new(town, event)
+    _unqueue(town, task)
     data = event.data
     task.title = words_in(data, "title", LONGEST_TITLE) or (event.text or "")[:LONGEST_TITLE]
     task.description = words_in(data, "description")
@@ -34,15 +35,13 @@ def created(town: Town, event: Event) -> None:
     task.priority = _priority(data.get("priority"))
     task.tags, task.checks = names_in(data, "tags"), names_in(data, "checks")
     task.depends_on = [each for each in names_in(data, "depends_on") if each != task.id]
-    task.missing = [each for each in task.depends_on if each not in town.completed]
     task.parent_task, task.item, task.of = name_in(data, "parent_task"), name_in(data, "item"), name_in(data, "of")
     task.purpose = _PURPOSES.get(words_in(data, "purpose", 20), "work")
     task.round, task.not_by = number_in(data, "round") or 0, names_in(data, "not_by")
     task.wanted, task.prefer = name_in(data, "agent"), name_in(data, "prefer")
     task.tries = bounded(number_in(data, "tries"), TRIES, MOST_TRIES)
     task.by, task.at = event.actor or "", event.at
-    for each in task.missing:
-        town.waiting.setdefault(each, {})[task.id] = None
+    _await(town, task)
     town_missions.task_created(town, task)
     _queue(town, task)
 
@@ -114,6 +113,7 @@ def failed(town: Town, event: Event) -> None:
     if agent is not None and task.state == "running":
         agent.failed += 1
     town.failures += 1
+    task.failures += 1
     if is_final or task.attempt >= task.tries or not task.epoch:
         _end(town, task, "fail", event)
         task.is_dead_letter = bool(task.epoch)
@@ -143,8 +143,9 @@ def reopened(town: Town, event: Event) -> None:
     town.over.pop(task.id, None)
     town.completed.pop(task.id, None)
     task.state, task.ended_at, task.is_dead_letter = "pending", None, False
-    task.tries += task.attempt
+    task.tries += max(task.attempt, -(-task.epoch // LOSSES))
     task.error = words_in(event.data, "reason")
+    _await(town, task)
     _queue(town, task)
     town_missions.task_moved(town, task, event)
 
@@ -211,14 +212,24 @@ def _end(town: Town, task: Task, step: Step, event: Event) -> None:
     task.state, task.ended_at = TASK_STEPS[step][1], event.at
     task.agent = task.agent or event.agent
     for each in task.missing:
-        if (waiting := town.waiting.get(each)) is not None:
-            waiting.pop(task.id, None)
+        waiting = town.waiting.get(each, {})
+        waiting.pop(task.id, None)
+        if not waiting:
+            town.waiting.pop(each, None)
+    task.missing = []
     town.over[task.id] = None
     if len(town.over) > OVER_KEPT:
         oldest = next(iter(town.over))
         del town.over[oldest]
         town.tasks.pop(oldest, None)
         town.let_go += 1
+
+
+def _await(town: Town, task: Task) -> None:
+    """Let it wait for what it depends on and is not completed, unless it has ended itself."""
+    task.missing = [] if task.state in OVER else [each for each in task.depends_on if each not in town.completed]
+    for each in task.missing:
+        town.waiting.setdefault(each, {})[task.id] = None
 
 
 def _remember(town: Town, task: Task) -> None:

@@ -182,7 +182,9 @@ def test_what_is_no_json_is_told() -> None:
 def test_a_long_body_is_cut_and_that_is_told() -> None:
     plan = from_values([issue(1, "é" * 20_000)])
     assert len(plan.items[0].description.encode()) <= 16 * 1024
-    assert plan.left_out == ("the end of #1, which is over 16 KiB",)
+    assert plan.left_out == ("the end of #1, which is longer than 16,384 bytes",)
+    crowd = from_values([[issue(n, "x" * 10_000) for n in range(1, 501)]])
+    assert sum(len(item.description) for item in crowd.items) <= 512 * 1024
 
 
 def test_a_hostile_issue_stays_text() -> None:

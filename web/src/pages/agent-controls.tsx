@@ -51,7 +51,7 @@ function Table({ control }: { control: Control }) {
   return (
     <div class="ctl-table" {...mark} tabIndex={0} role="group" aria-label="Table">
       <table>
-        <thead><tr>{columns.map((name, index) => <th key={index} scope="col"><Words text={name} /></th>)}</tr></thead>
+        <thead><tr>{columns.map((name, index) => <th key={index} scope="col" class={typeof rows[0]?.[index] === "number" ? "num" : undefined}><Words text={name} /></th>)}</tr></thead>
         <tbody>
           {rows.slice(0, MOST_ROWS).map((row, index) => (
             <tr key={index}>{row.map((cell, place) => <td key={place} class={typeof cell === "number" ? "num" : undefined}><Words text={shown(cell)} /></td>)}</tr>

@@ -22,8 +22,8 @@ function looks(): StylesheetJson {
     {
       selector: "node",
       style: {
-        shape: "round-rectangle", width: 104, height: 38, label: "data(label)", "text-valign": "center", "text-halign": "center", "text-wrap": "ellipsis", "text-max-width": "94px",
-        "font-family": font, "font-size": 14, "font-weight": 600, color: ink, "background-color": cssVar("--panel-2"), "border-width": 1.5, "border-color": cssVar("--line-2"),
+        shape: "round-rectangle", width: 112, height: 40, label: "data(label)", "text-valign": "center", "text-halign": "center", "text-wrap": "ellipsis", "text-max-width": "104px",
+        "font-family": font, "font-size": 17, "font-weight": 600, color: ink, "background-color": cssVar("--panel-2"), "border-width": 1.5, "border-color": cssVar("--line-2"),
         "transition-property": "background-color border-color border-width", "transition-duration": quick as unknown as number, "overlay-opacity": 0,
       },
     },
@@ -39,8 +39,9 @@ function looks(): StylesheetJson {
         "control-point-step-size": 34, "transition-property": "line-color target-arrow-color width", "transition-duration": quick as unknown as number, "overlay-opacity": 0,
       },
     },
-    { selector: "edge[kind = 'context']", style: { "line-style": "dashed", "line-dash-pattern": [6, 4], width: 1, "target-arrow-shape": "vee", opacity: 0.75 } },
-    { selector: "edge[kind = 'state']", style: { "line-style": "dotted", width: 1.2, "target-arrow-shape": "circle", "arrow-scale": 0.6, opacity: 0.75 } },
+    { selector: "edge[kind = 'context']", style: { "line-style": "dashed", "line-dash-pattern": [6, 4], width: 1, "target-arrow-shape": "vee", opacity: 0.45 } },
+    { selector: "edge[kind = 'state']", style: { "line-style": "dotted", width: 1.2, "target-arrow-shape": "circle", "arrow-scale": 0.6, opacity: 0.45 } },
+    { selector: "edge[after = 1]", style: { "line-style": "solid", width: 0.8, "target-arrow-shape": "triangle-tee" } },
     { selector: "edge.done", style: { "line-color": cssVar("--done"), "target-arrow-color": cssVar("--done"), width: 2, opacity: 1 } },
     { selector: "edge.active", style: { "line-color": cssVar("--working"), "target-arrow-color": cssVar("--working"), width: 3, opacity: 1 } },
   ] as StylesheetJson;
@@ -71,7 +72,7 @@ export class Drawing {
       container: box,
       elements: {
         nodes: graph.nodes.map((node) => ({ data: { id: node.name, label: plain(node.name, 24) }, position: { ...(places.get(node.name) ?? { x: 0, y: 0 }) } })),
-        edges: graph.edges.map((edge, index) => ({ data: { id: `edge ${index}`, source: edge.source, target: edge.target, kind: edge.type, way: way(edge.source, edge.target) } })),
+        edges: graph.edges.map((edge, index) => ({ data: { id: `edge ${index}`, source: edge.source, target: edge.target, kind: edge.type, after: edge.after ? 1 : 0, way: way(edge.source, edge.target) } })),
       },
       style: looks(),
       layout: { name: "preset", padding: 14 },

@@ -38,6 +38,12 @@ export class Line {
   #tries = 0;
   #waiting: Outgoing[] = [];
   #reported = "";
+  /** Turns of ours that are not over. */
+  #open = 0;
+  /** Whether the log had the reply before all of it had come over the socket. */
+  #spoken = false;
+  /** Whether it had the end of the turn. */
+  #ended = false;
   /** Whether we came in the middle of a reply: the log is going to have all of it, we would show the end alone. */
   #late = false;
   #over = false;
@@ -75,12 +81,8 @@ export class Line {
   }
 
   say(text: string): void {
-    batch(() => {
-      this.pending.value = [...this.pending.peek(), { text, lost: false }];
-      this.busy.value = true;
-      this.trouble.value = null;
-    });
-    this.#send({ type: "text", text });
+    this.pending.value = [...this.pending.peek(), { text, lost: false }];
+    this.#turn({ type: "text", text });
   }
 
   sayAgain(pending: Pending): void {
@@ -89,11 +91,7 @@ export class Line {
   }
 
   press(action: string): void {
-    batch(() => {
-      this.busy.value = true;
-      this.trouble.value = null;
-    });
-    this.#send({ type: "action", action });
+    this.#turn({ type: "action", action });
   }
 
   /** Tells what is shown, if that is not known. */
@@ -104,35 +102,40 @@ export class Line {
   /** Events of this session came. */
   stored(events: readonly LoreEvent[]): void {
     for (const event of events) {
-      if (event.kind === "prompt.submitted") this.#heardOf(event.text ?? "");
+      if (event.kind === "prompt.submitted") this.#heardOf(event.data?.["prompt"]);
       // What was streamed stands in the log now, as a whole; and so does what went wrong.
-      if (event.kind === "agent.spoke") this.saying.value = "";
-      if (event.kind === "session.turn_ended") this.trouble.value = null;
-      if (event.kind === "session.started") void this.refresh();
+      if (event.kind === "agent.spoke") {
+        this.saying.value = "";
+        this.#spoken = true;
+      }
+      if (event.kind === "session.turn_ended") {
+        this.trouble.value = null;
+        this.#ended = true;
+      }
+      if (event.kind === "session.started") this.#goBy(event.data?.["graph"]);
     }
   }
 
-  /** Asks how the session stands, where no message tells it. */
-  async refresh(): Promise<void> {
-    if (this.#session === null) return;
-    const answer = await get<ChatAnswer>("/api/chat", { session: this.#session }).catch(() => null);
-    if (answer?.screen && !this.#over) this.show(answer.screen);
+  #goBy(graph: unknown): void {
+    const shown = this.screen.peek();
+    if (shown && typeof graph === "string") this.screen.value = { ...shown, graph };
   }
 
-  /** Shows a screen that came by another way than the socket, or is its first. */
-  show(screen: Screen): void {
-    const n = screen.n ?? this.screen.peek()?.n;
-    batch(() => {
-      this.screen.value = n === undefined ? screen : { ...screen, n };
-      this.busy.value = screen.busy;
-    });
-  }
-
-  #heardOf(text: string): void {
+  #heardOf(text: unknown): void {
     const pending = this.pending.peek();
     const found = pending.findIndex((one) => one.text === text);
     const place = Math.max(0, found);
     if (pending.length > 0) this.pending.value = pending.filter((_, index) => index !== place);
+  }
+
+  #turn(message: Outgoing): void {
+    this.#open += 1;
+    this.#spoken = this.#ended = false;
+    batch(() => {
+      this.busy.value = true;
+      this.trouble.value = null;
+    });
+    this.#send(message);
   }
 
   #send(message: Outgoing): void {
@@ -152,11 +155,19 @@ export class Line {
     else if (heard.type === "delta") this.saying.value += this.#late ? "" : heard.content;
     else if (heard.type === "controls") this.screen.value = shown && { ...shown, controls: heard.controls, state: heard.state, n: heard.n };
     else if (heard.type === "error") batch(() => this.#fail(heard.message));
-    else if (heard.type === "done") this.#late = this.busy.value = false;
+    else if (heard.type === "done") batch(() => this.#end());
+  }
+
+  #end(): void {
+    this.#late = false;
+    this.#open = Math.max(0, this.#open - 1);
+    this.busy.value = this.#open > 0;
+    if (this.#spoken) this.saying.value = "";
+    this.#spoken = this.#ended = false;
   }
 
   #fail(message: string): void {
-    this.trouble.value = message;
+    if (!this.#ended) this.trouble.value = message;
     this.saying.value = "";
   }
 
@@ -164,10 +175,12 @@ export class Line {
     this.#tries = 0;
     this.#reported = "";
     this.#late = screen.busy;
+    this.#open = this.#waiting.filter((message) => message.type !== "report").length + (screen.busy ? 1 : 0);
     batch(() => {
       this.link.value = "open";
       this.saying.value = "";
-      this.show(screen);
+      this.screen.value = screen;
+      this.busy.value = this.#open > 0;
     });
     if (this.#session === null) {
       this.#session = screen.session;
@@ -179,6 +192,7 @@ export class Line {
   #lose(stood: boolean): void {
     this.#socket = null;
     if (this.#over) return;
+    this.#open = 0;
     batch(() => {
       this.link.value = "lost";
       this.busy.value = false;

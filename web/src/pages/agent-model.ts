@@ -72,7 +72,7 @@ export function conversationOf(events: readonly LoreEvent[]): Said[] {
     else if (event.kind === "ui.action") said.push(line("press", event, pressOf(event)));
     else if (event.kind === "node.failed") failed = text(data["node"]);
     else if (event.kind === "session.turn_ended") {
-      if (FAILED.has(text(data["reason"]))) said.push(line("failed", event, event.text ?? "", failed));
+      if (FAILED.has(text(data["reason"]))) said.push(line("failed", event, (event.text ?? "").replace(`${failed}: `, ""), failed));
       failed = "";
     } else putCard(said, cards, event);
   }

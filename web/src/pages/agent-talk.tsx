@@ -22,13 +22,13 @@ function Process({ card }: { card: Card }) {
 }
 
 function Entry({ said }: { said: Said }) {
-  if (said.is === "card") return <li class="said card"><Process card={said.card} /></li>;
+  if (said.is === "card") return <li class="said tool"><Process card={said.card} /></li>;
   const time = <time class="num faint" dateTime={said.at} title={full(said.at)}>{clock(said.at)}</time>;
   if (said.is === "note") return <li class="said note"><Words text={said.text} /> {time}</li>;
   if (said.is === "press") return <li class="said press"><span class="faint">pressed</span> <strong><Words text={said.text} /></strong> {time}</li>;
   if (said.is === "failed") return <li class="said failed" role="alert"><p><strong>This turn failed{said.who && <> in <Words text={said.who} /></>}.</strong> <Words text={said.text} /></p><p class="faint">What was on the screen is still there; say something else, or try again. {time}</p></li>;
   return (
-    <li class={`said ${said.is}`}>
+    <li class={`said by-${said.is}`}>
       <span class="unheard">{said.is === "user" ? "You" : "The agent"}: </span>
       <p class="bubble"><Words text={said.text} /></p>
       <span class="said-foot">{said.is === "agent" && <Words text={said.who} />} {time}</span>
@@ -38,7 +38,7 @@ function Entry({ said }: { said: Said }) {
 
 function Waiting({ pending, line }: { pending: Pending; line: Line }) {
   return (
-    <li class="said user pending">
+    <li class="said by-user pending">
       <p class="bubble"><Words text={pending.text} /></p>
       <span class="said-foot">{pending.lost ? <>The line broke; nobody knows whether it was heard. <button type="button" class="button small" onClick={() => line.sayAgain(pending)}>Send again</button></> : "sending…"}</span>
     </li>
@@ -68,8 +68,8 @@ function Live({ line, at }: { line: Line; at: string | null }) {
   return (
     <>
       {line.pending.value.map((one, index) => <Waiting key={index} pending={one} line={line} />)}
-      {saying && <li class="said agent saying"><span class="unheard">The agent: </span><p class="bubble"><Words text={saying} /><span class="caret" aria-hidden="true" /></p></li>}
-      {line.busy.value && !saying && <li class="said thinking faint"><span class="dots" aria-hidden="true"><i /><i /><i /></span> {at === null ? "taking your turn" : <><Words text={at} /> is at work</>}</li>}
+      {saying && <li class="said by-agent saying"><span class="unheard">The agent: </span><p class="bubble"><Words text={saying} /><span class="caret" aria-hidden="true" /></p></li>}
+      {line.busy.value && !saying && <li class="said at-work faint"><span class="dots" aria-hidden="true"><i /><i /><i /></span> {at === null ? "taking your turn" : <><Words text={at} /> is at work</>}</li>}
       {line.trouble.value && <li class="said failed" role="alert"><p><strong>That did not work.</strong> <Words text={line.trouble.value} /></p></li>}
     </>
   );

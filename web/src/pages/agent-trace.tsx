@@ -1,7 +1,6 @@
 import { useState } from "preact/hooks";
 
 import type { FoundEvent } from "../shapes";
-import { Empty } from "../ui/empty";
 import { Trouble, Waiting } from "../ui/state";
 import { clockSeconds, counted, full } from "../ui/times";
 import { Words } from "../ui/words";
@@ -23,13 +22,17 @@ export type Which = keyof typeof FILTERS;
 
 const PAGE = 120;
 
+/** What says most about an event that has no words of its own. */
+const NAMED = ["purpose", "model", "tool", "machine", "graph", "source", "reason", "exit_code"];
+
 function said(event: FoundEvent): string {
   const node = event.data?.["node"];
   if (event.kind.startsWith("node.") && typeof node === "string") {
     const error = event.data?.["error"];
     return typeof error === "string" ? `${node}: ${error}` : node;
   }
-  return event.text || gist(event);
+  const told = NAMED.map((name) => event.data?.[name]).filter((value) => typeof value === "string" || typeof value === "number");
+  return event.text || told.join(" · ") || gist(event);
 }
 
 function Row({ event }: { event: FoundEvent }) {
@@ -66,9 +69,13 @@ export function Trace({ model, which, choose, node, freeNode }: { model: EventsM
         <span class="faint num" role="status">{counted(rows.length, "event")}{model.more.value && " so far"}</span>
       </header>
       {model.error.value && <Trouble error={model.error.value} />}
-      {rows.length === 0 && (model.loading.value ? <Waiting lines={4} /> : <Empty title="Nothing of that kind" hint="Every step of a turn is told here, as it is taken." />)}
-      <ol class="trace-rows" aria-label="Events of this session, newest first">{rows.slice(0, many).map((event) => <Row key={event.id} event={event} />)}</ol>
-      {(rows.length > many || model.more.value) && <button type="button" class="button small wide" onClick={more}>Earlier</button>}
+      {rows.length === 0 && (model.loading.value ? <Waiting lines={4} /> : <p class="faint trace-none">{which === "all" && node === null ? "Every step of a turn is told here, as it is taken." : "Nothing of that kind so far."}</p>)}
+      {rows.length > 0 && (
+        <div class="trace-rows">
+          <ol aria-label="Events of this session, newest first">{rows.slice(0, many).map((event) => <Row key={event.id} event={event} />)}</ol>
+          {(rows.length > many || model.more.value) && <button type="button" class="button small wide" onClick={more}>Earlier</button>}
+        </div>
+      )}
     </section>
   );
 }

@@ -76,9 +76,8 @@ function Tools({ answer, graphs, screen, session, line }: { answer: ChatAnswer; 
   const steer = (path: string, body: Record<string, unknown>): void => {
     fail(null);
     ask(false);
-    post<{ session: string; screen: Screen }>(path, { ...body, ...(session === null ? {} : { session }) }).then((done) => {
-      if (done.session === session) line?.show(done.screen);
-      else choose(done.session, "replace");
+    post<{ session: string }>(path, { ...body, ...(session === null ? {} : { session }) }).then((done) => {
+      if (done.session !== session) choose(done.session, "replace");
     }, fail);
   };
   const here = session ?? NEW;
@@ -123,7 +122,7 @@ function Room({ answer, graphs, wanted }: { answer: ChatAnswer; graphs: GraphLis
   const name = screen?.graph ?? graphs.default;
   const graph = graphs.graphs.find((one) => one.name === name) ?? BLANK;
   return (
-    <div class="agent">
+    <div class="agent-page">
       <Tools answer={answer} graphs={graphs} screen={screen} session={session} line={line} />
       <div class="agent-talk">
         <Talk said={said} line={line} at={at} more={talk.more.value} older={() => talk.older()} />

@@ -8,8 +8,9 @@ import { page as stage } from "./stage";
 import { page as story } from "./story";
 import { page as threads } from "./threads";
 import { page as timeline } from "./timeline";
+import { page as town } from "./town";
 
 export type { Page } from "./page";
 
 /** Every page, in the order of the rail. */
-export const pages: readonly Page[] = [fleet, story, timeline, threads, goals, costs, stage, agent, events];
+export const pages: readonly Page[] = [fleet, story, timeline, threads, goals, town, costs, stage, agent, events];

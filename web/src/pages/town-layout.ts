@@ -25,9 +25,9 @@ export interface Drawing {
   height: number;
 }
 
-export const WIDE = 184;
-export const HIGH = 58;
-const GAP_X = 56;
+export const WIDE = 160;
+export const HIGH = 62;
+const GAP_X = 37;
 const GAP_Y = 16;
 /** A line that passes a layer takes less room there than an item. */
 const LANE = 14;

@@ -108,9 +108,9 @@ def _glimpse(said: Mapping[str, Any]) -> Control:
         value = said["value"]
         seen["value"] = value if is_plain(value) else text(value)
     if _is_list(said.get("columns")):
-        data = said.get("data")
+        data, rows = said.get("data"), said.get("rows")
         seen["columns"] = [text(column) for column in said["columns"]][:MOST_COLUMNS]
-        seen["rows"] = len(data) if _is_list(data) else said.get("rows") if isinstance(said.get("rows"), int) else 0
+        seen["rows"] = len(data) if isinstance(data, list | tuple) else rows if isinstance(rows, int) else 0
     return seen
 
 

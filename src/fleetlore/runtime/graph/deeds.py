@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from fleetlore.minds.base import Call, Tool
 from fleetlore.runtime.graph import controls
 from fleetlore.runtime.graph.controls import BadControl
@@ -30,7 +32,13 @@ _BUTTON = {
         "payload": {
             "type": "object",
             "description": "Makes a button that works by itself: var is a variable, op inc, dec, set or toggle; initial its first value.",
-            "properties": {"var": _TEXT, "op": {"type": "string", "enum": list(controls.OPERATIONS)}, "step": {"type": "number"}, "value": _PLAIN, "initial": _PLAIN},
+            "properties": {
+                "var": _TEXT,
+                "op": {"type": "string", "enum": list(controls.OPERATIONS)},
+                "step": {"type": "number"},
+                "value": _PLAIN,
+                "initial": _PLAIN,
+            },
         },
     },
     "required": ["label", "action"],
@@ -55,7 +63,12 @@ def _tool(name: str, description: str, required: str, **properties: Any) -> Tool
 
 
 SCREEN_TOOLS = (
-    _tool("emit_actions", "Put buttons on the screen, in place of those there; an empty list takes them away.", "actions", actions={"type": "array", "items": _BUTTON}),
+    _tool(
+        "emit_actions",
+        "Put buttons on the screen, in place of those there; an empty list takes them away.",
+        "actions",
+        actions={"type": "array", "items": _BUTTON},
+    ),
     _tool("set_state", "Set a variable; a label with its name as id shows it.", "key value", key=_TEXT, value=_PLAIN),
     _tool(
         "emit_display",
@@ -81,10 +94,12 @@ def tools_of(step: Step) -> tuple[Tool, ...]:
     """What the thinker may call in this graph, on this machine."""
     tools, box = list(SCREEN_TOOLS), step.host.tools
     if box.databases:
-        about = "Ask a database with one SELECT; read only. The result is shown to the user as a table."
+        about = "Ask a database with one SELECT; read only. The result is shown as a table. An empty query tells which tables there are."
         tools.append(_tool("query_db", about, "database query", database={"type": "string", "enum": sorted(box.databases)}, query=_TEXT))
     if box.runs_python:
-        tools.append(_tool("run_python", "Run a short Python program without network or files; print what you want to know.", "code", code=_TEXT))
+        tools.append(
+            _tool("run_python", "Run a short Python program without network or files; print what you want to know.", "code", code=_TEXT)
+        )
     return tuple(tools)
 
 
@@ -124,6 +139,7 @@ class Deeds:
     async def do(self, call: Call) -> tuple[str, bool]:
         """One call, on record; answers what the model is told, and whether it failed."""
         step, began = self._step, perf_counter()
+        call = replace(call, id=f"{step.turn.number}.{call.id}")  # a script, or a model, may count anew in every turn
         self.called.append(call.name)
         asked = {"tool": call.name, "call_id": call.id, "input": call.arguments, "turn": step.turn.number}
         cause = step.note("tool.called", asked, cause=step.cause)
@@ -149,12 +165,12 @@ class Deeds:
     async def emit_actions(self, call: Call) -> str:
         """Buttons in place of those there."""
         self._actions = controls.buttons(call.arguments.get("actions"))
-        return f"{len(self._actions)} buttons are on the screen."
+        return f"On the screen now: {_names(self._actions, 'label')}."
 
     async def emit_display(self, call: Call) -> str:
         """Labels and tables in place of those there."""
         self._display = controls.display(call.arguments.get("items"))
-        return f"{len(self._display)} items are on the screen."
+        return f"Shown now: {_names(self._display, 'text')}."
 
     async def set_state(self, call: Call) -> str:
         """One variable."""
@@ -230,7 +246,7 @@ class Deeds:
     def _troubled(self, error: ToolTrouble) -> ToolTrouble:
         self.troubles += 1
         advice = "Correct it and call again." if self.troubles == 1 else "Do not try again; tell the user what went wrong."
-        return ToolTrouble(f"{error} {advice}")
+        return ToolTrouble(f"{str(error).rstrip('.')}. {advice}")
 
 
 Deed: TypeAlias = Callable[[Deeds, Call], Awaitable[str]]
@@ -245,6 +261,10 @@ _DEEDS: Mapping[str, Deed] = {
     "query_db": Deeds.query_db,
     "run_python": Deeds.run_python,
 }
+
+
+def _names(made: tuple[Control, ...], key: str) -> str:
+    return ", ".join(str(each.get(key) or f"a table of {', '.join(each['columns'])}") for each in made) or "nothing"
 
 
 def _state_of(said: Any) -> tuple[str, dict[str, Any]]:

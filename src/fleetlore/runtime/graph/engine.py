@@ -1,4 +1,4 @@
-"""Runs a graph. The edges drive it: a node runs when every data edge that can still reach it has been decided, and at least one was followed.
+"""Runs a graph. The edges drive it: a node runs when every data edge that can reach it has been decided, and at least one was followed.
 
 A chain is one coroutine; a fork becomes tasks, one a branch, and the last branch to arrive at a node where they meet goes on. If a branch
 fails, the others are cancelled. Edges marked `after` make a second walk, from what the first one made.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleetlore.runtime.graph.model import USER, Edge, Graph
 from fleetlore.runtime.graph.node import Node
-from fleetlore.runtime.graph.plan import Plan
+from fleetlore.runtime.graph.plan import Plan, Road
 from fleetlore.runtime.graph.step import Host, Step
 from fleetlore.runtime.graph.turn import Turn
 

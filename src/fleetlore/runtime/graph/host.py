@@ -57,10 +57,8 @@ class TurnHost:
         step.done = self._pen.note("node.finished", data, cause=step.cause)
         if step.role == "output":
             self.spoken = step.done
-        self._send(
-            {"type": "hud", "node": step.role, "event": "finished", "turn": self._turn, "duration_ms": milliseconds, "edges": edges}
-        )
-        return self._pen.durable() if self._waits else None
+        self._send({"type": "hud", "node": step.role, "event": "finished", "turn": self._turn, "duration_ms": milliseconds, "edges": edges})
+        return self._pen.durable() if self._waits and edges else None  # where nothing follows, the end of the turn waits
 
     def failed(self, step: Step, error: BaseException, seconds: float) -> None:
         """`node.failed`, with all that is known; the sinks hear only that it did."""
@@ -110,6 +108,3 @@ def named(error: BaseException) -> str:
     if isinstance(error, FleetloreError):
         return str(error)
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-
-
-

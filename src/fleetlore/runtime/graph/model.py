@@ -57,7 +57,7 @@ class Graph(Struct, frozen=True, kw_only=True):
     minds: Mapping[str, str] = {}
     """Role → the profile of the mind that it asks; `default` where nothing is said."""
     tools: Mapping[str, Any] = {}
-    """`query_db`: names of databases that may be asked; `run_python`: true where programs may be run. Neither is there unless it is named."""
+    """`query_db`: the databases that may be asked, `*` for all; `run_python`: true where programs may be run. Else there is neither."""
     options: Mapping[str, Mapping[str, Any]] = {}
     """Role → what its implementation can be told."""
     history_tokens: int = 4000

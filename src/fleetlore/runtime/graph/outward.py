@@ -2,18 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from time import perf_counter
+from typing import Any
+
+import msgspec
+
+from fleetlore.errors import FleetloreError
 from fleetlore.minds.base import Call
+from fleetlore.runtime.graph.controls import table
 from fleetlore.runtime.graph.step import Step
 from fleetlore.views.session_state import Control
+
+ROWS_TOLD = 20
+"""Of a table, to the model; the user sees all of it."""
 
 
 class ToolTrouble(Exception):
     """A tool could not do what was wanted; the message is for the model."""
 
 
+class Card:
+    """What the user is shown of something that runs."""
+
+    def __init__(self) -> None:
+        self.detail = ""
+
+
+@asynccontextmanager
+async def carded(step: Step, call: Call) -> AsyncIterator[Card]:
+    """A card from its beginning to its end, whatever that is."""
+    card, began, ok = Card(), perf_counter(), False
+    step.hud("process_started", call_id=call.id, tool=call.name)
+    try:
+        yield card
+        ok = True
+    finally:
+        took = round((perf_counter() - began) * 1000, 3)
+        step.hud("process_finished", call_id=call.id, tool=call.name, ok=ok, detail=card.detail, duration_ms=took)
+
+
 async def ask_database(step: Step, call: Call) -> tuple[Control, str]:
     """The table, and what the model is told of it."""
-    raise ToolTrouble("no database can be asked here.")
+    from fleetlore.runtime.graph.tools.database import open_database
+    from fleetlore.runtime.graph.tools.query_db import outline, query
+
+    name = str(call.arguments.get("database"))
+    if name not in step.host.tools.databases:
+        raise ToolTrouble(f"no database is called {name!r}; there are {', '.join(step.host.tools.databases)}.")
+    async with carded(step, call) as card:
+        try:
+            database, sql = open_database(name, step.host.tools.databases[name]), str(call.arguments.get("query", "")).strip()
+            found = await (query(database, sql) if sql else outline(database))
+        except FleetloreError as error:
+            card.detail = "refused, or failed"
+            raise ToolTrouble(str(error)) from error
+        card.detail = f"{len(found.rows)} rows"
+    shown = table(found.columns, found.rows)
+    if found.cut is not None:
+        shown["cut"] = True
+    return shown, _told(found.columns, found.rows, found.cut)
+
+
+def _told(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...], cut: str | None) -> str:
+    count = f"{len(rows)} row{'' if len(rows) == 1 else 's'}" + (f", cut {cut}" if cut else "")
+    lines = [msgspec.json.encode(row).decode() for row in (columns, *rows[:ROWS_TOLD])]
+    more = [f"… and {len(rows) - ROWS_TOLD} more"] if len(rows) > ROWS_TOLD else []
+    return "\n".join([f"{count}, shown as a table of {', '.join(columns)}.", *lines, *more])
 
 
 async def run_program(step: Step, call: Call) -> str:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from fleetlore import clock
 from fleetlore.events.envelope import Event
 from fleetlore.views.session_state import Conversation
@@ -13,13 +15,18 @@ from fleetlore.views.sessions import take
 
 OUTWARD = frozenset(("model.called", "tool.called", "process.started"))
 """What is durable before it is done."""
+FEW = 50
+"""So many events are one append: all or nothing."""
 
 
 class Log(Protocol):
-    """Whatever stores events, durably."""
+    """Whatever stores events, durably, in the order in which it is asked to."""
+
+    async def append(self, events: Sequence[Event]) -> object:
+        """Store some, all or none."""
 
     async def append_all(self, events: Iterable[Event]) -> object:
-        """Store them, in their order."""
+        """Store any number."""
 
 
 class Pen:
@@ -27,9 +34,10 @@ class Pen:
 
     def __init__(self, log: Log, session: Conversation, *, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7) -> None:
         self._log, self.session, self._now, self._new_id = log, session, now, new_id
+        self._loop = asyncio.get_running_loop()
         self._waiting: list[Event] = []
-        self._flushing: asyncio.Task[object] | None = None
-        self._scheduled = False
+        self._is_scheduled = False
+        self._storing: asyncio.Task[None] | None = None
         self.broken: BaseException | None = None
         """Why something that was folded is not on the log, once that happened: the session has to be read again."""
 
@@ -51,43 +59,36 @@ class Pen:
     def _put(self, event: Event) -> None:
         take(self.session, event)
         self._waiting.append(event)
-        if not self._scheduled:
-            self._scheduled = True
+        if not self._is_scheduled:
+            self._is_scheduled = True
             # At the end of this turn of the loop, so that steps that follow each other at once go together.
-            asyncio.get_running_loop().call_soon(self._flush)
+            self._loop.call_soon(self._start_storing)
 
     async def append(self, events: Sequence[Event]) -> None:
         """What `recording.asked` tells: durable before an outward act, in order without waiting after it."""
         for event in events:
-            self._put(event if event.at is not None else _stamped(event, self._now()))
+            self._put(event if event.at is not None else replace(event, at=self._now()))
         if any(event.kind in OUTWARD for event in events):
             await self.durable()
 
     async def durable(self) -> None:
         """Wait until everything told is on the disk; raises what kept it off."""
-        self._flush()
-        while (flushing := self._flushing) is not None and not flushing.done():
-            await asyncio.shield(flushing)
+        if self._waiting:
+            await self._store()
+        elif self._storing is not None and not self._storing.done():
+            await asyncio.wait([self._storing])
         if self.broken is not None:
             raise self.broken
 
-    def _flush(self) -> None:
-        self._scheduled = False
+    def _start_storing(self) -> None:
+        self._is_scheduled = False
         if self._waiting:
-            events, self._waiting = self._waiting, []
-            self._flushing = asyncio.ensure_future(self._store(events, self._flushing))
+            self._storing = asyncio.ensure_future(self._store())
 
-    async def _store(self, events: list[Event], earlier: asyncio.Task[object] | None) -> None:
-        """Tasks begin in the order in which they were made, and the log keeps the order in which it was asked."""
+    async def _store(self) -> None:
+        """What waits is taken and handed to the log in one go, so that the log's order is ours whoever comes here first."""
+        events, self._waiting = self._waiting, []
         try:
-            await self._log.append_all(events)
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the disk next, not to this task
+            await (self._log.append(events) if len(events) <= FEW else self._log.append_all(events))
+        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the disk next, and that may be another task
             self.broken = self.broken or error
-        if earlier is not None and not earlier.done():
-            await earlier
-
-
-def _stamped(event: Event, at: Any) -> Event:
-    from msgspec.structs import replace
-
-    return replace(event, at=at)

@@ -43,7 +43,7 @@ def find(name: str, *, folder: str | None = None) -> Graph | None:
     if name in shipped():
         return from_text((_SHIPPED / f"{name}.toml").read_text(encoding="utf-8"), f"{name}.toml")
     path = next((path for path in _own(folder) if path.stem == name), None)
-    return None if path is None else _read_file(path)
+    return None if path is None else msgspec.structs.replace(_read_file(path), name=name)  # the log knows it by this name
 
 
 def names(folder: str | None = None) -> tuple[str, ...]:

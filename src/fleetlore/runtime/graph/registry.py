@@ -23,11 +23,8 @@ if TYPE_CHECKING:
     from fleetlore.runtime.graph.step import Step
 
 GROUP = "fleetlore.nodes"
-OURS = {
-    f"{role}_v1": f"fleetlore.runtime.graph.nodes.{role}"
-    for role in ("input", "thinker", "output", "ui", "memorizer", "director", "sensor")
-}
-"""Those that come with Fleetlore → the module that registers them, loaded when one is asked for."""
+OURS = ("input", "thinker", "output", "ui", "memorizer", "director", "sensor", "critic")
+"""Those that come with Fleetlore, each in its module of `nodes/`, loaded when it is asked for."""
 _VERSIONED = re.compile(r"[a-z][a-z0-9_]*_v[0-9]+")
 _Made = TypeVar("_Made", bound="type[Node] | Callable[[Step], Awaitable[Any]]")
 _Test = TypeVar("_Test", bound="Test")
@@ -68,9 +65,9 @@ class Registry:
 
     def find(self, name: str) -> type[Node] | None:
         """The implementation of that name."""
-        if name not in self._nodes and name in OURS:
-            module = import_module(OURS[name])
-            self._nodes.setdefault(name, module.NODE)
+        role = name.removesuffix("_v1")
+        if name not in self._nodes and role in OURS and role != name:
+            self._nodes[name] = import_module(f"fleetlore.runtime.graph.nodes.{role}").NODE
         if name not in self._nodes:
             self._look_around()
         return self._nodes.get(name)
@@ -84,7 +81,7 @@ class Registry:
     def names(self) -> list[str]:
         """Every implementation that there is."""
         self._look_around()
-        return sorted({*self._nodes, *OURS})
+        return sorted({*self._nodes, *(f"{role}_v1" for role in OURS)})
 
     def _look_around(self) -> None:
         """Load what installed packages offer, once."""

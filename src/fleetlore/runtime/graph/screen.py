@@ -14,6 +14,14 @@ FIRST: Mapping[str, Any] = {"inc": 0, "dec": 0, "toggle": False, "set": None}
 MOST_VARIABLES = 100
 
 
+class OnScreen(NamedTuple):
+    """What is on the screen, as far as a node may look at it."""
+
+    controls: list[Control]
+    state: dict[str, Any]
+    machines: dict[str, Machine]
+
+
 class Move(NamedTuple):
     """A machine passes from one state to another."""
 
@@ -22,12 +30,12 @@ class Move(NamedTuple):
     new: str
 
 
-def control_of(session: Conversation, action: str | None) -> Control | None:
+def control_of(session: Conversation | OnScreen, action: str | None) -> Control | None:
     """The button on the screen that has this action."""
     return next((each for each in session.controls if each.get("type") == "button" and each.get("action") == action), None)
 
 
-def is_local(session: Conversation, action: str | None) -> bool:
+def is_local(session: Conversation | OnScreen, action: str | None) -> bool:
     """Whether a press can be done here: the button is on the screen, and belongs to a machine or is bound to a variable."""
     control = control_of(session, action)
     if control is None:
@@ -38,7 +46,7 @@ def is_local(session: Conversation, action: str | None) -> bool:
     return isinstance(payload, Mapping) and payload.get("op") in FIRST and isinstance(payload.get("var"), str)
 
 
-def move_of(session: Conversation, control: Control) -> Move | None:
+def move_of(session: Conversation | OnScreen, control: Control) -> Move | None:
     """Where a machine goes when one of its buttons is pressed."""
     id = control.get("machine_id")
     machine = session.machines.get(id) if isinstance(id, str) else None
@@ -58,7 +66,7 @@ def bound(state: Mapping[str, Any], payload: Mapping[str, Any], data: Any) -> tu
         case "toggle":
             return name, not now
         case "set":
-            value = payload["value"] if "value" in payload else data
+            value = payload.get("value", data)
             return name, value if is_plain(value) else str(value)
         case _:
             step = payload.get("step", 1)
@@ -103,8 +111,9 @@ def arranged(session: Conversation, thought: Thought, state: Mapping[str, Any]) 
 
 
 def _with_value(control: Control, state: Mapping[str, Any]) -> Control:
-    name = control.get("id")
-    return {**control, "value": state[name]} if control.get("type") == "label" and name in state else control
+    if control.get("type") != "label" or control.get("id") not in state:
+        return control
+    return {**control, "value": state[str(control["id"])]}
 
 
 def variables(session: Conversation, thought: Thought) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -47,11 +48,13 @@ class Surroundings:
         minds: Mapping[str, Mind],
         settings: Settings,
         engine_of: Callable[[str], Engine],
+        fresh_engine_of: Callable[[str], Engine],
         reload: Callable[[str], Awaitable[Pen]],
         now: clock.Clock,
         sleep: Callable[[float], Awaitable[object]],
     ) -> None:
-        self.minds, self.settings, self.engine_of, self.reload, self.now, self.sleep = minds, settings, engine_of, reload, now, sleep
+        self.minds, self.settings, self.now, self.sleep = minds, settings, now, sleep
+        self.engine_of, self.fresh_engine_of, self.reload = engine_of, fresh_engine_of, reload
 
 
 class Session:
@@ -131,7 +134,7 @@ class Session:
 
     async def switch(self, graph: str) -> None:
         """Go on by another graph, between two turns; history and state stay. `Invalid` if there is none of that name."""
-        engine = self._around.engine_of(graph)
+        engine = self._around.fresh_engine_of(graph)
         await self._hand_over(self._restarted("switch", engine))
 
     async def clear(self) -> None:
@@ -150,6 +153,12 @@ class Session:
             await asyncio.wait([self._after], timeout=GRACE)
             self._after.cancel()
             await asyncio.gather(self._after, return_exceptions=True)
+        await self._pen.durable()
+
+    async def settled(self) -> None:
+        """Wait until what comes after the last reply is over, and on the log."""
+        if self._after is not None:
+            await asyncio.wait([self._after])
         await self._pen.durable()
 
     def screen(self) -> Screen:
@@ -280,13 +289,15 @@ class Session:
                 data = {"reason": reason, "turn": self.session.turn, "duration_ms": took}
                 self._pen.note("session.turn_ended", data, cause=self.session.open, text=words)
                 await self._pen.durable()
-        except Exception:  # noqa: BLE001, S110 - the pen knows that it is broken; the next turn begins with what the log has
+        except Exception:  # noqa: BLE001 - the pen knows that it is broken; the next turn begins with what the log has
             pass
         finally:
             self.send({"type": "error", "message": words})
             self.send({"type": "done"})
 
-    async def _come_after(self, engine: Engine, turn: Turn, made: Mapping[str, Any], host: TurnHost, earlier: asyncio.Task[None] | None) -> None:
+    async def _come_after(
+        self, engine: Engine, turn: Turn, made: Mapping[str, Any], host: TurnHost, earlier: asyncio.Task[None] | None
+    ) -> None:
         """Memory and course, once what came after the turn before is done; what fails is on the log, and costs nobody a reply."""
         if earlier is not None and not earlier.done():
             await asyncio.wait([earlier])
@@ -295,10 +306,8 @@ class Session:
         except NodeError:
             pass
         finally:
-            try:
+            with suppress(FleetloreError):
                 await self._pen.durable()
-            except FleetloreError:
-                pass
 
     async def _restarted(self, source: str, engine: Engine) -> None:
         async with self._lock:
@@ -317,9 +326,7 @@ class Session:
 class _Said:
     """What the user did."""
 
-    def __init__(
-        self, *, text: str = "", action: str | None = None, data: Any = None, dashboard: list[Control] | None = None
-    ) -> None:
+    def __init__(self, *, text: str = "", action: str | None = None, data: Any = None, dashboard: list[Control] | None = None) -> None:
         self.text, self.action, self.data, self.dashboard = text, action, data, dashboard
 
 
@@ -338,4 +345,3 @@ async def _guarded(work: Coroutine[Any, Any, None], session: Session, role: str)
         await work
     except Exception as error:  # noqa: BLE001 - it is anybody's code
         session.note("node.failed", {"node": role, "graph": session.graph.name, "error": named(error)})
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
 
@@ -52,6 +52,7 @@ class Sessions:
         *,
         minds: Mapping[str, Mind] | None = None,
         registry: Registry = REGISTRY,
+        graphs: Iterable[Graph] = (),
         now: clock.Clock = clock.now,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
@@ -59,10 +60,16 @@ class Sessions:
         self._minds: dict[str, Mind] = dict(minds or {})
         self._open: dict[str, Session] = {}
         self._locks: dict[str, asyncio.Lock] = {}
-        self._engines: dict[str, Engine] = {}
+        self._engines: dict[str, Engine] = {graph.name: Engine(graph, registry) for graph in graphs}
         self._stack = AsyncExitStack()
         self._around = Surroundings(
-            minds=self._minds, settings=self._settings, engine_of=self._engine, reload=self._read_again, now=now, sleep=sleep
+            minds=self._minds,
+            settings=self._settings,
+            engine_of=self._engine,
+            fresh_engine_of=self._fresh_engine,
+            reload=self._read_again,
+            now=now,
+            sleep=sleep,
         )
 
     async def __aenter__(self) -> Sessions:
@@ -94,7 +101,7 @@ class Sessions:
     def graphs(self) -> list[Graph]:
         """Those that a session can switch to and that can be run, the default first."""
         graphs = []
-        for name in dict.fromkeys((self._settings.default, *reading.names(self._settings.folder))):
+        for name in dict.fromkeys((self._settings.default, *self._engines, *reading.names(self._settings.folder))):
             try:
                 graphs.append(self._engine(name).graph)
             except Invalid:
@@ -117,6 +124,11 @@ class Sessions:
                 raise NoSuchSession(id)
             self._open[id] = self._open.pop(id, session)  # the newest last
             return session
+
+    async def events(self, id: str, *, after: str | None = None) -> AsyncGenerator[Event, None]:
+        """What the log has of a session."""
+        async for event in self._log.read(f"run:{id}", after=after or None):
+            yield event
 
     async def _opened(self, id: str, identity: str, channel: str) -> Session:
         await self._make_room()
@@ -184,6 +196,12 @@ class Sessions:
                 await session.close()
         if len(self._open) >= self._settings.most_sessions:
             raise TooManySessions(f"{len(self._open)} sessions are open and at work; try again later")
+
+    def _fresh_engine(self, name: str) -> Engine:
+        """The engine of a graph as its file is now, so that a graph can be changed while it runs; those in use go on as they were."""
+        if reading.find(name, folder=self._settings.folder) is not None:
+            self._engines.pop(name, None)
+        return self._engine(name)
 
     def _engine(self, name: str) -> Engine:
         """The engine of a graph, by name alone; the default may be a file."""

@@ -1,14 +1,16 @@
 """Where a session's messages go: a socket, a terminal, a list. The core knows nothing of them but this.
 
-| message | when |
-|---|---|
-| `{"type": "hud", "node": …, "event": "started"│"finished"│"failed", "turn": n, "duration_ms"?, "edges"?: […]}` | a node begins, ends, fails |
-| `{"type": "hud", "node": …, "event": "process_started"│"process_finished", "call_id": …, "tool": …, "ok"?, "detail"?, "duration_ms"?}` | cards |
-| `{"type": "hud", "node": "sensor", "event": "idle"│"returned"}`, `{…, "event": "audit", "audit": "mismatch"│"code_without_tool"│…}` | changes |
-| `{"type": "delta", "content": "…"}` | some more words of the reply |
-| `{"type": "controls", "controls": […], "state": {…}}` | what the screen shows from now on; an empty list clears it |
-| `{"type": "error", "message": "…"}` | the turn failed; `done` follows |
-| `{"type": "done"}` | the turn is over, however it went |
+    {"type": "hud", "node": …, "event": "started", "turn": n}                                   a node begins
+    {"type": "hud", "node": …, "event": "finished", "turn": n, "duration_ms": …, "edges": […]}  it ends, and leads to these
+    {"type": "hud", "node": …, "event": "failed", "turn": n}
+    {"type": "hud", "node": …, "event": "process_started", "turn": n, "call_id": …, "tool": …}  a card: a query or a program runs
+    {"type": "hud", "node": …, "event": "process_finished", "turn": n, "call_id": …, "tool": …, "ok": …, "detail": …, "duration_ms": …}
+    {"type": "hud", "node": …, "event": "idle" or "returned"}                                   the user went quiet, is back
+    {"type": "hud", "node": …, "event": "audit", "audit": "mismatch", "code_without_tool" or "talk_without_action"}
+    {"type": "delta", "content": …}                                                             more words of the reply
+    {"type": "controls", "controls": […], "state": {…}}     what the screen shows from now on; an empty list clears it
+    {"type": "error", "message": …}                         the turn failed; `done` follows
+    {"type": "done"}                                        the turn is over, however it went
 
 What the user sees holds no prompt, no model's raw answer and nothing of another session.
 """

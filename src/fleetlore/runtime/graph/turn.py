@@ -76,5 +76,7 @@ class Shown(Struct, frozen=True, kw_only=True):
 
     text: str = ""
     """What a press came to, in words."""
+    pressed: bool = False
+    """Whether a press was done here, with nobody else asked."""
     changed: bool = False
     controls: int = 0

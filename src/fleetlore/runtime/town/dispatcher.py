@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterable
 from contextlib import aclosing, suppress
 
 from fleetlore import clock
-from fleetlore.errors import Conflict, Held, LeaseLost, LogError
+from fleetlore.errors import Conflict, Held, Invalid, LeaseLost, LogError
 from fleetlore.events.envelope import Event
 from fleetlore.runtime.holding import Hold
 from fleetlore.runtime.town import facts, helping, liveness, planning, watching
 from fleetlore.runtime.town.liveness import Signs
 from fleetlore.runtime.town.planning import Move
+from fleetlore.runtime.town.releasing import release, strays, take_back
 from fleetlore.runtime.town.scribe import Scribe
 from fleetlore.state.runner import Runner, view_of
 from fleetlore.state.shared import Shared
 from fleetlore.state.store import Store
-from fleetlore.views.town_rules import task_refusal
 from fleetlore.views.town_state import Task, Town
 from fleetlore.views.town_tasks import is_spent
 
@@ -29,6 +29,8 @@ LEASE_SECONDS = 12.0
 TICK_SECONDS = 1.0
 """How often the time is looked at: who is dead, who needs help."""
 MOST_AT_ONCE = 128
+NEVER = "~"
+"""Behind every position."""
 Watch = Callable[[str], None]
 
 
@@ -43,11 +45,12 @@ class Dispatcher:
         store: Store | None = None,
         lease_seconds: float = LEASE_SECONDS,
         tick: float = TICK_SECONDS,
+        silence: float = liveness.LONGEST_SILENCE,
         now: clock.Clock = clock.now,
         say: Watch = lambda text: None,
     ) -> None:
         self._scribe, self._shared, self._store, self._now, self._say = scribe, shared, store, now, say
-        self._seconds, self._tick = lease_seconds, tick
+        self._seconds, self._tick, self._silence = lease_seconds, tick, silence
         self.town: Town = scribe.believed.initial()
         self.is_leading = False
         self._position = ""
@@ -169,6 +172,11 @@ class Dispatcher:
             self._reserve(move, conflict.actual or self._position)
             self._missions.update(dict.fromkeys([move.mission] if move.mission else []))
             return
+        except Invalid as error:  # what others wrote down leads to what the log does not take: said, and let be
+            self._say(f"cannot go on with {move.task or move.mission}: {error}")
+            self._reserve(move, NEVER)
+            self._busy.pop(move.agent, None)
+            return
         self._reserve(move, positions[-1])
         self.given += bool(move.agent)
 
@@ -181,10 +189,13 @@ class Dispatcher:
 
     async def _look_around(self) -> None:
         now = self._now()
-        for signs in await asyncio.to_thread(lambda: list(liveness.look(self._shared, self.town, now))):
+        held = await asyncio.to_thread(lambda: list(liveness.look(self._shared, self.town, now, silence=self._silence)))
+        for signs in held:
             if signs.is_dead and signs.lease not in self._buried:
-                self._buried.add(signs.lease)
                 await self.bury(signs)
+                self._buried.add(signs.lease)
+        for task, reason in list(strays(self.town)):
+            await take_back(self._scribe, task, reason, by=facts.DISPATCHER)
         await self._put_aside()
         for mission in list(self.town.missions.values()):
             if mission.state == "running" and mission.id not in self._moving:
@@ -194,19 +205,8 @@ class Dispatcher:
     async def bury(self, signs: Signs) -> None:
         """Say that a worker is dead: its tasks go back, its agents wait for somebody else to run them."""
         for name in list(self.town.holdings.get(signs.lease, ())):
-            agent = self.town.agents[name]
-            for id in [*agent.queue, *([agent.task] if agent.task else [])]:
-                await self._take_back(id, f"whoever ran {name} is gone: {signs}")
-            await self._scribe.append([facts.agent_failed(agent, error=str(signs), new_state="cold", by=facts.DISPATCHER)])
+            await release(self._scribe, self.town, self.town.agents[name], str(signs), by=facts.DISPATCHER)
         self._say(f"{signs.lease} is dead: {signs}")
-
-    async def _take_back(self, id: str, reason: str) -> None:
-        def decide(task: Task | None) -> list[Event]:
-            if task is None or task_refusal(task, "lose", epoch=task.epoch) is not None:
-                return []
-            return [facts.lease_lost(task, reason=reason, by=facts.DISPATCHER)]
-
-        await self._scribe.decide(id, decide)
 
     async def _put_aside(self) -> None:
         """What was begun as often as it may be, and is not done, is a dead letter."""

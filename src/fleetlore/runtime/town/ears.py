@@ -25,6 +25,11 @@ class Ears:
         self._queues: dict[str, asyncio.Queue[Event | None]] = {}
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def are_deaf(self) -> bool:
+        """Whether nothing will be heard any more: the log failed while it was followed for all."""
+        return self._task is not None and self._task.done()
+
     async def __aenter__(self) -> Self:
         if self._are_many:
             self._task = asyncio.create_task(self._listen(await self._log.head()))

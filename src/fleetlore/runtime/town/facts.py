@@ -312,7 +312,7 @@ def mission_state(
         old_state=old,
         new_state=new,
         text=line(words),
-        data=_filled(reason=reason, **policy),
+        data=_filled(reason=reason, outcome=new if new in ("completed", "failed") else None, **policy),
     )
 
 

@@ -32,6 +32,8 @@ class Job(Struct, frozen=True, kw_only=True):
     """What that task came to; for a mend, what the reviewer asked for."""
     authors: tuple[str, ...] = ()
     round: int = 0
+    failures: int = 0
+    """How often it failed before. What was only broken off is gone on with."""
     trouble: str = ""
     """Why it was not done the last time."""
     messages: tuple[Message, ...] = ()
@@ -62,6 +64,12 @@ class Failed(Struct, frozen=True):
     """Whether there is no use in trying again."""
 
 
+class Stuck(Struct, frozen=True):
+    """Only a person can help: the conductor is asked, and the task waits until somebody has it tried again."""
+
+    reason: str
+
+
 class Approved(Struct, frozen=True):
     """A review that ends with an explicit yes."""
 
@@ -80,7 +88,7 @@ class Unable(Struct, frozen=True):
     error: str
 
 
-Outcome: TypeAlias = Done | Failed | Approved | Rejected | Unable
+Outcome: TypeAlias = Done | Failed | Stuck | Approved | Rejected | Unable
 
 
 class Hearing:

@@ -12,16 +12,16 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from fleetlore.errors import Conflict, FleetloreError
+from fleetlore.errors import FleetloreError
 from fleetlore.events.envelope import Event
-from fleetlore.log.base import Expect
+from fleetlore.log.base import Position
 from fleetlore.runtime.town import facts, reporting
 from fleetlore.runtime.town.ears import Ears
 from fleetlore.runtime.town.jobs import Failed, Hearing, Job, Outcome, Question, Unable, Work
 from fleetlore.runtime.town.scribe import Scribe
 from fleetlore.views.town import inbox
 from fleetlore.views.town_rules import task_refusal
-from fleetlore.views.town_state import Agent, Task, Town
+from fleetlore.views.town_state import OVER, Agent, Task, Town
 
 Say: TypeAlias = Callable[[str, str], None]
 """Told who and what, for whoever watches the worker."""
@@ -44,6 +44,8 @@ class Life:
         self._position = ""
         self._stirred = asyncio.Event()
         self._job: Job | Question | None = None
+        self._claimed: Task | None = None
+        """The job's task as it is while nobody else writes to it."""
         self._hearing = Hearing()
         self._doing: asyncio.Task[Outcome] | None = None
         self._leaving = ""
@@ -84,11 +86,21 @@ class Life:
             self._take(event)
 
     def _take(self, event: Event) -> None:
+        if event.kind == "town.task_assigned" and event.agent == self.name:
+            self._forget_end(event.task or "")
         self._town = self._scribe.believed.apply(self._town, event)
         self._position = event.position or self._position
         if isinstance(job := self._job, Job) and self._doing is not None:
             self._hear(event, job)
         self._stirred.set()
+
+    def _forget_end(self, id: str) -> None:
+        """That a task was taken up again, or may be tried more often, only its own scope tells; by that it is claimed."""
+        known = self._town.tasks.get(id)
+        if known is not None and known.state in OVER:
+            del self._town.tasks[id]
+            self._town.over.pop(id, None)
+            self._town.completed.pop(id, None)
 
     def _hear(self, event: Event, job: Job) -> None:
         """What concerns the work that goes on."""
@@ -127,6 +139,9 @@ class Life:
         agent = self.agent
         if agent.lease != self._lease:
             raise Left(agent.reason or "somebody else runs it now")
+        if self._doing is not None and self._doing.done() and not self._is_sent_away():
+            await self._finish()
+            return True
         if self._leaving or agent.wish in ("kill", "restart"):
             await self._go(agent.wish)
         if agent.wish:
@@ -134,9 +149,6 @@ class Life:
             return True
         if self._is_sent_away():
             await self._let_go_of_task("it is for somebody else now")
-            return True
-        if self._doing is not None and self._doing.done():
-            await self._finish()
             return True
         if self._doing is not None or agent.state == "paused":
             return False
@@ -166,20 +178,27 @@ class Life:
     # --- work
 
     async def _claim(self, id: str) -> None:
-        agent, epoch = self.agent, self._town.tasks[id].epoch
-        task, head = await self._scribe.task(id)
-        if task is None or task_refusal(task, "start", epoch=epoch, agent=self.name) is not None:
+        epoch, position = self._town.tasks[id].epoch, self._town.tasks[id].position
+        known = await self._scribe.task(id)
+
+        def claim(task: Task | None) -> Sequence[Event]:
+            nonlocal known
+            known = task
+            if task is None or task_refusal(task, "start", epoch=epoch, agent=self.name) is not None:
+                return []
+            taken = facts.lease_taken(self.agent, task, seconds=self._seconds)
+            return [taken, facts.started(self.agent, task), self._becomes("working")]
+
+        told = await self._scribe.decide(id, claim, known=(known, position))
+        if not told or known is None:
             self._sent_away.add((id, epoch))
             return
-        claim = [facts.lease_taken(agent, task, seconds=self._seconds), facts.started(agent, task), self._becomes("working")]
-        try:
-            await self._tell(claim, expect=Expect(f"task:{id}", head))
-        except Conflict:
-            return  # looked at again
-        self._begin(await self._job_of(task))
+        await self._until(told[-1])
+        self._claimed = replace(known, state="running", attempt=known.attempt + 1)
+        self._begin(await self._job_of(known))
 
     async def _job_of(self, task: Task) -> Job:
-        of, _ = await self._scribe.task(task.of) if task.of else (None, None)
+        of = await self._scribe.task(task.of) if task.of else None
         about = "" if of is None else of.result
         return Job(
             agent=self.name,
@@ -198,6 +217,7 @@ class Life:
             about=about,
             authors=tuple(task.not_by),
             round=task.round,
+            failures=task.failures,
             trouble=task.error,
             messages=tuple(inbox(self._town, self.name))[:MOST_MESSAGES],
         )
@@ -236,9 +256,10 @@ class Life:
             told = reporting.report(self.agent, task, job, outcome)
             return [*told, *read, *self._rest()] if told else []
 
-        told = await self._scribe.decide(job.task, decide)
+        position = self._town.tasks[job.task].position
+        told = await self._scribe.decide(job.task, decide, known=(self._claimed, position))
         if told:
-            await self._until_known(told)
+            await self._until(told[-1])
             self._say(self.name, f"{_word(outcome)} {job.task}")
         else:
             self._say(self.name, f"was too late with {job.task}: its lease was lost")
@@ -269,7 +290,7 @@ class Life:
         reason = self._leaving or ("killed" if wish == "kill" else "restarted")
         await self._let_go_of_task(reason)
         for id in list(self.agent.queue):
-            await self._give_back(id, reason)
+            await self._give_back(id, self._town.tasks[id].epoch, reason)
         if self._leaving:
             await self._tell([self._becomes("cold", reason=reason)], wait=False)
         else:
@@ -291,11 +312,11 @@ class Life:
         await self._break_off()
         job, self._job = self._job, None
         if isinstance(job, Job):
-            await self._give_back(job.task, reason)
+            await self._give_back(job.task, job.epoch, reason)
 
-    async def _give_back(self, id: str, reason: str) -> None:
+    async def _give_back(self, id: str, epoch: int, reason: str) -> None:
         def decide(task: Task | None) -> Sequence[Event]:
-            if task is None or task.agent != self.name or task_refusal(task, "lose", epoch=task.epoch) is not None:
+            if task is None or task_refusal(task, "lose", epoch=epoch) is not None:
                 return []
             return [facts.lease_lost(task, reason=reason, by=self.name)]
 
@@ -312,16 +333,14 @@ class Life:
     def _becomes(self, state: str, reason: str = "") -> Event:
         return facts.agent_state(self.name, self.agent.state, state, lease=self._lease, reason=reason)
 
-    async def _tell(self, events: Sequence[Event], *, expect: Expect | None = None, wait: bool = True) -> None:
-        positions = await self._scribe.append(events, expect=expect)
-        while wait and self._position < positions[-1]:
-            self._stirred.clear()
-            await self._stirred.wait()
+    async def _tell(self, events: Sequence[Event], *, wait: bool = True) -> None:
+        positions = await self._scribe.append(events)
+        if wait:
+            await self._until(positions[-1])
 
-    async def _until_known(self, told: Sequence[Event]) -> None:
+    async def _until(self, position: Position) -> None:
         """Wait until what was told has come back: the last of it is always about the agent itself."""
-        head = await self._scribe.log.head(f"agent:{self.name}")
-        while self._position < (head or ""):
+        while self._position < position:
             self._stirred.clear()
             await self._stirred.wait()
 

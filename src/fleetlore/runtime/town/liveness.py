@@ -15,6 +15,8 @@ BEATS_MISSED = 2.5
 """Renewals that a live worker cannot well miss."""
 RENEWALS = 4
 """A lease is renewed so often in its time."""
+LONGEST_SILENCE = 20.0
+"""Seconds without a word on the log that are a sign, once the lease has ended."""
 
 
 class Signs(Struct, frozen=True, kw_only=True):
@@ -43,14 +45,14 @@ def lease_text(lease: Lease) -> str:
     return f"{lease.name.removeprefix('worker:')}@{lease.epoch}"
 
 
-def look(shared: Shared, town: Town, now: datetime) -> Iterator[Signs]:
+def look(shared: Shared, town: Town, now: datetime, *, silence: float = LONGEST_SILENCE) -> Iterator[Signs]:
     """Everybody who runs agents, and the signs that there are. Blocks."""
     for text, agents in list(town.holdings.items()):
         heard = max((seen for name in agents if (seen := town.agents[name].seen_at) is not None), default=None)
-        yield signs(shared, text, heard, now)
+        yield signs(shared, text, heard, now, silence=silence)
 
 
-def signs(shared: Shared, text: str, heard: datetime | None, now: datetime) -> Signs:
+def signs(shared: Shared, text: str, heard: datetime | None, now: datetime, *, silence: float = LONGEST_SILENCE) -> Signs:
     """The signs for one worker's lease. Blocks."""
     worker, _, epoch = text.rpartition("@")
     held = shared.holder_of(lease_name(worker))
@@ -58,17 +60,13 @@ def signs(shared: Shared, text: str, heard: datetime | None, now: datetime) -> S
         if held is not None or is_dead(worker):
             second = "its process is gone" if held is None else "it was started anew"
         else:
-            second = _silence(heard, now, timedelta(seconds=LONGEST_SILENCE))
+            second = _silence(heard, now, timedelta(seconds=silence))
         return Signs(lease=text, heartbeat="its lease has ended", second=second)
     renewed = held.until - timedelta(seconds=held.seconds)
     if now - renewed > timedelta(seconds=BEATS_MISSED * held.seconds / RENEWALS):
         gone = "its process is gone" if is_dead(held.holder) else ""
         return Signs(lease=text, heartbeat="its heartbeat has stopped", second=gone)
     return Signs(lease=text)
-
-
-LONGEST_SILENCE = 20.0
-"""Seconds without a word on the log that are a sign, once the lease has ended."""
 
 
 def _silence(heard: datetime | None, now: datetime, longest: timedelta) -> str:

@@ -23,11 +23,13 @@ from fleetlore.runtime.town.plan_shape import (
     PlannedItem,
     check_links,
     check_name,
+    check_size,
     shown,
     slug,
 )
 from fleetlore.runtime.town.plan_words import Reference, find_dependencies, infer_roles, infer_type
 
+_MOST_BODIES = 512 * 1024
 _DEEPEST = 4
 """A list of requests, each with a body, which holds an issue."""
 _ADDRESS = re.compile(r"https?://([^/\s]{1,255})/(?:api/v1/repos/|repos/|api/v3/repos/)?([^/\s]{1,100}/[^/\s]{1,100})(?:/.*)?", re.DOTALL)
@@ -87,6 +89,7 @@ def from_values(values: Sequence[Any], source: str = "the issues", *, title: str
     finder = _Finder(issues, all, done)
     items = [_item(findings, issue, finder, left_out) for issue in issues]
     check_links(findings, [((item.id,), item) for item in items])
+    check_size(findings, items)
     findings.stop_if_wrong()
     title = _line(title) or _title(issues)
     return MissionPlan(id=slug(title), title=title, items=tuple(items), left_out=tuple(left_out))
@@ -214,6 +217,8 @@ class _Finder:
     """From a name in a text to the item that is meant."""
 
     def __init__(self, issues: Sequence[Issue], all: Sequence[Issue], done: Collection[str]) -> None:
+        self.longest = min(LONGEST_DESCRIPTION, _MOST_BODIES // max(1, len(issues)))
+        """Of a body: what one append can hold is shared by all."""
         self._is_one = len({issue.repository.lower() for issue in issues}) == 1
         self._ids = {issue.key: self.id(issue) for issue in issues}
         self._over = {issue.key for issue in all if issue.is_closed}
@@ -247,13 +252,13 @@ def _item(findings: Findings, issue: Issue, finder: _Finder, left_out: list[str]
         except LookupError:
             name = shown(str(said))
             findings.complain((id,), f"waits for {name}, which is not among the open issues; hand it in, too, or say that it is done")
-    if len(issue.body.encode()) > LONGEST_DESCRIPTION:
-        left_out.append(f"the end of {shown(id)}, which is over {LONGEST_DESCRIPTION // 1024} KiB")
+    if len(issue.body.encode()) > finder.longest:
+        left_out.append(f"the end of {shown(id)}, which is longer than {finder.longest:,} bytes")
     return PlannedItem(
         id=id,
         title=issue.title,
         type=infer_type(issue.labels, issue.title),
-        description=_cut(issue.body, LONGEST_DESCRIPTION),
+        description=_cut(issue.body, finder.longest),
         depends_on=tuple(dict.fromkeys(each for each in waits if each)),
         roles=infer_roles(issue.labels, issue.title),
         source=issue.address,

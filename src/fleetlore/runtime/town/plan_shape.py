@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import msgspec
 from msgspec import Struct
 
 from fleetlore.errors import InvalidPlan
@@ -19,6 +20,8 @@ MOST_NAMES = 500
 LONGEST_TITLE = 300
 LONGEST_DESCRIPTION = 16 * 1024
 """What the log keeps of one text, in bytes."""
+MOST_TOGETHER = 768 * 1024
+"""What all items may come to, as JSON: a mission is told in one append, which holds 1 MiB."""
 MOST_PARALLEL = 1000
 MOST_TRIES = 100
 
@@ -102,6 +105,16 @@ def check_name(findings: Findings, path: Path, name: str, what: str) -> None:
     """Complain about what cannot name anything."""
     if not name.strip() or not is_name(name):
         findings.complain(path, f"{shown(name)!r} cannot be {what}: 1 to 200 bytes, and no control characters")
+
+
+def check_size(findings: Findings, items: Iterable[PlannedItem]) -> None:
+    """Complain about more words than one mission can be told with."""
+    size = sum(len(msgspec.json.encode(item)) for item in items)
+    if size > MOST_TOGETHER:
+        most = f"{MOST_TOGETHER // 1024} KiB"
+        findings.complain(
+            ("items",), f"come to {size // 1024:,} KiB, and at most {most} are told at once: make several missions, or use fewer words"
+        )
 
 
 def check_links(findings: Findings, items: Sequence[tuple[Path, PlannedItem]]) -> None:

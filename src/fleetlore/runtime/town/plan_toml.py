@@ -25,6 +25,7 @@ from fleetlore.runtime.town.plan_shape import (
     PlannedItem,
     check_links,
     check_name,
+    check_size,
     shown,
     slug,
 )
@@ -75,6 +76,7 @@ def read(text: str, source: str = "the plan") -> MissionPlan:
         check_name(findings, ("id",), head.id, "an id")
     items = _items(findings, head.items)
     check_links(findings, items)
+    check_size(findings, (item for _, item in items))
     findings.stop_if_wrong()
     return MissionPlan(
         id=head.id or slug(head.title),

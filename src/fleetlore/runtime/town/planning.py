@@ -6,16 +6,21 @@ What a plan costs follows from what waits and who is free, never from what has e
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from hashlib import sha256
+from typing import Any
 
 from msgspec import Struct
 
 from fleetlore.events.envelope import Event
+from fleetlore.events.names import LONGEST_NAME
 from fleetlore.log.base import Expect
 from fleetlore.runtime.town import facts
 from fleetlore.views.town_missions import wants_review
 from fleetlore.views.town_state import PRIORITIES, Agent, Item, Mission, Task, Town
 
 DONE = "done"
+REVIEWER = "reviewer"
+"""Who has only this role is given nothing but reviews: whoever worked on something cannot review it."""
 
 
 class Move(Struct, frozen=True, kw_only=True):
@@ -67,7 +72,7 @@ class _Free:
         """The one that is wanted or preferred, who can do just this, or who can do anything."""
         name = self._first_named(task.wanted, task.prefer) if task.wanted or task.prefer else None
         if name is None and not task.wanted:
-            roles = [key, ""] if key else ["", *self._town.idle]
+            roles = [key, ""] if key else ["", *(role for role in self._town.idle if role != REVIEWER)]
             name = next((name for role in roles for name in self._of(role) if name not in task.not_by), None)
         if name is None:
             return None
@@ -133,7 +138,11 @@ def _is_quiet(mission: Mission) -> bool:
 
 def task_id(mission: Mission, item: Item, purpose: str = "", number: int = 0) -> str:
     """The name of an item's task: it follows from the item, so that none is written down twice."""
-    return f"{mission.id}/{item.id}" + (f"/{purpose}-{number}" if purpose else "")
+    behind = f"/{purpose}-{number}" if purpose else ""
+    name = f"{mission.id}/{item.id}{behind}"
+    if len(name.encode()) <= LONGEST_NAME:
+        return name
+    return f"{sha256(f'{mission.id}/{item.id}'.encode()).hexdigest()[:16]}{behind}"
 
 
 def _begin(mission: Mission, item: Item) -> Move:
@@ -164,8 +173,9 @@ def _after_work(town: Town, mission: Mission, item: Item) -> Iterator[Move]:
     elif _unwatched(mission, item):
         yield Move(events=tuple(_watches(mission, item)), mission=mission.id)
     elif all(watch.state == DONE for watch in mission.watches.values() if watch.item == item.id):
-        author = item.authors[-1] if item.authors else None
-        done = facts.item_fact("completed", mission, item, f"{item.title or item.id} is done", agent=author, task=item.work)
+        author, is_reviewed = item.authors[-1] if item.authors else None, item.verdict == "approved"
+        told: dict[str, Any] = {"task": item.work, "reviewed": True} if is_reviewed else {}
+        done = facts.item_fact("completed", mission, item, f"{item.title or item.id} is done", agent=author, **told)
         yield Move(events=(done,), mission=mission.id)
 
 
@@ -177,7 +187,7 @@ def _review(mission: Mission, item: Item) -> Iterator[Move]:
         id,
         title=f"Review {item.title or item.id}",
         by=facts.DISPATCHER,
-        roles=["reviewer"],
+        roles=[REVIEWER],
         tries=mission.tries,
         mission=mission.id,
         item=item.id,

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from fleetlore.events.envelope import Event
 from fleetlore.runtime.town import facts
-from fleetlore.runtime.town.jobs import Approved, Done, Failed, Job, Outcome, Question, Rejected, Unable
+from fleetlore.runtime.town.jobs import Approved, Done, Failed, Job, Outcome, Question, Rejected, Stuck, Unable
 from fleetlore.views.town_rules import task_refusal
-from fleetlore.views.town_state import Agent, Message, Task
+from fleetlore.views.town_state import CONDUCTOR, Agent, Message, Task
 
 NO_VERDICT = "the review ended without a verdict: neither an approval nor a rejection was said in so many words"
 
@@ -26,8 +26,19 @@ def report(agent: Agent, task: Task | None, job: Job, outcome: Outcome) -> list[
             return _verdict(agent, task, job, outcome)
         case Failed():
             return [facts.task_failed(task, error=outcome.error, is_final=outcome.is_final)]
+        case Stuck():
+            return [*_called(agent, task, outcome.reason), facts.task_failed(task, error=outcome.reason, is_final=True)]
         case Unable():
             return [facts.lease_lost(task, reason=f"{agent.name} cannot work: {outcome.error}", by=agent.name)]
+
+
+def _called(agent: Agent, task: Task, reason: str) -> list[Event]:
+    """An agent turns to whoever runs the town."""
+    scopes = {"task": task.id, "mission": task.mission}
+    return [
+        facts.escalated(agent.name, reason, to=CONDUCTOR, **scopes),
+        facts.message(agent.name, CONDUCTOR, reason, type="query", priority="high", **scopes),
+    ]
 
 
 def _verdict(agent: Agent, task: Task, job: Job, outcome: Approved | Rejected) -> list[Event]:
@@ -52,8 +63,17 @@ def acknowledgements(agent: str, messages: Iterable[Message]) -> Iterator[Event]
 def answered(agent: str, question: Question, outcome: Outcome) -> list[Event]:
     """The answer to a message, and that the message was used; one that could not be answered is said to be so."""
     message = question.message
-    words = outcome.result if isinstance(outcome, Done) else f"I could not answer that: {getattr(outcome, 'error', 'no answer came')}"
+    words = outcome.result if isinstance(outcome, Done) else f"I could not answer that: {_why(outcome)}"
     reply = facts.message(
         agent, message.sender, words or "(no words)", type="info", correlation=message.id, task=message.task, mission=message.mission
     )
     return [reply, facts.acknowledged(agent, message.id, answer=words)]
+
+
+def _why(outcome: Outcome) -> str:
+    match outcome:
+        case Failed() | Unable():
+            return outcome.error
+        case Stuck() | Rejected() | Approved():
+            return outcome.reason
+    return "no answer came"

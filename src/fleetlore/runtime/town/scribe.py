@@ -62,22 +62,30 @@ class Scribe:
         known = event if event.id is not None else replace(event, id=self._new_id())
         return known if self._key is None else self._key.sign(known, admit=self._admit)
 
-    async def task(self, id: str) -> tuple[Task | None, Position | None]:
-        """A task as its own scope tells it, and the head of that scope from before it was read."""
-        head = await self.log.head(f"task:{id}")
+    async def task(self, id: str) -> Task | None:
+        """A task as its own scope tells it."""
         events = [event async for event in self.log.read(f"task:{id}", kinds=TOLD)]
-        return task_alone(filter(self.believed.takes, events), id), head
+        return task_alone(filter(self.believed.takes, events), id)
 
-    async def decide(self, id: str, decision: Callable[[Task | None], Sequence[Event]]) -> list[Event]:
-        """Tell of a task what follows from how it stands; looked at again as often as somebody else was quicker. Answers what was told."""
+    async def decide(
+        self, id: str, decision: Callable[[Task | None], Sequence[Event]], *, known: tuple[Task | None, Position | None] | None = None
+    ) -> list[Position]:
+        """Tell of a task what follows from how it stands; looked at again as often as somebody else was quicker. Answers where it was told.
+
+        Whoever knows how it stood at a position need not look, unless it has moved on since.
+        """
         for _ in range(TRIES):
-            task, head = await self.task(id)
+            task, head = known or await self._task_and_head(id)
+            known = None
             events = decision(task)
             if not events:
                 return []
             try:
-                await self.append(events, expect=Expect(f"task:{id}", head))
-                return list(events)
+                return await self.append(events, expect=Expect(f"task:{id}", head))
             except Conflict:
                 continue
         raise Busy(f"the task {id} is written to so often that nothing could be decided; try again")
+
+    async def _task_and_head(self, id: str) -> tuple[Task | None, Position | None]:
+        head = await self.log.head(f"task:{id}")  # before it is read, so that nothing between the two is overlooked
+        return await self.task(id), head

@@ -60,7 +60,7 @@ def _follow(town: Town, mission: Mission, watch: Watch, told: str, event: Event,
 
 
 def _mend(mission: Mission, watch: Watch, item: Item, event: Event, now: datetime) -> Move:
-    id = task_id(mission, item, "mend", watch.triggered + 1)
+    id = task_id(mission, item, "mend", 1 + sum(each.triggered for each in mission.watches.values() if each.item == item.id))
     created = facts.task_created(
         id,
         title=f"Mend {watch.target}: {event.text or 'a check failed'}",

@@ -18,6 +18,7 @@ from fleetlore.runtime.town import facts, liveness
 from fleetlore.runtime.town.ears import FEW, Ears
 from fleetlore.runtime.town.jobs import Work
 from fleetlore.runtime.town.life import Life, Say
+from fleetlore.runtime.town.releasing import release
 from fleetlore.runtime.town.scribe import Scribe
 from fleetlore.state.runner import Runner, view_of
 from fleetlore.state.shared import Shared
@@ -25,6 +26,8 @@ from fleetlore.state.store import Store
 from fleetlore.views.town_state import Agent, Town
 
 LEASE_SECONDS = 12.0
+MANY = 100
+"""New agents at once that need longer names to be told apart."""
 LOOK_SECONDS = 1.0
 """How often a worker with room looks for agents that nobody runs."""
 AGAIN_SECONDS = 1.0
@@ -92,7 +95,7 @@ class Worker:
         try:
             async with Ears(self._scribe.log, are_many=self._most > FEW) as ears:
                 try:
-                    while not any(end.done() for end in ends):
+                    while not any(end.done() for end in ends) and not ears.are_deaf:
                         await self._take_on(ears, lease)
                         await asyncio.wait([*ends, *self._lives.values()], timeout=self._look, return_when=asyncio.FIRST_COMPLETED)
                         self._bury()
@@ -128,6 +131,8 @@ class Worker:
         if room <= 0:
             return
         await asyncio.to_thread(self._catch_up)
+        for name in [name for name in self._town.holdings.get(lease, ()) if name not in self._lives]:
+            await release(self._scribe, self._town, self._town.agents[name], "its life on this worker ended by a fault", by=self.name)
         for name in await self._whom(room):
             life = Life(name, self._scribe, self._work, lease=lease, seconds=self._seconds, say=self._say)
             self._of[name] = life
@@ -161,5 +166,10 @@ class Worker:
 
     def _new_names(self, number: int) -> list[str]:
         """Names that nobody else will have chosen."""
-        stem = self._roles[0] if self._roles else "agent"
-        return [f"{stem}-{clock.uuid7()[-4:]}" for _ in range(number)]
+        stem, digits = self._roles[0] if self._roles else "agent", 4 if number < MANY else 8
+        names: dict[str, None] = {}
+        while len(names) < number:
+            name = f"{stem}-{clock.uuid7()[-digits:]}"
+            if name not in self._town.agents:
+                names[name] = None
+        return list(names)

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 from starlette.routing import WebSocketRoute
 from starlette.types import Receive, Scope, Send
-from starlette.websockets import WebSocket
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from fleetlore.errors import FleetloreError
 from fleetlore.server import queries
@@ -123,8 +123,7 @@ class Socket:
                 return
             await websocket.accept(PROTOCOL if PROTOCOL in scope.get("subprotocols", ()) else None)
             talking.wire.cut = cutter(receive)
-            with suppress(OSError):  # the client has gone
-                await talking.go_on(receive)
+            await talking.go_on(receive)
 
 
 class Talking:
@@ -152,7 +151,7 @@ class Talking:
         finally:
             self._session.detach(self.wire)
             speaking.cancel()
-            with suppress(asyncio.CancelledError, OSError):
+            with suppress(asyncio.CancelledError, WebSocketDisconnect):
                 await speaking
 
     def _show(self) -> None:

@@ -71,6 +71,8 @@ class Story(Answer, kw_only=True):
     opening: str
     chapters: list[Chapter]
     closing: str = ""
+    left_out: int = 0
+    """Sentences at the beginning for which there was no room."""
 
 
 class Arc(Struct, kw_only=True, omit_defaults=True):

@@ -39,6 +39,7 @@ OUTSIDE = 500
 """Messages that are looked through for an agent without an inbox in the town."""
 _MESSAGES = ("work.message_sent", "work.message_acked")
 _ORDER = ("running", "assigned", "pending", "failed", "cancelled", "completed")
+_RANK = {priority: place for place, priority in enumerate(state.PRIORITIES)}
 _ENDED = ("completed", "failed")
 _THIRD = MOST_BYTES // 3
 
@@ -52,13 +53,9 @@ def tasks(source: Source, caller: Caller, ask: asks.Tasks) -> answers.Tasks:
         town: state.Town = look.states["town"]
         counts = Counter(task.state for task in town.tasks.values())
         wanted = [task for task in town.tasks.values() if _is_wanted(task, ask)]
-        wanted.sort(key=lambda task: (_ORDER.index(task.state), state.PRIORITIES.index(task.priority) if _is_known(task) else 9))
+        wanted.sort(key=lambda task: (_ORDER.index(task.state), _RANK.get(task.priority, len(_RANK))))
         rows, next = page(wanted, _task, limit=ask.limit, page=ask.page)
         return answers.Tasks(**head(look), next=next, tasks=rows, counts=dict(sorted(counts.items())))
-
-
-def _is_known(task: state.Task) -> bool:
-    return task.priority in state.PRIORITIES
 
 
 def _is_wanted(task: state.Task, ask: asks.Tasks) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 import mcp_types as types
@@ -160,16 +160,12 @@ def _tool(tool: tools.Tool) -> types.Tool:
         name=tool.name,
         title=tool.title,
         description=tools.description_of(tool),
-        input_schema=_fresh(tools.input_schema(tool)),
-        output_schema=_fresh(tools.output_schema(tool)),
+        input_schema=tools.input_schema(tool),
+        output_schema=tools.output_schema(tool),
         annotations=types.ToolAnnotations(
             read_only_hint=not tool.writes, destructive_hint=False, idempotent_hint=not tool.writes, open_world_hint=False
         ),
     )
-
-
-def _fresh(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(schema)
 
 
 def _prompt(prompt: pages.Prompt) -> types.Prompt:

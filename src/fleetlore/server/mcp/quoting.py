@@ -97,7 +97,7 @@ def page(
     given: Sequence[Given], make: Callable[[Given], Row], *, limit: int, page: str | None, most: int = MOST_BYTES
 ) -> tuple[list[Row], str | None]:
     """The rows of one page of a list, and which is the next: its number in the list."""
-    start = int(page or 0)
+    start = min(int(page or 0), len(given))
     rows = fill(islice(given, start, None), make, limit=limit, most=most)
     end = start + len(rows)
     return rows, str(end) if end < len(given) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from fleetlore.chronicle.grammar import plural
 from fleetlore.events.envelope import SCOPE_FIELDS, Event
 from fleetlore.log.base import Position, check_scope
 from fleetlore.server.mcp import answers, asks, moments
@@ -31,6 +32,8 @@ from fleetlore.server.shows import story as story_show
 from fleetlore.state import search as words_search
 from fleetlore.views.reading import line_of, stamp_of
 
+EDGE = 50
+"""Where a stretch of the log begins: if nothing there is as new as was asked for, what came before is not, either."""
 MOST_LOOKED_AT = 2000
 """Events that are read for one page; where most of them are others' thoughts, the page ends there."""
 
@@ -47,23 +50,23 @@ def story(source: Source, caller: Caller, ask: asks.Story) -> answers.Story:
         began = look.head()
     stretch, more = _stretch(story_show.read(source.log, wanted, None), since, caller)
     found = story_show.tell(stretch, wanted, views, began)
-    is_newest = ask.page is None
+    chapters = _newest(found.chapters)
     return answers.Story(
         **start,
         next=more,
         opening=line(found.opening, 2 * LINE),
-        chapters=_newest(found.chapters),
-        closing=line(found.closing, 2 * LINE) if is_newest else "",
+        chapters=chapters,
+        left_out=sum(len(each.sentences) for each in found.chapters) - sum(len(each.sentences) for each in chapters),
+        closing=line(found.closing, 2 * LINE) if ask.page is None else "",
     )
 
 
 def _stretch(read: story_show.Stretch, since: datetime | None, caller: Caller) -> tuple[story_show.Stretch, Position | None]:
     """What of it may be told, and where what came before it ends."""
-    told = [event for event in read.told if since is None or stamp_of(event)[0] >= since]
-    is_whole = len(told) == len(read.told)
-    seen = [event for event in told if is_seen_by(caller.name, event)]
+    is_recent = [since is None or stamp_of(event)[0] >= since for event in read.told]
+    seen = [event for event, recent in zip(read.told, is_recent, strict=True) if recent and is_seen_by(caller.name, event)]
     lead_in = [event for event in read.lead_in if is_seen_by(caller.name, event)]
-    return story_show.Stretch(seen, lead_in), read.more if is_whole else None
+    return story_show.Stretch(seen, lead_in), read.more if any(is_recent[:EDGE]) else None
 
 
 def _newest(chapters: list[ChapterRow]) -> list[answers.Chapter]:
@@ -79,9 +82,18 @@ def _chapter(chapter: ChapterRow) -> answers.Chapter:
 
 def story_told(answer: answers.Story) -> str:
     """The story as text."""
-    chapters = [quoted(f"[{clock_of(each.first_at)}] {each.title}", *(f"  {told}" for told in each.sentences)) for each in answer.chapters]
-    closing = quoted(answer.closing)
-    return told(quoted(answer.opening), *chapters, closing, going_on(answer.next))
+    left_out = plural(answer.left_out, "sentence")
+    return told(
+        quoted(answer.opening),
+        f"The first {left_out} of it had no room: ask with a smaller limit, or less detail." if answer.left_out else "",
+        *(quoted(f"[{clock_of(each.first_at)}] {each.title}", *_indented(each.sentences)) for each in answer.chapters),
+        quoted(answer.closing),
+        going_on(answer.next),
+    )
+
+
+def _indented(sentences: list[str]) -> list[str]:
+    return [f"  {sentence}" for sentence in sentences]
 
 
 # --- events

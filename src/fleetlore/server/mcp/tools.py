@@ -178,8 +178,6 @@ def description_of(tool: Tool) -> str:
 
 def use(tool: Tool, source: Source, caller: Caller, arguments: Mapping[str, Any]) -> Done:
     """Ask a tool; `Invalid` for what cannot be asked."""
-    if tool.writes and not caller.may_write:
-        raise Invalid(caller.why_not or "this needs the right to write")
     answer = tool.make(source, caller, _read(tool, arguments))
     text = tool.tell(answer)
     return Done(msgspec.to_builtins(answer), text if tool.writes else told(QUOTED, text))

@@ -32,7 +32,7 @@ def note(source: Source, caller: Caller, ask: asks.Note) -> answers.Stored:
 
 
 def _speaker(caller: Caller) -> str:
-    if not caller.may_write or caller.name is None or not is_name(caller.name):
+    if not caller.may_write or caller.name is None:
         raise Invalid(caller.why_not or "this needs the right to write, and a name to speak under")
     return caller.name
 

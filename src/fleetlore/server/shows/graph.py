@@ -61,6 +61,5 @@ def drawn(graph: Graph) -> GraphShape:
 
 
 def _edge(edge: Edge) -> GraphEdge:
-    parts = [f"when {name}" for name in edge.when] + [f"unless {name}" for name in edge.unless]
-    words = ", ".join([*parts, "after the reply"] if edge.after else parts)
-    return GraphEdge(source=edge.source, target=edge.target, type=edge.type, carries=edge.carries, condition=words)
+    words = ", ".join([*(f"when {name}" for name in edge.when), *(f"unless {name}" for name in edge.unless)])
+    return GraphEdge(source=edge.source, target=edge.target, type=edge.type, carries=edge.carries, condition=words, after=edge.after)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from heapq import nsmallest
 from itertools import islice
 
@@ -11,13 +10,16 @@ from fleetlore.server.shows.town_cards import LONGEST_TITLE, Shown, mission_of
 from fleetlore.views import town_state
 from fleetlore.views.town import inbox
 from fleetlore.views.town_agents import GONE, HEEDED
-from fleetlore.views.town_rules import MISSION_STEPS, TASK_STEPS, Step
+from fleetlore.views.town_rules import MISSION_STEPS
+from fleetlore.views.town_state import OVER, MissionState
 
 MOST_ITEMS = 500
 MOST_WATCHES = 100
 MOST_TASKS = 30
 MOST_MESSAGES = 50
 LONGEST_DESCRIPTION = 2_000
+MOVES: dict[str, MissionState] = {"pause": "blocked", "resume": "running", "fail": "failed"}
+"""What may be asked of a mission → the state that it is to pass to."""
 _ENDED = ("completed", "failed")
 
 
@@ -60,6 +62,7 @@ def _item(shown: Shown, item: town_state.Item) -> TownItem:
         shown=shown.name(agent),
         round=item.round,
         verdict=item.verdict,
+        awaits_verdict=item.work is not None and item.state == "blocked" and not item.verdict,
         approved_by=item.approved_by,
         is_stuck=item.is_stuck,
         reason=item.reason,
@@ -127,16 +130,18 @@ def _task_rank(task: town_state.Task) -> tuple[int, float]:
 
 
 def _agent_can(agent: town_state.Agent) -> list[str]:
-    able = [action for action, states in HEEDED.items() if agent.state in states]
-    return [*able, "restart"] if agent.state in GONE else able
+    if agent.state in GONE:
+        return ["drain"] if agent.state == "cold" else ["restart"]
+    return [action for action, states in HEEDED.items() if agent.state in states]
 
 
 def _task_can(task: town_state.Task) -> list[str]:
-    steps: Iterable[tuple[Step, str]] = (("assign", "redirect"), ("cancel", "cancel"), ("reopen", "retry"))
-    return [action for step, action in steps if task.state in TASK_STEPS[step][0]]
+    if task.state in OVER:
+        return [] if task.state == "completed" else ["retry"]
+    return ["assign", "cancel"]
 
 
 def _mission_can(mission: town_state.Mission) -> list[str]:
-    able = [("pause", "blocked"), ("resume", "running")]
-    found = [action for action, to in able if to in MISSION_STEPS[mission.state]]
-    return [*found, "note", *(["archive"] if mission.state in _ENDED and not mission.is_archived else [])]
+    found = [action for action, to in MOVES.items() if to in MISSION_STEPS[mission.state]]
+    helped = [] if mission.help is None else ["helped"]
+    return [*found, *helped, *(["archive"] if mission.state in _ENDED and not mission.is_archived else [])]

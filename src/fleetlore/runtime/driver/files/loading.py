@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any
 from uuid import uuid4
 
@@ -108,12 +108,18 @@ def read(
     name: str = "goal",
     redactor: Redactor | None = None,
     new_id: Callable[[], str] = _new_id,
+    given: Mapping[str, Any] | None = None,
+    apart: Collection[str] = (),
 ) -> types.Goal:
-    """The goal that a text tells. Its `source` says which format it has; the workspace is found from `folder` on."""
+    """The goal that a text tells. Its `source` says which format it has; the workspace is found from `folder` on.
+
+    `given` is said besides, and wins; keys that are `apart` mean something to whoever reads the text, and nothing here.
+    """
     sheet = Sheet(source, text, is_toml=source.endswith(".toml"))
     if not isinstance(sheet.root, dict):
         sheet.complain((), 'a goal is a table; begin with description = "…", or description: … in YAML')
     sheet.stop_if_wrong()
+    sheet.root = {key: value for key, value in sheet.root.items() if key not in apart} | dict(given or {})
     files_checks.check_secrets(sheet, redactor or Redactor())
     for key in sheet.root:
         if key not in TOP:

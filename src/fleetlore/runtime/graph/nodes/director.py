@@ -16,7 +16,9 @@ from fleetlore.runtime.graph.turn import Command
 from fleetlore.views.session_state import Conversation
 
 MODES = ("casual", "building", "debugging", "exploring")
-MODE_TASK = "You set an agent's course. From what was said, decide as one JSON object: mode, style (a few words), proactive (true or false)."
+MODE_TASK = (
+    "You set an agent's course. From what was said, decide as one JSON object: mode, style (a few words), proactive (true or false)."
+)
 PLAN_TASK = """\
 You plan an agent's answer before it begins. As one JSON object: goal (one sentence), steps (at most six short ones, each naming the tool
 to use where one is needed), present_as (table, summary, machine or buttons)."""
@@ -53,7 +55,13 @@ class Director(Node):
             plan = await self._planned(step, command)
             return {**kept, **({"plan": plan} if plan else {})}
         recent = fitting(step.session.history, int(step.options["history_tokens"]))
-        ask = Ask(prompt=f"## What was said\n{told_lines(recent)}", system=step.briefing(MODE_TASK), schema=MODE_SCHEMA, max_tokens=200, role=step.role)
+        ask = Ask(
+            prompt=f"## What was said\n{told_lines(recent)}",
+            system=step.briefing(MODE_TASK),
+            schema=MODE_SCHEMA,
+            max_tokens=200,
+            role=step.role,
+        )
         said = (await step.ask(ask)).data or {}
         return {"mode": said.get("mode", "casual"), "style": str(said.get("style", ""))[:LONGEST], "proactive": bool(said.get("proactive"))}
 
@@ -84,7 +92,11 @@ class Director(Node):
         lines = [f"mode: {kept['mode']}; style: {kept.get('style')}"] if kept.get("mode") else []
         plan = kept.get("plan")
         if isinstance(plan, dict) and session.open is not None and plan.get("turn") == session.turn:
-            lines += [f"goal: {plan.get('goal')}", *(f"step: {each}" for each in plan.get("steps", ())), f"present as: {plan.get('present_as')}"]
+            lines += [
+                f"goal: {plan.get('goal')}",
+                *(f"step: {each}" for each in plan.get("steps", ())),
+                f"present as: {plan.get('present_as')}",
+            ]
         return "## The course\n" + "\n".join(fence.record(line, LONGEST + 20) for line in lines) if lines else ""
 
 

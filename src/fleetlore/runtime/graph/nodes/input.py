@@ -11,10 +11,9 @@ from fleetlore.errors import MindNonsense
 from fleetlore.minds.base import Ask, Schema
 from fleetlore.runtime.graph.node import Node, as_node
 from fleetlore.runtime.graph.prompts import messages
-from fleetlore.runtime.graph.screen import control_of, is_local
+from fleetlore.runtime.graph.screen import OnScreen, control_of, is_local
 from fleetlore.runtime.graph.step import Step
 from fleetlore.runtime.graph.turn import Analysis, Command, Complexity, Intent, Tone, Turn
-from fleetlore.views.session_state import Conversation
 
 TASK = """\
 You listen for an agent. Say what the user's last message is, as one JSON object:
@@ -22,6 +21,8 @@ language: its two-letter code. intent: question, request (something is to be mad
 or feedback. topic: at most eight words. tone: casual, frustrated, playful or urgent. complexity: trivial (needs no thought), simple, or
 complex (several steps, or data to be looked up)."""
 LONGEST_TOPIC = 120
+NOWHERE = OnScreen([], {}, {})
+"""What is seen of the screen where no state edge leads here from it."""
 
 
 def _choice(kind: Any) -> dict[str, Any]:
@@ -52,7 +53,8 @@ class Input(Node):
         turn = step.turn
         if turn.action is not None:
             analysis = Analysis(who=turn.identity, intent="action", topic=turn.action[:LONGEST_TOPIC], language=_language(step))
-            return Command(analysis=analysis, text=pressed(step.session, turn), local=is_local(step.session, turn.action))
+            screen = step.state.get("screen") or NOWHERE
+            return Command(analysis=analysis, text=pressed(screen, turn), local=is_local(screen, turn.action))
         return Command(analysis=await self._analysed(step), text=turn.text)
 
     async def _analysed(self, step: Step) -> Analysis:
@@ -76,9 +78,9 @@ class Input(Node):
         return {**msgspec.to_builtins(made.analysis), "local": made.local}
 
 
-def pressed(session: Conversation, turn: Turn) -> str:
+def pressed(screen: OnScreen, turn: Turn) -> str:
     """A press in words, with what it brought."""
-    control = control_of(session, turn.action)
+    control = control_of(screen, turn.action)
     name = f"the button {control['label']}" if control is not None else "a button that is not on the screen any more"
     payload = turn.data if turn.data is not None else (control or {}).get("payload")
     brought = "" if payload is None else f", with {msgspec.json.encode(payload).decode()[:1000]}"

@@ -15,8 +15,10 @@ from fleetlore.runtime.graph.words import words_of
 
 TASK = """\
 You give the agent its voice. Say in the user's language what the notes below hold, in the style that is asked for: no headings, no code
-unless it is asked for, and nothing that the notes do not hold. Buttons, labels and tables are on the screen already: do not describe them."""
-REFLEX = "You give the agent its voice. Answer this small talk in one short sentence, in the user's language. Never repeat the user's words."
+unless it is asked for, and nothing that the notes do not hold. Buttons, labels and tables are on the screen already: do not repeat them."""
+REFLEX = (
+    "You give the agent its voice. Answer this small talk in one short sentence, in the user's language. Never repeat the user's words."
+)
 NOTES = "The notes:"
 LONGEST_DRAFT = 12_000
 PIECE = 24
@@ -26,7 +28,12 @@ PIECE = 24
 class Output(Node):
     """The agent's voice."""
 
-    options: ClassVar[Mapping[str, Any]] = {"history_tokens": 2000, "max_tokens": 1024, "rewords": True, "greeting": "Hello! What can I do?"}
+    options: ClassVar[Mapping[str, Any]] = {
+        "history_tokens": 2000,
+        "max_tokens": 1024,
+        "rewords": True,
+        "greeting": "Hello! What can I do?",
+    }
 
     async def run(self, step: Step) -> str:
         """The words, streamed as they come."""

@@ -33,7 +33,8 @@ class Sensor(Node):
         if step.turn.away >= float(step.options["idle_seconds"]):
             step.note("sensor.returned", {"away_ms": round(step.turn.away * 1000)})
             step.hud("returned")
-        audit(step)
+        if "screen" in step.state:
+            audit(step)
         return dict(step.session.flags)
 
     def told(self, made: Any) -> Any:
@@ -66,7 +67,7 @@ class Sensor(Node):
 
 
 def audit(teller: _Teller) -> None:
-    """Compare what is believed with what the browser said. The first time the controls are sent again; if that does not help, it is told."""
+    """Compare what is believed with what the browser said. At first the controls are sent again; if that does not help, it is told."""
     session = teller.session
     if session.reported is None or session.audited is False:
         return

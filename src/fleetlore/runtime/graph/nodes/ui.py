@@ -8,7 +8,7 @@ from typing import Any
 from fleetlore.context import fence
 from fleetlore.runtime.graph.controls import text
 from fleetlore.runtime.graph.node import Node, as_node
-from fleetlore.runtime.graph.screen import Move, arranged, bound, control_of, machine_action, buttons_of, move_of, variables
+from fleetlore.runtime.graph.screen import Move, OnScreen, arranged, bound, buttons_of, control_of, machine_action, move_of, variables
 from fleetlore.runtime.graph.step import Step
 from fleetlore.runtime.graph.turn import Command, Shown, Thought
 from fleetlore.views.session_state import Control, Conversation
@@ -35,7 +35,7 @@ class Ui(Node):
         session = step.session
         control = control_of(session, step.turn.action)
         if control is None:  # it went while the press waited for its turn
-            return Shown(text="That button is not there any more.")
+            return Shown(text="That button is not there any more.", pressed=True)
         if (move := move_of(session, control)) is not None:
             _move(step, move)
             return self._show(step, NOTHING, session.state, f"{move.machine}: {move.new}")
@@ -49,15 +49,15 @@ class Ui(Node):
         if changed:
             step.note("ui.controls", {"controls": controls, "state": dict(state)})
             step.send({"type": "controls", "controls": controls, "state": dict(state)})
-        return Shown(text=words, changed=changed, controls=len(controls))
+        return Shown(text=words, pressed=bool(words), changed=changed, controls=len(controls))
 
     def told(self, made: Any) -> Any:
         """How many controls there are."""
         return {"controls": made.controls, "changed": made.changed}
 
     def state(self, session: Conversation) -> Any:
-        """The controls and variables."""
-        return {"controls": session.controls, "state": session.state}
+        """The controls, variables and machines."""
+        return OnScreen(session.controls, session.state, session.machines)
 
     def context(self, session: Conversation) -> str:
         """What is on the screen, and in which state each machine is."""
@@ -91,7 +91,9 @@ def _operate(step: Step, wanted: Mapping[str, Any]) -> None:
     id, machine = str(wanted["id"]), step.session.machines.get(str(wanted["id"]))
     match wanted["do"]:
         case "create":
-            step.note("machine.created", {"machine": id, "initial": wanted["initial"], "states": wanted["states"]}, new_state=wanted["initial"])
+            step.note(
+                "machine.created", {"machine": id, "initial": wanted["initial"], "states": wanted["states"]}, new_state=wanted["initial"]
+            )
         case "add" if machine is not None:
             states = {**machine.states, **wanted["states"]}
             step.note("machine.created", {"machine": id, "initial": machine.initial, "states": states}, new_state=machine.current)

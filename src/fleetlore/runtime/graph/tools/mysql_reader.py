@@ -1,4 +1,7 @@
-"""Reads from MariaDB and MySQL: in a transaction for reading only, killed on the server when it takes too long. The only module that knows PyMySQL."""
+"""Reads from MariaDB and MySQL: in a transaction for reading only, killed on the server when it takes too long.
+
+The only module that knows PyMySQL.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,8 @@ _GRACE = 5.0
 """Seconds that the server has to end a statement by itself, before we have it killed."""
 _STOPPED = (1028, 1317, 1969, 3024)
 """The numbers under which a server tells that it stopped a statement."""
+_LOST = 2013
+"""The connection, or our patience with it."""
 _MODE = "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES"
 """Strings and names as the check has read them: backslashes escape, double quotes are strings."""
 
@@ -62,20 +67,31 @@ class _Reading:
                 connection.close()
 
     def _found(self, connection: Any, sql: str) -> Table:
-        end, found = monotonic() + self._limits.seconds, Gathering(self._limits)
-        cursor = connection.cursor()
+        found, cursor, is_over = Gathering(self._limits), connection.cursor(), False
         try:
             cursor.execute(sql)
             found.name(column[0] for column in cursor.description or ())
-            while not self._stopped.is_set() and (row := cursor.fetchone()) is not None and found.take(row):
-                if monotonic() >= end:
-                    raise TimeoutError
+            is_over = self._gathered(cursor, found)
+        except pymysql.MySQLError as error:
+            is_over = error.args[:1] != (_LOST,)
+            raise
         finally:
-            # What is left unread would be read to its end with the cursor's.
-            self._kill()
+            if not is_over:
+                # What is left unread would be read to its end with the cursor's.
+                self._kill()
             with suppress(pymysql.MySQLError, OSError):
                 cursor.close()
         return found.table()
+
+    def _gathered(self, cursor: Any, found: Gathering) -> bool:
+        """Takes rows for as long as they are wanted; whether that were all."""
+        end = monotonic() + self._limits.seconds
+        while (row := cursor.fetchone()) is not None:
+            if self._stopped.is_set() or not found.take(row):
+                return False
+            if monotonic() >= end:
+                raise TimeoutError
+        return True
 
     def _settle(self, connection: Any) -> None:
         seconds = self._limits.seconds

@@ -1,4 +1,7 @@
-"""Reads from PostgreSQL: one prepared statement, which can hold no second, in a transaction for reading only. The only module that knows asyncpg."""
+"""Reads from PostgreSQL: one prepared statement, which can hold no second, in a transaction for reading only.
+
+The only module that knows asyncpg.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,6 @@ _GRACE = 5.0
 """Seconds that the server has to end a statement by itself, before we go."""
 _ROW = "fleetlore_row"
 _TOO_WIDE = "a row is too wide"
-
-_SETTINGS = """
-SET LOCAL statement_timeout = {ms};
-SET LOCAL lock_timeout = {ms};
-SET LOCAL idle_in_transaction_session_timeout = {idle};
-SET LOCAL standard_conforming_strings = on;
-SET LOCAL temp_file_limit = '1GB';
-"""
 
 
 async def read(database: Database, sql: str, limits: Limits) -> Table:
@@ -64,18 +59,22 @@ async def _read(connection: Any, sql: str, limits: Limits) -> Table:
 
 async def _settle(connection: Any, limits: Limits) -> None:
     ms = max(1, round(limits.seconds * 1000))
-    for line in _SETTINGS.format(ms=ms, idle=ms + round(_GRACE * 1000)).strip().splitlines():
-        # Only a superuser may set a limit on files.
-        if "temp_file_limit" not in line or await connection.fetchval("SELECT current_setting('is_superuser') = 'on'"):
-            await connection.execute(line)
+    settings = {
+        "statement_timeout": ms,
+        "lock_timeout": ms,
+        "idle_in_transaction_session_timeout": ms + round(_GRACE * 1000),
+        # As the check has read strings.
+        "standard_conforming_strings": "on",
+    }
+    await connection.execute("; ".join(f"SET LOCAL {name} = {value}" for name, value in settings.items()))
 
 
 def _bounded(sql: str, limits: Limits) -> str:
     """The same rows, no more than are wanted, and an error in place of one that would fill our memory."""
     few = f"SELECT * FROM ({sql}\n) AS {_ROW} LIMIT {limits.rows + 1}"
+    size = f"pg_column_size({_ROW})"
     # What fails has to hang on the row, or the planner would try it once and for all.
-    fails = f"('{_TOO_WIDE}' || left({_ROW}::text, 0))::boolean"
-    return f"SELECT * FROM ({few}) AS {_ROW} WHERE CASE WHEN octet_length({_ROW}::text) <= {limits.bytes} THEN true ELSE {fails} END"
+    return f"SELECT * FROM ({few}) AS {_ROW} WHERE CASE WHEN {size} <= {limits.bytes} THEN true ELSE ('{_TOO_WIDE}' || {size})::boolean END"
 
 
 async def _connected(database: Database) -> Any:

@@ -22,6 +22,7 @@ LONGEST = 20_000
 _MOST_WORDS, _DEEPEST = 4_000, 60
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _BEGINNINGS = ("select", "with", "values", "(")
+_OPENING, _CLOSING = ("(", "[", "{", "case"), (")", "]", "}", "end")
 
 
 def checked(sql: str, dialect: Dialect) -> str:
@@ -58,7 +59,7 @@ def _words(sql: str, dialect: Dialect) -> list[Any]:
 def _depth(words: list[Any]) -> int:
     deepest = depth = 0
     for word in words:
-        depth += (word.text in ("(", "[", "{") or word.text.lower() == "case") - (word.text in (")", "]", "}") or word.text.lower() == "end")
+        depth += (word.text.lower() in _OPENING) - (word.text.lower() in _CLOSING)
         deepest = max(deepest, depth)
     return deepest
 

@@ -22,9 +22,8 @@ _STEPS = 2_000
 _LARGEST = 8 << 20
 """Bytes of one value, also of those in between."""
 _BUSY_MS = 1_000
-_PRAGMAS = frozenset(
-    "data_version foreign_key_list index_info index_list index_xinfo table_info table_list table_xinfo".split()  # data_version: FTS5 asks
-)
+_PRAGMAS = ("foreign_key_list", "index_info", "index_list", "index_xinfo", "table_info", "table_list", "table_xinfo", "data_version")
+"""Those that tell of tables; the last one is asked by full-text tables themselves."""
 _INNER = frozenset(("match", "regexp", "->", "->>", "fts5"))
 """What operators are called inside, and full-text tables."""
 
@@ -68,7 +67,8 @@ def _opened(database: Database) -> apsw.Connection:
 def _confine(connection: apsw.Connection) -> None:
     """Walls behind the first one: whatever was asked, nothing can be written, attached, loaded or made too large."""
     connection.set_busy_timeout(_BUSY_MS)
-    connection.execute("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0")
+    for name, value in (("query_only", 1), ("trusted_schema", 0), ("cell_size_check", 1), ("mmap_size", 0)):
+        connection.pragma(name, value)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
     connection.enable_load_extension(False)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeVar
 
+_AGAIN = 0.5
 _Result = TypeVar("_Result")
 
 
@@ -23,11 +25,10 @@ async def in_thread(work: Callable[[], _Result], stop: Callable[[], None]) -> _R
 
 
 async def _see_through(running: asyncio.Future[_Result], stop: Callable[[], None]) -> None:
-    stopping = asyncio.get_running_loop().run_in_executor(None, stop)
-    while not (running.done() and stopping.done()):
-        try:
-            await asyncio.wait((running, stopping))
-        except asyncio.CancelledError:
-            continue  # once is enough: nothing may be left running
+    while not running.done():
+        with suppress(asyncio.CancelledError):  # to be cancelled once is enough: nothing may be left running
+            # Again and again: it may come a moment before there is anything to stop.
+            await asyncio.get_running_loop().run_in_executor(None, stop)
+            await asyncio.wait((running,), timeout=_AGAIN)
     if not running.cancelled():
         running.exception()

@@ -1,0 +1,139 @@
+"""`lore town send` and `lore town inbox`: what people and agents tell each other. Looking takes nothing away."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from fleetlore import clock
+from fleetlore.cli import terminal, town_hall, town_lines
+from fleetlore.cli.goal_find import short_ids
+from fleetlore.cli.mcp import AGENT
+from fleetlore.cli.terminal import sanitise
+from fleetlore.cli.town_lines import BOLD, CALL, DIM, WARN
+from fleetlore.errors import Invalid
+from fleetlore.runtime.town import steering
+from fleetlore.views.town import inbox as waiting_for
+from fleetlore.views.town_state import CONDUCTOR, PERSONS
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+
+    from fleetlore.cli.town_lines import Line
+    from fleetlore.runtime.town.steering import Wish
+    from fleetlore.views.town_state import Message, Town
+
+BODY_LINES = 12
+_SHORTEST = 4
+
+
+# --- send
+
+
+def send(args: Namespace) -> int:
+    """Tell somebody something; what it answers is acknowledged with it."""
+    with town_hall.opened(args, new=True) as hall:
+        done = hall.fulfil(lambda town: [_sent(town, args, hall.by)])
+    return town_hall.tell(args, done)
+
+
+def _sent(town: Town, args: Namespace, by: str) -> Wish:
+    own = _own(town, by)
+    answered = None if args.reply_to is None else _find(town, own, args.reply_to)
+    # A person's messages to agents are the conductor's, whose mailbox the answers reach; the actor says who wrote them.
+    sender = by if args.to.lower() in PERSONS else own
+    told = steering.send(
+        town,
+        args.to,
+        " ".join(args.text),
+        by=sender,
+        type=args.type,
+        priority=args.priority,
+        correlation=args.reply_to if answered is None else answered.correlation or answered.id,
+        task=None if answered is None else answered.task,
+        mission=None if answered is None else answered.mission,
+    )
+    events = [replace(event, actor=by) for event in told.events]
+    if answered is not None:
+        acked = steering.acknowledge(town, own, answered.id, answer=" ".join(args.text))
+        events += [replace(event, actor=by) for event in acked.events]
+    return replace(told, events=tuple(events))
+
+
+def _own(town: Town, by: str) -> str:
+    """Whose mailbox is that of whoever speaks."""
+    return by if by in town.agents else CONDUCTOR
+
+
+def _find(town: Town, recipient: str, id: str) -> Message | None:
+    """The message that waits; one that was acknowledged already may be answered all the same, by its whole id."""
+    box = town.inboxes.get(recipient, {})
+    alike = [each for each in box if each.startswith(id.lower())] if len(id) >= _SHORTEST else []
+    if len(alike) > 1:
+        raise Invalid(f"{len(alike)} messages begin with {id!r}; write more of the id")
+    if not alike and len(id) != 36:
+        raise Invalid(f"no message {id!r} waits for {recipient}; `lore town inbox` shows those that do, and one that was dealt with needs its whole id")
+    return box[alike[0]] if alike else None
+
+
+# --- inbox
+
+
+def inbox(args: Namespace) -> int:
+    """Show what waits for somebody, or say that it was used."""
+    with town_hall.opened(args) as hall:
+        if args.ack:
+            done = hall.fulfil(lambda town: town_hall.together(_acked(town, _whose(town, args, hall.by), args.ack, hall.by)))
+            return town_hall.tell(args, done)
+        town, now = hall.town(), clock.now()
+        name = _whose(town, args, hall.by)
+    waiting = list(waiting_for(town, name))
+    if args.json:
+        terminal.out_value({"town": hall.name, "inbox": name, "messages": waiting})
+        return 0
+    town_lines.show(lines(waiting, now))
+    if not waiting:
+        terminal.err(f"nothing waits for {sanitise(name)}")
+    elif name == CONDUCTOR:
+        terminal.err("answer with `lore town send NAME TEXT --reply-to ID`; `lore town inbox --ack ID` has dealt with it")
+    return 0
+
+
+def _whose(town: Town, args: Namespace, by: str) -> str:
+    if args.name is None:
+        is_agent = args.speaker is not None or os.environ.get(AGENT)
+        return _own(town, by) if is_agent else CONDUCTOR
+    return CONDUCTOR if args.name.lower() in PERSONS else steering.agent_named(town, args.name).name
+
+
+def _acked(town: Town, name: str, ids: list[str], by: str) -> list[Wish]:
+    """Who says so is the actor: a word on somebody's behalf is no sign of life of theirs."""
+    box = town.inboxes.get(name, {})
+    chosen = list(box) if ids == ["all"] else [box[id].id if id in box else id for id in dict.fromkeys(ids)]
+    if not chosen:
+        raise Invalid(f"nothing waits for {name}")
+    wishes = [steering.acknowledge(town, name, id) for id in chosen]
+    events = tuple(replace(event, actor=by) for wish in wishes for event in wish.events)
+    return [replace(wishes[0], events=events, answer=f"{town_lines.counted(len(events), 'message')} acknowledged")]
+
+
+def lines(messages: list[Message], now: datetime) -> Iterator[Line]:
+    """Each with its words."""
+    short = short_ids([message.id for message in messages])
+    for message in messages:
+        yield [
+            (f"{short[message.id]}  ", DIM),
+            (sanitise(message.sender), BOLD),
+            (f"  {_LOOKS.get(message.type, sanitise(message.type))}", CALL if message.type == "query" else ""),
+            (f"  {message.priority}" if message.priority != "normal" else "", CALL if message.priority == "urgent" else WARN),
+            (f"  {town_lines.seen(message.at, now)}", DIM),
+            (f"  about {sanitise(message.task or message.mission or '')}" if message.task or message.mission else "", DIM),
+        ]
+        yield from town_lines.words(message.body, BODY_LINES, indent=4)
+
+
+_LOOKS = {"query": "asks", "info": "tells", "task": "wants done", "confirmation": "confirms"}

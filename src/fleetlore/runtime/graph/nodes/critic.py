@@ -1,0 +1,53 @@
+"""Reads what the thinker came to before it is said, and adds what is missing: the node that the graph `eight` has more than `seven`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
+
+from fleetlore.context import fence
+from fleetlore.errors import MindNonsense
+from fleetlore.minds.base import Ask, Schema
+from fleetlore.runtime.graph.node import Node, as_node
+from fleetlore.runtime.graph.step import Step
+from fleetlore.runtime.graph.turn import Thought
+
+TASK = """\
+You check an agent's notes before they are said. As one JSON object: ok (whether they answer the user), and advice (one sentence on what is
+missing or wrong; empty if nothing is)."""
+LONGEST = 400
+SCHEMA: Schema = {
+    "type": "object",
+    "properties": {"ok": {"type": "boolean"}, "advice": {"type": "string"}},
+    "required": ["ok", "advice"],
+    "additionalProperties": False,
+}
+
+
+class Critic(Node):
+    """A second look."""
+
+    options: ClassVar[Mapping[str, Any]] = {"max_tokens": 200}
+
+    async def run(self, step: Step) -> Thought:
+        """The thought, with the advice where there is some."""
+        thought: Thought = step.inputs["thought"]
+        ask = Ask(
+            prompt=f"{step.turn.said}\n\nThe notes:\n{fence.record(thought.response, 4000)}",
+            system=step.briefing(TASK),
+            schema=SCHEMA,
+            max_tokens=int(step.options["max_tokens"]),
+            role=step.role,
+        )
+        try:
+            said = (await step.ask(ask)).data or {}
+        except MindNonsense:
+            return thought
+        if said.get("ok") is not False or not said.get("advice"):
+            return thought
+        return replace(thought, response=f"{thought.response}\n(Mind this: {str(said['advice'])[:LONGEST]})".strip())
+
+
+NODE = as_node(Critic)

@@ -1,0 +1,122 @@
+"""Runs in the child, by itself: builds the walls that this system allows, says which stand, and hands over to the code.
+
+Stands alone: it is run as a file, by a Python that knows nothing of ours.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import signal
+import struct
+import sys
+
+_NEW_USER, _NEW_PID, _NEW_NET, _NEW_IPC = 0x10000000, 0x20000000, 0x40000000, 0x08000000
+_NO_NEW_PRIVILEGES, _DIE_WITH_PARENT = 38, 1
+_CREATE_RULES, _ADD_RULE, _RESTRICT = 444, 445, 446
+_BENEATH_PATH = 1
+_EXECUTE, _WRITE, _READ, _LIST, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
+_DEVICES = 1 << 6 | 1 << 9 | 1 << 11
+"""Making them, and sockets."""
+_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo")
+_FILES = {"/etc/ld.so.cache": _READ, "/etc/localtime": _READ, "/dev/urandom": _READ, "/dev/null": _READ | _WRITE}
+
+
+def main() -> None:
+    """Takes what is to be run from stdin; only its own answer comes back from here."""
+    asked = json.load(sys.stdin)
+    with open("main.py", "w", encoding="utf-8") as file:
+        file.write(asked["code"])
+    libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+    walls = set()
+    if libc and _apart(libc):
+        walls |= {"network", "leftovers"}
+        _become_first(libc)
+    if libc and _only_here(libc):
+        walls |= {"files"}
+    _ration(asked["limits"])
+    if not _can_fork():
+        walls |= {"processes"}
+    print(json.dumps(sorted(walls)), flush=True)
+    missing = set(asked["needs"]) - walls
+    if missing:
+        sys.exit(125)
+    os.execve(asked["python"], [asked["python"], "-I", "-S", "-B", "-X", "utf8", "main.py"], {"LANG": "C.UTF-8", **asked["env"]})
+
+
+def _apart(libc: ctypes.CDLL) -> bool:
+    """No network but its own, which leads nowhere; and processes that all end with the first of them."""
+    user, group = os.getuid(), os.getgid()
+    if libc.unshare(_NEW_USER | _NEW_PID | _NEW_NET | _NEW_IPC) != 0:
+        return False
+    # As the same user, and never as root: with the next program, every privilege in here is gone.
+    for path, line in (("setgroups", "deny"), ("uid_map", f"1000 {user} 1"), ("gid_map", f"1000 {group} 1")):
+        with contextlib.suppress(OSError), open(f"/proc/self/{path}", "w") as file:
+            file.write(line)
+    return True
+
+
+def _become_first(libc: ctypes.CDLL) -> None:
+    """The first process of a new kind, and the one after it: when the first ends, the system ends all of them."""
+    for _ in range(2):
+        child = os.fork()
+        if child:
+            _end_like(child)
+        libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+
+
+def _end_like(child: int) -> None:
+    for stream in (0, 1, 2):
+        os.close(stream)
+    while True:
+        pid, status = os.wait()
+        if pid == child:
+            break
+    if os.WIFSIGNALED(status):
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    os._exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
+
+
+def _only_here(libc: ctypes.CDLL) -> bool:
+    """By Landlock: Python's own files are read, the folder is written, nothing else; no TCP, no signals to others."""
+    version = libc.syscall(_CREATE_RULES, None, 0, 1)
+    if version < 1:
+        return False
+    handled = (1 << (13 + (version >= 2) + (version >= 3) + (version >= 5))) - 1
+    rules = struct.pack("QQQ", handled, 3, 3)[: 24 if version >= 6 else 16 if version >= 4 else 8]
+    ruleset = libc.syscall(_CREATE_RULES, rules, len(rules), 0)
+    allowed = {path: _EXECUTE | _READ | _LIST for path in (*_LIBRARIES, sys.base_prefix)} | _FILES
+    allowed["."] = handled & ~_EXECUTE & ~_DEVICES
+    for path, rights in allowed.items():
+        with contextlib.suppress(OSError):
+            place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            libc.syscall(_ADD_RULE, ruleset, _BENEATH_PATH, struct.pack("=Qi", rights & handled, place), 0)
+            os.close(place)
+    return libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) == 0 and libc.syscall(_RESTRICT, ruleset, 0) == 0
+
+
+def _ration(limits: "dict[str, int]") -> None:
+    for name, most in limits.items():
+        kind = getattr(resource, name)
+        hard = resource.getrlimit(kind)[1]
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        with contextlib.suppress(ValueError, OSError):  # macOS does not know some of them
+            resource.setrlimit(kind, (most, most))
+
+
+def _can_fork() -> bool:
+    """Root is not held to a number of processes; nor is anybody where the system does not count them."""
+    try:
+        child = os.fork()
+    except OSError:
+        return False
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    return True
+
+
+if __name__ == "__main__":
+    main()

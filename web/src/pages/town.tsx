@@ -1,0 +1,60 @@
+import { asOf, useView } from "../moment";
+import { useParam } from "../router";
+import type { TownAnswer } from "../shapes-town";
+import "../styles/town.css";
+import { Copy } from "../ui/copy";
+import { Empty } from "../ui/empty";
+import { Trouble, Waiting } from "../ui/state";
+import type { Page } from "./page";
+import { Agents } from "./town-agents";
+import { Board } from "./town-board";
+import { Inboxes, WaitsForYou } from "./town-inbox";
+import { Missions } from "./town-missions";
+import { StartMission } from "./town-start";
+import { HowToSteer } from "./town-steer";
+
+const COMMANDS = [
+  ["Have an agent join", "lore town spawn ada --role backend"],
+  ["Give out work", 'lore town backlog add "Fix the login"'],
+  ["Run it on this machine", "lore worker"],
+] as const;
+
+function Teach() {
+  return (
+    <section class="goals-teach">
+      <h2>No town yet</h2>
+      <p>A town is a fleet that shares work: agents on one machine or many take tasks from one backlog, write to each other, hand work to reviewers and ask for help. All of it is on the log, so that nothing is lost when one of them dies.</p>
+      <ol class="town-teach">{COMMANDS.map(([what, line]) => <li key={line}><span class="faint">{what}</span><span class="command"><code>{line}</code><Copy text={line} /></span></li>)}</ol>
+      <p><StartMission /></p>
+    </section>
+  );
+}
+
+function isEmpty(town: TownAnswer): boolean {
+  return town.agents_total === 0 && town.missions_total === 0 && town.archived === 0 && town.board.every((column) => column.total === 0);
+}
+
+function Town() {
+  const [mission] = useParam("mission");
+  const [more] = useParam("more");
+  const { data, error, stale } = useView<TownAnswer>("/api/town", { mission: mission || null, more: more || null });
+  if (!data) return error ? <Trouble error={error} /> : <Waiting lines={8} />;
+  if (isEmpty(data) && !mission) return asOf.value === null ? <Teach /> : <Empty title="There was no town yet at that moment" hint="Move the slider on, or return to live." />;
+  return (
+    <div class="townhall">
+      {error && <Trouble error={error} />}
+      <WaitsForYou town={data} />
+      <Agents town={data} />
+      <Missions town={data} start={<StartMission />} />
+      {mission && !data.mission && !stale && <Empty title="No such mission here" hint={asOf.value === null ? "It is not on this log, or older than those that are kept here." : "It had not begun at that moment. Move the slider on, or return to live."} />}
+      <Board town={data} mission={!!mission} />
+      <Inboxes town={data} />
+      <HowToSteer />
+    </div>
+  );
+}
+
+export const page: Page = {
+  path: "town", title: "Town", key: "w", view: Town,
+  icon: "M3.5 20.5v-9l5-4 5 4v9zM13.5 20.5V6.5l3.5-3 3.5 3v14zM7 20.5v-4h3v4M17 9.5v.01M17 13v.01M17 16.5v.01",
+};
