@@ -11,6 +11,7 @@ import asyncio
 import sqlite3
 import warnings
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict
 
@@ -77,7 +78,7 @@ class LangGraph:
 def _burr(step: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        builder = ApplicationBuilder().with_actions(**{role: step for role in ROLES})
+        builder = ApplicationBuilder().with_actions(**dict.fromkeys(ROLES, step))
         return builder.with_transitions(*zip(ROLES, (*ROLES[1:], ROLES[0]), strict=True))
 
 
@@ -171,7 +172,7 @@ class PydanticGraph:
 
         steps = [builder.step(pass_on, node_id=role) for role in ROLES]
         places = [builder.start_node, *steps, builder.end_node]
-        builder.add(*(builder.edge_from(before).to(after) for before, after in zip(places, places[1:], strict=False)))
+        builder.add(*(builder.edge_from(before).to(after) for before, after in pairwise(places)))
         self._graph = builder.build()
 
     def take(self, turns: int) -> None:

@@ -13,6 +13,7 @@ SLOW = (
     "tests/cli/test_goal_run.py",
     "tests/cli/test_seal.py",
     "tests/cli/test_up.py",
+    "tests/cli/test_worker.py",
     "tests/dialects/test_properties.py",
     "tests/faults/",
     "tests/intake/test_git.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -90,7 +91,10 @@ title = "Write down what is left"
 type = "follow_up"
 depends_on = ["gate"]
 """
-SMALL = 'title = "Quieter logs"\n[[items]]\nid = "a"\ntitle = "Say less"\ntype = "design"\n[[items]]\nid = "b"\ntitle = "Say it once"\ntype = "design"\n'
+SMALL = """
+title = "Quieter logs"
+items = [{id = "a", title = "Say less", type = "design"}, {id = "b", title = "Say it once", type = "design", depends_on = ["a"]}]
+"""
 
 
 class Teller:
@@ -137,7 +141,7 @@ class Teller:
         self.tell(facts.task_failed(self.task(task), error=error), pause=60)
         self.tell(facts.agent_state(agent, "working", "idle", lease=HOST), pause=1)
 
-    def works(self, item: str, task: str, agent: str, *, purpose: str = "work", **more: object) -> None:
+    def works(self, item: str, task: str, agent: str, *, purpose: str = "work", **more: Any) -> None:
         """An item's task is written down and begun."""
         mission = self.town.missions[MISSION]
         title = mission.items[item].title
@@ -200,8 +204,8 @@ def _mission(tale: Teller) -> None:
 
 
 def _backlog(tale: Teller) -> None:
-    def add(id: str, title: str, **more: object) -> None:
-        tale.wish(steering.add_task(tale.town, title, by="ines", id=id, **more))  # type: ignore[arg-type]  # each takes its own
+    def add(id: str, title: str, **more: Any) -> None:
+        tale.wish(steering.add_task(tale.town, title, by="ines", id=id, **more))
 
     add("t-login", "Sign-in fails for names with an umlaut", priority="urgent", roles=["backend"])
     add("t-cache", "Forget the cache when the key changes", priority="high")

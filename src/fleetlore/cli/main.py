@@ -33,6 +33,7 @@ COMMANDS = {
     "name": "fleetlore.cli.name",
     "ship": "fleetlore.cli.ship",
     "goal": "fleetlore.cli.goal",
+    "town": "fleetlore.cli.town",
     "worker": "fleetlore.cli.worker",
     "decide": "fleetlore.cli.decide",
     "notify": "fleetlore.cli.notify",

@@ -30,7 +30,9 @@ def spawn(args: Namespace) -> int:
         done = hall.fulfil(
             lambda town: town_hall.together(
                 [
-                    steering.spawn(town, name, by=hall.by, roles=args.roles, harness=args.harness, parent=_parent(town, args.parent), mode=args.mode)
+                    steering.spawn(
+                        town, name, by=hall.by, roles=args.roles, harness=args.harness, parent=_parent(town, args.parent), mode=args.mode
+                    )
                     for name in args.names
                 ]
             ),

@@ -81,12 +81,15 @@ class Hall(NamedTuple):
         return self.folded(key).state
 
     def fulfil(self, wishes_of: Callable[[Town], Sequence[Wish]], *, why: str = "") -> list[Fulfilled]:
-        """Check wishes against the town, and write them down; looked at again where somebody was quicker. Only the first may be conditional.
+        """Check wishes against the town, and write them down; looked at again where somebody was quicker. Only the first has conditions.
 
         `why` says what a sealed log's passphrase is needed for; nothing, where anybody may. The town is looked at with the key: what an
         agent forged must not stand in a person's way.
         """
-        key = self.key(why) if why else None
+        return self.fulfil_with(self.key(why) if why else None, wishes_of)
+
+    def fulfil_with(self, key: OperatorKey | None, wishes_of: Callable[[Town], Sequence[Wish]]) -> list[Fulfilled]:
+        """The same, by a key that was asked for."""
         for _ in range(TRIES):
             wishes = wishes_of(self.town(key))
             try:
@@ -118,7 +121,9 @@ def opened(args: Namespace, *, new: bool = False) -> Iterator[Hall]:
 def need_all_kept(log: BlockingRecorder, settings: Settings) -> None:
     """Refuse a log that would lose what a town lives by."""
     if log.info().details.get("keeps", "everything") != "everything":
-        raise Invalid("this log drops its oldest events (?keep=tinytown), and a town lives by what is on the log; name another one with --log")
+        raise Invalid(
+            "this log drops its oldest events (?keep=tinytown), and a town lives by what is on the log; name another one with --log"
+        )
     levels = settings.redact_levels
     if levels.value:
         raise Invalid(
@@ -145,7 +150,10 @@ def tell(args: Namespace, done: Sequence[Fulfilled]) -> int:
     """Say what came of it."""
     if args.json:
         terminal.out_value(
-            {"answer": "\n".join(each.answer for each in done if each.answer), "events": [_told(event) for each in done for event in each.events]}
+            {
+                "answer": "\n".join(each.answer for each in done if each.answer),
+                "events": [_told(event) for each in done for event in each.events],
+            }
         )
         return 0
     for each in done:

@@ -25,8 +25,8 @@ LESSONS: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
             ("lore town init --log sqlite:harbour.db", "called as this folder, on a log that lies here"),
             ("lore town init harbour --log nats://larch:4222", "on a server, for workers on several machines"),
         ),
-        "Writes `town` and `log` into fleetlore.toml here, and leaves the rest of that file as it is. Passwords do not belong there: an address\n"
-        "that holds one is refused; set FLEETLORE_LOG in its place.",
+        "Writes `town` and `log` into fleetlore.toml here, and leaves the rest of that file as it is. Passwords do not belong there:\n"
+        "an address that holds one is refused; set FLEETLORE_LOG in its place.",
     ),
     "spawn": (
         (
@@ -34,7 +34,8 @@ LESSONS: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
             ("lore town spawn rev1 --role reviewer --harness codex", "one who reviews, with Codex"),
             ("lore town spawn helper --parent ada", "one below another"),
         ),
-        "Nobody runs an agent until a worker takes it on: `lore worker` does, on any machine that reaches the log. A name that stopped may be spawned again.",
+        "Nobody runs an agent until a worker takes it on: `lore worker` does, on any machine that reaches the log.\n"
+        "An agent that stopped may be spawned again.",
     ),
     "list": (
         (
@@ -83,7 +84,8 @@ LESSONS: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
     "task retry": ((("lore town task retry t-3f25", "a task that failed so often that it was put aside is begun again"),), ""),
     "task complete": (
         (("lore town task complete t-3f25 --result 'done by hand'", "what waited for it may begin"),),
-        "A task that an agent has is that agent's to complete; call it off, or wait. A review is ended by `lore town mission approve` or `reject`.",
+        "A task that an agent has is that agent's to complete; call it off, or wait.\n"
+        "A review is ended by `lore town mission approve` or `reject`.",
     ),
     "task redirect": ((("lore town task redirect t-3f25 --to bob", "who has it now breaks it off"),), ""),
     "send": (
@@ -93,7 +95,8 @@ LESSONS: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
             ("lore town send conductor 'May I drop the table?' --query", "inside an agent: a call for help"),
             ("lore town send ada 'Yes, do' --reply-to 0190a5b2", "an answer; what it answers is acknowledged"),
         ),
-        "A message waits until whoever it is for says that it was used, and is read with the next piece of work, or at once by one who has none.",
+        "A message waits until whoever it is for says that it was used. It is read with the next piece of work; what wants an\n"
+        "answer, at once by one who has none.",
     ),
     "inbox": (
         (
@@ -148,8 +151,8 @@ LESSONS: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
             ("lore town recover --dry-run", "who runs agents, and what speaks for their death"),
             ("lore town recover", "and what dead ones held goes back"),
         ),
-        "Nobody is declared dead by one sign: the heartbeat must have stopped, and the process be gone, or the lease be over and nothing heard.\n"
-        "A dispatcher does the same by itself, every second.",
+        "Nobody is declared dead by one sign: the heartbeat must have stopped, and the process be gone, or the lease be over and\n"
+        "nothing heard. A dispatcher does the same by itself, every second.",
     ),
     "reclaim": (
         (

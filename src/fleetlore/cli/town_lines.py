@@ -102,7 +102,10 @@ def table(rows: Sequence[Sequence[Cell]], *, indent: int = 0) -> Iterator[Line]:
         return
     is_cut = terminal.is_terminal(sys.stdout)
     kept = [column for column in range(len(rows[0])) if any(row[column][0] for row in rows)]
-    cleaned = [[(cut(row[column][0], WIDEST) if is_cut and column != kept[-1] else row[column][0], row[column][1]) for column in kept] for row in rows]
+    cleaned = [
+        [(cut(row[column][0], WIDEST) if is_cut and column != kept[-1] else row[column][0], row[column][1]) for column in kept]
+        for row in rows
+    ]
     widths = [max(cells(row[index][0]) for row in cleaned) for index in range(len(kept) - 1)]
     for row in cleaned:
         lead: Line = [(" " * indent, "")] if indent else []

@@ -76,7 +76,9 @@ def _find(town: Town, recipient: str, id: str) -> Message | None:
     if len(alike) > 1:
         raise Invalid(f"{len(alike)} messages begin with {id!r}; write more of the id")
     if not alike and len(id) != 36:
-        raise Invalid(f"no message {id!r} waits for {recipient}; `lore town inbox` shows those that do, and one that was dealt with needs its whole id")
+        raise Invalid(
+            f"no message {id!r} waits for {recipient}; `lore town inbox` shows those that do; one that was dealt with needs its whole id"
+        )
     return box[alike[0]] if alike else None
 
 
@@ -121,13 +123,13 @@ def _acked(town: Town, name: str, ids: list[str], by: str) -> list[Wish]:
     return [replace(wishes[0], events=events, answer=f"{town_lines.counted(len(events), 'message')} acknowledged")]
 
 
-def lines(messages: list[Message], now: datetime) -> Iterator[Line]:
+def lines(messages: list[Message], now: datetime, *, with_recipient: bool = False) -> Iterator[Line]:
     """Each with its words."""
     short = short_ids([message.id for message in messages])
     for message in messages:
         yield [
             (f"{short[message.id]}  ", DIM),
-            (sanitise(message.sender), BOLD),
+            (sanitise(f"{message.sender} → {message.to}" if with_recipient else message.sender), BOLD),
             (f"  {_LOOKS.get(message.type, sanitise(message.type))}", CALL if message.type == "query" else ""),
             (f"  {message.priority}" if message.priority != "normal" else "", CALL if message.priority == "urgent" else WARN),
             (f"  {town_lines.seen(message.at, now)}", DIM),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fleetlore import clock
 from fleetlore.cli import terminal, town_hall, town_lines
 from fleetlore.cli.terminal import sanitise
-from fleetlore.cli.town_lines import BAD, BOLD, CALL, DIM, WARN
+from fleetlore.cli.town_lines import BOLD, CALL, DIM, WARN
 from fleetlore.errors import Invalid
 from fleetlore.runtime.town import missions, steering
 from fleetlore.runtime.town.facts import LONGEST_LINE
@@ -88,7 +88,9 @@ def claim(args: Namespace) -> int:
 def _waiting(town: Town, id: str) -> str:
     task = steering.task_named(town, id)
     if task.state != "pending":
-        raise Invalid(f"{task.id} is {task.state} and not in the backlog; `lore town task redirect {task.id} --to AGENT` takes it from {task.agent}")
+        raise Invalid(
+            f"{task.id} is {task.state} and not in the backlog; `lore town task redirect {task.id} --to AGENT` takes it from {task.agent}"
+        )
     return task.id
 
 
@@ -187,10 +189,11 @@ def _seconds(moment: datetime | None) -> float:
 
 def lines(tasks: list[Task], now: datetime, *, indent: int = 0) -> Iterator[Line]:
     """A row for each."""
-    return town_lines.table([_row(task, now) for task in tasks], indent=indent)
+    return town_lines.table([row(task, now) for task in tasks], indent=indent)
 
 
-def _row(task: Task, now: datetime) -> list[Cell]:
+def row(task: Task, now: datetime) -> list[Cell]:
+    """One task."""
     when = task.ended_at or task.started_at or task.at
     return [
         (sanitise(task.id), BOLD),
@@ -240,8 +243,8 @@ def _page(task: Task, now: datetime) -> Iterator[Line]:
     yield from town_lines.pairs(_said(task, now))
     yield from town_lines.part("what is to be done", town_lines.words(task.description, TEXT_LINES))
     yield from town_lines.part("what came of it", town_lines.words(task.result, TEXT_LINES))
-    trouble = "put aside: " if task.is_dead_letter else ""
-    yield from town_lines.part("why", ([("  ", ""), (f"{trouble}{town_lines.in_a_line(task.error, 1000)}", BAD)] for _ in [0] if task.error))
+    title = "put aside, because" if task.is_dead_letter else "trouble on the way" if task.state == "completed" else "why"
+    yield from town_lines.part(title, town_lines.words(task.error, TEXT_LINES))
     yield []
     yield town_lines.hint("next: ", _next(task))
 
@@ -260,7 +263,12 @@ def _said(task: Task, now: datetime) -> Iterator[tuple[str, str]]:
     yield "written", f"{town_lines.seen(task.at, now)} by {sanitise(task.by)}" if task.at else ""
     yield "begun", town_lines.seen(task.started_at, now) if task.started_at else ""
     yield "ended", town_lines.seen(task.ended_at, now) if task.ended_at else ""
-    yield "refused", f"{town_lines.counted(task.refused, 'fact')} told of it {'was' if task.refused == 1 else 'were'} not believed" if task.refused else ""
+    yield (
+        "refused",
+        f"{town_lines.counted(task.refused, 'fact')} told of it {'was' if task.refused == 1 else 'were'} not believed"
+        if task.refused
+        else "",
+    )
 
 
 def _next(task: Task) -> str:

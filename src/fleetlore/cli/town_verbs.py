@@ -87,7 +87,9 @@ def _init(parser: ArgumentParser) -> None:
 
 def _spawn(parser: ArgumentParser) -> None:
     parser.add_argument("names", metavar="NAME", nargs="+", help="what they are called")
-    parser.add_argument("--role", metavar="R", dest="roles", action="append", default=[], help="what they can do; may be repeated (else anything)")
+    parser.add_argument(
+        "--role", metavar="R", dest="roles", action="append", default=[], help="what they can do; may be repeated (else anything)"
+    )
     parser.add_argument("--harness", metavar="H", default="", help="what runs them: claude-code, codex, … (else as the worker says)")
     parser.add_argument("--parent", metavar="AGENT", help="the agent above them")
     parser.add_argument("--mode", choices=MODES, default="fresh", help="how they begin (fresh)")
@@ -109,7 +111,12 @@ def _task_options(parser: ArgumentParser) -> None:
     parser.add_argument("--priority", choices=PRIORITIES, default="normal", help="how soon (normal)")
     parser.add_argument("--tag", metavar="T", dest="tags", action="append", default=[], help="a word to find it by; may be repeated")
     parser.add_argument(
-        "--check", metavar="C", dest="checks", action="append", default=[], help="the name of what must pass, as the worker's settings tell it"
+        "--check",
+        metavar="C",
+        dest="checks",
+        action="append",
+        default=[],
+        help="the name of what must pass, as the worker's settings tell it",
     )
     parser.add_argument("--after", metavar="TASK", action="append", default=[], help="a task that must be completed first; may be repeated")
     parser.add_argument("--tries", metavar="N", type=int, help="how often it is begun before it is put aside (3)")
@@ -130,7 +137,9 @@ def _backlog(parser: ArgumentParser) -> None:
     }
     parsers = _verbs_of(parser, "backlog", said)
     parsers["add"].add_argument("text", metavar="TEXT", nargs="+", help="what is to be done; its first line is the title")
-    parsers["add"].add_argument("--role", metavar="R", dest="roles", action="append", default=[], help="who should take it; may be repeated")
+    parsers["add"].add_argument(
+        "--role", metavar="R", dest="roles", action="append", default=[], help="who should take it; may be repeated"
+    )
     _task_options(parsers["add"])
     parsers["claim"].add_argument("id", metavar="ID", help="which task")
     parsers["claim"].add_argument("agent", metavar="AGENT", nargs="?", help="for whom (else whoever speaks)")
@@ -182,7 +191,9 @@ def _send(parser: ArgumentParser) -> None:
     haste = parser.add_mutually_exclusive_group()
     haste.add_argument("--priority", choices=PRIORITIES, default="normal", help="what is read first (normal)")
     haste.add_argument("--urgent", dest="priority", action="store_const", const="urgent", help="the same as --priority urgent")
-    parser.add_argument("--reply-to", metavar="ID", help="the message that it answers; if that waits for whoever speaks, it is acknowledged")
+    parser.add_argument(
+        "--reply-to", metavar="ID", help="the message that it answers; if that waits for whoever speaks, it is acknowledged"
+    )
 
 
 def _inbox(parser: ArgumentParser) -> None:
@@ -214,13 +225,17 @@ def _mission(parser: ArgumentParser) -> None:
     for name in ("start", "plan"):
         parsers[name].add_argument("file", metavar="FILE", help="a plan (.toml), or issues (.json, .jsonl); docs/town-plans.md tells both")
         parsers[name].add_argument("--title", metavar="TEXT", default="", help="what the mission is for; with issues")
-        parsers[name].add_argument("--done", metavar="ISSUE", action="append", default=[], help="an issue that is done; with issues, may be repeated")
+        parsers[name].add_argument(
+            "--done", metavar="ISSUE", action="append", default=[], help="an issue that is done; with issues, may be repeated"
+        )
     for name in said.keys() - {"start", "plan", "list"}:
         parsers[name].add_argument("id", metavar="ID", help="which mission, by the beginning of its id")
     for name in ("approve", "reject"):
         parsers[name].add_argument("item", metavar="ITEM", help="which item")
     for name in ("pause", "resume", "stop", "approve", "reject", "helped"):
-        parsers[name].add_argument("--reason", metavar="TEXT", default="", help="what is to be changed" if name == "reject" else "why; it is kept")
+        parsers[name].add_argument(
+            "--reason", metavar="TEXT", default="", help="what is to be changed" if name == "reject" else "why; it is kept"
+        )
     parsers["stop"].add_argument("--force", action="store_true", help="call off what is being worked on, too")
     parsers["note"].add_argument("text", metavar="TEXT", nargs="+", help="what is to be known")
 
@@ -234,7 +249,11 @@ def _recover(parser: ArgumentParser) -> None:
 
 def _reclaim(parser: ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--to-backlog", action="store_true", help="let anybody have the tasks; messages that ask for work become tasks, others go to the conductor")
+    where.add_argument(
+        "--to-backlog",
+        action="store_true",
+        help="let anybody have the tasks; messages that ask for work become tasks, others go to the conductor",
+    )
     where.add_argument("--to", metavar="AGENT", help="let that agent have the tasks and the messages")
     parser.add_argument("--from", dest="of", metavar="AGENT", help="only what that agent holds")
 

@@ -89,12 +89,12 @@ function Tools({ answer, graphs, screen, session, line }: { answer: ChatAnswer; 
         {answer.sessions.map((one) => <option key={one.session} value={one.session}>{titleOf(one)}</option>)}
       </select>
       {here !== NEW && <button type="button" class="button" onClick={() => choose(NEW, "push")}>New</button>}
-      <label class="agent-graph-choice"><span class="faint">Graph</span>
-        <select class="field" value={screen?.graph ?? graphs.default} disabled={line === null} onChange={(change) => steer("/api/graph/switch", { graph: change.currentTarget.value })}>
+      <span class="agent-graph-choice"><span class="faint" aria-hidden="true">Graph</span>
+        <select class="field" aria-label="Graph" value={screen?.graph ?? graphs.default} disabled={line === null} onChange={(change) => steer("/api/graph/switch", { graph: change.currentTarget.value })}>
           {screen && !graphs.graphs.some((one) => one.name === screen.graph) && <option value={screen.graph}>{plain(screen.graph, 60)}</option>}
           {graphs.graphs.map((one) => <option key={one.name} value={one.name}>{plain(one.name, 60)}</option>)}
         </select>
-      </label>
+      </span>
       {line !== null && session !== null && (asking
         ? <span class="row" role="group" aria-label="Forget this conversation?"><span>Forget what was said, and clear the screen?</span><button type="button" class="button primary" onClick={() => steer("/api/clear", {})}>Clear it</button><button type="button" class="button" onClick={() => ask(false)}>No</button></span>
         : <button type="button" class="button" onClick={() => ask(true)}>Clear…</button>)}

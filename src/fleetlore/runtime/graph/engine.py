@@ -123,8 +123,9 @@ class Walk:
             async with asyncio.TaskGroup() as group:
                 for role in ready:
                     group.create_task(self._along(role))
-        except* NodeError as errors:
-            raise _first(errors) from None
+        except BaseExceptionGroup as errors:
+            first = _first(errors)
+            raise first from first.__cause__
 
     async def _bare(self, role: str, ready: list[str]) -> None:
         """A step that nobody records."""
@@ -192,6 +193,6 @@ class Walk:
                     self._decide(self._plan.leads[target], ready)
 
 
-def _first(errors: BaseExceptionGroup[NodeError]) -> NodeError:
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
     first = errors.exceptions[0]
     return _first(first) if isinstance(first, BaseExceptionGroup) else first

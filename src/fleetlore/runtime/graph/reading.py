@@ -52,8 +52,12 @@ def names(folder: str | None = None) -> tuple[str, ...]:
 
 
 def _own(folder: str | None) -> Iterator[Path]:
-    if folder is not None:
+    if folder is None:
+        return
+    try:
         yield from sorted(path for path in Path(folder).expanduser().iterdir() if path.suffix in SUFFIXES and path.is_file())
+    except OSError as error:
+        raise Invalid(f"{folder}: the folder of your graphs cannot be read ({error.strerror}); make it, or change graph.folder") from error
 
 
 def _read_file(path: Path) -> Graph:

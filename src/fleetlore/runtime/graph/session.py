@@ -21,7 +21,7 @@ from fleetlore.runtime.graph import controls
 from fleetlore.runtime.graph.engine import Engine, NodeError
 from fleetlore.runtime.graph.host import TurnHost, named
 from fleetlore.runtime.graph.model import Graph
-from fleetlore.runtime.graph.node import watches
+from fleetlore.runtime.graph.node import Node, watches
 from fleetlore.runtime.graph.pen import Pen
 from fleetlore.runtime.graph.sink import Message, Sink
 from fleetlore.runtime.graph.tooling import Toolbox
@@ -77,7 +77,7 @@ class Session:
             task.cancel()
         self._engine, self._tools = engine, Toolbox(engine.graph, self._around.settings)
         beside = [node for node in engine.nodes.values() if watches(node)]
-        self._watchers = [asyncio.ensure_future(_guarded(node.watch(self), self, node.role)) for node in beside]
+        self._watchers = [asyncio.ensure_future(_guarded(node, self)) for node in beside]
 
     @property
     def graph(self) -> Graph:
@@ -339,9 +339,9 @@ def _told_to_user(error: BaseException) -> str:
     return f"{where}something went wrong ({type(inner).__name__}); say it again, or look into the trace"
 
 
-async def _guarded(work: Coroutine[Any, Any, None], session: Session, role: str) -> None:
+async def _guarded(node: Node, session: Session) -> None:
     """A node beside the turns that fails is told of, and missed, no more."""
     try:
-        await work
+        await node.watch(session)
     except Exception as error:  # noqa: BLE001 - it is anybody's code
-        session.note("node.failed", {"node": role, "graph": session.graph.name, "error": named(error)})
+        session.note("node.failed", {"node": node.role, "graph": session.graph.name, "error": named(error)})

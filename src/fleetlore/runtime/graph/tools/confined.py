@@ -38,11 +38,12 @@ def main() -> None:
     _ration(asked["limits"])
     if not _can_fork():
         walls |= {"processes"}
-    print(json.dumps(sorted(walls)), flush=True)
+    sys.stdout.write(json.dumps(sorted(walls)) + "\n")
+    sys.stdout.flush()
     missing = set(asked["needs"]) - walls
     if missing:
         sys.exit(125)
-    os.execve(asked["python"], [asked["python"], "-I", "-S", "-B", "-X", "utf8", "main.py"], {"LANG": "C.UTF-8", **asked["env"]})
+    os.execve(asked["python"], [asked["python"], "-I", "-S", "-B", "-X", "utf8", "main.py"], dict(os.environ))
 
 
 def _apart(libc: ctypes.CDLL) -> bool:
@@ -73,10 +74,8 @@ def _end_like(child: int) -> None:
         pid, status = os.wait()
         if pid == child:
             break
-    if os.WIFSIGNALED(status):
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.kill(os.getpid(), os.WTERMSIG(status))
-    os._exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
+    # The first process cannot end itself by a signal; like a shell, it says with its code which one it was.
+    os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
 
 
 def _only_here(libc: ctypes.CDLL) -> bool:
@@ -87,14 +86,14 @@ def _only_here(libc: ctypes.CDLL) -> bool:
     handled = (1 << (13 + (version >= 2) + (version >= 3) + (version >= 5))) - 1
     rules = struct.pack("QQQ", handled, 3, 3)[: 24 if version >= 6 else 16 if version >= 4 else 8]
     ruleset = libc.syscall(_CREATE_RULES, rules, len(rules), 0)
-    allowed = {path: _EXECUTE | _READ | _LIST for path in (*_LIBRARIES, sys.base_prefix)} | _FILES
+    allowed = dict.fromkeys((*_LIBRARIES, sys.base_prefix), _EXECUTE | _READ | _LIST) | _FILES
     allowed["."] = handled & ~_EXECUTE & ~_DEVICES
     for path, rights in allowed.items():
         with contextlib.suppress(OSError):
             place = os.open(path, os.O_PATH | os.O_CLOEXEC)
             libc.syscall(_ADD_RULE, ruleset, _BENEATH_PATH, struct.pack("=Qi", rights & handled, place), 0)
             os.close(place)
-    return libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) == 0 and libc.syscall(_RESTRICT, ruleset, 0) == 0
+    return bool(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) == 0 and libc.syscall(_RESTRICT, ruleset, 0) == 0)
 
 
 def _ration(limits: "dict[str, int]") -> None:

@@ -87,7 +87,7 @@ class Ran(Struct, frozen=True, kw_only=True):
 async def run(code: str, *, limits: Limits | None = None, workdir: str | None = None, on_start: OnStart | None = None) -> Ran:
     """Runs it in a new folder beneath `workdir`, which is gone when it has ended. Cancelled, it ends with everything that it started.
 
-    `NotStarted` if it cannot be run, or not within the walls that it needs. `on_start` is told of the process before anything of it is heard.
+    `NotStarted` if it cannot be run, or not within the walls that it needs. `on_start` is told of the process before any of it is heard.
     """
     limits = limits or Limits()
     if len(code) > LONGEST:
@@ -104,14 +104,16 @@ async def _run(code: str, limits: Limits, folder: str, on_start: OnStart | None)
         raise NotStarted(f"this system has no walls for {missing}; allow user namespaces and Landlock, or do not ask for them")
     if output.walls is None and finished.why == "ended":
         raise NotStarted(f"Python could not be started: {finished.stderr[-200:] or 'it gave no reason'}")
+    # What stands between us and it tells a signal as a shell does.
+    by_signal = finished.signal or (finished.code - 128 if finished.code and finished.code > 128 else None)
     return Ran(
-        code=finished.code,
-        signal=finished.signal,
+        code=None if by_signal else finished.code,
+        signal=by_signal,
         why=_why(finished),
         # Where the folder is, is nobody's business.
-        stdout=output.text().replace(f"{folder}/", ""),
-        stderr=finished.stderr.replace(f"{folder}/", ""),
-        left=finished.left,
+        stdout=output.text().replace(folder, "."),
+        stderr=finished.stderr.replace(folder, "."),
+        left=finished.left if finished.why == "ended" else 0,
         walls=tuple(output.walls or ()),
         seconds=round(monotonic() - start, 3),
     )
@@ -128,11 +130,11 @@ def _program(code: str, limits: Limits, folder: str) -> Program:
         "RLIMIT_CORE": 0,
         "RLIMIT_NPROC": 0,
     }
-    asked = {"code": code, "limits": rations, "needs": limits.needs, "python": python, "env": {"FLEETLORE_TURN": mark}}
+    asked = {"code": code, "limits": rations, "needs": limits.needs, "python": python}
     return Program(
         argv=(python, "-I", "-S", "-B", str(_CHILD)),
         cwd=folder,
-        env={},
+        env={"LANG": "C.UTF-8"},
         mark=mark,
         stdin=json.dumps(asked).encode(),
         timeout=limits.seconds,
