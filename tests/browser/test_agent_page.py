@@ -156,7 +156,7 @@ def test_two_sessions_never_see_each_other(room: ControlRoom, visit: Visits) -> 
     hers = session_of(ada)
     visit.forgive(LINE_BROKE, "404")
     bob.goto(f"{room.url}/agent?session={hers}")
-    expect(bob.locator(".said.failed")).to_contain_text("there is no session")
+    expect(bob.locator(".said.failed")).to_contain_text("There is no such conversation of yours")
     expect(screen(bob)).to_have_count(0)
     bob.get_by_label("Say something to the agent").fill("Is anybody there?")
     bob.keyboard.press("Enter")
@@ -399,8 +399,6 @@ def test_it_fits_on_a_phone(room: ControlRoom, visit: Visits) -> None:
     button(page, "+1").tap()
     expect(value(page, "Count")).to_have_text("1")
     assert not scrolls_sideways(page)
-    for entry in page.locator(".rail-entry").all():
-        expect(entry).to_be_in_viewport()
 
 
 def test_without_the_right_to_write_the_page_says_how_to_get_it(room: ControlRoom, visit: Visits) -> None:

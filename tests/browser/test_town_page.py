@@ -345,7 +345,8 @@ def test_it_is_used_without_a_mouse(town: ControlRoom, visit: Visits) -> None:
 def test_a_thousand_agents_and_ten_thousand_tasks_stay_light(room: ControlRoom, visit: Visits, record_property: Keep) -> None:
     room.log.append_all(facts.spawned(f"agent-{n:04}", by="ines", roles=["backend"]) for n in range(1000))
     room.log.append_all(facts.task_created(f"t{n}", title=f"Task {n} of many", by="ines") for n in range(10_000))
-    plan = "title = 'Many'\n" + "".join(f"[[items]]\nid = 'i{n}'\ndepends_on = [{f'"i{n // 2}"' if n else ''}]\n" for n in range(400))
+    items = "".join(f"[[items]]\nid = 'i{n}'\ndepends_on = {[f'i{n // 2}'] if n else []}\n" for n in range(400))
+    plan = f"title = 'Many'\n{items}"
     for wish in missions.start(view.initial(), plans.read(plan, "plan.toml"), by="ines"):
         room.log.append(wish.events)
     page = visit(room, "/town?mission=many")

@@ -9,7 +9,7 @@ from fleetlore.state.believed_town import BelievedTown
 from fleetlore.state.seal import Seal
 from fleetlore.testing import START, given
 from fleetlore.views import town
-from fleetlore.views.town_state import PRIORITIES
+from fleetlore.views.town_state import PRIORITIES, Town
 from tests.views.town_facts import (
     acked,
     approved,
@@ -29,7 +29,7 @@ from tests.views.town_facts import (
 # --- messages
 
 
-def bodies(state: town.Town, name: str = "ada") -> list[str]:
+def bodies(state: Town, name: str = "ada") -> list[str]:
     return [message.body for message in town.inbox(state, name)]
 
 
@@ -77,7 +77,7 @@ def sealed() -> BelievedTown:
 def test_on_a_sealed_log_what_is_not_signed_gives_out_ends_and_approves_nothing() -> None:
     signed = [replace(event, mac=MAC) for event in (*idle(), mission(), item(), *worked_on())]
     before = given(sealed(), *signed).when(approved(), created("t2"), assigned("t2"))
-    assert before.state.missions["m1"].items["i1"].verdict == ""
+    assert not before.state.missions["m1"].items["i1"].verdict
     assert (task_in(before.state, "t2").state, before.state.refused) == ("pending", 2)
     before.when(replace(approved(), mac=MAC))
     assert before.state.missions["m1"].items["i1"].verdict == "approved"

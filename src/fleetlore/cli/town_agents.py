@@ -115,7 +115,7 @@ def _is_long_gone(agent: Agent, now: datetime) -> bool:
 
 def lines(town: Town, agents: list[Agent], now: datetime, *, indent: int = 0) -> Iterator[Line]:
     """A row for each."""
-    return town_lines.table([_row(town, agent, now) for agent in agents], indent=indent)
+    return town_lines.table([_row(town, agent, now) for agent in agents], indent=indent, spare=(5, 3))
 
 
 def _row(town: Town, agent: Agent, now: datetime) -> list[Cell]:

@@ -192,7 +192,8 @@ def _calls(page: Page) -> Iterator[Line]:
     for mission, item in _stuck(town):
         if mission.help is None:
             yield [(f"▲ {sanitise(item.id)} of {sanitise(mission.id)} is stuck: {town_lines.in_a_line(item.reason, 300)}", CALL)]
-    waiting = list(inbox(town, CONDUCTOR))
+    asking = {mission.id for mission in _asking(town)}
+    waiting = [message for message in inbox(town, CONDUCTOR) if message.sender != DISPATCHER or message.mission not in asking]
     for message in waiting[:MESSAGES_SHOWN]:
         yield [(f"▲ {_said(message)}", CALL), (f"  {town_lines.seen(message.at, now)}", DIM)]
     if waiting:
@@ -216,7 +217,7 @@ def _tasks(page: Page) -> Iterator[Line]:
     pending = [task for task in page.town.tasks.values() if task.state not in OVER]
     if page.town.tasks and not pending:
         yield [("  nothing is open", DIM)]
-    yield from town_lines.table([town_tasks.row(task, page.now) for task in town_tasks.in_order(pending)[:TASKS_SHOWN]], indent=2)
+    yield from town_tasks.lines(town_tasks.in_order(pending)[:TASKS_SHOWN], page.now, indent=2)
     if len(pending) > TASKS_SHOWN:
         yield [(f"  {len(pending) - TASKS_SHOWN:,} more: lore town task", DIM)]
 

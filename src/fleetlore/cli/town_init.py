@@ -28,16 +28,14 @@ _NEXT = (
 def init(args: Namespace) -> int:
     """Write what is missing in this folder's file, make the log, and say what to do next."""
     path = os.path.join(os.getcwd(), config.FILE_NAME)
-    name = _name(args)
-    wanted = {"town": name} | _log(args, path)
     text, said = _read(path)
+    wanted = {"town": _name(args, said)} | _log(args, path)
     missing = {key: value for key, value in wanted.items() if _is_missing(path, said, key, value)}
     args.town = None  # from here on the file says it
     args.log = None
-    before = None if text is None else text
     if missing:
-        _write(path, "".join(f"{key} = {_quoted(value)}\n" for key, value in missing.items()) + (before or ""))
-    settings = _prepared(args, path, before)
+        _write(path, "".join(f"{key} = {_quoted(value)}\n" for key, value in missing.items()) + (text or ""))
+    settings = _prepared(args, path, text)
     if args.json:
         shown = {"town": settings.town.value, "log": config.masked(settings.log.value), "file": path, "written": sorted(missing)}
         terminal.out_value(shown)
@@ -46,11 +44,11 @@ def init(args: Namespace) -> int:
     return 0
 
 
-def _name(args: Namespace) -> str:
+def _name(args: Namespace, said: Mapping[str, object]) -> str:
     if args.name is not None and args.town is not None and args.name != args.town:
         raise Invalid(f"{args.name!r} or {args.town!r}? say the town's name once")
-    name: str = args.name or args.town or os.path.basename(os.getcwd()) or config.DEFAULT_TOWN
-    if not is_name(name):
+    name = args.name or args.town or said.get("town") or os.path.basename(os.getcwd()) or config.DEFAULT_TOWN
+    if not isinstance(name, str) or not is_name(name):
         raise Invalid(f"not a name for a town: {name!r}; 1 to 200 bytes without control characters are needed")
     return name
 

@@ -23,6 +23,8 @@ Cell: TypeAlias = "tuple[str, str]"
 CALM, CALL = "cyan", "bold yellow"
 WIDEST = 26
 """Columns of one cell on a terminal, the last of a row excepted."""
+ROOM = 30
+"""Columns that the last cell should have."""
 AGENTS = {
     "error": ("▲", CALL),
     "paused": ("‖", WARN),
@@ -96,20 +98,27 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def table(rows: Sequence[Sequence[Cell]], *, indent: int = 0) -> Iterator[Line]:
-    """The rows with their columns aligned; a column that nobody fills is left out. The last is as long as it is."""
-    if not rows:
-        return
+def times(number: int) -> str:
+    """`once`, `twice`, `3 times`."""
+    return {1: "once", 2: "twice"}.get(number, f"{number:,} times")
+
+
+def table(rows: Sequence[Sequence[Cell]], *, indent: int = 0, spare: Sequence[int] = ()) -> Iterator[Line]:
+    """The rows with their columns aligned; a column that nobody fills is left out. The last is as long as it is.
+
+    On a terminal cells are cut, and `spare` columns are left out, one after another, where the last one would have no room.
+    """
+    kept = [column for column in range(len(rows[0])) if any(row[column][0] for row in rows)] if rows else []
     is_cut = terminal.is_terminal(sys.stdout)
-    kept = [column for column in range(len(rows[0])) if any(row[column][0] for row in rows)]
-    cleaned = [
-        [(cut(row[column][0], WIDEST) if is_cut and column != kept[-1] else row[column][0], row[column][1]) for column in kept]
-        for row in rows
-    ]
-    widths = [max(cells(row[index][0]) for row in cleaned) for index in range(len(kept) - 1)]
-    for row in cleaned:
-        lead: Line = [(" " * indent, "")] if indent else []
-        yield [*lead, *((f"{pad(text, width)}  ", style) for (text, style), width in zip(row, widths, strict=False)), row[-1]]
+    widths = {column: max(cells(row[column][0]) for row in rows) for column in kept[:-1]}
+    if is_cut:
+        widths = {column: min(width, WIDEST) for column, width in widths.items()}
+        for column in spare:
+            if indent + sum(width + 2 for width in widths.values()) + ROOM > terminal.width(sys.stdout):
+                widths.pop(column, None)
+    for row in rows:
+        fixed = ((f"{pad(cut(row[column][0], width), width)}  ", row[column][1]) for column, width in widths.items())
+        yield [(" " * indent, ""), *fixed, row[kept[-1]]]
 
 
 def part(title: str, lines: Iterable[Line]) -> Iterator[Line]:
@@ -145,12 +154,14 @@ def hint(before: str, command: str) -> Line:
 
 def show(lines: Iterable[Line]) -> None:
     """Coloured and cut on a terminal, whole in a pipe."""
+    shown = list(lines)
+    shown = shown[1:] if shown[:1] == [[]] else shown
     if terminal.is_terminal(sys.stdout):
         from fleetlore.cli.goal_show import show_lines
 
-        show_lines(list(lines))
+        show_lines(shown)
         return
-    for text in goal_lines.plain(list(lines)):
+    for text in goal_lines.plain(shown):
         terminal.out(text)
 
 

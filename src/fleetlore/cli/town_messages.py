@@ -125,10 +125,10 @@ def _acked(town: Town, name: str, ids: list[str], by: str) -> list[Wish]:
 
 def lines(messages: list[Message], now: datetime, *, with_recipient: bool = False) -> Iterator[Line]:
     """Each with its words."""
-    short = short_ids([message.id for message in messages])
+    size = max(map(len, short_ids([message.id for message in messages]).values()), default=0)
     for message in messages:
         yield [
-            (f"{short[message.id]}  ", DIM),
+            (f"{message.id[:size]}  ", DIM),
             (sanitise(f"{message.sender} → {message.to}" if with_recipient else message.sender), BOLD),
             (f"  {_LOOKS.get(message.type, sanitise(message.type))}", CALL if message.type == "query" else ""),
             (f"  {message.priority}" if message.priority != "normal" else "", CALL if message.priority == "urgent" else WARN),

@@ -184,7 +184,7 @@ def brief(mission: Mission) -> dict[str, Any]:
 
 def lines(found: list[Mission], now: datetime, *, indent: int = 0) -> Iterator[Line]:
     """A row for each."""
-    return town_lines.table([_row(mission, now) for mission in found], indent=indent)
+    return town_lines.table([_row(mission, now) for mission in found], indent=indent, spare=(5, 2, 4))
 
 
 def _row(mission: Mission, now: datetime) -> list[Cell]:
@@ -244,7 +244,7 @@ def _page(town: Town, mission: Mission, now: datetime) -> Iterator[Line]:
     yield from town_lines.part("watches", town_lines.table([_watch(watch) for watch in mission.watches.values()], indent=2))
     yield from town_lines.part("notes", _notes(mission, now))
     yield []
-    yield town_lines.hint("next: ", _next(mission))
+    yield town_lines.hint("next: ", _next(town, mission))
 
 
 def _policy(mission: Mission, now: datetime) -> str:
@@ -270,7 +270,7 @@ def _item(town: Town, mission: Mission, item: Item) -> list[Cell]:
         (sanitise(item.id), BOLD),
         (item.type if item.type != "implement" else "", DIM),
         (sanitise(whose or ""), ""),
-        (f"sent back {town_lines.counted(item.round, 'time')}" if item.round else "", WARN),
+        (f"sent back {town_lines.times(item.round)}" if item.round else "", WARN),
         (f"after {town_lines.names(item.missing)}" if item.missing else "", DIM),
         (_why(item), CALL if item.is_stuck else ""),
     ]
@@ -296,8 +296,10 @@ def _notes(mission: Mission, now: datetime) -> Iterator[Line]:
         yield [(f"  {town_lines.seen(each.at, now)}  ", DIM), (sanitise(each.by), BOLD), (f"  {goal_lines.in_a_line(each.text, 400)}", "")]
 
 
-def _next(mission: Mission) -> str:
+def _next(town: Town, mission: Mission) -> str:
     id = sanitise(mission.id)
+    if mission.state == "running" and (task := _stuck_task(town, mission)) is not None:
+        return f"lore town task retry {sanitise(task)}"
     if mission.help is not None:
         return f"lore town mission note {id} TEXT · lore town mission helped {id}"
     match mission.state:
@@ -307,3 +309,9 @@ def _next(mission: Mission) -> str:
             return f"lore town mission resume {id}"
         case _:
             return f"lore town mission pause {id} · lore town history --mission {id} --follow"
+
+
+def _stuck_task(town: Town, mission: Mission) -> str | None:
+    """The task whose end keeps an item from going on."""
+    stuck = (id for item in mission.items.values() if item.is_stuck for id in (item.review, item.task))
+    return next((task.id for id in stuck if (task := town.tasks.get(id or "")) is not None and task.state in ("failed", "cancelled")), None)

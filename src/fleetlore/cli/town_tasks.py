@@ -189,11 +189,10 @@ def _seconds(moment: datetime | None) -> float:
 
 def lines(tasks: list[Task], now: datetime, *, indent: int = 0) -> Iterator[Line]:
     """A row for each."""
-    return town_lines.table([row(task, now) for task in tasks], indent=indent)
+    return town_lines.table([_row(task, now) for task in tasks], indent=indent, spare=(5, 4))
 
 
-def row(task: Task, now: datetime) -> list[Cell]:
-    """One task."""
+def _row(task: Task, now: datetime) -> list[Cell]:
     when = task.ended_at or task.started_at or task.at
     return [
         (sanitise(task.id), BOLD),
@@ -259,7 +258,7 @@ def _said(task: Task, now: datetime) -> Iterator[tuple[str, str]]:
     yield "tags", town_lines.names(task.tags)
     yield "checks", town_lines.names(task.checks)
     yield "waits for", town_lines.names(task.missing)
-    yield "tries", f"{task.attempt} of {task.tries}, given out {town_lines.counted(task.epoch, 'time')}" if task.epoch else ""
+    yield "tries", f"{task.attempt} of {task.tries}, given out {town_lines.times(task.epoch)}" if task.epoch else ""
     yield "written", f"{town_lines.seen(task.at, now)} by {sanitise(task.by)}" if task.at else ""
     yield "begun", town_lines.seen(task.started_at, now) if task.started_at else ""
     yield "ended", town_lines.seen(task.ended_at, now) if task.ended_at else ""

@@ -17,6 +17,7 @@ export interface Pending {
 }
 
 type Outgoing = { type: "text"; text: string } | { type: "action"; action: string } | { type: "report" };
+const MOST_TURNS = 8;
 const PROTOCOL = "fleetlore.chat";
 
 export class Line {
@@ -42,8 +43,8 @@ export class Line {
   #open = 0;
   /** Whether the log had the reply before all of it had come over the socket. */
   #spoken = false;
-  /** Whether it had the end of the turn. */
-  #ended = false;
+  /** What it says went wrong, and the socket has not said yet. */
+  #failures: string[] = [];
   /** Whether we came in the middle of a reply: the log is going to have all of it, we would show the end alone. */
   #late = false;
   #over = false;
@@ -108,12 +109,16 @@ export class Line {
         this.saying.value = "";
         this.#spoken = true;
       }
-      if (event.kind === "session.turn_ended") {
-        this.trouble.value = null;
-        this.#ended = true;
-      }
+      if (event.kind === "session.turn_ended") this.#badly(event);
       if (event.kind === "session.started") this.#goBy(event.data?.["graph"]);
     }
+  }
+
+  /** The log shows by itself what went wrong in a turn; whichever tells it last is the one that says nothing. */
+  #badly(event: LoreEvent): void {
+    if (!event.text) return;
+    if (this.trouble.peek() === event.text) this.trouble.value = null;
+    else this.#failures = [...this.#failures, event.text].slice(-MOST_TURNS);
   }
 
   #goBy(graph: unknown): void {
@@ -130,7 +135,7 @@ export class Line {
 
   #turn(message: Outgoing): void {
     this.#open += 1;
-    this.#spoken = this.#ended = false;
+    this.#spoken = false;
     batch(() => {
       this.busy.value = true;
       this.trouble.value = null;
@@ -163,11 +168,13 @@ export class Line {
     this.#open = Math.max(0, this.#open - 1);
     this.busy.value = this.#open > 0;
     if (this.#spoken) this.saying.value = "";
-    this.#spoken = this.#ended = false;
+    this.#spoken = false;
   }
 
   #fail(message: string): void {
-    if (!this.#ended) this.trouble.value = message;
+    const told = this.#failures.indexOf(message);
+    if (told < 0) this.trouble.value = message;
+    else this.#failures.splice(told, 1);
     this.saying.value = "";
   }
 
@@ -204,7 +211,13 @@ export class Line {
 
   /** A socket that was refused does not say why; the same question over HTTP does. */
   async #askWhy(): Promise<void> {
-    const error: unknown = await get<ChatAnswer>("/api/chat", { session: this.#session }).then(() => null, (reason: unknown) => reason);
-    if (error instanceof Refusal && !this.#over) this.trouble.value = error.detail || error.title;
+    const said = await get<ChatAnswer>("/api/chat", { session: this.#session }).catch((reason: unknown) => reason);
+    if (this.#over || this.link.peek() === "open") return;
+    if (said instanceof Refusal) this.trouble.value = said.detail || said.title;
+    else if (this.#session !== null && !(said instanceof Error) && (said as ChatAnswer).screen === null) {
+      clearTimeout(this.#timer);
+      this.link.value = "closed";
+      this.trouble.value = "There is no such conversation of yours; begin a new one.";
+    }
   }
 }

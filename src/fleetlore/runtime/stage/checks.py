@@ -12,7 +12,7 @@ from fleetlore.events.names import is_name
 from fleetlore.runtime.sheet import Path
 from fleetlore.runtime.stage.scenario import JUDGE, OBSERVER, Line, Lines, Manifest, Scenario, Script, Slots
 from fleetlore.runtime.stage.tools import TOOLS
-from fleetlore.runtime.stage.tree import Tree
+from fleetlore.runtime.tree import Tree
 
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 LONGEST_TEXT = 8 * 1024

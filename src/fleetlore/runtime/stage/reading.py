@@ -12,7 +12,7 @@ from fleetlore.runtime.sheet import Path
 from fleetlore.runtime.stage.checks import check
 from fleetlore.runtime.stage.governor import Limits
 from fleetlore.runtime.stage.scenario import Competition, Manifest, Scenario, Scene
-from fleetlore.runtime.stage.tree import Tree
+from fleetlore.runtime.tree import Tree
 
 T = TypeVar("T")
 

@@ -46,6 +46,7 @@ EVERYWHERE = (
     "SELECT * FROM loot(1)",
     'SELECT "loot"(1)',
     "SELECT /* */ loot /* */ (1)",
+    "SELECT zone(1)",
     "SELECT 'unfinished",
     "SELECT /* unfinished",
     "SELECT 1 \x00 FROM lamps",

@@ -7,7 +7,7 @@ from typing import Any
 
 from fleetlore.errors import InvalidGoal, InvalidScenario
 from fleetlore.runtime.sheet import MOST_PROBLEMS, Path, plain
-from fleetlore.runtime.stage.tree import Tree
+from fleetlore.runtime.tree import Tree
 
 MOST_BYTES = 128 * 1024
 """A goal goes into the log as one event, which holds 256 KiB."""

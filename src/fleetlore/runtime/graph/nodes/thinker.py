@@ -95,7 +95,7 @@ class _Thinking:
 
     def _says(self, option: str) -> bool:
         words = self._step.host.engine.graph.words.get(str(self._step.options[option]), ())
-        return WordList(words).found_in(self._command.text)
+        return WordList(words).found_in(self._step.turn.text)
 
     def _sent_back(self, reply: Reply, fault: str, data: Mapping[str, Any], advice: str) -> bool:
         again = fault not in self._audited

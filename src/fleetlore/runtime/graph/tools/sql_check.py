@@ -33,7 +33,7 @@ def checked(sql: str, dialect: Dialect) -> str:
         raise QueryRefused("it holds characters that are no text")
     words = _words(sql, dialect)
     tree = _tree(words, sql, dialect)
-    _check_parts(tree)
+    _check_parts(tree, dialect)
     _check_calls(words, tree, dialect)
     return _rebuilt(words, sql)
 
@@ -84,12 +84,14 @@ def _place_of(error: Any) -> str:
     return f"it cannot be read near {said!r}, line {line}, column {column}" if said else "it cannot be read: something is missing"
 
 
-def _check_parts(tree: Any) -> None:
-    exp = _sqlglot().exp
+def _check_parts(tree: Any, dialect: Dialect) -> None:
+    exp, functions = _sqlglot().exp, FUNCTIONS[dialect] | {"row"}
     for part in tree.walk():
         name = type(part).__name__
         if (name not in PARTS and not isinstance(part, exp.Func)) or name in EFFECTS:
             raise QueryRefused(f"{_shown(part)!r} ({name}) is no part of a query that only reads")
+        if isinstance(part, exp.Anonymous) and part.name.lower() not in functions:
+            raise QueryRefused(_unknown(part.name))
         if isinstance(part, exp.DataType) and part.this is exp.DataType.Type.USERDEFINED:
             raise QueryRefused(f"{_shown(part)!r} is a type of the database's own; cast to a common one")
         if isinstance(part, exp.Table) and _is_of_the_system(part):
@@ -118,7 +120,11 @@ def _check_calls(words: list[Any], tree: Any, dialect: Dialect) -> None:
             continue
         listed[name] -= 1
         if listed[name] < 0:
-            raise QueryRefused(f"the function {name[:80]} is not among those that only look and reckon")
+            raise QueryRefused(_unknown(name))
+
+
+def _unknown(name: str) -> str:
+    return f"the function {name[:80].lower()} is not among those that only look and reckon"
 
 
 def _is_name(word: Any, kinds: Any) -> bool:

@@ -15,9 +15,9 @@ def _names(text: str) -> frozenset[str]:
 
 
 SYNTAX = _names("""
-    all and any array as between by case cube distinct else end escape except exists extract filter from group grouping having ilike in
-    intersect is join lateral like limit materialized not null offset on or order over partition recursive rollup row rows select sets
-    similar some then to union unnest using values when where with within
+    all and any array as between by case cube distinct else end escape except exists extract filter from group grouping having
+    ilike in intersect is join lateral like limit materialized not null offset on or order over partition recursive rollup row rows
+    select sets similar some symmetric then to union unnest using values when where with within zone
 """)
 """Words that stand before a bracket and call nothing."""
 
@@ -73,7 +73,7 @@ _MYSQL = _names("""
     isnull json_array_append json_array_insert json_arrayagg json_compact json_contains json_contains_path json_depth json_detailed
     json_equals json_exists json_extract json_insert json_keys json_length json_loose json_merge_patch json_merge_preserve
     json_normalize json_objectagg json_overlaps json_pretty json_query json_quote json_remove json_replace json_search json_set
-    json_table json_type json_unquote json_valid json_value last_day lcase locate make_set makedate maketime match median microsecond
+    json_type json_unquote json_valid json_value last_day lcase locate make_set makedate maketime match median microsecond
     mid minute month monthname natural_sort_key oct ord percentile_cont percentile_disc period_add period_diff quarter quote rand regexp
     regexp_instr regexp_like regexp_replace regexp_substr rlike schema sec_to_time second sha sha1 sha2 sformat soundex space std stddev
     stddev_pop stddev_samp str_to_date strcmp subdate substring_index subtime sysdate time time_format time_to_sec timediff timestampadd
