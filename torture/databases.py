@@ -6,6 +6,7 @@ The servers listen on loopback alone, keep their data in the given folder, run a
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import pwd
 import shutil
@@ -55,6 +56,8 @@ class Server(ABC):
     packages: tuple[str, ...]
     endless: str
     wide: str
+    values: tuple[str, ...]
+    """Of every type that there is, and at its ends."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -140,6 +143,33 @@ class Postgres(Server):
     packages = ("postgresql", "postgresql-contrib")
     endless = "SELECT count(*) FROM generate_series(1, 100000000000) AS g(n)"
     wide = "SELECT repeat('x', 200000000)"
+    values = (
+        "'NaN'::numeric",
+        "'infinity'::float8",
+        "1e300::numeric",
+        "'infinity'::timestamptz",
+        "'4713-01-01 BC'::date",
+        "'5000-01-01'::date",
+        "'294276-12-31'::timestamp",
+        "interval '178000000 years'",
+        "'24:00'::time",
+        "'1'::bit(3)",
+        "'10.0.0.1/8'::inet",
+        "'[1,5)'::int4range",
+        "ARRAY[[1,2],[3,4]]",
+        "ROW(1,'a')",
+        "'{\"a\": [1]}'::jsonb",
+        "'\\x00ff'::bytea",
+        "NULL",
+        "'a'",
+        "to_tsvector('fox')",
+        "'5'::money",
+        "ARRAY[now()]",
+        "tsrange(now()::timestamp, NULL)",
+        "ROW(now(), 1)",
+        "jsonb_build_object('at', now())",
+        "interval '1 month 2 days'",
+    )
 
     @property
     def database(self) -> Database:
@@ -205,6 +235,22 @@ class MariaDB(Server):
     packages = ("mariadb-server-core", "mariadb-client-core")
     endless = "SELECT count(*) FROM seq_1_to_100000000 AS a, seq_1_to_100000000 AS b"
     wide = "SELECT repeat('x', 15000000)"
+    values = (
+        "CAST('838:59:59' AS time)",
+        "CAST('9999-12-31' AS datetime)",
+        "CAST('0000-00-00' AS date)",
+        "1e308",
+        "CAST(1e60 AS decimal(65, 2))",
+        "18446744073709551615",
+        "b'101'",
+        "x'00ff'",
+        "JSON_OBJECT('a', 1)",
+        "NULL",
+        "TRUE",
+        "'é😀'",
+        "CAST('a' AS binary)",
+        "1 / 0",
+    )
 
     @property
     def database(self) -> Database:
@@ -294,12 +340,13 @@ async def _torment(server: Server, seed: int, statements: int) -> str:
     stopped = await _unchecked(server)
     assert await server.state() == before, "an attack changed something behind the check"
     await _literals(server)
+    await _values(server)
     ended = await _endless(server)
     outcomes = await _by_chance(server, seed, statements)
     assert await server.state() == before, "a statement by chance changed something"
     name = type(server).__name__
     return (
-        f"{name}: {attacks} attacks refused, {stopped} of them handed on unchecked and stopped by the read-only transaction, nothing "
+        f"{name}: {attacks} attacks refused, {stopped} of them handed on unchecked and stopped by the reader, nothing "
         f"changed; endless statements ended on the server after {ended[0]:.1f} s (limit 1 s) and {ended[1] * 1000:.0f} ms after being "
         f"cancelled; of {statements} statements by chance {outcomes['answered']} were answered, {outcomes['failed']} failed, "
         f"{outcomes['refused']} were refused, and none of them, unchecked, changed anything"
@@ -374,6 +421,17 @@ async def _literals(server: Server) -> None:
         if server.dialect == "mysql":
             written = written.replace("\\", "\\\\")
         assert (await query(server.database, f"SELECT '{written}' AS said")).rows == ((text,),), text
+
+
+async def _values(server: Server) -> None:
+    """Whatever a database holds, it comes as JSON can hold it, or it is said that it cannot come."""
+    told = []
+    for value in server.values:
+        try:
+            told.append(json.dumps((await query(server.database, f"SELECT {value} AS found")).told(), allow_nan=False))
+        except QueryFailed as failed:
+            told.append(str(failed))
+    assert sum("columns" in each for each in told) >= len(told) - 3, told
 
 
 async def _endless(server: Server) -> tuple[float, float]:

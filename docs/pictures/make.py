@@ -17,6 +17,7 @@ import tempfile
 import termios
 from pathlib import Path
 
+from playwright.sync_api import Browser
 from rich.console import Console
 from rich.text import Text
 
@@ -68,7 +69,8 @@ def photograph(environment: dict[str, str], log: str) -> None:
     demo = subprocess.Popen([LORE, "demo", "--log", log, "--port", "0"], stdout=subprocess.PIPE, text=True, env=environment)
     assert demo.stdout is not None
     try:
-        address = re.search(r"http://\S+/", demo.stdout.readline())
+        announced = demo.stdout.readline()
+        address = re.search(r"http://\S+/", announced)
         assert address is not None
         for _ in range(EVENTS):
             demo.stdout.readline()
@@ -81,11 +83,30 @@ def photograph(environment: dict[str, str], log: str) -> None:
                 page.get_by_text("Live", exact=True).first.wait_for()
                 page.wait_for_timeout(1500)  # for what moves to come to rest
                 page.screenshot(path=HERE / f"{name}.png")
+            converse(browser, address[0], Path(announced.rpartition(" is in ")[2].strip()).read_text(encoding="utf-8").strip())
             browser.close()
     finally:
         demo.send_signal(signal.SIGINT)
         demo.stdout.close()
         demo.wait(30)
+
+
+def converse(browser: Browser, address: str, token: str) -> None:
+    """Talk to an agent, and photograph that."""
+    page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="dark")
+    page.goto(f"{address}agent?session=new#token={token}", wait_until="load")
+    for said in ("Make a counter", "And a traffic light, please"):
+        page.get_by_label("Say something to the agent").fill(said)
+        page.keyboard.press("Enter")
+        page.get_by_text(said).first.wait_for()
+        page.wait_for_timeout(1500)
+    for name in ("+1", "+1", "Next"):
+        page.locator(".agent-screen").get_by_role("button", name=name, exact=True).click()
+        page.wait_for_timeout(400)
+    page.wait_for_timeout(2500)
+    page.mouse.move(640, 400)
+    page.screenshot(path=HERE / "agent.png")
+    page.close()
 
 
 def main() -> None:

@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
-from fleetlore import Event, clock
+from fleetlore import Event, clock, config, connect
+from fleetlore.intake.veil import veiling
 from fleetlore.runtime.graph.settings import Settings
+from fleetlore.server.rooms import open_house
+from fleetlore.server.serve import address_of, bound, serving
 from fleetlore.state.shared import open_shared
 from fleetlore.state.tokens import Scope, mint
-from tests.server.serving import Served, serve
+from tests.server.serving import HOST, Served, homely, serve
 
 
 @pytest.fixture
@@ -104,6 +107,7 @@ def test_a_turn_that_fails_says_so_and_the_next_one_works(served: Served) -> Non
         ({"txt": "a"}, 422, "unknown field"),
         ({"text": "a", "dashboard": [1]}, 422, "dashboard"),
         ({"text": "a", "session": "no/such id"}, 404, "no session"),
+        ({"action": "a", "data": "x" * 200_000}, 413, "say less"),
         (b"{", 400, "not JSON"),
         (b"\xff", 400, "UTF-8"),
     ],
@@ -114,6 +118,15 @@ def test_what_cannot_be_a_turn_is_refused_with_a_reason_and_begins_no_session(
     answer = served.post("/api/chat", body)
     assert (answer.status, reason in answer.detail) == (status, True), answer.body
     assert list(served.log.read()) == []
+
+
+def test_settings_that_cannot_be_are_told_to_who_wants_to_talk_and_everything_else_is_served(tmp_path: Path) -> None:
+    with serve(tmp_path, graph=Settings(minds={"default": "openai:m?key_env=NO_SUCH_KEY"})) as served:
+        answer = served.post("/api/chat", {"text": "Hello"})
+        assert (answer.status, "export NO_SUCH_KEY" in answer.detail) == (503, True)
+        assert served.view("fleet")["live"]
+    with serve(tmp_path, graph=Settings(default="no-such")) as served:
+        assert "no-such" in served.get("/api/graph/list").detail
 
 
 def test_clearing_forgets_what_was_said_and_leaves_it_on_the_log(served: Served) -> None:
@@ -172,6 +185,19 @@ def test_a_trusted_proxy_says_who_it_is_and_nobody_else_does(tmp_path: Path) -> 
         assert served.get("/api/chat", headers=bearing(served.token) | headers).json["identity"] == "carla"
         assert served.get("/api/chat", headers=headers).status == 401
         assert served.get("/api/chat", headers=bearing(served.token) | {"x-remote-user": "a\tb"}).status == 400
+
+
+def test_where_names_are_not_kept_a_session_is_still_its_owners(tmp_path: Path) -> None:
+    address = f"sqlite:{tmp_path}/fleet.db"
+    with homely(tmp_path), connect(address, veil=veiling(["names"])).blocking() as log:
+        settings = config.load(log=address, environ={}, folder=str(tmp_path))
+        for turns in (1, 2):
+            with bound(HOST, 0) as opened, open_house(log, settings, host=HOST) as rooms, serving(rooms.house, opened):
+                served = Served(rooms.house, rooms.token, address_of(opened, HOST))
+                session = look(served)["sessions"][0]["session"] if turns == 2 else None
+                session = say(served, "Make a counter", session)["session"]
+                assert look(served, session)["screen"]["turn"] == turns
+        assert "lore up" not in str(list(log.read()))
 
 
 # --- as the log has it

@@ -15,7 +15,7 @@ const event = (kind: string, more: Partial<LoreEvent> = {}): LoreEvent => ({ id:
 const step = (state: string, node: string, turn: number, more: Record<string, unknown> = {}): LoreEvent => event(`node.${state}`, { data: { node, turn, ...more } });
 const edge = (source: string, target: string, type: GraphEdge["type"] = "data", after = false): GraphEdge => ({ source, target, type, carries: "x", condition: "", after });
 const graph = (names: string[], edges: GraphEdge[]): GraphShape => ({ name: "g", description: "", nodes: names.map((name) => ({ name, implementation: `${name}_v1` })), edges });
-const told = (events: LoreEvent[]): string[] => conversationOf(events).map((one) => (one.is === "card" ? `card ${one.card.name} ${one.card.state}` : `${one.is} ${one.text}`));
+const told = (events: LoreEvent[]): string[] => conversationOf(events).map((one) => (one.is === "card" ? `card ${one.card.name} ${one.card.state}` : `${one.is} ${one.text}${one.answer ? ` → ${one.answer}` : ""}`));
 
 test("a conversation is read out of the log: words, presses, and what went wrong and where", () => {
   assert.deepEqual(told([
@@ -24,10 +24,10 @@ test("a conversation is read out of the log: words, presses, and what went wrong
     event("agent.spoke", { text: "Hi.", agent: "guide" }),
     event("session.turn_ended", { data: { reason: "done" } }),
     event("ui.action", { text: "[pressed Add [1]]", data: { action: "add" } }),
-    event("agent.spoke", { text: "" }),
+    event("agent.spoke", { text: "count = 1", data: { local: true } }),
     event("node.failed", { data: { node: "thinker", error: "no mind" } }),
     event("session.turn_ended", { text: "No mind answered.", data: { reason: "error" } }),
-  ]), ["user Hello", "agent Hi.", "press Add [1]", "failed No mind answered."]);
+  ]), ["user Hello", "agent Hi.", "press Add [1] → count = 1", "failed No mind answered."]);
   const failure = conversationOf([event("node.failed", { data: { node: "thinker" } }), event("session.turn_ended", { text: "thinker: no answer", data: { reason: "interrupted" } })])[0];
   assert.deepEqual(failure?.is === "failed" && [failure.who, failure.text], ["thinker", "no answer"]);
 });
@@ -106,5 +106,5 @@ test("what is told of a control is what can be seen of it, and what it does", ()
 });
 
 test("lengths of steps are short to read", () => {
-  assert.deepEqual([0.04, 3.21, 12.6, 999, 3210].map(took), ["0.0 ms", "3.2 ms", "13 ms", "999 ms", "3.2 s"]);
+  assert.deepEqual([0.04, 3.21, 12.6, 999, 3210].map(took), ["<0.1 ms", "3.2 ms", "13 ms", "999 ms", "3.2 s"]);
 });

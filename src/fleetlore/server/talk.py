@@ -11,6 +11,9 @@ from contextlib import AsyncExitStack
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fleetlore.errors import ConfigError, Invalid, MindError
+from fleetlore.events import codec
+from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
 from fleetlore.server.problems import Problem
 
@@ -44,7 +47,10 @@ class Talk:
         if self._sessions is None:
             async with self._opening:
                 if self._sessions is None:
-                    self._sessions = await self._open()
+                    try:
+                        self._sessions = await self._open()
+                    except (ConfigError, Invalid, MindError) as error:  # in the settings, not in what was asked
+                        raise Problem(503, f"nobody can be talked to here yet: {error}") from error
         return self._sessions
 
     async def _open(self) -> Sessions:
@@ -68,10 +74,15 @@ class Talk:
         await self.sessions()
         said = connection.headers.getlist(self._header) if self._header else []
         if not said:
-            return token.label or token.id
+            return self._as_stored(token.label or token.id)
         if len(said) > 1 or not is_name(said[0]):
             raise Problem(400, f"the header {self._header} names no user; it is needed once, with at most 200 bytes")
-        return said[0]
+        return self._as_stored(said[0])
+
+    def _as_stored(self, name: str) -> str:
+        """What the log makes of a name: where names are not to be kept, it knows its people by others (docs/privacy.md)."""
+        record = self._house.log.admit(Event(kind="session.started", actor=name, data={"person": name}))
+        return str(codec.decode(record.raw).data["person"])
 
     async def open(self, id: str | None, identity: str) -> Session:
         """A session of somebody; a new one if none is named. A `Problem` if it is not his."""

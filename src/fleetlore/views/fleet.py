@@ -17,7 +17,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.views.reading import EPOCH, Stamp, line_of, stamp_of
 from fleetlore.views.standings import BEGETS, CLOSES, ENDS, STANDINGS, WITH_CHILD, Effect, Standing, effect_of, says_what
 
-VERSION = 2
+VERSION = 3
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 SILENT_AFTER = timedelta(minutes=10)
@@ -145,6 +145,8 @@ def is_at_rest(agent: Agent, standing: Standing, now: datetime) -> bool:
 def _about(fleet: Fleet, event: Event) -> Iterator[tuple[str, Effect, bool]]:
     """Whom an event is about, and what it does to each; the last says whether it is the event's child."""
     both = WITH_CHILD.get(event.kind) if event.child is not None else None
+    if both is not None and event.kind == "town.reviewer_handoff" and event.actor != event.agent:
+        both = ("nothing", both[1])  # somebody else handed it over: whose work it was may be at something else by now
     if event.agent is not None:
         yield event.agent, (effect_of(event) if both is None else both[0]), False
     elif event.goal is not None:

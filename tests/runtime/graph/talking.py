@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from fleetlore import connect
@@ -68,6 +69,26 @@ class Talk(NamedTuple):
 async def never(seconds: float) -> None:
     """A sleep for sensors that are not to wake."""
     await asyncio.Event().wait()
+
+
+class Ticks:
+    """A sleep that ends when a test says so."""
+
+    def __init__(self) -> None:
+        self._sleeps, self._wakes = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, seconds: float) -> None:
+        self._sleeps.set()
+        await self._wakes.wait()
+        self._wakes.clear()
+
+    async def let_pass(self, count: int) -> None:
+        """So many times; returns when the sleeper sleeps again."""
+        await self._sleeps.wait()
+        for _ in range(count):
+            self._sleeps.clear()
+            self._wakes.set()
+            await self._sleeps.wait()
 
 
 @asynccontextmanager
@@ -143,7 +164,7 @@ def wired(*edges: str, **more: Any) -> Graph:
 def _edge(words: str) -> dict[str, Any]:
     source, _, target, *rest = words.split()
     edge: dict[str, Any] = {"from": source, "to": target}
-    for word, name in zip(rest, rest[1:], strict=False):
+    for word, name in pairwise(rest):
         if word in ("if", "unless"):
             edge["when" if word == "if" else "unless"] = name
     if "after" in rest:

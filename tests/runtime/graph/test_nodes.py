@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fleetlore.errors import MindError, MindNonsense
 from fleetlore.minds.base import Ask
 from fleetlore.minds.scripted import Answer, Calls
-from fleetlore.runtime.graph import scripted
+from fleetlore.runtime.graph import reading, scripted
 from fleetlore.runtime.graph.nodes.memorizer import MOST_FACTS, merged
 from fleetlore.runtime.graph.settings import Settings
-from tests.runtime.graph.talking import Talk, talking
+from tests.runtime.graph.talking import Talk, Ticks, talking
 
 HARD = "compare the data of yesterday with that of the day before, please"
 
@@ -293,15 +296,11 @@ async def test_a_plan_is_made_by_the_stronger_mind_and_a_turn_does_without_it_if
 
 
 async def test_the_sensor_tells_once_that_the_user_went_quiet_and_that_he_is_back() -> None:
-    ticks: asyncio.Queue[None] = asyncio.Queue()
-    async with talking(sleep=lambda seconds: ticks.get()) as talk:
+    ticks = Ticks()
+    async with talking(sleep=ticks) as talk:
         await talk.say("hello")
         talk.clock.advance(301)
-        for _ in range(3):
-            ticks.put_nowait(None)
-        while not ticks.empty():
-            await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        await ticks.let_pass(3)
         assert [event.data["idle_ms"] for event in await talk.events("sensor.idle")] == [301_000]
         talk.clock.advance(99)
         assert (await talk.say("hello")).startswith("Welcome back!")
@@ -373,3 +372,31 @@ async def test_only_changes_of_what_the_browser_shows_are_kept() -> None:
             await talk.session.report([])
         await talk.say("hello", dashboard=[])
         assert len(await talk.events("ui.reported")) == 1
+
+
+# --- programs
+
+
+async def test_a_program_is_run_where_the_graph_says_so_and_its_process_is_on_the_log() -> None:
+    graph = replace(reading.load("seven"), name="programs", tools={"run_python": True})
+    async with talking(graphs=[graph], settings=Settings(default="programs")) as talk:
+        assert await talk.say("python: print(6 * 7)") == "42"
+        started, finished = await talk.events("process.started", "process.finished")
+        assert (started.data["pid"], started.data["call_id"]) == (finished.data["pid"], finished.data["call_id"])
+        assert finished.data["exit_code"] == 0
+        assert [message["ok"] for message in talk.heard.of("hud") if message["event"] == "process_finished"] == [True]
+
+
+async def test_closing_a_session_ends_the_program_that_it_runs() -> None:
+    graph = replace(reading.load("seven"), name="programs", tools={"run_python": True})
+    async with talking(graphs=[graph], settings=Settings(default="programs")) as talk:
+        saying = asyncio.ensure_future(talk.session.handle_text("python: import time; time.sleep(60)"))
+        async with aclosing(talk.log.follow("run:s1", after=None)) as following:
+            pid = await anext(event.data["pid"] async for event in following if event.kind == "process.started")
+        await talk.session.close()
+        await asyncio.gather(saying, return_exceptions=True)
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+        kinds = [event.kind async for event in talk.log.read("run:s1")]
+        assert "process.finished" in kinds
+        assert kinds[-1] == "session.turn_ended"

@@ -188,12 +188,13 @@ async def test_closing_stops_a_running_turn_and_says_so(tmp_path: Path) -> None:
 
 
 async def test_memory_and_course_come_after_the_reply_and_the_next_message_waits_for_them() -> None:
-    gate, order = asyncio.Event(), list[str]()
+    gate, reached, order = asyncio.Event(), asyncio.Event(), list[str]()
 
     class Slow(ScriptedMind):
         async def reply(self, ask: Ask) -> Reply:
             order.append(ask.role or "")
             if ask.role == "memorizer":
+                reached.set()
                 await gate.wait()
             return await super().reply(ask)
 
@@ -203,8 +204,8 @@ async def test_memory_and_course_come_after_the_reply_and_the_next_message_waits
         await talk.press("count_up")  # does not wait
         assert talk.state == {"count": 1}
         following = asyncio.ensure_future(talk.session.handle_text("hello"))
-        while order[-1] != "memorizer":
-            await asyncio.sleep(0)
+        await reached.wait()
+        assert order[-1] == "memorizer"
         gate.set()
         await following
     assert order[:7] == ["input", "thinker", "thinker", "output", "memorizer", "director", "input"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleetlore.runtime.town.jobs import Done, Failed, Hearing, Job, Outcome, Question, Unable
-from fleetlore.runtime.town.steering import retry
+from fleetlore.runtime.town.steering import retry, spawn
 from tests.runtime.town.townspeople import Gate, Hall, Script
 
 
@@ -96,7 +96,8 @@ async def test_a_task_of_an_agent_that_cannot_work_goes_to_another(hall: Hall) -
 
 
 async def test_the_most_urgent_comes_first_and_dependencies_are_waited_for(small_hall: Hall) -> None:
-    script, gate = Script(t0=[(gate := Gate())]), gate
+    gate = Gate()
+    script = Script(t0=[gate])
     small_hall.dispatcher()
     small_hall.worker(script, "ada")
     await small_hall.add("t0")
@@ -124,8 +125,6 @@ async def test_tasks_go_to_those_with_the_role_or_the_name(hall: Hall) -> None:
 
 @pytest.mark.parametrize("many", [False, True])
 async def test_agents_that_joined_before_are_taken_on_by_whoever_has_room(small_hall: Hall, many: bool) -> None:
-    from fleetlore.runtime.town.steering import spawn
-
     await small_hall.wish(*(spawn(small_hall.state, f"a{n}", by="jo", roles=["x"]) for n in range(3)))
     small_hall.dispatcher()
     small_hall.worker(Script(), roles=["x"], concurrency=10 if many else 3)

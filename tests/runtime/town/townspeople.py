@@ -164,7 +164,11 @@ class Hall:
     async def wish(self, *wishes: Wish) -> None:
         for wish in wishes:
             positions = await self.scribe.append(wish.events, expect=wish.expect)
-            await self.until(lambda _, last=positions[-1]: (self.events[-1].position or "") >= last)
+            await self.seen(positions[-1])
+
+    async def seen(self, position: str) -> None:
+        """Wait until the town was told so much."""
+        await self.until(lambda _: self.events and (self.events[-1].position or "") >= position)
 
     async def add(self, *ids: str, **options: Any) -> None:
         """Write tasks down."""

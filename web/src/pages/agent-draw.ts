@@ -39,8 +39,8 @@ function looks(): StylesheetJson {
         "control-point-step-size": 34, "transition-property": "line-color target-arrow-color width", "transition-duration": quick as unknown as number, "overlay-opacity": 0,
       },
     },
-    { selector: "edge[kind = 'context']", style: { "line-style": "dashed", "line-dash-pattern": [6, 4], width: 1, "target-arrow-shape": "vee", opacity: 0.45 } },
-    { selector: "edge[kind = 'state']", style: { "line-style": "dotted", width: 1.2, "target-arrow-shape": "circle", "arrow-scale": 0.6, opacity: 0.45 } },
+    { selector: "edge[kind = 'context']", style: { "line-style": "dashed", "line-dash-pattern": [6, 4], width: 1, "target-arrow-shape": "vee", opacity: 0.7 } },
+    { selector: "edge[kind = 'state']", style: { "line-style": "dotted", width: 1.2, "target-arrow-shape": "circle", "arrow-scale": 0.6, opacity: 0.7 } },
     { selector: "edge[after = 1]", style: { "line-style": "solid", width: 0.8, "target-arrow-shape": "triangle-tee" } },
     { selector: "edge.done", style: { "line-color": cssVar("--done"), "target-arrow-color": cssVar("--done"), width: 2, opacity: 1 } },
     { selector: "edge.active", style: { "line-color": cssVar("--working"), "target-arrow-color": cssVar("--working"), width: 3, opacity: 1 } },
@@ -146,7 +146,7 @@ export class Drawing {
   #light(one: string): void {
     const edges = this.#gone(one);
     edges.addClass("active");
-    setTimeout(() => edges.inside() && edges.removeClass("active").addClass("done"), GLOW);
+    setTimeout(() => this.#cy.destroyed() || edges.removeClass("active").addClass("done"), GLOW);
   }
 
   #gone(one: string) {

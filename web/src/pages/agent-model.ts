@@ -23,7 +23,7 @@ export interface Card {
 }
 
 export type Said =
-  | { is: "user" | "agent" | "press" | "failed" | "note"; id: string; at: string; who: string; text: string }
+  | { is: "user" | "agent" | "press" | "failed" | "note"; id: string; at: string; who: string; text: string; answer?: string }
   | { is: "card"; id: string; at: string; card: Card };
 
 const text = (value: unknown): string => (typeof value === "string" ? value : "");
@@ -68,7 +68,7 @@ export function conversationOf(events: readonly LoreEvent[]): Said[] {
         said.push(line("note", event, "Cleared"));
       } else if (before !== "" && before !== graph) said.push(line("note", event, `Goes on by ${graph}`));
     } else if (event.kind === "prompt.submitted") said.push(line("user", event, text(data["prompt"]) || (event.text ?? "")));
-    else if (event.kind === "agent.spoke") event.text && said.push(line("agent", event, event.text, event.agent ?? event.actor));
+    else if (event.kind === "agent.spoke") event.text && speak(said, event, event.text);
     else if (event.kind === "ui.action") said.push(line("press", event, pressOf(event)));
     else if (event.kind === "node.failed") failed = text(data["node"]);
     else if (event.kind === "session.turn_ended") {
@@ -77,6 +77,13 @@ export function conversationOf(events: readonly LoreEvent[]): Said[] {
     } else putCard(said, cards, event);
   }
   return said;
+}
+
+/** What a press came to, where the screen answers it alone, stands beside it. */
+function speak(said: Said[], event: LoreEvent, words: string): void {
+  const last = said.at(-1);
+  if (event.data?.["local"] === true && last?.is === "press") said[said.length - 1] = { ...last, answer: words };
+  else said.push(line("agent", event, words, event.agent ?? event.actor));
 }
 
 /** What was pressed: `[pressed Add]` is how the agent's own history has it. */
@@ -160,5 +167,5 @@ export function stepOf(event: LoreEvent): Step | null {
 /** 0.4 ms, 12 ms, 3.2 s */
 export function took(ms: number): string {
   if (ms >= 1000) return `${(ms / 1000).toFixed(1)} s`;
-  return ms >= 10 ? `${Math.round(ms)} ms` : `${ms.toFixed(1)} ms`;
+  return ms >= 10 ? `${Math.round(ms)} ms` : ms < 0.05 ? "<0.1 ms" : `${ms.toFixed(1)} ms`;
 }

@@ -25,7 +25,7 @@ function Entry({ said }: { said: Said }) {
   if (said.is === "card") return <li class="said tool"><Process card={said.card} /></li>;
   const time = <time class="num faint" dateTime={said.at} title={full(said.at)}>{clock(said.at)}</time>;
   if (said.is === "note") return <li class="said note"><Words text={said.text} /> {time}</li>;
-  if (said.is === "press") return <li class="said press"><span class="faint">pressed</span> <strong><Words text={said.text} /></strong> {time}</li>;
+  if (said.is === "press") return <li class="said press"><span class="faint">pressed</span> <strong><Words text={said.text} /></strong>{said.answer && <> · <Words text={said.answer} /></>} {time}</li>;
   if (said.is === "failed") return <li class="said failed" role="alert"><p><strong>This turn failed{said.who && <> in <Words text={said.who} /></>}.</strong> <Words text={said.text} /></p><p class="faint">What was on the screen is still there; say something else, or try again. {time}</p></li>;
   return (
     <li class={`said by-${said.is}`}>

@@ -31,7 +31,10 @@ function said(event: FoundEvent): string {
     const error = event.data?.["error"];
     return typeof error === "string" ? `${node}: ${error}` : node;
   }
+  const { controls } = event.data ?? {};
+  if (Array.isArray(controls)) return counted(controls.length, "control");
   const told = NAMED.map((name) => event.data?.[name]).filter((value) => typeof value === "string" || typeof value === "number");
+  if (event.new_state) told.push(`${event.old_state ?? ""} → ${event.new_state}`);
   return event.text || told.join(" · ") || gist(event);
 }
 

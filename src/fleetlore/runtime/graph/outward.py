@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Any
@@ -11,6 +11,7 @@ import msgspec
 
 from fleetlore.errors import FleetloreError
 from fleetlore.minds.base import Call
+from fleetlore.minds.harness import Process
 from fleetlore.runtime.graph.controls import table
 from fleetlore.runtime.graph.step import Step
 from fleetlore.views.session_state import Control
@@ -73,5 +74,45 @@ def _told(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...], cut: str 
 
 
 async def run_program(step: Step, call: Call) -> str:
-    """What a program printed."""
-    raise ToolTrouble("no programs can be run here.")
+    """What a program printed. Its start is durable before any of it is heard; its end is told however it came."""
+    from fleetlore.runtime.graph.tools.run_python import run
+
+    if not step.host.tools.runs_python:
+        raise ToolTrouble("no programs can be run here.")
+    told = _Told(step, call)
+    async with carded(step, call) as card:
+        try:
+            ran = await run(str(call.arguments.get("code")), on_start=told.started)
+        except FleetloreError as error:
+            card.detail = "not started"
+            raise ToolTrouble(str(error)) from error
+        except BaseException:
+            told.finished({"signal": "cancelled"})
+            raise
+        took = round(ran.seconds * 1000)
+        told.finished({"exit_code": ran.code, "timed_out": ran.why == "too long" or None, "duration_ms": took})
+        card.detail = "ended well" if ran.is_well else ran.why
+        if not ran.is_well:
+            raise ToolTrouble(ran.told())
+        return ran.told()
+
+
+class _Told:
+    """Tells of one process."""
+
+    def __init__(self, step: Step, call: Call) -> None:
+        self._step, self._call, self._pid, self._cause = step, call, 0, ""
+
+    async def started(self, process: Process) -> bool:
+        """It is there, and has heard nothing yet."""
+        self._pid = process.pid
+        known = {"pid": process.pid, "group": process.group, "born": process.born, "call_id": self._call.id}
+        self._cause = self._step.note("process.started", {"command": "python", **known})
+        await self._step.host.durable()
+        return True
+
+    def finished(self, how: Mapping[str, Any]) -> None:
+        """It is gone."""
+        if self._pid:
+            known = {"pid": self._pid, "call_id": self._call.id, **{key: value for key, value in how.items() if value is not None}}
+            self._step.note("process.finished", known, cause=self._cause)

@@ -37,8 +37,7 @@ def spawned(
     """An agent joins; nobody runs it yet."""
     data = _filled(spawn_mode=mode, roles=list(roles), role=roles[0] if roles else None, harness=harness, type=type)
     words = f"{name} joins" + (f" as {', '.join(roles)}" if roles else "")
-    child = name if parent else None
-    return Event(kind="town.agent_spawned", actor=by, agent=name, parent=parent, child=child, new_state="cold", text=words, data=data)
+    return Event(kind="town.agent_spawned", actor=by, agent=name, parent=parent, new_state="cold", text=words, data=data)
 
 
 def agent_state(agent: str, old: str, new: str, *, lease: str = "", reason: str = "", by: str | None = None) -> Event:
@@ -335,7 +334,7 @@ def handoff(review: Task, reviewer: str, *, author: str | None) -> Event:
     words = f"{review.item or review.of} is ready for review"
     return Event(
         kind="town.reviewer_handoff",
-        actor=author or DISPATCHER,
+        actor=DISPATCHER,
         agent=author,
         child=reviewer,
         task=review.of,

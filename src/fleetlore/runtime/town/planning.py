@@ -173,9 +173,8 @@ def _after_work(town: Town, mission: Mission, item: Item) -> Iterator[Move]:
     elif _unwatched(mission, item):
         yield Move(events=tuple(_watches(mission, item)), mission=mission.id)
     elif all(watch.state == DONE for watch in mission.watches.values() if watch.item == item.id):
-        author, is_reviewed = item.authors[-1] if item.authors else None, item.verdict == "approved"
-        told: dict[str, Any] = {"task": item.work, "reviewed": True} if is_reviewed else {}
-        done = facts.item_fact("completed", mission, item, f"{item.title or item.id} is done", agent=author, **told)
+        told: dict[str, Any] = {"task": item.work, "reviewed": True} if item.verdict == "approved" else {}
+        done = facts.item_fact("completed", mission, item, f"{item.title or item.id} is done", by_agents=item.authors, **told)
         yield Move(events=(done,), mission=mission.id)
 
 

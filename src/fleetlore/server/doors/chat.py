@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 LONGEST = 8000
 MOST_CONTROLS = 500
+MOST_BYTES = 128 << 10
+"""Of all that is said at once: it becomes part of an event."""
 
 Id = Annotated[str, Meta(min_length=1, max_length=200)]
 Text = Annotated[str, Meta(min_length=1, max_length=LONGEST, pattern=r"\S")]
@@ -118,6 +120,8 @@ async def clear(request: Request, house: House) -> Answer:
 async def read_said(request: Request, house: House, kind: type[_T], how: str) -> _T:
     """What came in, as a type."""
     raw = (await read_body(request, house.limits)).unpack(house.limits.body)
+    if len(raw) > MOST_BYTES:
+        raise Problem(413, f"more than {MOST_BYTES:,} bytes were said at once; say less, or say it in parts")
     try:
         return msgspec.json.decode(text_of(raw), type=kind)
     except msgspec.ValidationError as error:

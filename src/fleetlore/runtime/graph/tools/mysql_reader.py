@@ -60,7 +60,7 @@ class _Reading:
             return self._found(connection, sql)
         except TimeoutError as error:
             raise QueryFailed(self._too_long()) from error
-        except pymysql.MySQLError as error:
+        except (pymysql.MySQLError, OSError, ValueError, OverflowError) as error:
             raise QueryFailed(self._said(error)) from error
         finally:
             with suppress(pymysql.MySQLError, OSError):

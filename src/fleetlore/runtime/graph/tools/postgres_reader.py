@@ -20,6 +20,8 @@ _CONNECT = 10.0
 _GRACE = 5.0
 """Seconds that the server has to end a statement by itself, before we go."""
 _ROW = "fleetlore_row"
+_PLAIN = ("bool", "bytea", "float4", "float8", "int2", "int4", "int8", "json", "jsonb", "numeric", "text", "varchar")
+"""What Python knows as well as the server; of everything else, from infinite dates to ranges, the server's own words are taken."""
 _TOO_WIDE = "a row is too wide"
 
 
@@ -31,7 +33,7 @@ async def read(database: Database, sql: str, limits: Limits) -> Table:
             return await _read(connection, sql, limits)
     except (TimeoutError, asyncpg.QueryCanceledError) as error:
         raise QueryFailed(f"it took more than {limits.seconds:g} s and was stopped; ask for less, or for fewer rows at a time") from error
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError) as error:
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError, OverflowError) as error:
         raise QueryFailed(_said(error, limits)) from error
     finally:
         await _closed(connection)
@@ -43,11 +45,12 @@ async def _read(connection: Any, sql: str, limits: Limits) -> Table:
     await transaction.start()
     try:
         await _settle(connection, limits)
-        # Alone first, so that what is wrong is told of the query as it was asked.
-        await connection.prepare(sql)
-        statement = await connection.prepare(_bounded(sql, limits))
-        found.name(column.name for column in statement.get_attributes())
-        cursor = await statement.cursor()
+        # Alone first: its columns are learnt, and what is wrong is told of the query as it was asked.
+        columns = (await connection.prepare(sql)).get_attributes()
+        if not columns:
+            raise QueryFailed("it asks for no column")
+        found.name(column.name for column in columns)
+        cursor = await (await connection.prepare(_bounded(sql, [column.type.name for column in columns], limits))).cursor()
         for row in await cursor.fetch(limits.rows + 1):
             if not found.take(tuple(row.values())):
                 break
@@ -65,16 +68,21 @@ async def _settle(connection: Any, limits: Limits) -> None:
         "idle_in_transaction_session_timeout": ms + round(_GRACE * 1000),
         # As the check has read strings.
         "standard_conforming_strings": "on",
+        "datestyle": "ISO",
+        "intervalstyle": "postgres",
     }
     await connection.execute("; ".join(f"SET LOCAL {name} = {value}" for name, value in settings.items()))
 
 
-def _bounded(sql: str, limits: Limits) -> str:
+def _bounded(sql: str, types: list[str], limits: Limits) -> str:
     """The same rows, no more than are wanted, and an error in place of one that would fill our memory."""
+    names = [f"c{number}" for number in range(len(types))]
+    wanted = (name if kind in _PLAIN else f"{name}::text" for name, kind in zip(names, types, strict=True))
     few = f"SELECT * FROM ({sql}\n) AS {_ROW} LIMIT {limits.rows + 1}"
     size = f"pg_column_size({_ROW})"
     # What fails has to hang on the row, or the planner would try it once and for all.
-    return f"SELECT * FROM ({few}) AS {_ROW} WHERE CASE WHEN {size} <= {limits.bytes} THEN true ELSE ('{_TOO_WIDE}' || {size})::boolean END"
+    fits = f"CASE WHEN {size} <= {limits.bytes} THEN true ELSE ('{_TOO_WIDE}' || {size})::boolean END"
+    return f"SELECT {', '.join(wanted)} FROM ({few}) AS {_ROW}({', '.join(names)}) WHERE {fits}"
 
 
 async def _connected(database: Database) -> Any:

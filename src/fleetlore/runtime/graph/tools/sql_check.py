@@ -22,7 +22,6 @@ LONGEST = 20_000
 _MOST_WORDS, _DEEPEST = 4_000, 60
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _BEGINNINGS = ("select", "with", "values", "(")
-_OPENING, _CLOSING = ("(", "[", "{", "case"), (")", "]", "}", "end")
 
 
 def checked(sql: str, dialect: Dialect) -> str:
@@ -41,15 +40,16 @@ def checked(sql: str, dialect: Dialect) -> str:
 def _words(sql: str, dialect: Dialect) -> list[Any]:
     """Its tokens, without a semicolon at the end."""
     sqlglot = _sqlglot()
+    kinds = sqlglot.TokenType
     try:
         words: list[Any] = sqlglot.Dialect.get_or_raise(dialect).tokenize(sql)
     except sqlglot.errors.SqlglotError as error:
         raise QueryRefused("it cannot be read: a string, a name or a comment has no end") from error
-    while words and words[-1].text == ";":
+    while words and words[-1].token_type is kinds.SEMICOLON:
         words.pop()
     if not words or words[0].text.lower() not in _BEGINNINGS:
         raise QueryRefused("only queries are asked: begin with SELECT, WITH or VALUES")
-    if any(word.token_type is sqlglot.TokenType.SEMICOLON for word in words):
+    if any(word.token_type is kinds.SEMICOLON for word in words):
         raise QueryRefused("it is more than one statement; ask for one thing at a time")
     if len(words) > _MOST_WORDS or _depth(words) > _DEEPEST:
         raise QueryRefused(f"it is too large: at most {_MOST_WORDS:,} words and {_DEEPEST} brackets in each other")
@@ -57,9 +57,14 @@ def _words(sql: str, dialect: Dialect) -> list[Any]:
 
 
 def _depth(words: list[Any]) -> int:
+    kinds = _sqlglot().TokenType
+    opening, closing = (
+        (kinds.L_PAREN, kinds.L_BRACKET, kinds.L_BRACE, kinds.CASE),
+        (kinds.R_PAREN, kinds.R_BRACKET, kinds.R_BRACE, kinds.END),
+    )
     deepest = depth = 0
     for word in words:
-        depth += (word.text.lower() in _OPENING) - (word.text.lower() in _CLOSING)
+        depth += (word.token_type in opening) - (word.token_type in closing)
         deepest = max(deepest, depth)
     return deepest
 

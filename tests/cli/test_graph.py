@@ -1,0 +1,124 @@
+"""`lore graph`: graphs listed, checked and drawn, a conversation in the terminal, scenarios played."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import Lore
+
+LOG = ("--log", "sqlite:graph.db")
+BROKEN = """
+name = "broken"
+[nodes]
+input = "input_v1"
+output = "nobody_v1"
+[[edges]]
+from = "user"
+to = "inptu"
+"""
+NODE = """
+from fleetlore.runtime.graph.model import Edge, Graph
+from fleetlore.runtime.graph.registry import node
+
+
+@node("shout_v1")
+async def shout(step):
+    return step.inputs["command"].text.upper()
+
+
+GRAPH = Graph(
+    name="loud",
+    nodes={"input": "input_v1", "shout": "shout_v1", "output": "output_v1"},
+    edges=(
+        Edge(source="user", target="input", carries="message"),
+        Edge(source="input", target="shout", carries="command"),
+        Edge(source="shout", target="output", carries="words"),
+    ),
+)
+"""
+SCENARIO = """# Small
+## Steps
+### 1. Ask
+- send: make me a counter
+- expect_actions: length == {count}
+"""
+
+
+def test_the_graphs_are_listed_and_checked(lore: Lore) -> None:
+    names = [line.replace("*", " ").split()[0] for line in lore("graph", "list", code=0).lines]
+    assert names == ["eight", "reflex", "seven"]
+    listed = lore("graph", "list", "--json", code=0).json["graphs"]
+    assert [each["name"] for each in listed if each["default"]] == ["seven"]
+    assert lore("graph", "check", code=0).lines[-1] == "seven: fine. 7 nodes, 26 edges"
+
+
+def test_everything_that_is_wrong_with_a_graph_is_said(lore: Lore) -> None:
+    (lore.folder / "broken.toml").write_text(BROKEN)
+    shown = lore("graph", "check", "./broken.toml", code=1)
+    assert "no implementation is called 'nobody_v1'" in shown.err
+    assert "leads to nowhere: there is no node inptu" in shown.err
+    report = lore("graph", "check", "./broken.toml", "--json", code=1).json
+    assert (report["ok"], len(report["problems"])) == (False, 2)
+
+
+@pytest.mark.parametrize(("form", "beginning"), [("text", "seven: "), ("mermaid", "flowchart LR"), ("dot", 'digraph "seven" {')])
+def test_a_graph_is_drawn(lore: Lore, form: str, beginning: str) -> None:
+    assert lore("graph", "draw", "seven", "--form", form, code=0).lines[0].startswith(beginning)
+
+
+def test_a_conversation_goes_on_where_it_ended(lore: Lore) -> None:
+    first = lore("graph", "chat", "--session", "tea", *LOG, stdin=b"make me a counter\n/press count_up\n", code=0)
+    assert "count = 1" in first.lines
+    second = lore("graph", "chat", "--session", "tea", *LOG, stdin=b"/press count_up\n/quit\nnever said\n", code=0)
+    assert "count = 2" in second.lines
+    kinds = [event["kind"] for event in lore("events", "--scope", "run:tea", "--json", "--last", "500", *LOG, code=0).ndjson]
+    assert kinds.count("session.turn_ended") == 3
+    assert kinds.count("prompt.submitted") == 1
+
+
+def test_a_conversation_can_be_read_by_programs(lore: Lore) -> None:
+    messages = lore("graph", "chat", "--json", *LOG, stdin=b"hello\n/screen\n", code=0).ndjson
+    types = {message.get("type") for message in messages}
+    assert {"hud", "delta", "done"} <= types
+    assert any(message.get("graph") == "seven" for message in messages)
+
+
+def test_what_goes_wrong_in_a_conversation_does_not_end_it(lore: Lore) -> None:
+    shown = lore("graph", "chat", *LOG, stdin=b"fail\n/dance\n/switch nine\nhello\n", code=0)
+    assert "lore: thinker: this script fails when it is told to" in shown.err
+    assert "no such command: /dance" in shown.err
+    assert "no graph is called 'nine'" in shown.err
+    assert "Good to see you." in shown.out
+
+
+def test_a_node_of_one_s_own_needs_no_change_of_ours(lore: Lore) -> None:
+    (lore.folder / "loud.py").write_text(NODE)
+    assert "HELLO THERE" in lore("graph", "chat", "--graph", "./loud.py", *LOG, stdin=b"hello there\n", code=0).lines
+
+
+def test_scenarios_hold_or_do_not(lore: Lore) -> None:
+    Path(lore.folder / "good.md").write_text(SCENARIO.format(count=3))
+    Path(lore.folder / "bad.md").write_text(SCENARIO.format(count=9))
+    assert lore("graph", "test", "good.md", code=0).lines == ["good.md: Small: 1 hold"]
+    shown = lore("graph", "test", "good.md", "bad.md", code=1)
+    assert shown.lines[1:] == ["bad.md: Small: 1 of 1 do not hold", "  bad.md:5: 1. Ask: expect_actions: length == 9: it has 3"]
+    assert [each["ok"] for each in lore("graph", "test", "good.md", "bad.md", "--json", code=1).ndjson] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("argv", "reason"),
+    [
+        (("list", "seven"), "takes no 'seven'"),
+        (("chat", "seven"), "say --graph"),
+        (("test",), "which scenarios?"),
+        (("draw", "--session", "x"), "--session is for `lore graph chat`"),
+        (("test", "none.md"), "cannot be read"),
+        (("draw", "nine"), "no graph is called 'nine'"),
+    ],
+)
+def test_a_wrong_command_line_says_what_to_do(lore: Lore, argv: tuple[str, ...], reason: str) -> None:
+    shown = lore("graph", *argv)
+    assert shown.code != 0
+    assert reason in shown.err

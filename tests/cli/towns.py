@@ -1,0 +1,118 @@
+"""Towns for tests of `lore town`: facts that workers and dispatchers would tell, told by hand."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from fleetlore import connect
+from fleetlore.events.envelope import Event
+from fleetlore.runtime.holding import own_name
+from fleetlore.runtime.town import facts
+from fleetlore.state.shared import open_shared
+from fleetlore.views import town as view
+from fleetlore.views.town_state import Agent, Task, Town
+from tests.cli.running import Lore
+
+PLAN = """\
+title = "Read issues"
+id = "reader"
+[[items]]
+id = "shape"
+type = "design"
+[[items]]
+id = "parser"
+title = "Write the parser"
+depends_on = ["shape"]
+"""
+HOSTILE = "\x1b[31mred\x1b]0;owned\x07 <b>&amp;\u202e$(reboot)"
+
+
+def address(lore: Lore) -> str:
+    return f"sqlite:{lore.folder}/town.db"
+
+
+def settle(lore: Lore) -> None:
+    """A folder whose settings name a town."""
+    lore("town", "init", "harbour", "--log", "sqlite:town.db", code=0)
+
+
+def tell(lore: Lore, *events: Event) -> None:
+    """Put facts on the log as they are."""
+    with connect(address(lore), town="harbour").blocking() as log:
+        log.append(events)
+
+
+def told(lore: Lore, *kinds: str) -> list[Event]:
+    with connect(address(lore), town="harbour").blocking() as log:
+        return list(log.read(kinds=kinds))
+
+
+def head(lore: Lore) -> str | None:
+    with connect(address(lore), town="harbour").blocking() as log:
+        return log.head()
+
+
+def folded(lore: Lore) -> Town:
+    town = view.initial()
+    for event in told(lore):
+        view.apply(town, event)
+    return town
+
+
+def run_by(lore: Lore, worker: str, *names: str) -> None:
+    """Have a worker run agents: they are idle from then on."""
+    for name in names:
+        started = facts.agent_state(name, "cold", "starting", lease=worker)
+        tell(lore, started, facts.agent_state(name, "starting", "idle", lease=worker))
+
+
+def given(lore: Lore, task: str, agent: str, *, begun: bool = True) -> None:
+    """Have a dispatcher give a task to an agent, who begins it."""
+    town = folded(lore)
+    tell(lore, facts.task_assigned(town.tasks[task], town.agents[agent]))
+    if begun:
+        town = folded(lore)
+        tell(lore, facts.started(town.agents[agent], town.tasks[task]), facts.agent_state(agent, "idle", "working"))
+
+
+def ended(lore: Lore, task: str, result: str) -> None:
+    """Have whoever is at a task complete it."""
+    tell(lore, facts.task_completed(folded(lore).tasks[task], result=result))
+
+
+def worked_on(lore: Lore, *items: str, author: str = "ada") -> None:
+    """Have the work on a mission's items done; those that want no review are done then."""
+    for item in items:
+        mission = folded(lore).missions["reader"]
+        task = f"reader/{item}"
+        tell(
+            lore,
+            facts.task_created(task, title=item, by=facts.DISPATCHER, mission="reader", item=item),
+            facts.task_assigned(Task(id=task, mission="reader", item=item), Agent(name=author)),
+        )
+        tell(lore, facts.started(Agent(name=author), folded(lore).tasks[task]))
+        ended(lore, task, f"{item} is there")
+        if mission.items[item].type == "design":
+            tell(lore, facts.item_fact("completed", mission, mission.items[item], f"{item} is done"))
+
+
+def live_worker(lore: Lore) -> str:
+    """A worker that lives, by its lease: this process."""
+    name = own_name()
+    with open_shared(address(lore), town="harbour") as shared:
+        lease = shared.take(f"worker:{name}", name, 60.0)
+    assert lease is not None
+    return f"{name}@{lease.epoch}"
+
+
+def dead_worker() -> str:
+    """A worker whose process is gone, and whose lease is over."""
+    process = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    process.wait()
+    return f"{own_name().rpartition(':')[0]}:{process.pid}/1@1"
+
+
+def silent_worker() -> str:
+    """A worker whose lease is over, while its process lives, and was heard of just now."""
+    return f"{own_name()}@1"
