@@ -78,7 +78,8 @@ class LangGraph:
 def _burr(step: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        builder = ApplicationBuilder().with_actions(**dict.fromkeys(ROLES, step))
+        made = action(reads=["text"], writes=["text"])(step)
+        builder = ApplicationBuilder().with_actions(**dict.fromkeys(ROLES, made))
         return builder.with_transitions(*zip(ROLES, (*ROLES[1:], ROLES[0]), strict=True))
 
 
@@ -86,7 +87,6 @@ class Burr:
     """Blocking, which is its quicker way; with its SQLite persister where a file is given."""
 
     def __init__(self, path: Path | None = None, *, wal: bool = False) -> None:
-        @action(reads=["text"], writes=["text"])
         def step(state: State) -> State:
             return state.update(text=state["text"])
 
@@ -126,7 +126,6 @@ class AsyncBurr:
         self._app = self._runner.run(self._open(path))
 
     async def _open(self, path: Path | None) -> Any:
-        @action(reads=["text"], writes=["text"])
         async def step(state: State) -> State:
             return state.update(text=state["text"])
 
@@ -168,7 +167,7 @@ class PydanticGraph:
         builder = GraphBuilder(state_type=_Words, input_type=str, output_type=str)
 
         async def pass_on(context: StepContext[_Words, None, str]) -> str:
-            return context.inputs
+            return str(context.inputs)
 
         steps = [builder.step(pass_on, node_id=role) for role in ROLES]
         places = [builder.start_node, *steps, builder.end_node]

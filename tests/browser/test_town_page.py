@@ -197,10 +197,9 @@ def test_a_question_is_answered_and_a_call_for_help_is_heard(town: ControlRoom, 
     waits.get_by_label("Leave a note").fill("I will make the folder.")
     page.keyboard.press("Enter")
     expect(waits.get_by_label("Leave a note")).to_have_value("")
-    if waits.get_by_role("button", name="It is helped").count():
-        waits.get_by_role("button", name="It is helped").click()
+    waits.get_by_role("button", name="It is helped").click()
     expect(waits).to_have_count(0)
-    assert told(town, story)[:3] == ["work.message_sent", "work.message_acked", "town.mission_event"]
+    assert told(town, story) == ["work.message_sent", "work.message_acked", "town.mission_event", "control.requested"]
 
 
 def test_a_mission_is_paused_resumed_and_its_work_judged(town: ControlRoom, visit: Visits, story: list[Event]) -> None:
@@ -273,21 +272,16 @@ def test_on_a_sealed_log_what_is_not_signed_is_not_believed(sealed: ControlRoom,
 def hostile() -> list[Event]:
     """A town of names and words that want to be more than that."""
     told: list[Event] = []
-    for name, text in zip(NAMES, TEXTS, strict=False):
-        task = f"t {name}"[:60]
+    for name, words in zip(NAMES, TEXTS, strict=False):
+        task, text = f"t {name}"[:60], words[:5000]
+        new = {"title": text, "description": text, "tags": [name]}
         told += [
             Event(kind="town.agent_state_changed", actor=name, agent=name, new_state="error", data={"reason": text}),
-            Event(
-                kind="work.task_created",
-                actor=name,
-                task=task,
-                mission="m",
-                data={"title": text[:5000], "description": text[:5000], "tags": [name]},
-            ),
-            Event(kind="town.task_failed", actor=name, agent=name, task=task, data={"error": text[:5000]}),
-            Event(kind="work.item_added", actor=name, mission="m", data={"item": name, "title": text[:5000], "depends_on": NAMES[:2]}),
-            Event(kind="work.message_sent", actor=name, agent=name, child="conductor", data={"body": text[:5000], "type": name}),
-            Event(kind="town.mission_event", actor=name, mission="m", text=text[:5000]),
+            Event(kind="work.task_created", actor=name, task=task, mission="m", data=new),
+            Event(kind="town.task_failed", actor=name, agent=name, task=task, data={"error": text}),
+            Event(kind="work.item_added", actor=name, mission="m", data={"item": name, "title": text, "depends_on": NAMES[:2]}),
+            Event(kind="work.message_sent", actor=name, agent=name, child="conductor", data={"body": text, "type": name}),
+            Event(kind="town.mission_event", actor=name, mission="m", text=text),
         ]
     told.append(facts.mission_state("m", None, "running", by=NAMES[0], title=TEXTS[0]))
     told.append(Event(kind="town.mission_help_needed", actor="x", mission="m", data={"reason": TEXTS[1]}))

@@ -171,7 +171,7 @@ def test_wherever_a_history_was_cut_each_call_has_its_result_and_each_result_its
             open_calls = {call.id for call in message.calls}
     assert not open_calls
     assert all(message.role == "user" for message in sent[:1] if any(one.role == "user" for one in sent))
-    assert [one for one in sent if one.role == "user" and one.text == prompt] or not prompt
+    assert [one for one in sent if one.role == "user" and one.text == prompt] or not prompt.strip()
     said = anthropic._messages(sent)
     assert all(first["role"] != second["role"] for first, second in pairwise(said))
 

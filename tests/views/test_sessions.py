@@ -16,7 +16,6 @@ from fleetlore.views import sessions
 from fleetlore.views.session_audit import difference
 from fleetlore.views.session_state import Conversation
 from fleetlore.views.sessions import CHARACTERS_KEPT, ENTRIES_KEPT, HEARD, PROGRAM, SESSIONS_KEPT, Sessions, take
-from tests.strategies import json_values, texts
 
 
 def began(run: str = "s", **data: Any) -> Event:
@@ -152,17 +151,20 @@ def hostile() -> st.SearchStrategy[Event]:
         "person",
         "graph",
     )
-    data = st.dictionaries(st.sampled_from(keys), json_values(), max_size=5)
+    odd: st.SearchStrategy[Any] = st.sampled_from(
+        [None, True, 7, 1e308, "", "s", "clear", "\u202e", [], [1], [{}], [{"type": []}], {}, {"a": {"buttons": 1}}, [["x"]]]
+    )
+    data = st.dictionaries(st.sampled_from(keys), odd, max_size=5)
     return st.builds(
         lambda kind, data, text, new: Event(kind=kind, actor="x", run="s", data=data, text=text, new_state=new),
         st.sampled_from(sorted(HEARD)),
         data,
-        st.none() | texts(),
-        st.none() | texts(),
+        st.sampled_from([None, "", "x\ny"]),
+        st.sampled_from([None, "a"]),
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @with_any(st.lists(hostile(), max_size=8))
 def test_nothing_that_was_stored_makes_it_raise(stored: list[Event]) -> None:
     state = sessions.apply(sessions.initial(), began())

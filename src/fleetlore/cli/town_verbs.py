@@ -24,7 +24,7 @@ class Verb(NamedTuple):
     does: str
     what: str
     takes: tuple[Argument, ...] = ()
-    verbs: Mapping[str, Verb] = {}  # noqa: RUF012  # never changed
+    verbs: Mapping[str, Verb] = {}  # never changed
 
 
 def _take(*names: str, **options: Any) -> Argument:
@@ -250,7 +250,7 @@ class _Later(arguments.Parser):
 
     fill: Callable[[], None] | None = None
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # type: ignore[override]  # all overloads at once
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As usual, once it knows its arguments."""
         if self.fill is not None:
             fill, self.fill = self.fill, None

@@ -32,7 +32,7 @@ class SessionStarted(Payload, frozen=True, kw_only=True):
     kind: ClassVar[str] = "session.started"
     beat: ClassVar[Beat] = "pulse"
     source: str | None = None
-    """What opened it: `startup`, `resume`, `clear`, `fork`."""
+    """What opened it: `startup`, `resume`, `clear`, `fork`; of a conversational agent, `switch` to another graph, too."""
     title: str | None = None
     project: str | None = None
     branch: str | None = None
@@ -46,6 +46,10 @@ class SessionStarted(Payload, frozen=True, kw_only=True):
     """The session that it was forked from or launched by."""
     task_guessed: bool | None = None
     """True where the task was read out of a branch."""
+    graph: str | None = None
+    """By which a conversational agent goes from here on."""
+    channel: str | None = None
+    """Where its user sits: `web`, `terminal`."""
 
 
 class SessionWaiting(Payload, frozen=True, kw_only=True):

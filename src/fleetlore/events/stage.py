@@ -71,6 +71,8 @@ class AgentSpoke(StageFact, frozen=True, kw_only=True):
     """What it thought while it spoke: never shown to its peers."""
     mood: str | None = None
     secret: Any = None
+    local: bool | None = None
+    """True where a press was answered by the screen alone, and no mind was asked."""
 
 
 class AgentThought(StageFact, frozen=True, kw_only=True):

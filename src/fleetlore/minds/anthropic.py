@@ -93,7 +93,7 @@ def _messages(turns: list[Message]) -> list[dict[str, Any]]:
         if not said or said[-1]["role"] != role:
             said.append({"role": role, "content": []})
         said[-1]["content"] += _blocks(message)
-    return [message for message in said if message["content"]]
+    return said
 
 
 def _blocks(message: Message) -> list[dict[str, Any]]:

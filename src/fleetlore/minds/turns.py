@@ -15,8 +15,8 @@ LOST = "No result of this call was kept."
 
 def turns(ask: Ask) -> list[Message]:
     """The messages and the prompt, beginning with whoever asks. Without tools, calls and results are told in words."""
-    whole = [*ask.messages, Message(role="user", text=ask.prompt)] if ask.prompt or not ask.messages else list(ask.messages)
-    mended = list(_mended(whole))
+    prompt = Message(role="user", text=ask.prompt)
+    mended = list(_mended([*ask.messages, prompt])) or [prompt]
     if not ask.tools:
         mended = list(_in_words(mended))
     first = next((number for number, message in enumerate(mended) if message.role == "user"), 0)
@@ -31,10 +31,11 @@ def _mended(messages: Iterable[Message]) -> Iterator[Message]:
                 del open_calls[message.call]
                 yield message
             continue
+        if not message.text.strip() and not message.calls:
+            continue  # nothing but blanks, which is refused, too
         yield from _lost(open_calls)
         open_calls = {call.id: call for call in message.calls}
-        if message.text or message.calls or message.role == "user":
-            yield message
+        yield message
     yield from _lost(open_calls)
 
 

@@ -127,7 +127,7 @@ def _script(script: Mapping[str, Any] | Callable[[Ask], Answer] | None) -> Calla
     def answer(ask: Ask) -> Answer:
         said = left.get(ask.role or "")
         if isinstance(said, list):
-            return said.pop(0) if said else scripted.answer(ask)  # type: ignore[no-any-return]
+            return said.pop(0) if said else scripted.answer(ask)
         return scripted.answer(ask) if said is None else said
 
     return answer

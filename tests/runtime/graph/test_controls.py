@@ -97,7 +97,7 @@ def test_a_machine_whose_states_are_nonsense_shows_what_it_can() -> None:
 
 
 def test_what_a_thought_does_not_mention_stays() -> None:
-    shown = [{"type": "label", "id": "n", "text": "N", "value": 1}, {"type": "button", "label": "b", "action": "b"}]
+    shown: list[dict[str, Any]] = [{"type": "label", "id": "n", "text": "N", "value": 1}, {"type": "button", "label": "b", "action": "b"}]
     session = Conversation(id="s", controls=shown, state={"n": 1})
     assert arranged(session, Thought(), {"n": 2})[0]["value"] == 2
     assert arranged(session, Thought(actions=()), {"n": 1}) == shown[:1]

@@ -182,7 +182,7 @@ async def test_a_machine_of_three_states_goes_round_by_itself() -> None:
 async def test_machines_grow_go_back_and_go() -> None:
     grow = Calls([("add_state", {"id": "light", "state": {"name": "off", "buttons": [{"label": "On", "go": "red"}]}})])
     change = Calls([("reset_machine", {"id": "light"}), ("destroy_machine", {"id": "gone"})])
-    said = [grow, "Grown.", change, "Back."]
+    said: list[Answer] = [grow, "Grown.", change, "Back."]
 
     def answer(ask: Ask) -> Answer:
         mine = ask.role == "thinker" and ask.prompt not in ("a traffic light, please", "clear the screen") and bool(said)

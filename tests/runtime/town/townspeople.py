@@ -103,12 +103,9 @@ class Hall:
     async def until(self, holds: Callable[[Town], object]) -> Town:
         """Wait until the town is so."""
 
-        async def wait() -> None:
-            async with self._news:
-                await self._news.wait_for(lambda: holds(self.state))
-
         try:
-            await asyncio.wait_for(wait(), PATIENCE)
+            async with asyncio.timeout(PATIENCE), self._news:
+                await self._news.wait_for(lambda: holds(self.state))
         except TimeoutError:
             tail = "\n".join(f"{event.kind} {event.agent} {event.task} {event.text} {event.data}" for event in self.events[-15:])
             raise AssertionError(f"it did not come about; the last that was told:\n{tail}") from None

@@ -43,7 +43,7 @@ function Column({ column, mission, more }: { column: TownColumn; mission: boolea
       <ol>{column.tasks.map((task) => <Card key={task.id} task={task} mission={mission} />)}</ol>
       {left > 0 && (column.tasks.length < 500
         ? <button type="button" class="button small" onClick={more}>{count(left)} more…</button>
-        : <p class="faint num">{count(left)} more are not shown: <code>lore town backlog</code></p>)}
+        : <p class="faint num">{count(left)} more are not shown: <code>lore town task</code></p>)}
     </li>
   );
 }

@@ -75,7 +75,8 @@ class Dispatcher:
             except LogError as error:
                 self._say(f"cannot lead just now: {error}")
             with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), self._seconds / 4)
+                async with asyncio.timeout(self._seconds / 4):
+                    await stop.wait()
 
     async def _lead(self, stop: asyncio.Event) -> None:
         hold = Hold(self._shared, LEASE, seconds=self._seconds, renew=self._seconds / liveness.RENEWALS)
@@ -133,8 +134,10 @@ class Dispatcher:
             self._stirred.clear()
             if await self._make(self._moves()):
                 continue
+            # `asyncio.wait_for` of 3.11 forgets that it was cancelled if what it waits for comes in the same moment.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stirred.wait(), max(0.0, next_look - loop.time()))
+                async with asyncio.timeout_at(next_look):
+                    await self._stirred.wait()
 
     def _moves(self) -> list[Move]:
         for known in (self._taken, self._busy, self._moving):

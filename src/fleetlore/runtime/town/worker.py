@@ -88,7 +88,8 @@ class Worker:
             except LogError as error:
                 self._say(self.name, f"cannot reach the log just now: {error}")
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), AGAIN_SECONDS)
+                    async with asyncio.timeout(AGAIN_SECONDS):
+                        await stop.wait()
 
     async def _serve(self, hold: Hold, lease: str, stop: asyncio.Event) -> None:
         ends = [asyncio.create_task(stop.wait()), asyncio.create_task(hold.lost.wait())]
