@@ -20,8 +20,8 @@ from benchmarks.graph_ours import Bare, Recorded
 from benchmarks.graph_peers import AsyncBurr, Burr, LangGraph, PydanticGraph
 from benchmarks.measure import Row, middle_half, print_table, progress
 
-ROUNDS = 15
-TURNS = 100
+ROUNDS = 11
+TURNS = 40
 BARE_TURNS = 400
 
 

@@ -73,6 +73,7 @@ def test_a_counter_counts_without_asking_any_model(room: ControlRoom, visit: Vis
         button(page, "+1").click()
         expect(value(page, "Count")).to_have_text(str(count))
     expect(page.locator(".said.press")).to_have_count(3)
+    expect(page.locator("[data-node=memorizer]")).to_have_attribute("data-state", "idle")
     asked = kinds(room, session_of(page), "model.called")
     assert {event.data["turn"] for event in asked} == {1}
     assert kinds(room, session_of(page), "audit.*") == []
@@ -118,9 +119,9 @@ def test_a_control_that_was_taken_out_of_the_page_is_noticed_and_comes_back(room
     expect(button(page, "+1")).to_be_visible()
     button(page, "+1").evaluate("(one) => one.remove()")
     expect(button(page, "+1")).to_be_visible()
+    expect(page.locator(".trace-row", has_text="audit.mismatch")).to_have_count(1)
     [audit] = kinds(room, session_of(page), "audit.mismatch")
     assert [control["label"] for control in audit.data["missing"]] == ["+1"]
-    expect(page.locator(".trace-row", has_text="audit.mismatch")).to_have_count(1)
     button(page, "+1").click()
     expect(value(page, "Count")).to_have_text("1")
 

@@ -13,7 +13,7 @@ from tests.server import goal_logs
 
 pytestmark = pytest.mark.slow
 
-PAGES = {"f": "Fleet", "s": "Story", "t": "Timeline", "h": "Threads", "o": "Goals", "c": "Costs", "e": "Events"}
+PAGES = {"f": "Fleet", "s": "Story", "t": "Timeline", "h": "Threads", "o": "Goals", "w": "Town", "c": "Costs", "e": "Events"}
 SAYS = """() => {
     const hidden = (one) => one.closest('[aria-hidden=true], [hidden]') !== null || one.getClientRects().length === 0;
     const labelled = (one) => one.getAttribute('aria-label')?.trim()

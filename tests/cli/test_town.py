@@ -18,8 +18,7 @@ from tests.cli.towns import HOSTILE
 
 @pytest.fixture
 def town(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> Lore:
-    monkeypatch.delenv("FLEETLORE_AGENT", raising=False)
-    towns.settle(lore)
+    towns.settle(lore, monkeypatch)
     return lore
 
 
@@ -193,10 +192,14 @@ def test_who_speaks_is_said_or_the_agent_inside_which_it_runs_or_the_user(town: 
 
 def test_an_agent_that_assigns_passes_work_on(town: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
     town("town", "spawn", "ada", "bob")
-    monkeypatch.setenv("FLEETLORE_AGENT", "ada")
+    town("town", "backlog", "add", "The parser")
+    [parser] = towns.folded(town).tasks
+    monkeypatch.setenv("LORE_AGENT", "ada")  # as workers set them
+    monkeypatch.setenv("LORE_TASK", parser)
     town("town", "assign", "bob", "Write the tests", code=0)
     [passed] = towns.told(town, "town.task_delegated")
     assert (passed.actor, passed.parent, passed.child) == ("ada", "ada", "bob")
+    assert towns.folded(town).tasks[passed.task or ""].parent_task == parser
 
 
 # --- the whole town

@@ -14,8 +14,7 @@ from tests.cli.running import Lore
 
 @pytest.fixture
 def town(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> Lore:
-    monkeypatch.delenv("FLEETLORE_AGENT", raising=False)
-    towns.settle(lore)
+    towns.settle(lore, monkeypatch)
     return lore
 
 

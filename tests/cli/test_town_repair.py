@@ -18,8 +18,7 @@ WORDS = "correct horse battery"
 
 @pytest.fixture
 def town(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> Lore:
-    monkeypatch.delenv("FLEETLORE_AGENT", raising=False)
-    towns.settle(lore)
+    towns.settle(lore, monkeypatch)
     lore("town", "spawn", "ada", "bob")
     return lore
 
@@ -148,8 +147,8 @@ def believed(lore: Lore, key: OperatorKey) -> Town:
     return state
 
 
-def test_a_sealed_town_is_steered_by_who_knows_the_passphrase(lore: Lore) -> None:
-    towns.settle(lore)
+def test_a_sealed_town_is_steered_by_who_knows_the_passphrase(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+    towns.settle(lore, monkeypatch)
     key = sealed(lore)
     done = at_terminal(lore, "town", "spawn", "ada", answers=[WORDS])
     assert (done.code, done.err) == (0, "")
@@ -162,8 +161,8 @@ def test_a_sealed_town_is_steered_by_who_knows_the_passphrase(lore: Lore) -> Non
     assert "signatures were seen, and not checked" in lore("town", "status", code=0).out
 
 
-def test_on_a_sealed_town_anybody_may_add_work_send_messages_and_look(lore: Lore) -> None:
-    towns.settle(lore)
+def test_on_a_sealed_town_anybody_may_add_work_send_messages_and_look(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+    towns.settle(lore, monkeypatch)
     lore("town", "spawn", "ada")
     key = sealed(lore)
     signed = key.sign(facts.spawned("bob", by="grace"))

@@ -14,8 +14,7 @@ from tests.cli.towns import HOSTILE
 
 @pytest.fixture
 def town(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> Lore:
-    monkeypatch.delenv("FLEETLORE_AGENT", raising=False)
-    towns.settle(lore)
+    towns.settle(lore, monkeypatch)
     lore("town", "spawn", "ada", "bob")
     towns.run_by(lore, "w@1", "ada", "bob")
     return lore

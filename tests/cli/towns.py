@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from fleetlore import connect
 from fleetlore.events.envelope import Event
 from fleetlore.runtime.holding import own_name
@@ -32,8 +34,10 @@ def address(lore: Lore) -> str:
     return f"sqlite:{lore.folder}/town.db"
 
 
-def settle(lore: Lore) -> None:
-    """A folder whose settings name a town."""
+def settle(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder whose settings name a town, and nobody who speaks but the user."""
+    for name in ("FLEETLORE_AGENT", "LORE_AGENT", "LORE_TASK"):
+        monkeypatch.delenv(name, raising=False)
     lore("town", "init", "harbour", "--log", "sqlite:town.db", code=0)
 
 

@@ -181,14 +181,11 @@ STEERED: tuple[tuple[str, dict[str, Any], list[str]], ...] = (
     ("agents", {"agent": "hugo", "action": "drain"}, ["town.agent_stopped"]),
     ("tasks", {"task": "w-store", "action": "redirect", "agent": "gwen"}, ["control.requested"]),
     ("tasks", {"task": "t-login", "action": "assign", "agent": "bram"}, ["control.requested"]),
-    ("tasks", {"task": "w-store", "action": "cancel", "reason": "not needed"}, ["work.cancelled"]),
+    ("tasks", {"task": "t-words", "action": "cancel", "reason": "not needed"}, ["work.cancelled"]),
     ("tasks", {"task": "w-docs", "action": "retry"}, ["work.reopened"]),
     ("backlog", {"title": "Sweep the floor", "priority": "high", "agent": "gwen"}, ["work.task_created"]),
-    ("missions", {"mission": MISSION, "action": "pause"}, ["town.mission_state_changed"]),
-    ("missions", {"mission": MISSION, "action": "fail", "reason": "too late"}, ["town.mission_state_changed"]),
     ("missions", {"mission": MISSION, "action": "helped"}, ["control.requested"]),
     ("reviews", {"mission": MISSION, "item": "page", "verdict": "approve"}, ["town.reviewer_approval", "work.cancelled"]),
-    ("reviews", {"mission": MISSION, "item": "page", "verdict": "reject", "reason": "no"}, ["work.review_rejected", "work.cancelled"]),
 )
 WRITTEN: tuple[tuple[str, dict[str, Any], list[str]], ...] = (
     ("messages", {"to": "ada", "body": "Well done."}, ["work.message_sent"]),
@@ -196,16 +193,28 @@ WRITTEN: tuple[tuple[str, dict[str, Any], list[str]], ...] = (
 )
 
 
-@pytest.mark.parametrize(("door", "body", "kinds"), STEERED + WRITTEN, ids=lambda each: each if isinstance(each, str) else None)
-def test_what_is_asked_is_on_the_log_before_it_is_answered(
-    served: Served, story: list[Event], door: str, body: dict[str, Any], kinds: list[str]
-) -> None:
-    answer = served.post(f"/api/town/{door}", body)
-    assert answer.status == 200, answer.body
-    events = told(served, story)
-    assert [event.kind for event in events] == kinds
-    assert [event.position for event in events] == answer.json["positions"]
-    assert events[0].actor == ("conductor" if door == "messages" else "control room")
+def test_what_is_asked_is_on_the_log_before_it_is_answered(served: Served) -> None:
+    for door, body, kinds in STEERED + WRITTEN:
+        answer = served.post(f"/api/town/{door}", body)
+        assert answer.status == 200, (door, body, answer.body)
+        events = [event for event in served.log.read() if event.position in answer.json["positions"]]
+        assert [event.kind for event in events] == kinds
+        assert events[0].actor == ("conductor" if door == "messages" else "control room")
+
+
+def test_a_mission_is_held_its_work_sent_back_and_the_whole_given_up_and_put_away(served: Served) -> None:
+    states = []
+    for action in ("pause", "resume", "fail", "archive"):
+        if action == "resume":
+            verdict = {"mission": MISSION, "item": "page", "verdict": "reject", "reason": "It has no filters."}
+            assert served.post("/api/town/reviews", verdict).status == 200
+        assert served.post("/api/town/missions", {"mission": MISSION, "action": action}).status == 200
+        states.append(town_of(served, mission=MISSION)["mission"]["state"])
+    assert states == ["blocked", "running", "failed", "failed"]
+    town = town_of(served, mission=MISSION)
+    items = {item["id"]: item for item in town["mission"]["work"]}
+    assert (items["page"]["verdict"], items["page"]["reason"], items["page"]["round"]) == ("rejected", "It has no filters.", 1)
+    assert (town["mission"]["is_archived"], town["archived"], town["missions_total"]) == (True, 1, 1)
 
 
 def test_what_was_asked_holds_for_the_next_look(served: Served) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fleetlore import Event
 from fleetlore.testing import given
-from fleetlore.views import sessions
+from fleetlore.views import sessions, stage
 from fleetlore.views.session_audit import difference
 from fleetlore.views.session_state import Conversation
 from fleetlore.views.sessions import CHARACTERS_KEPT, ENTRIES_KEPT, HEARD, PROGRAM, SESSIONS_KEPT, Sessions, take
@@ -53,6 +53,12 @@ def test_what_was_said_is_kept_turn_by_turn() -> None:
 def test_a_run_of_somebody_else_is_no_session() -> None:
     other = Event(kind="session.started", actor="codex", agent="codex", run="s", data={"program": "codex"})
     given(sessions, other).when(said("hello"), spoke("Hi.")).then(lambda state: state.sessions == {})
+
+
+def test_a_session_is_no_run_of_a_stage() -> None:
+    told = [began(), said("hello"), spoke("Hi.", graph="seven")]
+    given(stage, *told).when().then(lambda state: state.runs == {})
+    given(stage).when(spoke("To be, or not to be.")).then(lambda state: set(state.runs) == {"s"})
 
 
 def test_whoever_began_it_owns_it() -> None:

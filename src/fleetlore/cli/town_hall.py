@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from fleetlore import clock
 from fleetlore.cli import opening, terminal
 from fleetlore.cli.emit import user_name
-from fleetlore.cli.mcp import AGENT
 from fleetlore.errors import Busy, Conflict, Invalid
 from fleetlore.events.names import is_name
 from fleetlore.runtime.town.steering import Wish
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from fleetlore.state.shared import Shared
     from fleetlore.views.town_state import Town
 
+AGENT, AT_WORK, TASK = "FLEETLORE_AGENT", "LORE_AGENT", "LORE_TASK"
+"""The variables that say for whom a process speaks: as people set it, and as workers do for what they start, with what it is at."""
 TRIES = 20
 """How often a wish is looked at again because somebody was quicker."""
 
@@ -134,10 +135,15 @@ def need_all_kept(log: BlockingRecorder, settings: Settings) -> None:
 
 def speaker(args: Namespace) -> str:
     """Who speaks: as it is said, else the agent that this runs inside of, else whoever is logged in."""
-    name: str = args.speaker or os.environ.get(AGENT) or user_name()
+    name: str = args.speaker or agent_here() or user_name()
     if not is_name(name):
         raise Invalid(f"nobody can be called {name!r}; 1 to 200 bytes without control characters are needed (--as, {AGENT})")
     return name
+
+
+def agent_here() -> str | None:
+    """The agent that this runs inside of."""
+    return os.environ.get(AGENT) or os.environ.get(AT_WORK) or None
 
 
 def together(wishes: Sequence[Wish]) -> list[Wish]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,6 @@ from msgspec.structs import replace
 from fleetlore import clock
 from fleetlore.cli import terminal, town_hall, town_lines
 from fleetlore.cli.goal_find import short_ids
-from fleetlore.cli.mcp import AGENT
 from fleetlore.cli.terminal import sanitise
 from fleetlore.cli.town_lines import BOLD, CALL, DIM, WARN
 from fleetlore.errors import Invalid
@@ -107,8 +105,7 @@ def inbox(args: Namespace) -> int:
 
 def _whose(town: Town, args: Namespace, by: str) -> str:
     if args.name is None:
-        is_agent = args.speaker is not None or os.environ.get(AGENT)
-        return _own(town, by) if is_agent else CONDUCTOR
+        return _own(town, by) if args.speaker is not None or town_hall.agent_here() else CONDUCTOR
     return CONDUCTOR if args.name.lower() in PERSONS else steering.agent_named(town, args.name).name
 
 

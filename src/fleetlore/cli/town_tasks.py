@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,7 @@ def _add(args: Namespace, **whom: Any) -> int:
                     checks=args.checks,
                     depends_on=[_known(town, id) for id in args.after],
                     tries=args.tries,
+                    parent_task=_at_hand(town),
                     **whom,
                 )
             ]
@@ -70,6 +72,12 @@ def _add(args: Namespace, **whom: Any) -> int:
 def _cut(text: str, most: int) -> str:
     """The text in so many bytes."""
     return text.encode(errors="replace")[:most].decode(errors="ignore").rstrip()
+
+
+def _at_hand(town: Town) -> str | None:
+    """The task that whoever speaks is at, where this runs inside of an agent."""
+    id = os.environ.get(town_hall.TASK)
+    return id if id in town.tasks else None
 
 
 def _known(town: Town, id: str) -> str:

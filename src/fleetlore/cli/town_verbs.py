@@ -240,7 +240,7 @@ _SHARED = (
         dest="speaker",
         metavar="NAME",
         default=None,
-        help="who speaks (else FLEETLORE_AGENT of the environment, else your user name)",
+        help="who speaks (else the agent inside which this runs, else you)",
     ),
 )
 

@@ -71,8 +71,10 @@ class AgentSpoke(StageFact, frozen=True, kw_only=True):
     """What it thought while it spoke: never shown to its peers."""
     mood: str | None = None
     secret: Any = None
+    graph: str | None = None
+    """Of a conversational agent, which speaks to its user and is on no stage: the graph by which it goes."""
     local: bool | None = None
-    """True where a press was answered by the screen alone, and no mind was asked."""
+    """Of such a one: true where a press was answered by the screen alone, and no mind was asked."""
 
 
 class AgentThought(StageFact, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from fleetlore.events.envelope import Event
 from fleetlore.views.reading import stamp_of
 
-VERSION = 3
+VERSION = 4
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 SPEECH = frozenset(("agent.spoke", "oracle.spoke"))
@@ -191,7 +191,7 @@ def apply(stage: Stage, event: Event) -> Stage:
         return stage
     run = stage.runs.get(event.run)
     if run is None:
-        if event.kind not in OPENERS:
+        if event.kind not in OPENERS or "graph" in event.data:  # a conversational agent's words are no play
             return stage
         run = _opened(stage, event.run, event)
     _add(run, event)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +98,7 @@ def test_a_browser_can_name_graphs_but_no_files(tmp_path: Path) -> None:
         ({"minds": {"nobody": "quick"}}, "minds.nobody: there is no such node"),
         ({"history_tokens": "many"}, "history_tokens: Expected `int`"),
         ({"colour": "red"}, "no such key: colour"),
+        ({"agent": "two\nlines"}, "agent: a name is needed"),
     ],
 )
 def test_what_is_wrong_is_said(change: dict[str, Any], reason: str) -> None:
@@ -159,3 +163,24 @@ def test_names_cannot_break_out_of_a_drawing() -> None:
     )
     assert '"in#quot;put<br/>input_v1"' in "\n".join(drawing.as_mermaid(graph))
     assert r'"in\"put"' in "\n".join(drawing.as_dot(graph))
+
+
+def test_an_installed_package_offers_nodes_by_its_entry_point(tmp_path: Path) -> None:
+    (tmp_path / "whispers.py").write_text(
+        "from fleetlore.runtime.graph.registry import node\n\n@node('whisper_v1')\nasync def whisper(step):\n    return '…'\n"
+    )
+    info = tmp_path / "whispers-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: whispers\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[fleetlore.nodes]\nwhispers = whispers\n")
+    (tmp_path / "mine.toml").write_text(f'name = "mine"\n{TOML}'.replace("output_v1", "whisper_v1"))
+    # In a process of its own: what is registered stays.
+    found = subprocess.run(
+        [sys.executable, "-m", "fleetlore", "graph", "check", "mine.toml"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (found.returncode, found.stdout) == (0, "mine.toml: fine. 2 nodes, 2 edges\n"), found.stderr

@@ -14,6 +14,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.minds.base import Ask, Reply
 from fleetlore.minds.scripted import Answer, ScriptedMind
 from fleetlore.runtime.graph import scripted
+from fleetlore.runtime.graph.node import Node
 from fleetlore.runtime.graph.prompts import fitting, messages
 from fleetlore.runtime.graph.sessions import NoSuchSession, Sessions, TooManySessions
 from fleetlore.runtime.graph.settings import Settings
@@ -177,7 +178,8 @@ async def test_closing_stops_a_running_turn_and_says_so(tmp_path: Path) -> None:
         caller = asyncio.ensure_future(talk.session.handle_text("hello"))
         await reached.wait()
         await talk.session.close()
-        await asyncio.gather(caller, return_exceptions=True)
+        with pytest.raises(Closed):
+            await caller
         assert cancelled.is_set()
         assert [message["type"] for message in talk.heard.messages][-2:] == ["error", "done"]
         with pytest.raises(Closed):
@@ -330,11 +332,58 @@ async def test_a_log_that_takes_nothing_fails_the_turn_and_is_read_again() -> No
             assert [entry.text for entry in session.screen().history if entry.role == "user"] == ["hello"]
 
 
-@pytest.mark.parametrize("text", ["", "  \n", "x" * 16_001])
+@pytest.mark.parametrize("text", ["", "  \n", "x" * 16_001, "ä" * 8_001])
 async def test_nothing_and_too_much_are_refused(text: str) -> None:
     async with talking() as talk:
         with pytest.raises(Invalid):
             await talk.session.handle_text(text)
+
+
+@pytest.mark.parametrize(
+    ("action", "data"), [("", None), ("a" * 201, None), ("a", "x" * 16_000), ("a", "\ud800"), ("\ud800", None), ("a", object())]
+)
+async def test_a_press_that_no_event_could_hold_is_refused(action: str, data: Any) -> None:
+    async with talking() as talk:
+        with pytest.raises(Invalid):
+            await talk.session.handle_action(action, data)
+        assert await talk.events("ui.action") == []
+
+
+async def test_half_a_character_is_no_reason_to_fail() -> None:
+    async with talking() as talk:
+        assert await talk.say("hello \ud800") != ""
+        assert [event.data["prompt"] for event in await talk.events("prompt.submitted")] == ["hello ?"]
+
+
+async def test_what_a_node_tells_need_not_be_json() -> None:
+    class Odd(Node):
+        async def run(self, step: Step) -> Any:
+            return {"set": {1}, "odd": object(), "long": ""} if step.turn.number == 1 else {"long": "x" * 100_000}
+
+        def told(self, made: Any) -> Any:
+            return made
+
+    registry, _ = tracing("input")
+    registry.node("output_v1")(Odd)
+    async with talking(settings=Settings(default="wired"), graphs=[wired("user > input", "input > output")], registry=registry) as talk:
+        await talk.say("one")
+        await talk.say("two")
+        assert talk.heard.error is None
+        told = [event.data["output"] for event in await talk.events("node.finished") if event.data["node"] == "output"]
+        assert (told[0]["set"], told[0]["odd"][:7], told[1]) == ([1], "<object", {"left_out": "more than 65,536 bytes"})
+
+
+async def test_a_fact_that_the_log_cannot_take_does_not_keep_the_others_out() -> None:
+    async def note(step: Step) -> Any:
+        step.note("Not a kind", {})
+        return "fine"
+
+    registry, _ = tracing("input", "output", output=note)
+    async with talking(settings=Settings(default="wired"), graphs=[wired("user > input", "input > output")], registry=registry) as talk:
+        await talk.say("one")
+        assert "is not a kind" in str(talk.heard.error)
+        assert "prompt.submitted" in kinds([event async for event in talk.log.read("run:s1")])
+        assert len([task for task in asyncio.all_tasks() if task is not asyncio.current_task()]) == 0
 
 
 async def test_words_that_look_like_a_press_are_words() -> None:

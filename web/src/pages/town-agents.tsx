@@ -51,6 +51,7 @@ export function Agents({ town }: { town: TownAnswer }) {
           </button>
         ))}
       </div>
+      {town.agents_total === 0 && <p class="faint">Nobody has joined: <code>lore town spawn</code>. Whoever else left a sign on this log is on the Fleet page.</p>}
       <ul class="town-agents">{shown.map((agent) => <Chip key={agent.name} agent={agent} />)}</ul>
       {found.length > shown.length && <button type="button" class="button small" onClick={() => show(true)}>Show {found.length - shown.length} more</button>}
       {unshown > 0 && (all || found.length <= FEW) && <p class="faint num">{counted(unshown, "more agent")} not shown here: <code>lore town list</code> has all</p>}

@@ -27,7 +27,7 @@ export interface Drawing {
 
 export const WIDE = 160;
 export const HIGH = 62;
-const GAP_X = 37;
+const GAP_X = 34;
 const GAP_Y = 16;
 /** A line that passes a layer takes less room there than an item. */
 const LANE = 14;

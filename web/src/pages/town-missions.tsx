@@ -36,8 +36,8 @@ function Row({ mission, here }: { mission: TownMission; here: boolean }) {
       <MissionLink id={mission.id} class={`town-mission mission-${mission.state}`} current={here}>
         <span class="town-mission-top"><MissionMark mission={mission} /><Ago at={mission.moved_at} /></span>
         <span class="town-mission-what"><Words text={mission.title || mission.id} /></span>
-        <Bar mission={mission} />
-        <span class="town-mission-foot faint num">{count(mission.by_state.done)} of {counted(mission.items, "item")} done{mission.stuck > 0 && <strong class="town-stuck">, {count(mission.stuck)} {mission.stuck === 1 ? "needs" : "need"} a person</strong>}</span>
+        {mission.items > 0 && <Bar mission={mission} />}
+        <span class="town-mission-foot faint num">{mission.items > 0 ? `${count(mission.by_state.done)} of ${counted(mission.items, "item")} done` : "without items"}{mission.stuck > 0 && <strong class="town-stuck">, {count(mission.stuck)} {mission.stuck === 1 ? "needs" : "need"} a person</strong>}</span>
       </MissionLink>
     </li>
   );
@@ -94,10 +94,14 @@ function Mission({ mission }: { mission: MissionPage }) {
         {mission.reason && <p class="town-why"><Words text={mission.reason} /></p>}
         <p class="town-policy faint">
           {mission.at && <span>began {day(mission.at)}, {clock(mission.at)}</span>}
-          <span>{mission.max_parallel} at once</span>
-          <span>{mission.needs_review ? "reviewed by others" : "no reviews"}</span>
-          {mission.watches_pulls && <span>done when merged</span>}
-          <span>{mission.tries === 1 ? "tried once" : `tried up to ${mission.tries} times`}</span>
+          {mission.items > 0 && (
+            <>
+              <span>{mission.max_parallel} at once</span>
+              <span>{mission.needs_review ? "reviewed by others" : "no reviews"}</span>
+              {mission.watches_pulls && <span>done when merged</span>}
+              <span>{mission.tries === 1 ? "tried once" : `tried up to ${mission.tries} times`}</span>
+            </>
+          )}
         </p>
       </header>
       {mission.work.length > 0 ? <Graph key={mission.id} mission={mission} /> : <p class="faint">It has no items: whoever runs it tells only how it stands.</p>}

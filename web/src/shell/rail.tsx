@@ -13,15 +13,10 @@ function follow(click: MouseEvent, page: Page): void {
   go(page.path);
 }
 
-/** On a phone the rail is longer than the screen is wide. */
-function seen(entry: HTMLElement | null): void {
-  entry?.scrollIntoView({ block: "nearest", inline: "nearest" });
-}
-
 function Entry({ page, here }: { page: Page; here: boolean }) {
   const badge = page.path === "fleet" && needed.value > 0 ? needed.value : 0;
   return (
-    <a class="rail-entry" ref={here ? seen : null} href={href(page.path)} aria-current={here ? "page" : undefined} onClick={(click) => follow(click, page)} title={`${page.title} (${page.key})`}>
+    <a class="rail-entry" href={href(page.path)} aria-current={here ? "page" : undefined} onClick={(click) => follow(click, page)} title={`${page.title} (${page.key})`}>
       <Drawn path={page.icon} size={20} />
       <span class="rail-word">{page.title}</span>
       {badge > 0 && <span class="badge num" aria-label={`${badge} need you`}>{badge}</span>}

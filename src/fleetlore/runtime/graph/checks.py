@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from fleetlore.errors import Invalid
+from fleetlore.events.names import is_name
 from fleetlore.runtime.graph.conditions import BadCondition, Test, read
 from fleetlore.runtime.graph.model import REQUIRED, USER, Edge, Graph
 from fleetlore.runtime.graph.node import Node
@@ -49,6 +50,8 @@ def checked(graph: Graph, registry: Registry) -> Checked:
 
 
 def _roles(graph: Graph, found: dict[str, type[Node]], registry: Registry) -> Iterator[str]:
+    if not is_name(graph.agent):
+        yield "agent: a name is needed, of 1 to 200 bytes without control characters"
     for role in REQUIRED:
         if role not in graph.nodes:
             yield f'the role {role} is missing; every graph has one: add {role} = "{role}_v1" to [nodes]'

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from fleetlore.errors import FleetloreError
 from fleetlore.minds.base import Ask, Mind, Reply
 from fleetlore.runtime.graph.engine import Engine
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from fleetlore.views.session_state import Conversation
 
 DEFAULT_PROFILE = "default"
+LONGEST_OUTPUT = 64 * 1024
 
 
 class TurnHost:
@@ -53,7 +56,7 @@ class TurnHost:
         if edges:
             data["edges"] = edges
         if (told := step.node.told(made)) is not None:
-            data["output"] = told
+            data["output"] = plain(told)
         step.done = self._pen.note("node.finished", data, cause=step.cause)
         if step.role == "output":
             self.spoken = step.done
@@ -101,6 +104,12 @@ class TurnHost:
         if message["type"] == "delta":
             self.streamed = True
         self._send(message)
+
+
+def plain(told: Any) -> Any:
+    """What a node wants told, as one event can hold it: what JSON does not know, in words; what is too long, not at all."""
+    made = msgspec.to_builtins(told, enc_hook=repr, str_keys=True)
+    return made if len(msgspec.json.encode(made)) <= LONGEST_OUTPUT else {"left_out": f"more than {LONGEST_OUTPUT:,} bytes"}
 
 
 def named(error: BaseException) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from fleetlore import clock
+from fleetlore.errors import Invalid, LogError
 from fleetlore.events.envelope import Event
 from fleetlore.views.session_state import Conversation
 from fleetlore.views.sessions import take
@@ -92,3 +94,11 @@ class Pen:
             await (self._log.append(events) if len(events) <= FEW else self._log.append_all(events))
         except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the disk next, and that may be another task
             self.broken = self.broken or error
+            if isinstance(error, Invalid) and len(events) > 1:
+                await self._store_one_by_one(events)
+
+    async def _store_one_by_one(self, events: list[Event]) -> None:
+        """One that the log cannot take does not keep the others out."""
+        for event in events:
+            with suppress(Invalid, LogError):
+                await self._log.append([event])

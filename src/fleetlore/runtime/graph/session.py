@@ -13,6 +13,8 @@ from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from fleetlore import clock
 from fleetlore.errors import Closed, FleetloreError, Invalid
 from fleetlore.minds.base import Mind
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 LONGEST_TEXT = 16_000
 LONGEST_ACTION = 200
+LONGEST_DATA = 16_000
 GRACE = 5.0
 """Seconds that a closing session gives to what comes after a reply."""
 CLOSED = "the session was closed in the middle of the turn"
@@ -112,17 +115,18 @@ class Session:
 
     async def handle_text(self, text: str, dashboard: list[Control] | None = None) -> None:
         """The user said something; `dashboard` is what the browser shows. Ends when the turn does. Never raises for what a node did."""
-        words = text.strip()
+        words = text.encode(errors="replace").decode().strip()
         if not words:
             raise Invalid("nothing was said; send some words")
-        if len(words) > LONGEST_TEXT:
-            raise Invalid(f"a message has at most {LONGEST_TEXT} characters, not {len(words)}")
+        if (size := len(words.encode())) > LONGEST_TEXT:
+            raise Invalid(f"a message has at most {LONGEST_TEXT:,} bytes, not {size:,}; say it in parts")
         await self._hand_over(self._taken(_Said(text=words, dashboard=dashboard)))
 
     async def handle_action(self, action: str, data: Any = None, dashboard: list[Control] | None = None) -> None:
         """The user pressed a control."""
         if not action or len(action) > LONGEST_ACTION:
             raise Invalid(f"an action has 1 to {LONGEST_ACTION} characters")
+        _check_json(action, data)
         await self._hand_over(self._taken(_Said(action=action, data=data, dashboard=dashboard)))
 
     async def report(self, dashboard: list[Control]) -> None:
@@ -153,7 +157,8 @@ class Session:
             await asyncio.wait([self._after], timeout=GRACE)
             self._after.cancel()
             await asyncio.gather(self._after, return_exceptions=True)
-        await self._pen.durable()
+        with suppress(Exception):  # whose turn it was has been told; what the log does not have, it does not have
+            await self._pen.durable()
 
     async def settled(self) -> None:
         """Wait until what comes after the last reply is over, and on the log."""
@@ -203,7 +208,12 @@ class Session:
         task = asyncio.ensure_future(work)
         self._work.add(task)
         task.add_done_callback(self._work.discard)
-        await asyncio.shield(task)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():  # not whoever waits, but the turn
+                self._check_open()
+            raise
 
     def _check_open(self) -> None:
         if self._closed:
@@ -279,7 +289,7 @@ class Session:
         if not host.streamed:
             self.send({"type": "delta", "content": reply})
         local = {"local": True} if "thinker" not in made and turn.action is not None else {}
-        self._pen.note("agent.spoke", {"turn": turn.number, **local}, cause=host.spoken, text=reply)
+        self._pen.note("agent.spoke", {"turn": turn.number, "graph": self.graph.name, **local}, cause=host.spoken, text=reply)
 
     async def _end_badly(self, reason: str, words: str, began: float) -> None:
         """`error`, then `done`: always, whatever the log says to it."""
@@ -306,7 +316,7 @@ class Session:
         except NodeError:
             pass
         finally:
-            with suppress(FleetloreError):
+            with suppress(Exception):  # the next turn reads again what the log has
                 await self._pen.durable()
 
     async def _restarted(self, source: str, engine: Engine) -> None:
@@ -328,6 +338,15 @@ class _Said:
 
     def __init__(self, *, text: str = "", action: str | None = None, data: Any = None, dashboard: list[Control] | None = None) -> None:
         self.text, self.action, self.data, self.dashboard = text, action, data, dashboard
+
+
+def _check_json(action: str, data: Any) -> None:
+    try:
+        size = len(msgspec.json.encode((action, data)))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:  # half a character, for one, which JSON can spell
+        raise Invalid(f"an action and its data must be JSON: {error}") from error
+    if size > LONGEST_DATA:
+        raise Invalid(f"an action's data has at most {LONGEST_DATA:,} bytes of JSON, not {size:,}")
 
 
 def _told_to_user(error: BaseException) -> str:

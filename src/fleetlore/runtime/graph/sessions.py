@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from types import TracebackType
+from weakref import WeakValueDictionary
 
 from fleetlore import clock
 from fleetlore.errors import Conflict, Invalid
@@ -59,7 +60,7 @@ class Sessions:
         self._log, self._settings, self._registry, self._now = log, settings or Settings(), registry, now
         self._minds: dict[str, Mind] = dict(minds or {})
         self._open: dict[str, Session] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # each as long as somebody opens that session
         self._engines: dict[str, Engine] = {graph.name: Engine(graph, registry) for graph in graphs}
         self._stack = AsyncExitStack()
         self._around = Surroundings(
@@ -89,7 +90,7 @@ class Sessions:
 
     async def close(self) -> None:
         """Close every session, what they were doing told to the log."""
-        await asyncio.gather(*(session.close() for session in self._open.values()))
+        await asyncio.gather(*(session.close() for session in self._open.values()), return_exceptions=True)
         self._open.clear()
         await self._stack.aclose()
 
@@ -192,7 +193,6 @@ class Sessions:
                 continue
             if session.is_quiet:
                 del self._open[id]
-                self._locks.pop(id, None)
                 await session.close()
         if len(self._open) >= self._settings.most_sessions:
             raise TooManySessions(f"{len(self._open)} sessions are open and at work; try again later")

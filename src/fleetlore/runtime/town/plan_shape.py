@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from fleetlore.errors import InvalidPlan
 from fleetlore.events.names import is_name
-from fleetlore.runtime.sheet import MOST_PROBLEMS, Path
+from fleetlore.runtime.sheet import MOST_PROBLEMS, Path, written
 from fleetlore.views.town_state import PARALLEL, TRIES
 
 MOST_BYTES = 4 * 1024 * 1024
@@ -70,21 +70,13 @@ class Findings:
         """Keep a problem, with its place: the line where it is known, and the path."""
         line = self._line_of(path)
         where = f"{self.source}:{line}" if line else self.source
-        self.problems.append(f"{where}: {_written(path)}: {problem}" if path else f"{where}: {problem}")
+        self.problems.append(f"{where}: {shown(written(path))}: {problem}" if path else f"{where}: {problem}")
 
     def stop_if_wrong(self) -> None:
         """`InvalidPlan` with everything that was found so far."""
         if self.problems:
             more = len(self.problems) - MOST_PROBLEMS
             raise InvalidPlan([*self.problems[:MOST_PROBLEMS], *([f"{self.source}: and {more} more"] if more > 0 else ())])
-
-
-def _written(path: Path) -> str:
-    """A path as people write it, its parts cut where a file has them endless."""
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{shown(part)}" if text else shown(part)
-    return text
 
 
 def shown(word: str) -> str:

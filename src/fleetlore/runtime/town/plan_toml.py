@@ -71,7 +71,7 @@ def read(text: str, source: str = "the plan") -> MissionPlan:
     head = _Head(**fit(findings, (), root, _Head))
     if not head.title.strip():
         findings.complain(("title",) if "title" in root else (), 'title is missing: what is the mission for? Write title = "…"')
-    check_text(findings, ("title",), head.title, LONGEST_TITLE)
+    _check_text(findings, ("title",), head.title, LONGEST_TITLE)
     if head.id:
         check_name(findings, ("id",), head.id, "an id")
     items = _items(findings, head.items)
@@ -118,9 +118,9 @@ def _item(findings: Findings, path: Path, told: Any) -> PlannedItem:
     type = _TYPES.get(re.sub(r"[\s_-]", "", item.type.lower()))
     if type is None:
         findings.complain((*path, "type"), one_of(item.type, ITEM_TYPES))
-    check_text(findings, (*path, "title"), item.title, LONGEST_TITLE)
-    check_text(findings, (*path, "description"), item.description, LONGEST_DESCRIPTION)
-    check_text(findings, (*path, "source"), item.source, LONGEST_DESCRIPTION)
+    _check_text(findings, (*path, "title"), item.title, LONGEST_TITLE)
+    _check_text(findings, (*path, "description"), item.description, LONGEST_DESCRIPTION)
+    _check_text(findings, (*path, "source"), item.source, LONGEST_DESCRIPTION)
     roles = item.roles or ((item.role,) if item.role else ())
     for key, names in (("roles", roles), ("checks", item.checks)):
         for index, name in enumerate(names):
@@ -137,7 +137,7 @@ def _item(findings: Findings, path: Path, told: Any) -> PlannedItem:
     )
 
 
-def check_text(findings: Findings, path: Path, text: str, most: int) -> None:
+def _check_text(findings: Findings, path: Path, text: str, most: int) -> None:
     """Complain about a text that the log would cut."""
     if (size := len(text.encode(errors="replace"))) > most:
         findings.complain(path, f"{size:,} bytes; at most {most:,} are kept: name a file that tells the rest")
