@@ -65,7 +65,8 @@ export interface ChatSession {
   session: string;
   title: string;
   graph: string;
-  at: string;
+  /** When its user last did something. */
+  at: string | null;
   turns: number;
 }
 

@@ -54,6 +54,9 @@ def _job(job: Job) -> Iterator[str]:
     if job.trouble:
         yield f"It was tried before ({job.attempt - 1} of {job.tries} times), and this came of it:"
         yield fence.record(job.trouble, LONGEST_MESSAGE)
+    if job.notes:
+        yield "Notes about the mission:"
+        yield "\n".join(fence.record(note, LONGEST_MESSAGE) for note in job.notes)
     if job.messages:
         yield "What others told you meanwhile:"
         yield "\n".join(_message(message) for message in job.messages)

@@ -35,7 +35,7 @@ def moved(town: Town, event: Event) -> None:
     mission.state, mission.reason = to, words_in(event.data, "reason", LONGEST_TITLE)
     mission.ended_at = event.at if to in _ENDED else None
     mission.moved_at = event.at
-    mission.help = None
+    mission.help = mission.asked = None
 
 
 def item_added(town: Town, event: Event) -> None:
@@ -110,11 +110,14 @@ def archived(town: Town, event: Event) -> None:
 
 
 def noted(town: Town, event: Event) -> None:
-    """Words about a mission; who is asked for help and answers is not asked again for a while."""
+    """Words about a mission; a person's are an answer to its call for help."""
     mission = town.missions.get(event.mission or "")
-    if mission is not None:
-        note = Note(id=event.id or "", at=event.at, by=event.actor or "", text=event.text or "")
-        mission.notes = [*mission.notes[1 - NOTES_KEPT :], note]
+    if mission is None:
+        return
+    words = words_in(event.data, "note") or event.text or ""
+    mission.notes = [*mission.notes[1 - NOTES_KEPT :], Note(id=event.id or "", at=event.at, by=event.actor or "", text=words)]
+    if event.actor not in town.agents:
+        mission.help = None
 
 
 def help_needed(town: Town, event: Event) -> None:
@@ -122,7 +125,7 @@ def help_needed(town: Town, event: Event) -> None:
     mission = town.missions.get(event.mission or "")
     if mission is not None:
         reason = words_in(event.data, "reason", LONGEST_TITLE) or (event.text or "")[:LONGEST_TITLE]
-        mission.help = Help(reason=reason, attempt=number_in(event.data, "attempt") or 1, at=event.at)
+        mission.help = mission.asked = Help(reason=reason, attempt=number_in(event.data, "attempt") or 1, at=event.at)
 
 
 def helped(town: Town, id: str) -> None:

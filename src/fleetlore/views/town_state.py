@@ -215,6 +215,8 @@ class Mission(Struct, kw_only=True):
     reason: str = ""
     help: Help | None = None
     """Until somebody answers."""
+    asked: Help | None = None
+    """The last call, answered or not: the same reason is not told again for a while."""
     at: datetime | None = None
     moved_at: datetime | None = None
     """Its last progress."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, TypeAlias
 
 from fleetlore import connect
 from fleetlore.events.envelope import Event
 from fleetlore.log.async_recorder import Recorder
+from fleetlore.log.base import Expect, Position
 from fleetlore.runtime.town.dispatcher import Dispatcher
 from fleetlore.runtime.town.jobs import Done, Hearing, Job, Outcome, Question, Work
 from fleetlore.runtime.town.missions import start
@@ -27,11 +28,22 @@ SOON = 0.05
 Act: TypeAlias = Outcome | Callable[[Job | Question, Hearing], Awaitable[Outcome]]
 
 
+class Pen(Scribe):
+    """Writes nothing any more once its process has died."""
+
+    is_dead = False
+
+    async def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
+        if self.is_dead:
+            await asyncio.Event().wait()
+        return await super().append(events, expect=expect)
+
+
 class Running:
     """A dispatcher or a worker that goes on until it is stopped, or dies."""
 
-    def __init__(self, run: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-        self._stop = asyncio.Event()
+    def __init__(self, pen: Pen, run: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+        self._pen, self._stop = pen, asyncio.Event()
         self._task = asyncio.ensure_future(run(self._stop))
 
     async def stop(self) -> None:
@@ -40,7 +52,12 @@ class Running:
         await self._task
 
     async def die(self) -> None:
-        """As a process does: nothing is let go of, nothing is told."""
+        """As a process does: nothing is told any more."""
+        self._pen.is_dead = True
+        await self.end()
+
+    async def end(self) -> None:
+        """At once."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
@@ -88,7 +105,7 @@ class Hall:
         self.url, self.log, self.shared, self.scribe = url, log, shared, Scribe(log)
         self.events: list[Event] = []
         self.state: Town = town.initial()
-        self._news = asyncio.Condition()
+        self._news = asyncio.Event()
         self._running: list[Running] = []
 
     async def listen(self) -> None:
@@ -97,15 +114,18 @@ class Hall:
             async for event in events:
                 self.events.append(event)
                 self.state = town.apply(self.state, event)
-                async with self._news:
-                    self._news.notify_all()
+                self._news.set()
 
     async def until(self, holds: Callable[[Town], object]) -> Town:
         """Wait until the town is so."""
 
         try:
-            async with asyncio.timeout(PATIENCE), self._news:
-                await self._news.wait_for(lambda: holds(self.state))
+            async with asyncio.timeout(PATIENCE):
+                while not holds(self.state):
+                    self._news.clear()
+                    with suppress(TimeoutError):  # what is looked at may be behind the log, too
+                        async with asyncio.timeout(SOON):
+                            await self._news.wait()
         except TimeoutError:
             tail = "\n".join(f"{event.kind} {event.agent} {event.task} {event.text} {event.data}" for event in self.events[-15:])
             raise AssertionError(f"it did not come about; the last that was told:\n{tail}") from None
@@ -141,20 +161,22 @@ class Hall:
     # --- who is there
 
     def dispatcher(self, **options: Any) -> tuple[Dispatcher, Running]:
-        dispatcher = Dispatcher(self.scribe, self.shared, **{"tick": SOON, "lease_seconds": 2.0, **options})
-        return dispatcher, self._run(dispatcher.run)
+        pen = Pen(self.log)
+        dispatcher = Dispatcher(pen, self.shared, **{"tick": SOON, "lease_seconds": 2.0, **options})
+        return dispatcher, self._run(pen, dispatcher.run)
 
     def worker(self, work: Work | None = None, *names: str, **options: Any) -> Running:
         given = {"look_seconds": SOON, "lease_seconds": 2.0, **options}
-        return self._run(Worker(self.scribe, self.shared, work or Script(), names=names, **given).run)
+        pen = Pen(self.log)
+        return self._run(pen, Worker(pen, self.shared, work or Script(), names=names, **given).run)
 
-    def _run(self, run: Callable[[asyncio.Event], Awaitable[None]]) -> Running:
-        self._running.append(Running(run))
+    def _run(self, pen: Pen, run: Callable[[asyncio.Event], Awaitable[None]]) -> Running:
+        self._running.append(Running(pen, run))
         return self._running[-1]
 
     async def close(self) -> None:
         for running in self._running:
-            await running.die()
+            await running.end()
 
     # --- what is wanted
 
@@ -191,8 +213,3 @@ async def hall_on(url: str) -> AsyncIterator[Hall]:
                 await hall.close()
                 listening.cancel()
                 await asyncio.gather(listening, return_exceptions=True)
-
-
-def lines(events: Iterable[Event]) -> list[str]:
-    """Kinds, for a look at an order."""
-    return [event.kind for event in events]

@@ -6,12 +6,10 @@ import { plain } from "../ui/hostile";
 import { counted } from "../ui/times";
 import { Words } from "../ui/words";
 import { dashboardOf, MARK, remember, shows } from "./agent-dashboard";
-import type { Line } from "./agent-line";
+import { SETTLING, type Line } from "./agent-line";
 import { groupsOf, rowsOf, shown, type Group } from "./agent-screen";
 
 const MOST_ROWS = 200;
-/** Of several changes at once, the last is told. */
-const SETTLING = 60;
 
 interface Hand {
   /** `null`: nothing can be pressed now. */

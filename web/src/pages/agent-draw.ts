@@ -65,7 +65,7 @@ export class Drawing {
   #turn: number | null = null;
   #watch: ResizeObserver;
 
-  constructor(box: HTMLElement, graph: GraphShape, onChoose: (node: string | null) => void) {
+  constructor(box: HTMLElement, graph: GraphShape, onChoose: (node: string) => void) {
     keepStyleOut();
     const places = placesOf(graph);
     this.#cy = cytoscape({
@@ -78,7 +78,7 @@ export class Drawing {
       layout: { name: "preset", padding: 14 },
       userZoomingEnabled: false, userPanningEnabled: false, boxSelectionEnabled: false, autoungrabify: true, autounselectify: true,
     });
-    this.#cy.on("tap", (event) => onChoose(event.target === this.#cy || event.target.isEdge() ? null : (event.target.id() as string)));
+    this.#cy.on("tap", (event) => onChoose(event.target === this.#cy || event.target.isEdge() ? "" : (event.target.id() as string)));
     this.#watch = new ResizeObserver(() => this.#fit());
     this.#watch.observe(box);
   }
@@ -94,9 +94,9 @@ export class Drawing {
     this.#cy.style(looks());
   }
 
-  choose(node: string | null): void {
+  choose(node: string): void {
     this.#cy.nodes().removeClass("chosen");
-    if (node !== null) this.#cy.getElementById(node).addClass("chosen");
+    if (node) this.#cy.getElementById(node).addClass("chosen");
   }
 
   /** Shows how a turn went, at once. */

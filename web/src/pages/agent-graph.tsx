@@ -12,7 +12,7 @@ import { stepOf, took, USER, workOf, type Work, type Worked } from "./agent-mode
 const SAID = { idle: "not called on", active: "at work", done: "done", failed: "failed" } as const;
 const LEGEND = [["data", "data: who works next"], ["context", "context: what it reads"], ["state", "state: what it looks at"]] as const;
 
-function Canvas({ graph, work, session, chosen, choose }: { graph: GraphShape; work: Work; session: string | null; chosen: string | null; choose: (node: string | null) => void }) {
+function Canvas({ graph, work, session, chosen, choose }: { graph: GraphShape; work: Work; session: string | null; chosen: string; choose: (node: string) => void }) {
   const box = useRef<HTMLDivElement>(null);
   const [drawing, put] = useState<Drawing | null>(null);
   const [failed, fail] = useState(false);
@@ -68,8 +68,9 @@ export function GraphPanel({ graph, events, session, chosen, choose }: {
   /** The newest of the run, in the order of the log. */
   events: readonly LoreEvent[];
   session: string | null;
-  chosen: string | null;
-  choose: (node: string | null) => void;
+  /** The node whose steps alone the trace shows; empty: all of them. */
+  chosen: string;
+  choose: (node: string) => void;
 }) {
   const work = useMemo(() => workOf(events), [events]);
   return (
@@ -80,7 +81,7 @@ export function GraphPanel({ graph, events, session, chosen, choose }: {
       <p class="graph-legend faint" aria-hidden="true">{LEGEND.map(([kind, said]) => <span key={kind}><i class={`way ${kind}`} />{said}</span>)}</p>
       <ul class="node-chips" aria-label="Nodes, and how long each took in the newest turn">
         {graph.nodes.filter((node) => node.name !== USER).map((node) => (
-          <Chip key={node.name} {...node} worked={work.nodes.get(node.name) ?? { state: "idle", ms: null }} pressed={chosen === node.name} onPress={() => choose(chosen === node.name ? null : node.name)} />
+          <Chip key={node.name} {...node} worked={work.nodes.get(node.name) ?? { state: "idle", ms: null }} pressed={chosen === node.name} onPress={() => choose(chosen === node.name ? "" : node.name)} />
         ))}
       </ul>
     </section>

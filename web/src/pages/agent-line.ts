@@ -18,6 +18,8 @@ export interface Pending {
 
 type Outgoing = { type: "text"; text: string } | { type: "action"; action: string } | { type: "report" };
 const MOST_TURNS = 8;
+/** Of several changes of what is shown, the last is told, after so many milliseconds. */
+export const SETTLING = 60;
 const PROTOCOL = "fleetlore.chat";
 
 export class Line {
@@ -194,6 +196,7 @@ export class Line {
       this.onSession(screen.session);
     }
     for (const message of this.#waiting.splice(0)) this.#send(message);
+    setTimeout(() => this.report(), SETTLING);
   }
 
   #lose(stood: boolean): void {

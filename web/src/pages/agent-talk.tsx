@@ -1,6 +1,5 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
-import type { ChatAnswer } from "../shapes-graph";
 import { calm } from "../theme";
 import { clock, full } from "../ui/times";
 import { Words } from "../ui/words";
@@ -136,5 +135,3 @@ export function Composer({ line }: { line: Line }) {
     </form>
   );
 }
-
-export type Sessions = ChatAnswer["sessions"];

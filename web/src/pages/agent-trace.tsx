@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 
 import type { FoundEvent } from "../shapes";
+import { plain } from "../ui/hostile";
 import { Trouble, Waiting } from "../ui/state";
 import { clockSeconds, counted, full } from "../ui/times";
 import { Words } from "../ui/words";
@@ -53,10 +54,10 @@ function Row({ event }: { event: FoundEvent }) {
 }
 
 /** The trace is the log: the run's own events, newest first, as they come. */
-export function Trace({ model, which, choose, node, freeNode }: { model: EventsModel; which: Which; choose: (which: Which) => void; node: string | null; freeNode: () => void }) {
+export function Trace({ model, which, choose, node, freeNode }: { model: EventsModel; which: Which; choose: (which: Which) => void; node: string; freeNode: () => void }) {
   const [many, show] = useState(PAGE);
   const all = model.rows.value;
-  const rows = node === null ? all : all.filter((event) => event.data?.["node"] === node);
+  const rows = node === "" ? all : all.filter((event) => event.data?.["node"] === node);
   const more = (): void => {
     show(many + PAGE);
     if (rows.length < many + PAGE) model.older();
@@ -68,11 +69,11 @@ export function Trace({ model, which, choose, node, freeNode }: { model: EventsM
         <select class="field" aria-label="Which events" value={which} onChange={(change) => choose(change.currentTarget.value as Which)}>
           {Object.entries(FILTERS).map(([name, [word]]) => <option key={name} value={name}>{word}</option>)}
         </select>
-        {node !== null && <button type="button" class="button small" onClick={freeNode} aria-label={`Only ${node}: show all nodes again`}><Words text={node} /> ×</button>}
+        {node !== "" && <button type="button" class="button small" onClick={freeNode} aria-label={`Only ${plain(node, 40)}: show all nodes again`}><Words text={node} /> ×</button>}
         <span class="faint num" role="status">{counted(rows.length, "event")}{model.more.value && " so far"}</span>
       </header>
       {model.error.value && <Trouble error={model.error.value} />}
-      {rows.length === 0 && (model.loading.value ? <Waiting lines={4} /> : <p class="faint trace-none">{which === "all" && node === null ? "Every step of a turn is told here, as it is taken." : "Nothing of that kind so far."}</p>)}
+      {rows.length === 0 && (model.loading.value ? <Waiting lines={4} /> : <p class="faint trace-none">{which === "all" && node === "" ? "Every step of a turn is told here, as it is taken." : "Nothing of that kind so far."}</p>)}
       {rows.length > 0 && (
         <div class="trace-rows">
           <ol aria-label="Events of this session, newest first">{rows.slice(0, many).map((event) => <Row key={event.id} event={event} />)}</ol>

@@ -4,7 +4,7 @@ import { post } from "../api";
 import { useFixed } from "../fixed";
 import { onEvents } from "../live";
 import { meta } from "../meta";
-import { asOf, useView } from "../moment";
+import { asOf, useView, type View } from "../moment";
 import { setParams, useParam } from "../router";
 import type { LoreEvent } from "../shapes";
 import type { ChatAnswer, ChatSession, GraphList, GraphShape, Screen } from "../shapes-graph";
@@ -24,6 +24,7 @@ import type { Page } from "./page";
 import "../styles/agent.css";
 
 const NEW = "new";
+const RETRY = 3000;
 
 /** Events of one run that are of some kinds, newest first, as they come. */
 function useRun(session: string | null, kinds: readonly string[]): EventsModel {
@@ -66,7 +67,8 @@ function useLine(wanted: string | null, live: boolean): Line | null {
 }
 
 function titleOf(one: ChatSession): string {
-  return plain(`${one.title || "Nothing said yet"} · ${day(one.at)} ${clock(one.at)} · ${counted(one.turns, "turn")}`, 90);
+  const when = one.at === null ? [] : [`${day(one.at)} ${clock(one.at)}`, counted(one.turns, "turn")];
+  return plain([one.title || "Nothing said yet", ...when].join(" · "), 90);
 }
 
 function Tools({ answer, graphs, screen, session, line }: { answer: ChatAnswer; graphs: GraphList; screen: Screen | null; session: string | null; line: Line | null }) {
@@ -111,8 +113,9 @@ function Room({ answer, graphs, wanted }: { answer: ChatAnswer; graphs: GraphLis
   const line = useLine(wanted, live);
   const session = line?.session ?? wanted;
   const screen = (live ? line?.screen.value : null) ?? (answer.screen?.session === session ? answer.screen : null);
-  const [which, choose] = useState<Which>("all");
-  const [node, chooseNode] = useState<string | null>(null);
+  const [filter, choose] = useParam("trace", "all");
+  const which = filter in FILTERS ? (filter as Which) : "all";
+  const [node, chooseNode] = useParam("node");
   const talk = useRun(session, TALK);
   const steps = useRun(session, FILTERS.nodes[1]);
   const trace = useRun(session, FILTERS[which][1]);
@@ -133,7 +136,7 @@ function Room({ answer, graphs, wanted }: { answer: ChatAnswer; graphs: GraphLis
       </div>
       <div class="agent-side">
         {graph !== BLANK && <GraphPanel key={graph.name} graph={graph} events={stepped} session={live ? session : null} chosen={node} choose={chooseNode} />}
-        <Trace model={trace} which={which} choose={choose} node={node} freeNode={() => chooseNode(null)} />
+        <Trace model={trace} which={which} choose={choose} node={node} freeNode={() => chooseNode("")} />
       </div>
     </div>
   );
@@ -147,10 +150,21 @@ function Locked() {
   );
 }
 
+/** The graphs there are; asked for again as long as there is no answer. */
+function useGraphs(): View<GraphList> {
+  const [nth, again] = useState(0);
+  const graphs = useFixed<GraphList>("/api/graph/list", {}, nth);
+  useEffect(() => {
+    const timer = graphs.error ? setTimeout(() => again(nth + 1), RETRY) : undefined;
+    return () => clearTimeout(timer);
+  }, [graphs.error]);
+  return graphs;
+}
+
 function Mine() {
   const [param] = useParam("session");
   const { data, error } = useView<ChatAnswer>("/api/chat", { session: param === NEW ? null : param });
-  const graphs = useFixed<GraphList>("/api/graph/list");
+  const graphs = useGraphs();
   const newest = data?.sessions[0]?.session ?? null;
   // Whoever comes without saying which goes on with the newest.
   useEffect(() => {

@@ -27,14 +27,14 @@ def calls(town: Town, mission: Mission, now: datetime) -> Iterator[Move]:
     reason = reason_for(town, mission, now)
     if reason is None or not _is_due(mission, reason, now):
         return
-    attempt = mission.help.attempt + 1 if mission.help is not None and mission.help.reason == reason else 1
+    attempt = mission.asked.attempt + 1 if mission.asked is not None and mission.asked.reason == reason else 1
     told = facts.help_needed(mission, reason, attempt)
     message = facts.message(facts.DISPATCHER, CONDUCTOR, f"{mission.title or mission.id}: {reason}", type="query", mission=mission.id)
     yield Move(events=(told, message), mission=mission.id)
 
 
 def _is_due(mission: Mission, reason: str, now: datetime) -> bool:
-    asked = mission.help
+    asked = mission.asked
     if asked is None or asked.at is None or asked.reason != reason:
         return True
     times = min(1 << min(asked.attempt - 1, 10), MOST_TIMES)

@@ -36,6 +36,8 @@ class Job(Struct, frozen=True, kw_only=True):
     """How often it failed before. What was only broken off is gone on with."""
     trouble: str = ""
     """Why it was not done the last time."""
+    notes: tuple[str, ...] = ()
+    """What was noted about its mission, the newest last."""
     messages: tuple[Message, ...] = ()
     """What waits in the agent's inbox; acknowledged once the work is done."""
     is_resumed: bool = False

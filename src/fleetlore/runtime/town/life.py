@@ -27,6 +27,7 @@ Say: TypeAlias = Callable[[str, str], None]
 """Told who and what, for whoever watches the worker."""
 WAKING = ("query", "task")
 """Messages that an agent answers at once when it has nothing else to do."""
+MOST_NOTES = 5
 MOST_MESSAGES = 20
 """Of an inbox, shown to an agent with its work."""
 
@@ -219,8 +220,14 @@ class Life:
             round=task.round,
             failures=task.failures,
             trouble=task.error,
+            notes=await self._notes(task.mission) if task.mission else (),
             messages=tuple(inbox(self._town, self.name))[:MOST_MESSAGES],
         )
+
+    async def _notes(self, mission: str) -> tuple[str, ...]:
+        newest = self._scribe.log.read(f"mission:{mission}", kinds=["town.mission_event"], newest_first=True, limit=MOST_NOTES)
+        notes = [f"{event.actor}: {event.data.get('note') or event.text or ''}" async for event in newest]
+        return tuple(reversed(notes))
 
     def _begin(self, job: Job | Question) -> None:
         self._job, self._hearing = job, Hearing()
@@ -240,21 +247,23 @@ class Life:
         assert job is not None
         assert doing is not None
         self._job, self._doing = None, None
-        outcome = doing.result()
+        outcome = Failed("it was broken off") if doing.cancelled() else doing.result()
         if isinstance(job, Question):
-            await self._tell([*reporting.answered(self.name, job, outcome), *self._rest()])
+            await self._tell([*reporting.answered(self.name, job, outcome), *self._afterwards(outcome)])
         else:
             await self._report(job, outcome, hearing)
         if isinstance(outcome, Unable):
-            await self._tell([facts.agent_failed(self.agent, error=outcome.error, new_state="error")])
+            if self.agent.state != "error":
+                await self._tell(self._afterwards(outcome))
             raise Left(outcome.error)
 
     async def _report(self, job: Job, outcome: Outcome, hearing: Hearing) -> None:
-        read = list(reporting.acknowledgements(self.name, (*job.messages, *hearing.taken)))
+        used = () if isinstance(outcome, Unable) else (*job.messages, *hearing.taken)
+        read = list(reporting.acknowledgements(self.name, used))
 
         def decide(task: Task | None) -> Sequence[Event]:
             told = reporting.report(self.agent, task, job, outcome)
-            return [*told, *read, *self._rest()] if told else []
+            return [*told, *read, *self._afterwards(outcome)] if told else []
 
         position = self._town.tasks[job.task].position
         told = await self._scribe.decide(job.task, decide, known=(self._claimed, position))
@@ -265,7 +274,10 @@ class Life:
             self._say(self.name, f"was too late with {job.task}: its lease was lost")
             self._sent_away.add((job.task, job.epoch))
 
-    def _rest(self) -> list[Event]:
+    def _afterwards(self, outcome: Outcome) -> list[Event]:
+        """What becomes of the agent: told together with the outcome, so that who cannot work is given none in between."""
+        if isinstance(outcome, Unable):
+            return [facts.agent_failed(self.agent, error=outcome.error, new_state="error")]
         return [self._becomes("idle")] if self.agent.state == "working" else []
 
     # --- steering
