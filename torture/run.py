@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from random import Random
 from time import perf_counter
@@ -33,6 +34,7 @@ from fleetlore.errors import FleetloreError
 from fleetlore.log import sqlite_upkeep
 from torture.databases import attack_databases
 from torture.mind import ask_a_real_model
+from torture.towns import BACKENDS, kill_towns
 
 CUTS_PER_STORY = 100
 
@@ -151,6 +153,7 @@ def main() -> int:
     options.add_argument("--restarts", type=int, default=50, help="times that the control room is closed and opened")
     options.add_argument("--up-kills", type=int, default=50, help="times that `lore up` is killed amid posts")
     options.add_argument("--stages", type=int, default=50, help="runs of a stage whose players are killed")
+    options.add_argument("--missions", type=int, default=20, help="missions on each backend whose workers are killed")
     options.add_argument("--rounds", type=int, default=10, help="crowds of ten processes")
     options.add_argument("--count", type=int, default=400, help="appends of each writer in a crowd")
     options.add_argument("--examples", type=int, default=300, help="questions to each path of the server, besides those at the limits")
@@ -170,6 +173,7 @@ def main() -> int:
         run(lambda folder: kill_up(folder, chosen.seed, chosen.up_kills)),
         run(kill_drivers),
         run(lambda folder: kill_stages(folder, chosen.seed, chosen.stages)),
+        *(run(partial(kill_towns, backend=name, seed=chosen.seed, missions=chosen.missions)) for name in BACKENDS),
         run(lambda folder: probe_server(folder, chosen.seed, chosen.examples)),
         run(lambda folder: attack_databases(folder, chosen.seed, chosen.statements)),
     ]

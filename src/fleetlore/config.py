@@ -164,7 +164,7 @@ def load(
         notify=_rules(levels),
         hooks=_hooks(levels),
         context=_prompts(levels),
-        graph=next((Setting(level.graph, level.source) for level in levels if level.graph), Setting({}, DEFAULT)),
+        graph=_talking(levels),
     )
 
 
@@ -248,6 +248,12 @@ def _prompts(levels: Sequence[_Level]) -> Setting[Mapping[str, Any]]:
     speaking = [level for level in levels if level.context]
     said = {key: value for level in reversed(speaking) for key, value in level.context.items()}
     return Setting(said, ", ".join(level.source for level in speaking) or DEFAULT)
+
+
+def _talking(levels: Sequence[_Level]) -> Setting[Mapping[str, Any]]:
+    """What the user's file says, the only one that may say something."""
+    speaking = next((level for level in levels if level.graph), None)
+    return Setting({}, DEFAULT) if speaking is None else Setting(speaking.graph, speaking.source)
 
 
 def project_file(folder: str | None = None) -> str | None:

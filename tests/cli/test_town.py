@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 from argparse import Namespace
+from pathlib import Path
 
 import pytest
 
@@ -81,6 +84,12 @@ def test_every_verb_has_a_help_that_teaches(lore: Lore) -> None:
         assert re.search(rf"^  .*lore town {lesson}", result.out, re.MULTILINE), lesson
         assert "--json" in result.out
     assert set(town_verbs.VERBS) == {lesson.split()[0] for lesson in town_lessons.LESSONS}
+
+
+def test_every_verb_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "town.md").read_text()
+    for lesson in town_lessons.LESSONS:
+        assert re.search(rf"`[^`]*\b{lesson.split()[-1]}\b", page), lesson
 
 
 def test_a_town_without_a_verb_is_told_the_verbs(lore: Lore) -> None:
@@ -259,3 +268,13 @@ def test_a_wish_is_looked_at_again_when_somebody_was_quicker(town: Lore) -> None
         hall.fulfil(wishes)
     assert len(set(seen)) == 2
     assert towns.folded(town).tasks[task].state == "cancelled"
+
+
+def test_a_watched_status_is_told_again_when_something_changed(town: Lore) -> None:
+    process = town.start("town", "status", "--watch", "--json", stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["agents"] == []
+    town("town", "spawn", "ada")
+    assert [agent["name"] for agent in json.loads(process.stdout.readline())["agents"]] == ["ada"]
+    process.terminate()
+    process.communicate()

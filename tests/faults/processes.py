@@ -57,6 +57,11 @@ class Process:
         self._child.kill()
         self._child.wait()
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is over, by itself or not."""
+        return self._child.poll() is not None
+
     def wait(self) -> int:
         """Its exit code, once it is through."""
         return self._child.wait(PATIENCE)

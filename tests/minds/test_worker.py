@@ -26,6 +26,8 @@ from fleetlore.minds.troubles.complaints import classify
 from tests.minds.test_complaints import NOW
 
 FIRST, SECOND = "0197c1a0-0000-7000-8000-000000000001", "0197c1a0-0000-7000-8000-000000000002"
+MARK = f"worker-turn-{os.getpid()}"
+"""Tests that run at the same time do not end each other's programs."""
 DONE = {"say": "It is done.", "done": True}
 WRITE = {"say": "I write it.", "tool": "write", "args": {"path": "hello.txt", "content": "hello\n"}}
 
@@ -54,7 +56,7 @@ class House:
         return [event.kind for event in self.events]
 
     def order(self, prompt: str = "Write hello.txt.", **more: Any) -> Order:
-        told = Order(goal="g", agent="ada", turn=1, prompt=prompt, workspace=str(self.work), new_session=FIRST, mark="worker-turn")
+        told = Order(goal="g", agent="ada", turn=1, prompt=prompt, workspace=str(self.work), new_session=FIRST, mark=MARK)
         return replace(told, **more)
 
     async def turn(self, script: Script | None, *, order: Order | None = None, **options: Any) -> tuple[Ended, ScriptedMind]:
@@ -325,7 +327,7 @@ async def test_cancelled_it_leaves_nothing_running_and_says_so(house: House) -> 
         await turn
     assert house.events[-1].kind == "tool.failed"
     assert house.events[-1].data["interrupted"] is True
-    assert end_leftovers("worker-turn", [], grace=0.1) == 0
+    assert end_leftovers(MARK, [], grace=0.1) == 0
 
 
 async def test_a_turn_has_an_end(house: House) -> None:

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { reported } from "../src/pages/agent-dashboard";
-import { COLUMN, placesOf, ROW } from "../src/pages/agent-layout";
+import { COLUMN, placesOf, STEPS } from "../src/pages/agent-layout";
 import { conversationOf, took, way, workOf } from "../src/pages/agent-model";
 import { groupsOf, rowsOf, shown } from "../src/pages/agent-screen";
 import type { LoreEvent } from "../src/shapes";
@@ -70,7 +70,7 @@ test("nodes stand from left to right as data goes, and who only whispers stands 
   ]));
   const columns = Object.fromEntries([...places].map(([name, { x }]) => [name, x / COLUMN]));
   assert.deepEqual(columns, { user: 0, input: 1, thinker: 2, output: 3, ui: 3, sensor: 2 });
-  assert.equal(places.get("sensor")?.y, ROW);
+  assert.equal(places.get("sensor")?.y, 2 * STEPS.close);
   assert.ok((places.get("input")?.y ?? 0) > (places.get("user")?.y ?? 0));
   assert.equal(new Set([...places.values()].map(({ x, y }) => `${x} ${y}`)).size, 6);
 });

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 DISPATCHER = "dispatcher"
 """The lease of whoever gives work out."""
+AGENTS_SHOWN = 30
 TASKS_SHOWN = 15
 MISSIONS_SHOWN = 10
 MESSAGES_SHOWN = 3
@@ -155,7 +156,9 @@ def lines(page: Page) -> Iterator[Line]:
         return
     yield from _calls(page)
     agents = town_agents.in_order(town, now, everybody=page.everything)
-    yield from town_lines.part("agents", town_agents.lines(town, agents, now, indent=2))
+    yield from town_lines.part("agents", town_agents.lines(town, agents[:AGENTS_SHOWN], now, indent=2))
+    if len(agents) > AGENTS_SHOWN:
+        yield [(f"  {len(agents) - AGENTS_SHOWN:,} more: lore town list", DIM)]
     yield from town_lines.part(_tasks_title(town), _tasks(page))
     yield from town_lines.part("missions", town_missions.lines(_missions(page)[:MISSIONS_SHOWN], now, indent=2))
     yield from _remarks(page, len(agents))

@@ -12,8 +12,9 @@ EXAMPLES = (
 )
 NOTES = """\
 The beginning of a name or an id is enough where only one begins so. `lore town VERB --help` explains a verb. Who speaks is said by --as,
-else by FLEETLORE_AGENT, else it is the agent whose worker started this (LORE_AGENT), else it is you. A sealed log asks for its passphrase before it is steered;
-anybody may add tasks, send messages and take notes. Exit codes: 0 done, 1 the log could not do it, 2 refused, and nothing was changed.
+else by FLEETLORE_AGENT, else it is the agent whose worker started this (LORE_AGENT), else it is you. A sealed log asks for its passphrase
+before it is steered; anybody may add tasks, send messages and take notes. Exit codes: 0 done, 1 the log could not do it, 2 refused, and
+nothing was changed.
 """
 
 _STEER = "It is put on the log, and done by the worker that runs the agent; `lore town list` shows what is still to be heeded."

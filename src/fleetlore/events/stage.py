@@ -75,6 +75,8 @@ class AgentSpoke(StageFact, frozen=True, kw_only=True):
     """Of a conversational agent, which speaks to its user and is on no stage: the graph by which it goes."""
     local: bool | None = None
     """Of such a one: true where a press was answered by the screen alone, and no mind was asked."""
+    answered: tuple[str, ...] | None = None
+    """Of such a one: what its sensor had noticed when the reply was begun."""
 
 
 class AgentThought(StageFact, frozen=True, kw_only=True):

@@ -36,6 +36,8 @@ class Heard(Struct):
     """What has come of one answer so far."""
 
     parts: list[str] = field(default_factory=list)
+    half: str = ""
+    """The first half of a character whose second has not come."""
     size: int = 0
     """Characters."""
     usage: Usage | None = None
@@ -65,11 +67,19 @@ class Heard(Struct):
         """Take in more; whether it was anything."""
         if not isinstance(text, str) or not text:
             return False
+        text = text if text.isascii() and not self.half else self._whole(text)
         self.parts.append(text)
         self._grow(len(text))
         if self.speech:
             self.speech.take(text)
         return True
+
+    def _whole(self, text: str) -> str:
+        """Without halves of characters, which no file can hold; one that ends a piece waits for the next."""
+        text, self.half = self.half + text, ""
+        if "\ud800" <= text[-1] <= "\udbff":
+            text, self.half = text[:-1], text[-1]
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
     def call(self, place: object, *, id: object = None, name: object = None, arguments: object = None) -> bool:
         """Take in a piece of a call; whether it was anything. Another id is another call, wherever it says that it stands."""

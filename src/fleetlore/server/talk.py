@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fleetlore.errors import ConfigError, Invalid, MindError
 from fleetlore.events import codec
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 CHANNEL = "web"
 _RUNTIME = "fleetlore.runtime.graph.sessions"
 _LATER = {"retry-after": "5"}
+_Answer = TypeVar("_Answer")
 
 
 class Talk:
@@ -40,7 +41,7 @@ class Talk:
         self._open_rooms = AsyncExitStack()
         self._sessions: Sessions | None = None
         self._header: str | None = None
-        self._turns: set[asyncio.Task[None]] = set()
+        self._turns: set[asyncio.Task[Any]] = set()
 
     async def sessions(self) -> Sessions:
         """The sessions, opened by whoever asks first."""
@@ -96,7 +97,7 @@ class Talk:
         except TooManySessions as error:
             raise Problem(503, str(error), headers=_LATER) from error
 
-    def begin(self, turn: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def begin(self, turn: Coroutine[Any, Any, _Answer]) -> asyncio.Task[_Answer]:
         """Let a turn be taken, whoever goes away meanwhile: what was begun is told to its end."""
         task = asyncio.create_task(turn)
         self._turns.add(task)

@@ -52,7 +52,7 @@ class Conversation(Struct, kw_only=True):
     flags: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What the sensor noticed and no mind's reply has answered yet: `returned`, `mismatch`."""
     reported: list[Control] | None = None
-    """What the browser last said that it shows."""
+    """What the browser said that it shows, since this screen is there."""
     audited: bool | None = None
     """Of a screen that the browser does not show as it should: whether it was sent again; `None` while nothing is amiss."""
     active_at: datetime | None = None

@@ -15,7 +15,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.views.session_audit import difference
 from fleetlore.views.session_state import Conversation, Entry, Machine, Speaker
 
-VERSION = 1
+VERSION = 2
 PROGRAM = "fleetlore.graph"
 """What `session.started` names as its program."""
 SESSIONS_KEPT = 200
@@ -105,8 +105,11 @@ def _begin(session: Conversation, event: Event, words: str) -> None:
 
 def _spoke(session: Conversation, event: Event) -> None:
     _say(session, event, "assistant", event.text or "")
-    if event.data.get("local") is not True:
-        session.flags = {}
+    if event.data.get("local") is True:
+        return
+    answered = event.data.get("answered")
+    heard = answered if isinstance(answered, list | tuple) else tuple(session.flags)
+    session.flags = {name: flag for name, flag in session.flags.items() if name not in heard}
 
 
 def _turn_ended(session: Conversation, event: Event) -> None:
@@ -139,7 +142,7 @@ def _controls(session: Conversation, event: Event) -> None:
     controls, state = event.data.get("controls"), event.data.get("state")
     if isinstance(controls, list | tuple):
         session.controls = [control for control in controls if isinstance(control, dict)]
-        session.audited = None
+        session.reported = session.audited = None  # what the browser said was of the screen before
     if isinstance(state, dict):
         session.state = state
 

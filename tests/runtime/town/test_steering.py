@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from fleetlore.errors import Invalid
+from fleetlore.runtime.town import facts
 from fleetlore.runtime.town.jobs import Done, Hearing, Job, Outcome, Question
-from fleetlore.runtime.town.steering import add_task, assign, cancel, complete, send, spawn
+from fleetlore.runtime.town.steering import Wish, add_task, assign, cancel, complete, send, spawn
 from fleetlore.views.town_state import Town
 from tests.runtime.town.townspeople import Gate, Hall, Script
 from tests.views.town_facts import completed, created, idle, told
@@ -21,6 +23,7 @@ async def at_work(hall: Hall, *acts: Gate) -> Script:
     hall.worker(script, "ada")
     await hall.add("t1")
     await acts[0].begun.wait()
+    await hall.task("t1", "running")
     return script
 
 
@@ -105,8 +108,6 @@ async def test_what_was_given_to_one_who_takes_no_more_is_taken_back(small_hall:
     hall = small_hall
     await hall.wish(spawn(hall.state, "ada", by="jo"))
     await hall.add("t1")
-    from fleetlore.runtime.town import facts
-
     await hall.scribe.append([facts.task_assigned(hall.state.tasks["t1"], hall.state.agents["ada"])])
     await hall.task("t1", "assigned")
     hall.dispatcher()
@@ -183,7 +184,7 @@ def towns() -> Town:
 
 def test_a_wish_that_cannot_be_says_what_can() -> None:
     town = towns()
-    for wish, why in (
+    wishes: list[tuple[Callable[[], Wish], str]] = [
         (lambda: spawn(town, "ada", by="jo"), "there is an agent ada already"),
         (lambda: spawn(town, "conductor", by="jo"), "cannot be an agent's name"),
         (lambda: spawn(town, "a\nb", by="jo"), "not a name for an agent"),
@@ -197,6 +198,7 @@ def test_a_wish_that_cannot_be_says_what_can() -> None:
         (lambda: send(town, "ada", "hello", by="jo", priority="asap"), "no such priority"),
         (lambda: add_task(town, "x", by="jo", id="t1"), "there is a task t1 already"),
         (lambda: add_task(town, "x", by="jo", tries=0), "between 1 and 100"),
-    ):
+    ]
+    for wish, why in wishes:
         with pytest.raises(Invalid, match=why):
             wish()

@@ -76,7 +76,7 @@ export class Drawing {
       },
       style: looks(),
       layout: { name: "preset", padding: 14 },
-      userZoomingEnabled: false, userPanningEnabled: false, boxSelectionEnabled: false, autoungrabify: true, autounselectify: true,
+      maxZoom: 1, userZoomingEnabled: false, userPanningEnabled: false, boxSelectionEnabled: false, autoungrabify: true, autounselectify: true,
     });
     this.#cy.on("tap", (event) => onChoose(event.target === this.#cy || event.target.isEdge() ? "" : (event.target.id() as string)));
     this.#watch = new ResizeObserver(() => this.#fit());

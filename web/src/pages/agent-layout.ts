@@ -8,9 +8,8 @@ export interface Place {
 }
 
 export const COLUMN = 82;
-/** Neighbours stand higher and lower in turn: so each may be wider than its column, and ways can be told apart. */
-export const STEP = 105;
-export const ROW = 2 * STEP;
+/** Neighbours stand higher and lower in turn: so each may be wider than its column, and ways can be told apart. Where several share a column they stand closer. */
+export const STEPS = { wide: 105, close: 56 } as const;
 
 /** Each node's column: one behind the last that gives it data. What works after the reply stands behind all that work for it, and who neither
  *  takes nor gives any data below whom it speaks to first. */
@@ -35,15 +34,14 @@ function columnsOf(graph: GraphShape): Map<string, number> {
 export function placesOf(graph: GraphShape): Map<string, Place> {
   const columns = columnsOf(graph);
   const speaks = new Set(graph.edges.filter((edge) => edge.type === "data").flatMap((edge) => [edge.source, edge.target]));
-  const places = new Map<string, Place>();
+  const step = new Set(columns.values()).size < columns.size ? STEPS.close : STEPS.wide;
   const used = new Map<number, number>();
-  const put = (name: string): void => {
+  const place = ({ name }: { name: string }): [string, Place] => {
     const column = columns.get(name) ?? 0;
     const row = used.get(column) ?? 0;
     used.set(column, row + 1);
-    places.set(name, { x: column * COLUMN, y: row * ROW + (column % 2) * STEP });
+    return [name, { x: column * COLUMN, y: (2 * row + (column % 2)) * step }];
   };
-  for (const { name } of graph.nodes) if (speaks.has(name)) put(name);
-  for (const { name } of graph.nodes) if (!speaks.has(name)) put(name);
-  return places;
+  const inOrder = [...graph.nodes].sort((a, b) => Number(speaks.has(b.name)) - Number(speaks.has(a.name)));
+  return new Map(inOrder.map(place));
 }

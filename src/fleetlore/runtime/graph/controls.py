@@ -16,6 +16,7 @@ MOST_ROWS = 200
 MOST_COLUMNS = 40
 LONGEST_TEXT = 200
 LONGEST_CELL = 500
+MOST_REPORTED = 500
 MOST_BYTES = 160 * 1024
 """Of all controls together: they are one event's."""
 
@@ -44,7 +45,8 @@ def _payload(payload: Any) -> Any:
     if isinstance(payload, Mapping) and "op" in payload:
         if payload["op"] not in OPERATIONS or not text(payload.get("var")):
             raise BadControl(f"a payload with op needs var, the variable's name, and op one of {', '.join(OPERATIONS)}")
-        return {key: value for key, value in payload.items() if key in ("op", "var", "step", "value", "initial") and is_plain(value)}
+        plain = {key: value for key, value in payload.items() if key in ("op", "step", "value", "initial") and is_plain(value)}
+        return {**plain, "var": text(payload["var"])}
     if len(msgspec.json.encode(payload)) > 4096:
         raise BadControl("a payload has at most 4096 bytes of JSON")
     return payload
@@ -99,7 +101,10 @@ def reported(said: Any) -> list[Control]:
     """What a browser says that it shows: only as much as an audit looks at."""
     if not isinstance(said, list | tuple):
         return []
-    return [_glimpse(each) for each in said[: 2 * (MOST_BUTTONS + MOST_ITEMS)] if isinstance(each, Mapping)]
+    glimpses = [_glimpse(each) for each in said[:MOST_REPORTED] if isinstance(each, Mapping)]
+    while len(msgspec.json.encode(glimpses)) > MOST_BYTES:  # no screen of ours: as much as one event can hold
+        glimpses = glimpses[: len(glimpses) // 2]
+    return glimpses
 
 
 def _glimpse(said: Mapping[str, Any]) -> Control:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
 from typing import Any, TypeAlias
 
+import msgspec
 from msgspec.structs import replace
 
 from fleetlore.minds.base import Call, Tool
@@ -19,6 +20,7 @@ from fleetlore.views.session_state import Control, Machine
 
 MOST_MACHINES = 10
 MOST_STATES = 40
+LARGEST_MACHINE = 64 * 1024
 LONGEST_RESULT = 6000
 OUTWARD = ("query_db", "run_python")
 
@@ -191,6 +193,7 @@ class Deeds:
             raise BadControl(f"a machine needs an id, at most {MOST_STATES} states, each with a name, and initial, the name of one of them")
         if id not in self._known and len(self._known) >= MOST_MACHINES:
             raise BadControl(f"there are {MOST_MACHINES} machines already; destroy one first")
+        _check_size(states)
         _check_ways(states, states)
         self._known[id] = Machine(initial=initial, current=initial, states=states)
         self._machines.append({"do": "create", "id": id, "initial": initial, "states": states})
@@ -203,6 +206,7 @@ class Deeds:
         states = {**machine.states, name: state}
         if len(states) > MOST_STATES:
             raise BadControl(f"a machine has at most {MOST_STATES} states")
+        _check_size(states)
         _check_ways({name: state}, states)
         self._known[id] = Machine(initial=machine.initial, current=machine.current, states=states)
         self._machines.append({"do": "add", "id": id, "states": {name: state}})
@@ -284,6 +288,11 @@ def _way(said: Any) -> dict[str, str]:
         raise BadControl("a state's button needs a label, and go, the name of the state to which it leads")
     go = controls.text(said["go"])
     return {"label": controls.text(said["label"]), "action": controls.text(said.get("action")) or go, "go": go}
+
+
+def _check_size(states: Mapping[str, Any]) -> None:
+    if len(msgspec.json.encode(states)) > LARGEST_MACHINE:
+        raise BadControl(f"a machine has at most {LARGEST_MACHINE:,} bytes of JSON; give it fewer states, or fewer buttons")
 
 
 def _check_ways(states: Mapping[str, Any], known: Mapping[str, Any]) -> None:

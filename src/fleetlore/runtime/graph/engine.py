@@ -155,6 +155,8 @@ class Walk:
             raise NodeError(role, error) from error
         except asyncio.CancelledError as error:
             host.failed(step, error, perf_counter() - begun)
+            if not _is_being_cancelled():  # it came from within, and would else be taken for the end of the session
+                raise NodeError(role, error) from error
             raise
         wait = host.finished(step, made, [road.target for road in followed], perf_counter() - begun)
         if wait is not None:
@@ -191,6 +193,11 @@ class Walk:
                     ready.append(target)
                 else:
                     self._decide(self._plan.leads[target], ready)
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -34,6 +34,8 @@ class TurnHost:
         self._turn, self._waits = number, engine.graph.durable == "node"
         self.streamed = False
         """Whether any words went out."""
+        self.noticed: tuple[str, ...] = ()
+        """What the sensor had noticed when the reply was begun: later flags wait for the next one."""
         self.spoken: str | None = None
         """The id of the step that made the reply."""
 
@@ -46,6 +48,8 @@ class TurnHost:
         """`node.started`, because of the step before, or of what the user did."""
         cause = self._cause if after is None else after.done
         step.cause = self._pen.note("node.started", self._data(step), cause=cause)
+        if step.role == "output":
+            self.noticed = tuple(self.session.flags)
         self._send({"type": "hud", "node": step.role, "event": "started", "turn": self._turn})
         return None
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from fleetlore.errors import Invalid
+from fleetlore.errors import FleetloreError, Invalid
 from fleetlore.runtime.graph.checks import InvalidGraph
 from fleetlore.runtime.graph.model import Edge, EdgeType, Graph
 
@@ -73,7 +73,12 @@ def _read_file(path: Path) -> Graph:
 
 def _from_python(path: Path) -> Graph:
     """A file of code: it is run, as any program of the user's is."""
-    made = runpy.run_path(str(path), run_name=f"fleetlore_graph_{path.stem}").get("GRAPH")
+    try:
+        made = runpy.run_path(str(path), run_name=f"fleetlore_graph_{path.stem}").get("GRAPH")
+    except (FleetloreError, OSError):
+        raise
+    except (Exception, SystemExit) as error:  # it is anybody's code, and one file must not hide the other graphs
+        raise Invalid(f"{path}: fails when it is run: {type(error).__name__}: {error}") from error
     if isinstance(made, Graph):
         return msgspec.structs.replace(made, source=str(path))
     if isinstance(made, Mapping):

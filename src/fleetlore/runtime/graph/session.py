@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -40,6 +40,14 @@ LONGEST_DATA = 16_000
 GRACE = 5.0
 """Seconds that a closing session gives to what comes after a reply."""
 CLOSED = "the session was closed in the middle of the turn"
+_Result = TypeVar("_Result")
+
+
+class Ended(NamedTuple):
+    """Which turn it was, and what the user was told went wrong, if anything did."""
+
+    turn: int
+    error: str | None
 
 
 class Surroundings:
@@ -68,9 +76,11 @@ class Session:
         self._pen, self._around = pen, around
         self._sinks: list[Sink] = []
         self._lock = asyncio.Lock()
-        self._work: set[asyncio.Task[None]] = set()
+        self._work: set[asyncio.Task[Any]] = set()
         self._watchers: list[asyncio.Task[None]] = []
         self._after: asyncio.Task[None] | None = None
+        self._behind: set[asyncio.Task[None]] = set()
+        """What comes after replies and is not over: each waits for the one before, `_after` is the newest."""
         self._closed = False
         self._use(around.engine_of(pen.session.graph))
 
@@ -113,21 +123,21 @@ class Session:
             except Exception:  # noqa: BLE001 - a sink is another's; one that breaks is let go, and the turn goes on
                 self.detach(sink)
 
-    async def handle_text(self, text: str, dashboard: list[Control] | None = None) -> None:
+    async def handle_text(self, text: str, dashboard: list[Control] | None = None) -> Ended:
         """The user said something; `dashboard` is what the browser shows. Ends when the turn does. Never raises for what a node did."""
         words = text.encode(errors="replace").decode().strip()
         if not words:
             raise Invalid("nothing was said; send some words")
         if (size := len(words.encode())) > LONGEST_TEXT:
             raise Invalid(f"a message has at most {LONGEST_TEXT:,} bytes, not {size:,}; say it in parts")
-        await self._hand_over(self._taken(_Said(text=words, dashboard=dashboard)))
+        return await self._hand_over(self._taken(_Said(self.session.controls, text=words, dashboard=dashboard)))
 
-    async def handle_action(self, action: str, data: Any = None, dashboard: list[Control] | None = None) -> None:
+    async def handle_action(self, action: str, data: Any = None, dashboard: list[Control] | None = None) -> Ended:
         """The user pressed a control."""
         if not action or len(action) > LONGEST_ACTION:
             raise Invalid(f"an action has 1 to {LONGEST_ACTION} characters")
         _check_json(action, data)
-        await self._hand_over(self._taken(_Said(action=action, data=data, dashboard=dashboard)))
+        return await self._hand_over(self._taken(_Said(self.session.controls, action=action, data=data, dashboard=dashboard)))
 
     async def report(self, dashboard: list[Control]) -> None:
         """The browser tells what it shows. Only changes are kept; what does not fit is audited."""
@@ -153,10 +163,11 @@ class Session:
         for task in (*self._work, *self._watchers):
             task.cancel()
         await asyncio.gather(*self._work, *self._watchers, return_exceptions=True)
-        if self._after is not None and not self._after.done():
-            await asyncio.wait([self._after], timeout=GRACE)
-            self._after.cancel()
-            await asyncio.gather(self._after, return_exceptions=True)
+        if behind := list(self._behind):
+            await asyncio.wait(behind, timeout=GRACE)
+            for task in behind:
+                task.cancel()
+            await asyncio.gather(*behind, return_exceptions=True)
         with suppress(Exception):  # whose turn it was has been told; what the log does not have, it does not have
             await self._pen.durable()
 
@@ -200,7 +211,7 @@ class Session:
 
     # One turn.
 
-    async def _hand_over(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _hand_over(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """Let the session do it, in a task of its own, and wait for that."""
         if self._closed:
             work.close()
@@ -209,7 +220,7 @@ class Session:
         self._work.add(task)
         task.add_done_callback(self._work.discard)
         try:
-            await asyncio.shield(task)
+            return await asyncio.shield(task)
         except asyncio.CancelledError:
             if task.cancelled():  # not whoever waits, but the turn
                 self._check_open()
@@ -219,7 +230,7 @@ class Session:
         if self._closed:
             raise Closed("the session was closed; open it again")
 
-    async def _taken(self, said: _Said) -> None:
+    async def _taken(self, said: _Said) -> Ended:
         """One turn, from what was said to `done`."""
         async with self._lock:
             began = perf_counter()
@@ -230,11 +241,14 @@ class Session:
                 await self._end_badly("interrupted", CLOSED, began)
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a node, a mind or the log raised, the user is told, and the next turn works
-                await self._end_badly("error", _told_to_user(error), began)
-                return
+                await self._end_badly("error", words := _told_to_user(error), began)
+                return Ended(self.session.turn, words)
             self.send({"type": "done"})
             if self._engine.has_after:
                 self._after = asyncio.ensure_future(self._come_after(self._engine, turn, made, host, self._after))
+                self._behind.add(self._after)
+                self._after.add_done_callback(self._behind.discard)
+            return Ended(turn.number, None)
 
     async def _make_ready(self, *, wait: bool) -> None:
         if wait and self._after is not None:
@@ -244,8 +258,9 @@ class Session:
 
     async def _played(self, said: _Said, began: float) -> tuple[TurnHost, dict[str, Any], Turn]:
         away = self.seconds_since_activity()
-        cause = self._begin(said)
         fold = self.session
+        dashboard = said.dashboard if said.screen is fold.controls else None  # of another screen, it is no news
+        cause = self._begin(said, dashboard)
         turn = Turn(
             number=fold.turn,
             identity=fold.identity or "",
@@ -253,7 +268,7 @@ class Session:
             text=said.text,
             action=said.action,
             data=said.data,
-            dashboard=None if said.dashboard is None else tuple(fold.reported or ()),
+            dashboard=None if dashboard is None else tuple(fold.reported or ()),
             away=away,
         )
         host = TurnHost(self._engine, self._pen, self._tools, self._around.minds, self.send, turn.number, cause)
@@ -264,10 +279,10 @@ class Session:
         await self._pen.durable()
         return host, made, turn
 
-    def _begin(self, said: _Said) -> str:
+    def _begin(self, said: _Said, dashboard: list[Control] | None) -> str:
         """What the user did, told; answers its id."""
-        if said.dashboard is not None:
-            self._note_dashboard(said.dashboard)
+        if dashboard is not None:
+            self._note_dashboard(dashboard)
         fold = self.session
         if said.action is None:
             return self._pen.note("prompt.submitted", {"prompt": said.text}, actor=fold.identity, text=said.text[:300])
@@ -288,8 +303,12 @@ class Session:
             return
         if not host.streamed:
             self.send({"type": "delta", "content": reply})
-        local = {"local": True} if "thinker" not in made and turn.action is not None else {}
-        self._pen.note("agent.spoke", {"turn": turn.number, "graph": self.graph.name, **local}, cause=host.spoken, text=reply)
+        data: dict[str, Any] = {"turn": turn.number, "graph": self.graph.name}
+        if "thinker" not in made and turn.action is not None:
+            data["local"] = True
+        elif self.session.flags:
+            data["answered"] = list(host.noticed)
+        self._pen.note("agent.spoke", data, cause=host.spoken, text=reply)
 
     async def _end_badly(self, reason: str, words: str, began: float) -> None:
         """`error`, then `done`: always, whatever the log says to it."""
@@ -313,7 +332,7 @@ class Session:
             await asyncio.wait([earlier])
         try:
             await engine.run_after(turn, made, host)
-        except NodeError:
+        except Exception:  # noqa: BLE001 - a node's failure is on the log; a log that takes nothing is noticed by the next turn
             pass
         finally:
             with suppress(Exception):  # the next turn reads again what the log has
@@ -336,7 +355,11 @@ class Session:
 class _Said:
     """What the user did."""
 
-    def __init__(self, *, text: str = "", action: str | None = None, data: Any = None, dashboard: list[Control] | None = None) -> None:
+    def __init__(
+        self, screen: list[Control], *, text: str = "", action: str | None = None, data: Any = None, dashboard: list[Control] | None = None
+    ) -> None:
+        self.screen = screen
+        """What was on the screen when it was said: it may change while it waits for its turn."""
         self.text, self.action, self.data, self.dashboard = text, action, data, dashboard
 
 

@@ -191,7 +191,7 @@ class Sessions:
             full = len(self._open) >= self._settings.most_sessions
             if not full and session.seconds_since_activity() < self._settings.idle_seconds:
                 continue
-            if session.is_quiet:
+            if session.is_quiet and self._open.get(id) is session:  # another who makes room may have been faster
                 del self._open[id]
                 await session.close()
         if len(self._open) >= self._settings.most_sessions:
@@ -199,8 +199,8 @@ class Sessions:
 
     def _fresh_engine(self, name: str) -> Engine:
         """The engine of a graph as its file is now, so that a graph can be changed while it runs; those in use go on as they were."""
-        if reading.find(name, folder=self._settings.folder) is not None:
-            self._engines.pop(name, None)
+        if (found := reading.find(name, folder=self._settings.folder)) is not None:
+            self._engines[name] = Engine(found, self._registry)
         return self._engine(name)
 
     def _engine(self, name: str) -> Engine:

@@ -18,7 +18,7 @@ from fleetlore.server.shapes_graph import Chat, ChatReply, ChatStanding
 from fleetlore.server.shows import graph as shows
 
 if TYPE_CHECKING:
-    from fleetlore.runtime.graph.session import Session
+    from fleetlore.runtime.graph.session import Ended, Session
     from fleetlore.server.house import House
 
 LONGEST = 8000
@@ -79,29 +79,20 @@ async def talk(request: Request, house: House) -> Answer:
     if (said.text is None) == (said.action is None):
         raise Problem(422, 'either "text" or "action" is needed, and not both')
     session = await house.talk.open(said.session, identity)
-    before = session.screen().turn
-    await house.talk.begin(_turn(session, said))
-    return answered(_reply(session, before), events=1)
+    return answered(_reply(session, await house.talk.begin(_turn(session, said))), events=1)
 
 
-async def _turn(session: Session, said: Message) -> None:
+async def _turn(session: Session, said: Message) -> Ended:
     if said.action is None:
-        await session.handle_text(said.text or "", said.dashboard)
-    else:
-        await session.handle_action(said.action, said.data, said.dashboard)
+        return await session.handle_text(said.text or "", said.dashboard)
+    return await session.handle_action(said.action, said.data, said.dashboard)
 
 
-def _reply(session: Session, before: int) -> ChatReply:
+def _reply(session: Session, ended: Ended) -> ChatReply:
     screen = session.screen()
-    told = [entry for entry in screen.history if entry.role != "user" and entry.turn > before]
-    last = told[-1] if told else None
-    return ChatReply(
-        session=session.id,
-        text=last.text if last is not None and last.role == "assistant" else "",
-        controls=screen.controls,
-        state=screen.state,
-        error=last.text if last is not None and last.role == "error" else None,
-    )
+    told = [entry.text for entry in screen.history if entry.role == "assistant" and entry.turn == ended.turn]
+    text = told[-1] if told and ended.error is None else ""
+    return ChatReply(session=session.id, text=text, controls=screen.controls, state=screen.state, error=ended.error)
 
 
 @door("chat")

@@ -93,7 +93,11 @@ class Wire:
         if message["type"] in ("screen", "controls"):
             self.shown += 1
             message = {**message, "n": self.shown}
-        raw = msgspec.json.encode(message, enc_hook=str)
+        try:
+            raw = msgspec.json.encode(message, enc_hook=str)
+        except (TypeError, ValueError, OverflowError):  # half a character, for one: its reader comes back, and is told the screen
+            self.cut()
+            return
         if self._bytes + len(raw) > MOST_WAITING_BYTES or self._waiting.full():
             self.cut()
             return

@@ -11,6 +11,7 @@ from fleetlore.context import fence
 from fleetlore.errors import MindNonsense
 from fleetlore.minds.base import Ask, Schema
 from fleetlore.runtime.graph.node import Node, as_node
+from fleetlore.runtime.graph.nodes.output import NOTES, SAID
 from fleetlore.runtime.graph.step import Step
 from fleetlore.runtime.graph.turn import Thought
 
@@ -35,7 +36,7 @@ class Critic(Node):
         """The thought, with the advice where there is some."""
         thought: Thought = step.inputs["thought"]
         ask = Ask(
-            prompt=f"{step.turn.said}\n\nThe notes:\n{fence.record(thought.response, 4000)}",
+            prompt=f"{SAID}\n{fence.record(step.turn.said, 4000)}\n\n{NOTES}\n{fence.record(thought.response, 4000)}",
             system=step.briefing(TASK),
             schema=SCHEMA,
             max_tokens=int(step.options["max_tokens"]),

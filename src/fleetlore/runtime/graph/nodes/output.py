@@ -19,7 +19,7 @@ unless it is asked for, and nothing that the notes do not hold. Buttons, labels 
 REFLEX = (
     "You give the agent its voice. Answer this small talk in one short sentence, in the user's language. Never repeat the user's words."
 )
-NOTES = "The notes:"
+SAID, NOTES = "The user said:", "The notes:"
 LONGEST_DRAFT = 12_000
 PIECE = 24
 """Characters of a piece, where a text that is there already is streamed."""
@@ -54,7 +54,8 @@ class Output(Node):
 
     async def _reworded(self, step: Step, thought: Thought) -> str:
         notes = fence.record(thought.response or "(It is done; there is nothing to add.)", LONGEST_DRAFT)
-        return await self._streamed(step, TASK, f"{step.turn.said}\n\n{NOTES}\n{notes}", _sender(step))
+        said = fence.record(step.turn.said, LONGEST_DRAFT)
+        return await self._streamed(step, TASK, f"{SAID}\n{said}\n\n{NOTES}\n{notes}", _sender(step))
 
     async def _reflex(self, step: Step, command: Command) -> str:
         """By reflex, without the thinker. The user never hears himself: words are held back as long as they might be his own."""
@@ -97,8 +98,8 @@ class NoEcho:
             return
         self._held += piece
         heard = words_of(self._held)
-        # The last word may not be whole yet.
-        if heard[:-1] != self._said[: len(heard) - 1] or len(heard) > len(self._said) + 1:
+        whole = heard[:-1]  # the last word may go on
+        if whole != self._said[: len(whole)] or len(heard) > len(self._said) + 1:
             self._open()
 
     @property
