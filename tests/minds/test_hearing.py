@@ -15,6 +15,7 @@ from fleetlore.minds.failures import complaint
 from fleetlore.minds.hearing import Heard
 from fleetlore.minds.retrying import retry_after
 from fleetlore.minds.settling import settled
+from fleetlore.minds.speaking import Speech
 from fleetlore.testing import START
 
 NAMES = st.sampled_from(
@@ -82,3 +83,12 @@ def test_an_endpoint_may_ask_for_patience_in_several_ways(said: dict[str, str], 
 def test_no_header_is_stumbled_over(said: str) -> None:
     found = retry_after({"retry-after": said}, START)
     assert found is None or found >= 0
+
+
+def test_a_character_that_comes_in_two_halves_is_heard_whole_and_half_a_one_not_at_all() -> None:
+    heard, said = Heard(), list[str]()
+    heard.speech = Speech(said.append)
+    for piece in ("Hi \ud83d", "\ude00 there \ud83d", "you \ude00", "\ud83d"):
+        heard.add(piece)
+    heard.speech.end()
+    assert heard.text == "".join(said) == "Hi 😀 there �you �"

@@ -236,3 +236,10 @@ async def test_a_reader_that_cannot_keep_up_is_let_go_and_nobody_waits_for_it() 
     for _ in range(chat.MOST_WAITING + 1):
         wire.send({"type": "done"})
     assert cuts[-1] == 2
+
+
+async def test_a_reader_of_what_cannot_be_written_is_let_go_and_not_left_waiting() -> None:
+    wire, cuts = Wire(), []
+    wire.cut = lambda: cuts.append(1)
+    wire.send({"type": "delta", "content": "\ud83d"})
+    assert cuts == [1]

@@ -22,6 +22,8 @@ SUMMARY = "let an agent ask what its peers are doing: an MCP server for its prog
 
 AGENT = "FLEETLORE_AGENT"
 """The variable that says for whom a process speaks."""
+AT_WORK = "LORE_AGENT"
+"""The same where a worker of the town started it."""
 _EXAMPLES = (
     ("claude mcp add fleetlore -- lore mcp", "let Claude Code read your log"),
     ("claude mcp add fleetlore -- lore mcp --write --agent ada", "and send messages and notes as ada"),
@@ -42,7 +44,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Talk until the program closes our input."""
-    caller = _caller(args, os.environ.get(AGENT))
+    caller = _caller(args, os.environ.get(AGENT) or os.environ.get(AT_WORK))
     try:
         from fleetlore.server.mcp.stdio import serve
     except ModuleNotFoundError as error:

@@ -183,9 +183,6 @@ def _messages(messages: list[Message], now: Any) -> Iterator[Any]:
 
 def _pass_tasks(hall: Hall, key: OperatorKey | None, tasks: list[Task], to: str | None) -> Iterator[Fulfilled]:
     for task in tasks:
-        if task.state == "pending" and to is None:
-            terminal.err(f"{task.id} is for {task.wanted} alone, and stays; --to AGENT gives it to another")
-            continue
         yield from hall.fulfil_with(key, partial(_task_wish, id=task.id, to=to, by=hall.by))
 
 
@@ -201,7 +198,7 @@ def _task_wish(town: Town, id: str, to: str | None, by: str) -> list[Wish]:
     events: list[Event] = []
     if task.state != "pending":
         events.append(facts.lease_lost(task, reason=f"nobody runs {holder.name}", by=by))
-    if to is not None and to != holder.name:
+    if to != holder.name and to != task.wanted:
         events.append(facts.control("redirect", by=by, task=task.id, mission=task.mission, value=to))
     answer = f"{task.id} is for {to}" if to else f"{task.id} is in the backlog again"
     return [Wish(events=tuple(events), expect=Expect(f"task:{task.id}", task.position), answer=answer)] if events else []

@@ -151,14 +151,14 @@ def reopened(town: Town, event: Event) -> None:
 
 
 def redirected(town: Town, id: str, agent: object) -> None:
-    """Somebody wants a certain agent to have it."""
+    """Somebody wants a certain agent to have it, or anybody."""
     task = town.tasks.get(id)
-    if task is None or task.state in OVER or not isinstance(agent, str) or agent not in town.agents:
+    if task is None or task.state in OVER or not (agent is None or (isinstance(agent, str) and agent in town.agents)):
         return
     is_waiting = task.state == "pending"
     if is_waiting:
         _unqueue(town, task)
-    task.wanted = agent
+    task.wanted = agent if isinstance(agent, str) else None
     if is_waiting:
         _queue(town, task)
 

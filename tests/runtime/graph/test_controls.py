@@ -106,3 +106,15 @@ def test_what_a_thought_does_not_mention_stays() -> None:
         actions=tuple(controls.buttons([{"label": "x", "action": "x", "payload": {"op": "inc", "var": "m", "initial": 4}}]))
     )
     assert variables(session, bound_ones) == {"n": 1, "m": 4}
+
+
+def test_the_name_of_a_variable_is_made_short_like_any_text() -> None:
+    made = controls.button({"label": "+1", "action": "up", "payload": {"op": "inc", "var": " " + "v" * 600, "step": 2}})
+    assert made["payload"] == {"op": "inc", "var": "v" * 200, "step": 2}
+
+
+def test_what_a_browser_reports_fits_into_one_event_and_no_screen_of_ours_is_cut() -> None:
+    wide = {"type": "table", "columns": ["ä" * 200] * 40, "data": []}
+    assert 0 < len(msgspec.json.encode(controls.reported([wide] * 500))) <= controls.MOST_BYTES
+    buttons = [{"type": "button", "label": "Next", "action": f"light-{number}.next"} for number in range(450)]
+    assert len(controls.reported(buttons)) == 450

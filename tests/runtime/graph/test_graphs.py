@@ -184,3 +184,10 @@ def test_an_installed_package_offers_nodes_by_its_entry_point(tmp_path: Path) ->
         check=False,
     )
     assert (found.returncode, found.stdout) == (0, "mine.toml: fine. 2 nodes, 2 edges\n"), found.stderr
+
+
+@pytest.mark.parametrize("code", ["1 / 0", "def", "raise SystemExit(3)"])
+def test_a_file_of_code_that_fails_is_told_like_any_other_that_is_wrong(tmp_path: Path, code: str) -> None:
+    (tmp_path / "broken.py").write_text(code)
+    with pytest.raises(Invalid, match="fails when it is run"):
+        reading.load("broken", folder=str(tmp_path))

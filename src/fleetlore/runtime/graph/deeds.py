@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from fleetlore.context import fence
 from fleetlore.minds.base import Call, Tool
 from fleetlore.runtime.graph import controls
 from fleetlore.runtime.graph.controls import BadControl
@@ -21,7 +22,7 @@ from fleetlore.views.session_state import Control, Machine
 MOST_MACHINES = 10
 MOST_STATES = 40
 LARGEST_MACHINE = 64 * 1024
-LONGEST_RESULT = 6000
+LONGEST_RESULT = 12_000
 OUTWARD = ("query_db", "run_python")
 
 _TEXT = {"type": "string"}
@@ -148,9 +149,9 @@ class Deeds:
         try:
             if call.name in OUTWARD:
                 await step.host.durable()
-            result, failed = await self._done(call), False
+            result, failed = fence.cut(await self._done(call), LONGEST_RESULT), False
         except (BadControl, ToolTrouble) as error:
-            result, failed = str(error)[:LONGEST_RESULT], True
+            result, failed = fence.cut(str(error), LONGEST_RESULT), True
         told = {"tool": call.name, "call_id": call.id, "duration_ms": round((perf_counter() - began) * 1000, 3)}
         if failed:
             step.note("tool.failed", {**told, "error": result}, cause=cause)

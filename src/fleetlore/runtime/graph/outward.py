@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from fleetlore.context import fence
 from fleetlore.errors import FleetloreError
 from fleetlore.minds.base import Call
 from fleetlore.minds.harness import Process
@@ -17,7 +18,8 @@ from fleetlore.runtime.graph.step import Step
 from fleetlore.views.session_state import Control
 
 ROWS_TOLD = 20
-"""Of a table, to the model; the user sees all of it."""
+"""Of a table, to the model; the user sees all of it. Of which tables there are, the model is told all."""
+LONGEST_COLUMNS = 1000
 
 
 class ToolTrouble(Exception):
@@ -63,14 +65,14 @@ async def ask_database(step: Step, call: Call) -> tuple[Control, str]:
     shown = table(found.columns, found.rows)
     if found.cut is not None:
         shown["cut"] = True
-    return shown, _told(found.columns, found.rows, found.cut)
+    return shown, _told(found.columns, found.rows, found.cut, ROWS_TOLD if sql else len(found.rows))
 
 
-def _told(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...], cut: str | None) -> str:
+def _told(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...], cut: str | None, most: int) -> str:
     count = f"{len(rows)} row{'' if len(rows) == 1 else 's'}" + (f", cut {cut}" if cut else "")
-    lines = [msgspec.json.encode(row).decode() for row in (columns, *rows[:ROWS_TOLD])]
-    more = [f"… and {len(rows) - ROWS_TOLD} more"] if len(rows) > ROWS_TOLD else []
-    return "\n".join([f"{count}, shown as a table of {', '.join(columns)}.", *lines, *more])
+    lines = [msgspec.json.encode(row).decode() for row in (columns, *rows[:most])]
+    more = [f"… and {len(rows) - most} more"] if len(rows) > most else []
+    return "\n".join([f"{count}, shown as a table of {fence.line(', '.join(columns), LONGEST_COLUMNS)}.", *lines, *more])
 
 
 async def run_program(step: Step, call: Call) -> str:

@@ -153,7 +153,7 @@ class Session:
 
     async def clear(self) -> None:
         """Forget history, controls, state, machines and memory; the log keeps what was."""
-        await self._hand_over(self._restarted("clear", self._engine))
+        await self._hand_over(self._restarted("clear"))
 
     async def close(self) -> None:
         """Stop everything: the running turn, the sensor, children. The session can be opened again."""
@@ -338,10 +338,11 @@ class Session:
             with suppress(Exception):  # the next turn reads again what the log has
                 await self._pen.durable()
 
-    async def _restarted(self, source: str, engine: Engine) -> None:
+    async def _restarted(self, source: str, engine: Engine | None = None) -> None:
+        """By another engine, or by the one that there is by then."""
         async with self._lock:
             await self._make_ready(wait=True)
-            fold = self.session
+            fold, engine = self.session, engine or self._engine
             data = {"source": source, "program": PROGRAM, "person": fold.identity, "channel": fold.channel, "graph": engine.graph.name}
             fold.agent = engine.graph.agent
             self._pen.note("session.started", data, actor=fold.identity)

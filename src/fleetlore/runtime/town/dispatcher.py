@@ -17,6 +17,7 @@ from fleetlore.runtime.town import facts, helping, liveness, planning, watching
 from fleetlore.runtime.town.liveness import Signs
 from fleetlore.runtime.town.planning import Move
 from fleetlore.runtime.town.releasing import release, strays, take_back
+from fleetlore.runtime.town.reporting import told_conductor
 from fleetlore.runtime.town.scribe import Scribe
 from fleetlore.state.runner import Runner, view_of
 from fleetlore.state.shared import Shared
@@ -221,4 +222,4 @@ def _dead_letter(task: Task | None) -> list[Event]:
     if task is None or not is_spent(task):
         return []
     error = f"begun {task.attempt} times and never finished: {task.error or 'nobody knows why'}"
-    return [facts.task_failed(task, error=error, by=facts.DISPATCHER, is_final=True)]
+    return [*told_conductor(facts.DISPATCHER, task, error), facts.task_failed(task, error=error, by=facts.DISPATCHER, is_final=True)]

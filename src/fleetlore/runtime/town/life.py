@@ -120,11 +120,7 @@ class Life:
         while True:
             self._stirred.clear()
             if not await self._step():
-                stirred = asyncio.ensure_future(self._stirred.wait())
-                try:
-                    await asyncio.wait([stirred, *([self._doing] if self._doing else [])], return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    stirred.cancel()
+                await self._stirred.wait()
 
     async def _join(self) -> None:
         if self.agent.state != "cold":
@@ -232,6 +228,7 @@ class Life:
     def _begin(self, job: Job | Question) -> None:
         self._job, self._hearing = job, Hearing()
         self._doing = asyncio.create_task(self._do(job, self._hearing))
+        self._doing.add_done_callback(lambda _: self._stirred.set())
         self._say(self.name, f"begins {job.task}" if isinstance(job, Job) else f"answers {job.message.sender}")
 
     async def _do(self, job: Job | Question, hearing: Hearing) -> Outcome:

@@ -122,6 +122,8 @@ def mission_named(town: Town, id: str) -> Mission:
     alike = [each for each in town.missions if id and each.startswith(id)]
     if len(alike) == 1:
         return town.missions[alike[0]]
+    if alike:
+        raise Invalid(f"{len(alike)} missions begin with {id!r}: {', '.join(alike[:5])}; write more of it")
     known = ", ".join(list(town.missions)[-5:])
     raise Invalid(
         f"there is no mission {id!r} in this town" + (f"; there are {known}" if known else "; `lore town mission start PLAN` begins one")

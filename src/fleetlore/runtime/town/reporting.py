@@ -25,11 +25,21 @@ def report(agent: Agent, task: Task | None, job: Job, outcome: Outcome) -> list[
         case Approved() | Rejected():
             return _verdict(agent, task, job, outcome)
         case Failed():
-            return [facts.task_failed(task, error=outcome.error, is_final=outcome.is_final)]
+            is_last = outcome.is_final or task.attempt >= task.tries
+            told = told_conductor(agent.name, task, outcome.error) if is_last else []
+            return [*told, facts.task_failed(task, error=outcome.error, is_final=outcome.is_final)]
         case Stuck():
             return [*_called(agent, task, outcome.reason), facts.task_failed(task, error=outcome.reason, is_final=True)]
         case Unable():
             return [facts.lease_lost(task, reason=f"{agent.name} cannot work: {outcome.error}", by=agent.name)]
+
+
+def told_conductor(sender: str, task: Task, error: str) -> list[Event]:
+    """That a task was put aside; a mission asks for help by itself."""
+    if task.mission is not None:
+        return []
+    words = f"{task.id} was put aside: {error}; `lore town task retry` has it tried again"
+    return [facts.message(sender, CONDUCTOR, words, priority="high", task=task.id)]
 
 
 def _called(agent: Agent, task: Task, reason: str) -> list[Event]:

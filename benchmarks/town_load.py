@@ -1,0 +1,126 @@
+"""A town under load: simulated agents that do their tasks in no time, all in one process, and what the log tells of it afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from time import perf_counter
+
+from benchmarks.measure import progress
+from fleetlore import connect
+from fleetlore.runtime.town import facts
+from fleetlore.runtime.town.dispatcher import Dispatcher
+from fleetlore.runtime.town.jobs import Done, Hearing, Job, Outcome, Question
+from fleetlore.runtime.town.scribe import Scribe
+from fleetlore.runtime.town.worker import Worker
+from fleetlore.state.shared import open_shared
+from fleetlore.views.town_state import Town
+
+BEAT = 0.05
+
+
+@dataclass(frozen=True)
+class Load:
+    """How a load was borne."""
+
+    rate: float
+    """Tasks that were given out, claimed and completed, in a second."""
+    claims: list[float]
+    """Milliseconds from the writing of each assignment to that of its claim: the commit, the way to the agent, its look at the task."""
+
+
+async def work(job: Job | Question, hearing: Hearing) -> Outcome:
+    return Done()
+
+
+class _Crowd:
+    def __init__(self, scribe: Scribe, dispatcher: Dispatcher, tasks: list[asyncio.Task[None]]) -> None:
+        self.scribe, self.dispatcher, self._tasks = scribe, dispatcher, tasks
+
+    @property
+    def town(self) -> Town:
+        return self.dispatcher.town
+
+    async def until_idle(self, agents: int) -> None:
+        while sum(map(len, self.town.idle.values())) < agents:
+            self._check()
+            progress(f"{len(self.town.idle.get('', ()))} of {agents} agents are there")
+            await asyncio.sleep(BEAT)
+
+    async def until_done(self, tasks: int) -> None:
+        while self.town.done < tasks:
+            self._check()
+            progress(f"{self.town.done} of {tasks} tasks are done")
+            await asyncio.sleep(BEAT)
+
+    def _check(self) -> None:
+        for task in self._tasks:
+            if task.done():
+                task.result()
+                raise AssertionError("the town has stopped")
+
+
+@asynccontextmanager
+async def _crowd(url: str, agents: int) -> AsyncIterator[_Crowd]:
+    async with connect(url) as log:
+        with open_shared(url) as shared:
+            scribe, stop = Scribe(log), asyncio.Event()
+            dispatcher = Dispatcher(scribe, shared, lease_seconds=60.0)
+            worker = Worker(scribe, shared, work, concurrency=agents, lease_seconds=60.0)
+            tasks = [asyncio.create_task(dispatcher.run(stop)), asyncio.create_task(worker.run(stop))]
+            crowd = _Crowd(scribe, dispatcher, tasks)
+            try:
+                await crowd.until_idle(agents)
+                yield crowd
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def flood(url: str, agents: int, count: int) -> Load:
+    """All tasks are there at once: how many are done in a second."""
+    return asyncio.run(_flood(url, agents, count))
+
+
+async def _flood(url: str, agents: int, count: int) -> Load:
+    async with _crowd(url, agents) as crowd:
+        await crowd.scribe.append_all(_tasks(count))
+        start, done = perf_counter(), crowd.town.done
+        await crowd.until_done(count)
+        rate = (count - done) / (perf_counter() - start)
+        return Load(rate, await _claims(crowd.scribe))
+
+
+def pace(url: str, agents: int, count: int, rate: float) -> Load:
+    """Tasks come one by one, fewer than can be done: how soon each is claimed."""
+    return asyncio.run(_pace(url, agents, count, rate))
+
+
+async def _pace(url: str, agents: int, count: int, rate: float) -> Load:
+    async with _crowd(url, agents) as crowd:
+        start = perf_counter()
+        for number, task in enumerate(_tasks(count)):
+            await asyncio.sleep(max(0.0, start + number / rate - perf_counter()))
+            await crowd.scribe.append([task])
+        await crowd.until_done(count)
+        return Load(count / (perf_counter() - start), await _claims(crowd.scribe))
+
+
+def _tasks(count: int) -> list[facts.Event]:
+    return [facts.task_created(f"t{number}", title=f"The task {number}", by="bench") for number in range(count)]
+
+
+async def _claims(scribe: Scribe) -> list[float]:
+    given: dict[tuple[str | None, int], float] = {}
+    claims = []
+    async for event in scribe.log.read(kinds=("town.task_assigned", "work.started")):
+        assert event.at is not None
+        key = event.task, event.data["epoch"]
+        if event.kind == "town.task_assigned":
+            given[key] = event.at.timestamp()
+        else:
+            claims.append((event.at.timestamp() - given[key]) * 1e3)
+    return claims
