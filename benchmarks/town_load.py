@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from benchmarks.measure import progress
-from fleetlore import connect
+from fleetlore import Event, connect
 from fleetlore.runtime.town import facts
 from fleetlore.runtime.town.dispatcher import Dispatcher
 from fleetlore.runtime.town.jobs import Done, Hearing, Job, Outcome, Question
@@ -109,7 +109,7 @@ async def _pace(url: str, agents: int, count: int, rate: float) -> Load:
         return Load(count / (perf_counter() - start), await _claims(crowd.scribe))
 
 
-def _tasks(count: int) -> list[facts.Event]:
+def _tasks(count: int) -> list[Event]:
     return [facts.task_created(f"t{number}", title=f"The task {number}", by="bench") for number in range(count)]
 
 

@@ -42,8 +42,8 @@ class BelievedTown:
         """Whether a fact is believed."""
         if self._key is None or event.kind not in town.HEARD or event.kind in FREE:
             return True
-        if event.kind == "work.task_created" and "item" not in event.data:
-            return True
+        if event.kind == "work.task_created" and "item" not in event.data and "/" not in (event.task or ""):
+            return True  # names with a slash are those of items' tasks: nobody takes them away from a mission
         if self._operator is not None:
             return self._operator.holds(event)
         return event.mac is not None and event.mac.key == self._key

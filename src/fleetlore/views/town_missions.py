@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fleetlore.events.envelope import Event
-from fleetlore.views.town_reading import LONGEST_TITLE, bounded, moment_in, name_in, names_in, number_in, words_in
+from fleetlore.views.town_reading import LONGEST_DESCRIPTION, LONGEST_TITLE, bounded, moment_in, name_in, names_in, number_in, words_in
 from fleetlore.views.town_rules import MISSION_STEPS, mission_refusal
 from fleetlore.views.town_state import ITEM_TYPES, PARALLEL, REVIEWED, TRIES, Help, Item, Mission, MissionState, Note, Task, Town, Watch
 
@@ -52,7 +52,7 @@ def item_added(town: Town, event: Event) -> None:
         id=id,
         title=words_in(data, "title", LONGEST_TITLE) or (event.text or "")[:LONGEST_TITLE],
         type=type if type in ITEM_TYPES else "implement",
-        description=words_in(data, "description"),
+        description=words_in(data, "description", LONGEST_DESCRIPTION),
         depends_on=depends_on,
         missing=[each for each in depends_on if (other := mission.items.get(each)) is None or other.state != "done"],
         roles=names_in(data, "roles", "role"),
@@ -173,7 +173,7 @@ def approved(town: Town, event: Event) -> None:
     """A reviewer said yes; an author's own yes is not heard."""
     item = _reviewed(town, event)
     if item is not None:
-        item.verdict, item.approved_by, item.reason = "approved", event.agent or event.actor, ""
+        item.verdict, item.approved_by, item.reason, item.is_stuck = "approved", event.agent or event.actor, "", False
         _progress(town, event)
 
 
@@ -181,7 +181,7 @@ def rejected(town: Town, event: Event) -> None:
     """A reviewer asked for changes."""
     item = _reviewed(town, event)
     if item is not None:
-        item.verdict, item.approved_by, item.round = "rejected", None, item.round + 1
+        item.verdict, item.approved_by, item.round, item.is_stuck = "rejected", None, item.round + 1, False
         item.reason = words_in(event.data, "reason", LONGEST_TITLE) or (event.text or "")[:LONGEST_TITLE]
 
 
@@ -215,7 +215,7 @@ def task_created(town: Town, task: Task) -> None:
     if item is None:
         return
     if task.purpose == "review":
-        item.review = task.id
+        item.review, item.reviewed, item.reviews = task.id, task.of, item.reviews + 1
     else:
         item.task = task.id
 
@@ -240,11 +240,11 @@ def _review_moved(item: Item, task: Task) -> None:
 
 
 def _work_moved(item: Item, task: Task) -> None:
+    if task.state in ("running", "completed") and task.agent and task.agent not in item.authors:
+        item.authors.append(task.agent)
     match task.state:
         case "assigned" | "running":
             item.state, item.is_stuck = task.state, False
-            if task.state == "running" and task.agent and task.agent not in item.authors:
-                item.authors.append(task.agent)
         case "pending":
             item.state, item.is_stuck = "ready", False
         case "completed":

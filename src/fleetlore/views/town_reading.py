@@ -10,6 +10,8 @@ from fleetlore.events.names import is_name
 
 LONGEST_TITLE = 300
 LONGEST_WORDS = 4000
+LONGEST_DESCRIPTION = 16 * 1024
+"""As much as a log keeps of one text: whoever is to do a task has to know all of it."""
 MOST_NAMES = 100
 
 
@@ -51,6 +53,6 @@ def moment_in(data: Mapping[str, Any], key: str) -> datetime | None:
     value = data.get(key)
     try:
         moment = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
+        return None if moment is None else moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
-    return None if moment is None else moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)

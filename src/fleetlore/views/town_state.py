@@ -153,6 +153,10 @@ class Item(Struct, kw_only=True):
     """How often changes were asked for."""
     review: str | None = None
     """The task by which it is reviewed now, or was last."""
+    reviews: int = 0
+    """How many such tasks there were."""
+    reviewed: str | None = None
+    """The work that the last of them looks at."""
     verdict: Literal["", "approved", "rejected"] = ""
     """Of the last review of the work as it is."""
     approved_by: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleetlore.events.envelope import Event
 from fleetlore.views import town_agents, town_missions
-from fleetlore.views.town_reading import LONGEST_TITLE, bounded, name_in, names_in, number_in, words_in
+from fleetlore.views.town_reading import LONGEST_DESCRIPTION, LONGEST_TITLE, bounded, name_in, names_in, number_in, words_in
 from fleetlore.views.town_rules import TASK_STEPS, Step, task_refusal
 from fleetlore.views.town_state import OVER, PRIORITIES, TRIES, Purpose, Task, Town
 
@@ -24,14 +24,14 @@ def created(town: Town, event: Event) -> None:
     if event.task is None:
         return
     task = town.tasks.get(event.task)
-    if task is not None and task.at is not None:
+    if (task is not None and task.at is not None) or (task is None and event.task in town.completed):
         return
     task = task or _new(town, event)
     _unqueue(town, task)
     data = event.data
     task.title = words_in(data, "title", LONGEST_TITLE) or (event.text or "")[:LONGEST_TITLE]
-    task.description = words_in(data, "description")
-    task.roles = names_in(data, "roles", "role")
+    task.description = words_in(data, "description", LONGEST_DESCRIPTION)
+    task.roles = [role for role in names_in(data, "roles", "role") if not role.startswith("@")]  # else it would wait in an agent's queue
     task.priority = _priority(data.get("priority"))
     task.tags, task.checks = names_in(data, "tags"), names_in(data, "checks")
     task.depends_on = [each for each in names_in(data, "depends_on") if each != task.id]

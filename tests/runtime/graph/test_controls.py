@@ -118,3 +118,8 @@ def test_what_a_browser_reports_fits_into_one_event_and_no_screen_of_ours_is_cut
     assert 0 < len(msgspec.json.encode(controls.reported([wide] * 500))) <= controls.MOST_BYTES
     buttons = [{"type": "button", "label": "Next", "action": f"light-{number}.next"} for number in range(450)]
     assert len(controls.reported(buttons)) == 450
+
+
+def test_what_a_press_brings_is_made_plain_and_short() -> None:
+    assert bound({}, {"op": "set", "var": "x"}, "y" * 9000) == ("x", "y" * 500)
+    assert bound({}, {"op": "set", "var": "x"}, {"a": 1}) == ("x", "{'a': 1}")

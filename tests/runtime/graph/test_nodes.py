@@ -104,6 +104,18 @@ async def test_a_machine_that_no_event_could_hold_is_told_to_the_model() -> None
         assert talk.heard.error is None
 
 
+async def test_a_call_that_does_not_fit_its_tool_is_asked_for_once_more() -> None:
+    wrong, right = (Calls([("set_state", {"key": "x", "value": value})]) for value in ({"no": "plain value"}, 7))
+    async with talking({"thinker": [wrong, right, "It is seven.", wrong, wrong]}) as talk:
+        assert await talk.say("set x to seven") == "It is seven."
+        assert talk.state == {"x": 7}
+        again = asked(talk, "thinker")[1].prompt
+        assert again.startswith("set x to seven\n")
+        assert "value: wants" in again
+        await talk.say("set x to eight")
+        assert "cannot be used" in str(talk.heard.error)
+
+
 async def test_rounds_of_calls_come_to_an_end() -> None:
     again = Calls([("set_state", {"key": "x", "value": 1})])
     async with talking({"thinker": [again] * 7}) as talk:

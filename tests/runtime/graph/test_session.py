@@ -85,6 +85,14 @@ async def test_after_a_restart_the_screen_is_the_same(tmp_path: Path) -> None:
         assert talk.state == {"count": 2}
 
 
+async def test_of_a_reply_without_end_the_screen_keeps_what_the_log_keeps() -> None:
+    async with talking({"output": "ä " * 9000}) as talk:
+        await talk.say("make me a counter")
+        (spoken,) = await talk.events("agent.spoke")
+        assert spoken.text == talk.session.screen().history[-1].text
+        assert spoken.origin is None or spoken.origin.cut is None
+
+
 async def test_a_turn_that_a_crash_broke_off_is_ended_when_the_session_is_opened_again(tmp_path: Path) -> None:
     url = f"sqlite:{tmp_path / 'log.db'}"
     async with talking(url=url) as talk:

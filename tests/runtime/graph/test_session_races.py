@@ -12,8 +12,10 @@ from fleetlore.errors import LogError
 from fleetlore.minds.base import Ask, Reply
 from fleetlore.minds.scripted import ScriptedMind
 from fleetlore.runtime.graph import scripted, session
+from fleetlore.runtime.graph.session import Session
 from fleetlore.runtime.graph.sessions import Sessions
 from fleetlore.runtime.graph.settings import Settings
+from fleetlore.runtime.graph.sink import Heard
 from fleetlore.runtime.graph.step import Step
 from tests.runtime.graph.talking import never, talking, tracing, wired
 
@@ -60,6 +62,7 @@ async def test_what_is_noticed_in_the_middle_of_a_reply_waits_for_the_next_one()
         saying = asyncio.ensure_future(talk.say("what is this?"))
         await mind.reached.wait()
         await talk.session.report([])
+        await talk.session.report(talk.session.screen().controls[:1])  # it was sent again, and that did not help
         mind.gate.set()
         await saying
         await talk.say("and what is that?")
@@ -81,9 +84,13 @@ async def test_closing_ends_all_that_comes_after_earlier_replies(monkeypatch: py
 
 
 async def test_many_may_make_room_at_once() -> None:
-    async with connect("memory:") as log, Sessions(log, Settings(most_sessions=4), sleep=never) as sessions:
+    async with connect("memory:") as log, Sessions(log, Settings(idle_seconds=0.0), sleep=never) as sessions:
+        heard, old = Heard(), list[Session]()
         for number in range(4):
-            await sessions.open(f"old-{number}", identity="bob", channel="test")
+            old.append(await sessions.open(f"old-{number}", identity="bob", channel="test"))
+            old[-1].attach(heard)
+        for each in old:
+            each.detach(heard)
         opened = await asyncio.gather(*(sessions.open(f"new-{number}", identity="bob", channel="test") for number in range(4)))
         assert [each.id for each in opened] == ["new-0", "new-1", "new-2", "new-3"]
 
@@ -124,3 +131,12 @@ async def test_messages_a_switch_and_a_clear_at_once_are_done_one_after_the_othe
         assert ends == ["done"] * 6
         assert talk.session.screen().history == []
         assert talk.session.graph.name == "reflex"
+
+
+async def test_a_session_that_was_closed_is_opened_again_where_the_log_ends() -> None:
+    async with talking() as talk:
+        await talk.say("make me a counter")
+        await talk.session.close()
+        again = await talk.sessions.open("s1", identity="ann", channel="test")
+        await again.handle_action("count_up")
+        assert again.screen().state == {"count": 1}

@@ -23,7 +23,7 @@ async def at_work(hall: Hall, *acts: Gate) -> Script:
     hall.worker(script, "ada")
     await hall.add("t1")
     await acts[0].begun.wait()
-    await hall.task("t1", "running")
+    await hall.agent("ada", "working")
     return script
 
 

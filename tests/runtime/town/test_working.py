@@ -20,7 +20,7 @@ async def test_a_task_goes_to_whoever_has_nothing_to_do(hall: Hall) -> None:
     assert (job.title, job.description, job.checks, job.epoch, job.attempt) == ("The task t1", "all of it", ("unit",), 1, 1)
     await hall.agent("ada")
     about = [event.kind for event in hall.events if event.task == "t1"]
-    assert about == ["work.task_created", "town.task_assigned", "work.lease_taken", "work.started", "town.task_completed"]
+    assert about == ["work.task_created", "town.task_assigned", "work.started", "work.lease_taken", "town.task_completed"]
     assert (await hall.until(lambda town: town.agents["ada"].completed)).agents["ada"].completed == 1
 
 

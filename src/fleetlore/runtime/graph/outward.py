@@ -87,6 +87,7 @@ async def run_program(step: Step, call: Call) -> str:
             ran = await run(str(call.arguments.get("code")), on_start=told.started)
         except FleetloreError as error:
             card.detail = "not started"
+            told.finished({})
             raise ToolTrouble(str(error)) from error
         except BaseException:
             told.finished({"signal": "cancelled"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fleetlore.runtime.graph.controls import fitted, is_plain, label
+from fleetlore.runtime.graph.controls import LONGEST_CELL, fitted, is_plain, label
 from fleetlore.runtime.graph.turn import Thought
 from fleetlore.views.session_state import Control, Conversation, Machine
 
@@ -67,7 +67,7 @@ def bound(state: Mapping[str, Any], payload: Mapping[str, Any], data: Any) -> tu
             return name, not now
         case "set":
             value = payload.get("value", data)
-            return name, value if is_plain(value) else str(value)
+            return name, value if is_plain(value) else str(value)[:LONGEST_CELL]
         case _:
             step = payload.get("step", 1)
             step = step if isinstance(step, int | float) and not isinstance(step, bool) else 1

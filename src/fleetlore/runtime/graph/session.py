@@ -103,6 +103,11 @@ class Session:
         return self._pen.session
 
     @property
+    def is_closed(self) -> bool:
+        """Whether it takes no more turns."""
+        return self._closed
+
+    @property
     def is_quiet(self) -> bool:
         """Whether nothing is being done and nobody listens."""
         return not self._work and not self._sinks and (self._after is None or self._after.done())
@@ -308,7 +313,7 @@ class Session:
             data["local"] = True
         elif self.session.flags:
             data["answered"] = list(host.noticed)
-        self._pen.note("agent.spoke", data, cause=host.spoken, text=reply)
+        self._pen.note("agent.spoke", data, cause=host.spoken, text=_kept_of(reply))
 
     async def _end_badly(self, reason: str, words: str, began: float) -> None:
         """`error`, then `done`: always, whatever the log says to it."""
@@ -362,6 +367,12 @@ class _Said:
         self.screen = screen
         """What was on the screen when it was said: it may change while it waits for its turn."""
         self.text, self.action, self.data, self.dashboard = text, action, data, dashboard
+
+
+def _kept_of(reply: str) -> str:
+    """As much as an event keeps of it, so that the screen is the same after a restart."""
+    raw = reply.encode(errors="replace")
+    return reply if len(raw) <= LONGEST_TEXT else f"{raw[:LONGEST_TEXT].decode(errors='ignore')}…"
 
 
 def _check_json(action: str, data: Any) -> None:

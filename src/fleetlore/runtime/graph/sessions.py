@@ -119,7 +119,8 @@ class Sessions:
             raise NoSuchSession(id)
         async with self._locks.setdefault(id, asyncio.Lock()):
             session = self._open.get(id)
-            if session is None:
+            if session is None or session.is_closed:
+                self._open.pop(id, None)
                 session = await self._opened(id, identity, channel)
             elif session.session.identity != identity:
                 raise NoSuchSession(id)

@@ -12,6 +12,7 @@ from contextlib import aclosing, suppress
 from fleetlore import clock
 from fleetlore.errors import Conflict, Held, Invalid, LeaseLost, LogError
 from fleetlore.events.envelope import Event
+from fleetlore.log.base import Position
 from fleetlore.runtime.holding import Hold
 from fleetlore.runtime.town import facts, helping, liveness, planning, watching
 from fleetlore.runtime.town.liveness import Signs
@@ -160,7 +161,7 @@ class Dispatcher:
             del self._missions[id]
             mission = self.town.missions.get(id)
             if mission is not None:
-                yield from planning.for_mission(self.town, mission)
+                yield from (move for move in planning.for_mission(self.town, mission) if move.task not in self._taken)
 
     async def _make(self, moves: list[Move]) -> bool:
         """Write them down, together where they may; whether there was anything."""
@@ -172,17 +173,31 @@ class Dispatcher:
     async def _one(self, move: Move) -> None:
         try:
             positions = await self._scribe.append(move.events, expect=move.expect)
-        except Conflict as conflict:  # somebody was quicker; once that is known here, it is looked at again
-            self._reserve(move, conflict.actual or self._position)
-            self._missions.update(dict.fromkeys([move.mission] if move.mission else []))
-            return
+        except Conflict as conflict:
+            if (conflict.actual or "") > self._position:  # somebody was quicker; once that is known here, it is looked at again
+                self._reserve(move, conflict.actual or "")
+                self._missions.update(dict.fromkeys([move.mission] if move.mission else []))
+                return
+            positions = await self._insist(move)
         except Invalid as error:  # what others wrote down leads to what the log does not take: said, and let be
-            self._say(f"cannot go on with {move.task or move.mission}: {error}")
-            self._reserve(move, NEVER)
-            self._busy.pop(move.agent, None)
+            self._give_up(move, str(error))
+            return
+        if not positions:
+            self._give_up(move, "its log tells otherwise than the town's; was some of it erased, or has somebody else taken its name?")
             return
         self._reserve(move, positions[-1])
         self.given += bool(move.agent)
+
+    async def _insist(self, move: Move) -> list[Position]:
+        """Nobody was quicker, and yet the task's scope ends elsewhere: others wrote to it before it was there, or its end was erased."""
+        return await self._scribe.decide(move.task, lambda task: move.events if move.still_follows(task) else ())
+
+    def _give_up(self, move: Move, why: str) -> None:
+        self._say(f"cannot go on with {move.task or move.mission}: {why}")
+        self._reserve(move, NEVER)
+        self._busy.pop(move.agent, None)
+        if move.task:
+            self._moving.pop(move.mission, None)
 
     def _reserve(self, move: Move, position: str) -> None:
         for known, name in ((self._taken, move.task), (self._busy, move.agent), (self._moving, move.mission)):

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from fleetlore.runtime.town import facts
 from fleetlore.runtime.town.planning import Move
 from fleetlore.views.town_agents import GONE
+from fleetlore.views.town_reading import LONGEST_TITLE
 from fleetlore.views.town_state import CONDUCTOR, Mission, Task, Town
 
 AT_ONCE = timedelta(seconds=10)
@@ -24,8 +25,8 @@ def calls(town: Town, mission: Mission, now: datetime) -> Iterator[Move]:
     """The call for help that is due, if there is one."""
     if mission.state != "running" or not mission.items:
         return
-    reason = reason_for(town, mission, now)
-    if reason is None or not _is_due(mission, reason, now):
+    reason = (reason_for(town, mission, now) or "")[:LONGEST_TITLE].strip()  # as the fold keeps it: else it would always be a new one
+    if not reason or not _is_due(mission, reason, now):
         return
     attempt = mission.asked.attempt + 1 if mission.asked is not None and mission.asked.reason == reason else 1
     told = facts.help_needed(mission, reason, attempt)
@@ -52,7 +53,7 @@ def reason_for(town: Town, mission: Mission, now: datetime) -> str | None:
     if since >= AT_ONCE and (lonely := next(_lonely(town, mission), None)) is not None:
         return f"nobody can take {lonely.id}: {_wanted(lonely)}"
     if since >= STILL and not _is_busy(town, mission):
-        return f"nothing has moved for {since.total_seconds() / 60:.0f} minutes"
+        return f"nothing has moved since {mission.moved_at:%Y-%m-%d %H:%M} UTC"
     return None
 
 

@@ -183,14 +183,13 @@ class Life:
             known = task
             if task is None or task_refusal(task, "start", epoch=epoch, agent=self.name) is not None:
                 return []
-            taken = facts.lease_taken(self.agent, task, seconds=self._seconds)
-            return [taken, facts.started(self.agent, task), self._becomes("working")]
+            return [facts.started(self.agent, task)]
 
         told = await self._scribe.decide(id, claim, known=(known, position))
         if not told or known is None:
             self._sent_away.add((id, epoch))
             return
-        await self._until(told[-1])
+        await self._tell_each(facts.lease_taken(self.agent, known, seconds=self._seconds), self._becomes("working"))
         self._claimed = replace(known, state="running", attempt=known.attempt + 1)
         self._begin(await self._job_of(known))
 
@@ -246,12 +245,12 @@ class Life:
         self._job, self._doing = None, None
         outcome = Failed("it was broken off") if doing.cancelled() else doing.result()
         if isinstance(job, Question):
-            await self._tell([*reporting.answered(self.name, job, outcome), *self._afterwards(outcome)])
+            await self._tell([*reporting.answered(self.name, job, outcome), *self._fault(outcome)])
         else:
             await self._report(job, outcome, hearing)
         if isinstance(outcome, Unable):
             if self.agent.state != "error":
-                await self._tell(self._afterwards(outcome))
+                await self._tell(self._fault(outcome))
             raise Left(outcome.error)
 
     async def _report(self, job: Job, outcome: Outcome, hearing: Hearing) -> None:
@@ -260,7 +259,7 @@ class Life:
 
         def decide(task: Task | None) -> Sequence[Event]:
             told = reporting.report(self.agent, task, job, outcome)
-            return [*told, *read, *self._afterwards(outcome)] if told else []
+            return [*told, *read, *self._fault(outcome)] if told else []
 
         position = self._town.tasks[job.task].position
         told = await self._scribe.decide(job.task, decide, known=(self._claimed, position))
@@ -271,11 +270,9 @@ class Life:
             self._say(self.name, f"was too late with {job.task}: its lease was lost")
             self._sent_away.add((job.task, job.epoch))
 
-    def _afterwards(self, outcome: Outcome) -> list[Event]:
-        """What becomes of the agent: told together with the outcome, so that who cannot work is given none in between."""
-        if isinstance(outcome, Unable):
-            return [facts.agent_failed(self.agent, error=outcome.error, new_state="error")]
-        return [self._becomes("idle")] if self.agent.state == "working" else []
+    def _fault(self, outcome: Outcome) -> list[Event]:
+        """Told together with the outcome, so that who cannot work is given none in between."""
+        return [facts.agent_failed(self.agent, error=outcome.error, new_state="error")] if isinstance(outcome, Unable) else []
 
     # --- steering
 
@@ -346,6 +343,11 @@ class Life:
         positions = await self._scribe.append(events)
         if wait:
             await self._until(positions[-1])
+
+    async def _tell_each(self, *events: Event) -> None:
+        """In their order, each stored by itself: on NATS several in one append cost ten times as much as several appends."""
+        positions = await asyncio.gather(*(self._scribe.append([event]) for event in events))
+        await self._until(positions[-1][0])
 
     async def _until(self, position: Position) -> None:
         """Wait until what was told has come back: the last of it is always about the agent itself."""

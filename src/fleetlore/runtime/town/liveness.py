@@ -70,6 +70,6 @@ def signs(shared: Shared, text: str, heard: datetime | None, now: datetime, *, s
 
 
 def _silence(heard: datetime | None, now: datetime, longest: timedelta) -> str:
-    if heard is not None and now - heard <= longest:
-        return ""
-    return "nothing was heard of it" if heard is None else f"nothing was heard of it for {(now - heard).total_seconds():.0f} s"
+    if heard is None or heard - now > longest:  # who tells the time can be wrong, or lie: what is yet to come is no sign of life
+        return "nothing was heard of it"
+    return "" if now - heard <= longest else f"nothing was heard of it for {(now - heard).total_seconds():.0f} s"

@@ -112,7 +112,9 @@ def judge(town: Town, id: str, item_id: str, *, by: str, is_approved: bool, reas
     pending = town.tasks.get(item.review or "")
     if pending is not None and pending.state in ("pending", "assigned", "running"):
         events.append(facts.cancelled(pending, by=by, reason=f"{by} has looked at it"))
-    return Wish(events=tuple(events), answer=f"{item.id} is {'approved' if is_approved else 'sent back'}")
+    work = town.tasks.get(item.work)  # a reviewer's word lands there, too: of two verdicts at once the second one is told so
+    expect = None if work is None else Expect(f"task:{work.id}", work.position)
+    return Wish(events=tuple(events), expect=expect, answer=f"{item.id} is {'approved' if is_approved else 'sent back'}")
 
 
 def mission_named(town: Town, id: str) -> Mission:

@@ -31,7 +31,15 @@ class Move(Struct, frozen=True, kw_only=True):
     task: str = ""
     """What is taken by it until the log has shown it."""
     agent: str = ""
+    epoch: int | None = None
+    """Of a task that is given out: how often it was before. Else a task is written down by it, if one is named."""
     mission: str = ""
+
+    def still_follows(self, known: Task | None) -> bool:
+        """Whether it is still to be made, by the task as its own scope tells it."""
+        if self.epoch is None:
+            return known is None or known.at is None
+        return known is not None and known.state == "pending" and known.epoch == self.epoch
 
 
 # --- who gets what
@@ -104,7 +112,7 @@ def _assignment(town: Town, task: Task, agent: Agent) -> Move:
     elif mission is not None and item is not None:
         events.append(facts.item_fact("assigned", mission, item, item.title, agent=agent.name, task=task.id))
     events.append(facts.task_assigned(task, agent))
-    return Move(events=tuple(events), expect=Expect(f"task:{task.id}", task.position), task=task.id, agent=agent.name)
+    return Move(events=tuple(events), expect=Expect(f"task:{task.id}", task.position), task=task.id, agent=agent.name, epoch=task.epoch)
 
 
 # --- missions
@@ -120,7 +128,7 @@ def for_mission(town: Town, mission: Mission) -> Iterator[Move]:
             yield Move(events=(facts.item_fact("promoted", mission, item, f"{item.title or item.id} can begin"),), mission=mission.id)
         elif item.state == "ready" and item.task is None and room > 0:
             room -= 1
-            yield _begin(mission, item)
+            yield _begin(town, mission, item)
         elif item.state == "blocked" and item.work is not None and not item.is_stuck:
             yield from _after_work(town, mission, item)
     if mission.items and all(item.state == DONE for item in mission.items.values()) and _is_quiet(mission):
@@ -136,18 +144,20 @@ def _is_quiet(mission: Mission) -> bool:
     return all(watch.state == DONE for watch in mission.watches.values())
 
 
-def task_id(mission: Mission, item: Item, purpose: str = "", number: int = 0) -> str:
+def task_id(town: Town, mission: Mission, item: Item, purpose: str = "", number: int = 0) -> str:
     """The name of an item's task: it follows from the item, so that none is written down twice."""
     behind = f"/{purpose}-{number}" if purpose else ""
     name = f"{mission.id}/{item.id}{behind}"
-    if len(name.encode()) <= LONGEST_NAME:
+    known = town.tasks.get(name)
+    is_others = known is not None and known.at is not None and (known.mission, known.item) != (mission.id, item.id)
+    if len(name.encode()) <= LONGEST_NAME and not is_others:
         return name
-    return f"{sha256(f'{mission.id}/{item.id}'.encode()).hexdigest()[:16]}{behind}"
+    return f"{sha256(f'{mission.id}\n{item.id}'.encode()).hexdigest()[:16]}{behind or '/work'}"
 
 
-def _begin(mission: Mission, item: Item) -> Move:
+def _begin(town: Town, mission: Mission, item: Item) -> Move:
     created = facts.task_created(
-        task_id(mission, item),
+        task_id(town, mission, item),
         title=item.title or item.id,
         by=facts.DISPATCHER,
         description=item.description,
@@ -167,9 +177,9 @@ def _creation(created: Event, mission: Mission, *before: Event) -> Move:
 
 def _after_work(town: Town, mission: Mission, item: Item) -> Iterator[Move]:
     if item.verdict == "rejected":
-        yield from _mend(mission, item)
+        yield from _mend(town, mission, item)
     elif wants_review(mission, item) and item.verdict != "approved":
-        yield from _review(mission, item)
+        yield from _review(town, mission, item)
     elif _unwatched(mission, item):
         yield Move(events=tuple(_watches(mission, item)), mission=mission.id)
     elif all(watch.state == DONE for watch in mission.watches.values() if watch.item == item.id):
@@ -178,10 +188,10 @@ def _after_work(town: Town, mission: Mission, item: Item) -> Iterator[Move]:
         yield Move(events=(done,), mission=mission.id)
 
 
-def _review(mission: Mission, item: Item) -> Iterator[Move]:
-    id = task_id(mission, item, "review", item.round + 1)
-    if item.review == id:
+def _review(town: Town, mission: Mission, item: Item) -> Iterator[Move]:
+    if item.reviewed == item.work:
         return
+    id = task_id(town, mission, item, "review", item.reviews + 1)
     created = facts.task_created(
         id,
         title=f"Review {item.title or item.id}",
@@ -198,8 +208,8 @@ def _review(mission: Mission, item: Item) -> Iterator[Move]:
     yield _creation(created, mission)
 
 
-def _mend(mission: Mission, item: Item) -> Iterator[Move]:
-    id = task_id(mission, item, "fix", item.round)
+def _mend(town: Town, mission: Mission, item: Item) -> Iterator[Move]:
+    id = task_id(town, mission, item, "fix", item.round)
     if item.task == id:
         return
     created = facts.task_created(

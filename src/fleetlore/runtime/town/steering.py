@@ -185,7 +185,8 @@ def assign(town: Town, id: str, agent: str, *, by: str) -> Wish:
     )
     is_taken = task.state == "running"
     answer = f"{task.id} goes to {wanted.name}" + (f"; {task.agent} breaks it off" if is_taken else " as soon as that one is free")
-    return Wish(events=(event,), answer=answer)
+    expect = None if is_taken else _as_seen(task)  # who has it hears of the wish only if it is known who that is
+    return Wish(events=(event,), expect=expect, answer=answer)
 
 
 def cancel(town: Town, id: str, *, by: str, reason: str = "") -> Wish:

@@ -52,15 +52,15 @@ def _follow(town: Town, mission: Mission, watch: Watch, told: str, event: Event,
     elif watch.type == "checks" and told == "checks":
         open_task = town.tasks.get(item.task or "")
         if open_task is None or open_task.state in OVER:
-            yield _mend(mission, watch, item, event, now)
+            yield _mend(town, mission, watch, item, event, now)
     elif watch.type == "merge" and told == "closed":
         reason = f"{watch.target} was closed without being merged"
         blocked = facts.item_fact("blocked", mission, item, reason, reason=reason, task=item.work)
         yield Move(events=(_triggered(mission, watch, "ask", event), blocked, facts.help_needed(mission, reason, 1)), mission=mission.id)
 
 
-def _mend(mission: Mission, watch: Watch, item: Item, event: Event, now: datetime) -> Move:
-    id = task_id(mission, item, "mend", 1 + sum(each.triggered for each in mission.watches.values() if each.item == item.id))
+def _mend(town: Town, mission: Mission, watch: Watch, item: Item, event: Event, now: datetime) -> Move:
+    id = task_id(town, mission, item, "mend", 1 + sum(each.triggered for each in mission.watches.values() if each.item == item.id))
     created = facts.task_created(
         id,
         title=f"Mend {watch.target}: {event.text or 'a check failed'}",

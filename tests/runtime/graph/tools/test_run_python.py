@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -166,3 +169,34 @@ async def test_code_without_end_is_not_run(tmp_path: Path) -> None:
     with pytest.raises(NotStarted, match="longer than"):
         await ran("x" * (LONGEST + 1), tmp_path)
     assert "null bytes" in (await ran("print(1)\0", tmp_path)).stderr
+
+
+ORPHAN = """
+import asyncio
+from fleetlore.runtime.graph.tools import run_python
+
+async def tell(process):
+    print(process.pid, flush=True)
+    return True
+
+class Output(run_python._Output):
+    async def take(self, line):
+        print("it runs", flush=True)
+        return await super().take(line)
+
+run_python._Output, run_python._LONGER = Output, 0
+asyncio.run(run_python.run("import time; time.sleep(3600)", limits=run_python.Limits(seconds=1.0), on_start=tell))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="only Linux lets one wait for the process of another")
+def test_it_ends_though_whoever_started_it_was_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", ORPHAN], stdout=subprocess.PIPE, text=True) as starter:
+        assert starter.stdout is not None
+        watched = os.pidfd_open(int(starter.stdout.readline()))
+        assert starter.stdout.readline() == "it runs\n"
+        starter.kill()
+    try:
+        assert select.select([watched], [], [], 20.0)[0] == [watched]
+    finally:
+        os.close(watched)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from fleetlore.context import fence
+from fleetlore.errors import MindNonsense
 from fleetlore.minds.base import Ask, Message, Reply
 from fleetlore.runtime.graph.deeds import Deeds, tools_of
 from fleetlore.runtime.graph.node import Node, as_node
@@ -20,6 +22,7 @@ alone; what must be looked up you look up with them. Buttons stay until you repl
 should be told. Your notes are put into words by another; code and tables do not belong into them."""
 CODE = "That was code in words, where a tool was due. Call the tool that does it, or say it without code."
 TALK = "The user asked for something to be done, and nothing was done. Call the tools that do it; if none can, say so."
+NONSENSE = "Your last answer could not be used. Answer again, and mind this:"
 _FENCE = re.compile(r"```|~~~|^\s*(?:SELECT\b.+\bFROM\b|def \w+\(|import \w+$)", re.IGNORECASE | re.MULTILINE)
 LONGEST_SAMPLE = 300
 
@@ -46,17 +49,29 @@ class _Thinking:
         self._messages = list(messages(step.session, step.host.engine.graph.history_tokens))
         self._prompt = command.text
         self._audited: set[str] = set()
+        self._asked_again = False
 
     async def think(self) -> Thought:
         """Rounds of calls, as many as the graph allows; the last one has no tools left to call."""
         rounds = int(self._step.options["most_rounds"])
         for number in range(1, rounds + 1):
-            reply = await self._ask(last=number == rounds)
+            try:
+                reply = await self._ask(last=number == rounds)
+            except MindNonsense as error:
+                if self._asked_again or number == rounds:
+                    raise
+                self._ask_again(error)
+                continue
             if reply.calls:
                 await self._do(reply)
             elif not self._goes_back(reply):
                 return self._deeds.thought(reply.text)
         return self._deeds.thought("")
+
+    def _ask_again(self, error: MindNonsense) -> None:
+        """An answer that cannot be used is asked for once more, with what was wrong with it."""
+        self._asked_again = True
+        self._prompt = f"{self._prompt}\n\n{NONSENSE}\n{fence.record(str(error), LONGEST_SAMPLE)}".strip()
 
     async def _ask(self, *, last: bool) -> Reply:
         step = self._step

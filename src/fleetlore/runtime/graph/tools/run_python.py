@@ -10,6 +10,7 @@ import json
 import signal
 import sys
 import tempfile
+from math import ceil
 from pathlib import Path
 from time import monotonic
 from typing import Literal, TypeAlias
@@ -32,6 +33,8 @@ LONGEST = 100_000
 """Characters of code."""
 _CHILD = Path(__file__).with_name("confined.py")
 _WITHOUT_WALLS = 125
+_LONGER = 5
+"""Seconds after which it ends by itself, should nobody be there any more to end it."""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -130,7 +133,7 @@ def _program(code: str, limits: Limits, folder: str) -> Program:
         "RLIMIT_CORE": 0,
         "RLIMIT_NPROC": 0,
     }
-    asked = {"code": code, "limits": rations, "needs": limits.needs, "python": python}
+    asked = {"code": code, "limits": rations, "needs": limits.needs, "python": python, "longest": ceil(limits.seconds) + _LONGER}
     return Program(
         argv=(python, "-I", "-S", "-B", str(_CHILD)),
         cwd=folder,
