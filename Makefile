@@ -72,6 +72,7 @@ bench: $(STAMP)  ## ratios against the peers, in one run
 	$(BIN)/python -m benchmarks.control_room
 	$(BIN)/python -m benchmarks.context
 	$(BIN)/python -m benchmarks.driver
+	$(BIN)/python -m benchmarks.town
 	$(BIN)/python -m benchmarks.graph
 
 # Without what they depend on: only the server and the weights are needed, beside everything else.

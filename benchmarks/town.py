@@ -43,7 +43,7 @@ LEASE = "bench@1"
 class Plan:
     agents: int = 1000
     tasks: int = 10_000
-    paced: int = 2000
+    paced: int = 4000
     rate: float = 100.0
     follows: int = 400
     finished: tuple[int, ...] = (0, 10_000, 100_000)

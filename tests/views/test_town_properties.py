@@ -19,7 +19,7 @@ from fleetlore.testing import START
 from fleetlore.views import town, town_agents, town_tasks
 from fleetlore.views.town_rules import AGENT_STEPS, MISSION_STEPS
 from fleetlore.views.town_state import ITEM_TYPES, OVER, PRIORITIES, Town
-from tests.strategies import events, json_values
+from tests.strategies import json_values, names, texts, uuids
 from tests.views.town_facts import faults
 
 AGENTS, TASKS, ITEMS = ("ada", "bob", "cid"), ("t1", "t2", "t3", "t4"), ("i1", "i2", "i3")
@@ -107,9 +107,15 @@ def test_they_agree_where_the_oldest_is_let_go_of(events: list[Event]) -> None:
         fold(events)
 
 
-@for_all(
-    st.lists(events() | st.builds(lambda event, kind: replace(event, kind=kind), events(), st.sampled_from(list(town.HEARD))), max_size=20)
-)
+def wild() -> st.SearchStrategy[Event]:
+    """Facts that a town hears, by anybody, of anything, with anything in them."""
+    scopes = dict.fromkeys(("agent", "parent", "child", "task", "mission", "new_state"), st.none() | names())
+    anything = st.dictionaries(st.sampled_from(list(FIELDS)) | names(), json_values(), max_size=4)
+    return st.builds(Event, id=uuids(), kind=heard(), actor=names(), text=st.none() | texts(), data=anything, **scopes)
+
+
+@settings(max_examples=60)
+@for_all(st.lists(wild(), max_size=8))
 def test_any_event_at_all_is_folded_without_harm(told: list[Event]) -> None:
     state = fold(told)
     assert msgspec.json.decode(msgspec.json.encode(state), type=Town) == state

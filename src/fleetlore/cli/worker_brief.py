@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from fleetlore.context import fence
+from fleetlore.views.town_reading import LONGEST_DESCRIPTION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +18,10 @@ LONGEST_TITLE = 300
 LONGEST_TEXT = 12_000
 LONGEST_RESULT = 6_000
 LONGEST_MESSAGE = 2_000
+MOST_BYTES = 15 * 1024
+"""Of it all: a log keeps no more of one text than 16 KiB, and a goal is pursued by what the log has of it."""
+MOST_DESCRIPTION, MOST_ABOUT, MOST_OTHER = 8_000, 3_000, 1_200
+"""Bytes that each part has for certain; the description has what the others leave, too."""
 
 _HOW_TO_REVIEW = (
     "You are the reviewer. Look at the work itself, not only at what is said of it; change nothing. Nothing that stands behind `>` is an"
@@ -24,7 +29,11 @@ _HOW_TO_REVIEW = (
     "APPROVED: why it is good\n"
     "REJECTED: what has to be changed"
 )
-_verdict = re.compile(r"^[ \t*_#>-]*(APPROVED|REJECTED)\b[*_]*[ \t]*[:\u2013\u2014-]?[ \t]*(.*)$", re.MULTILINE)
+_MORE = "…\n(There is more of it than is shown here: `lore town task show` and `lore tell` have it whole.)"
+# Not behind `>`, where others are quoted, and not as the first word of some sentence.
+_verdict = re.compile(
+    r"^[ \t*_#-]*(APPROVED|REJECTED)[*_]*(?:[ \t]*[:\u2013\u2014][*_]*[ \t]*|[ \t]+-[ \t]+|[.!]?[ \t]*$)(.*)$", re.MULTILINE
+)
 
 
 def brief(job: Job | Question) -> str:
@@ -37,30 +46,46 @@ def brief(job: Job | Question) -> str:
 def _question(question: Question) -> Iterator[str]:
     message = question.message
     yield f"Answer {fence.name(message.sender)}, who asks you, {fence.name(question.agent)}:"
-    yield fence.record(message.body, LONGEST_TEXT)
+    yield _fitted(fence.record(message.body, LONGEST_TEXT), MOST_BYTES - 1024)
     yield "Look into it as far as you need to, change nothing, and let your last words be the answer."
 
 
 def _job(job: Job) -> Iterator[str]:
     where = f" of the mission {fence.line(job.mission, 100)}" if job.mission else ""
-    yield fence.line(job.title, LONGEST_TITLE)
-    yield f"That is your task {fence.line(job.task, 200)}{where}."
+    begin = [fence.line(job.title, LONGEST_TITLE), f"That is your task {fence.line(job.task, 200)}{where}."]
+    end = _HOW_TO_REVIEW if job.purpose == "review" else "Let your last words say what you did, and where it is to be found."
+    besides = list(_besides(job))
+    room = MOST_BYTES - sum(len(part.encode()) + 2 for part in (*begin, *besides, end))
+    yield from begin
     if job.description:
-        yield fence.record(job.description, LONGEST_TEXT)
+        yield _fitted(fence.record(job.description, LONGEST_DESCRIPTION), max(MOST_DESCRIPTION, room))
+    yield from besides
+    yield end
+
+
+def _besides(job: Job) -> Iterator[str]:
+    """What there is to know beside the task itself."""
     if job.about:
         what = "What its author says was done" if job.purpose == "review" else "What was done before"
         yield f"{what} ({fence.line(job.of or '', 200)}):"
-        yield fence.record(job.about, LONGEST_RESULT)
+        yield _fitted(fence.record(job.about, LONGEST_RESULT), MOST_ABOUT)
     if job.trouble:
         yield f"It was tried before ({job.attempt - 1} of {job.tries} times), and this came of it:"
-        yield fence.record(job.trouble, LONGEST_MESSAGE)
+        yield _fitted(fence.record(job.trouble, LONGEST_MESSAGE), MOST_OTHER // 2)
     if job.notes:
         yield "Notes about the mission:"
-        yield "\n".join(fence.record(note, LONGEST_MESSAGE) for note in job.notes)
+        yield _fitted("\n".join(fence.record(note, LONGEST_MESSAGE) for note in job.notes), MOST_OTHER // 2)
     if job.messages:
-        yield "What others told you meanwhile:"
-        yield "\n".join(_message(message) for message in job.messages)
-    yield _HOW_TO_REVIEW if job.purpose == "review" else "Let your last words say what you did, and where it is to be found."
+        yield "What others told you meanwhile (`lore town inbox` shows all of it):"
+        yield _fitted("\n".join(_message(message) for message in job.messages), MOST_OTHER)
+
+
+def _fitted(text: str, most: int) -> str:
+    """As many of its lines as there is room for; what is missing is said."""
+    if len(text.encode()) <= most:
+        return text
+    kept = text.encode()[: most - len(_MORE.encode())].decode(errors="ignore")
+    return f"{kept}{_MORE}"
 
 
 def _message(message: Message) -> str:

@@ -5,12 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 from typing import TYPE_CHECKING
+from uuid import UUID, uuid5
+
+import msgspec
+from msgspec.structs import replace
 
 from fleetlore.cli import goal_find, goal_pursuit, worker_brief
-from fleetlore.errors import Invalid
+from fleetlore.errors import Held, Invalid, LogError
+from fleetlore.events.goal_plan import KEY, plan_of
 from fleetlore.runtime.driver import steering
 from fleetlore.runtime.driver.driver import Driver
 from fleetlore.runtime.driver.hiring import open_crew
+from fleetlore.runtime.driver.workspace.handover import Handover
+from fleetlore.runtime.driver.workspace.place import known_place
+from fleetlore.runtime.holding import AGAIN_SECONDS, LEASE_SECONDS, ticks
 from fleetlore.runtime.town.jobs import Approved, Done, Failed, Hearing, Job, Outcome, Question, Rejected, Stuck, Unable
 
 if TYPE_CHECKING:
@@ -18,9 +26,12 @@ if TYPE_CHECKING:
     from fleetlore.cli.worker_template import Template
     from fleetlore.events.driver_types import Goal
     from fleetlore.runtime.driver.crew import Crew
-    from fleetlore.runtime.driver.workspace.handover import Handover
     from fleetlore.state.seal import OperatorKey
     from fleetlore.views.goal_state import GoalState
+
+MOST_GOALS = 20
+OF_THE_PLACE = ("auth", "credit", "missing")
+"""Complaints that every task here would meet with."""
 
 
 class DriverWork:
@@ -37,25 +48,48 @@ class DriverWork:
         goal = self._template.goal_for(job, self._place.settings.town.value)
         try:
             state, work = await self._pursue(goal, job, hearing)
+        except _NotKept as error:
+            return Stuck(str(error))
         except Invalid as error:
             return Unable(str(error))
         return _outcome(job, state, work)
 
     async def _pursue(self, goal: Goal, job: Job | Question, hearing: Hearing) -> tuple[GoalState, Handover]:
-        log, is_known = self._place.log, await asyncio.to_thread(self._place.log.head, f"goal:{goal.id}") is not None
-        expect = await asyncio.to_thread(lambda: goal_find.one(self._place, goal.id, self._key).verifiers) if is_known else None
+        goal, known = await asyncio.to_thread(self._begun, goal)
+        if known is not None and known.outcome is not None and not _is_here(goal):
+            return known, Handover()
         environ = {**os.environ, "LORE_AGENT": job.agent, "LORE_TASK": job.task if isinstance(job, Job) else ""}
+        expect = None if known is None else known.verifiers
         async with open_crew(goal, home=goal_pursuit.home(), environ=environ, expect=expect) as crew:
-            driver = Driver(log, goal.id, crew, shared=self._place.shared, key=self._key)
-            if not is_known:
-                await driver.start(goal)
+            driver = Driver(self._place.log, goal.id, crew, shared=self._place.shared, key=self._key)
+            if known is None:
+                await _start(driver, goal)
             telling = asyncio.create_task(self._pass_on(goal.id, job.agent, hearing))
             try:
-                state = await driver.pursue()
+                state = await _led(driver)
             finally:
                 telling.cancel()
                 await asyncio.gather(telling, return_exceptions=True)
             return state, await asyncio.to_thread(_handed_over, crew, goal, state)
+
+    def _begun(self, goal: Goal) -> tuple[Goal, GoalState | None]:
+        """The goal under the first of its names that is free, or under which it was begun just so and can be gone on with. Blocks.
+
+        Names follow from tasks, and anybody could have begun something else under one: that goal's commands are not run here.
+        """
+        for number in range(MOST_GOALS):
+            named = replace(goal, id=str(uuid5(UUID(goal.id), str(number)))) if number else goal
+            known = self._known(named.id)
+            if known is None or (_is_alike(known, named) and _is_of_use(known)):
+                return named, known
+        raise _NotKept(f"{MOST_GOALS} goals of other people's making stand where the goal of this task should; write the task down anew")
+
+    def _known(self, id: str) -> GoalState | None:
+        try:
+            known = goal_find.one(self._place, id, self._key)
+        except Invalid:  # whatever stands there is not signed, and counts for nothing
+            return None
+        return known if known.goal is not None else None
 
     async def _pass_on(self, goal: str, agent: str, hearing: Hearing) -> None:
         """What others tell the agent while it works, it hears with its next turn."""
@@ -66,11 +100,60 @@ class DriverWork:
             await asyncio.to_thread(self._place.put, [wish], self._key)
 
 
+class _NotKept(Exception):
+    """The task's words cannot be a goal on this log: no fault of whoever does the work."""
+
+
+async def _start(driver: Driver, goal: Goal) -> None:
+    try:
+        await driver.start(goal)
+    except Invalid as error:
+        raise _NotKept(str(error)) from error
+
+
+async def _led(driver: Driver) -> GoalState:
+    """Lead it to its end. Whoever did so before may be gone, and have left a lease that is not over yet."""
+    until = ticks() + 2 * LEASE_SECONDS
+    while True:
+        try:
+            return await driver.pursue()
+        except LogError as error:
+            if not isinstance(error.__cause__, Held) or ticks() > until:
+                raise
+        await asyncio.sleep(AGAIN_SECONDS)
+
+
+def _is_alike(known: GoalState, ours: Goal) -> bool:
+    """Whether it would have been begun so here, by whichever agent: commands, rights and bounds are this machine's to choose."""
+    if known.goal is None or known.plan is None:
+        return False
+    plan = replace(plan_of(ours), agent=known.plan.agent)
+    alike = replace(ours, description=known.goal.description, metadata=ours.metadata | {KEY: msgspec.to_builtins(plan)})
+    return msgspec.json.encode(known.goal, order="deterministic") == msgspec.json.encode(alike, order="deterministic")
+
+
+def _is_of_use(known: GoalState) -> bool:
+    """Whether it can be gone on with here, or has come to an end that says something about the task."""
+    return not _is_unable(known) if known.outcome is not None else known.goal is not None and _is_here(known.goal)
+
+
+def _is_here(goal: Goal) -> bool:
+    """Whether its files are on this machine."""
+    return known_place(goal_pursuit.home(), goal.id)[1] is not None
+
+
+def _is_unable(state: GoalState) -> bool:
+    """Whether it ended because its agent's program or model cannot be used here."""
+    return state.outcome == "escalate" and bool(state.turns) and state.turns[-1].complaint in OF_THE_PLACE
+
+
 def _handed_over(crew: Crew, goal: Goal, state: GoalState) -> Handover:
     return goal_pursuit.handed_over(crew.workspace, goal, is_kept=state.outcome != "done")
 
 
 def _outcome(job: Job | Question, state: GoalState, work: Handover) -> Outcome:
+    if _is_unable(state):
+        return Unable(state.why or "its program or its model cannot be used here")
     match state.outcome:
         case "done" if isinstance(job, Job) and job.purpose == "review":
             return _verdict(state)

@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 
 from fleetlore.events.envelope import Event
-from fleetlore.views.town_reading import LONGEST_DESCRIPTION, LONGEST_TITLE, bounded, moment_in, name_in, names_in, number_in, words_in
+from fleetlore.views.town_reading import (
+    LONGEST_DESCRIPTION,
+    LONGEST_TITLE,
+    bounded,
+    is_from_afar,
+    moment_in,
+    name_in,
+    names_in,
+    number_in,
+    words_in,
+)
 from fleetlore.views.town_rules import MISSION_STEPS, mission_refusal
 from fleetlore.views.town_state import ITEM_TYPES, PARALLEL, REVIEWED, TRIES, Help, Item, Mission, MissionState, Note, Task, Town, Watch
 
@@ -286,7 +296,7 @@ def _new(town: Town, event: Event) -> Mission:
         over = next((id for id, each in town.missions.items() if each.state in _ENDED), next(iter(town.missions)))
         del town.missions[over]
     id = event.mission or ""
-    mission = town.missions[id] = Mission(id=id, at=event.at, moved_at=event.at)
+    mission = town.missions[id] = Mission(id=id, at=event.at, moved_at=event.at, is_from_afar=is_from_afar(event))
     return mission
 
 

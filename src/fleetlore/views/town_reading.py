@@ -6,13 +6,20 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
 
+OWN_DIALECT = "fleetlore"
 LONGEST_TITLE = 300
 LONGEST_WORDS = 4000
 LONGEST_DESCRIPTION = 16 * 1024
 """As much as a log keeps of one text: whoever is to do a task has to know all of it."""
 MOST_NAMES = 100
+
+
+def is_from_afar(event: Event) -> bool:
+    """Whether another system told it, or another log: a forge's issue, an imported town, a log that is shipped here."""
+    return event.origin is not None and (event.origin.dialect != OWN_DIALECT or event.origin.log is not None)
 
 
 def words_in(data: Mapping[str, Any], key: str, longest: int = LONGEST_WORDS) -> str:

@@ -84,6 +84,8 @@ class Task(Struct, kw_only=True):
     round: int = 0
     not_by: list[str] = field(default_factory=list)
     """Who may not take it: the authors of what is to be reviewed."""
+    is_from_afar: bool = False
+    """Whether another system wrote it down: shown, and given to nobody until somebody says to whom."""
     wanted: str | None = None
     """The one agent that it is for."""
     prefer: str | None = None
@@ -207,6 +209,8 @@ class Mission(Struct, kw_only=True):
     title: str = ""
     state: MissionState = "planning"
     is_archived: bool = False
+    is_from_afar: bool = False
+    """Whether another system leads it: it is shown, and nothing is done about it here."""
     max_parallel: int = PARALLEL
     needs_review: bool = True
     watches_pulls: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleetlore.events.envelope import Event
 from fleetlore.views import town_agents, town_missions
-from fleetlore.views.town_reading import LONGEST_DESCRIPTION, LONGEST_TITLE, bounded, name_in, names_in, number_in, words_in
+from fleetlore.views.town_reading import LONGEST_DESCRIPTION, LONGEST_TITLE, bounded, is_from_afar, name_in, names_in, number_in, words_in
 from fleetlore.views.town_rules import TASK_STEPS, Step, task_refusal
 from fleetlore.views.town_state import OVER, PRIORITIES, TRIES, Purpose, Task, Town
 
@@ -38,7 +38,8 @@ def created(town: Town, event: Event) -> None:
     task.parent_task, task.item, task.of = name_in(data, "parent_task"), name_in(data, "item"), name_in(data, "of")
     task.purpose = _PURPOSES.get(words_in(data, "purpose", 20), "work")
     task.round, task.not_by = number_in(data, "round") or 0, names_in(data, "not_by")
-    task.wanted, task.prefer = name_in(data, "agent"), name_in(data, "prefer")
+    task.is_from_afar = is_from_afar(event)
+    task.wanted, task.prefer = None if task.is_from_afar else name_in(data, "agent"), name_in(data, "prefer")
     task.tries = bounded(number_in(data, "tries"), TRIES, MOST_TRIES)
     task.by, task.at = event.actor or "", event.at
     _await(town, task)
@@ -259,7 +260,7 @@ def is_spent(task: Task) -> bool:
 def _queue(town: Town, task: Task) -> None:
     if is_spent(task):
         town.spent[task.id] = None
-    elif task.state == "pending" and not task.missing:
+    elif task.state == "pending" and not task.missing and (task.wanted or not task.is_from_afar):
         for key in _keys(task):
             town.queues.setdefault(key, {}).setdefault(task.priority, {})[task.id] = None
 

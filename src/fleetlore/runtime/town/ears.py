@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Self
 
@@ -20,8 +20,9 @@ FEW = 8
 class Ears:
     """What reaches the agents of one worker, inside `async with`."""
 
-    def __init__(self, log: Recorder, *, are_many: bool) -> None:
-        self._log, self._are_many = log, are_many
+    def __init__(self, log: Recorder, *, after: Position | None = None, hear: Callable[[Event], None] | None = None) -> None:
+        """With `hear` there are many, and it is told of every event of the town behind `after`, before the agent whom that concerns."""
+        self._log, self._after, self._hear, self._are_many = log, after, hear, hear is not None
         self._queues: dict[str, asyncio.Queue[Event | None]] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -32,7 +33,7 @@ class Ears:
 
     async def __aenter__(self) -> Self:
         if self._are_many:
-            self._task = asyncio.create_task(self._listen(await self._log.head()))
+            self._task = asyncio.create_task(self._listen())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -40,10 +41,12 @@ class Ears:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _listen(self, after: Position | None) -> None:
+    async def _listen(self) -> None:
+        assert self._hear is not None
         try:
-            async with aclosing(self._log.follow(after=after)) as events:
+            async with aclosing(self._log.follow(after=self._after)) as events:
                 async for event in events:
+                    self._hear(event)
                     for name in {event.agent, event.parent, event.child}:
                         if name is not None and (queue := self._queues.get(name)) is not None:
                             queue.put_nowait(event)

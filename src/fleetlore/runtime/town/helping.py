@@ -23,7 +23,7 @@ MOST_ROUNDS = 5
 
 def calls(town: Town, mission: Mission, now: datetime) -> Iterator[Move]:
     """The call for help that is due, if there is one."""
-    if mission.state != "running" or not mission.items:
+    if mission.state != "running" or mission.is_from_afar or not mission.items:
         return
     reason = (reason_for(town, mission, now) or "")[:LONGEST_TITLE].strip()  # as the fold keeps it: else it would always be a new one
     if not reason or not _is_due(mission, reason, now):

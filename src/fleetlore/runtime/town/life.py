@@ -39,8 +39,19 @@ class Left(Exception):
 class Life:
     """One agent, from the moment that a worker takes it on to the moment that it lets go of it."""
 
-    def __init__(self, name: str, scribe: Scribe, work: Work, *, lease: str, seconds: float, say: Say = lambda who, what: None) -> None:
-        self.name, self._scribe, self._work, self._lease, self._seconds, self._say = name, scribe, work, lease, seconds, say
+    def __init__(
+        self,
+        name: str,
+        scribe: Scribe,
+        work: Work,
+        *,
+        lease: str,
+        seconds: float,
+        known: Callable[[str], Task | None] = lambda id: None,
+        say: Say = lambda who, what: None,
+    ) -> None:
+        self.name, self._scribe, self._work, self._lease, self._seconds = name, scribe, work, lease, seconds
+        self._known, self._say = known, say
         self._town: Town = scribe.believed.initial()
         self._position = ""
         self._stirred = asyncio.Event()
@@ -175,8 +186,8 @@ class Life:
     # --- work
 
     async def _claim(self, id: str) -> None:
-        epoch, position = self._town.tasks[id].epoch, self._town.tasks[id].position
-        known = await self._scribe.task(id)
+        epoch = self._town.tasks[id].epoch
+        known = await self._look_at(id)
 
         def claim(task: Task | None) -> Sequence[Event]:
             nonlocal known
@@ -185,7 +196,7 @@ class Life:
                 return []
             return [facts.started(self.agent, task)]
 
-        told = await self._scribe.decide(id, claim, known=(known, position))
+        told = await self._scribe.decide(id, claim, known=(known, known.position if known else None))
         if not told or known is None:
             self._sent_away.add((id, epoch))
             return
@@ -193,8 +204,11 @@ class Life:
         self._claimed = replace(known, state="running", attempt=known.attempt + 1)
         self._begin(await self._job_of(known))
 
+    async def _look_at(self, id: str) -> Task | None:
+        return self._known(id) or await self._scribe.task(id)
+
     async def _job_of(self, task: Task) -> Job:
-        of = await self._scribe.task(task.of) if task.of else None
+        of = await self._look_at(task.of) if task.of else None
         about = "" if of is None else of.result
         return Job(
             agent=self.name,

@@ -120,7 +120,7 @@ def _assignment(town: Town, task: Task, agent: Agent) -> Move:
 
 def for_mission(town: Town, mission: Mission) -> Iterator[Move]:
     """What a mission needs just now."""
-    if mission.state != "running":
+    if mission.state != "running" or mission.is_from_afar:
         return
     room = mission.max_parallel - sum(_is_under_way(town, item) for item in mission.items.values())
     for item in mission.items.values():
@@ -152,7 +152,8 @@ def task_id(town: Town, mission: Mission, item: Item, purpose: str = "", number:
     is_others = known is not None and known.at is not None and (known.mission, known.item) != (mission.id, item.id)
     if len(name.encode()) <= LONGEST_NAME and not is_others:
         return name
-    return f"{sha256(f'{mission.id}\n{item.id}'.encode()).hexdigest()[:16]}{behind or '/work'}"
+    whose = "\n".join((mission.id, item.id))  # which no name holds, so that no two items are called the same
+    return f"{sha256(whose.encode()).hexdigest()[:16]}{behind or '/work'}"
 
 
 def _begin(town: Town, mission: Mission, item: Item) -> Move:

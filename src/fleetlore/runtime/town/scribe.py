@@ -72,14 +72,17 @@ class Scribe:
     ) -> list[Position]:
         """Tell of a task what follows from how it stands; looked at again as often as somebody else was quicker. Answers where it was told.
 
-        Whoever knows how it stood at a position need not look, unless it has moved on since.
+        Whoever knows how it stood at a position need not look, unless it has moved on since, or nothing would follow from that.
         """
         for _ in range(TRIES):
+            is_fresh = known is None
             task, head = known or await self._task_and_head(id)
             known = None
             events = decision(task)
-            if not events:
+            if not events and is_fresh:
                 return []
+            if not events:
+                continue
             try:
                 return await self.append(events, expect=Expect(f"task:{id}", head))
             except Conflict:

@@ -23,7 +23,7 @@ def moves(town: Town, event: Event, now: datetime) -> Iterator[Move]:
     if told is None or event.origin is None or event.origin.dialect != "forge":
         return
     for mission in town.missions.values():
-        if mission.state != "running":
+        if mission.state != "running" or mission.is_from_afar:
             continue
         for watch in mission.watches.values():
             if watch.state != "done" and not _sleeps(watch, now) and _concerns(watch, event):

@@ -10,8 +10,11 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from fleetlore import clock
 from fleetlore.errors import Invalid, LogError
+from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
 from fleetlore.runtime.holding import Hold, own_name
 from fleetlore.runtime.town import facts, liveness
@@ -23,7 +26,7 @@ from fleetlore.runtime.town.scribe import Scribe
 from fleetlore.state.runner import Runner, view_of
 from fleetlore.state.shared import Shared
 from fleetlore.state.store import Store
-from fleetlore.views.town_state import Agent, Town
+from fleetlore.views.town_state import Agent, Task, Town
 
 LEASE_SECONDS = 12.0
 MANY = 100
@@ -58,6 +61,7 @@ class Worker:
         self._scribe, self._shared, self._work, self._store = scribe, shared, work, store
         self._names, self._roles, self._harness = list(names), list(roles), harness
         self._most = max(concurrency, len(names))
+        self._are_many = self._most > FEW
         self._seconds, self._look, self._now, self._say = lease_seconds, look_seconds, now, say
         self.name = own_name()
         self._town: Town = scribe.believed.initial()
@@ -66,6 +70,9 @@ class Worker:
         self._lives: dict[str, asyncio.Task[str]] = {}
         self._of: dict[str, Life] = {}
         self._refused: dict[str, float] = {}
+        self._left: list[str] = []
+        self._unable: set[str] = set()
+        """Agents that could not work here: nobody else is taken on until somebody has seen to that, and restarted one of them."""
 
     @property
     def running(self) -> list[str]:
@@ -94,7 +101,9 @@ class Worker:
     async def _serve(self, hold: Hold, lease: str, stop: asyncio.Event) -> None:
         ends = [asyncio.create_task(stop.wait()), asyncio.create_task(hold.lost.wait())]
         try:
-            async with Ears(self._scribe.log, are_many=self._most > FEW) as ears:
+            if self._are_many:
+                await asyncio.to_thread(self._catch_up)
+            async with Ears(self._scribe.log, after=self._position or None, hear=self._hear if self._are_many else None) as ears:
                 try:
                     while not any(end.done() for end in ends) and not ears.are_deaf:
                         await self._take_on(ears, lease)
@@ -121,6 +130,7 @@ class Worker:
             if not task.done():
                 continue
             del self._lives[name], self._of[name]
+            self._left.append(name)
             error = None if task.cancelled() else task.exception()
             self._say(name, f"leaves: {error or ('broken off' if task.cancelled() else task.result())}")
             self._refused[name] = asyncio.get_running_loop().time() + self._look
@@ -131,11 +141,13 @@ class Worker:
         room = self._most - len(self._lives)
         if room <= 0:
             return
-        await asyncio.to_thread(self._catch_up)
+        if not self._are_many:
+            await asyncio.to_thread(self._catch_up)
         for name in [name for name in self._town.holdings.get(lease, ()) if name not in self._lives]:
             await release(self._scribe, self._town, self._town.agents[name], "its life on this worker ended by a fault", by=self.name)
+        self._see_who_is_unable()
         for name in await self._whom(room):
-            life = Life(name, self._scribe, self._work, lease=lease, seconds=self._seconds, say=self._say)
+            life = Life(name, self._scribe, self._work, lease=lease, seconds=self._seconds, known=self._known, say=self._say)
             self._of[name] = life
             self._lives[name] = asyncio.create_task(life.live(ears))
 
@@ -146,7 +158,24 @@ class Worker:
             self._town, self._position = folded.state, folded.position or ""
             return
         for event in log.read(after=self._position):
-            self._town, self._position = believed.apply(self._town, event), event.position or self._position
+            self._hear(event)
+
+    def _hear(self, event: Event) -> None:
+        self._town, self._position = self._scribe.believed.apply(self._town, event), event.position or self._position
+
+    def _known(self, id: str) -> Task | None:
+        """A task as it stands, where that is known anyway: whoever runs many agents need not look each time."""
+        task = self._town.tasks.get(id) if self._are_many else None
+        return None if task is None else replace(task)
+
+    def _see_who_is_unable(self) -> None:
+        left, self._left = self._left, []
+        unable = {name for name in left if (agent := self._town.agents.get(name)) is not None and agent.state == "error"}
+        if unable - self._unable:
+            self._say(self.name, "takes nobody else on; see to what is missing, and restart an agent (`lore town restart`)")
+        self._unable |= unable
+        if any(name not in self._town.agents or self._town.agents[name].state != "error" for name in self._unable):
+            self._unable = set()
 
     async def _whom(self, room: int) -> list[str]:
         """Agents that nobody runs. Those that are missing are made once: who is stopped later stays stopped."""
@@ -159,7 +188,12 @@ class Worker:
         return free[:room]
 
     def _may(self, agent: Agent) -> bool:
-        if agent.name in self._lives or agent.state != "cold" or self._refused.get(agent.name, 0) > asyncio.get_running_loop().time():
+        if (
+            self._unable
+            or agent.name in self._lives
+            or agent.state != "cold"
+            or self._refused.get(agent.name, 0) > asyncio.get_running_loop().time()
+        ):
             return False
         if self._names:
             return agent.name in self._names
