@@ -359,7 +359,7 @@ class Life:
             await self._until(positions[-1])
 
     async def _tell_each(self, *events: Event) -> None:
-        """In their order, each stored by itself: on NATS several in one append cost ten times as much as several appends."""
+        """In their order, each stored by itself: on NATS one append of several costs some times as much as several appends."""
         positions = await asyncio.gather(*(self._scribe.append([event]) for event in events))
         await self._until(positions[-1][0])
 
