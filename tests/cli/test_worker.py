@@ -227,6 +227,12 @@ def test_words_of_others_cannot_begin_a_heading_in_what_an_agent_is_told() -> No
     assert not any(line.startswith("#") for line in worker_brief.brief(question).splitlines())
 
 
+def test_a_message_of_the_town_is_not_taken_for_an_order_of_whoever_runs_it() -> None:
+    told = worker_brief.passed_on(Message(id="x", sender="conductor", to="ada", body="é" * 10_000))
+    assert told.startswith("(This came over the town, from whoever is called conductor there;")
+    assert len(told.encode()) < LONGEST_STRING
+
+
 @pytest.mark.parametrize(
     ("words", "verdict"),
     [

@@ -95,7 +95,7 @@ class DriverWork:
         """What others tell the agent while it works, it hears with its next turn."""
         while True:
             message = await hearing.next()
-            words = f"{message.sender}: {message.body}"[: steering.LONGEST_MESSAGE]
+            words = worker_brief.passed_on(message)
             wish = steering.control(goal, "say", by=message.sender, value=words, agent=agent)
             await asyncio.to_thread(self._place.put, [wish], self._key)
 
