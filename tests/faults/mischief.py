@@ -292,6 +292,10 @@ def commands(site: Site, told: Sequence[Event]) -> Mapping[str, Sequence[Sequenc
             *([["resume"], ["list", "--all"], ["run", file], ["check", file], ["say", goal, "All is well."]]),
             ["raise", goal, "--turns", "99", "--tokens", "1000000000", "--usd", "1000"],
         ],
+        "worker": [[]],
+        "town": [["spawn", "ada"], ["assign", "solver", "--task", goal], ["kill", "solver"], ["backlog", "add", "Say yes"], ["status"]],
+        "mcp": [["--write", "--agent", "solver"]],
+        "graph": [["list"]],
         "decide": [[], [asked, "allow"], [asked, "deny", "--reason", "no"]],
         "notify": [["list"]],
         "token": [["create", "--scope", "admin"], ["create", "--scope", "write"], ["list"]],
@@ -314,6 +318,7 @@ def commands(site: Site, told: Sequence[Event]) -> Mapping[str, Sequence[Sequenc
 
 MAY_NOT = (
     *("goal pause", "goal cancel", "goal resume", "goal say", "goal raise", "goal run", "decide allow", "decide deny", "token admin"),
+    *("worker", "town spawn"),
     *("seal", "seal --new-key", "backup --force", "restore --force", "forget --id", "forget --agent", "trim --before"),
 )
 """What a sealed log has to refuse."""

@@ -19,6 +19,8 @@ CLOSELY = frozenset(
         "driver.attempt_completed",
         "driver.decision",
         "driver.replay_decision",
+        "town.mission_state_changed",
+        "town.mission_work_completed",
     )
 )
 """Kinds whose data is looked at: for what they cost, or for their beat. Of a tool's data, `state/glimpse.py` keeps what is needed."""

@@ -209,13 +209,11 @@ def _review(town: Town, mission: Mission, item: Item) -> Iterator[Move]:
     yield _creation(created, mission)
 
 
-def _mend(town: Town, mission: Mission, item: Item) -> Iterator[Move]:
-    id = task_id(town, mission, item, "fix", item.round)
-    if item.task == id:
-        return
-    created = facts.task_created(
+def fix(mission: Mission, item: Item, id: str, title: str) -> Event:
+    """The task by which an item's work is mended, best by whoever did it."""
+    return facts.task_created(
         id,
-        title=f"Mend {item.title or item.id}: {item.reason}" if item.reason else f"Mend {item.title or item.id}",
+        title=title,
         by=facts.DISPATCHER,
         description=item.description,
         roles=item.roles,
@@ -229,6 +227,14 @@ def _mend(town: Town, mission: Mission, item: Item) -> Iterator[Move]:
         round=item.round,
         prefer=item.authors[-1] if item.authors else None,
     )
+
+
+def _mend(town: Town, mission: Mission, item: Item) -> Iterator[Move]:
+    id = task_id(town, mission, item, "fix", item.round)
+    if item.task == id:
+        return
+    title = f"Mend {item.title or item.id}: {item.reason}" if item.reason else f"Mend {item.title or item.id}"
+    created = fix(mission, item, id, title)
     blocked = facts.item_fact(
         "blocked", mission, item, f"changes are wanted: {item.reason}", reason=item.reason or "changes are wanted", task=item.work
     )

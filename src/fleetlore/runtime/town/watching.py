@@ -9,7 +9,7 @@ from typing import Any
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import Expect
 from fleetlore.runtime.town import facts
-from fleetlore.runtime.town.planning import Move, task_id
+from fleetlore.runtime.town.planning import Move, fix, task_id
 from fleetlore.views.town_state import OVER, Item, Mission, Town, Watch
 
 SNOOZE = timedelta(minutes=3)
@@ -61,21 +61,7 @@ def _follow(town: Town, mission: Mission, watch: Watch, told: str, event: Event,
 
 def _mend(town: Town, mission: Mission, watch: Watch, item: Item, event: Event, now: datetime) -> Move:
     id = task_id(town, mission, item, "mend", 1 + sum(each.triggered for each in mission.watches.values() if each.item == item.id))
-    created = facts.task_created(
-        id,
-        title=f"Mend {watch.target}: {event.text or 'a check failed'}",
-        by=facts.DISPATCHER,
-        roles=item.roles,
-        checks=item.checks,
-        parent_task=item.work,
-        tries=mission.tries,
-        mission=mission.id,
-        item=item.id,
-        purpose="fix",
-        of=item.work,
-        round=item.round,
-        prefer=item.authors[-1] if item.authors else None,
-    )
+    created = fix(mission, item, id, f"Mend {watch.target}: {event.text or 'a check failed'}")
     snoozed = _fact("work.watch_snoozed", mission, watch, "rests while it is mended", until=(now + SNOOZE).isoformat())
     events = (_triggered(mission, watch, "fix", event), snoozed, created)
     return Move(events=events, expect=Expect(f"task:{id}", None), task=id, mission=mission.id)
