@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.servers import Nats, Valkey
+
+# Machines are busy: how long an example takes says nothing about what is tested.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 SLOW = (
     "tests/chronicle/test_formats.py",
     "tests/cli/test_goal_run.py",
+    "tests/cli/test_mcp.py",
     "tests/cli/test_seal.py",
     "tests/cli/test_up.py",
     "tests/cli/test_worker.py",
@@ -33,7 +39,15 @@ SLOW = (
     "tests/runtime/driver/test_outages.py",
     "tests/runtime/driver/test_servers.py",
     "tests/runtime/driver/test_workspace.py",
+    "tests/runtime/graph/tools/",
+    "tests/runtime/town/test_losing.py",
+    "tests/runtime/town/test_review_races.py",
+    "tests/runtime/town/test_steering.py",
+    "tests/runtime/town/test_working.py",
+    "tests/server/test_chat_",
     "tests/server/test_doors_reading.py",
+    "tests/server/test_mcp",
+    "tests/server/test_town_api.py",
     "tests/server/test_views_hostile.py",
     "tests/server/test_wire.py",
     "tests/state/test_keeping.py",
