@@ -42,14 +42,15 @@ class Pen(Scribe):
 class Running:
     """A dispatcher or a worker that goes on until it is stopped, or dies."""
 
-    def __init__(self, pen: Pen, run: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-        self._pen, self._stop = pen, asyncio.Event()
+    def __init__(self, hall: Hall, pen: Pen, run: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+        self._hall, self._pen, self._stop = hall, pen, asyncio.Event()
         self._task = asyncio.ensure_future(run(self._stop))
 
     async def stop(self) -> None:
-        """In good order."""
+        """In good order; the hall knows all that was told by then."""
         self._stop.set()
         await self._task
+        await self._hall.seen(await self._hall.log.head() or "")
 
     async def die(self) -> None:
         """As a process does: nothing is told any more."""
@@ -171,7 +172,7 @@ class Hall:
         return self._run(pen, Worker(pen, self.shared, work or Script(), names=names, **given).run)
 
     def _run(self, pen: Pen, run: Callable[[asyncio.Event], Awaitable[None]]) -> Running:
-        self._running.append(Running(pen, run))
+        self._running.append(Running(self, pen, run))
         return self._running[-1]
 
     async def close(self) -> None:
