@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import yaml
@@ -119,8 +119,8 @@ def _edges(said: Any, number: int, problems: list[str]) -> Iterator[dict[str, An
         return
     if unknown := [key for key in said if key not in _EDGE_KEYS]:
         problems.append(f"edge {number}: no such key: {unknown[0]}; known are {', '.join(_EDGE_KEYS)}")
-    if said.get("type", "data") not in EdgeType.__args__:  # type: ignore[attr-defined]  # a Literal has them
-        problems.append(f"edge {number}: no such type: {said['type']!r}; known are {', '.join(EdgeType.__args__)}")  # type: ignore[attr-defined]
+    if said.get("type", "data") not in get_args(EdgeType):
+        problems.append(f"edge {number}: no such type: {said['type']!r}; known are {', '.join(get_args(EdgeType))}")
         return
     for target in _several(said["to"]):
         yield {

@@ -52,7 +52,6 @@ class Worker:
         store: Store | None = None,
         lease_seconds: float = LEASE_SECONDS,
         look_seconds: float = LOOK_SECONDS,
-        now: clock.Clock = clock.now,
         say: Say = lambda who, what: None,
     ) -> None:
         for name in (*names, *roles):
@@ -62,7 +61,7 @@ class Worker:
         self._names, self._roles, self._harness = list(names), list(roles), harness
         self._most = max(concurrency, len(names))
         self._are_many = self._most > FEW
-        self._seconds, self._look, self._now, self._say = lease_seconds, look_seconds, now, say
+        self._seconds, self._look, self._say = lease_seconds, look_seconds, say
         self.name = own_name()
         self._town: Town = scribe.believed.initial()
         self._position = ""
