@@ -3,7 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= 2
+# Twice as many as there are cores: tests wait for servers, browsers and disks as much as they compute.
+WORKERS ?= 4
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # uv for speed; where it cannot reach the index, pip may (proxies, certificates of the house).
@@ -13,7 +14,7 @@ INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 PAGES := src/fleetlore/server/static/index.html
 NODE_STAMP := web/node_modules/.installed
 
-.PHONY: help setup web demo test check bench torture lock clean
+.PHONY: help setup web wheel demo test check coverage bench torture reference lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -36,6 +37,8 @@ $(STAMP): pyproject.toml requirements/dev.txt
 web: $(PAGES)  ## build the control room's pages
 
 $(NODE_STAMP): web/package.json web/package-lock.json
+	@command -v npm >/dev/null || { apt-get update -qq && apt-get install -y -qq nodejs npm >/dev/null; } || \
+		{ echo "The pages are built with Node 20, and there is no npm here: install Node (nodejs.org, brew, apt), then go on."; exit 1; }
 	cd web && npm ci --no-audit --no-fund --silent
 	touch $@
 
@@ -43,7 +46,12 @@ $(PAGES): $(NODE_STAMP) $(shell find web/src web/index.html web/build.mjs -type 
 	cd web && npm run --silent build
 	touch $@
 
-demo: $(STAMP) $(PAGES)  ## watch a scripted fleet live, in the terminal and in the browser
+wheel: $(STAMP) $(PAGES)  ## a wheel and a source archive with the control room inside, in dist/
+	rm -rf dist
+	$(BIN)/uv build --quiet --python $(BIN)/python --out-dir dist || $(PIP) wheel --quiet --no-deps --wheel-dir dist .
+	@ls dist
+
+demo: $(STAMP) $(PAGES)  ## a fleet, goals, a play and a town, live in the terminal and in the browser
 	$(BIN)/lore demo
 
 test: $(STAMP) $(PAGES) $(CHROMIUM)  ## everything that must hold (CI runs this)
@@ -52,7 +60,7 @@ test: $(STAMP) $(PAGES) $(CHROMIUM)  ## everything that must hold (CI runs this)
 	$(BIN)/ruff format --check src tests benchmarks torture
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 check: $(STAMP) $(PAGES)  ## lint, types, layers and the quick tests
 	$(BIN)/ruff check src tests benchmarks torture
@@ -60,6 +68,13 @@ check: $(STAMP) $(PAGES)  ## lint, types, layers and the quick tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+
+# A test that measures time, or what a process loads, may fail under the tracer: what counts here is the table.
+coverage: $(STAMP) $(PAGES) $(CHROMIUM)  ## how much of each room the tests walk through; at least 90 %
+	rm -f .coverage .coverage.*
+	-FLEETLORE_HYPOTHESIS=few $(BIN)/coverage run -m pytest -n $(WORKERS) --timeout 600
+	$(BIN)/coverage combine --quiet
+	$(BIN)/python -m tests.covered
 
 bench: $(STAMP)  ## ratios against the peers, in one run
 	$(INSTALL) -r requirements/bench.txt || $(PIP) install --quiet -r requirements/bench.txt
@@ -82,6 +97,9 @@ $(VENV)/torture/.installed: $(STAMP) requirements/torture.txt
 
 torture: $(VENV)/torture/.installed  ## the long fault tests, with full repeat counts
 	$(BIN)/python -m torture.run
+
+reference: $(STAMP)  ## write docs/reference anew, as the program is now
+	$(BIN)/python docs/reference/make.py
 
 lock:  ## pin the newest versions that fit together
 	$(BIN)/uv pip compile --quiet --no-header --no-emit-index-url --no-emit-find-links --universal --python-version 3.11 \

@@ -110,7 +110,7 @@ def _told(url: str, detail: Detail, between: Callable[[Iterable[Event]], Iterabl
     overview = Overview()
     # as `lore tell` does
     with collector.paused(), connect(url).blocking() as log, Chronology(log, "town") as chronology, SpoolingShelf() as shelf:
-        chronology.look_through(overview.see, closely=CLOSELY)
+        chronology.survey(overview.see_all, closely=CLOSELY)
         parts = tell(Tale(overview, between(chronology.in_order())), Telling(detail, UTC), Text(detail=detail), shelf=shelf)
         return sum(map(len, parts))
 

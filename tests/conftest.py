@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -9,19 +11,28 @@ from hypothesis import HealthCheck, settings
 
 from tests.servers import Nats, Valkey
 
+# Started in the background by a shell, or under nohup, a run of tests would hand on to every program that it starts that Ctrl-C is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # Machines are busy: how long an example takes says nothing about what is tested.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any machine")
+# For `make torture`, which has the time, and for `make coverage`, where every example costs twice as much and seldom shows a new line.
+settings.register_profile("long", settings.get_profile("any machine"), max_examples=2000)
+settings.register_profile("few", settings.get_profile("any machine"), max_examples=15)
+settings.load_profile(os.environ.get("FLEETLORE_HYPOTHESIS", "any machine"))
 
 SLOW = (
     "tests/chronicle/test_formats.py",
+    "tests/cli/test_demo_scenes.py",
     "tests/cli/test_goal_run.py",
     "tests/cli/test_mcp.py",
     "tests/cli/test_seal.py",
     "tests/cli/test_up.py",
     "tests/cli/test_worker.py",
     "tests/dialects/test_properties.py",
+    "tests/extensions/test_installed.py",
     "tests/faults/",
+    "tests/fuzz/",
     "tests/intake/test_git.py",
     "tests/intake/test_ship.py",
     "tests/intake/test_ship_withholding.py",
@@ -53,6 +64,7 @@ SLOW = (
     "tests/state/test_keeping.py",
     "tests/state/test_leases.py",
     "tests/state/test_seal.py",
+    "tests/test_tour.py",
 )
 """Of these all tests are left out of `make check`: they take half of the time."""
 

@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleetlore.chronicle.phrases.fleet import PHRASES
 from fleetlore.chronicle.phrasing import say
 from fleetlore.dialects.nexus import DIALECT, KINDS
 from fleetlore.nexus import AgentEvent, ChronicleWriter, EventKind, event_from_commit, event_from_gitea_issue, event_from_heartbeat
@@ -454,6 +455,13 @@ def test_without_a_detail_the_kind_alone_is_told(path: Path, kind: EventKind, de
     assert re.fullmatch(r"- \*\*09:00:00\*\* — [^:“]*ada[^:“]*(?<=\w)\.", item)
 
 
+@pytest.mark.parametrize("kind", EventKind)
+def test_without_a_detail_every_variant_names_the_kind(kind: EventKind) -> None:
+    words = {"pr_open": ("pull request", "open"), "pr_merge": ("pull request", "merge")}.get(kind.value, (kind.value,))
+    for variant in PHRASES[f"fleet.{kind.value}"][-1]:
+        assert all(word in variant.lower() for word in words), variant
+
+
 def test_a_detail_that_ends_in_a_full_stop_does_not_end_twice(path: Path) -> None:
     assert ".." not in written(path, *(deed("error", f"agent-{n}", "It broke.") for n in range(20))).render()
 
@@ -612,7 +620,7 @@ def test_any_event_is_the_same_after_a_round_trip_through_a_record(event: AgentE
     assert AgentEvent.from_dict(event.to_dict()) == event
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=3 * settings().max_examples // 5, deadline=None)
 @given(st.lists(ANY_EVENT, max_size=6), st.integers(0, 8))
 def test_any_events_go_through_the_file_and_are_told(events: list[AgentEvent], most: int) -> None:
     with TemporaryDirectory() as folder:
@@ -628,7 +636,7 @@ def test_any_events_go_through_the_file_and_are_told(events: list[AgentEvent], m
             assert again.render_markdown(max_events) == writer.render_markdown(max_events)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=3 * settings().max_examples // 5, deadline=None)
 @given(st.lists(st.binary(max_size=60) | ANY_EVENT.map(lambda event: json.dumps(event.to_dict()).encode()), max_size=6))
 def test_any_bytes_are_survived(lines: list[bytes]) -> None:
     with TemporaryDirectory() as folder:

@@ -21,6 +21,7 @@ from typing import Any
 
 import asyncpg
 import pymysql
+from tests.patience import PATIENCE
 from tests.runtime.graph.tools.attacks import ATTACKS, statement
 from tests.servers import free_port
 
@@ -30,7 +31,6 @@ from fleetlore.runtime.graph.tools.database import Database, Limits, Table
 from fleetlore.runtime.graph.tools.query_db import outline, query
 from fleetlore.runtime.graph.tools.sql_names import Dialect
 
-PATIENCE = 60.0
 WIDE = "a row is over 262,144 bytes; ask for fewer columns, or for parts of them, as in left(text, 200)"
 NASTY = (
     "",

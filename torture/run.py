@@ -33,7 +33,9 @@ from fleetlore.cli.demo_fleet import script
 from fleetlore.errors import FleetloreError
 from fleetlore.log import sqlite_upkeep
 from torture.databases import attack_databases
+from torture.fuzz import fuzz
 from torture.mind import ask_a_real_model
+from torture.soak import soak
 from torture.towns import BACKENDS, kill_towns
 
 CUTS_PER_STORY = 100
@@ -159,6 +161,8 @@ def main() -> int:
     options.add_argument("--examples", type=int, default=300, help="questions to each path of the server, besides those at the limits")
     options.add_argument("--questions", type=int, default=40, help="objects that are wanted of a real small model, with and without help")
     options.add_argument("--statements", type=int, default=3000, help="statements by chance that a database is asked")
+    options.add_argument("--soak", type=float, default=30, metavar="MINUTES", help="how long two hundred agents work on one server")
+    options.add_argument("--fuzz", type=float, default=30, metavar="MINUTES", help="how long readers are fed with damaged samples")
     options.add_argument("--seed", type=int, default=1, help="where chance starts")
     chosen = options.parse_args()
     print(f"SQLite {apsw.sqlite_lib_version()}, Python {platform.python_version()}, {platform.system()}, seed {chosen.seed}")
@@ -176,6 +180,8 @@ def main() -> int:
         *(run(partial(kill_towns, backend=name, seed=chosen.seed, missions=chosen.missions)) for name in BACKENDS),
         run(lambda folder: probe_server(folder, chosen.seed, chosen.examples)),
         run(lambda folder: attack_databases(folder, chosen.seed, chosen.statements)),
+        run(lambda folder: soak(folder, chosen.soak, chosen.seed)),
+        run(lambda folder: fuzz(folder, chosen.fuzz)),
     ]
     return 0 if all(sound) else 1
 

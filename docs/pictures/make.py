@@ -24,9 +24,15 @@ from rich.text import Text
 HERE = Path(__file__).parent
 LORE = str(Path(sys.executable).parent / "lore")
 COLUMNS = 110
-EVENTS = 132
-"""The story's, and some of what comes after it."""
-PAGES = {"fleet": ("fleet", "dark"), "story": ("story", "light"), "timeline": ("timeline", "dark")}
+MOMENTS = {
+    "sends something back": {
+        "town": ("town?mission=lights", "dark", 1000),
+        "fleet": ("fleet", "dark", 800),
+        "goals": ("goals", "dark", 800),
+    },
+    "is delivered": {"story": ("story?scope=mission:reliable-webhooks", "light", 800), "timeline": ("timeline", "dark", 800)},
+}
+"""What the demo says → pictures that are taken then: name → path, colours, height."""
 
 
 def shown(command: list[str], environment: dict[str, str]) -> str:
@@ -72,18 +78,21 @@ def photograph(environment: dict[str, str], log: str) -> None:
         announced = demo.stdout.readline()
         address = re.search(r"http://\S+/", announced)
         assert address is not None
-        for _ in range(EVENTS):
-            demo.stdout.readline()
+        token = Path(announced.rpartition(" is in ")[2].strip()).read_text(encoding="utf-8").strip()
         with sync_playwright() as playwright:
             chromium = os.environ.get("FLEETLORE_CHROMIUM", "/usr/bin/chromium")
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-            for name, (path, scheme) in PAGES.items():
-                page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme=scheme)
-                page.goto(f"{address[0]}{path}", wait_until="load")
-                page.get_by_text("Live", exact=True).first.wait_for()
-                page.wait_for_timeout(1500)  # for what moves to come to rest
-                page.screenshot(path=HERE / f"{name}.png")
-            converse(browser, address[0], Path(announced.rpartition(" is in ")[2].strip()).read_text(encoding="utf-8").strip())
+            for moment, pages in MOMENTS.items():
+                while moment not in demo.stdout.readline():
+                    assert demo.poll() is None, "the demo ended before it came to that"
+                for name, (path, scheme, height) in pages.items():
+                    page = browser.new_page(viewport={"width": 1280, "height": height}, color_scheme=scheme)
+                    page.goto(f"{address[0]}{path}#token={token}", wait_until="load")
+                    page.get_by_text("Live", exact=True).first.wait_for()
+                    page.wait_for_timeout(1500)  # for what moves to come to rest
+                    page.screenshot(path=HERE / f"{name}.png")
+                    page.close()
+            converse(browser, address[0], token)
             browser.close()
     finally:
         demo.send_signal(signal.SIGINT)

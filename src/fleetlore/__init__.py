@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fleetlore.log.base import Expect
     from fleetlore.log.connect import connect
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 _HOMES = {
     "Event": "fleetlore.events.envelope",

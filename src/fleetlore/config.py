@@ -132,7 +132,7 @@ def load(
 ) -> Settings:
     """The settings as seen from a folder (the current one), with what the flags say."""
     if town == "":
-        raise ConfigError("--town: a name is needed")
+        raise ConfigError("--town: a name is needed, as in --town harbour")
     levels = [
         _Level("the command line", log, "--log", town, "--town"),
         _Level(
@@ -278,9 +278,9 @@ def _read(path: str, *, is_user: bool) -> _Level:
         with open(path, "rb") as file:
             content = tomllib.load(file)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not TOML: {error}") from error
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}); let yourself read it, or move it away") from error
+    except (ValueError, RecursionError) as error:  # not only a TOMLDecodeError: of a number with too many digits, too
+        raise ConfigError(f"{path}: not TOML: {error}; mend it, or move it away") from error
     refuse_unknown(path, content, ("log", "town", "redact", "ship", "retention", "prices", "notify", "hooks", "context", "graph"))
     redact = read_table(path, content, "redact")
     refuse_unknown(path, redact, ("patterns", "level"), under="redact.")

@@ -281,8 +281,8 @@ def read_expressions(path: str, table: Mapping[str, Any]) -> tuple[str, ...]:
     for pattern in patterns:
         try:
             matches_nothing = re.compile(pattern).search("")
-        except re.error as error:
-            raise ConfigError(f"{path}: redact.patterns: {pattern!r} is no regular expression: {error}") from error
+        except (re.error, RecursionError, OverflowError) as error:
+            raise ConfigError(f"{path}: redact.patterns: {pattern!r} is no regular expression: {error}; mend it") from error
         if matches_nothing:
             raise ConfigError(f"{path}: redact.patterns: {pattern!r} matches even where nothing stands; say what must be there")
     return tuple(patterns)

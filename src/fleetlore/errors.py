@@ -14,6 +14,7 @@
     │   ├── PromptTooLarge what a prompt cannot do without is over its budget (.tokens, .budget)
     │   └── DialectError   a foreign record that its dialect cannot read (.path says where)
     ├── ConfigError        a setting is wrong or unreadable
+    ├── BrokenExtension    what an installed package adds cannot be used (.name, .package, .reason)
     ├── MindError          a model could not be asked, or gave no usable answer (.status, .attempts, .reply)
     │   ├── MindTimeout    it did not answer in time (.waiting_for says what was waited for)
     │   ├── MindRefused    the endpoint will not do this, and would not do it the next time
@@ -136,6 +137,14 @@ class DialectError(Invalid):
 
 class ConfigError(FleetloreError):
     """A setting is wrong, or a settings file cannot be read."""
+
+
+class BrokenExtension(FleetloreError):
+    """What an installed package adds cannot be used; all else can."""
+
+    def __init__(self, name: str, package: str, reason: str) -> None:
+        self.name, self.package, self.reason = name, package, reason
+        super().__init__(f"the extension {name!r} of {package} is left out: {reason}")
 
 
 class MindError(FleetloreError):

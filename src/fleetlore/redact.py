@@ -6,7 +6,7 @@ compiled and run only when that finds something.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -142,9 +142,9 @@ class Redactor:
             return True
         return bool(self._extra)  # written for the text itself, they cannot be tried on its JSON
 
-    def clean(self, value: _Value) -> tuple[_Value, int]:
-        """The value without its secrets, and how many there were."""
-        mask = _Mask()
+    def clean(self, value: _Value, *, harmless: Container[str] = ()) -> tuple[_Value, int]:
+        """The value without its secrets, and how many there were. Keys that are `harmless` tell nothing of what stands under them."""
+        mask = _Mask(harmless)
         return _walk(value, mask, _compiled() + _compiled_extra(self._extra)), mask.found
 
 
@@ -157,8 +157,9 @@ def seems_clean(raw: bytes) -> bool:
 class _Mask:
     """Puts the mask in a secret's place, and counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, harmless: Container[str]) -> None:
         self.found = 0
+        self.harmless = harmless
 
     def __call__(self, match: re.Match[str]) -> str:
         """Mask what a pattern has found, without what stands before and after it."""
@@ -189,7 +190,10 @@ def _walk(value: Any, mask: _Mask, patterns: Sequence[re.Pattern[str]], told: _T
             value = pattern.sub(mask, value)
         return value
     if isinstance(value, dict):
-        return {_walk(key, mask, patterns): _walk(item, mask, patterns, _told_by(key, told)) for key, item in value.items()}
+        return {
+            _walk(key, mask, patterns): _walk(item, mask, patterns, told if key in mask.harmless else _told_by(key, told))
+            for key, item in value.items()
+        }
     if isinstance(value, list):
         before = (None, *value)
         return [_walk(item, mask, patterns, _told_by_flag(flag, told)) for flag, item in zip(before, value, strict=False)]

@@ -25,7 +25,7 @@ ARGUMENTS = (
     "--disable-sync",
     "--no-first-run",
 )
-PATIENCE = 15_000
+PATIENCE = 45_000
 """Milliseconds; the machine may be busy."""
 
 

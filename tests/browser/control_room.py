@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from playwright.sync_api import Page
 
 from fleetlore import Event, config, connect
 from fleetlore.log.recorder import BlockingRecorder
@@ -108,3 +110,9 @@ def reply(agent: str, usd: float, *, model: str = "sonnet", at: datetime | None 
     """An answer of a model, and what it cost."""
     figures = {"model": model, "input": 1000, "output": 500, "usd": usd}
     return Event(kind="model.replied", agent=agent, at=at, data=figures)
+
+
+def wait_until(page: Page, is_so: Callable[[], bool]) -> None:
+    """Wait for something outside of the page; what happens to its requests is told meanwhile."""
+    while not is_so():
+        page.evaluate("new Promise((done) => requestAnimationFrame(done))")

@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 from fleetlore import Event
 from fleetlore.runtime.graph.settings import Settings
 from tests.browser.conftest import Visits
-from tests.browser.control_room import ControlRoom, ago, room_in
+from tests.browser.control_room import ControlRoom, ago, room_in, wait_until
 from tests.browser.test_hostile_text import CLEAN, IMAGE, NAMES, SCRIPT, SWEEP, TEXTS
 from tests.browser.test_keyboard import SAYS, SOUND
 from tests.browser.test_looks import CONTRASTS, PHONE
@@ -87,6 +87,7 @@ def test_a_machine_of_three_states_goes_round(room: ControlRoom, visit: Visits) 
         expect(light.locator("strong")).to_have_text(state)
         light.get_by_role("button", name="Next").click()
     expect(light.locator("strong")).to_have_text("green")
+    wait_until(page, lambda: len(kinds(room, session_of(page), "machine.moved")) >= 4)
     moved = [(event.old_state, event.new_state) for event in kinds(room, session_of(page), "machine.moved")]
     assert moved == [("red", "green"), ("green", "yellow"), ("yellow", "red"), ("red", "green")]
 

@@ -71,6 +71,14 @@ def test_the_key_opens_the_list_and_who_needs_a_person_comes_first(goals: Contro
     expect(page.locator(".goal h2")).to_have_text("Mend the parser: empty lines, and messages that help")
 
 
+def test_the_card_of_an_agent_that_asks_leads_to_the_goal_where_it_is_answered(goals: ControlRoom, visit: Visits) -> None:
+    page = visit(goals, "/fleet")
+    page.locator(".card.needs-you", has_text=ASKING[:8]).click()
+    page.get_by_role("link", name="Its goal").click()
+    expect(page).to_have_url(re.compile(f"/goals/{ASKING}"))
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
 def test_one_goal_is_told_with_its_budgets_criteria_and_turns(goals: ControlRoom, visit: Visits) -> None:
     page = visit(goals, f"/goals/{SPENT}")
     expect(page.locator(".goal-standing")).to_contain_text("Out of turns")
@@ -175,7 +183,7 @@ def test_a_goal_is_paused_and_resumed(goals: ControlRoom, visit: Visits) -> None
     page = steering_page(goals, visit, WORKING)
     page.get_by_role("button", name="Pause").click()
     page.get_by_role("button", name="Resume").click()
-    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    expect(page.get_by_role("button", name="Pause", exact=True)).to_be_visible()
     assert [each["action"] for each in asked(goals)] == ["pause", "resume"]
     expect(part(page, "Asked of it").locator("strong")).to_have_text(["resume", "pause", "say"])
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Callable
 
 import msgspec
 import pytest
 from playwright.sync_api import APIResponse, Locator, Page, Route, expect
 
 from tests.browser.conftest import Visits
-from tests.browser.control_room import ControlRoom, ago, asks, deed, reply
+from tests.browser.control_room import ControlRoom, ago, asks, deed, reply, wait_until
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -202,12 +202,6 @@ def test_nothing_is_missed_that_comes_while_a_slow_answer_is_on_its_way(room: Co
     expect(page.locator(".ev-row").first).to_contain_text("Two")
 
 
-def wait_until(page: Page, is_so: Callable[[], bool]) -> None:
-    """Wait for something outside of the page; what happens to its requests is told meanwhile."""
-    while not is_so():
-        page.evaluate("new Promise((done) => requestAnimationFrame(done))")
-
-
 def test_search_finds_whatever_was_said(room: ControlRoom, visit: Visits) -> None:
     room.tell(deed("ada", "The cookie was never set"), deed("bram", "Something else"))
     page = visit(room, "/fleet")
@@ -266,6 +260,6 @@ def copied(page: Page, button: str) -> str:
 
 
 def run(command: str, **environment: str) -> bytes:
-    done = subprocess.run(["sh", "-c", command], capture_output=True, env=os.environ | environment, check=True, timeout=30)
+    done = subprocess.run(["sh", "-c", command], capture_output=True, env=os.environ | environment, check=True, timeout=PATIENCE)
     assert done.stderr == b""
     return done.stdout

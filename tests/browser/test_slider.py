@@ -116,6 +116,7 @@ def test_play_goes_on_from_there_and_comes_home_to_live(past: ControlRoom, visit
 def test_the_slider_is_moved_by_keys(past: ControlRoom, visit: Visits) -> None:
     page = visit(past, "/fleet")
     expect(cards(page)).to_have_count(2)
+    expect(slider(page)).to_be_visible()
     page.keyboard.press("[")
     expect(banner(page)).to_be_visible()
     page.keyboard.press("]")

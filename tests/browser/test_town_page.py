@@ -134,7 +134,7 @@ def test_the_slider_goes_back_to_what_was_known_then_and_nothing_can_be_asked_th
     slider.fill(str(moment.timestamp() * 1000 + 500))
     expect(page.locator(".town-node.review")).to_have_count(1)
     expect(part(page, "Waits for you")).to_have_count(0)
-    expect(page.get_by_role("button", name=re.compile("^(Pause|Give up…|Start a mission…|Note)$"))).to_have_count(0)
+    expect(page.get_by_role("button", name=re.compile("^(Pause|Stop…|Start a mission…|Note)$"))).to_have_count(0)
     expect(page.locator(".steer-how").last).to_contain_text("Return to live")
     page.locator(".town-card").first.click()
     expect(page.get_by_role("dialog").locator(".steer-how, .town-facts").first).to_be_visible()
@@ -249,7 +249,7 @@ def test_a_task_is_written_down(town: ControlRoom, visit: Visits) -> None:
 def test_without_the_right_to_steer_the_page_says_how_to_get_it(town: ControlRoom, visit: Visits) -> None:
     page = visit(town, f"/town?mission={MISSION}")
     expect(page.locator(".steer-how").last).to_contain_text("lore token create --scope admin")
-    expect(page.get_by_role("button", name=re.compile("^(Pause|Give up…|Start a mission…|Answer|It is helped)$"))).to_have_count(0)
+    expect(page.get_by_role("button", name=re.compile("^(Pause|Stop…|Start a mission…|Answer|It is helped)$"))).to_have_count(0)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "rest": ("fleet.idle", {}),
     "feat": ("fleet.milestone", {}),
     "spent": ("driver.budget_exhausted", {}),
-    "failed": ("driver.goal_completed", {"outcome": {"outcome": {"kind": "budget_exhausted"}}}),
+    "failed": ("driver.goal_completed", {"outcome": {"outcome": {"kind": "escalate"}}}),
     "done": ("driver.goal_completed", {"outcome": {"outcome": {"kind": "done"}}}),
     "unknown": ("custom.thing", {}),
 }

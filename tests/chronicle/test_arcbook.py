@@ -33,7 +33,7 @@ def a_day(seed: int, count: int = 120) -> list[Event]:
     return [
         Event(
             id=derive_id("arcbook", f"{seed}/{n}".encode()),
-            at=START + timedelta(minutes=20 * n),
+            at=START + timedelta(minutes=8 * n),  # one day: a telling forgets the rhythm of what was closed at midnight
             kind=chance.choice(KINDS),
             agent=(who := chance.choice(("ada", "bram", "cleo"))),
             actor=who,

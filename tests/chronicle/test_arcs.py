@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fleetlore import Event
 from fleetlore.chronicle import sift
@@ -133,6 +134,26 @@ def test_the_proof_of_a_very_long_arc_is_its_beginning_and_its_end() -> None:
     assert len(arc.evidence) == 100
     assert numbers(arc)[:3] == [0, 1, 2]
     assert numbers(arc)[-2:] == [4999, 5000]
+
+
+def test_a_sprint_can_come_again_after_a_delivery() -> None:
+    sprint = "ada:claim ada:progress ada:propose ada:deliver "
+    found = arcs(told(events(sprint + "bo:pulse " + sprint)), kind="solo_sprint")
+    assert [numbers(arc) for arc in found] == [[0, 1, 2, 3], [5, 6, 7, 8]]
+
+
+def test_on_an_agent_s_own_thread_any_claim_can_begin_a_sprint() -> None:
+    script = events("ada:setback ada:recovery ada:claim ada:progress ada:propose ada:deliver")
+    [arc] = arcs(told([replace(event, task=None) for event in script]), kind="solo_sprint")
+    assert (arc.thread, numbers(arc)) == ("agent:ada", [2, 3, 4, 5])
+
+
+def test_a_goal_whose_end_alone_says_that_the_budget_is_spent_has_died_of_it_once() -> None:
+    spent = {"outcome": {"outcome": {"kind": "budget_exhausted", "axis": "turns"}}}
+    for script in ("ada:claim ada:failed", "ada:claim ada:spent ada:failed"):
+        *before, end = events(script)
+        [arc] = arcs(told([*before, replace(end, data=spent)]), kind="budget_death")
+        assert (arc.state, numbers(arc)[-1]) == ("closed", len(before))
 
 
 # --- across threads

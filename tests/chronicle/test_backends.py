@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from fleetlore import Event, connect
 from fleetlore.chronicle.formats.text import Text
 from fleetlore.chronicle.narrate import Telling
-from fleetlore.chronicle.overview import Overview
+from fleetlore.chronicle.overview import CLOSELY, Overview
 from fleetlore.chronicle.teller import Tale, tell
 from fleetlore.state.chronology import Chronology
 from tests.chronicle.scripts import KINDS, START, events
@@ -42,6 +42,16 @@ def told_from(url: str, stored: Sequence[Event]) -> str:
         log.append_all(stored)
         chronology.look_through(overview.see)
         return "".join(tell(Tale(overview, chronology.in_order()), Telling("full"), Text(detail="full")))
+
+
+def test_what_is_seen_some_at_a_time_is_what_is_seen_one_by_one() -> None:
+    one_by_one, at_once = Overview(), Overview()
+    with connect("memory:").blocking() as log, Chronology(log, "town") as first, Chronology(log, "town") as second:
+        log.append_all(story())
+        first.look_through(one_by_one.see)
+        second.survey(at_once.see_all, closely=CLOSELY)
+        assert list(first.in_order()) == list(second.in_order())
+    assert at_once.summary(0) == one_by_one.summary(0)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -15,8 +15,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from tests.cli.running import Lore, command
-
-PATIENCE = 30.0
+from tests.patience import PATIENCE
 
 
 class Seen(NamedTuple):

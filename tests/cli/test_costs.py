@@ -217,3 +217,36 @@ def test_what_was_folded_before_is_used_with_the_same_prices_only(lore: Lore) ->
         "cache_write": 0,
         "usd": 0.0,
     }
+
+
+@pytest.fixture
+def crowded(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> Lore:
+    """So many sessions, a task and a project each, that only the newest are held one by one."""
+    monkeypatch.setattr("fleetlore.views.costs.PRUNED_EVERY", 5)
+    monkeypatch.setattr("fleetlore.views.costs.Costs.__init__.__kwdefaults__", {"most_held": 10})
+    events = []
+    for number in range(50):
+        own = {"agent": "ada", "run": f"r{number}"}
+        events += [
+            event("session.started", f"14T10:{number:02}", **own, data={"project": f"p{number % 2}"}),
+            event("model.replied", f"14T10:{number:02}", **own, task=f"t{number}", data=HAIKU | {"usd": 1}),
+        ]
+    lore("emit", "-", stdin="".join(json.dumps(each) + "\n" for each in events).encode(), code=0)
+    return lore
+
+
+def test_every_task_and_session_is_told_however_many_there_were(crowded: Lore) -> None:
+    for dimension, letter in (("task", "t"), ("session", "r")):
+        bill = crowded("costs", "--by", dimension, "--json", code=0).json
+        assert sums(bill, dimension) == {f"{letter}{number}": 1 for number in range(50)}
+        assert bill["total"]["usd"] == 50
+
+
+@pytest.mark.parametrize("scope", ["task:t0", "run:r0"])
+def test_what_the_oldest_cost_can_be_asked_for(crowded: Lore, scope: str) -> None:
+    assert crowded("costs", "--scope", scope, "--json", code=0).json["total"]["usd"] == 1
+
+
+def test_projects_of_a_part_are_those_of_the_sessions_in_it(crowded: Lore) -> None:
+    assert sums(crowded("costs", "--by", "project", "--scope", "agent:ada", "--json", code=0).json, "project") == {"p0": 25, "p1": 25}
+    assert sums(crowded("costs", "--by", "project", "--json", code=0).json, "project") == {"p0": 25, "p1": 25}

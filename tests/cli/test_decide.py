@@ -64,6 +64,11 @@ def test_a_question_is_shown_in_one_block_with_all_that_is_asked(lore: Lore) -> 
     assert f"{id[:8]}  may it use Bash?" in lore("decide", id[:8], code=0).out
 
 
+def test_what_is_left_is_told_in_hours_where_there_are_some(lore: Lore) -> None:
+    ask(left=6 * 3600 - 90)
+    assert "5 h 58 min left" in lore("decide", code=0).out
+
+
 def test_the_newest_stands_last_and_programs_get_json(lore: Lore) -> None:
     first, second = ask("Bash"), ask("Task", {"x": 1}, goal=OTHER)
     rows = lore("decide", "--json", code=0).ndjson

@@ -13,6 +13,7 @@ from fleetlore import Event, connect
 from fleetlore.cli.demo import PLAY_SECONDS, play
 from fleetlore.cli.demo_fleet import CAST, script
 from fleetlore.cli.demo_pen import MISSION
+from fleetlore.cli.demo_scenes import programme
 from fleetlore.events import catalog
 from fleetlore.testing import START, FrozenClock
 from fleetlore.views import fleet
@@ -154,11 +155,19 @@ def test_it_ends_with_three_commands_that_work(lore: Lore) -> None:
 
     lines = lore("demo", "--no-serve", "--speed", "0", "--log", "sqlite:my demo.db", "--town", "harbour", code=0).lines
     commands = [shlex.split(line)[1:] for line in lines if line.startswith("  lore ")]
-    assert [command[0] for command in commands] == ["status", "events", "export"]
-    status, events, export = (lore(*command, code=0) for command in commands)
+    assert [command[0] for command in commands] == ["status", "tell", "events"]
+    status, tell, events = (lore(*command, code=0) for command in commands)
     assert "1 needs you" in status.out
+    assert "task wh-1" in tell.out
     assert "fleet.abandon" in events.out
-    assert len(export.lines) == len(EVENTS)
+
+
+def test_whoever_may_be_shown_the_token_gets_an_address_and_whoever_has_no_lore_on_the_path_a_way_to_it() -> None:
+    shown = list(programme(["fleet"], "http://localhost/", "sqlite:demo.db", None, key="http://localhost/#token=t", path="/my venv/bin"))
+    assert "To press buttons and to talk, open http://localhost/#token=t" in shown
+    assert "  export PATH='/my venv/bin':$PATH" in shown
+    unsaid = list(programme(["fleet"], "http://localhost/", "sqlite:demo.db", None))
+    assert not any("#token" in line or "PATH" in line for line in unsaid)
 
 
 def test_the_home_directory_is_written_short_and_still_understood(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,7 @@ def test_the_same_id_again_stores_nothing_and_answers_with_the_first_position(lo
     ("argv", "reason"),
     [
         (["fleet.commit", "--at", "soon"], "not a time: 'soon'"),
-        (["fleet.commit", "--visibility", "secret"], "invalid choice"),
+        (["fleet.commit", "--visibility", "secret"], "--visibility: no such choice: 'secret'; there are 'public'"),
         (["fleet.commit", "--text"], "--NAME=VALUE"),
         (["-", "--agent", "ada"], "--agent does not go with -"),
         ([], "KIND"),

@@ -25,6 +25,7 @@ from fleetlore.runtime.driver.gate.deciding import Answer, Chain, Decider, Gatek
 from fleetlore.runtime.driver.gate.server import GateServer
 from tests.cli.running import Lore, command
 from tests.cli.test_claude_code_program import CLAUDE, QUIET, ROOT, without_a_network
+from tests.patience import PATIENCE
 
 GOAL = "7f7a50ca-4f1c-4e9a-9d57-1de1a3d0c0de"
 CLEAN = {"PATH": os.environ["PATH"]}
@@ -47,7 +48,7 @@ def said(answer: dict[str, Any]) -> Any:
 def talk(*messages: Any, env: Mapping[str, str] = CLEAN) -> list[Any]:
     """A whole conversation without a driver, by `lore gate` itself."""
     lines = b"".join((each if isinstance(each, bytes) else json.dumps(each).encode()) + b"\n" for each in messages)
-    done = subprocess.run(command(["gate"]), input=lines, capture_output=True, check=False, env=env, timeout=30)
+    done = subprocess.run(command(["gate"]), input=lines, capture_output=True, check=False, env=env, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, b"")
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -13,9 +13,9 @@ import pytest
 
 from tests.cli.person import seated
 from tests.cli.running import Lore
+from tests.patience import PATIENCE
 
 URL = "sqlite:goals.db"
-PATIENCE = 30.0
 
 
 def goal(lore: Lore, *argv: str, code: int | None = None) -> Any:

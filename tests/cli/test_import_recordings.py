@@ -12,6 +12,7 @@ from threading import Thread
 from typing import IO
 
 from tests.cli.running import Lore
+from tests.patience import PATIENCE
 from tests.transcripts import START, Transcript, a_day
 
 
@@ -133,7 +134,7 @@ def test_watching_shows_what_a_session_writes_and_ends_cleanly(lore: Lore) -> No
     other.write(projects(lore))
     assert kinds(watching.stdout, 2) == ["session.started", "prompt.submitted"]
     watching.send_signal(signal.SIGINT)
-    _, err = watching.communicate(timeout=30)
+    _, err = watching.communicate(timeout=PATIENCE)
     assert (watching.returncode, b"recorded 3" in err) == (0, True)
 
 

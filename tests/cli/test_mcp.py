@@ -20,8 +20,7 @@ from mcp.client.stdio import stdio_client
 from fleetlore import Event, connect
 from fleetlore.cli.main import main
 from tests.cli.running import Lore, command
-
-PATIENCE = 30.0
+from tests.patience import PATIENCE
 
 
 def request(id: int, method: str, **params: Any) -> dict[str, Any]:

@@ -21,8 +21,9 @@ from fleetlore.log.sqlite_upkeep import backup
 from fleetlore.state.seal import OperatorKey, Seal, make_seal, unlock
 from fleetlore.state.shared import open_shared
 from fleetlore.state.tokens import mint
-from tests.cli.person import PATIENCE, alone, at_terminal, seated
+from tests.cli.person import alone, at_terminal, seated
 from tests.cli.running import Lore
+from tests.patience import PATIENCE
 
 WORDS, OTHER_WORDS = "correct horse battery", "staple of another kind"
 GOAL = "0190a5b2-7d1c-7b3a-8c3e-2f1d5a6b7c8d"
@@ -239,7 +240,8 @@ def test_a_cut_that_nobody_signed_is_not_made_good(lore: Lore) -> None:
     key = sealed(lore)
     with connect(f"sqlite:{lore.folder}/fleet.db").blocking() as log:
         before = list(log.read())[-1].position
-        forged = Event(kind="log.trimmed", actor="fleetlore", data={"before": before, "last": before, "events": 2})
+        data = {"log": log.info().log_id, "before": before, "last": before, "events": 2}
+        forged = Event(kind="log.trimmed", actor="fleetlore", data=data)
         log.append([forged])
         trimming.finish(log, key)
         assert log.info().events == 4

@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 from tests.cli.running import Lore
+from tests.patience import PATIENCE
 
 LOG = ("--log", "sqlite:stage.db")
 DUEL = """\
@@ -128,7 +129,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_taken_up(lore: Lore) -> None:
     for _ in range(5):
         process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert "nothing is lost" in err.decode()
     assert "Traceback" not in err.decode()
@@ -151,7 +152,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_taken_up(lore: Lore) -> None:
         (("run", "the-tin", "--turns", "9" * 30), "--turns: at least 1 is needed, and at most"),
         (("run", "the-tin", "--inject", " "), "--inject: a visitor who says nothing"),
         (("run", "the-tin", "--mind", "openai:m?base_url=http://h/v1?token=x"), "no password in base_url"),
-        ((), "arguments are required: VERB\n"),
+        ((), "missing: VERB\n"),
         (("run", "the-tin", "--speed", "-1"), "--speed: a number from 0 on"),
         (("run", "--resume", "x", "--seed", "y"), "--resume goes on with the run as it was begun"),
         (("run", "--resume", "nobody"), "no run is called 'nobody'"),

@@ -20,6 +20,7 @@ from fleetlore.testing import given
 from fleetlore.views import fleet
 from tests.cli.running import START, Lore
 from tests.cli.test_terminal import NASTY, is_harmless
+from tests.patience import PATIENCE
 from tests.transcripts import a_day
 
 LOG = "sqlite:fleet.db"
@@ -178,7 +179,7 @@ def test_watching_in_a_pipe_prints_a_line_whenever_something_changes_and_ends_we
         log.append([Event(kind="control.requested", actor="mira", agent="bram", text="yes", data={"action": "decide"})])
         second = json.loads(process.stdout.readline())
         process.send_signal(signal.SIGINT)
-        assert (process.wait(10), process.stderr.read()) == (0, b"")
+        assert (process.wait(PATIENCE), process.stderr.read()) == (0, b"")
     assert [page["agents"][0]["name"] for page in (first, second)] == ["bram", "bram"]
     assert [next(a for a in page["agents"] if a["name"] == "bram")["state"] for page in (first, second)] == ["needs you", "working"]
     assert second["position"] > first["position"]
@@ -206,7 +207,7 @@ def test_watching_on_a_terminal_leaves_the_last_page_behind(told: Lore) -> None:
                 shown += chunk
         except OSError:  # the other side is closed
             pass
-        assert process.wait(10) == 0
+        assert process.wait(PATIENCE) == 0
     os.close(ours)
     before, _, after = shown.rpartition(b"\x1b[?1049l")
     assert b"\x1b[?1049h" in before

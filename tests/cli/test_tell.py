@@ -127,6 +127,15 @@ def test_a_log_that_is_not_there_is_an_error_and_an_empty_one_is_told(lore: Lore
     assert "Nothing has been recorded yet." in lore("tell", "--log", "memory:", code=0).out
 
 
+@pytest.mark.parametrize("form", ["text", "markdown", "html", "json"])
+def test_a_time_in_which_nothing_happened_is_not_told_as_an_empty_log(lore: Lore, form: str) -> None:
+    three_days(lore)
+    for argv in (["--day", "2999-01-01"], ["--since", "2999-01-01"]):
+        told = lore("tell", *argv, "--format", form, code=0).out
+        assert "Nothing was recorded in this time." in told
+        assert "recorded yet" not in told
+
+
 def test_a_file_is_written_whole_and_for_its_owner_only(lore: Lore) -> None:
     three_days(lore)
     path = Path(lore.write("story.html", "old"))

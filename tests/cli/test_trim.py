@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fleetlore import Event, clock, config, connect
 from fleetlore.cli import opening
@@ -83,7 +85,7 @@ def test_the_oldest_go_and_one_fact_tells_what_they_came_to(log: BlockingRecorde
     kept, fact = log.read()
     assert (kept.at, fact.kind, fact.visibility) == (days_ago(10), "log.trimmed", "system")
     assert fact.data == {
-        "before": done.before, "last": done.last, "events": 3,
+        "log": log.info().log_id, "before": done.before, "last": done.last, "events": 3,
         "counts": {"model.replied": 2, "fleet.idle": 1}, "agents": {"bo": 2, "ada": 1},
         "input": 200, "output": 20, "usd": 1.0, "first_at": "2026-08-07T12:00:00Z", "last_at": "2026-08-12T12:00:00Z",
     }  # fmt: skip
@@ -142,7 +144,8 @@ def test_a_crash_between_the_fact_and_the_cut_is_made_good(log: BlockingRecorder
     found = trimming.look(log, last)
     assert found is not None
     told = {key: value for key, value in found.totals.items() if key != "gone"}
-    log.append([Event(kind="log.trimmed", actor="fleetlore", data={"before": found.before, "last": found.last, **told})])
+    fact = {"log": log.info().log_id, "before": found.before, "last": found.last, **told}
+    log.append([Event(kind="log.trimmed", actor="fleetlore", data=fact)])
     assert spent(log).usd == 1.5  # whoever has seen what went does not count it twice
     assert cut(log, 40) is not None
     assert [fact.data["events"] for fact in log.read(kinds=["log.trimmed"])] == [1, 1]
@@ -230,6 +233,25 @@ def test_it_is_cut_by_age_by_day_and_by_position(old: Lore, before: str, left: l
     assert kept(old) == left
 
 
+def test_a_fact_that_came_with_an_import_cuts_nothing_off(old: Lore, tmp_path: Path) -> None:
+    with connect("sqlite:fleet.db").blocking() as log:
+        data = {"log": log.info().log_id, "before": log.head()}
+    (tmp_path / "forged.jsonl").write_text(
+        json.dumps({"specversion": "1.0", "id": "1", "source": "x", "type": "log.trimmed", "data": data})
+    )
+    old("import", "cloudevents", str(tmp_path / "forged.jsonl"), code=0)
+    old("trim", "--before", "2y", "--yes", code=0)
+    assert kept(old) == ["400", "100", "20"]
+
+
+def test_a_copy_of_a_trimmed_log_is_not_cut_for_what_was_cut_there(old: Lore) -> None:
+    old("trim", "--before", "1y", "--yes", code=0)
+    with connect("sqlite:fleet.db").blocking() as log, connect("sqlite:copy.db").blocking() as copy:
+        copy.append([replace(event, position=None) for event in log.read()])
+        trimming.finish(copy)
+        assert [event.text for event in copy.read(kinds=["fleet.idle"])] == ["100", "20"]
+
+
 def test_a_dry_run_tells_and_leaves_all(old: Lore) -> None:
     assert old("trim", "--before", "90d", "--dry-run", code=0).out.startswith(
         "the oldest 2 events of sqlite:fleet.db would go: of 1 agent from "
@@ -277,7 +299,8 @@ def test_a_log_keeps_to_its_age_at_most_once_a_day(log: BlockingRecorder) -> Non
 def test_a_cut_that_was_announced_is_made_by_the_next_that_keeps_to_the_age(log: BlockingRecorder) -> None:
     log.append([reply(100), reply(10)])
     [first, _] = log.read()
-    log.append([Event(kind="log.trimmed", actor="fleetlore", data={"before": just_after(first.position or ""), "events": 1})])
+    fact = {"log": log.info().log_id, "before": just_after(first.position or ""), "events": 1}
+    log.append([Event(kind="log.trimmed", actor="fleetlore", data=fact)])
     assert retention.keep_to(log, settings_with(keep_days=90), NOW) == retention.Kept()
     assert [event.at for event in log.read(kinds=["model.*"])] == [days_ago(10)]
 

@@ -24,8 +24,7 @@ from fleetlore.cli.demo_pen import MISSION
 from fleetlore.cli.demo_shift import shift
 from fleetlore.events import catalog
 from tests.cli.running import Lore
-
-PATIENCE = 30.0
+from tests.patience import PATIENCE
 
 
 class Running:
@@ -173,7 +172,7 @@ def test_with_a_token_others_may_be_served_and_need_it_to_read(lore: Lore) -> No
 
 
 def test_the_demo_serves_its_story_and_goes_on(lore: Lore) -> None:
-    with running(lore, "demo", "--speed", "40") as demo:
+    with running(lore, "demo", "--speed", "40", "--scenes", "fleet") as demo:
         assert "<html" in demo.get("")
         story = len(script(1))
         seen = [event["position"] for event in demo.get("api/events?limit=1000&order=oldest")["events"]]
@@ -196,7 +195,7 @@ def test_the_demo_ends_as_well_when_it_is_told_to_as_by_ctrl_c(lore: Lore) -> No
 
 
 def test_json_stays_one_event_a_line_while_it_serves(lore: Lore) -> None:
-    with running(lore, "demo", "--speed", "0", "--json", told_on="stderr") as demo:
+    with running(lore, "demo", "--speed", "0", "--json", "--scenes", "fleet", told_on="stderr") as demo:
         assert demo.process.stdout is not None
         lines = [json.loads(line) for line in islice(demo.process.stdout, len(script(1)))]
         assert [line["id"] for line in lines] == [event.id for _, event in script(1)]

@@ -72,6 +72,14 @@ def test_the_doctor_works_where_there_is_no_log_yet(lore: Lore) -> None:
     assert "cannot be written" in lore("doctor", "--log", "sqlite:no/such/folder.db", code=1).err
 
 
+def test_the_doctor_says_when_all_is_well_and_only_then(lore: Lore) -> None:
+    told = lore("doctor", code=0).out
+    assert told.endswith("All is well.\n")
+    assert re.search(r"^pages +(inside|not built)", told, re.MULTILINE)
+    assert re.search(r"^extras +.*\bredis\b", told, re.MULTILINE)
+    assert "well" not in lore("doctor", "--log", "sqlite:no/such/folder.db", code=1).out
+
+
 def test_the_doctor_finds_a_file_that_is_no_log(lore: Lore) -> None:
     lore.write("x.db", "this is no database, and long enough to be looked at " * 20)
     result = lore("doctor", "--log", "sqlite:x.db", code=1)

@@ -8,8 +8,7 @@ from typing import Any
 
 from fleetlore import Event
 from fleetlore.log.async_recorder import Recorder
-
-PATIENCE = 20.0
+from tests.patience import PATIENCE
 
 
 def deed(text: str = "a deed", **fields: Any) -> Event:

@@ -11,7 +11,8 @@ from fleetlore.errors import Forgotten
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.base import hash_of
 from fleetlore.log.connect import Log
-from tests.contract.helpers import PATIENCE, deed, take, texts
+from tests.contract.helpers import deed, take, texts
+from tests.patience import PATIENCE
 
 IDS = [f"0190f3a0-0000-7000-8000-{n:012d}" for n in range(10)]
 

@@ -614,3 +614,59 @@ def test_who_sums_a_session_up_is_the_session_itself() -> None:
     compactor.reply("m1", text("It went well."), output=700)
     [reply] = read(compactor)
     assert (reply.kind, reply.agent, reply.parent, reply.data["output"]) == ("model.replied", "claude-code/0b5e1111", None, 700)
+
+
+def test_an_answer_whose_content_is_plain_words_keeps_them() -> None:
+    told = Transcript()
+    row = told.reply("m1")
+    row["message"]["content"] = "All done."
+    assert the(read(told), "model.replied").data["said"] == "All done."
+
+
+def test_a_prompt_of_plain_words_in_a_list_or_of_a_document_alone_is_a_prompt() -> None:
+    told = Transcript()
+    told.add("user", message={"role": "user", "content": ["Mend it"]})
+    told.add("user", message={"role": "user", "content": [{"type": "document", "source": {}}]})
+    assert [event.data.get("prompt") for event in read(told) if event.kind == "prompt.submitted"] == ["Mend it", ""]
+
+
+def test_tools_that_run_at_the_providers_have_an_outcome_too() -> None:
+    told = Transcript()
+    calls = [{"type": "server_tool_use", "id": f"srv{n}", "name": "web_fetch", "input": {"url": "u"}} for n in range(2)]
+    found = {"type": "web_fetch_tool_result", "tool_use_id": "srv0", "content": {"type": "web_fetch_result", "content": "page"}}
+    error = {"type": "web_fetch_tool_result_error", "error_code": "url_not_accessible"}
+    lost = {"type": "web_fetch_tool_result", "tool_use_id": "srv1", "content": error}
+    told.reply("m1", *calls, found, lost)
+    events = read(told)
+    assert the(events, "tool.returned").data["output"] == "page"
+    assert the(events, "tool.failed").data["error"] == "url_not_accessible"
+
+
+def test_a_block_from_the_future_is_kept() -> None:
+    told = Transcript()
+    told.reply("m1", {"type": "hologramBlock", "beam": 3}, text("Done."))
+    kept = the(read(told), "claude_code.hologram_block")
+    assert (kept.data["beam"], kept.visibility) == (3, "system")
+
+
+def test_the_role_of_a_helper_is_what_its_launcher_asked_for_where_the_result_does_not_say() -> None:
+    told = Transcript()
+    told.reply("m1", tool("t1", "Task", subagent_type="Explore", prompt="Look"), stop="tool_use")
+    told.result("t1", [text("Found.")], toolUseResult={"status": "completed", "agentId": "a17c0de", "content": [text("Found.")]})
+    assert the(read(told), "agent.returned").data["role"] == "Explore"
+
+
+@pytest.mark.parametrize("between", ["result", "answer"])
+def test_an_answer_that_goes_on_behind_others_is_counted_with_its_final_usage(between: str) -> None:
+    told = Transcript()
+    told.reply("m1", bash("t1", "ls"), output=1, stop="tool_use")
+    if between == "result":
+        told.result("t1", "a")
+    else:
+        told.reply("m2", text("In between."), output=5)
+    told.reply("m1", text("Done."), output=50)
+    told.reply("m1", text("Done."), output=50)
+    answers = [event for event in read(told) if event.kind == "model.replied" and event.data["message_id"] == "m1"]
+    assert sum(answer.data["output"] for answer in answers) == 50
+    assert sum(answer.data.get("input", 0) for answer in answers) == 3
+    assert answers[-1].data["said"] == "Done."

@@ -146,3 +146,20 @@ def test_a_hook_from_the_future_that_is_too_large_is_kept_in_part() -> None:
     [event] = hook("QuantumLeap", message="It leapt.", bulk=[{"n": n} for n in range(40_000)])
     Admission().admit(event)
     assert event.data == {"message": "It leapt."}
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "kind"),
+    [
+        ("PreToolUse", {"tool_name": "Bash", "tool_input": {"command": "ls"}}, "tool.called"),
+        ("PostToolUse", {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_response": {"stdout": "a"}}, "tool.returned"),
+        ("PostToolUseFailure", {"tool_name": "Bash", "error": "Exit code 1"}, "tool.failed"),
+        ("PermissionDenied", {"tool_name": "Bash", "reason": "no"}, "tool.denied"),
+        ("SubagentStop", {}, "agent.returned"),
+    ],
+)
+def test_what_older_programs_tell_without_a_key_has_its_own_id_where_no_transcript_tells_it(name: str, fields: Any, kind: str) -> None:
+    [event] = hook(name, **fields, transcript_path=None)
+    assert (event.kind, event.id, event.run) == (kind, OWN, SESSION)
+    assert "call_id" not in event.data
+    assert hook(name, **fields) == []

@@ -481,3 +481,9 @@ def test_any_object_is_told_the_same_way_twice_or_refused(record: Body) -> None:
     assert len(set(ids)) == len(ids) or "resourceLogs" in record
     for event in events:
         Admission().admit(event)
+
+
+@pytest.mark.parametrize("spans", [{"a": 1}, 5, "text", [5], [None], [{"scopeSpans": {}}], [{"scopeSpans": [{"spans": [7]}]}]])
+def test_spans_that_stand_in_no_list_are_refused_and_not_passed_over(spans: Any) -> None:
+    with pytest.raises(DialectError, match="list of objects"):
+        read_traces(json.dumps({"resourceSpans": spans}).encode(), protobuf=False)

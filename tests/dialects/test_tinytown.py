@@ -118,3 +118,10 @@ def test_a_name_has_one_uuid_in_a_town_and_another_in_the_next() -> None:
 )
 def test_what_tinytown_has_no_word_for_cannot_be_said(event: Event) -> None:
     assert DIALECT.encode(event) is None
+
+
+def test_a_leap_second_is_the_first_moment_of_the_next_minute_and_written_as_it_was() -> None:
+    raw = b'{"event_type":"mission_event","message":"x","timestamp":"2016-12-31T23:59:60.5Z"}'
+    event = DIALECT.decode(raw)
+    assert event.at == datetime(2017, 1, 1, 0, 0, 0, 500000, tzinfo=UTC)
+    assert DIALECT.encode(event) == raw

@@ -18,8 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.faults import mischief
 from tests.faults.mischief import Site
-
-PATIENCE = 30.0
+from tests.patience import PATIENCE
 
 
 def main() -> None:

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 
+from tests.patience import PATIENCE
+
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0
 
 
 class Process:

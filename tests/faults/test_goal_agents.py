@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.minds.agents import agent
+from tests.patience import PATIENCE
 
 LOG = "sqlite:goals.db"
-PATIENCE = 90.0
 MOST_MEMORY = 160 * 1024
 """KiB that the driver may take, whatever an agent prints; with an agent that prints nothing it takes some 70,000."""
 

@@ -12,7 +12,8 @@ from fleetlore import Event, connect
 from fleetlore.log import sqlite_upkeep
 from fleetlore.log.recorder import BlockingRecorder
 from tests.faults import writer
-from tests.faults.processes import PATIENCE, running
+from tests.faults.processes import running
+from tests.patience import PATIENCE
 
 Acknowledged = dict[int, list[str]]
 """The number of an append, and its positions."""

@@ -11,7 +11,8 @@ import pytest
 from fleetlore import Event, connect
 from fleetlore.log import sqlite_upkeep
 from tests.faults.crowd import BATCH, COUNTER, expected
-from tests.faults.processes import PATIENCE, running
+from tests.faults.processes import running
+from tests.patience import PATIENCE
 
 WRITERS = 8
 FOLLOWERS = 2

@@ -28,9 +28,10 @@ from fleetlore.state.shared import open_shared
 from fleetlore.views import goals
 from fleetlore.views.goal_state import GoalState
 from tests.cli.conftest import lore as lore
-from tests.cli.person import PATIENCE, at_terminal, seated
+from tests.cli.person import at_terminal, seated
 from tests.cli.running import Lore
 from tests.faults.mischief import MAY_NOT
+from tests.patience import PATIENCE
 
 WORDS = "correct horse battery"
 CHEAT = Path(__file__).with_name("cheat.py")

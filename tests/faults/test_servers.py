@@ -17,10 +17,10 @@ from fleetlore.errors import Denied, LogError, NoRoom, Unreachable, Unsuitable
 from fleetlore.events.ids import derive_id
 from fleetlore.log.recorder import BlockingRecorder
 from tests.cable import Cable
+from tests.patience import PATIENCE
 from tests.servers import Nats, Server, Valkey
 from tests.stubs import announcing
 
-PATIENCE = 60.0
 Make = Callable[..., Server]
 
 

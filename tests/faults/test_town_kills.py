@@ -19,6 +19,7 @@ from fleetlore.views.town_state import Town
 from tests.contract.conftest import SHARED, address
 from tests.faults.processes import Process
 from tests.faults.towner import DEADLY, FAILING, SENT_BACK, digest
+from tests.patience import PATIENCE
 from tests.runtime.town.townspeople import Hall, hall_on
 from tests.views.town_facts import faults
 
@@ -40,7 +41,6 @@ PLAN = MissionPlan(
         for number in range(1, ITEMS + 1)
     ),
 )
-PATIENCE = 90.0
 
 
 class Course(NamedTuple):

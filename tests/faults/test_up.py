@@ -18,8 +18,8 @@ from time import monotonic
 from uuid import UUID
 
 from fleetlore import connect
+from tests.patience import PATIENCE
 
-PATIENCE = 60.0
 EVENTS_A_SECOND = 8000
 """About what a post comes to; it is killed at any moment of one, or just after."""
 

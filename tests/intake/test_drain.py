@@ -327,3 +327,40 @@ def _refuse(monkeypatch: pytest.MonkeyPatch, refused: str) -> None:
 def _let_the_wait_be_over() -> None:
     for path in Path(spool.spool_folder()).glob("*.jsonl"):
         os.utime(path, (0, 0))
+
+
+def test_a_call_without_a_key_is_told_if_its_transcript_is_not_there(home: Path) -> None:
+    step = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}}
+    hook(home, record=step | {"transcript_path": str(home / "gone.jsonl")})
+    drain_spool()
+    assert [event.kind for event in events()] == ["tool.called"]
+
+
+def test_codex_hooks_tell_of_themselves_what_a_rollout_that_is_not_there_cannot(home: Path) -> None:
+    steps = [
+        {"hook_event_name": "SessionStart", "source": "startup"},
+        {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_use_id": "call_0123456789012345678901", "tool_response": "done"},
+    ]
+    for step in steps:
+        hook(home, program="codex", record=step | {"transcript_path": str(home / "gone.jsonl")})
+    drain_spool()
+    assert [event.kind for event in events()] == ["session.started", "tool.returned"]
+
+
+def test_the_start_of_a_codex_session_waits_a_moment_for_its_rollout(home: Path) -> None:
+    step = {"hook_event_name": "SessionStart", "source": "startup", "transcript_path": str(home / "soon.jsonl")}
+    hook(home, program="codex", record=step, at=clock.now().isoformat())
+    drain_spool()
+    assert events() == []
+    assert not spool.is_empty()
+
+
+def test_a_prompt_without_a_key_is_known_by_its_words_whatever_the_clocks_say(home: Path) -> None:
+    told = Transcript(SESSION, at=datetime(2025, 1, 1, tzinfo=UTC))
+    told.prompt("Mend it", None)
+    path = home / f"{SESSION}.jsonl"
+    path.write_bytes(b"".join(line + b"\n" for line in told.lines()))
+    for words in ("Mend it\n", "Something else"):
+        hook(home, record={"hook_event_name": "UserPromptSubmit", "prompt": words, "transcript_path": str(path)})
+    drain_spool()
+    assert [event.text for event in events() if event.kind == "prompt.submitted"] == ["Mend it", "Something else"]

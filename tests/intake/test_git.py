@@ -362,7 +362,7 @@ def test_what_is_no_repository_is_refused_with_a_reason(tmp_path: Path, repo: Re
     (tmp_path / "file").write_text("x")
     with pytest.raises(Invalid, match="plain: no git repository; give the folder of one"):
         git.open_repository(str(tmp_path / "plain"))
-    with pytest.raises(Invalid, match="file: no git repository: not a directory"):
+    with pytest.raises(Invalid, match="file: no git repository; give the folder of one"):
         git.open_repository(str(tmp_path / "file"))
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(FleetloreError, match="git is not installed"):

@@ -22,6 +22,7 @@ from fleetlore.log.admission import Admission
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.views import costs
 from fleetlore.views.costs_sums import total
+from tests.patience import PATIENCE
 from tests.transcripts import START, Row, Transcript, bash
 
 PROGRAM = os.environ.get("FLEETLORE_CCUSAGE") or shutil.which("ccusage")
@@ -102,7 +103,7 @@ def spent(log: BlockingRecorder) -> tuple[int, ...]:
 def theirs(folder: Path) -> tuple[int, ...]:
     environ = os.environ | {"CLAUDE_CONFIG_DIR": str(folder), "HOME": str(folder), "LOG_LEVEL": "0"}
     argv = [PROGRAM or "", "claude", "daily", "--json", "--offline", "--timezone", "UTC"]
-    totals: Any = json.loads(subprocess.run(argv, env=environ, check=True, capture_output=True, timeout=60).stdout)["totals"]
+    totals: Any = json.loads(subprocess.run(argv, env=environ, check=True, capture_output=True, timeout=PATIENCE).stdout)["totals"]
     return tuple(totals[f"{name}Tokens"] for name in ("input", "output", "cacheCreation", "cacheRead"))
 
 

@@ -23,9 +23,8 @@ from fleetlore.log.base import Expect
 from fleetlore.log.recorder import BlockingRecorder
 from tests.faults.processes import running
 from tests.intake.shipping import largest_event
+from tests.patience import PATIENCE
 from tests.servers import Nats, Server, Valkey
-
-PATIENCE = 30.0
 
 
 def deeds(count: int, *, first: int = 0, name: str = "ada", **fields: Any) -> list[Event]:

@@ -132,3 +132,22 @@ def test_redaction_adds_to_what_the_origin_says() -> None:
 def test_any_valid_event_is_admitted_and_reads_back_as_it_was_stored(event: Event) -> None:
     record = Admission().admit(event)
     assert codec.encode(codec.decode(record.raw)) == record.raw
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": "agent.spoke", "data": {"secret": "the harbour"}},
+        {"kind": "judge.verdict", "data": {"reveal": [{"agent": "ada", "secret": "the harbour", "role": "spy"}]}},
+        {"kind": "clue.found", "data": {"secret": "the harbour"}, "origin": Origin(dialect="stage")},
+    ],
+)
+def test_what_a_player_hides_is_no_password(fields: dict[str, Any]) -> None:
+    event = admit(**fields)
+    assert event.data == fields["data"]
+    assert event.origin is None or event.origin.redacted == 0
+
+
+def test_a_key_that_a_player_hides_is_masked_like_any_other() -> None:
+    event = admit(kind="agent.spoke", data={"secret": "it is sk-abcdefghijklmnopqrstuvwx", "password": "the harbour"})
+    assert event.data == {"secret": "it is [redacted]", "password": "[redacted]"}

@@ -40,8 +40,9 @@ from fleetlore.log.nats_subjects import LONGEST_TOKEN, filters_of, fits, kind_of
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.sequence import to_position
 from tests.cable import Cable
-from tests.contract.helpers import PATIENCE, deed, take, texts
-from tests.servers import Nats, free_port
+from tests.contract.helpers import deed, take, texts
+from tests.patience import PATIENCE
+from tests.servers import Nats, arrived, free_port
 from tests.state.conftest import wait_for
 
 IDS = [f"0190f3a0-0000-7000-8000-{n:012d}" for n in range(600)]
@@ -72,7 +73,7 @@ async def listening(url: str, subject: str) -> AsyncIterator[Callable[[int], Any
     """What a plain NATS client hears on a subject."""
     client: Client = await nats_py.connect(url)
     subscription = await client.subscribe(subject)
-    await client.flush()
+    await arrived(client)
 
     async def heard(count: int) -> list[Msg]:
         return [await subscription.next_msg(timeout=PATIENCE) for _ in range(count)]
@@ -248,7 +249,7 @@ def plain(url: str, work: Callable[[Client], Any]) -> None:
         client = await nats_py.connect(url)
         try:
             await work(client)
-            await client.flush()
+            await arrived(client)
         finally:
             await client.close()
 

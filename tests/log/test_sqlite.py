@@ -15,12 +15,13 @@ import pytest
 
 from fleetlore import Event, Expect, connect
 from fleetlore.errors import Closed, Conflict, Damaged, InvalidEvent, InvalidUrl
-from fleetlore.log import sqlite_file
+from fleetlore.log import sqlite, sqlite_file
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.sqlite import LAG, SqliteLog
 from fleetlore.log.sqlite_upkeep import backup, check, restore
 from fleetlore.testing import counting_ids
 from tests.contract.helpers import deed
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -65,13 +66,13 @@ def test_threads_that_append_together_share_a_commit(path: Path) -> None:
             commits.append(len(batches))
             if len(commits) == 1:
                 first_is_in.set()
-                go_on.wait(20)
+                go_on.wait(PATIENCE)
             return commit(batches)
 
         backend.commit = slow_commit  # type: ignore[method-assign]
         threads = [threading.Thread(target=log.append, args=([deed(str(n))],)) for n in range(8)]
         threads[0].start()
-        first_is_in.wait(20)
+        first_is_in.wait(PATIENCE)
         for thread in threads[1:]:
             thread.start()
         while len(log._waiting) < 7:
@@ -95,7 +96,7 @@ def test_a_waiting_follower_holds_no_read_transaction(path: Path) -> None:
         [(busy, _, _)] = other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         assert busy == 0
         log.append([deed("2")])
-        waiting.join(20)
+        waiting.join(PATIENCE)
         assert not waiting.is_alive()
         other.close()
 
@@ -115,7 +116,7 @@ def test_a_follower_in_another_process_is_woken(path: Path) -> None:
         for text in ("one", "two", "stop"):
             log.append([deed(text, task="t7"), deed("noise")])
             assert child.stdout.readline() == f"{text}\n"
-        assert child.wait(20) == 0
+        assert child.wait(PATIENCE) == 0
 
 
 def test_erased_text_is_gone_from_the_files(path: Path) -> None:
@@ -315,3 +316,14 @@ def test_an_id_in_capitals_is_found(path: Path) -> None:
         assert log.erase(["0190F3A0-0000-7000-8000-00000000000A"] * 2, "asked to") == 1
         assert log.erase([], "nothing") == 0
         assert [event.data["count"] for event in log.read(kinds=["log.forgotten"])] == [1]
+
+
+def test_scopes_without_end_are_each_found_though_few_are_remembered(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "MOST_NUMBERS", 5)
+    with opened(path) as log:
+        for number in range(0, 60, 3):
+            log.append([deed(agent="ada", task=f"t{each}") for each in range(number, number + 3)])
+        assert all(len(list(log.read(f"task:t{number}"))) == 1 for number in range(60))
+        assert len(list(log.read("agent:ada"))) == 60
+        backend: Any = log._opened()
+        assert len(backend._scopes) <= 6 >= len(backend._scope_texts)

@@ -9,6 +9,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple, TypeAlias
 
+from tests.patience import PATIENCE
+
 
 class Asked(NamedTuple):
     """One request."""
@@ -94,7 +96,7 @@ class Stub:
 
     async def nobody_left(self) -> None:
         """Returns once every connection is closed."""
-        async with self._gone, asyncio.timeout(10):
+        async with self._gone, asyncio.timeout(PATIENCE):
             await self._gone.wait_for(lambda: self.connections == 0)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

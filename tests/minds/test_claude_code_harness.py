@@ -18,6 +18,7 @@ from fleetlore.minds.agents.claude_code import ClaudeCode
 from fleetlore.minds.harness import Ended, Gate, Heard, Rest
 from tests.minds.stubs.turns import OFFLINE, SESSION, Script, Watcher, order_for, serving
 from tests.model_stub import DONE, Api
+from tests.patience import PATIENCE
 
 CLAUDE = os.environ.get("FLEETLORE_CLAUDE") or shutil.which("claude")
 needs_claude = pytest.mark.skipif(CLAUDE is None, reason="needs Claude Code: `claude` on PATH, or its path in FLEETLORE_CLAUDE")
@@ -213,7 +214,7 @@ async def test_a_huge_line_is_one_lost_record_and_no_more(tmp_path: Path) -> Non
 
 
 async def test_it_says_how_it_ended_and_hangs_and_is_not_waited_for(tmp_path: Path) -> None:
-    ended = await asyncio.wait_for(take(tmp_path, INIT, result("Done."), ["hang"], linger=0.1), 20)
+    ended = await asyncio.wait_for(take(tmp_path, INIT, result("Done."), ["hang"], linger=0.1), PATIENCE)
     assert (ended.how, ended.words, ended.usd, ended.extras["lingered"]) == ("finished", "Done.", 0.25, True)
 
 
@@ -231,7 +232,7 @@ async def test_silence_and_too_long_a_turn_are_told_apart(tmp_path: Path) -> Non
 async def test_it_is_stopped_at_the_first_record_past_the_budget(tmp_path: Path) -> None:
     watcher = Watcher("over_budget", above=200)
     steps = [message("m1", text("One.")), message("m2", text("Two.")), ["hang"]]
-    ended = await asyncio.wait_for(take(tmp_path, INIT, *steps, watcher=watcher), 20)
+    ended = await asyncio.wait_for(take(tmp_path, INIT, *steps, watcher=watcher), PATIENCE)
     assert (ended.how, ended.tokens, ended.words) == ("over_budget", 264, "Two.")
     assert watcher.kinds.count("model.replied") == 2
 
@@ -259,7 +260,7 @@ async def test_a_turn_that_is_cancelled_leaves_neither_process_nor_file(tmp_path
 
     gate = Gate(command=("lore", "gate"), env={})
     turn = asyncio.create_task(ClaudeCode(script.command).take_turn(order_for(tmp_path, gate=gate), watch))
-    await asyncio.wait_for(begun.wait(), 20)
+    await asyncio.wait_for(begun.wait(), PATIENCE)
     turn.cancel()
     with pytest.raises(asyncio.CancelledError):
         await turn

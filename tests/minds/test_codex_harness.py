@@ -19,6 +19,7 @@ from fleetlore.minds.agents.codex import Codex
 from fleetlore.minds.harness import Ended, Rest
 from tests.minds.stubs.responses import DONE, HELP, SPAWN, Responses
 from tests.minds.stubs.turns import OFFLINE, SESSION, Script, Watcher, order_for, serving
+from tests.patience import PATIENCE
 
 CODEX = os.environ.get("FLEETLORE_CODEX") or shutil.which("codex")
 needs_codex = pytest.mark.skipif(CODEX is None, reason="needs Codex: `codex` on PATH, or its path in FLEETLORE_CODEX")
@@ -169,7 +170,7 @@ async def test_a_hiccup_on_the_way_is_not_the_end(tmp_path: Path) -> None:
 
 
 async def test_it_says_how_it_ended_and_hangs_and_is_not_waited_for(tmp_path: Path) -> None:
-    ended = await asyncio.wait_for(take(tmp_path, STARTED, said("Done."), completed(), ["hang"], linger=0.1), 20)
+    ended = await asyncio.wait_for(take(tmp_path, STARTED, said("Done."), completed(), ["hang"], linger=0.1), PATIENCE)
     assert (ended.how, ended.words, ended.tokens, ended.extras["lingered"]) == ("finished", "Done.", 120, True)
 
 
@@ -177,7 +178,7 @@ async def test_it_is_stopped_at_the_first_record_past_the_budget(tmp_path: Path)
     late = later_on()
     Written(tmp_path / "codex", THREAD).reply(late, "Expensive.", 900)
     watcher = Watcher("over_budget", above=500)
-    ended = await asyncio.wait_for(take(tmp_path, STARTED, BEGUN, ["hang"], watcher=watcher, rest=Rest(tokens=500)), 20)
+    ended = await asyncio.wait_for(take(tmp_path, STARTED, BEGUN, ["hang"], watcher=watcher, rest=Rest(tokens=500)), PATIENCE)
     assert (ended.how, ended.tokens) == ("over_budget", 900)
 
 

@@ -37,7 +37,7 @@ records = some.lists(some.dictionaries(some.sampled_from(KEYS), anything, max_si
 
 
 @pytest.mark.parametrize("program", ["claude-code", "codex"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=2 * settings().max_examples // 5, deadline=None)
 @given(given=records)
 def test_hearing_never_fails(program: str, given: list[dict[str, Any]]) -> None:
     order = order_for(NOWHERE)

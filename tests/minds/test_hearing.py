@@ -30,7 +30,7 @@ ANYTHING: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=3 * settings().max_examples // 5)
 @given(st.lists(ANYTHING, max_size=3), ANYTHING)
 def test_no_piece_is_stumbled_over_and_counts_are_counts(pieces: list[Any], whole: Any) -> None:
     for module in (openai, anthropic):

@@ -15,6 +15,7 @@ from fleetlore.minds.programs import process_table
 from fleetlore.minds.programs.environment import MARK
 from fleetlore.minds.programs.leftovers import born_of, end_leftovers
 from tests.minds.agents import agent
+from tests.patience import PATIENCE
 
 Start = Callable[..., subprocess.Popen[bytes]]
 
@@ -53,7 +54,7 @@ SLEEPER = ("sh", "-c", "echo on; exec sleep 600")
 def test_what_carries_the_mark_is_ended(mark: str, start: Start) -> None:
     ours, other = start(*SLEEPER, mark=mark), start(*SLEEPER, mark=f"{mark}0")
     assert end_leftovers(mark, []) == 1
-    assert ours.wait(5) == -15
+    assert ours.wait(PATIENCE) == -15
     assert other.poll() is None
     assert end_leftovers(mark, []) == 0
 
@@ -61,13 +62,13 @@ def test_what_carries_the_mark_is_ended(mark: str, start: Start) -> None:
 def test_what_does_not_listen_is_ended_hard(mark: str, start: Start) -> None:
     popen = start(*agent("stubborn"), mark=mark)
     assert end_leftovers(mark, [], grace=0.1) == 2
-    assert popen.wait(5) == -9
+    assert popen.wait(PATIENCE) == -9
 
 
 def test_a_process_that_was_written_down_is_ended_with_its_group_though_it_carries_no_mark(mark: str, start: Start) -> None:
     popen = start("sh", "-c", "sleep 600 & echo on; wait")
     assert end_leftovers(mark, [process(popen)]) == 2
-    assert popen.wait(5) == -15
+    assert popen.wait(PATIENCE) == -15
 
 
 def test_another_process_with_the_same_id_is_left_alone(mark: str, start: Start) -> None:
@@ -79,7 +80,7 @@ def test_another_process_with_the_same_id_is_left_alone(mark: str, start: Start)
 def test_who_ends_leftovers_never_ends_itself_nor_those_it_descends_from(mark: str) -> None:
     ending = f"from fleetlore.minds.programs.leftovers import end_leftovers; print(end_leftovers({mark!r}, []))"
     shell = f'sleep 600 & "{sys.executable}" -c "{ending}"; echo alive'
-    told = subprocess.run(["sh", "-c", shell], env={**os.environ, MARK: mark}, capture_output=True, timeout=30, check=True)
+    told = subprocess.run(["sh", "-c", shell], env={**os.environ, MARK: mark}, capture_output=True, timeout=PATIENCE, check=True)
     assert told.stdout == b"1\nalive\n"
 
 
@@ -111,7 +112,7 @@ def test_without_proc_the_same_is_found_by_ps(mark: str, start: Start, monkeypat
     monkeypatch.setattr(process_table, "HAS_PROC", False)
     marked, told = start(*SLEEPER, mark=mark), start(*SLEEPER)
     assert end_leftovers(mark, [process(told)]) == 2
-    assert (marked.wait(5), told.wait(5)) == (-15, -15)
+    assert (marked.wait(PATIENCE), told.wait(PATIENCE)) == (-15, -15)
 
 
 def test_a_line_of_ps_is_read() -> None:

@@ -55,10 +55,10 @@ def test_patience_can_be_said() -> None:
         ("openai:m?base_url=localhost:8000", "write it like https://HOST/v1"),
         ("openai:m?base_url=file:///etc/passwd", "write it like https://HOST/v1"),
         ("openai:m?base_url=http://[", "write it like https://HOST/v1"),
-        ("openai:m?total=soon", "a number above nought"),
-        ("openai:m?first=nan", "a number above nought"),
-        ("openai:m?attempts=0", "a number above nought"),
-        ("openai:m?attempts=1.5", "a number above nought"),
+        ("openai:m?total=soon", "a number above 0"),
+        ("openai:m?first=nan", "a number above 0"),
+        ("openai:m?attempts=0", "a number above 0"),
+        ("openai:m?attempts=1.5", "a number above 0"),
     ],
 )
 def test_an_address_that_means_nothing_says_how_to_write_one(address: str, advice: str) -> None:

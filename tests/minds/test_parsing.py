@@ -129,13 +129,13 @@ def test_a_valid_object_is_found_in_any_noise(value: dict[str, Any], before: str
     assert find_object(f"{before}{json.dumps(value)}{after}").data == value
 
 
-@settings(max_examples=50)
+@settings(max_examples=settings().max_examples // 2)
 @given(OBJECTS, OBJECTS, NOISE)
 def test_of_two_objects_the_later_one_counts(first: dict[str, Any], second: dict[str, Any], between: str) -> None:
     assert find_object(f"{json.dumps(first)}{between}{json.dumps(second)}").data == second
 
 
-@settings(max_examples=50)
+@settings(max_examples=settings().max_examples // 2)
 @given(OBJECTS, NOISE, st.sampled_from(["think", "Thinking", "reasoning"]))
 def test_what_stands_in_reasoning_tags_is_never_the_answer(value: dict[str, Any], thought: str, tag: str) -> None:
     draft = json.dumps({"draft": True})

@@ -22,6 +22,7 @@ from fleetlore.minds.programs.leftovers import born_of
 from fleetlore.minds.programs.process import Finished, Line, Program, run
 from fleetlore.minds.programs.process_table import entry_of, everyone
 from tests.minds.agents import agent
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -273,7 +274,7 @@ async def test_cancelled_twice_it_hurries(mark: str) -> None:
     task.cancel()
     await asyncio.sleep(0)
     task.cancel()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         with pytest.raises(asyncio.CancelledError):
             await task
 

@@ -16,6 +16,7 @@ from fleetlore.testing import BreaksOff, Calls, ScriptedMind
 from tests.minds.conftest import OPENAI, Protocol
 from tests.minds.stub import Stub, Wire, answers, breaks_off, refuses
 from tests.minds.test_calls import CLEAR, QUERY, WANTED, calling
+from tests.patience import PATIENCE
 
 
 async def test_each_piece_is_heard_as_it_comes(protocol: Protocol) -> None:
@@ -32,7 +33,7 @@ async def test_each_piece_is_heard_as_it_comes(protocol: Protocol) -> None:
         await wire.head()
         for piece in pieces[:cut]:
             await wire.part(piece)
-        await asyncio.wait_for(first_word.wait(), 10)  # no more before the first was heard
+        await asyncio.wait_for(first_word.wait(), PATIENCE)  # no more before the first was heard
         for piece in pieces[cut:]:
             await wire.part(piece)
         await wire.end()

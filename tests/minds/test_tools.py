@@ -288,7 +288,7 @@ STEPS = [
 ]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3 * settings().max_examples // 2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(st.sampled_from(STEPS) | st.text(max_size=3), max_size=8),
     start=st.sampled_from(["", "/", "root", "outside", "/proc/self/cwd", "/proc/self/root"]),

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import uvicorn
 from starlette.types import ASGIApp, Message
 
-PATIENCE = 10.0
+from tests.patience import PATIENCE
+
 Headers = Iterable[tuple[str, str]]
 
 

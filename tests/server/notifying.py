@@ -24,9 +24,9 @@ from fleetlore.server.notices.rules import Rule, Target, Webhook
 from fleetlore.server.notices.send import Outcome, deliver
 from fleetlore.server.notices.walk import Pace
 from fleetlore.state.shared import Shared, open_shared
+from tests.patience import PATIENCE
 
 QUICK = Pace(lease=30, again=0.01, beat=0.005, tick=0.02, look=0, commit=0, pause=0.001, growth=1, end=5)
-PATIENCE = 30.0
 
 
 class Request(NamedTuple):

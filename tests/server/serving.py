@@ -22,7 +22,8 @@ from fleetlore.server.rooms import open_house
 from fleetlore.server.safety.limits import Limits
 from fleetlore.server.serve import address_of, bound, serving
 from fleetlore.state.seal import OperatorKey
-from tests.server.asgi import PATIENCE, Answer
+from tests.patience import PATIENCE
+from tests.server.asgi import Answer
 
 HOST = "127.0.0.1"
 
@@ -48,7 +49,9 @@ class Served:
         try:
             connection.request(method, path, body, dict(headers or {}))
             response = connection.getresponse()
-            return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, response.read())
+            headers = {name.lower(): value for name, value in response.getheaders()}
+            assert len(headers) == len(response.getheaders()), "a header stands there twice"
+            return Answer(response.status, headers, response.read())
         finally:
             connection.close()
 

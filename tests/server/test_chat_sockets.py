@@ -18,7 +18,7 @@ from fleetlore.server.live.chat import PROTOCOL, Wire
 from fleetlore.server.safety.limits import Limits
 from fleetlore.state.shared import open_shared
 from fleetlore.state.tokens import hash_of
-from tests.server.asgi import PATIENCE
+from tests.patience import PATIENCE
 from tests.server.serving import Served, serve
 from tests.server.test_chat_api import look, say, token_of
 

@@ -273,3 +273,14 @@ def test_what_the_log_says_of_itself_nobody_else_may_say(doors: Doors, kind: str
     assert answer.status == 422
     assert "says of itself" in answer.json["errors"][0]["reason"]
     assert doors.events == []
+
+
+def test_from_where_an_event_was_shipped_nobody_else_may_say(doors: Doors) -> None:
+    place = {"id": "somebody's log", "position": "0000000000000007"}
+    doors.post(PATH, [ONE | {"origin": {"dialect": "fleetlore", "log": place}}, ONE | {"origin": {"dialect": "nexus", "log": place}}])
+    assert [(event.origin.dialect, event.origin.log) if event.origin else None for event in doors.events] == [None, ("nexus", None)]
+
+
+@pytest.mark.parametrize("type", ["application/ndjson", "application/jsonl"])
+def test_lines_are_read_under_their_other_names_too(doors: Doors, type: str) -> None:
+    assert len(doors.post(PATH, lines(ONE, ONE), type=type).json["positions"]) == 2

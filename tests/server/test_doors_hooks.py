@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +167,11 @@ def test_what_is_no_heartbeat_is_refused_with_a_reason(doors: Doors, beat: Any) 
     assert (answer.status, doors.events) == (422, [])
     assert answer.detail
     assert answer.json["path"].startswith("$")
+
+
+def test_a_heartbeat_as_nexus_writes_it_is_told_by_its_model(doors: Doors) -> None:
+    beat = {"pid": 7, "timestamp": 1763200000.5, "cycle": 3, "model": "timmy:v0.1", "status": "thinking"}
+    assert doors.post(BEAT, beat).status == 200
+    [event] = doors.events
+    assert (event.agent, event.text, event.data) == ("timmy:v0.1", "cycle 3, status=thinking", beat)
+    assert event.at == datetime(2025, 11, 15, 9, 46, 40, 500000, tzinfo=UTC)

@@ -192,7 +192,7 @@ def test_hostile_exports_are_refused_or_tell_nothing(doors: Doors, path: str, bo
     assert doors.house.log.head() is None
 
 
-QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(max_examples=settings().max_examples // 4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @QUICK

@@ -20,10 +20,11 @@ from fleetlore.log.base import Backend, Batch, Page, Position, Record
 from fleetlore.log.memory import MemoryLog
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.live.feed import Feed
-from fleetlore.server.live.ring import BATCH_BYTES, Entry, Ring, Wanted, entries_of
+from fleetlore.server.live.ring import BATCH_BYTES, MOST_BATCHES, Entry, Ring, Wanted, entries_of
 from fleetlore.server.live.subscription import SIGN_OF_LIFE, Subscription
 from tests.contract.conftest import BACKENDS, address
-from tests.contract.helpers import PATIENCE, deed
+from tests.contract.helpers import deed
+from tests.patience import PATIENCE
 
 ALL = Wanted()
 
@@ -465,3 +466,11 @@ def test_a_ring_gives_no_more_at_once_than_is_written_at_once_but_always_somethi
         batch, place = ring.batch(ALL, place)
         sizes.append(len(batch.entries))
     assert sizes == [3, 1, 1, 1]
+
+
+def test_clients_that_come_back_at_many_places_of_a_quiet_ring_leave_few_batches_behind() -> None:
+    ring = Ring()
+    ring.add(entries(3 * MOST_BATCHES))
+    given = [ring.batch(ALL, place)[0] for place in range(ring.end)]
+    assert len(ring._batches) <= MOST_BATCHES
+    assert ring.batch(ALL, ring.end - 1)[0] is given[-1], "those who stand at the same place still share"

@@ -17,7 +17,8 @@ from fleetlore.server.problems import Problem, on_problem
 from fleetlore.server.safety.guard import Guard
 from fleetlore.server.safety.limits import MIB, STREAMS, Limited, Limits
 from fleetlore.server.safety.rate import Rate, network_of
-from tests.server.asgi import PATIENCE, ask, denied, knock, request, say, served
+from tests.patience import PATIENCE
+from tests.server.asgi import ask, denied, knock, request, say, scope_of, served
 
 SMALL = 1_000
 
@@ -76,6 +77,20 @@ async def test_a_body_that_says_that_it_is_too_long_never_comes_to_the_applicati
     for more in ([], [("expect", "100-continue")]):
         limited = Limited(never, limits=Limits(body=SMALL, body_pause=0.01))
         assert (await ask(limited, "POST", headers=[("content-length", length), *more], chunks=())).status == 413
+
+
+async def test_a_body_far_too_long_by_its_own_word_is_refused_before_any_of_it_comes() -> None:
+    async def nothing_comes() -> Message:
+        raise AssertionError("it was waited for")
+
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    limited = Limited(APP, limits=Limits(body=SMALL))
+    await limited(scope_of("POST", "/", [("content-length", "2001")]), nothing_comes, send)
+    assert sent[0]["status"] == 413
 
 
 async def test_a_body_that_says_less_than_comes_is_counted_all_the_same() -> None:

@@ -114,7 +114,7 @@ def test_a_prompt_is_ours_and_what_it_shows_is_quoted(log: BlockingRecorder, sou
             assert not [line for line in part.text.splitlines() if not line.startswith("> ") and "ignore" in line]
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples // 6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(told=st.lists(events(), max_size=12))
 def test_whatever_is_stored_every_tool_answers(tmp_path: Path, told: list[Event]) -> None:
     with connect("memory:").blocking() as log:

@@ -24,7 +24,8 @@ from fleetlore.server.notices.rules import Command, Rule, Webhook
 from fleetlore.server.notices.send import Outcome, deliver
 from fleetlore.state.shared import Shared
 from fleetlore.testing import FrozenClock
-from tests.server.notifying import PATIENCE, QUICK, Receiver, Town, disguised, rule_for, running
+from tests.patience import PATIENCE
+from tests.server.notifying import QUICK, Receiver, Town, disguised, rule_for, running
 
 ROOT = Path(__file__).parents[2]
 ERROR = Event(kind="fleet.error", agent="ada", text="the build broke")
@@ -204,7 +205,7 @@ def test_notices_go_out_from_logs_on_servers_too(server: str, request: pytest.Fi
 
 def crash(town: Town, receiver: Receiver, seam: str) -> None:
     argv = [sys.executable, "-m", "tests.server.notifying", town.url, receiver.address("200"), seam]
-    assert subprocess.run(argv, cwd=ROOT, timeout=60, check=False).returncode == 9
+    assert subprocess.run(argv, cwd=ROOT, timeout=PATIENCE, check=False).returncode == 9
 
 
 @pytest.mark.parametrize(("seam", "sendings"), [("before", 1), ("sent", 2), ("recorded", 1)])

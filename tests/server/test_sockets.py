@@ -14,7 +14,8 @@ from fleetlore import clock
 from fleetlore.server.safety.limits import Limits
 from fleetlore.state.tokens import mint
 from tests.contract.helpers import deed
-from tests.server.watching import PATIENCE, Station, station, until
+from tests.patience import PATIENCE
+from tests.server.watching import Station, station, until
 
 
 def watch(place: Station, query: str = "", **options: Any) -> connect:

@@ -13,7 +13,8 @@ from fleetlore.server.live.ring import Ring
 from fleetlore.server.safety.limits import Limits
 from fleetlore.state.tokens import mint
 from tests.contract.helpers import deed
-from tests.server.watching import PATIENCE, Client, Station, station, until
+from tests.patience import PATIENCE
+from tests.server.watching import Client, Station, station, until
 
 
 async def problem(client: Client, status: int) -> str:

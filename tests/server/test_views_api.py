@@ -21,6 +21,7 @@ from fleetlore.server.shows import fleet
 from fleetlore.state.warm import Warm
 from fleetlore.testing import START, FrozenClock
 from tests.cli.running import Lore
+from tests.patience import PATIENCE
 from tests.server.serving import Served, serve
 
 HEAD = {"as_of", "at", "live", "caught_up"}
@@ -53,7 +54,7 @@ VIEWS = {
     "fleet": (shapes.Fleet, {"now", "counts", "agents", "asking"}),
     "threads": (shapes.Threads, {"threads", "total"}),
     "arcs": (shapes.Arcs, {"arcs", "counts"}),
-    "costs": (shapes.Costs, {"total", "by", "unpriced", "prices"}),
+    "costs": (shapes.Costs, {"total", "by", "unpriced", "prices", "older"}),
     "stage": (shapes_stage.Stage, {"play", "runs", "let_go"}),
     "story": (shapes.Story, {"opening", "chapters", "open", "closing", "more"}),
     "timeline": (
@@ -189,6 +190,19 @@ def test_costs_by_two_add_up_to_those_by_one_and_a_range_to_the_whole(served: Se
     middle = served.view("fleet", as_of=stored(served)[60].position)["at"]
     parts = [served.view("costs", until=middle)["total"], served.view("costs", since=middle)["total"]]
     assert sum(part["tokens"] for part in parts) == whole["total"]["tokens"]
+
+
+def test_costs_say_of_how_much_the_task_is_not_known_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fleetlore.views.costs.PRUNED_EVERY", 5)
+    monkeypatch.setattr("fleetlore.views.costs.Costs.__init__.__kwdefaults__", {"most_held": 10})
+    with serve(tmp_path) as own:
+        own.log.append([Event(kind="model.replied", agent="ada", run=f"r{n}", task=f"t{n}", data={"usd": 1}) for n in range(50)])
+        tasks, agents = own.view("costs", by="task"), own.view("costs", by="agent")
+    assert (agents["older"], agents["by"][0]["usd"], agents["total"]["usd"]) == (None, 50, 50)
+    rows = {row["task"]: row["usd"] for row in tasks["by"]}
+    assert rows["t49"] == 1
+    assert rows[None] == tasks["older"]["usd"] == 51 - len(rows)
+    assert tasks["total"]["usd"] == 50
 
 
 def test_the_search_finds_words_and_shows_where(served: Served) -> None:
@@ -461,7 +475,7 @@ def test_connections_that_are_kept_are_answered_without_nagles_delay(served: Ser
     from statistics import median
     from time import perf_counter
 
-    connection = HTTPConnection("127.0.0.1", served.port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE)
     taken = []
     for _ in range(15):
         start = perf_counter()

@@ -79,7 +79,7 @@ def end_of_time(at: datetime) -> list[Event]:
     ]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples // 3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(end_of_time(datetime.min), ENDS_OF_TIME[0], ENDS_OF_TIME[2])  # noqa: DTZ901 - it is given one
 @example(end_of_time(datetime.max), ENDS_OF_TIME[1], ENDS_OF_TIME[3])  # noqa: DTZ901
 @given(
@@ -108,7 +108,7 @@ def test_any_stored_event_is_shown_by_every_view(tmp_path: Path, stored: list[Ev
 PARAMETERS = ("as_of", "scope", "kind", "id", "after", "before", "since", "until", "from", "to", "limit", "order", "by", "tz", "q", "agent")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3 * settings().max_examples // 5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(sorted(ANSWERS)),
     st.dictionaries(st.sampled_from(PARAMETERS) | texts(8), texts(30) | st.from_regex(r"[0-9+-]{1,20}", fullmatch=True), max_size=3),

@@ -26,7 +26,8 @@ from fleetlore.server.problems import Problem
 from fleetlore.server.safety.limits import Limited, Limits
 from fleetlore.server.safety.turns import Turns
 from fleetlore.state import warm
-from tests.server.asgi import PATIENCE, ask
+from tests.patience import PATIENCE
+from tests.server.asgi import ask
 from tests.server.serving import HOST, Served
 from tests.server.serving import serve as serving
 from tests.server.watching import until

@@ -23,8 +23,7 @@ from fleetlore.server.live.feed import Feed
 from fleetlore.server.safety.keys import Keyring
 from fleetlore.server.safety.limits import Limits
 from fleetlore.state.shared import Shared, open_shared
-
-PATIENCE = 20.0
+from tests.patience import PATIENCE
 
 
 class Station:

@@ -11,10 +11,9 @@ import pytest
 
 from fleetlore.state.shared import Shared, open_shared
 from tests.contract.conftest import shared_url, url
+from tests.patience import PATIENCE
 
 __all__ = ["shared_url", "url"]  # fixtures of the other suite, for this one
-
-PATIENCE = 10.0
 
 
 class Opening(Protocol):

@@ -14,6 +14,7 @@ import pytest
 from fleetlore.errors import Invalid, LeaseLost
 from fleetlore.state.shared import Lease, Shared, open_shared
 from fleetlore.testing import FrozenClock
+from tests.patience import PATIENCE
 from tests.state.conftest import Opening, wait_for
 
 SHORT, LONG = 0.05, 600
@@ -251,7 +252,7 @@ def test_of_a_crowd_one_at_a_time_holds_the_lease_and_epochs_grow(another: Openi
     def contend(number: int) -> int:
         shared, holder = handles[number], f"holder {number}"
         start.wait()
-        had, deadline = 0, monotonic() + 20
+        had, deadline = 0, monotonic() + PATIENCE
         while had < ROUNDS and monotonic() < deadline:
             lease = shared.take("work", holder, 5)
             if lease is None:
@@ -278,7 +279,7 @@ def test_of_a_crowd_no_two_get_one_epoch_when_leases_run_out(another: Opening, s
     def contend(number: int) -> None:
         shared, holder = handles[number], f"holder {number}"
         start.wait()
-        deadline = monotonic() + 20
+        deadline = monotonic() + PATIENCE
         while len(got) < wanted and monotonic() < deadline:
             lease = shared.take("work", holder, 0.005)
             if lease is not None:

@@ -555,3 +555,17 @@ def test_a_moment_costs_a_short_stretch_of_the_log(log: BlockingRecorder, store:
     counted = counting(log)
     assert position_at(counted, START + timedelta(hours=50, minutes=1), store=store) == f"{51:016d}"
     assert counted.read_events <= calendar.STRIDE + 2
+
+
+def test_of_a_large_state_the_newest_checkpoint_alone_is_kept_and_gone_on_from(log: BlockingRecorder, store: Store) -> None:
+    say(log, *(str(number) for number in range(20)))
+    runner = Runner(log, LINES, store)
+    runner.catch_up()
+    runner.keep_newest()
+    newest = store.newest("lines", 1)
+    assert newest is not None
+    assert store.newest("lines", 1, upto=f"{int(newest.place.position) - 1:0{len(newest.place.position)}}") is None
+    say(log, "one more")
+    counted = counting(log)
+    assert Runner(counted, LINES, store).catch_up() == naive(log, LINES)
+    assert counted.read_events < 5

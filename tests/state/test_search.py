@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from fleetlore import Event, connect
 from fleetlore.errors import InvalidScope
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.state import search
+from fleetlore.state import store as store_module
 from fleetlore.state.search import Wanted, excerpt, spans, terms_of, words_of
 from fleetlore.state.store import Store
 from tests.state.test_runner import counting
@@ -292,3 +294,17 @@ def test_a_store_that_fails_halfway_is_done_without(log: BlockingRecorder, store
     assert found(log, store, "needle") == ["needle"]
     store.close()
     assert found(log, store, "needle") == ["needle"]
+
+
+def test_who_indexes_is_told_when_another_holds_the_store(log: BlockingRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "TIMEOUT", 0.05)
+    say(log, "needle")
+    with Store(str(tmp_path / "held.db")) as held:
+        assert held.newest("any", 1) is None  # the file is there
+        other = apsw.Connection(held.path)
+        other.execute("BEGIN IMMEDIATE")
+        assert not search.index(log, held)
+        other.execute("ROLLBACK")
+        other.close()
+        assert search.index(log, held)
+        assert indexed(held) == 1

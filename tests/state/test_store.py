@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fleetlore import Event, connect
+from fleetlore.events.foreign import marked
 from fleetlore.log.base import Info
 from fleetlore.state import store as module
 from fleetlore.state.store import MOST_CHECKPOINTS, Checkpoint, Place, Store, file_name, open_store, thinned
@@ -241,6 +242,19 @@ def test_a_newer_version_of_a_view_clears_the_older_away(tmp_path: Path) -> None
         assert store.newest("fleet", 1) is None
         assert store.newest("fleet", 2) == checkpoint(20, version=2)
         assert store.newest("costs", 1) == checkpoint(10, view="costs")
+
+
+def test_what_other_packages_made_of_a_view_is_cleared_away_with_the_older(tmp_path: Path) -> None:
+    ones, others, gone = (marked(1, {"kanban.moved": beat}) for beat in ("claim", "rest", "progress"))
+    with opened(tmp_path) as store:
+        for n, version in enumerate((gone, ones, others, 1), 10):
+            store.save(checkpoint(n, version=version), heeded=None)
+        kept = [version for version in (gone, ones, others, 1) if store.newest("fleet", version)]
+        assert kept == [others, 1], "two that are in use side by side are not in each other's way"
+        store.save(checkpoint(20, version=2), heeded=None)
+        assert [version for version in (others, 1, 2) if store.newest("fleet", version)] == [2]
+        store.save(checkpoint(30, version=ones), heeded=None)
+        assert store.newest("fleet", 2) == checkpoint(20, version=2), "an older release leaves those of a newer one alone"
 
 
 @given(st.lists(st.integers(1, 50_000), min_size=1, max_size=400))

@@ -29,12 +29,12 @@ from fleetlore.state.warm import Warm
 from fleetlore.testing import START
 from fleetlore.views.costs import Costs
 from fleetlore.views.prices import Prices
+from tests.patience import PATIENCE
 from tests.state.conftest import wait_for
 from tests.state.test_runner import LINES, counting, fresh, naive, say, with_small_steps
 from tests.strategies import events
 
 VIEWS = views_with(Costs(Prices({})), BelievedGoals())
-PATIENCE = 10.0
 
 
 @pytest.fixture(autouse=True)
@@ -378,8 +378,8 @@ def test_folding_gives_way_to_others_but_never_for_long(log: BlockingRecorder, m
         with warm.giving_way():
             log.append([Event(kind="fleet.commit", agent="ada", text="while others work")])
             assert not warm.wait_for(log.head(), 0.2)
-        assert warm.wait_for(log.head(), 5.0)
+        assert warm.wait_for(log.head(), PATIENCE)
         monkeypatch.setattr(module, "REST_SECONDS", 0.01)
         with warm.giving_way():
             log.append([Event(kind="fleet.commit", agent="ada", text="and all the same")])
-            assert warm.wait_for(log.head(), 5.0)
+            assert warm.wait_for(log.head(), PATIENCE)

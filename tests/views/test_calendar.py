@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleetlore import Event, connect
-from fleetlore.state.moments import CALENDAR, events_between
+from fleetlore.state.moments import CALENDAR, read_spans
 from fleetlore.state.runner import Runner
 from fleetlore.views import calendar
 from tests.strategies import events
@@ -32,8 +32,8 @@ def test_the_events_between_two_moments_are_all_found_wherever_they_are_stored(t
         since, until = START + timedelta(hours=one), START + timedelta(hours=other)
         place = f"{upto:016d}"
         expected = [e for e in log.read() if e.at and since <= e.at < until and (e.position or "") <= place]
-        assert list(events_between(log, known, since, until, upto=place)) == expected
-        assert len(list(events_between(log, known, None, None))) == len(times)
+        assert list(read_spans(log, calendar.spans(known, since, until), since, until, upto=place)) == expected
+        assert len(list(read_spans(log, calendar.spans(known, None, None), None, None))) == len(times)
 
 
 def test_what_lies_elsewhere_is_not_read() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from fleetlore.events.envelope import Event, LogPlace, Origin
 from fleetlore.views import costs
 from fleetlore.views.costs import Costs, Spending
-from fleetlore.views.costs_sums import DIMENSIONS, Dimension, among, by, total, unpriced
+from fleetlore.views.costs_sums import DIMENSIONS, Dimension, among, by, by_agent, total, unpriced
 from fleetlore.views.prices import Prices
 from tests.strategies import events, json_values
 
@@ -45,6 +45,7 @@ def spent(spending: Spending, dimension: Dimension) -> dict[str | None, float | 
 
 def everything(spending: Spending) -> Any:
     """All that can be read of costs."""
+    assert by_agent(spending) == {agent: amount for agent, amount in by(spending, "agent").items() if agent is not None}
     return [by(spending, dimension) for dimension in DIMENSIONS], total(spending), unpriced(spending)
 
 

@@ -16,6 +16,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.views import costs
 from fleetlore.views.costs_sums import by, total
 from fleetlore.views.prices_table import ROWS
+from tests.patience import PATIENCE
 
 PROGRAM = os.environ.get("FLEETLORE_CCUSAGE") or shutil.which("ccusage")
 START = datetime(2026, 10, 1, 9, tzinfo=UTC)
@@ -132,7 +133,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Any:
     write_down(folder, answers())
     environ = os.environ | {"CLAUDE_CONFIG_DIR": str(folder), "HOME": str(folder), "LOG_LEVEL": "0"}
     argv = [PROGRAM or "", "claude", "daily", "--json", "--offline", "--breakdown", "--timezone", "UTC"]
-    return json.loads(subprocess.run(argv, env=environ, check=True, capture_output=True, timeout=60).stdout)
+    return json.loads(subprocess.run(argv, env=environ, check=True, capture_output=True, timeout=PATIENCE).stdout)
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from fleetlore.events.driver_types import BudgetUsage
 from fleetlore.events.envelope import Event
 from fleetlore.testing import START, FrozenClock, Told, given
 from fleetlore.views import goals
-from fleetlore.views.goal_state import GoalState, exhausted, seconds_of, state_of, tokens_of, usd_of
+from fleetlore.views.goal_state import GoalState, exhausted, headline, seconds_of, state_of, tokens_of, usd_of
 from fleetlore.views.goals import HEARD, Goals, limits_in, usage_of
 from tests.strategies import json_objects, json_values
 from tests.views.goal_facts import GOAL, SAMPLES, begun, completed, control, decided, ended, fact, judged, over, started, turn
@@ -42,6 +42,14 @@ def test_a_goal_is_known_by_how_it_was_begun() -> None:
     assert (limits.turns, limits.seconds, limits.tokens, limits.usd) == (3, 3600.0, 1000, 2.5)
     assert (limits.denies, limits.errors, limits.overflows) == (2, 2, 2)
     assert [(each.label, each.met) for each in goal.criteria] == [("shell:make test", None)]
+
+
+@pytest.mark.parametrize(
+    ("description", "short"),
+    [("Mend it", "Mend it"), ("\nMend it,\nand test it.\n\nThat is your task t7.\n\nSay so.", "Mend it,\nand test it."), ("", "")],
+)
+def test_what_a_goal_is_in_short_is_its_first_paragraph(description: str, short: str) -> None:
+    assert headline(description) == short
 
 
 def test_a_goal_is_begun_once() -> None:

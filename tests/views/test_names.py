@@ -183,3 +183,14 @@ def test_a_name_that_somebody_chose_stays_as_it_is() -> None:
         "facade",
         "bot-7",
     ]
+
+
+def test_the_newest_sessions_and_goals_are_known_however_many_there_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "MOST_KNOWN", 20)
+    monkeypatch.setattr(names, "PRUNED_EVERY", 5)
+    sessions = [Event(kind="session.started", at=at(n), agent=ONE, run=f"r{n}") for n in range(100)]
+    goals = [Event(kind="driver.goal_started", at=at(n), agent=ONE, goal=f"g{n}", text=f"Mend part {n}") for n in range(100)]
+    state = folded([*sessions, *goals])
+    assert (len(state.runs), len(state.goals)) == (20, 20)
+    assert names.sessions(state)["r99"] == ONE
+    assert names.all_goals(state)["g99"] == "Mend part 99"

@@ -180,6 +180,7 @@ export interface CostsAnswer extends Head {
   by: CostRow[];
   unpriced: unknown;
   prices: string;
+  older?: Figures | null;
 }
 
 export interface Lane {

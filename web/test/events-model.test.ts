@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 
 import { stayConnected } from "../src/live";
-import { EventsModel } from "../src/pages/events-model";
+import { EventsModel, MOST_ROWS } from "../src/pages/events-model";
 
 const MANY = 6000;
 const place = (n: number): string => String(n).padStart(6, "0");
@@ -22,7 +22,9 @@ const streams: ReadableStreamDefaultController<Uint8Array>[] = [];
 function answer(address: string): Response {
   if (address.startsWith("/api/events")) {
     asked += 1;
-    return Response.json({ events: newest(head), next: place(head - 99) });
+    const before = new URLSearchParams(address.split("?")[1]).get("before");
+    const from = before === null ? head : Number(before) - 1;
+    return Response.json({ events: newest(from), next: place(from - 99) });
   }
   const body = new ReadableStream<Uint8Array>({ start: (controller) => void streams.push(controller) });
   return new Response(body, { headers: { "content-type": "text/event-stream" } });
@@ -64,4 +66,24 @@ test("a list that missed events because too many came at once begins anew, and h
   await settle();
   assert.equal(asked, before + 2);
   assert.deepEqual(model.rows.value.map(({ id }) => id), newest(20 + 2 * MANY).map(({ id }) => id));
+});
+
+test("a list that stays open holds its newest rows, and asks for those below when somebody scrolls down to them", async (t) => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  t.after(() => mock.timers.reset());
+  globalThis.fetch = (address) => Promise.resolve(answer(String(address)));
+  const model = new EventsModel({ scope: "", kinds: [], q: "", since: "" });
+  t.after(model.start());
+  await settle();
+  for (let n = 0; n < 10; n += 1) {
+    say(head, head + 500);
+    await settle();
+    assert.ok(model.rows.value.length <= 2 * MOST_ROWS);
+  }
+  const shown = model.rows.value.length;
+  assert.deepEqual(model.rows.value.map(({ id }) => id), Array.from({ length: shown }, (_, index) => `e${head - index}`));
+  assert.ok(model.more.value);
+  model.older();
+  await settle();
+  assert.deepEqual(model.rows.value.map(({ id }) => id), Array.from({ length: shown + 100 }, (_, index) => `e${head - index}`), "with no gap, and none twice");
 });

@@ -60,7 +60,7 @@ class Pattern(Struct, frozen=True, kw_only=True):
     again: tuple[Part, ...] = field(default_factory=tuple)
     """What belongs to it, too, as long as it is open after its last part."""
     from_the_start: bool = False
-    """Whether it can only begin with the first deed on a thread."""
+    """Whether it can only begin with the first deed on a thread, or with one that begins it anew."""
     per_agent: bool = False
     """Whether several may run on one thread at once, one for each agent that began it; else one at a time."""
 

@@ -11,14 +11,18 @@ from fleetlore.chronicle.grammar import ended, listed, number, plural, span, tim
 from fleetlore.chronicle.naming import AS_THEY_ARE, Naming
 from fleetlore.chronicle.phrases_arcs import ARCS, OPEN_ARCS
 from fleetlore.chronicle.phrasing import variant
+from fleetlore.chronicle.vocabulary import installed
 
 MOST_ARCS = 12
 MOST_OPEN = 8
 WEIGHTS = {
     "cascade": 9, "budget_death": 8, "rescue": 8, "comeback": 8, "collision": 7, "review_ping_pong": 6, "handoff_chain": 6,
     "abandon_then_retry": 5, "fleet_convergence": 5, "milestone": 4, "struggle_and_recovery": 3, "solo_sprint": 3, "silent_grind": 2,
+    "stall": 0,
 }  # fmt: skip
 """What matters more where not all arcs can be told; a stall matters least, for every old open thread has one."""
+WEIGHT_OF_OTHERS = 4
+"""For arcs that installed packages add."""
 
 
 class Highlights:
@@ -33,7 +37,7 @@ class Highlights:
     def add(self, arc: Arc) -> None:
         """One more."""
         self._count += 1
-        ranked = ((WEIGHTS.get(arc.kind, 0), arc.last_at, arc.first_at, arc.kind, arc.thread), self._count, arc)
+        ranked = ((WEIGHTS.get(arc.kind, WEIGHT_OF_OTHERS), arc.last_at, arc.first_at, arc.kind, arc.thread), self._count, arc)
         if len(self._best) < MOST_ARCS:
             heappush(self._best, ranked)
             return
@@ -81,7 +85,7 @@ def arc_told(arc: Arc, *, again: bool = False, naming: Naming = AS_THEY_ARE) -> 
     kind = arc.kind
     if kind == "abandon_then_retry":
         kind = f"{kind}:{'same' if arc.note == 'by the same agent' else 'other'}"
-    variants = table.get(kind) or ARCS.get(kind)
+    variants = table.get(kind) or ARCS.get(kind) or _of_a_package(arc)
     if not variants:
         return ended(f"{arc.kind.replace('_', ' ')} on {naming.label(arc.thread)} ({listed(agents)})")
     values = {
@@ -96,6 +100,11 @@ def arc_told(arc: Arc, *, again: bool = False, naming: Naming = AS_THEY_ARE) -> 
         "setbacks": plural(arc.count - (arc.kind == "comeback"), "setback"),
     }
     return ended(variant(variants, f"{arc.last} {arc.kind}" if again else arc.first).format_map(values))
+
+
+def _of_a_package(arc: Arc) -> Sequence[str]:
+    added = installed()
+    return (added.open_arcs_told.get(arc.kind, ()) if arc.state == "open" else ()) or added.arcs_told.get(arc.kind, ())
 
 
 def _where(arc: Arc, naming: Naming) -> str:

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta, tzinfo
 
 LONGEST_TEXT = 200
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_HOURS = tuple(f"{minute // 60:02d}:{minute % 60:02d}" for minute in range(24 * 60))
+"""Every minute of a day, as a clock shows it: a story says thousands of times."""
 _TIMES = ("never", "once", "twice")
 _ENDS = (".", "!", "?", "…")
 _CLOSING = ")]}”’\"'"
@@ -74,7 +76,7 @@ def between(first: datetime, last: datetime, zone: tzinfo) -> str:
 
 
 def _hour(at: datetime) -> str:
-    return f"{at.hour:02d}:{at.minute:02d}"  # a fifth of the time that strftime takes
+    return _HOURS[at.hour * 60 + at.minute]
 
 
 def words(text: str) -> str:
@@ -84,10 +86,12 @@ def words(text: str) -> str:
         line = " ".join(line.split())
     if len(line) > LONGEST_TEXT:
         line = f"{line[:LONGEST_TEXT].rsplit(' ', 1)[0].rstrip(' ,;:.')}…"
-    return line[:-1] if line.endswith(".") and not line.endswith("..") else line
+    return line[:-1] if line[-1:] == "." and line[-2:] != ".." else line
 
 
 def ended(sentence: str) -> str:
     """The sentence with exactly one end."""
+    if sentence[-1:].isalnum():
+        return f"{sentence}."
     bare = sentence.rstrip()
     return bare if bare.endswith(_ENDS) or (bare.endswith(_CLOSERS) and bare.rstrip(_CLOSING).endswith(_ENDS)) else f"{bare}."

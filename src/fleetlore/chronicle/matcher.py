@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from fleetlore.chronicle.arcs import PATTERNS, Arc, Part, Pattern, Who
-from fleetlore.chronicle.signs import Step
+from fleetlore.chronicle.arcs import Arc, Part, Pattern, Who
+from fleetlore.chronicle.signs import FRESH, Step
+from fleetlore.chronicle.vocabulary import patterns
 
 MOST_EVIDENCE = 100
 MOST_ALIKE = 100
 """So many steps alike may be put off before they are looked at."""
-_BY_KIND = {pattern.kind: pattern for pattern in PATTERNS}
 
 
 class Walk(Struct, gc=False):
@@ -99,6 +99,8 @@ class _View(NamedTuple):
     is_end: bool
     begins: bool
     """Whether a walk can begin with it, though not on every thread."""
+    cares: tuple[bool, ...]
+    """By the part that a walk is in, whether the step can mean anything to it; the last is for a walk that has met all parts."""
 
 
 def walk_on(walks: Walks, step: Step, *, is_first: bool = False) -> list[Arc]:
@@ -109,9 +111,9 @@ def walk_on(walks: Walks, step: Step, *, is_first: bool = False) -> list[Arc]:
         if (view := views.get(kind)) is None:
             continue
         ended = False
+        cares = view.cares
         for walk in under_way:
-            fate = _advance(view, walk, step)
-            if fate is not None:
+            if cares[walk.at] and (fate := _advance(view, walk, step)) is not None:
                 ended = True
                 walk.at = -1
                 if fate == "closed":
@@ -122,9 +124,14 @@ def walk_on(walks: Walks, step: Step, *, is_first: bool = False) -> list[Arc]:
                 walks[kind] = left
             else:
                 del walks[kind]
+    closed = {arc.kind for arc in found} if found else ()  # what closes an arc does not begin the next one of its kind
     for view in begun:
         pattern = view.pattern
-        if (pattern.per_agent or pattern.kind not in walks) and (arc := _begin(view, walks, step)) is not None:
+        if (
+            (pattern.per_agent or pattern.kind not in walks)
+            and pattern.kind not in closed
+            and (arc := _begin(view, walks, step)) is not None
+        ):
             found.append(arc)
     return found
 
@@ -132,8 +139,9 @@ def walk_on(walks: Walks, step: Step, *, is_first: bool = False) -> list[Arc]:
 @cache
 def _views(signs: frozenset[str], is_first: bool) -> tuple[dict[str, _View], tuple[_View, ...]]:
     """By kind, the patterns that these signs mean something to; and those that they may begin."""
-    views = {pattern.kind: view for pattern in PATTERNS if (view := _view(pattern, signs)) is not None}
-    begun = tuple(view for view in views.values() if view.begins and (is_first or not view.pattern.from_the_start))
+    views = {pattern.kind: view for pattern in patterns() if (view := _view(pattern, signs)) is not None}
+    is_start = is_first or FRESH in signs
+    begun = tuple(view for view in views.values() if view.begins and (is_start or not view.pattern.from_the_start))
     return views, begun
 
 
@@ -144,17 +152,24 @@ def _view(pattern: Pattern, signs: frozenset[str]) -> _View | None:
     here = [None if part.signs.isdisjoint(signs) else part.who for part in pattern.parts]
     legs = tuple(map(_Leg, pattern.parts, here, [*here[1:], None]))
     broken_by, again, is_end = by_whom(pattern.broken_by), by_whom(pattern.again), not pattern.until.isdisjoint(signs)
-    is_concerned = any(here) or broken_by or again or is_end
-    return _View(pattern, legs, broken_by, again, is_end, begins=here[0] is not None) if is_concerned else None
+    if not (any(here) or broken_by or again or is_end):
+        return None
+    cares = (*(bool(leg.here or leg.ahead or broken_by) for leg in legs), bool(broken_by or again or is_end))
+    return _View(pattern, legs, broken_by, again, is_end, begins=here[0] is not None, cares=cares)
 
 
 def open_arcs(walks: Walks, thread: str) -> Iterator[Arc]:
     """The arcs of a thread that are not closed yet."""
     for kind, under_way in walks.items():
-        pattern = _BY_KIND[kind]
+        pattern = _by_kind()[kind]
         for walk in under_way:
             if _parts_met(pattern, walk) >= (len(pattern.parts) if pattern.open_after is None else pattern.open_after):
                 yield _arc(walk, thread, "open")
+
+
+@cache
+def _by_kind() -> dict[str, Pattern]:
+    return {pattern.kind: pattern for pattern in patterns()}
 
 
 def _parts_met(pattern: Pattern, walk: Walk) -> int:
@@ -211,11 +226,11 @@ def _is_broken(view: _View, walk: Walk, step: Step) -> bool:
 
 
 def _is_by(who: Who, walk: Walk, step: Step) -> bool:
+    if who == "same":
+        return step.who == walk.agent
     if who == "any":
         return True
-    if who == "another":
-        return any(agent != step.who for agent in walk.agents)
-    return (step.who == walk.agent) == (who == "same")
+    return step.who != walk.agent if who == "other" else any(agent != step.who for agent in walk.agents)
 
 
 def _arc(walk: Walk, thread: str, state: str) -> Arc:

@@ -137,13 +137,17 @@ class Line:
             if is_full:
                 self._add_quiet(event, beat, at, key_of(event, beat, note))
             return False
-        if not is_full and event.kind in RETOLD:
-            return False
         latest, key = self._latest, key_of(event, beat, note)
         if latest is not None and is_like(latest, event, beat, key, loosely=not is_full):
             latest.add(event, at, "" if is_full else key)
             return False
-        self._latest = Run(event, beat, at, key=key)
+        return self._go_over(event, beat, at, key)
+
+    def _go_over(self, event: Event, beat: str | None, at: datetime, key: str) -> bool:
+        """Begin another run; answers whether one is over with it."""
+        if not self._is_full and event.kind in RETOLD:
+            return False
+        latest, self._latest = self._latest, Run(event, beat, at, key=key)
         self.runs.append(self._latest)
         self.weight += WAIT_WEIGHT if event.kind in WAITS else WEIGHTS.get(beat or "", 0)
         return latest is not None
@@ -280,8 +284,8 @@ class Narrator:
         """Whether the events since the last `_settle` are told."""
         self._closed: list[Arc] = []
         """The arcs of the day."""
-        self._ahead: list[tuple[Line, Event, str | None, datetime, beats.Note | None]] = []
-        """Events that their lines do not have yet."""
+        self._ahead: list[tuple[Event, datetime]] = []
+        """Events that are to be told next, and when each happened."""
 
     def chapters(self, events: Iterable[Event], *, where: Callable[[Event], bool] | None = None) -> Iterator[Chapter]:
         """The chapters of events that come in the order of their time.
@@ -289,6 +293,7 @@ class Narrator:
         Those for which `where` says no are read but not told: threads and arcs that began with them are whole.
         """
         begins = ends = EARLIEST
+        ahead = self._ahead
         for event in events:
             at = event.at
             if at is None or at.tzinfo is None or not begins <= at < ends:
@@ -302,51 +307,54 @@ class Narrator:
                 self._settle()
                 self._is_told = is_told
             if is_told:
-                self._tell(event, at)
+                ahead.append((event, at))
+                if len(ahead) >= MOST_AHEAD:
+                    self._go_on()
             else:
                 sift.sift(self.sifted, event, beats.beat(self.sifted.beats, event))
         yield from self._end_day()
 
-    def _tell(self, event: Event, at: datetime) -> None:
-        sifted, stamp = self.sifted, stamp_of(event)
-        hands = sifted.beats
-        beat = beats.beat(hands, event, stamp)
-        thread = sift.sift(sifted, event, beat, stamp)
-        self._newest = event.at
-        line = self._lines.get(thread.key)
-        if line is None:
-            line = self._lines[thread.key] = Line(thread.key, self._telling, at)
-            self._count(thread)
-        self._ahead.append((line, event, beat, at, hands.note))
-        if len(self._ahead) >= MOST_AHEAD:
-            self._go_on()
-
     def _go_on(self) -> None:
         """Add what lies ahead to its lines; a story tells the runs that are over, and lets go of their events."""
-        over = [line for line, event, beat, at, note in self._ahead if line.add(event, beat, at, note)]
-        self._ahead.clear()
+        ahead, sifted, hands = self._ahead, self.sifted, self.sifted.beats
+        if not ahead:
+            return
+        stamps = [stamp_of(event) for event, _ in ahead]
+        found = [(beats.beat(hands, event, stamp), hands.note) for (event, _), stamp in zip(ahead, stamps, strict=True)]
+        lines = [
+            self._line(sift.sift(sifted, event, beat, stamp), at)
+            for (event, at), (beat, _), stamp in zip(ahead, found, stamps, strict=True)
+        ]
+        over = [line for line, (event, at), (beat, note) in zip(lines, ahead, found, strict=True) if line.add(event, beat, at, note)]
+        self._newest = ahead[-1][0].at
+        ahead.clear()
         if self._telling.detail == "story":
             for line in over:
                 line.tell_past()
 
+    def _line(self, thread: Thread, at: datetime) -> Line:
+        """The day's line of a thread."""
+        line = self._lines.get(thread.key)
+        if line is None:
+            if self._told_threads.isdisjoint((thread.key, *thread.prologue)):
+                self.threads += 1
+            self._told_threads.add(thread.key)
+            line = self._lines[thread.key] = Line(thread.key, self._telling, at)
+        return line
+
     def _settle(self) -> None:
         """Keep the arcs that were closed, unless what closed them is not told."""
+        self._go_on()
         sift.settle(self.sifted)
         if self._is_told:
             self._closed += self.sifted.closed
         self.sifted.closed = []
 
-    def _count(self, thread: Thread) -> None:
-        if self._told_threads.isdisjoint((thread.key, *thread.prologue)):
-            self.threads += 1
-        self._told_threads.add(thread.key)
-
     def _end_day(self) -> Iterator[Chapter]:
         if self._day is None:
             return
-        lines, self._lines = self._lines, {}
-        self._go_on()
         self._settle()
+        lines, self._lines = self._lines, {}
         arcs, self._closed = self._closed, []
         for arc in arcs:
             self._keep(arc)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 from fleetlore.chronicle.story import Summary
-from fleetlore.events.catalog import beat_of
+from fleetlore.events.catalog import bare_beats, beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.views.reading import stamp_of
 
@@ -21,6 +22,7 @@ CLOSELY = frozenset(
         "driver.replay_decision",
         "town.mission_state_changed",
         "town.mission_work_completed",
+        "town.mission_work_blocked",
     )
 )
 """Kinds whose data is looked at: for what they cost, or for their beat. Of a tool's data, `state/glimpse.py` keeps what is needed."""
@@ -44,6 +46,22 @@ class Overview:
         self._tallies: dict[tuple[str, str, str], _Tally] = {}
         self._billionths: int | None = None
         self._tokens: int | None = None
+
+    def see_all(self, events: Iterable[Event]) -> None:
+        """Several more."""
+        tallies = self._tallies
+        for event in events:
+            kind, at, data = event.kind, event.at, event.data
+            beat = beat_of(event) if data else bare_beats[kind]
+            tally = tallies.get((event.agent or event.actor or "", kind, beat or ""))
+            if tally is None or kind == "model.replied" or at is None or at.tzinfo is None:
+                self.see(event)
+                continue
+            tally.count += 1
+            if at > tally.last:
+                tally.last = at
+            elif at < tally.first:
+                tally.first = at
 
     def see(self, event: Event) -> None:
         """One more event."""

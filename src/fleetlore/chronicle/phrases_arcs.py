@@ -29,7 +29,7 @@ ARCS: Mapping[str, tuple[str, ...]] = {
     "solo_sprint": (
         "{agent} took {thread} from first claim to delivery alone, in {span}",
         "Alone and without a setback, {agent} brought {thread} to delivery in {span}",
-        "Start, change, proposal, delivery: {agent} did all of {thread} alone in {span}",
+        "From start to delivery, {agent} did all of {thread} alone in {span}",
         "No other hand touched {thread} on the way: {agent} delivered in {span}",
         "{agent} carried {thread} alone through {count} steps, and delivered within {span}",
     ),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, tzinfo
 from functools import cache, lru_cache
 from string import Formatter
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from fleetlore.chronicle import goal_words, phrases_life, phrases_pursuit, phrases_work
+from fleetlore.chronicle import goal_words, phrases_life, phrases_pursuit, phrases_work, vocabulary
 from fleetlore.chronicle.grammar import between, ended, listed, number, times, words
 from fleetlore.chronicle.naming import AS_THEY_ARE, Naming
 from fleetlore.events.envelope import Event
@@ -18,6 +18,7 @@ from fleetlore.events.envelope import Event
 _AGENTS = frozenset(("agent", "child", "parent", "actor"))
 _ECHOES = frozenset(("text", "role", "project"))
 """What is not said where another field has said it."""
+_LOOKED_AT = _AGENTS | _ECHOES | goal_words.MOMENTS
 LONGEST_ERROR = 120
 _READ = 1000
 """Characters of an error that are looked at."""
@@ -31,6 +32,8 @@ class Field(NamedTuple):
 
     name: str
     read: Callable[[Event], str]
+    is_plain: bool
+    """Whether what is read is said as it is: it is no agent's name, no time, and nothing that another field may have said."""
 
 
 class Group(NamedTuple):
@@ -47,24 +50,37 @@ def variant(variants: Sequence[str], id: str) -> str:
 
 def say(event: Event, *, key: str | None = None, at: str = "", naming: Naming = AS_THEY_ARE, zone: tzinfo = UTC) -> str:
     """One event as a sentence, that begins with its time if one is given; by the words of `key`, else of its kind."""
+    said = _said(event, _groups(key or event.kind), at, naming, zone)
+    return said or ended(f"{naming.agent(event.agent or event.actor or 'Somebody')}: {_deed(event.kind)}")
+
+
+def say_by(groups: Iterable[tuple[str, ...]], event: Event) -> str | None:
+    """One event by words that are given; nothing where it lacks what they name."""
+    return _said(event, [Group(_fields(variants[0]), variants) for variants in groups], "", AS_THEY_ARE, UTC)
+
+
+def _said(event: Event, groups: Iterable[Group], at: str, naming: Naming, zone: tzinfo) -> str | None:
     renamed = naming.agents
-    for fields, variants in _groups(key or event.kind):
+    for fields, variants in groups:
         values: dict[str, str] = {}
-        for name, read in fields:
+        for name, read, is_plain in fields:
             value = read(event)
-            if renamed and name in _AGENTS:
-                value = naming.agent(value)
-            elif value and name in goal_words.MOMENTS:
-                value = goal_words.moment(value, zone)
-            if not value or (name in _ECHOES and _is_said(value, values)):
-                break  # what is not there, or is said by another field already
+            if not is_plain:
+                if renamed and name in _AGENTS:
+                    value = naming.agent(value)
+                elif value and name in goal_words.MOMENTS:
+                    value = goal_words.moment(value, zone)
+                if value and name in _ECHOES and _is_said(value, values):
+                    break  # another field has said it already
+            if not value:
+                break
             values[name] = value
         else:
             chosen = variant(variants, event.id or "")
             if "text" in values:
                 values["text"] = without_echo(chosen, values["text"])
             return ended((_timed(chosen, at) if at else chosen).format_map(values))
-    return ended(f"{naming.agent(event.agent or event.actor or 'Somebody')}: {_deed(event.kind)}")
+    return None
 
 
 def _is_said(value: str, values: dict[str, str]) -> bool:
@@ -95,7 +111,7 @@ def say_run(event: Event, count: int, first: Any, last: Any, zone: tzinfo, *, ke
     """A run of like events as one sentence; `event` is the first of them."""
     values = {"count": number(count), "count_times": times(count), "when": between(first, last, zone)}
     chosen = variant(_many(key or event.kind), event.id or "")
-    for name, read in _fields(chosen):
+    for name, read, _ in _fields(chosen):
         if name not in values:
             value = read(event) or ("somebody" if name == "agent" else "")
             values[name] = naming.agent(value) if name in _AGENTS else value
@@ -106,19 +122,21 @@ def say_run(event: Event, count: int, first: Any, last: Any, zone: tzinfo, *, ke
 def _groups(kind: str) -> tuple[Group, ...]:
     own, general = phrases_pursuit.PHRASES.get(kind, ()), kind if kind not in phrases_pursuit.PHRASES else kind.partition("/")[0]
     known = phrases_work.PHRASES.get(general) or phrases_life.PHRASES.get(general) or phrases_life.DEEDS.get(general)
-    return tuple(Group(_fields(variants[0]), variants) for variants in (*own, *(known or phrases_life.UNKNOWN)))
+    known = known or (*vocabulary.installed().phrases.get(kind, ()), *phrases_life.UNKNOWN)
+    return tuple(Group(_fields(variants[0]), variants) for variants in (*own, *known))
 
 
 @cache
 def _many(kind: str) -> tuple[str, ...]:
     own, general = phrases_pursuit.MANY.get(kind), kind if kind not in phrases_pursuit.PHRASES else kind.partition("/")[0]
     known = phrases_work.MANY.get(general) or phrases_life.MANY.get(general) or phrases_life.DEEDS_MANY.get(general)
-    return own or known or phrases_life.UNKNOWN_MANY
+    return own or known or vocabulary.installed().many.get(kind) or phrases_life.UNKNOWN_MANY
 
 
 @cache
 def _fields(template: str) -> tuple[Field, ...]:
-    return tuple(Field(name, _reader(name)) for _, name, _, _ in Formatter().parse(template) if name)
+    named = [name for _, name, _, _ in Formatter().parse(template) if name]
+    return tuple(Field(name, _reader(name), name not in _LOOKED_AT) for name in named)
 
 
 def _reader(name: str) -> Callable[[Event], str]:

@@ -14,8 +14,8 @@ from msgspec import Struct, field
 
 from fleetlore.chronicle.arcs import Arc
 from fleetlore.chronicle.matcher import Walk, Walks, open_arcs, takers, walk_on
-from fleetlore.chronicle.signs import Step, signs_of
-from fleetlore.chronicle.spread import Spread, open_cascades, spread_on
+from fleetlore.chronicle.signs import FRESH_CLAIM, Step, signs_of
+from fleetlore.chronicle.spread import Spread, is_concerned, open_cascades, spread_on
 from fleetlore.events.envelope import Event
 from fleetlore.views import beats
 from fleetlore.views import threads as view
@@ -23,7 +23,7 @@ from fleetlore.views.beats import Beats
 from fleetlore.views.reading import EPOCH, Stamp, stamp_of
 from fleetlore.views.threads import LONG_AGO, QUIET, Thread, Threads
 
-VERSION = 2
+VERSION = 3
 MOST_WAITING = 256
 """So many steps are looked at in one go, which is faster than a look at each as it comes."""
 
@@ -53,7 +53,7 @@ class Sifted(Struct):
     """What gives a deed another beat than its kind's."""
     repeats: dict[str, Repeat] = field(default_factory=dict)
     """Thread → its last step. Agents do the same thing many times over; only the first two of them are worth a thought."""
-    waiting: list[tuple[Event, Step]] = field(default_factory=list)
+    waiting: list[tuple[Event, frozenset[str], str, datetime, str]] = field(default_factory=list)
     """Steps that `settle` has yet to look at."""
 
 
@@ -72,13 +72,9 @@ def apply(sifted: Sifted, event: Event) -> Sifted:
 
 def sift(sifted: Sifted, event: Event, beat: str | None, stamp: Stamp | None = None) -> Thread:
     """One more event whose beat is known; answers its thread. What it means to arcs is known after `settle`."""
-    threads = sifted.threads
-    bound = len(threads.bound)
-    thread = view.place(threads, event)
-    if len(threads.bound) != bound:
-        settle(sifted)
-        _carry_over(sifted, thread)
+    thread = view.place(sifted.threads, event) if event.goal is None and event.run is None else _place(sifted, event)
     stamp = stamp or stamp_of(event)
+    is_fresh = beat == "claim" and _begins_anew(thread)
     in_order = view.add(thread, event, beat, stamp)
     if beat is None or beat in QUIET:
         return thread
@@ -86,46 +82,61 @@ def sift(sifted: Sifted, event: Event, beat: str | None, stamp: Stamp | None = N
         sifted.late += 1
         return thread
     waiting = sifted.waiting
-    waiting.append((event, Step(signs_of(event, beat), event.agent or event.actor or "", event.id or "", stamp[0], thread.key)))
+    signs = FRESH_CLAIM if is_fresh else signs_of(event, beat)
+    waiting.append((event, signs, event.agent or event.actor or "", stamp[0], thread.key))
     if len(waiting) >= MOST_WAITING:
         settle(sifted)
     return thread
 
 
+def _begins_anew(thread: Thread) -> bool:
+    """Whether a claim begins something new: after a delivery, or on an agent's own thread, which holds all that has no other."""
+    return thread.key.startswith("agent:") or (thread.state == "closed" and "release" not in thread.counts)
+
+
+def _place(sifted: Sifted, event: Event) -> Thread:
+    """The thread of an event that may bind a goal or a run to a task."""
+    threads = sifted.threads
+    bound = len(threads.bound)
+    thread = view.place(threads, event)
+    if len(threads.bound) != bound:
+        settle(sifted)
+        _carry_over(sifted, thread)
+    return thread
+
+
 def settle(sifted: Sifted) -> None:
     """Find the arcs that the steps so far have closed: in the order of the steps, those of a thread before those across threads."""
-    waiting = sifted.waiting
+    waiting, repeats, spread = sifted.waiting, sifted.repeats, sifted.spread
     found: list[tuple[int, Arc]] = []
-    for number, (_, step) in enumerate(waiting):
-        if arcs := _walk(sifted, step):
+    for number, (event, signs, who, at, thread) in enumerate(waiting):
+        repeat = repeats.get(thread)
+        if repeat is not None and repeat.signs is signs and len(repeat.more) < repeat.known and repeat.who == who:
+            repeat.more.append(event.id or "")
+            repeat.last_at = at
+        elif arcs := _walk(sifted, Step(signs, who, event.id or "", at, thread), repeat):
             found += [(number, arc) for arc in arcs]
-    spread = sifted.spread
-    for number, (event, step) in enumerate(waiting):
-        if across := spread_on(spread, event, step):
-            found += [(number, arc) for arc in across]
+    for number, (event, signs, who, at, thread) in enumerate(waiting):
+        if is_concerned(event, signs):
+            found += [(number, arc) for arc in spread_on(spread, event, Step(signs, who, event.id or "", at, thread))]
     waiting.clear()
     if found:
         found.sort(key=itemgetter(0))
         sifted.closed += [arc for _, arc in found]
 
 
-def _walk(sifted: Sifted, step: Step) -> Sequence[Arc]:
+def _walk(sifted: Sifted, step: Step, repeat: Repeat | None) -> Sequence[Arc]:
     thread = step.thread
-    repeat = sifted.repeats.get(thread)
-    is_alike = repeat is not None and repeat.signs is step.signs and repeat.who == step.who
     if repeat is not None:
-        if is_alike and len(repeat.more) < repeat.known:
-            repeat.more.append(step.id)
-            repeat.last_at = step.at
-            return ()
         _catch_up(repeat)
     walks = sifted.walks.get(thread)
-    is_first = walks is None
     if walks is None:
         walks = sifted.walks[thread] = {}
-    found = walk_on(walks, step, is_first=is_first)
-    if repeat is not None and is_alike:  # the second one: now it is known what a third would do
-        repeat.takers, repeat.known = takers(walks, step)
+        sifted.repeats[thread] = Repeat(step.signs, step.who)
+        return walk_on(walks, step, is_first=True)
+    found = walk_on(walks, step)
+    if repeat is not None and repeat.signs is step.signs and repeat.who == step.who:
+        repeat.takers, repeat.known = takers(walks, step)  # the second one: now it is known what a third would do
     else:
         sifted.repeats[thread] = Repeat(step.signs, step.who)
     return found
@@ -145,6 +156,8 @@ def rest(sifted: Sifted) -> None:
     for repeat in sifted.repeats.values():
         _catch_up(repeat)
     sifted.repeats.clear()
+    for thread in sifted.threads.threads.values():
+        view.settle(thread)
 
 
 def _carry_over(sifted: Sifted, thread: Thread) -> None:
@@ -167,8 +180,9 @@ def arcs_open(sifted: Sifted, now: datetime) -> Iterator[Arc]:
     for key, walks in sifted.walks.items():
         yield from open_arcs(walks, key)
     yield from open_cascades(sifted.spread)
-    for thread in sifted.threads.threads.values():
-        if _is_open(thread) and view.stalled_for(thread, now) is not None and thread.last is not None:
+    for thread in filter(_is_open, sifted.threads.threads.values()):
+        view.settle(thread)
+        if view.stalled_for(thread, now) is not None and thread.last is not None:
             yield _stall(thread, thread.last[0], now)
 
 

@@ -14,7 +14,12 @@ from fleetlore.events.payload import BEATS
 from fleetlore.views.threads import ENDS
 
 REJECTION, EXHAUSTED, ENDED = "rejection", "exhausted", "ended"
+FRESH = "fresh"
+"""The thread begins anew: new work after a delivery, or any new work on an agent's own thread."""
+FRESH_CLAIM = frozenset(("claim", FRESH))
 
+_TELLING = ENDS | {"driver.budget_exhausted"}
+"""Kinds that are a sign of more than their beat."""
 _BUDGET_REASONS = ("budget", "tick_cap")  # no set: a stored reason may be anything, even what has no hash
 
 
@@ -30,15 +35,24 @@ class Step(Struct, frozen=True, gc=False):
 
 def signs_of(event: Event, beat: str) -> frozenset[str]:
     """The beat of an event, and what else it is a sign of."""
-    if beat == "judgement" and is_rejection(event.kind, event.data):
-        return _signs(beat, REJECTION)
     kind = event.kind
+    if beat != "judgement" and kind not in _TELLING:
+        return _ALONE[beat]
+    if beat == "judgement" and is_rejection(kind, event.data):
+        return _signs(beat, REJECTION)
     if kind == "driver.budget_exhausted":
         return _signs(beat, EXHAUSTED)
     if kind in ENDS:
-        is_spent = kind == "run.finished" and event.data.get("reason") in _BUDGET_REASONS
-        return _signs(beat, ENDED, EXHAUSTED) if is_spent else _signs(beat, ENDED)
+        return _signs(beat, ENDED, EXHAUSTED) if _is_spent(kind, event.data) else _signs(beat, ENDED)
     return _ALONE[beat]
+
+
+def _is_spent(kind: str, data: Mapping[str, Any]) -> bool:
+    """Whether it was a budget that ended a goal or a run."""
+    match data:
+        case {"outcome": {"outcome": {"kind": "budget_exhausted"}}}:
+            return True
+    return kind == "run.finished" and data.get("reason") in _BUDGET_REASONS
 
 
 _ALONE: dict[str, frozenset[str]] = {beat: frozenset((beat,)) for beat in BEATS}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import lru_cache
 from posixpath import join, normpath
 from typing import Any
 
@@ -20,7 +21,9 @@ FEWEST_LINKED, FEWEST_AGENTS = 3, 2
 _COMMITS = frozenset(("fleet.commit", "fleet.pr_merge"))
 _EDITS = frozenset(("tool.returned", "goal.tool_effect"))
 _COMMITTING = ("commit", "push", "pr_merge")
+_TROUBLES = frozenset(("setback", "recovery", "deliver"))
 _ENOUGH_EVIDENCE = 100
+_SEVERAL = (list, tuple)
 
 
 class Trouble(Struct):
@@ -47,6 +50,15 @@ class Spread(Struct):
     """File → the agent that edited it last without a commit, the event, its thread, its time."""
     edited: dict[str, OrderedDict[str, list[str]]] = field(default_factory=dict)
     """Agent → the files that it has edited without a commit, by their last name, oldest first."""
+
+
+def is_concerned(event: Event, signs: frozenset[str]) -> bool:
+    """Whether a step may mean something here; most do not."""
+    kind = event.kind
+    if kind in _EDITS:
+        data = event.data
+        return bool(data.get("paths") or data.get("deed")) or not _TROUBLES.isdisjoint(signs)
+    return kind in _COMMITS or not _TROUBLES.isdisjoint(signs)
 
 
 def spread_on(spread: Spread, event: Event, step: Step) -> Sequence[Arc]:
@@ -223,10 +235,13 @@ def _leave(spread: Spread, agent: str, path: str) -> None:
 def _edited(event: Event) -> list[str]:
     """The files that an event says were changed, absolute where it tells from where."""
     paths, cwd = event.data.get("paths"), event.data.get("cwd")
-    if not isinstance(paths, list | tuple):
+    if not isinstance(paths, _SEVERAL):
         return []
     named = [path for path in paths if isinstance(path, str) and path]
-    return [normpath(join(cwd, path)) for path in named] if isinstance(cwd, str) else list(map(normpath, named))
+    return [_normal(join(cwd, path)) for path in named] if isinstance(cwd, str) else list(map(_normal, named))
+
+
+_normal = lru_cache(maxsize=4096)(normpath)
 
 
 def _remember(known: OrderedDict[str, Any], key: str, value: Any, most: int) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime
 from typing import NamedTuple, Protocol
 
+from msgspec.structs import replace
+
 from fleetlore.chronicle import sift
 from fleetlore.chronicle.arcs import Arc
 from fleetlore.chronicle.narrate import Narrator, Shelf, Telling, opening_of
@@ -14,6 +16,9 @@ from fleetlore.chronicle.story import Chapter, Closing, Opening, Summary
 from fleetlore.events.envelope import Event
 from fleetlore.views import beats
 from fleetlore.views.reading import EPOCH, stamp_of
+
+NOTHING_THEN = "Nothing was recorded in this time."
+"""How a telling begins that tells nothing, though something lies before it."""
 
 
 class Before(NamedTuple):
@@ -60,7 +65,8 @@ class Tale(NamedTuple):
 def tell(tale: Tale, telling: Telling, form: Format, *, shelf: Shelf | None = None) -> Iterator[str]:
     """The telling, part by part: memory holds the open threads and one day."""
     narrator = Narrator(telling, shelf)
-    yield form.opening(opening_of(tale.overview, telling.zone, telling.naming))
+    opening = opening_of(tale.overview, telling.zone, telling.naming)
+    yield form.opening(replace(opening, text=NOTHING_THEN) if tale.before is not None and not opening.events else opening)
     for chapter in narrator.chapters(tale.events, where=tale.where):
         yield from form.chapter(chapter)
     closing = narrator.close()

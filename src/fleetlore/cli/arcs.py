@@ -62,11 +62,11 @@ def run(args: Namespace) -> int:
 
 
 def _check_kinds(kinds: list[str]) -> None:
-    from fleetlore.chronicle.arcs import KINDS
+    from fleetlore.chronicle.vocabulary import arc_kinds
 
     for kind in kinds:
-        if kind not in KINDS:
-            raise Invalid(f"--kind: no such arc: {kind!r}; there are {', '.join(KINDS)}")
+        if kind not in arc_kinds():
+            raise Invalid(f"--kind: no such arc: {kind!r}; there are {', '.join(arc_kinds())}")
 
 
 def _arcs(log: BlockingRecorder, scope: str, now: datetime | None) -> Iterator[Arc]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -10,6 +11,20 @@ from typing import NoReturn
 from fleetlore.cli import terminal
 
 USAGE = 2
+
+_IN_OUR_WORDS = (
+    (r"^argument (.+?): ", r"\1: "),
+    (r"invalid int value: ", "a whole number is needed, not "),
+    (r"invalid float value: ", "a number is needed, not "),
+    (r"invalid choice: (.+) \(choose from (.+)\)$", r"no such choice: \1; there are \2"),
+    (r"not allowed with argument ", "does not go with "),
+    (r"expected one argument$", "a value is needed; one that begins with a dash is written --NAME=VALUE"),
+    (r"expected at least one argument$", "at least one value is needed"),
+    (r"^unrecognized arguments: ", "not known here: "),
+    (r"^the following arguments are required: ", "missing: "),
+    (r"^one of the arguments (.+) is required$", r"one of these is needed: \1"),
+)
+"""What argparse says, and how the rest of `lore` would."""
 
 
 def _formatter(prog: str) -> argparse.RawDescriptionHelpFormatter:
@@ -25,8 +40,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """One line, and where to read on."""
-        if "expected one argument" in message:
-            message += "; a value that begins with a dash is written --NAME=VALUE"
+        for theirs, ours in _IN_OUR_WORDS:
+            message = re.sub(theirs, ours, message)
         terminal.err(f"{self.prog}: {message}\nsee {self.prog} --help")
         raise SystemExit(USAGE)
 

@@ -10,7 +10,7 @@ from fleetlore import clock, config
 from fleetlore.cli import arguments, opening, terminal
 from fleetlore.log.base import TOWN, check_scope
 from fleetlore.views.costs import Amount, Costs, Spending
-from fleetlore.views.costs_sums import DIMENSIONS, Dimension, Where, among, by, total, unpriced
+from fleetlore.views.costs_sums import DIMENSIONS, OF_RUNS, Dimension, Where, among, by, total, unpriced
 from fleetlore.views.prices import Prices
 
 if TYPE_CHECKING:
@@ -91,16 +91,18 @@ def run(args: Namespace) -> int:
 
 def _select(args: Namespace, view: Costs, log: BlockingRecorder) -> tuple[Spending, Where | None]:
     """The costs that are asked for. What is said of a run is taken from the whole log, its replies from the range and the scope."""
-    from fleetlore.cli.folding import fold
+    from fleetlore.cli.folding import fold, fold_large
     from fleetlore.cli.tell_range import span_of, zone_of
 
     span = span_of(args, zone_of(args.tz), clock.now())
     spending = fold(log, view, view.name)
+    if spending.older and (args.by in OF_RUNS or args.scope != TOWN or span.since is not None):
+        spending = fold_large(log, view.whole, view.whole.name)  # what is asked is known of the newest sessions alone
     where = _where(args.scope)
     scope = TOWN if where is not None else args.scope
     if scope == TOWN and span.since is None:
         return spending, where
-    return among(spending, _some(view, log, scope, span)), where
+    return among(spending, _some(view.whole, log, scope, span)), where
 
 
 def _where(scope: str) -> Where | None:

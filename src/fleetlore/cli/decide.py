@@ -245,7 +245,8 @@ def _left(expires: datetime | None, now: datetime) -> str:
     if expires is None:
         return "it waits"
     minutes, seconds = divmod(max(0, round((expires - now).total_seconds())), 60)
-    return f"{minutes} min {seconds} s left" if minutes else f"{seconds} s left"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min left" if hours else f"{minutes} min {seconds} s left" if minutes else f"{seconds} s left"
 
 
 def _short(id: str, questions: Sequence[Question]) -> str:

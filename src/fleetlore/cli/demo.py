@@ -1,11 +1,14 @@
-"""`lore demo`: a scripted fleet, recorded live into a fresh log."""
+"""`lore demo`: a scripted fleet, recorded live into a fresh log, and beside it goals, a play and a town that really run."""
 
 from __future__ import annotations
 
 import os
 import shlex
+import shutil
+import signal
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -14,6 +17,7 @@ from msgspec.structs import replace
 
 from fleetlore import clock, config
 from fleetlore.cli import arguments, opening, terminal, up
+from fleetlore.cli.main import UsageError
 from fleetlore.errors import Invalid
 
 if TYPE_CHECKING:
@@ -24,19 +28,22 @@ if TYPE_CHECKING:
     from fleetlore.events.envelope import Event
     from fleetlore.log.recorder import BlockingRecorder
 
-SUMMARY = "play a scripted fleet into a fresh log, and watch it live in the browser"
+SUMMARY = "see all of it live: a fleet, goals, a play, a town; on a fresh log, in the browser"
 
 PLAY_SECONDS = 5.0
 """How long the story takes at --speed 1."""
 SEED = 1
+SCENES = ("fleet", "goal", "stage", "town")
 
 _EXAMPLES = (
-    ("lore demo --open", "forty minutes of five agents in five seconds, live in the browser; then they go on, until Ctrl-C"),
+    ("lore demo --open", "forty minutes of five agents in five seconds, live in the browser; goals, a play and a town beside them"),
+    ("lore demo --scenes goal,town --port 0", "some of it, at any port that is free"),
     ("lore demo --speed 0.2 --no-serve", "slowly, in the terminal alone; run `lore status --watch` on its log beside it"),
     ("lore demo --no-serve --log sqlite:demo.db --speed 0", "into a file of your own, at once"),
 )
 _NOTES = """\
-The log is a new file in your data directory unless --log names one; your own log is never touched.
+The log is a new file in your data directory unless --log names one; your own log is never touched. Goals, play and town are run by
+processes of the demo, in a folder of their own, by agents that are scripts; with Ctrl-C all of that is gone, and the log stays.
 The same --seed plays the same events, but for their time.
 """
 
@@ -45,6 +52,7 @@ def configure(parser: ArgumentParser) -> None:
     """How fast, and where to."""
     parser.add_argument("--speed", metavar="X", type=float, default=1.0, help="2 is twice as fast, 0 as fast as it can be stored (1)")
     parser.add_argument("--seed", metavar="N", type=int, help=f"which variant of the small chances ({SEED})")
+    parser.add_argument("--scenes", metavar="S,S", help=f"what is on show: some of {', '.join(SCENES)} (all of them)")
     parser.add_argument("--no-serve", action="store_true", help="play the story in the terminal, and end")
     up.add_place(parser)
     parser.add_argument("--into", action="store_true", help="play into the log of --log although it is not empty")
@@ -56,6 +64,7 @@ def run(args: Namespace) -> int:
     """Play it, print it, and go on until Ctrl-C, or say what to try next."""
     if not 0 <= args.speed < float("inf"):
         raise Invalid("--speed: a number from 0 on is needed, such as 2 for twice as fast")
+    scenes = _scenes(args)
     with ExitStack() as stack:
         # Before anything is made: where nobody can be served, nothing is played.
         opened = None if args.no_serve else stack.enter_context(_listening(args))
@@ -67,11 +76,47 @@ def run(args: Namespace) -> int:
         if opened is None:
             _say_what_next(args, _play(log, seed, args))
             return 0
-        _serve(args, settings, log, opened, stack)
         with suppress(KeyboardInterrupt):  # the usual way to end it
-            _play(log, seed, args)
-            _play_on(log, seed, args)
+            url, token = _serve(args, settings, log, opened, stack)
+            # A terminal is its owner's, and the log a toy; what is written elsewhere may be kept, and another log is somebody's own.
+            is_shown = sys.stdout.isatty() and not (args.json or args.into or args.log)
+            key = f"{url}#token={token}" if is_shown else None
+            _show(args, settings, log, seed, scenes, url, key)
     return 0
+
+
+def _scenes(args: Namespace) -> Sequence[str]:
+    """Those that are wanted. A log that nobody else reaches is for the fleet alone."""
+    if args.scenes is None:
+        return SCENES[:1] if (args.log or "").startswith("memory:") else SCENES
+    chosen = [name.strip() for name in args.scenes.split(",") if name.strip()]
+    if args.no_serve:
+        raise UsageError("--scenes says what is served; leave --no-serve out")
+    if unknown := [name for name in chosen if name not in SCENES] or ([] if chosen else [args.scenes]):
+        raise UsageError(f"--scenes: no scene {unknown[0]!r}; there are {', '.join(SCENES)}")
+    if (args.log or "").startswith("memory:") and set(chosen) != {"fleet"}:
+        raise UsageError("--scenes: a log in memory: is nobody else's, and all but the fleet are processes of their own; leave --log out")
+    return chosen
+
+
+def _show(args: Namespace, settings: Settings, log: BlockingRecorder, seed: int, scenes: Sequence[str], url: str, key: str | None) -> None:
+    """The story first. What really runs begins beside it, and is told of once the story is."""
+    if set(scenes) == {"fleet"}:
+        _play(log, seed, args)
+        _play_on(log, seed, args)
+        return
+    from fleetlore.cli.demo_ground import Teller
+    from fleetlore.cli.demo_scenes import playing, programme
+
+    teller = Teller(json=args.json)
+    with playing(scenes, settings, speed=args.speed or 1.0, teller=teller):
+        if "fleet" in scenes:
+            _play(log, seed, args)
+        path = None if shutil.which("lore") else os.path.dirname(sys.executable)
+        teller.open(programme(scenes, url, _from_home(config.masked(args.log)), args.town, key=key, path=path))
+        if "fleet" in scenes:
+            _play_on(log, seed, args, is_told=args.json)
+        signal.pause()
 
 
 def _listening(args: Namespace) -> socket:
@@ -101,21 +146,24 @@ def _play(log: BlockingRecorder, seed: int, args: Namespace) -> int:
     return len(pages)
 
 
-def _serve(args: Namespace, settings: Settings, log: BlockingRecorder, opened: socket, stack: ExitStack) -> None:
-    import signal
-
+def _serve(args: Namespace, settings: Settings, log: BlockingRecorder, opened: socket, stack: ExitStack) -> tuple[str, str]:
+    """Its address, and the token for writing."""
     from fleetlore.server.rooms import open_house
     from fleetlore.server.serve import address_of, serving
 
-    # To be told to end is as good as Ctrl-C.
-    stack.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, signal.default_int_handler))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` wants it
+            # To be told to end, or to lose the terminal, is as good as Ctrl-C.
+            stack.callback(signal.signal, number, signal.signal(number, signal.default_int_handler))
     rooms = stack.enter_context(open_house(log, settings, host=args.host))
     stack.enter_context(serving(rooms.house, opened))
-    up.announce(args, rooms, address_of(opened, args.host))
+    url = address_of(opened, args.host)
+    up.announce(args, rooms, url)
+    return url, rooms.token
 
 
-def _play_on(log: BlockingRecorder, seed: int, args: Namespace) -> None:
-    """The fleet goes on with its work."""
+def _play_on(log: BlockingRecorder, seed: int, args: Namespace, *, is_told: bool = True) -> None:
+    """The fleet goes on with its work, without an end."""
     from fleetlore.cli.demo_lines import writer
     from fleetlore.cli.demo_shift import shift
 
@@ -124,8 +172,9 @@ def _play_on(log: BlockingRecorder, seed: int, args: Namespace) -> None:
         time.sleep(pause / (args.speed or 1.0))
         live = replace(event, at=clock.now())
         [position] = log.append([live])
-        write(replace(live, position=position))
-        terminal.flush()
+        if is_told:
+            write(replace(live, position=position))
+            terminal.flush()
 
 
 def fresh_log(now: datetime) -> str:
@@ -177,10 +226,10 @@ def _say_what_next(args: Namespace, count: int) -> None:
 Now try:
   lore status {log}
       who needs you, who works, who has fallen silent
+  lore tell {log}
+      all of it as a story
   lore events {log} --scope task:wh-1
-      the task that bram gave up and ada finished
-  lore export cloudevents {log}
-      everything, for other programs"""
+      the task that bram gave up and ada finished"""
     if args.json:
         terminal.err(end.strip().partition("\n")[0])
     else:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from fleetlore import __version__, clock, config
-from fleetlore.cli import arguments, opening, terminal
+from fleetlore.cli import arguments, extensions, extras, opening, terminal
 from fleetlore.errors import Invalid
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _EXAMPLES = (
 def configure(parser: ArgumentParser) -> None:
     """Nothing of its own but `--json`."""
     arguments.add_json(parser)
-    arguments.teach(parser, _EXAMPLES, "Exit code: 0 all well, 1 the log cannot be read or written.")
+    arguments.teach(parser, _EXAMPLES, "Exit code: 0 all well, 1 the log cannot be read or written, or an extension cannot be used.")
 
 
 def run(args: Namespace) -> int:
@@ -47,6 +47,7 @@ def run(args: Namespace) -> int:
         log |= _about_file(path, report["problems"], is_own=settings.log.value == config.DEFAULT_LOG)
     if path is None or log["exists"]:
         _look_into(args, settings, report)
+    report |= {"pages": _pages_are_built(), "extras": extras.installed(), "extensions": extensions.about(report["problems"])}
     if args.json:
         terminal.out_value(report)
     else:
@@ -74,6 +75,12 @@ def _versions(url: str) -> dict[str, str]:
         "msgspec": msgspec.__version__,
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
     }
+
+
+def _pages_are_built() -> bool:
+    from fleetlore.server import pages
+
+    return pages.are_built()
 
 
 def _about_file(path: str, problems: list[str], *, is_own: bool) -> dict[str, Any]:
@@ -154,10 +161,12 @@ def _distance(first: str, last: str, otherwise: int) -> int:
 def _print(report: dict[str, Any]) -> None:
     for name, version in report["versions"].items():
         _row(name, version)
+    _row("pages", "inside" if report["pages"] else "not built; `make web` makes them, and all but the control room works without")
+    _print_extras(report["extras"])
     log = report["log"]
     _row("log", log.get("path") or log["url"])
     if "exists" in log and not log["exists"]:
-        _row("", "not there yet; the first event makes it")
+        _row("", "not there yet; the first event makes it: try `lore setup`, or `lore demo` to look around")
     if "server" in log:
         _row("server", log["server"])
     elif "events" in log or "writable" in log:
@@ -169,8 +178,23 @@ def _print(report: dict[str, Any]) -> None:
         _row("trust", log["trust"])
     for file in report["settings"]["files"] or ["no files, all defaults"]:
         _row("settings", file)
-    for problem in report["problems"]:
+    for each in report["extensions"]:
+        is_out = "" if each["usable"] else ": left out"
+        _row("extension", f"{each['name']} ({each['group']}) of {each['package']} {each['version']}{is_out}")
+    _print_verdict(report["problems"])
+
+
+def _print_verdict(problems: list[str]) -> None:
+    for problem in problems:
         terminal.err(f"lore: {problem}")
+    if not problems:
+        terminal.out("\nAll is well.")
+
+
+def _print_extras(here: dict[str, bool]) -> None:
+    _row("extras", ", ".join(name for name, is_here in here.items() if is_here) or "none")
+    if missing := [name for name, is_here in here.items() if not is_here]:
+        _row("", f"not installed: {', '.join(missing)} (pip install 'fleetlore[NAME]')")
 
 
 def _print_numbers(log: dict[str, Any]) -> None:
@@ -178,7 +202,9 @@ def _print_numbers(log: dict[str, Any]) -> None:
     _row("towns", ", ".join(log["towns"]) or "none yet")
     _row("events", f"{log['events']:,}")
     _row("memory" if log["backend"] == "redis" else "size", size(log["bytes"]) + (f", {per_event:,} bytes an event" if per_event else ""))
-    growth = f"{log['events_per_day']:,} events a day" + (f", {size(log['events_per_day'] * per_event)}" if per_event else "")
+    growth = f"{log['events_per_day']:,} event{'' if log['events_per_day'] == 1 else 's'} a day" + (
+        f", {size(log['events_per_day'] * per_event)}" if per_event else ""
+    )
     _row("growth", f"about {growth}, over the last week")
     _row("newest", log["newest"] or "none yet")
     _row("durability", log["durability"])

@@ -12,9 +12,9 @@ from fleetlore import clock
 from fleetlore.cli import opening, summary, terminal
 from fleetlore.errors import Invalid, InvalidEvent
 from fleetlore.events import codec
-from fleetlore.events.envelope import Origin
 from fleetlore.intake.deposit import Deposit, Item, rejection
 from fleetlore.intake.lines import LONGEST_LINE, Line, Splitter
+from fleetlore.intake.shipment import without_place
 from fleetlore.log.admission import OWN_DIALECT, Admission
 
 if TYPE_CHECKING:
@@ -53,11 +53,9 @@ class Places:
         return item._replace(events=tuple(map(self._without, item.events)))
 
     def _without(self, event: Event) -> Event:
-        if event.origin is None or event.origin.log is None:
-            return event
-        self._count += 1
-        left = replace(event.origin, log=None)
-        return replace(event, origin=None if left == Origin(dialect=OWN_DIALECT) else left)
+        left = without_place(event)
+        self._count += left is not event
+        return left
 
     def end(self) -> None:
         """Say that something was left out."""

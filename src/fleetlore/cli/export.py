@@ -32,7 +32,7 @@ Write = Callable[[bytes], None]
 
 def configure(parser: ArgumentParser) -> None:
     """The dialect, which events, where to."""
-    parser.add_argument("dialect", metavar="DIALECT", help=f"how to write them: {', '.join(dialects.NAMES)}")
+    parser.add_argument("dialect", metavar="DIALECT", help=f"how to write them: {', '.join(dialects.known())}")
     arguments.add_selection(parser)
     parser.add_argument("--out", metavar="FILE", help="write to a file, which is there whole or not at all (else standard output)")
     arguments.teach(parser, _EXAMPLES, _NOTES)

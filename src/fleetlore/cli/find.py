@@ -56,7 +56,7 @@ def run(args: Namespace) -> int:
     """Print what is found."""
     text = " ".join(args.text)
     if not text.strip():
-        raise Invalid("nothing to look for; say a word, as in lore find parser")
+        raise Invalid("nothing to look for; say a word, as in `lore find parser`")
     if args.last < 1:
         raise Invalid("--last: a number from 1 on is needed")
     wanted = search.Wanted(check_scope(args.scope), tuple(args.kind), times.since(args.since))

@@ -20,10 +20,19 @@ def fold(log: BlockingRecorder, view: Fold[State], name: str) -> State:
     return folded(log, view, name).state
 
 
-def folded(log: BlockingRecorder, view: Fold[State], name: str) -> Folded[State]:
-    """The same, and up to which position."""
+def fold_large(log: BlockingRecorder, view: Fold[State], name: str) -> State:
+    """The same for a view that grows as the log does: one checkpoint of it is kept, and none to look back from."""
+    return folded(log, view, name, keeps_past=False).state
+
+
+def folded(log: BlockingRecorder, view: Fold[State], name: str, *, keeps_past: bool = True) -> Folded[State]:
+    """The view, and up to which position."""
     info = log.info()
     # A short log is folded before its store is open; of a trimmed one the store may know more than is left.
     store = open_store(info) if info.events >= SAVE_AFTER or info.trimmed_before is not None else None
     with store or nullcontext(), bar_if_long() as show:
-        return Runner(log, view_of(view, name), store).catch_up(show)
+        runner = Runner(log, view_of(view, name), store)
+        known = runner.catch_up(show)
+        if not keeps_past:
+            runner.keep_newest()
+        return known

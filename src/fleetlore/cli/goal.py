@@ -100,4 +100,4 @@ def run(args: Namespace) -> int:
 
 def _need_parallel(args: Namespace) -> None:
     if not 1 <= getattr(args, "parallel", 1) <= MOST_TOGETHER:
-        raise UsageError(f"--parallel: between 1 and {MOST_TOGETHER} at a time")
+        raise UsageError(f"--parallel: a number between 1 and {MOST_TOGETHER} is needed")

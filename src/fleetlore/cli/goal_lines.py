@@ -11,6 +11,7 @@ from fleetlore.cli.event_lines import cells, cut, pad
 from fleetlore.cli.status_table import span
 from fleetlore.cli.terminal import sanitise
 from fleetlore.views.goal_state import GoalState, State, seconds_of, state_of, tokens_of, usd_of
+from fleetlore.views.goal_state import headline as summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -204,7 +205,7 @@ def headline(goal: GoalState, now: datetime, *, is_driven: bool = True) -> Line:
     state = standing(goal, now, is_driven=is_driven)
     symbol, style = LOOKS[state]
     turn = f"turn {goal.turn}, " if goal.turn and goal.outcome is None else ""
-    title = in_a_line(goal.description)
+    title = in_a_line(summary(goal.description))
     return [
         (f"{symbol} ", style),
         (sanitise(goal.agent or "?"), BOLD),

@@ -153,7 +153,7 @@ def _need_resumable(state: GoalState) -> None:
     axis = exhausted(state, clock.now())
     if axis in _LASTING:
         option = axis.replace("_", "-")
-        raise Invalid(f"{short}: its budget of {axis.replace('_', ' ')} is spent; lore goal raise {short} --{option} … first")
+        raise Invalid(f"{short}: its budget of {axis.replace('_', ' ')} is spent; `lore goal raise {short} --{option} …` first")
 
 
 def _wish(state: GoalState) -> Event:

@@ -10,11 +10,11 @@ import msgspec
 
 from fleetlore import clock
 from fleetlore.cli import goal_find, goal_lines, goal_work, terminal
-from fleetlore.cli.goal_lines import BOLD, DIM, LOOKS, Line
+from fleetlore.cli.goal_lines import BOLD, COMMAND, DIM, LOOKS, Line
 from fleetlore.cli.status_table import ago
 from fleetlore.cli.terminal import sanitise
 from fleetlore.errors import Invalid
-from fleetlore.views.goal_state import GoalState, Turn, seconds_of, state_of, tokens_of, usd_of
+from fleetlore.views.goal_state import GoalState, Turn, headline, seconds_of, state_of, tokens_of, usd_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -94,7 +94,7 @@ def _row(goal: GoalState, now: datetime, short: str, *, is_driven: bool) -> list
         (sanitise(goal.agent or "?"), BOLD),
         (f"turn {goal.turn}", ""),
         (checked, ""),
-        (goal_lines.in_a_line(goal.description), ""),
+        (goal_lines.in_a_line(headline(goal.description)), ""),
     ]
 
 
@@ -131,7 +131,7 @@ def page(
 ) -> Iterator[Line]:
     """The goal, part after part."""
     yield goal_lines.headline(goal, now, is_driven=driver is not None)
-    yield [(_about(goal, now, driver), DIM)]
+    yield from ([(line, DIM)] for line in _about(goal, now, driver) if line)
     yield from _part("goal", ([(sanitise(line), "")] for line in goal.description.strip().splitlines()[:DESCRIPTION_LINES]))
     yield []
     yield from (_indented(line) for line in goal_lines.bars(goal, now, columns=0))
@@ -150,17 +150,17 @@ def page(
     if is_sealed:
         yield [("signatures were not checked: that needs the passphrase", DIM)]
     yield []
-    yield [(_next(goal, now, driver, short), DIM)]
+    yield [(_next(goal, now, driver, short), COMMAND)]
 
 
-def _about(goal: GoalState, now: datetime, driver: str | None) -> str:
+def _about(goal: GoalState, now: datetime, driver: str | None) -> tuple[str, str]:
+    """What and where, and by whom: a line each, as a terminal cuts what is too long."""
     plan = goal.plan
     place = goal.goal.workspace if goal.goal is not None else None
-    parts = [goal.id, plan.harness if plan else "driven elsewhere", sanitise(place or "")]
-    parts += [f"begun {ago(now - goal.at)}"] if goal.at else []
-    parts += [f"driven by {goal_lines.driver_words(driver)}"] if driver else []
-    parts += [f"part of {goal.parent}"] if goal.parent else []
-    return " · ".join(part for part in parts if part)
+    whom = [f"begun {ago(now - goal.at)}"] if goal.at else []
+    whom += [f"driven by {goal_lines.driver_words(driver)}"] if driver else []
+    whom += [f"part of {goal.parent}"] if goal.parent else []
+    return " · ".join(filter(None, (goal.id, plan.harness if plan else "driven elsewhere", sanitise(place or "")))), " · ".join(whom)
 
 
 def _part(title: str, lines: Iterator[Line]) -> Iterator[Line]:

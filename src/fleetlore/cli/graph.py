@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 SUMMARY = "talk to an agent made of nodes; list, check, draw and test its graph"
 
-VERBS = ("list", "check", "draw", "chat", "test")
+VERBS = ("list", "nodes", "check", "draw", "chat", "test")
 FORMS = ("text", "mermaid", "dot")
 _EXAMPLES = (
     ("lore graph chat", "talk to the usual agent, offline; ask it for a counter, then press +1 by /press count_up"),
     ("lore graph chat --graph reflex --session tea", "another graph, in a session that you can come back to"),
     ("lore graph chat --mind openai:gpt-5-mini", "with a model"),
     ("lore graph draw seven --form mermaid", "the graph, for a Markdown page"),
+    ("lore graph nodes", "what graphs can be made of: ours, and those of installed packages"),
     ("lore graph check ./my.toml", "whether a graph of your own can be run; else everything that is wrong with it"),
     ("lore graph test examples/graph/*.md", "play scenarios, and see whether what they expect holds"),
 )
@@ -34,7 +35,7 @@ scenarios are written.
 
 def configure(parser: ArgumentParser) -> None:
     """What to do, and with what."""
-    parser.add_argument("verb", metavar="VERB", choices=VERBS, help="list, check, draw, chat or test")
+    parser.add_argument("verb", metavar="VERB", choices=VERBS, help="list, nodes, check, draw, chat or test")
     parser.add_argument("places", metavar="GRAPH|FILE", nargs="*", default=[], help="a graph's name or file; for test, scenario files")
     parser.add_argument("--form", choices=FORMS, help="draw: text, mermaid or dot (else text)")
     parser.add_argument("--graph", metavar="GRAPH", help="chat, test: which graph, by name or file (else the configuration's, else seven)")
@@ -49,7 +50,7 @@ def run(args: Namespace) -> int:
     for name, verbs in (("form", ("draw",)), ("session", ("chat",)), ("graph", ("chat", "test")), ("mind", ("chat", "test"))):
         if getattr(args, name) is not None and args.verb not in verbs:
             raise UsageError(f"--{name} is for `lore graph {verbs[0]}`")
-    if args.places and args.verb in ("list", "chat"):
+    if args.places and args.verb in ("list", "nodes", "chat"):
         raise UsageError(f"`lore graph {args.verb}` takes no {args.places[0]!r}" + ("; say --graph" if args.verb == "chat" else ""))
     if args.verb == "chat":
         from fleetlore.cli.graph_chat import chat
@@ -59,7 +60,7 @@ def run(args: Namespace) -> int:
         from fleetlore.cli.graph_test import test
 
         return test(args)
-    return {"list": _list, "check": _check, "draw": _draw}[args.verb](args)
+    return {"list": _list, "nodes": _nodes, "check": _check, "draw": _draw}[args.verb](args)
 
 
 def settings_of(args: Namespace) -> Settings:
@@ -91,6 +92,19 @@ def _list(args: Namespace) -> int:
     for row in rows:
         mark = "*" if row["default"] else " "
         terminal.out(terminal.sanitise(f"{mark} {row['name']:<12}  {len(row['nodes'])} nodes  {row['description']}"))
+    return OK
+
+
+def _nodes(args: Namespace) -> int:
+    from fleetlore.runtime.graph.registry import REGISTRY
+
+    found = [(name, node) for name in REGISTRY.names() if (node := REGISTRY.find(name)) is not None]
+    rows = [{"name": name, "from": node.made_of.__module__, "about": (node.__doc__ or "").partition("\n")[0]} for name, node in found]
+    if args.json:
+        terminal.out_value({"nodes": rows})
+        return OK
+    for row in rows:
+        terminal.out(terminal.sanitise(f"{row['name']:<14}  {row['about']}  ({row['from']})"))
     return OK
 
 

@@ -46,7 +46,8 @@ async def _talk(args: Namespace) -> int:
         voice = _Json() if args.json else _Voice()
         session.attach(voice)
         if not args.json:
-            terminal.err(terminal.sanitise(f"session {id}, graph {session.graph.name}. {HELP}"))
+            terminal.err(terminal.sanitise(f"session {id}, graph {session.graph.name}"))
+            terminal.err("\n".join(f"  {each}" for each in HELP.split(", ")))
             voice.show(session)
         await _converse(session, voice)
     return OK

@@ -55,4 +55,4 @@ def _text(place: str) -> str:
     try:
         return Path(place).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"{place}: cannot be read ({error})") from error
+        raise Invalid(f"{place}: cannot be read ({error}); see that it is there, and that you may read it") from error

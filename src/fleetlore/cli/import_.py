@@ -43,7 +43,7 @@ Exit code: 0 all lines in or already there, 1 failed, 2 bad arguments, 3 some li
 
 def configure(parser: ArgumentParser) -> None:
     """The dialect and the files."""
-    known = ", ".join((*dialects.RECORDINGS, *dialects.NAMES))
+    known = ", ".join((*dialects.RECORDINGS, *dialects.known()))
     parser.add_argument("dialect", metavar="DIALECT", help=f"how the records are written: {known}")
     parser.add_argument(
         "files",
@@ -66,7 +66,7 @@ def run(args: Namespace) -> int:
         return import_recordings.run(args, name)
     dialect = dialects.find(args.dialect)
     if not args.files:
-        raise Invalid(f"which files? as in lore import {dialect.name} FILE…; - is standard input")
+        raise Invalid(f"which files? as in `lore import {dialect.name} FILE…`; - is standard input")
     settings = opening.settings_of(args)
     with (
         progress.bar("importing", bytes=dialect.name != _OF_REPOSITORIES) as show,

@@ -64,11 +64,11 @@ def _kept(path: str, folder: str) -> str:
 
 def _at_home(program: str) -> list[str]:
     if program not in AT_HOME:
-        raise Invalid(f"which files? as in lore import {program} FILE…; - is standard input")
+        raise Invalid(f"which files? as in `lore import {program} FILE…`; - is standard input")
     folders = transcripts.folders_of(program)
     found = [folder for folder in folders if os.path.isdir(folder)]
     if not found:
         raise Invalid(
-            f"{program} keeps nothing here: there is no {' and no '.join(folders)}; name the files, as in lore import {program} FILE…"
+            f"{program} keeps nothing here: there is no {' and no '.join(folders)}; name the files, as in `lore import {program} FILE…`"
         )
     return found

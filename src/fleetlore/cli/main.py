@@ -12,66 +12,46 @@ from fleetlore.cli import terminal
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
+    from fleetlore.cli.arguments import Parser
+
 OK, FAILED, USAGE, SOME_REJECTED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 
-COMMANDS = {
-    "setup": "fleetlore.cli.setup",
-    "up": "fleetlore.cli.up",
-    "mcp": "fleetlore.cli.mcp",
-    "emit": "fleetlore.cli.emit",
-    "import": "fleetlore.cli.import_",
-    "watch": "fleetlore.cli.watch",
-    "export": "fleetlore.cli.export",
-    "events": "fleetlore.cli.events",
-    "status": "fleetlore.cli.status",
-    "tell": "fleetlore.cli.tell",
-    "arcs": "fleetlore.cli.arcs",
-    "chronicle": "fleetlore.cli.chronicle",
-    "find": "fleetlore.cli.find",
-    "context": "fleetlore.cli.context",
-    "costs": "fleetlore.cli.costs",
-    "name": "fleetlore.cli.name",
-    "ship": "fleetlore.cli.ship",
-    "goal": "fleetlore.cli.goal",
-    "town": "fleetlore.cli.town",
-    "worker": "fleetlore.cli.worker",
-    "decide": "fleetlore.cli.decide",
-    "notify": "fleetlore.cli.notify",
-    "token": "fleetlore.cli.token",
-    "seal": "fleetlore.cli.seal",
-    "stage": "fleetlore.cli.stage",
-    "graph": "fleetlore.cli.graph",
-    "demo": "fleetlore.cli.demo",
-    "verify": "fleetlore.cli.verify",
-    "backup": "fleetlore.cli.backup",
-    "restore": "fleetlore.cli.restore",
-    "forget": "fleetlore.cli.forget",
-    "trim": "fleetlore.cli.trim",
-    "config": "fleetlore.cli.config",
-    "doctor": "fleetlore.cli.doctor",
-    "install": "fleetlore.cli.install",
-    "uninstall": "fleetlore.cli.uninstall",
-    "hook": "fleetlore.cli.hook",
+GROUPS = {
+    "every day": ("demo", "setup", "up", "status", "tell", "find", "costs", "goal", "town", "decide"),
+    "record what agents do": ("install", "uninstall", "watch", "import", "emit", "hook"),
+    "read it back": ("events", "arcs", "chronicle", "context"),
+    "run agents": ("worker", "stage", "graph", "mcp"),
+    "share it": ("ship", "export"),
+    "look after the log": ("doctor", "verify", "backup", "restore", "trim", "forget"),
+    "settings and rights": ("config", "name", "notify", "token", "seal"),
 }
+"""What the list of commands says, in its order."""
+
+COMMANDS = {name: f"fleetlore.cli.{name}" for names in GROUPS.values() for name in names} | {"import": "fleetlore.cli.import_"}
 """The word → the module that does it."""
 
 BEHIND = {"gate": "fleetlore.cli.gate"}
 """Commands that only programs call; the list of commands does not name them."""
 
 INTRODUCTION = """\
-Record every deed of a fleet of agents once, and get it back.
+Record every deed of a fleet of agents once, and get it back: live, as a story, as events.
 
-usage: lore [--log URL] [--town NAME] COMMAND …
-"""
+usage: lore [--log URL] [--town NAME] COMMAND …"""
+
+MORE = """
+`lore --help` lists all commands, `lore COMMAND --help` explains one with examples."""
 
 EPILOGUE = """
 examples:
-  lore emit fleet.commit --agent ada --text "parser fixed"    record one event
-  lore events --scope agent:ada --follow                      read them back, live
-  lore import nexus chronicle.jsonl                           take in what others wrote
+  lore demo                                        see it first: a fleet at work, in the browser
+  lore setup                                       your own Claude Code and Codex, from now on
+  lore up --open                                   the control room of your log
+  lore tell --since 1d                             the last day as a story
+  lore emit fleet.commit --agent ada --text done   record one event
+  lore events --scope agent:ada --follow           read an agent's events, live
+  lore --log nats://HOST:4222 status               the same on a log that your team shares
 
-`lore COMMAND --help` explains a command. --log and --town may stand before or after it.
-"""
+`lore COMMAND --help` explains a command. --log and --town may stand before or after it."""
 
 
 class Command(Protocol):
@@ -118,9 +98,18 @@ def entry() -> int:
     terminal.be_lenient()
     code = main(sys.argv[1:])
     if not os.environ.get("FLEETLORE_DEBUG"):
+        _flush_the_rest()
         # All is stored, closed and flushed; taking the interpreter apart would add a tenth to the time of `lore emit`.
         os._exit(code)
     return code
+
+
+def _flush_the_rest() -> None:
+    """What a command had printed before it failed."""
+    try:
+        terminal.flush()
+    except (OSError, ValueError):  # nobody reads, or there is no room: that was told, and is the code
+        return
 
 
 def _fill_streams() -> None:
@@ -133,10 +122,8 @@ def _fill_streams() -> None:
 def main(argv: Sequence[str]) -> int:
     """Run one command line; answers the exit code and never raises."""
     try:
-        code = _dispatch(argv)
+        code = _dispatch_or_end(argv)
         terminal.flush()
-    except SystemExit as end:  # argparse has said what there is to say
-        return end.code if isinstance(end.code, int) else FAILED
     except UsageError as error:
         terminal.err(f"lore: {error}")
         return USAGE
@@ -145,6 +132,13 @@ def main(argv: Sequence[str]) -> int:
 
         return failing.explain(error)
     return code
+
+
+def _dispatch_or_end(argv: Sequence[str]) -> int:
+    try:
+        return _dispatch(argv)
+    except SystemExit as end:  # argparse has said what there is to say
+        return end.code if isinstance(end.code, int) else FAILED
 
 
 def _dispatch(argv: Sequence[str]) -> int:
@@ -157,7 +151,7 @@ def _dispatch(argv: Sequence[str]) -> int:
     if call.command in (None, "-h", "--help", "help"):
         if call.command == "help" and call.rest:
             return _run(call._replace(command=call.rest[0], rest=["--help"]))
-        return _list_commands()
+        return _list_commands(*(["every day"] if call.command is None else GROUPS))
     return _run(call)
 
 
@@ -180,16 +174,21 @@ def _cut_up(argv: Sequence[str]) -> Call:
 
 
 def _run(call: Call) -> int:
-    from fleetlore.cli import arguments
-
     name = call.command or ""
     if name not in COMMANDS | BEHIND:
         raise UsageError(f"no such command: {name}; {_nearest(name)}see lore --help")
+    return _load(name).run(parser_of(name, log=call.log, town=call.town).parse_args(call.rest))
+
+
+def parser_of(name: str, *, log: str | None = None, town: str | None = None) -> Parser:
+    """The parser of one command, with all that it takes."""
+    from fleetlore.cli import arguments
+
     command = _load(name)
     parser = arguments.Parser(prog=f"lore {name}", description=_sentence(command.SUMMARY))
-    arguments.add_common(parser, log=call.log, town=call.town)
+    arguments.add_common(parser, log=log, town=town)
     command.configure(parser)
-    return command.run(parser.parse_args(call.rest))
+    return parser
 
 
 def _nearest(name: str) -> str:
@@ -217,12 +216,13 @@ def _spare_typing_extensions() -> None:
         del sys.modules["typing_extensions"]
 
 
-def _list_commands() -> int:
+def _list_commands(*groups: str) -> int:
     terminal.out(INTRODUCTION)
-    terminal.out("commands:")
-    for name in COMMANDS:
-        terminal.out(f"  {name:<9} {_load(name).SUMMARY}")
-    terminal.out(EPILOGUE.rstrip("\n"))
+    for group in groups:
+        terminal.out(f"\n{group}")
+        for name in GROUPS[group]:
+            terminal.out(f"  {name:<9} {_load(name).SUMMARY}")
+    terminal.out(EPILOGUE if len(groups) > 1 else MORE)
     return OK
 
 

@@ -44,7 +44,7 @@ def run(args: Namespace) -> int:
     """List them, or try one."""
     if args.action == "list":
         if args.rule is not None or args.event is not None:
-            raise UsageError("lore notify list takes no rule; write `lore notify test RULE`")
+            raise UsageError("`lore notify list` takes no rule; write `lore notify test RULE`")
         return _list(args)
     return _test(args)
 

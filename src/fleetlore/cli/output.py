@@ -10,6 +10,7 @@ from errno import ENOENT
 
 from fleetlore.cli import terminal
 from fleetlore.errors import Invalid
+from fleetlore.intake.whole_file import whole_file
 
 Write = Callable[[str], None]
 
@@ -19,21 +20,10 @@ def private_file(path: str) -> Iterator[Callable[[bytes], int]]:
     """Write a file that only its owner may read; it takes its place when all of it is on the disk."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise Invalid(f"--out {path}: is no file; leave it out and redirect the output")
-    target = os.path.realpath(path)
-    folder, name = os.path.split(target)
-    if not os.path.isdir(folder):
+    if not os.path.isdir(os.path.dirname(os.path.realpath(path))):
         raise FileNotFoundError(ENOENT, "there is no such directory", path)
-    part = os.path.join(folder, f".{name}.{os.getpid()}.part")
-    try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            yield file.write
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, target)
-    except BaseException:
-        if os.path.exists(part):
-            os.unlink(part)
-        raise
+    with whole_file(path) as file:
+        yield file.write
 
 
 @contextmanager

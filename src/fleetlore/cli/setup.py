@@ -166,7 +166,8 @@ def _take_in(args: Namespace, log: BlockingRecorder, found: Found) -> None:
             oldest = retention.oldest_kept(settings, clock.now())
             recordings.take_in(tapes, deposit, log, change=transcripts.of_this_machine(), on_read=on_read, not_before=oldest)
     files = "1 file" if len(paths) == 1 else f"{len(paths):,} files"
-    terminal.out(f"{found.title}: {files} of the last {DAYS} days, {deposit.tally.recorded:,} records new to your log.")
+    new = "1 record" if deposit.tally.recorded == 1 else f"{deposit.tally.recorded:,} records"
+    terminal.out(f"{found.title}: {files} of the last {DAYS} days, {new} new to your log.")
 
 
 def _install(found: Sequence[Found], *, ask: bool) -> None:
@@ -212,6 +213,7 @@ def _tell(args: Namespace, log: BlockingRecorder) -> None:
 
 def _story(args: Namespace, log: BlockingRecorder, words: Sequence[str]) -> str:
     """What `lore tell` would write; nothing if there is nothing to tell."""
+    from fleetlore.chronicle.teller import NOTHING_THEN
     from fleetlore.cli import tell
 
     parser = arguments.Parser(prog="lore tell", description="")
@@ -221,7 +223,7 @@ def _story(args: Namespace, log: BlockingRecorder, words: Sequence[str]) -> str:
         tell.tell(log, parser.parse_args([*words, "--out", path]))
         with open(path, encoding="utf-8") as file:
             story = file.read()
-    return "" if story.startswith("Nothing has been recorded yet") else story.strip()
+    return "" if story.startswith(("Nothing has been recorded yet", NOTHING_THEN)) else story.strip()
 
 
 def _can_ask() -> bool:

@@ -20,16 +20,20 @@ class SpoolingShelf(AbstractContextManager["SpoolingShelf"]):
     def __init__(self) -> None:
         self._file = SpooledTemporaryFile(MOST_BYTES_IN_MEMORY)  # noqa: SIM115  # closed by __exit__
         self._encoder, self._decoder = msgspec.json.Encoder(), msgspec.json.Decoder(Arc)
+        self._is_at_end = True
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._file.close()
 
     def append(self, arc: Arc, /) -> None:
         """One more."""
-        self._file.seek(0, 2)
+        if not self._is_at_end:
+            self._file.seek(0, 2)
+            self._is_at_end = True
         self._file.write(self._encoder.encode(arc) + b"\n")
 
     def __iter__(self) -> Iterator[Arc]:
         self._file.seek(0)
+        self._is_at_end = False
         for line in self._file:
             yield self._decoder.decode(line)

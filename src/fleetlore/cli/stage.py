@@ -155,7 +155,7 @@ def _prompting(said: Mapping[str, Any]) -> tuple[Manner, Nearness | None]:
 
 def _need(args: Namespace) -> None:
     if len(args.scenario) > 1:
-        raise UsageError("one scenario at a time")
+        raise UsageError("one scenario at a time; name one, as in `lore stage run the-tin`")
     if not args.scenario and not args.resume:
         raise UsageError("which scenario? `lore stage list` shows them, as in `lore stage run the-tin`")
     if args.resume and (args.seed is not None or args.turns is not None):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
@@ -109,7 +109,7 @@ def tell(log: BlockingRecorder, args: Namespace, *, scope: str | None = None, wh
         bar = stack.enter_context(ExitStack())
         show = _progress(bar, log, is_whole=scope == TOWN)
         survey = tell_range.Survey(span, zone, log=log, scope=scope, picture=args.format == "html")
-        chronology.look_through(_counted(survey.see, show), closely=tell_range.LOOKS_AT)
+        chronology.survey(_counted(survey.see_all, show), closely=tell_range.LOOKS_AT)
         tale = Tale(survey.overview, _passing(chronology.in_order(), show), survey.where, survey.before())
         naming = survey.naming
         form = _format(args, zone, survey.timeline, naming)
@@ -191,10 +191,11 @@ def _progress(bar: ExitStack, log: BlockingRecorder, *, is_whole: bool) -> Calla
     return add
 
 
-def _counted(see: Callable[[Event], None], show: Callable[[], None]) -> Callable[[Event], None]:
-    def seen(event: Event) -> None:
-        see(event)
-        show()
+def _counted(see: Callable[[Sequence[Event]], None], show: Callable[[], None]) -> Callable[[Sequence[Event]], None]:
+    def seen(events: Sequence[Event]) -> None:
+        see(events)
+        for _ in events:
+            show()
 
     return seen
 

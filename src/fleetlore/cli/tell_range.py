@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
@@ -42,7 +42,7 @@ def zone_of(name: str) -> tzinfo:
     """The time zone of that name."""
     try:
         return UTC if name.upper() == "UTC" else ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:
+    except (KeyError, ValueError, OSError, RecursionError) as error:
         raise Invalid(f"--tz: no such time zone: {name!r}; say UTC, or a name such as Europe/Berlin") from error
 
 
@@ -71,7 +71,7 @@ def bounds(day: date, zone: tzinfo) -> tuple[datetime, datetime]:
     try:
         first, then = (datetime.combine(each, time(), zone).astimezone(UTC) for each in (day, day + timedelta(days=1)))
     except OverflowError as error:
-        raise Invalid(f"--day: out of reach of the calendar: {day}") from error
+        raise Invalid(f"--day: out of reach of the calendar: {day}; say a day such as 2026-11-15") from error
     return first, then
 
 
@@ -90,6 +90,16 @@ class Survey:
     def naming(self) -> Naming:
         """What everybody is called, by all that was seen."""
         return naming_of(self._names)
+
+    def see_all(self, events: Sequence[Event]) -> None:
+        """Several more."""
+        if self._picture or self._after or self._span.is_newest_day or self._start != _LONG_AGO:
+            for event in events:
+                self.see(event)
+            return
+        for event in events:
+            self._names = names.apply(self._names, event)
+        self.overview.see_all(events)
 
     def see(self, event: Event) -> None:
         """One more event."""

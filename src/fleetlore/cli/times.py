@@ -36,7 +36,7 @@ def until(text: str, *, now: datetime) -> datetime:
     try:
         at = now + (now - at) if _AGO.fullmatch(text.strip()) else at
     except OverflowError as error:
-        raise Invalid(f"too far away: {text}") from error
+        raise Invalid(f"too far away: {text}; say a day before the year 10000") from error
     if at <= now:
         raise Invalid(f"{text!r} is over already; say 12h, 30d or 1w for that long from now, or a day that is yet to come")
     return at
@@ -46,4 +46,4 @@ def _ago(text: str, now: datetime) -> datetime:
     try:
         return now - sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in _PART.findall(text)), timedelta())
     except OverflowError as error:
-        raise Invalid(f"too long ago: {text}") from error
+        raise Invalid(f"too long ago: {text}; say a day such as 2026-11-15") from error

@@ -72,7 +72,7 @@ def _read(path: str) -> tuple[str | None, Mapping[str, object]]:
         return text, tomllib.loads(text)
     except FileNotFoundError:
         return None, {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not TOML: {error}; mend it first") from error
 
 

@@ -114,7 +114,7 @@ def _acked(town: Town, name: str, ids: list[str], by: str) -> list[Wish]:
     box = town.inboxes.get(name, {})
     chosen = list(box) if ids == ["all"] else [box[id].id if id in box else id for id in dict.fromkeys(ids)]
     if not chosen:
-        raise Invalid(f"nothing waits for {name}")
+        raise Invalid(f"nothing waits for {name}, so there is nothing to acknowledge")
     wishes = [steering.acknowledge(town, name, id) for id in chosen]
     events = tuple(replace(event, actor=by) for wish in wishes for event in wish.events)
     return [replace(wishes[0], events=events, answer=f"{town_lines.counted(len(events), 'message')} acknowledged")]

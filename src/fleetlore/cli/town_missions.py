@@ -193,8 +193,8 @@ def _row(mission: Mission, now: datetime) -> list[Cell]:
     return [
         (sanitise(mission.id), BOLD),
         state,
-        (_bar(done, len(mission.items)), ""),
-        (f"{done}/{len(mission.items)} done", ""),
+        (_bar(done, len(mission.items)) if mission.items else "", ""),
+        (f"{done}/{len(mission.items)} done" if mission.items else "no items", ""),
         (_standings(mission), ""),
         (town_lines.seen(mission.moved_at, now), DIM),
         (town_lines.in_a_line(mission.help.reason if mission.help is not None else mission.title), ""),

@@ -108,7 +108,7 @@ def _moment(text: str, now: datetime) -> datetime:
     try:
         return times.moment(text, now=now) if days is None else now - timedelta(days=days)
     except OverflowError as error:
-        raise Invalid(f"too long ago: {text}") from error
+        raise Invalid(f"too long ago: {text}; say 90d, or a day such as 2026-11-15") from error
 
 
 def _told(found: Trim, log: str, is_dry: bool) -> str:

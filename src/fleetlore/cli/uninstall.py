@@ -34,7 +34,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Take them out."""
     if args.program is None:
-        raise Invalid("which program? as in lore uninstall claude-code; `lore install` lists what is installed")
+        raise Invalid("which program? as in `lore uninstall claude-code`; `lore install` lists what is installed")
     file = file_of(args.program, project=args.project)
     try:
         changed = hook_settings.uninstall(file)

@@ -84,9 +84,13 @@ def _operator(settings: Settings) -> OperatorKey | None:
 
 def announce(args: Namespace, rooms: Opened, url: str) -> None:
     """Say where it is, and show it if that was asked for."""
+    from fleetlore.server import pages
+
     where = f"; its token for writing is in {rooms.token_file}" if rooms.token_file else ""
     say = terminal.err if getattr(args, "json", False) else terminal.out
     say(f"The control room is at {url}{where}")
+    if not pages.are_built():
+        say("Its pages are not built, so only the API is there: `make web` in the checkout makes them (it needs Node 20).")
     if rooms.is_sealed:
         say(_about_steering(rooms, url))
     say("Ctrl-C ends it.")
@@ -114,4 +118,4 @@ def show(url: str, token: str) -> None:
     import webbrowser
 
     if not webbrowser.open(f"{url}#token={token}"):
-        terminal.err(f"lore: no browser could be opened here; open {url} yourself")
+        terminal.err(f"lore: no browser could be opened here; open {url} yourself; with #token=… behind it pages can write, too")

@@ -80,7 +80,7 @@ def _need(folders: Sequence[str], program: str) -> list[str]:
     found = [folder for folder in folders if os.path.isdir(folder)]
     if not found:
         missing = " and no ".join(folders)
-        raise Invalid(f"{program} keeps nothing here: there is no {missing}; name the folder, as in lore watch {program} FOLDER")
+        raise Invalid(f"{program} keeps nothing here: there is no {missing}; name the folder, as in `lore watch {program} FOLDER`")
     return found
 
 

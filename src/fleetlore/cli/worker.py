@@ -37,7 +37,7 @@ def configure(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--roles", metavar="R,R", default="", help="only agents and tasks of these roles (else any)")
     parser.add_argument("--concurrency", metavar="N", type=int, default=1, help="how many agents (1)")
-    parser.add_argument("--harness", choices=("claude-code", "codex", "command", "mind"), help="what does the work (claude-code)")
+    parser.add_argument("--harness", metavar="NAME", help="what works: codex, command, mind, or an installed one (else claude-code)")
     parser.add_argument("--mind", metavar="ADDRESS", help="have a model do the work: openai:MODEL, anthropic:MODEL")
     parser.add_argument("--command", metavar="COMMAND", type=shlex.split, help="the program, with its arguments, for --harness command")
     parser.add_argument("--workspace", metavar="DIR", help="where it is done: a repository, or a folder (this one)")
@@ -64,9 +64,9 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Until told to stop."""
     if not 1 <= args.concurrency <= MOST_AGENTS:
-        raise UsageError(f"--concurrency: between 1 and {MOST_AGENTS}")
+        raise UsageError(f"--concurrency: a number between 1 and {MOST_AGENTS} is needed")
     if not 1 <= args.lease <= 3600:
-        raise UsageError("--lease: between 1 and 3600 seconds")
+        raise UsageError("--lease: a number of seconds between 1 and 3600 is needed")
     if args.no_dispatch and args.dispatch_only:
         raise UsageError("--no-dispatch and --dispatch-only leave nothing to do; say one of them")
     args.roles = [role.strip() for role in args.roles.split(",") if role.strip()]

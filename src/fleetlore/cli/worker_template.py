@@ -88,7 +88,7 @@ def _text(path: str | None) -> tuple[str, str, str]:
     try:
         return raw.decode("utf-8-sig"), path, os.path.dirname(os.path.abspath(path))
     except UnicodeDecodeError as error:
-        raise Invalid(f"{path}: is not UTF-8 text") from error
+        raise Invalid(f"{path}: is not UTF-8 text; save it as such") from error
 
 
 def _flags(args: Namespace) -> dict[str, Any]:

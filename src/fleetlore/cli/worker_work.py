@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fleetlore.runtime.driver.crew import Crew
     from fleetlore.state.seal import OperatorKey
     from fleetlore.views.goal_state import GoalState
+    from fleetlore.views.town_state import Message
 
 MOST_GOALS = 20
 OF_THE_PLACE = ("auth", "credit", "missing")
@@ -64,7 +65,9 @@ class DriverWork:
             driver = Driver(self._place.log, goal.id, crew, shared=self._place.shared, key=self._key)
             if known is None:
                 await _start(driver, goal)
-            telling = asyncio.create_task(self._pass_on(goal.id, job.agent, hearing))
+            for message in (*_untold(job, known), *hearing.waiting()):
+                await self._pass_on(goal.id, job.agent, message)
+            telling = asyncio.create_task(self._listen(goal.id, job.agent, hearing))
             try:
                 state = await _led(driver)
             finally:
@@ -91,13 +94,15 @@ class DriverWork:
             return None
         return known if known.goal is not None else None
 
-    async def _pass_on(self, goal: str, agent: str, hearing: Hearing) -> None:
+    async def _listen(self, goal: str, agent: str, hearing: Hearing) -> None:
         """What others tell the agent while it works, it hears with its next turn."""
         while True:
-            message = await hearing.next()
-            words = worker_brief.passed_on(message)
-            wish = steering.control(goal, "say", by=message.sender, value=words, agent=agent)
-            await asyncio.to_thread(self._place.put, [wish], self._key)
+            await self._pass_on(goal, agent, await hearing.next())
+
+    async def _pass_on(self, goal: str, agent: str, message: Message) -> None:
+        words = worker_brief.passed_on(message)
+        wish = steering.control(goal, "say", by=message.sender, value=words, agent=agent)
+        await asyncio.to_thread(self._place.put, [wish], self._key)
 
 
 class _NotKept(Exception):
@@ -121,6 +126,11 @@ async def _led(driver: Driver) -> GoalState:
             if not isinstance(error.__cause__, Held) or ticks() > until:
                 raise
         await asyncio.sleep(AGAIN_SECONDS)
+
+
+def _untold(job: Job | Question, known: GoalState | None) -> tuple[Message, ...]:
+    """A goal that was begun before keeps its words: what waits for whoever takes it up now is told besides."""
+    return job.messages if known is not None and isinstance(job, Job) and not job.is_resumed else ()
 
 
 def _is_alike(known: GoalState, ours: Goal) -> bool:

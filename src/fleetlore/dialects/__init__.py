@@ -12,18 +12,29 @@ if TYPE_CHECKING:
     from fleetlore.dialects.recording import Recording
 
 NAMES = ("nexus", "tinytown", "nexo", "stage", "cloudevents", "beads", "git")
-"""Every dialect that is spoken here."""
+"""Every dialect that is spoken here; installed packages may add others."""
 RECORDINGS = ("claude-code", "codex", "forge", "otlp")
 """What is only understood: the records of programs that are not fed by us."""
 
 
+def known() -> list[str]:
+    """Ours, and those of installed packages."""
+    from fleetlore.dialects.foreign import DIALECTS
+
+    return [*NAMES, *DIALECTS.names()]
+
+
 def find(name: str) -> Dialect:
     """The dialect of that name; `Invalid` lists the known ones."""
-    if name not in NAMES:
-        told = f"{name} is only read, not written; known are" if name in RECORDINGS else f"no such dialect: {name!r}; known are"
-        raise Invalid(f"{told} {', '.join(NAMES)}")
-    dialect: Dialect = import_module(f"fleetlore.dialects.{name}").DIALECT
-    return dialect
+    if name in NAMES:
+        dialect: Dialect = import_module(f"fleetlore.dialects.{name}").DIALECT
+        return dialect
+    from fleetlore.dialects.foreign import DIALECTS
+
+    if (added := DIALECTS.find(name)) is not None:
+        return added
+    told = f"{name} is only read, not written; known are" if name in RECORDINGS else f"no such dialect: {name!r}; known are"
+    raise Invalid(f"{told} {', '.join(known())}")
 
 
 def find_recording(name: str) -> Recording:

@@ -66,8 +66,9 @@ FOLDED = frozenset(
 _FOLDED_SYSTEM = FOLDED_PRINTED | frozenset(
     ("stop_hook_summary", "local_command", "microcompact_boundary", "hook_started", "hook_response", "hook_progress", "init")
 )
-_TOOL_USES = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
-_TOOL_RESULTS = frozenset(("tool_result", "web_search_tool_result", "mcp_tool_result"))
+_TOOL_USE, _TOOL_RESULT = "tool_use", "tool_result"
+"""How the types of all blocks end that call a tool, or give its result: `server_tool_use`, `web_fetch_tool_result`."""
+_TOLD_BLOCKS = frozenset(("text", "thinking", "redacted_thinking"))
 _PLUMBING = frozenset(
     ("uuid", "parentUuid", "sessionId", "session_id", "timestamp", "type", "cwd", "version", "gitBranch", "userType", "entrypoint", "slug")
 )
@@ -200,7 +201,7 @@ class Transcript:
         content = as_object(row.get("message")).get("content")
         if row.get("isCompactSummary") is True:
             return self._release_compaction(text_of(content))
-        results = [part for part in parts_of(content) if as_text(part.get("type")) in _TOOL_RESULTS]
+        results = [part for part in parts_of(content) if _sort(part).endswith(_TOOL_RESULT)]
         if results:
             return [*self._flush_whole(voice), *(event for part in results for event in self._read_result(part, row, voice, scene))]
         words, images = words_of(content)
@@ -286,13 +287,13 @@ class Transcript:
             call,
             given,
             output=output if output else result,
-            failed=part.get("is_error") is True or interrupted,
+            failed=part.get("is_error") is True or interrupted or _sort(as_object(output)).endswith("_error"),
             interrupted=interrupted,
             duration=as_object(result).get("durationMs"),
         )
         if tool in LAUNCHERS and result is None:
             result = in_words(output)
-        helpers = tell_helper(scene, call, result) if known is None or tool in LAUNCHERS else []
+        helpers = tell_helper(scene, call, given, result) if known is None or tool in LAUNCHERS else []
         for event in helpers:
             helper = self._mind.voices.get(event.child or "")
             if helper is not None and event.kind == "agent.returned":
@@ -313,16 +314,21 @@ class Transcript:
         return events
 
     def _read_block(self, block: Record, row: Record, message: Record, voice: Voice, scene: Scene) -> Iterator[Event]:
-        sort = as_text(block.get("type"))
-        if sort in _TOOL_USES and (call := as_text(block.get("id"))):
+        sort = _sort(block)
+        if sort.endswith(_TOOL_USE) and (call := as_text(block.get("id"))):
             tool, given = as_text(block.get("name")) or UNKNOWN, block.get("input")
             self._mind.remember(call, tool, given)
             yield tell_call(scene, tool, call, given, cwd=as_text(row.get("cwd")), cause=voice.prompt)
-        elif sort in _TOOL_RESULTS:
+        elif sort.endswith(_TOOL_RESULT):
             yield from self._read_result(block, row, voice, scene)
         elif sort == "thinking" and (words := (as_text(block.get("thinking")) or "").strip()):
             own = derive("thought", message.get("id") or row.get("uuid"), words)
             yield scene.tell("agent.thought", own, text=words, data={"thought": words}, cause=voice.cause, visibility="private")
+        elif sort not in _TOLD_BLOCKS:
+            raw = msgspec.json.encode(block)
+            own = derive("block", message.get("id") or row.get("uuid"), raw.decode())
+            data = within_bounds(block, len(raw))
+            yield scene.tell(f"{NAME}.{snake(sort)}", own, text=sort, data=data, cause=voice.cause, visibility="system")
 
     def _read_progress(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
         """Older programs repeat a helper's rows inside the session's; the helper's own transcript, if there is one, knows better."""
@@ -436,6 +442,10 @@ class Transcript:
         data = {"trigger": held.trigger, "before_tokens": held.before, "after_tokens": held.after, "summary": summary}
         scene = self._scene(self._voice(agent_of(self._mind.session), None))._replace(at=held.at)
         return [scene.tell("session.compacted", compacted_id(held.key), data=data)]
+
+
+def _sort(block: Record) -> str:
+    return as_text(block.get("type")) or UNKNOWN
 
 
 def _is_helper_s(row: Record) -> bool:

@@ -1,13 +1,16 @@
 """Hooks of Claude Code: what it hands to `lore hook claude-code`, one JSON object a call.
 
 What the transcript tells, too, has the transcript's id; the rest has the id and the time that `lore hook` gave it. What the
-transcript tells better is folded: whoever stores hooks reads the transcript that they name.
+transcript tells better is folded: whoever stores hooks reads the transcript that they name. Calls without a key (older programs
+name no tool call) are told under their own ids, but only where no transcript is named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from fleetlore.dialects.claude_code_marks import NAME, PROGRAM, Scene, agent_of, launched_id, prompt_id, returned_id, started_id, turn_id
 from fleetlore.dialects.claude_code_prompts import Prompt, tell_prompt
@@ -98,18 +101,14 @@ def _read_prompt(hook: Hook) -> list[Event]:
 
 
 def _read_call(hook: Hook) -> list[Event]:
-    tool, call = _tool(hook), hook.text("tool_use_id")
-    if call is None:
-        return []
     own = as_name(hook.record.get("prompt_id"))
     cause = launched_id(helper) if (helper := as_name(hook.record.get("agent_id"))) else prompt_id(own) if own else None
-    return [tell_call(hook.scene, tool, call, hook.record.get("tool_input"), cwd=hook.text("cwd"), cause=cause)]
+    told = tell_call(hook.scene, _tool(hook), _call(hook), hook.record.get("tool_input"), cwd=hook.text("cwd"), cause=cause)
+    return _by_key(hook, told)
 
 
 def _read_result(hook: Hook) -> list[Event]:
-    tool, call, result = _tool(hook), hook.text("tool_use_id"), hook.record.get("tool_response")
-    if call is None:
-        return []
+    tool, call, result = _tool(hook), _call(hook), hook.record.get("tool_response")
     interrupted = as_object(result).get("interrupted") is True
     told = tell_outcome(
         hook.scene,
@@ -121,32 +120,41 @@ def _read_result(hook: Hook) -> list[Event]:
         interrupted=interrupted,
         duration=hook.record.get("duration_ms"),
     )
-    return [told, *(tell_helper(hook.scene, call, result) if tool in LAUNCHERS else ())]
+    helpers = tell_helper(hook.scene, call, hook.record.get("tool_input"), result) if tool in LAUNCHERS and hook.text("tool_use_id") else []
+    return [*_by_key(hook, told), *helpers]
 
 
 def _read_failure(hook: Hook) -> list[Event]:
-    call = hook.text("tool_use_id")
-    if call is None:
-        return []
-    return [
-        tell_outcome(
-            hook.scene,
-            _tool(hook),
-            call,
-            hook.record.get("tool_input"),
-            output=hook.record.get("error"),
-            failed=True,
-            interrupted=hook.record.get("is_interrupt") is True,
-            duration=hook.record.get("duration_ms"),
-        )
-    ]
+    told = tell_outcome(
+        hook.scene,
+        _tool(hook),
+        _call(hook),
+        hook.record.get("tool_input"),
+        output=hook.record.get("error"),
+        failed=True,
+        interrupted=hook.record.get("is_interrupt") is True,
+        duration=hook.record.get("duration_ms"),
+    )
+    return _by_key(hook, told)
 
 
 def _read_denial(hook: Hook) -> list[Event]:
-    call = hook.text("tool_use_id")
-    if call is None:
+    told = tell_denial(hook.scene, _tool(hook), _call(hook), hook.record.get("tool_input"), reason=hook.text("reason") or "")
+    return _by_key(hook, told)
+
+
+def _call(hook: Hook) -> str:
+    return hook.text("tool_use_id") or ""
+
+
+def _by_key(hook: Hook, told: Event) -> list[Event]:
+    """The event under the key that its call shares with the transcript; without one, under its own id where no transcript tells it."""
+    if _call(hook):
+        return [told]
+    if hook.has_transcript:
         return []
-    return [tell_denial(hook.scene, _tool(hook), call, hook.record.get("tool_input"), reason=hook.text("reason") or "")]
+    cause = told.cause if told.kind == "tool.called" else None
+    return [replace(told, id=hook.own_id, cause=cause, data={key: value for key, value in told.data.items() if key != "call_id"})]
 
 
 def _read_permission(hook: Hook) -> list[Event]:
@@ -198,12 +206,13 @@ def _read_launch(hook: Hook) -> list[Event]:
 
 def _read_return(hook: Hook) -> list[Event]:
     child = as_name(hook.record.get("agent_id"))
-    if child is None or hook.record.get("agent_type") == "":  # a compaction ends so, too, and has launched nobody
+    if (child is None and hook.has_transcript) or hook.record.get("agent_type") == "":  # a compaction ends so, and has launched nobody
         return []
     words = hook.text("last_assistant_message")
     launcher = hook.scene._replace(agent=agent_of(hook.scene.run))
     data = {"role": hook.text("agent_type"), "result": words}
-    return [launcher.tell("agent.returned", returned_id(child), text=words, data=data, child=child)]
+    own = returned_id(child) if child else hook.own_id  # older programs do not say which one
+    return [launcher.tell("agent.returned", own, text=words, data=data, child=child)]
 
 
 def _read_other(hook: Hook) -> list[Event]:

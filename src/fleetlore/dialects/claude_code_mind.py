@@ -9,6 +9,8 @@ from msgspec import Struct, field
 
 MOST_CALLS = 500
 MOST_LINKS = 1000
+MOST_TOLD = 16
+"""So many answers are remembered for a row of theirs that comes behind others."""
 LONGEST_INPUT = 4096
 """So much of each string of a call's input is kept until its result comes: deeds are read off the beginning."""
 
@@ -55,13 +57,19 @@ class Voice(Struct, kw_only=True):
     cause: str | None = None
     """Id of what its next answer answers: the newest outcome, else the prompt."""
     reply: Reply | None = None
-    told: str | None = None
-    """Key of the answer that was told last."""
+    counted: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Keys of the answers that were told last → the tokens that were told of each."""
     said: str | None = None
     """How its last answer began."""
     interrupted: bool = False
     launched: bool = False
     """Whether its launch was told."""
+
+    def note_counted(self, key: str, tokens: dict[str, int]) -> None:
+        """Remember what was told of an answer; of many the oldest are let go."""
+        self.counted[key] = tokens
+        if len(self.counted) > MOST_TOLD:
+            del self.counted[next(iter(self.counted))]
 
 
 class Refused(Struct, kw_only=True):

@@ -30,6 +30,7 @@ _NOISE = frozenset(
     )
 )
 """Tags of what the program says under a person's name."""
+_ENCLOSED = ("image", "document")
 _LOCAL_COMMANDS = """
     add-dir agents bashes branch bug clear color compact config context copy cost desktop diff doctor effort exit export extra-usage fast
     feedback fork help hooks ide init-verifiers install-github-app keybindings login logout mcp memory mobile model output-style
@@ -59,17 +60,16 @@ def tell_prompt(scene: Scene, prompt: Prompt, *, branch: str | None, interrupted
 
 
 def words_of(content: object) -> tuple[str, int]:
-    """What a person wrote in a message, without what the program added, and how many pictures came with it."""
-    if isinstance(content, str):
-        return _spoken(content), 0
+    """What a person wrote in a message, without what the program added, and how many pictures and documents came with it."""
     parts = parts_of(content)
     texts = [_spoken(text) for part in parts if part.get("type") == "text" and isinstance(text := part.get("text"), str)]
-    return "\n".join(text for text in texts if text), sum(part.get("type") == "image" for part in parts)
+    return "\n".join(text for text in texts if text), sum(part.get("type") in _ENCLOSED for part in parts)
 
 
 def parts_of(content: object) -> list[Record]:
-    """The parts of a message's content, where it is made of parts."""
-    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    """The parts of a message's content; words that stand by themselves are a part as well."""
+    parts = content if isinstance(content, list) else [content]
+    return [part if isinstance(part, dict) else {"type": "text", "text": part} for part in parts if isinstance(part, dict | str)]
 
 
 def _spoken(text: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from fleetlore.dialects.claude_code_marks import derive
 from fleetlore.dialects.claude_code_mind import Reply, Voice
+from fleetlore.dialects.claude_code_prompts import parts_of
 from fleetlore.dialects.fields import as_count, as_name, as_object, as_text
 from fleetlore.dialects.sessions import Scene, shorten
 from fleetlore.dialects.wire import Record
@@ -13,6 +14,8 @@ from fleetlore.events.envelope import Event
 
 SYNTHETIC = "<synthetic>"
 """The model of what the program itself puts into the conversation: it costs nothing."""
+
+_COUNTED = ("input", "output", "cache_read", "cache_write")
 
 
 def grow(voice: Voice, row: Record, message: Record, scene: Scene, *, nested: bool = False) -> list[Event]:
@@ -22,8 +25,8 @@ def grow(voice: Voice, row: Record, message: Record, scene: Scene, *, nested: bo
         return []
     own, request = as_name(message.get("id")), as_name(row.get("requestId"))
     key = f"{own}\0{request or ''}" if own else str(row.get("uuid"))
-    if key == voice.told:
-        return []
+    if key in voice.counted:
+        return [] if nested else _tell_more(voice, key, row, message, scene)
     done = flush(voice, scene) if voice.reply is not None and voice.reply.key != key else []
     if voice.reply is None:
         voice.reply = Reply(key=key, message=own, request=request, cause=voice.cause, nested=nested)
@@ -31,12 +34,7 @@ def grow(voice: Voice, row: Record, message: Record, scene: Scene, *, nested: bo
     reply.model, reply.at = model or reply.model, scene.at or reply.at
     reply.stop_reason = as_text(message.get("stop_reason")) or reply.stop_reason
     _note_usage(reply, usage, _dollars(row.get("costUSD")))
-    content = message.get("content")
-    reply.said += [
-        words
-        for block in (content if isinstance(content, list) else ())
-        if isinstance(block, dict) and block.get("type") == "text" and (words := (as_text(block.get("text")) or "").strip())
-    ]
+    reply.said += _words_of(message)
     return done
 
 
@@ -72,13 +70,44 @@ def flush(voice: Voice, scene: Scene, *, whole: bool = True) -> list[Event]:
         data |= {"partial": True, "whole": own}
         own = derive("partial", reply.key, *data.values())
     else:
-        voice.told = reply.key
+        voice.note_counted(reply.key, _counted(reply.usage))
     return [scene._replace(at=reply.at).tell("model.replied", own, text=said, data=data, cause=reply.cause)]
+
+
+def _tell_more(voice: Voice, key: str, row: Record, message: Record, scene: Scene) -> list[Event]:
+    """What a late row of an answer adds to what was told of it: what is stored cannot be changed any more."""
+    now, before, request = _counted(message["usage"]), voice.counted[key], as_name(row.get("requestId"))
+    more = {name: max(0, count - before.get(name, 0)) for name, count in now.items()}
+    if sum(now[name] for name in _COUNTED) <= sum(before.get(name, 0) for name in _COUNTED) or row.get("costUSD") is not None:
+        return []
+    voice.note_counted(key, now)
+    said = "\n".join(_words_of(message))
+    data: dict[str, Any] = {
+        "model": (model := as_text(message.get("model"))),
+        "provider": "anthropic" if (model or "").startswith("claude") else None,
+        **{name: count or None for name, count in more.items()},
+        "speed": "fast" if message["usage"].get("speed") == "fast" else None,
+        "message_id": as_name(message.get("id")),
+        "request_id": request,
+        "stop_reason": as_text(message.get("stop_reason")),
+        "said": said or None,
+    }
+    own = derive("reply", *key.split("\0"), "more", *now.values())
+    return [scene.tell("model.replied", own, text=said, data=data, cause=voice.cause)]
+
+
+def _words_of(message: Record) -> list[str]:
+    texts = (as_text(block.get("text")) for block in parts_of(message.get("content")) if block.get("type") == "text")
+    return [words for text in texts if (words := (text or "").strip())]
+
+
+def _counted(usage: Record) -> dict[str, int]:
+    return {name: count or 0 for name, count in _tokens(usage).items()}
 
 
 def _sum(usage: Record) -> int:
     counts = _tokens(usage)
-    return sum(counts[name] or 0 for name in ("input", "output", "cache_read", "cache_write"))
+    return sum(counts[name] or 0 for name in _COUNTED)
 
 
 def _tokens(usage: Record) -> dict[str, int | None]:

@@ -27,7 +27,7 @@ _REFUSALS = (
 )
 _BY_HOOK = re.compile(r"(?:PreToolUse|PermissionRequest):\S* (?:\[.*\]: )?hook|(?:Operation|operation) (?:stopped|blocked) by hook")
 # What stands in a result beside its text: whole files, patches, listings, which the call or the text tells already.
-_TEXTS = ("stdout", "stderr", "content", "result", "text", "message", "output")
+_TEXTS = ("stdout", "stderr", "content", "result", "text", "message", "output", "error_code")
 _SAYS_WHAT = ("description", "command", "file_path", "notebook_path", "pattern", "query", "url", "skill", "path", "prompt", "subject")
 _PATHS = frozenset(("file_path", "notebook_path", "path"))
 _helper_line = re.compile(r"^agentId: ([\w-]{1,100})\b", re.MULTILINE)
@@ -89,13 +89,13 @@ def tell_interruption(scene: Scene, tool: str, call: str, given: object, *, reas
     return scene.tell("tool.failed", outcome_id(call), text=f"{what_of(tool, given)}: interrupted", data=data, cause=called_id(call))
 
 
-def tell_helper(scene: Scene, call: str, result: object) -> list[Event]:
+def tell_helper(scene: Scene, call: str, given: object, result: object) -> list[Event]:
     """What the result of a launching tool says of the helper: that it was launched, or that it came back."""
     told = as_object(result)
     child = as_name(told.get("agentId"))
     if child is None:
         return []
-    role = as_text(told.get("agentType"))
+    role = as_text(told.get("agentType")) or as_text(as_object(given).get("subagent_type"))
     if told.get("status") == "async_launched":
         data: dict[str, Any] = {"role": role, "call_id": call, "prompt": as_text(told.get("prompt")), "background": True}
         words = as_text(told.get("description")) or as_text(told.get("prompt"))

@@ -27,7 +27,7 @@ _here_document = re.compile(
     r"(?<!<)<<-?[ \t]*+\\?(['\"]?)([A-Za-z_][\w.-]*+)\1([^\n]*+)\n(.*?)(?:^[ \t]*+\2[ \t]*+$|\Z)",
     re.DOTALL | re.MULTILINE,
 )
-_body = re.compile("\0(\\d+)\0")
+_body = re.compile("\0(\\d{1,6})\0")
 _escaped = re.compile(r'\\([\\"$`])')
 _assignment = re.compile(r"\w+\+?=")
 

@@ -92,8 +92,11 @@ def read_time(value: object) -> datetime | None:
     if match is None:
         return None
     day, clock, fraction, zone = match.groups()
+    # A leap second is legal; the calendar has none, and counts it as the first of the next minute.
+    leap, clock = (1, clock[:-2] + "59") if clock.endswith(":60") else (0, clock)
     try:
-        return datetime.fromisoformat(f"{day}T{clock}.{(fraction or '').ljust(6, '0')[:6]}{zone.upper()}").astimezone(UTC)
+        at = datetime.fromisoformat(f"{day}T{clock}.{(fraction or '').ljust(6, '0')[:6]}{zone.upper()}")
+        return (at + timedelta(seconds=leap)).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 

@@ -39,7 +39,7 @@ def tell_status(delivery: Delivery) -> list[Event]:
         "head_branch": branches[0] if branches else None,
         "html_url": payload.get("target_url"),
         "actor": commit.get("author"),
-        "updated_at": payload.get("updated_at"),
+        "updated_at": payload.get("updated_at") or payload.get("created_at"),
         "summary": payload.get("description"),
     }
     return _tell(delivery, check, as_text(payload.get("state")))

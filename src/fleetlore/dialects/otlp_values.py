@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 from fleetlore.dialects.fields import EPOCH, as_name, as_object, as_text
 from fleetlore.dialects.wire import Record
+from fleetlore.errors import DialectError
 
 Attributes = Mapping[str, Any]
 
@@ -116,10 +117,19 @@ def logs_of(request: Record) -> Iterator[LogRecord]:
 
 
 def _records(request: Record, outer: str, middle: tuple[str, ...], inner: str) -> Iterator[tuple[Attributes, Record]]:
-    for group in _objects(request.get(outer)):
+    for group in _list_in(request, outer):
         resource = attributes_of(as_object(group.get("resource")).get("attributes"))
-        for scope in (each for key in middle for each in _objects(group.get(key))):
-            yield from ((resource, record) for record in _objects(scope.get(inner)))
+        for scope in (each for key in middle for each in _list_in(group, key)):
+            yield from ((resource, record) for record in _list_in(scope, inner))
+
+
+def _list_in(record: Record, name: str) -> list[Record]:
+    """The objects under a name. Whatever else stands there holds records that nobody would ever hear of again."""
+    found = record.get(name)
+    objects = list(_objects(found))
+    if found is not None and (not isinstance(found, list) or len(objects) < len(found)):
+        raise DialectError(f"$.{name}", "a list of objects is needed")
+    return objects
 
 
 def _objects(value: object) -> Iterator[Record]:

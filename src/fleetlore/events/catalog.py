@@ -79,7 +79,9 @@ class _Beats(dict[str, "Beat | Callable[[Mapping[str, Any]], Beat]"]):
     def __missing__(self, kind: str) -> Beat | Callable[[Mapping[str, Any]], Beat] | None:
         payload = find(kind)
         if payload is None:
-            return None
+            from fleetlore.events import foreign
+
+            return foreign.beats().get(kind)
         reads_it = any("beat_for" in vars(base) for base in payload.__mro__ if base is not Payload)
         self[kind] = payload.beat_for if reads_it else payload.beat
         return self[kind]
@@ -88,8 +90,23 @@ class _Beats(dict[str, "Beat | Callable[[Mapping[str, Any]], Beat]"]):
 _beats = _Beats()
 
 
+class _Bare(dict[str, "Beat | None"]):
+    """Kind → the beat of an event of it that has no data; filled as kinds are met."""
+
+    def __missing__(self, kind: str) -> Beat | None:
+        beat = _beats[kind]
+        found = beat if beat is None or isinstance(beat, str) else beat({})
+        if kind in _beats:  # what packages add may change
+            self[kind] = found
+        return found
+
+
+bare_beats: Mapping[str, Beat | None] = _Bare()
+"""The beats of events without data, and of those whose data nobody needs to look at."""
+
+
 def beat_of(event: Event) -> Beat | None:
-    """The event's narrative beat; `None` for an unknown kind."""
+    """The event's narrative beat; `None` for a kind that neither we nor an installed package know."""
     beat = _beats[event.kind]
     return beat if beat is None or isinstance(beat, str) else beat(event.data)
 

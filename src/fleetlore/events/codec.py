@@ -74,7 +74,7 @@ def lift(record: dict[str, Any], upcasters: Mapping[int, Upcaster] = UPCASTERS) 
             raise InvalidEvent("$", f"a record of version {version} that cannot be lifted: {error!r}") from error
         version += 1
     if version != SCHEMA_VERSION:
-        raise InvalidEvent("$.v", f"schema version {version!r} is not known here (newest: {SCHEMA_VERSION})")
+        raise InvalidEvent("$.v", f"schema version {version!r} is not known here (newest: {SCHEMA_VERSION}); upgrade fleetlore")
     record["v"] = SCHEMA_VERSION
     return record
 

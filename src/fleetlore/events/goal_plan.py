@@ -60,7 +60,8 @@ class Memory(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
 class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Who works on a goal, where, with which rights, and what else bounds it."""
 
-    harness: Literal["claude-code", "codex", "command", "mind"]
+    harness: str
+    """`claude-code`, `codex`, `command`, `mind`, or one that an installed package has."""
     agent: str
     command: tuple[str, ...] = ()
     """The program and its arguments: for `command`, and in place of `claude` or `codex` where these are elsewhere."""

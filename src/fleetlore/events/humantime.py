@@ -56,7 +56,7 @@ def parse(text: str) -> int:
         raise Invalid(f"not a duration: {text[:40]!r}; write it like `1h 30m` or `250ms`")
     total = sum(int(number) * _READ[unit] for number, unit in _spans.findall(text))
     if total >= _LONGEST:
-        raise Invalid(f"too long a duration: {text[:40]!r}")
+        raise Invalid(f"too long a duration: {text[:40]!r}; write a shorter one")
     return total
 
 

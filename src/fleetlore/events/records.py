@@ -63,6 +63,8 @@ class LogTrimmed(Payload, frozen=True, kw_only=True):
     events: int | None = None
     last: str | None = None
     """The last position that went."""
+    log: str | None = None
+    """The id of the log that was cut: a copy of it was not."""
     counts: dict[str, int] | None = None
     """Events of each kind."""
     agents: dict[str, int] | None = None

@@ -132,6 +132,13 @@ class MissionWorkBlocked(TownFact, frozen=True, kw_only=True):
     beat: ClassVar[Beat] = "setback"
     item: Any = None
     reason: Any = None
+    fix: Any = None
+    """The task that goes on with it, where a reviewer wanted changes."""
+
+    @classmethod
+    def beat_for(cls, data: Mapping[str, Any]) -> Beat:
+        """Where another task goes on with the work, this one's story ends."""
+        return "release" if isinstance(data.get("fix"), str) else cls.beat
 
 
 class MissionHelpNeeded(TownFact, frozen=True, kw_only=True):

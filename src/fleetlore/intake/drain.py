@@ -199,10 +199,10 @@ def _with_password(url: str) -> str:
 
 def _knock(url: str) -> None:
     """See whether a server is there at all: a log waits long for one, and nobody has asked for this one just now."""
-    address = urlsplit(url)
-    if address.scheme not in _PORTS or not address.hostname or "," in address.netloc:
-        return
     try:
+        address = urlsplit(url)
+        if address.scheme not in _PORTS or not address.hostname or "," in address.netloc:
+            return
         socket.create_connection((address.hostname, address.port or _PORTS[address.scheme]), timeout=_KNOCKING).close()
     except (OSError, ValueError) as error:
         raise Unreachable(f"{config.masked(url)}: nobody answers there ({error})") from error
@@ -218,7 +218,8 @@ def _events_of(entry: Entry, at: datetime | None, twins: hook_lines.Twins) -> li
     if entry.program not in _HOOKS:
         raise DialectError("", f"no such program: {entry.program!r}; known are {', '.join(_HOOKS)}")
     read: Callable[..., list[Event]] = import_module(_HOOKS[entry.program]).read_hook
-    return read(hook_lines.with_branch(entry), id=hook_lines.shared_id(entry, id, at, twins), at=at)
+    told = hook_lines.with_branch(hook_lines.without_missing(entry))
+    return read(told, id=hook_lines.shared_id(entry, id, at, twins), at=at)
 
 
 def _transcripts_of(entries: Iterable[Entry], program: str) -> Iterator[str]:

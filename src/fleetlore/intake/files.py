@@ -61,7 +61,7 @@ class Placed(NamedTuple):
 def open_all(paths: Sequence[str]) -> Iterator[list[Source]]:
     """All inputs, or none: one that cannot be opened is an `OSError` before anything was read."""
     if paths.count(STDIN) > 1:
-        raise Invalid("standard input (-) can be read only once")
+        raise Invalid("standard input (-) can be read only once; name it once")
     with ExitStack() as stack:
         # In an order that does not depend on that of the arguments, for files that bear the same name.
         yield [_open(path, stack) for path in sorted(paths, key=lambda path: (os.path.basename(path), os.path.abspath(path)))]

@@ -92,7 +92,7 @@ def open_repository(path: str, *, all_branches: bool = False) -> Repository:
     Where `HEAD` names a branch that has no commit yet, every branch is meant.
     """
     if not os.path.isdir(path):
-        raise Invalid(f"{path}: no git repository: not a directory")
+        raise Invalid(f"{path}: no git repository; give the folder of one, bare or not")
     common, _, is_shallow = git_process.ask(
         path, "rev-parse", "--path-format=absolute", "--git-common-dir", "--is-shallow-repository"
     ).rpartition("\n")

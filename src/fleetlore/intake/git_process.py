@@ -74,7 +74,7 @@ def start(path: str, *arguments: str, stderr: int | IO[bytes], stdin: int = subp
     try:
         return subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, env=environment())
     except FileNotFoundError as error:
-        raise FleetloreError("git is not installed, or not on the PATH") from error
+        raise FleetloreError("git is not installed, or not on the PATH; install it, then try again") from error
 
 
 def environment() -> dict[str, str]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 HEAD_START = 3.0
 """Seconds by which a hook is ahead of the transcript, at most."""
+OTHER_CLOCK = 3600.0
+"""Seconds beyond which the hook's time says nothing about the transcript's: a prompt is then known by its words."""
 TWINS_APART = 1.0
 """Seconds between two calls at the same step, at most."""
 Twins = dict[tuple[bytes, bool], tuple[datetime, str]]
@@ -36,11 +38,17 @@ _LAST_OF_A_RUN = 50
 
 
 def is_ahead(entry: Entry) -> bool:
-    """Whether a helper has just been launched and its own transcript, which tells far more of that, is about to be written."""
-    session, helper, at = as_text(entry.record.get("transcript_path")), as_name(entry.record.get("agent_id")), entry.at
-    if _step(entry) != "SubagentStart" or session is None or helper is None or at is None or not os.path.isfile(session):
-        return False
-    return _apart(clock.now(), at) < HEAD_START and not os.path.exists(transcripts.helper_s(session, helper))
+    """Whether something has just begun, and the recording of it, which tells far more of that, is about to be written."""
+    recording, at = _recording_to_come(entry), entry.at
+    return recording is not None and at is not None and _apart(clock.now(), at) < HEAD_START and not os.path.exists(recording)
+
+
+def _recording_to_come(entry: Entry) -> str | None:
+    session, helper = as_text(entry.record.get("transcript_path")), as_name(entry.record.get("agent_id"))
+    if entry.program == "codex" and entry.record.get("hook_event_name") == "SessionStart":
+        return session
+    is_launch = _step(entry) == "SubagentStart" and session is not None and helper is not None and os.path.isfile(session)
+    return transcripts.helper_s(session or "", helper or "") if is_launch else None
 
 
 def is_told(entry: Entry, log: BlockingRecorder) -> bool:
@@ -49,8 +57,14 @@ def is_told(entry: Entry, log: BlockingRecorder) -> bool:
     if kind is None or run is None or at is None or entry.record.get("prompt_id"):
         return False
     newest = log.read(f"run:{run}", kinds=(kind,), newest_first=True, limit=_LAST_OF_A_RUN)
-    by_transcript = (event.at for event in newest if event.origin and event.origin.source and event.at)
-    return any(_apart(other, at) < HEAD_START for other in by_transcript)
+    by_transcript = (event for event in newest if event.origin and event.origin.source and event.at)
+    words = (as_text(entry.record.get("prompt")) or "").strip()
+    return any(_is_same(other, at, words) for other in by_transcript)
+
+
+def _is_same(told: Event, at: datetime, words: str) -> bool:
+    apart = _apart(told.at or at, at)
+    return apart < HEAD_START or (apart > OTHER_CLOCK and bool(words) and told.data.get("prompt") == words)
 
 
 def shared_id(entry: Entry, id: str, at: datetime, twins: Twins) -> str:
@@ -89,6 +103,15 @@ def _version(id: str) -> str:
 
 def _said(event: Event) -> tuple[object, ...]:
     return event.agent, event.parent, event.child, event.text, event.data
+
+
+def without_missing(entry: Entry) -> Entry:
+    """The call without the name of a recording that is not there: nobody else is going to tell it."""
+    named = as_text(entry.record.get("transcript_path"))
+    if named is None or os.path.isfile(named):
+        return entry
+    record = {key: value for key, value in entry.record.items() if key != "transcript_path"}
+    return entry._replace(told={**entry.told, "record": record})
 
 
 def with_branch(entry: Entry) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from fleetlore.errors import ConfigError
+from fleetlore.intake.whole_file import whole_file
 
 BACKUP = ".before-fleetlore"
 """What the file's copy from before the first change is called, behind the file's own name."""
@@ -152,7 +153,7 @@ def _parse(path: str, raw: bytes | None) -> _Settings:
         settings = json.loads(raw.decode("utf-8-sig"))
     except json.JSONDecodeError as error:
         raise ConfigError(f"{path}: line {error.lineno}, column {error.colno}: {error.msg}; mend it, nothing was changed") from error
-    except (UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not JSON: {error}; mend it, nothing was changed") from error
     if not isinstance(settings, dict):
         raise ConfigError(f"{path}: a JSON object is needed; mend it, nothing was changed")
@@ -193,21 +194,9 @@ def _back_up(path: str, before: bytes | None) -> None:
 
 def _write(path: str, content: bytes, *, mode_of: str | None = None) -> None:
     """Write a file whole or not at all; a link stays a link, and who could read it still can."""
-    target = os.path.realpath(path)
-    folder, name = os.path.split(target)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    part = os.path.join(folder, f".{name}.{os.getpid()}.part")
-    try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fchmod(file.fileno(), _mode(mode_of or path))
-            os.fsync(file.fileno())
-        os.replace(part, target)
-    except BaseException:
-        if os.path.exists(part):
-            os.unlink(part)
-        raise
+    os.makedirs(os.path.dirname(os.path.realpath(path)), mode=0o700, exist_ok=True)
+    with whole_file(path, mode=_mode(mode_of or path)) as file:
+        file.write(content)
 
 
 def _mode(path: str) -> int:

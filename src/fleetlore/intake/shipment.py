@@ -19,6 +19,14 @@ def place_of(event: Event) -> LogPlace | None:
     return event.origin.log if event.origin is not None else None
 
 
+def without_place(event: Event) -> Event:
+    """The event without `origin.log`: a shipper goes by it, so nobody else may say it."""
+    if event.origin is None or event.origin.log is None:
+        return event
+    left = replace(event.origin, log=None)
+    return replace(event, origin=None if left == Origin(dialect=OWN_DIALECT) else left)
+
+
 def came_from(event: Event, log_id: str) -> bool:
     """Whether an event was shipped from a log; from one that has no id yet, none was."""
     place = place_of(event)

@@ -25,6 +25,7 @@ from fleetlore.state.store import Store
 from fleetlore.views import fleet
 from fleetlore.views.costs import Costs
 from fleetlore.views.reading import stamp_of
+from fleetlore.views.town_reading import is_from_afar
 
 ACTOR = "fleetlore"
 FACT = "log.trimmed"
@@ -107,18 +108,18 @@ def trim(
 
 
 def finish(log: BlockingRecorder, key: OperatorKey | None = None) -> None:
-    """Make the cut that the newest fact speaks of, if a crash came in between."""
-    fact = newest_fact(log, key)
-    first = log.info().first
-    before = None if fact is None else fact.data.get("before")
+    """Make the cut that the newest fact speaks of, if a crash came in between; that of a log of which this is a copy was made there."""
+    fact, info = newest_fact(log, key), log.info()
+    first = info.first
+    before = None if fact is None or fact.data.get("log") != info.log_id else fact.data.get("before")
     if isinstance(before, str) and first is not None and len(before) == len(first) and before > first:
         log.trim(before)
 
 
 def newest_fact(log: BlockingRecorder, key: OperatorKey | None = None) -> Event | None:
-    """What was last said of this log's own trimming, and is believed."""
+    """What was last said of this log's own trimming, and is believed: what came in with an import could have anything cut off."""
     facts = log.read(kinds=[FACT], newest_first=True)
-    return next((fact for fact in facts if (fact.origin is None or fact.origin.log is None) and obeyed(fact, key)), None)
+    return next((fact for fact in facts if not is_from_afar(fact) and obeyed(fact, key)), None)
 
 
 def keep_views(log: BlockingRecorder, last: Position, store: Store | None, costs: Costs) -> None:
@@ -129,13 +130,18 @@ def keep_views(log: BlockingRecorder, last: Position, store: Store | None, costs
 
 
 def _kept(log: BlockingRecorder, store: Store, costs: Costs) -> Sequence[Callable[[Position], None]]:
-    spending: View[Any] = view_of(costs, costs.name)
-    return [Runner(log, view_of(fleet, "fleet"), store).keep, Runner(log, CALENDAR, store).keep, Runner(log, spending, store).keep]
+    views: list[View[Any]] = [view_of(fleet, "fleet"), CALENDAR, *(view_of(each, each.name) for each in (costs, costs.whole))]
+    return [Runner(log, view, store).keep for view in views]
 
 
 def _announce(log: BlockingRecorder, found: Trim, head: Position | None, key: OperatorKey | None) -> bool:
     """Append the fact, unless somebody else trimmed or erased since we looked."""
-    data = {"before": found.before, "last": found.last, **{key: value for key, value in found.totals.items() if key != "gone"}}
+    data = {
+        "log": log.info().log_id,
+        "before": found.before,
+        "last": found.last,
+        **{key: value for key, value in found.totals.items() if key != "gone"},
+    }
     fact = Event(kind=FACT, actor=ACTOR, text=_line(found.events), visibility="system", data=data)
     if key is not None:
         fact = key.sign(fact, admit=log.admit)

@@ -21,7 +21,7 @@ class Totals:
     """Adds up events in the order of the log."""
 
     def __init__(self, costs: Costs) -> None:
-        self._costs, self._spending = costs, costs.initial()
+        self._costs, self._spending = costs.whole, costs.initial()
         self._gone = self._events = 0
         self._kinds: Counter[str] = Counter()
         self._agents: Counter[str] = Counter()

@@ -28,6 +28,10 @@ _NAMES = ("actor", *SCOPE_FIELDS)
 _NAMES_AT = slice(Event.__struct_fields__.index(_NAMES[0]), Event.__struct_fields__.index(_NAMES[-1]) + 1)
 # The envelope's own identifiers: they hold no free text, and cutting or masking them would break references.
 _FIXED = frozenset({"id", "at", "kind", "cause", "trace", "visibility", "mac", "v"})
+# What a player hides from the others, and a judge reveals, is part of the play and no password.
+_PLAYED = frozenset({"secret"})
+_STAGE = "stage"
+_PLAYED_IN = frozenset({"agent.spoke", "judge.verdict"})
 
 
 class Admission:
@@ -86,12 +90,17 @@ class Admission:
 
     def _redact(self, event: Event, raw: bytes) -> tuple[Event, bytes]:
         record = codec.to_builtins(event)
-        cleaned, found = self._redactor.clean({key: value for key, value in record.items() if key not in _FIXED})
+        open_to_change = {key: value for key, value in record.items() if key not in _FIXED}
+        cleaned, found = self._redactor.clean(open_to_change, harmless=_PLAYED if _is_played(event) else ())
         if not found:
             return event, raw
         origin = cleaned.setdefault("origin", {"dialect": OWN_DIALECT})
         origin["redacted"] = origin.get("redacted", 0) + found
         return _rebuilt(record | cleaned)
+
+
+def _is_played(event: Event) -> bool:
+    return event.kind in _PLAYED_IN or (event.origin is not None and event.origin.dialect == _STAGE)
 
 
 def _encode(event: Event) -> bytes:

@@ -100,7 +100,7 @@ def _open_memory(options: dict[str, str], town: str) -> Backend:
     from fleetlore.log.memory import MemoryLog
 
     if options:
-        raise InvalidUrl(f"memory: takes no options, not ?{next(iter(options))}=")
+        raise InvalidUrl(f"memory: takes no options, not ?{next(iter(options))}=; leave it out")
     return MemoryLog(town=town)
 
 

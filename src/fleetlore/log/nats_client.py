@@ -388,7 +388,7 @@ def check_credentials(file: str) -> None:
         with open(file, "rb") as opened:
             content = opened.read(MOST_CREDENTIALS)
     except OSError as error:
-        raise Denied(f"?creds={file}: cannot be read ({error.strerror})") from error
+        raise Denied(f"?creds={file}: cannot be read ({error.strerror}); name another file, or let yourself read it") from error
     if b"BEGIN NATS USER JWT" not in content or b"BEGIN USER NKEY SEED" not in content:
         raise Denied(f"?creds={file}: no NATS credentials in it; make some with `nsc generate creds`")
 

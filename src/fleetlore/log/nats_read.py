@@ -154,5 +154,5 @@ def _wanted(kinds: Sequence[str], since: datetime | None, shows: Callable[[Row],
 def _happened_since(raw: bytes, since: datetime) -> bool:
     try:
         return _times.decode(raw).at >= since
-    except (msgspec.DecodeError, TypeError):
+    except (msgspec.DecodeError, TypeError, RecursionError):
         return True  # it cannot be read; whoever reads it is told so

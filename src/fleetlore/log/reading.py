@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import repeat
+from operator import attrgetter
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -20,6 +23,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ACTOR = "fleetlore"
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _decode = msgspec.json.Decoder(Event).decode
+_version, _raw, _position = attrgetter("v"), attrgetter("raw"), attrgetter("position")
+_ONLY_OURS = {SCHEMA_VERSION}
 
 
 def revive(stored: Stored) -> Event:
@@ -35,14 +40,18 @@ def revive(stored: Stored) -> Event:
 def revive_all(rows: Sequence[Stored]) -> list[Event]:
     """The events of several records, in less time than one by one."""
     try:
-        events = list(map(_decode, [row.raw for row in rows]))
+        events = list(map(_decode, map(_raw, rows)))
     except _UNREADABLE:
         return list(map(revive, rows))  # which tells of each what is the matter with it
-    if any(event.v != SCHEMA_VERSION for event in events):
+    if not _ONLY_OURS.issuperset(map(_version, events)):
         return list(map(revive, rows))
-    for row, event in zip(rows, events, strict=True):
-        force_setattr(event, "position", row.position)
+    put_in_place(events, rows)
     return events
+
+
+def put_in_place(events: Iterable[Event], rows: Iterable[Stored]) -> None:
+    """Give events that nobody else holds yet the positions of their records."""
+    deque(map(force_setattr, events, repeat("position"), map(_position, rows)), maxlen=0)
 
 
 def _rejected(raw: bytes, reason: str) -> Event:

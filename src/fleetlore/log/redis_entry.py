@@ -233,7 +233,7 @@ def to_entry(position: Position) -> str:
     """The entry's id of a position."""
     if position.isascii() and position.isdigit() and len(position) == 2 * _HALF:
         return f"{min(int(position[:_HALF]), _HIGHEST)}-{min(int(position[_HALF:]), _HIGHEST)}"
-    raise Invalid(f"not a position of this log: {position!r}")
+    raise Invalid(f"not a position of this log: {position!r}; take one as `lore events --json` prints it")
 
 
 HIGHEST = f"{_HIGHEST:0{_HALF}d}" * 2

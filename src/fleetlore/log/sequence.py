@@ -17,4 +17,4 @@ def to_sequence(position: Position) -> int:
     """The sequence number of a position."""
     if position.isascii() and position.isdigit() and len(position) <= _DIGITS:
         return int(position)
-    raise Invalid(f"not a position of this log: {position!r}")
+    raise Invalid(f"not a position of this log: {position!r}; take one as `lore events --json` prints it")

@@ -13,8 +13,7 @@ import os
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from threading import Condition, Lock
-from time import monotonic
+from threading import Lock
 from typing import Any, TypeVar
 
 import apsw
@@ -22,17 +21,17 @@ import apsw
 from fleetlore.errors import Closed
 from fleetlore.events.ids import uuid_bytes
 from fleetlore.log import sqlite_file
-from fleetlore.log.base import Batch, Info, Outcome, Page, Position, Query, Record, Stored, hash_of
+from fleetlore.log.base import Batch, Info, Outcome, Position, Query, Record, Stored, hash_of
 from fleetlore.log.sequence import to_position, to_sequence
 from fleetlore.log.sqlite_file import Sync, ask, our_errors, transaction
 from fleetlore.log.sqlite_plan import Book, Plan
 from fleetlore.log.sqlite_query import ZONE, as_position, microseconds, newest, select, select_by_id, span
+from fleetlore.log.sqlite_tail import Changes, SqliteTail
 
 LAG = 1024
 TRIM_STEP = 5000
-MOST_NUMBERS = 100_000
-# SQLite cannot wake another process; asking for its change counter costs some microseconds.
-POLL_SECONDS = 0.004
+MOST_NUMBERS = 10_000
+"""So many scopes, and so many combinations of them, are remembered with their numbers; each task brings a few that never come again."""
 _Answer = TypeVar("_Answer")
 _DURABILITY: dict[Sync, str] = {
     "full": "every acknowledged append is on the disk",
@@ -53,8 +52,7 @@ class SqliteLog:
         self._write_lock = Lock()
         self._pool: list[apsw.Connection] = []
         self._closed = False
-        self.changed = Condition()
-        self.tails = 0
+        self.changes = Changes()
         self._n: int | None = None
         self._book = Book()
         self._kinds: dict[str, int] = {}
@@ -82,8 +80,7 @@ class SqliteLog:
             if self._unscrubbed:
                 with suppress(apsw.Error):  # the events are stored; this is tried again with the next
                     self._scrub(wait=False)
-        if self.tails:
-            self._wake()
+        self.changes.tell()
         return outcomes
 
     def _commit_one(self, batches: Sequence[Batch]) -> list[Outcome] | None:
@@ -256,7 +253,7 @@ class SqliteLog:
         count, limit = 0, to_sequence(before)
         while step := self._trim_step(limit):
             count += step
-        self._wake()
+        self.changes.tell()
         return count
 
     def _trim_step(self, limit: int) -> int:
@@ -282,7 +279,7 @@ class SqliteLog:
             self._insert(Plan(self._writer, self._book, [Batch([fact])]))
         with self._write_lock, our_errors(self.path):
             self._scrub(wait=True)
-        self._wake()
+        self.changes.tell()
         return len(gone)
 
     def _scrub(self, *, wait: bool) -> None:
@@ -295,10 +292,6 @@ class SqliteLog:
         finally:
             self._writer.set_busy_timeout(timeout)
         self._unscrubbed = bool(busy)
-
-    def _wake(self) -> None:
-        with self.changed:
-            self.changed.notify_all()
 
     # --- reading
 
@@ -366,7 +359,7 @@ class SqliteLog:
         """Close every connection; the last one out writes the WAL back."""
         with self._write_lock:
             self._closed = True
-            self._wake()
+            self.changes.tell()
             self._writer.close()
             while self._pool:
                 self._pool.pop().close()
@@ -393,61 +386,6 @@ class SqliteLog:
             raise Closed("the log was closed; open it again with connect()")
         if os.getpid() != self._process:
             raise Closed("the log was opened before a fork; open it again in the child with connect()")
-
-
-class SqliteTail:
-    """Waits for its scope to grow: told at once by this process's writer, asking for the others' every few milliseconds."""
-
-    def __init__(self, log: SqliteLog, connection: apsw.Connection, scope: str, after: int | None) -> None:
-        self._log, self._connection, self._scope, self._after = log, connection, scope, after
-        self._closed = False
-        self._in_use = Lock()
-        log.tails += 1
-
-    def next(self, timeout: float) -> Page:
-        """The next records."""
-        deadline = monotonic() + timeout
-        with self._in_use, our_errors(self._log.path):
-            seen = None
-            while not self._closed:
-                self._log.check_open()
-                version = ask(self._connection, "PRAGMA data_version")
-                if version != seen:
-                    seen = version
-                    page = self._page()
-                    if page.rows or page.gap:
-                        return page
-                if monotonic() >= deadline:
-                    break
-                with self._log.changed:
-                    self._log.changed.wait(min(POLL_SECONDS, max(0.0, deadline - monotonic())))
-        return Page([])
-
-    def _page(self) -> Page:
-        return self._log.look(self._connection, self._read) or Page([])
-
-    def _read(self, connection: apsw.Connection, n: int) -> Page:
-        rows = select(connection, n, Query(scope=self._scope, after=as_position(self._after)))
-        # Asked after the rows: what was trimmed in between is told as a gap, never passed over.
-        [(trimmed,)] = ask(connection, "SELECT trimmed FROM towns WHERE n = ?", (n,))
-        gap = None
-        if self._after is not None and self._after < trimmed:
-            gap = to_position(trimmed)
-            rows = [row for row in rows if row.position > gap]
-            self._after = trimmed
-        if rows:
-            self._after = to_sequence(rows[-1].position)
-        return Page(rows, gap)
-
-    def close(self) -> None:
-        """Stop waiting, and let the connection go."""
-        if not self._closed:
-            self._log.tails -= 1
-        self._closed = True
-        with self._log.changed:
-            self._log.changed.notify_all()
-        with self._in_use:
-            self._connection.close()
 
 
 def _facts(connection: apsw.Connection, n: int) -> tuple[str, int, int, int | None, int | None]:

@@ -14,7 +14,6 @@ from fleetlore.minds.hearing import Heard, count_of, dig, text_of
 from fleetlore.minds.settling import instruction
 from fleetlore.minds.turns import turns
 
-KEY_ENV = "ANTHROPIC_API_KEY"
 OWN_URL = "https://api.anthropic.com"
 TOOL = "answer"
 """An object is had by a tool that the model must call."""

@@ -103,9 +103,11 @@ def complaint(body: object) -> tuple[int | None, str]:
 
 
 def _status(said: object) -> int | None:
-    if isinstance(said, int | str) and str(said).isdecimal():
-        return int(said) if 400 <= int(said) < 600 else None
+    if isinstance(said, int):
+        return said if 400 <= said < 600 else None
     word = said.lower() if isinstance(said, str) else ""
+    if word.isdecimal():
+        return _status(int(word)) if len(word) == 3 else None
     return next((status for part, status in _STATUS_BY_WORD if part in word), None)
 
 

@@ -43,7 +43,7 @@ def open_mind(address: str = DEFAULT, *, environ: Mapping[str, str] = os.environ
     """The mind at an address, for `async with`. What is wrong is said at once: `InvalidMind`, or `MindError` for what is missing."""
     parts = split(address)
     if parts.provider == "scripted":
-        return _scripted(address)
+        return _scripted(address, parts.model)
     place, patience, attempts = _place(parts, environ), _patience(parts.options), _attempts(parts.options)
     with _extra(parts.provider):
         if parts.provider == "openai":
@@ -129,15 +129,16 @@ def _above_nought(name: str, said: str, kind: Callable[[str], float]) -> float:
     except ValueError:
         number = 0
     if not isfinite(number) or number <= 0:
-        raise InvalidMind(f"?{name}={said[:40]}: a number above nought is wanted")
+        raise InvalidMind(f"?{name}={said[:40]}: a number above 0 is needed")
     return number
 
 
 @asynccontextmanager
-async def _scripted(address: str) -> AsyncIterator[Mind]:
+async def _scripted(address: str, name: str) -> AsyncIterator[Mind]:
     from fleetlore.minds.scripted import ScriptedMind
+    from fleetlore.minds.scripts import script_of
 
-    yield ScriptedMind(name=address)
+    yield ScriptedMind(script_of(name), name=address)
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from fleetlore.minds.hearing import Heard, count_of, dig, text_of
 from fleetlore.minds.settling import instruction
 from fleetlore.minds.turns import turns
 
-KEY_ENV = "OPENAI_API_KEY"
 OWN_URL = "https://api.openai.com/v1"
 
 _OF_THE_USER = ("OpenAI-Organization", "OpenAI-Project")

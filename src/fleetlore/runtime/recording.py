@@ -17,9 +17,10 @@ from typing import Any, Literal, Protocol
 from msgspec.structs import replace
 
 from fleetlore import clock
-from fleetlore.errors import LogError, MindBusy, MindError
+from fleetlore.errors import LogError, MindError
 from fleetlore.events.envelope import Event, Visibility
-from fleetlore.minds.base import Ask, Mind, Reply, Usage, estimate_tokens
+from fleetlore.minds import figures
+from fleetlore.minds.base import Ask, Mind, Reply, estimate_tokens
 from fleetlore.views.prices import PICO, Counts, Prices
 
 Keep = Literal["sizes", "words"]
@@ -93,9 +94,9 @@ class _Teller:
         """Before the mind is asked."""
         prompt = "\n\n".join(filter(None, (ask.besides, ask.prompt)))
         whole = f"{ask.system}\n\n{prompt}" if ask.system else prompt
-        figures = {"prompt_tokens": estimate_tokens(whole), "prompt_chars": len(whole), "prompt_sha256": _hash(whole)}
+        sizes = {"prompt_tokens": estimate_tokens(whole), "prompt_chars": len(whole), "prompt_sha256": _hash(whole)}
         words = {"prompt": prompt, "system": ask.system} if self._keeps_words else {}
-        await self._log.append([self._event("model.called", self._call, cause, figures | words)])
+        await self._log.append([self._event("model.called", self._call, cause, sizes | words)])
 
     async def replied(self, reply: Reply) -> str:
         """What came; answers the event's id."""
@@ -106,29 +107,17 @@ class _Teller:
     async def failed(self, error: BaseException, seconds: float) -> str:
         """What did not come, and what it took all the same; answers the event's id."""
         paid = [self._replied(error.reply)] if isinstance(error, MindError) and isinstance(error.reply, Reply) else []
-        figures: dict[str, Any] = {"error": _named(error)}
-        if isinstance(error, MindError):
-            figures |= {"status": error.status, "attempt": error.attempts}
-        if isinstance(error, MindBusy) and error.retry_after is not None:
-            figures["retry_after_ms"] = error.retry_after * 1000
+        told = {"error": _named(error), **figures.of_failure(error)}
         if not paid:  # else that event tells it
-            figures["latency_ms"] = round(seconds * 1000)
-        event = self._event("model.failed", self._new_id(), paid[0].id if paid else self._call, figures)
+            told["latency_ms"] = round(seconds * 1000)
+        event = self._event("model.failed", self._new_id(), paid[0].id if paid else self._call, told)
         await self._log.append([*paid, event])
         return event.id or ""
 
     def _replied(self, reply: Reply) -> Event:
-        figures = _counts(reply.usage) | {
-            "model": reply.model or self._shared["model"],
-            "usd": reply.usd,
-            "latency_ms": reply.latency_ms,
-            "stop_reason": reply.finish,
-            "attempts": reply.attempts,
-            "message_id": reply.message_id,
-            "request_id": reply.request_id,
-        }
+        taken = figures.of_reply(reply) | {"model": reply.model or self._shared["model"]}
         words = {"said": reply.text} if self._keeps_words else {}
-        return self._event("model.replied", self._new_id(), self._call, figures | words)
+        return self._event("model.replied", self._new_id(), self._call, taken | words)
 
     def _event(self, kind: str, id: str, cause: str | None, data: Mapping[str, object]) -> Event:
         # A prompt holds what its agent knows, and others need not.
@@ -151,12 +140,6 @@ def priced(reply: Reply, prices: Prices) -> Reply:
         return reply
     usage = reply.usage
     return replace(reply, usd=price.cost(Counts(usage.input, usage.output, usage.cache_read, usage.cache_write)) / PICO)
-
-
-def _counts(usage: Usage) -> dict[str, object]:
-    counts: dict[str, object] = {"input": usage.input, "output": usage.output}
-    counts |= {name: count for name in ("cache_read", "cache_write") if (count := getattr(usage, name))}
-    return counts | ({"estimated": True} if usage.estimated else {})
 
 
 def _named(error: BaseException) -> str:

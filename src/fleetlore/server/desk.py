@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from threading import Lock
 from typing import Any, NamedTuple
@@ -13,7 +14,9 @@ from fleetlore import clock
 from fleetlore.chronicle import arcbook
 from fleetlore.chronicle.arcbook import Arcbook
 from fleetlore.chronicle.naming import Naming, naming_of
+from fleetlore.chronicle.vocabulary import installed
 from fleetlore.errors import Invalid
+from fleetlore.events.foreign import marked
 from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.state.believed import BelievedGoals
@@ -31,7 +34,9 @@ PATIENCE = 1.0
 A_MOMENT = 0.25
 """The same while the log is still being read: a short one is done by then, and is not shown by half."""
 MOST_ANSWERS = 256
-MOST_ANSWER_BYTES = 32 << 20
+MOST_ANSWER_BYTES = 8 << 20
+MOST_OF_THE_HEAD = 8
+"""An answer about the newest state is of use to those who ask at the same time, and to nobody when the log has gone on."""
 _LONGEST_DATE = len("20261115")
 
 ARCS: View[Arcbook] = View(
@@ -59,7 +64,7 @@ def views_with(costs: Costs, goals: BelievedGoals, town: BelievedTown | None = N
         "threads": view_of(threads, "threads"),
         "town": view_of(town, town.name),
         "costs": view_of(costs, costs.name),
-        "arcs": ARCS,
+        "arcs": replace(ARCS, version=marked(ARCS.version, installed().arcs)),
     }
 
 
@@ -102,7 +107,9 @@ class Desk:
         self.log, self._now, self.costs, self.goals = log, now, costs, goals
         self._shared = shared
         self.warm = Warm(log, views_with(costs, goals, town), find_store)
-        self._answers = Answers()
+        self._answers, self._newest = Answers(), Answers(MOST_OF_THE_HEAD)
+        self._back = Lock()
+        """Views of the past are as large as those of the head, and nobody's for long: there is one set of them at a time."""
 
     def start(self) -> None:
         """Begin to fold."""
@@ -156,7 +163,8 @@ class Desk:
     def looking(self, position: Position | None, views: Sequence[str]) -> Iterator[Look]:
         """Some views, at the head or as of a position. At the head all that was stored is in them, unless the log is still being read."""
         if position is not None:
-            yield self._past(position, views)
+            with self._back:
+                yield self._past(position, views)
             return
         self._keep_up()
         with self.warm.looking() as states:
@@ -171,17 +179,18 @@ class Desk:
         at = states["calendar"].newest
         return Look(states, self.log, position or None, at, at or self._now(), False, True)
 
-    def answer(self, key: tuple[Any, ...], position: Position | None, make: Callable[[], bytes]) -> bytes:
-        """An answer about the past, made once: the past does not change, unless something of it is erased."""
+    def answer(self, key: tuple[Any, ...], position: Position | None, make: Callable[[], bytes], *, is_newest: bool = False) -> bytes:
+        """An answer as of a position, made once: what was does not change, unless something of it is erased."""
         if position is None or not self.warm.caught_up or not self._keep_up():  # what was erased just now is not known to be, yet
             return make()
-        return self._answers.get((self.warm.erasures, position, *key), make)
+        return (self._newest if is_newest else self._answers).get((self.warm.erasures, position, *key), make)
 
 
 class Answers:
     """The newest answers, up to some size."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_ANSWERS) -> None:
+        self._most = most
         self._known: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
         self._bytes, self._lock = 0, Lock()
 
@@ -196,7 +205,7 @@ class Answers:
             if key not in self._known:
                 self._known[key] = made
                 self._bytes += len(made)
-            while len(self._known) > MOST_ANSWERS or self._bytes > MOST_ANSWER_BYTES:
+            while len(self._known) > self._most or self._bytes > MOST_ANSWER_BYTES:
                 self._bytes -= len(self._known.popitem(last=False)[1])
         return made
 

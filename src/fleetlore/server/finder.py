@@ -7,6 +7,7 @@ from threading import Thread
 
 from fleetlore.errors import Closed, LogError
 from fleetlore.events.envelope import Event
+from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.state import search
 from fleetlore.state.search import Wanted
@@ -24,6 +25,7 @@ class Finder:
     def __init__(self, log: BlockingRecorder, find_store: FindStore, warm: Warm) -> None:
         self._log, self._find_store, self._warm = log, find_store, warm
         self._store: Store | None = None
+        self._indexed: Position | None = None
         self._stop = Flag()
         self._thread = Thread(target=self._run, name="fleetlore-index", daemon=True)
 
@@ -56,8 +58,12 @@ class Finder:
     def _bring_up(self) -> None:
         if self._store is None and self._warm.has_store:
             self._store = self._find_store()
-        if self._warm.caught_up and self._store is not None and search.behind(self._log, self._store) > 0:
-            search.index(self._log, self._store, self._is_over)
+        if not self._warm.caught_up or self._store is None:
+            return
+        head = self._log.head()
+        # Else the log would be counted with every tick. Where the store was in another's hands, it is tried again.
+        if head != self._indexed and search.index(self._log, self._store, self._is_over):
+            self._indexed = head
 
     def _is_over(self) -> bool:
         self._warm.rest()

@@ -173,7 +173,7 @@ _POST_EVENTS: dict[str, Any] = {
         "required": True,
         "content": {
             "application/json": {"schema": {"anyOf": [_ANY_EVENT, {"type": "array", "items": _ANY_EVENT}]}},
-            "application/x-ndjson": {"schema": {"type": "string"}},
+            **{f"application/{lines}": {"schema": {"type": "string"}} for lines in ("x-ndjson", "ndjson", "jsonl")},
             "application/cloudevents+json": {"schema": {"type": "object"}},
             "application/cloudevents-batch+json": {"schema": {"type": "array", "items": {"type": "object"}}},
         },

@@ -16,19 +16,28 @@ NO_PAGES = ("api", "hooks", "v1", "ws")
 _FOR_EVER = "public, max-age=31536000, immutable"
 _NOT_BUILT = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Fleetlore</title>
 <h1>The control room is not built</h1>
-<p>This is a checkout whose pages were not made yet: run <code>make web</code> (it needs Node 20), and load this page again.
+<p>This came from a checkout whose pages were not made yet. There, <code>make web</code> makes them (it needs Node 20), and
+<code>make wheel</code> a wheel that has them inside: install that one, or load this page again if you run from the checkout.
 The API works without them: see <a href="/openapi.json">/openapi.json</a>.</p></html>
 """
 
 
 class Assets(StaticFiles):
-    """Files whose names say what is in them: they never change."""
+    """Files whose names say what is in them: they never change. Where no pages were built, there are none."""
+
+    async def check_config(self) -> None:
+        """Nothing that could be wrong: a file of a folder that is not there is not found."""
 
     def file_response(self, *args: object, **kwargs: object) -> Response:
         """A file, to be kept for ever."""
         response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]  # handed on as it came
         response.headers["cache-control"] = _FOR_EVER
         return response
+
+
+def are_built() -> bool:
+    """Whether there is anything to show."""
+    return os.path.isfile(os.path.join(FOLDER, "index.html"))
 
 
 def page(request: Request) -> Response:

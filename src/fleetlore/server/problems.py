@@ -67,7 +67,9 @@ async def on_http_exception(request: Request, error: Exception) -> Response:
         404: f"there is nothing at {request.url.path}; /openapi.json lists what there is",
         405: f"{request.method} is not for {request.url.path}; the Allow header says what is",
     }.get(error.status_code, error.detail)
-    headers = dict(error.headers or {}) | ({"allow": _allowed(request)} if error.status_code == 405 else {})
+    headers = {name.lower(): value for name, value in (error.headers or {}).items()}
+    if error.status_code == 405:
+        headers["allow"] = _allowed(request)
     return Problem(error.status_code, detail, headers=headers).response()
 
 

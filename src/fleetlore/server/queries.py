@@ -140,7 +140,7 @@ def read(request: HTTPConnection, kind: type[T]) -> T:
         elif name in given:
             raise Problem(422, f"{name}: is given twice; say it once")
         else:
-            given[name] = int(value) if types.get(name) is int and value.isascii() and value.isdigit() else value
+            given[name] = int(value) if types.get(name) is int and _is_number(value) else value
     try:
         # Strict: else `null` would be nothing, and a number a time.
         return msgspec.convert(given, kind)
@@ -152,8 +152,12 @@ def zone_of(name: str) -> tzinfo:
     """The time zone of that name."""
     try:
         return ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:
+    except (KeyError, ValueError, OSError, RecursionError) as error:
         raise Invalid(f"tz: no such time zone: {name!r}; say UTC, or a name such as Europe/Berlin") from error
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 20  # no limit is higher, and Python reads no number of 5,000 digits
 
 
 @cache

@@ -149,6 +149,8 @@ class Costs(Head, kw_only=True):
     by: list[dict[str, Any]]
     unpriced: dict[str, int]
     prices: str
+    older: dict[str, Any] | None = None
+    """By task or session: what the older ones came to, of which only the sum is known here. It is in the row without a name."""
 
 
 class SentenceRow(Struct, kw_only=True):

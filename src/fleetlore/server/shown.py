@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast, get_args
 
 from msgspec import Struct
 
-from fleetlore.chronicle.arcs import KINDS
+from fleetlore.chronicle.vocabulary import arc_kinds
 from fleetlore.errors import Invalid
 from fleetlore.log.base import Position, check_scope
 from fleetlore.server import queries, shapes, shapes_goals, shapes_stage, shapes_town
@@ -40,8 +40,8 @@ def _threads(desk: Desk, query: queries.ThreadsQuery, position: Position | None)
 
 def _arcs(desk: Desk, query: queries.ArcsQuery, position: Position | None) -> shapes.Arcs:
     for kind in query.kind:
-        if kind not in KINDS:
-            raise Invalid(f"kind: no such arc: {kind!r}; there are {', '.join(KINDS)}")
+        if kind not in arc_kinds():
+            raise Invalid(f"kind: no such arc: {kind!r}; there are {', '.join(arc_kinds())}")
     with desk.looking(position, arcs.NEEDS) as look:
         return arcs.show(look, state=query.state, kinds=query.kind, limit=query.limit)
 

@@ -57,7 +57,7 @@ def _view(house: House, shown: Shown, query: queries.AsOf) -> bytes:
     is_shared = position is None and shown.path in _COSTLY and desk.warm.caught_up
     known = (house.log.head() or "") if is_shared else position
     fresh = int(house.clock().timestamp() // FRESH) if is_shared else None
-    return desk.answer((shown.path, fresh, msgspec.json.encode(query)), known, make)
+    return desk.answer((shown.path, fresh, msgspec.json.encode(query)), known, make, is_newest=is_shared)
 
 
 async def events(request: Request) -> Response:

@@ -6,12 +6,13 @@ in a first reading, and merged in where they belong in the second. However many 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import partial
 from heapq import merge
 from itertools import compress
+from operator import attrgetter
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
@@ -31,6 +32,7 @@ MOST_IN_MEMORY = 20_000
 BATCH = 100
 """So many events are decoded before they are looked at: one thing at a time is faster."""
 Order = tuple[Stamp, str]
+_at, _origin = attrgetter("at"), attrgetter("origin")
 _LONG_AGO: Stamp = (datetime.min.replace(tzinfo=UTC), "", 0)
 
 
@@ -50,18 +52,31 @@ class Chronology(AbstractContextManager["Chronology"]):
 
         Where `closely` names kinds, the others are shown as glimpses, without most of their data.
         """
-        newest = _LONG_AGO
-        for rows, batch in self._stored(revive_all if closely is None else partial(glimpses, closely=closely)):
+
+        def see_each(batch: Sequence[Event]) -> None:
             for event in batch:
                 see(event)
-            for row, event in zip(rows, batch, strict=True):
-                stamp = stamp_of(event)
-                if stamp < newest:  # of one moment, the log's order holds
-                    self._late.add((stamp, row.position), revive(row))
-                else:
-                    newest = stamp
+
+        return self.survey(see_each, closely=closely)
+
+    def survey(self, see: Callable[[Sequence[Event]], None], *, closely: Container[str] | None = None) -> Self:
+        """The same, and shows some events at a time."""
+        newest = _LONG_AGO
+        for rows, batch in self._stored(revive_all if closely is None else partial(glimpses, closely=closely)):
+            see(batch)
+            newest = _newest_in_order(batch, newest) or self._put_aside(rows, batch, newest)
             self._end = rows[-1].position
         return self
+
+    def _put_aside(self, rows: Sequence[Stored], batch: Sequence[Event], newest: Stamp) -> Stamp:
+        """Keep those that are older than one before them; answers the newest stamp."""
+        for row, event in zip(rows, batch, strict=True):
+            stamp = stamp_of(event)
+            if stamp < newest:  # of one moment, the log's order holds
+                self._late.add((stamp, row.position), revive(row))
+            else:
+                newest = stamp
+        return newest
 
     def in_order(self) -> Iterator[Event]:
         """The second reading: every event that was seen in the first, by time."""
@@ -91,6 +106,18 @@ class Chronology(AbstractContextManager["Chronology"]):
                     rows, batch = list(compress(rows, is_wanted)), list(compress(batch, is_wanted))
                 if rows:
                     yield rows, batch
+
+
+def _newest_in_order(batch: Sequence[Event], newest: Stamp) -> Stamp | None:
+    """The newest stamp where each event is as new as those before it by its time alone; nothing where that takes a closer look."""
+    if any(map(_origin, batch)):
+        return None
+    times = list(map(_at, batch))
+    try:
+        is_in_order = times[0] > newest[0] and sorted(times) == times
+    except TypeError:  # one has no time, or no time zone
+        return None
+    return (times[-1], "", 0) if is_in_order else None
 
 
 def order_of(event: Event) -> Order:

@@ -1,56 +1,69 @@
-"""Stored records at a glance, for counting events: all of the envelope, and of the data only what decides on a tool's beat."""
+"""Stored records at a glance, for counting events: of the envelope only when, what and who, of the data only what decides on a tool's beat.
+
+Most of a telling's first reading would else be the making of strings that nobody looks at.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Container, Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, TypedDict, cast
 
 import msgspec
 from msgspec import Struct, field
-from msgspec.structs import force_setattr
 
 from fleetlore.events.envelope import SCHEMA_VERSION, Event
 from fleetlore.log.base import Stored
-from fleetlore.log.reading import revive
+from fleetlore.log.reading import put_in_place, revive
 
 
-class Traits(Struct, frozen=True, gc=False):
-    """What of a tool's data decides on its beat; to be asked like the data itself."""
+class Traits(TypedDict, total=False):
+    """What of a tool's data decides on its beat; msgspec passes over the rest."""
 
-    deed: Any = None
-    subject: Any = None
-    interrupted: Any = None
-
-    def get(self, key: str) -> Any:
-        """As a dict has it; nothing of what was passed over."""
-        return getattr(self, key, None)
+    deed: Any
+    subject: Any
+    interrupted: Any
 
 
-class Glimpse(Event, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """An event of which most of the data was passed over."""
+class Source(Struct, frozen=True, gc=False):
+    """What of an origin orders events."""
 
-    data: Traits = field(default_factory=Traits)  # type: ignore[assignment]  # it is asked by `get` alone, as a dict is
+    source: str | None = None
+    n: int | None = None
+
+
+class Glimpse(Struct, frozen=True, kw_only=True):
+    """What is counted of an event, and what orders it: named as in the event itself."""
+
+    kind: str
+    at: datetime | None = None
+    actor: str | None = None
+    agent: str | None = None
+    child: str | None = None
+    origin: Source | None = None
+    data: Traits = field(default_factory=Traits)
+    v: int = SCHEMA_VERSION
+    position: str | None = None
 
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _decode = msgspec.json.Decoder(Glimpse).decode
+_OURS = b'{"id":"'
+"""How a record begins that we have written. What else is wrong with another one, a glance would not tell."""
 
 
 def glimpses(rows: Sequence[Stored], closely: Container[str]) -> list[Event]:
     """Records at a glance; those of the kinds in `closely`, and all of them if one cannot be read, as `revive` gives them."""
     raws = [row.raw for row in rows]
     try:
-        found = list(map(_decode, raws))
-        for raw in raws:
-            if not raw.isascii():
-                raw.decode()  # what was passed over was not looked at
+        found = cast("list[Event]", list(map(_decode, raws)))  # they have all that is asked of an event here
+        if not all(map(bytes.isascii, raws)):
+            deque(map(bytes.decode, raws), maxlen=0)  # what was passed over was not looked at
     except _UNREADABLE:
         return list(map(revive, rows))
-    return [_whole(row, glimpse, closely) for row, glimpse in zip(rows, found, strict=True)]
-
-
-def _whole(row: Stored, glimpse: Glimpse, closely: Container[str]) -> Event:
-    if glimpse.kind in closely or glimpse.v != SCHEMA_VERSION:
-        return revive(row)
-    force_setattr(glimpse, "position", row.position)  # nobody else holds it yet
-    return glimpse
+    put_in_place(found, rows)
+    for number, (glimpse, raw) in enumerate(zip(found, raws, strict=True)):
+        if glimpse.kind in closely or glimpse.v != SCHEMA_VERSION or not raw.startswith(_OURS):
+            found[number] = revive(rows[number])
+    return found

@@ -40,17 +40,13 @@ def position_from(log: BlockingRecorder, position: Position | None, moment: date
     return position
 
 
-def events_between(
-    log: BlockingRecorder, known: Calendar, since: datetime | None, until: datetime | None, *, upto: Position | None = None
-) -> Iterator[Event]:
-    """What happened from one moment on and before another, in the order of the log, as far as it is known at a position."""
-    return read_spans(log, calendar.spans(known, since, until), since, until, upto=upto)
-
-
 def read_spans(
     log: BlockingRecorder, spans: Iterable[Span], since: datetime | None, until: datetime | None, *, upto: Position | None = None
 ) -> Iterator[Event]:
-    """The same, from the parts of the log that a calendar names."""
+    """What happened from one moment on and before another, in the order of the log, from the parts of it that a calendar names.
+
+    `upto`: as far as it is known at that position.
+    """
     for span in spans:
         end = span.through if upto is None else min(upto, span.through or upto)
         for event in log.read(after=span.after):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from queue import Empty, Full, Queue
 from threading import Event as Flag
@@ -19,6 +19,8 @@ import msgspec
 
 from fleetlore.errors import Closed, Invalid
 from fleetlore.events.envelope import Event
+from fleetlore.events.foreign import beats as foreign_beats
+from fleetlore.events.foreign import marked
 from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.state.store import Agreement, Checkpoint, Place, Store, fits
@@ -66,6 +68,8 @@ class View(Generic[State]):
     encode: Callable[[State], bytes] = msgspec.json.encode
     decode: Callable[[bytes], State] | None = None
     """Where the type alone does not say how."""
+    heeds_beats: bool = True
+    """Whether the beats of kinds have a say in it: else what packages add changes nothing, and what it knows of a trimmed log is kept."""
 
     def revived(self, state: bytes) -> State:
         """The state that a checkpoint holds."""
@@ -84,14 +88,17 @@ class Folded(NamedTuple, Generic[State]):
 
 def view_of(fold: Fold[State], name: str) -> View[State]:
     """The view that a module of `fleetlore.views` is: `view_of(fleet, "fleet")`."""
-    return View(name=name, version=fold.VERSION, state=type(fold.initial()), initial=fold.initial, apply=fold.apply)
+    heeds = getattr(fold, "HEEDS_BEATS", True)
+    return View(name=name, version=fold.VERSION, state=type(fold.initial()), initial=fold.initial, apply=fold.apply, heeds_beats=heeds)
 
 
 class Runner(Generic[State]):
     """One view of one log. With a store it starts from what it folded before, without one at the beginning each time."""
 
     def __init__(self, log: BlockingRecorder, view: View[State], store: Store | None = None) -> None:
-        self._log, self._view, self._store = log, view, store
+        # What packages add to the kinds changes what is folded, so a checkpoint made without them, or with others, is not used.
+        added = foreign_beats() if view.heeds_beats else {}
+        self._log, self._view, self._store = log, replace(view, version=marked(view.version, added)), store
 
     def catch_up(self, progress: Progress | None = None) -> Folded[State]:
         """The state at the log's head."""
@@ -108,6 +115,11 @@ class Runner(Generic[State]):
             run = self._run(position, None)
             self._store.drop(self._view.name, before=run.position)
             run.save_now()
+
+    def keep_newest(self) -> None:
+        """Drop every checkpoint but the newest: of a state that is large, and that nobody looks back at."""
+        if self._store is not None and (newest := self._store.newest(self._view.name, self._view.version)) is not None:
+            self._store.drop(self._view.name, before=newest.place.position)
 
     def rebuild(self, progress: Progress | None = None) -> Folded[State]:
         """The state at the log's head, folded from the beginning; older checkpoints are dropped."""

@@ -222,7 +222,7 @@ def decoded(raw: bytes | str) -> Seal:
     """A seal by what is kept of it. One that cannot be read is no open door: `Damaged`."""
     try:
         return check_seal(_decode(raw))
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Damaged(
             "the seal of this log cannot be read, so nothing that it guards is done; restore a backup (`lore restore`)"
         ) from error

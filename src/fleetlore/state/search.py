@@ -111,9 +111,9 @@ def behind(log: BlockingRecorder, store: Store) -> int:
     return 0 if indexed is None else max(0, log.info().events - indexed[0])
 
 
-def index(log: BlockingRecorder, store: Store, is_over: Callable[[], bool] = lambda: False) -> None:
-    """Bring the index up to date, in steps, until that is done or over."""
-    _Index(store, log).bring_up(is_over)
+def index(log: BlockingRecorder, store: Store, is_over: Callable[[], bool] = lambda: False) -> bool:
+    """Bring the index up to date, in steps, until that is done or over; whether the store let that happen."""
+    return _Index(store, log).bring_up(is_over)
 
 
 # --- what is asked
@@ -199,9 +199,9 @@ class _Index:
             pass
         return outcome == "done" and not is_far
 
-    def bring_up(self, is_over: Callable[[], bool]) -> None:
+    def bring_up(self, is_over: Callable[[], bool]) -> bool:
         """Bring the index to the log's head, unless it is over before."""
-        self._update(None, is_over)
+        return self._update(None, is_over)
 
     def _update(self, progress: Progress | None, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Bring the index to the log's head; whether that was possible."""

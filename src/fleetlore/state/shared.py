@@ -328,7 +328,7 @@ def _open_memory(options: dict[str, str], now: clock.Clock) -> Keeper:
     from fleetlore.state.shared_memory import MemoryShared
 
     if options:
-        raise InvalidUrl(f"memory: takes no options, not ?{next(iter(options))}=")
+        raise InvalidUrl(f"memory: takes no options, not ?{next(iter(options))}=; leave it out")
     return MemoryShared(now=now)
 
 

@@ -54,6 +54,9 @@ _TABLES = (
     INDEX.format(name="words"),
     "CREATE TABLE tapes (path TEXT PRIMARY KEY, place BLOB NOT NULL) STRICT, WITHOUT ROWID",
 )
+_OUTDATED = """DELETE FROM checkpoints WHERE view = ?1 AND version & 0xffff <= ?2 & 0xffff AND version != ?2 AND version IS NOT (
+    SELECT version FROM checkpoints WHERE view = ?1 AND version & 0xffff = ?2 & 0xffff AND version != ?2 ORDER BY position DESC LIMIT 1)"""
+"""Above its low 16 bits a version tells what packages add (`events.foreign.marked`): of those of one rank, one other may be in use, too."""
 # Not the file's fault: it is left alone, and done without this time.
 _PASSING = (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError)
 _Answer = TypeVar("_Answer")
@@ -217,7 +220,7 @@ class Store:
         def work(connection: apsw.Connection) -> None:
             if max(place.position, heeded or "") < (fact(connection, "forgotten") or ""):
                 return
-            connection.execute("DELETE FROM checkpoints WHERE view = ? AND version < ?", (checkpoint.view, checkpoint.version))
+            connection.execute(_OUTDATED, (checkpoint.view, checkpoint.version))
             connection.execute(
                 "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (checkpoint.view, checkpoint.version, place.position, place.previous, place.id, checkpoint.events, packed),

@@ -106,7 +106,7 @@ def decoded(kept: Iterable[bytes | str]) -> list[Token]:
     for raw in kept:
         try:
             tokens.append(check(_decode(raw)))
-        except (msgspec.MsgspecError, UnicodeDecodeError, Invalid):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Invalid):
             continue
     return tokens
 

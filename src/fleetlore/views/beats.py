@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 from fleetlore.dialects.deeds import is_polling
-from fleetlore.events.catalog import beat_of
+from fleetlore.events.catalog import bare_beats, beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.events.payload import Beat
 from fleetlore.events.tools import CHECKING
@@ -81,35 +81,39 @@ def beat(beats: Beats, event: Event, stamp: Stamp | None = None) -> Beat | None:
     """The beat of one more event, given those before it. Never raises. A late one has its kind's, and changes nothing."""
     if beats.note is not None:
         beats.note = None
-    own = beat_of(event)
     act = _ACTS.get(event.kind)
     if act is None:
-        return own
-    hand = _hand(beats, event, stamp or stamp_of(event))
-    if hand is None or (note := act(hand, event.data, own)) is None:
-        return own
-    beats.note = note
-    return "setback" if note in SETBACKS else "recovery"
-
-
-def _hand(beats: Beats, event: Event, stamp: Stamp) -> Hand | None:
-    """Whose deed it is; nobody's, if it is late."""
+        return beat_of(event)
     key = f"{event.run or event.task or event.goal or ''} {event.agent or event.actor}"
     hand = beats.hands.get(key)
+    if stamp is None:
+        stamp = stamp_of(event)
     if hand is None:
         hand = Hand()
         _keep(beats.hands, key, hand, MOST_HANDS)
-    elif hand.last is not None and stamp < hand.last:
-        return None
+    elif (last := hand.last) is not None and stamp[0] <= last[0] and stamp < last:
+        return beat_of(event)
     hand.last = stamp
-    return hand
+    data = event.data
+    own = beat_of(event) if "deed" in data or event.kind not in _BY_DEED else bare_beats[event.kind]
+    note = act(hand, data, own)
+    if note is None:
+        return own
+    beats.note = note
+    return "setback" if note in SETBACKS else "recovery"
 
 
 def _called(hand: Hand, data: Mapping[str, Any], own: Beat | None) -> Note | None:
     del own
     call = _call(data)
     if isinstance(id := data.get("call_id"), str):
-        _keep(hand.calls, id, call, MOST_CALLS)
+        calls = hand.calls
+        calls[id] = call
+        if len(calls) > MOST_CALLS:
+            del calls[next(iter(calls))]
+    if call[0] != hand.same:
+        hand.same, hand.times = call[0], 1
+        return None
     return _repeated(hand, call[0], data)
 
 
@@ -131,7 +135,10 @@ def _repeated(hand: Hand, digest: int, data: Mapping[str, Any]) -> Note | None:
 
 
 def _returned(hand: Hand, data: Mapping[str, Any], own: Beat | None) -> Note | None:
-    call, note = _call_of(hand, data)
+    id, note = data.get("call_id"), None
+    call = hand.calls.pop(id, None) if isinstance(id, str) else None
+    if call is None:
+        call, note = _call_of(hand, data)
     if own == "setback":
         if (key := _key_of(data)) is not None:
             _trouble(hand, key, call, "mended")
@@ -139,7 +146,7 @@ def _returned(hand: Hand, data: Mapping[str, Any], own: Beat | None) -> Note | N
     found = _solved(hand, _key_of(data), call) if hand.troubles or hand.slips else None
     if call is not None and call[1] and _undoes(hand, call):
         return "undone"
-    return found if found is not None and own in _MENDS else note
+    return note if found is None or own not in _MENDS else found
 
 
 def _failed(hand: Hand, data: Mapping[str, Any], own: Beat | None) -> Note | None:
@@ -184,6 +191,8 @@ def _turned(hand: Hand, data: Mapping[str, Any], own: Beat | None) -> Note | Non
     return hand.troubles.pop(_TURN, None) if own in ("propose", "progress") else None
 
 
+_BY_DEED = frozenset(("tool.called", "tool.returned"))
+"""Kinds whose beat depends on the deed alone, if there is one."""
 Act: TypeAlias = Callable[[Hand, Mapping[str, Any], Beat | None], Note | None]
 _ACTS: Mapping[str, Act] = {
     "tool.called": _called,

@@ -18,6 +18,7 @@ from fleetlore.views.reading import stamp_of
 
 VERSION = 1
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
+HEEDS_BEATS = False
 STRIDE = 1000
 """Events of one stretch."""
 

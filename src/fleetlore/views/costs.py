@@ -2,13 +2,18 @@
 
 What replies have in common is one cell: agent, run, model, task and quarter of an hour, from which the days of any time zone can
 be made. What binds a run to a task, a project or a person may come before its replies or after them: `costs_sums` looks it up.
+
+Tasks and sessions come and go for as long as there is a log, so the newest alone are told apart; of older ones the cells of an agent, a
+model, a project and a person are one. Who needs every one of them folds `Costs.whole`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
-from functools import cache
+from functools import cache, cached_property
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from msgspec import Struct, field
@@ -17,12 +22,17 @@ from fleetlore.events.envelope import Event
 from fleetlore.views.prices import PICO, Counts, Prices
 from fleetlore.views.reading import Stamp, stamp_of
 
-VERSION = 2
+VERSION = 4
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 PRINTED = "exec"
 """The `source` of a reply that Codex printed: its totals a turn, of which its recording tells each answer."""
 MOST_WHOLES = 512
 """So many whole replies are remembered, for a part of one that comes late: no importer stores such a part, but logs that are merged may."""
+
+MOST_HELD = 5000
+"""So many sessions, their cells and what they were bound to are held one by one."""
+PRUNED_EVERY = 500
+"""So many more than that may come together before the longest silent sessions go into `older`."""
 
 SLOT = 900
 """Seconds. Every time zone is some quarters of an hour away from the others."""
@@ -105,6 +115,11 @@ class Run(Struct, kw_only=True, omit_defaults=True):
     """What a program printed of itself while it also kept a recording: counted only where nobody has taken that in."""
 
     @property
+    def size(self) -> int:
+        """How much there is to hold."""
+        return 1 + len(self.bound) + len(self.cells) + len(self.printed)
+
+    @property
     def counted(self) -> dict[str, Cell]:
         """The cells that count."""
         return self.cells or self.printed
@@ -131,7 +146,13 @@ class Spending(Struct, kw_only=True):
     begins: str | None = None
     """Position of the first event."""
     runs: dict[str, Run] = field(default_factory=dict)
-    """The run without a name holds what names none."""
+    """The longest silent first. The run without a name holds what names none."""
+    fresh: int = 0
+    """How much has come to the runs since they were last looked through."""
+    older: dict[str, Run] = field(default_factory=dict)
+    """Project and person → what their older sessions come to, without task and session."""
+    agents: dict[str, Amount] = field(default_factory=dict)
+    """What the cells of all runs come to, by agent: whoever shows the fleet asks again and again. What was printed is not in it."""
     open: dict[str, Partial] = field(default_factory=dict)
     """Message and request → the reply of which only a part is known."""
     wholes: dict[str, None] = field(default_factory=dict)
@@ -149,11 +170,18 @@ class Costs:
     """The fold, with the prices that it counts with."""
 
     VERSION = VERSION
+    HEEDS_BEATS = False
 
-    def __init__(self, prices: Prices | None = None) -> None:
+    def __init__(self, prices: Prices | None = None, *, most_held: int | None = MOST_HELD) -> None:
         self.prices = prices or Prices()
-        self.name = f"costs-{self.prices.key}"
+        self.name = f"costs-{self.prices.key}" if most_held is not None else f"costs-whole-{self.prices.key}"
         """Of its checkpoints: other prices, other costs."""
+        self._most_held = most_held
+
+    @cached_property
+    def whole(self) -> Costs:
+        """The same fold with every task and session, however many there were: it grows with them."""
+        return self if self._most_held is None else Costs(self.prices, most_held=None)
 
     def initial(self) -> Spending:
         """Nothing was spent yet."""
@@ -164,7 +192,7 @@ class Costs:
         if spending.begins is None:
             spending.begins = event.position or ""
         if event.task is not None and event.run is not None:
-            _bind(_run(spending, event.run), event)
+            _bind(spending, event)
         kind = event.kind
         if kind == "model.replied":
             self._count(spending, event)
@@ -172,6 +200,8 @@ class Costs:
             _describe(_run(spending, event.run), event)
         elif kind == "log.trimmed":
             _note_trimmed(spending, event)
+        if spending.fresh > PRUNED_EVERY and self._most_held is not None:
+            _prune(spending, self._most_held)
         return spending
 
     def leave_to(self, spending: Spending, event: Event) -> None:
@@ -197,10 +227,12 @@ class Costs:
             return
         _close(spending, {key, event.id})
         if cell.amount.tokens or cell.amount.priced:
-            cells = _run(spending, run).printed if data.get("source") == PRINTED else _run(spending, run).cells
-            held = cells.setdefault(cell.key, cell)
-            if held is not cell:
-                held.amount.add(cell.amount)
+            is_printed = data.get("source") == PRINTED
+            cells = _run(spending, run).printed if is_printed else _run(spending, run).cells
+            if _into(cells, cell):
+                spending.fresh += 1
+            if not is_printed:
+                spending.agents.setdefault(cell.agent, Amount()).add(cell.amount)
 
     def _amount(self, data: dict[str, Any], model: str, at: datetime) -> Amount:
         counts = _counts(data)
@@ -239,14 +271,17 @@ def slot_of(at: datetime) -> int:
 
 
 def _run(spending: Spending, name: str) -> Run:
-    run = spending.runs.get(name)
+    """A run of which something is told: behind all others."""
+    run = spending.runs.pop(name, None)
     if run is None:
-        run = spending.runs[name] = Run()
+        run = Run()
+        spending.fresh += 1
+    spending.runs[name] = run
     return run
 
 
-def _bind(run: Run, event: Event) -> None:
-    stamp = stamp_of(event)
+def _bind(spending: Spending, event: Event) -> None:
+    run, stamp = _run(spending, event.run or ""), stamp_of(event)
     said = stamp, event.task or ""
     if run.first is None or said < run.first:
         run.first = said
@@ -254,6 +289,8 @@ def _bind(run: Run, event: Event) -> None:
     held = run.bound.get(slot)
     if held is None or said > held:
         run.bound[slot] = said
+    if held is None:
+        spending.fresh += 1
 
 
 def _describe(run: Run, event: Event) -> None:
@@ -262,6 +299,60 @@ def _describe(run: Run, event: Event) -> None:
         held, value = getattr(run, name), event.data.get(name)
         if isinstance(value, str) and value and (held is None or (stamp, value) > held):
             setattr(run, name, (stamp, value))
+
+
+def _into(cells: dict[str, Cell], cell: Cell) -> bool:
+    """Add a cell to others; whether it is a new one."""
+    held = cells.setdefault(cell.key, cell)
+    if held is not cell:
+        held.amount.add(cell.amount)
+    return held is cell
+
+
+# --- what is not held one by one any more
+
+
+def _prune(spending: Spending, most: int) -> None:
+    """Put the longest silent runs, and the oldest cells of those that are very long, into `older`."""
+    spending.fresh = 0
+    held = 0
+    for run in spending.runs.values():
+        if run.size > most // 2:
+            _shorten(spending, run, most // 4)
+        held += run.size
+    for name in list(spending.runs) if held > most else ():
+        run = spending.runs.pop(name)
+        _put_away(spending, run, run.counted.values(), is_printed=not run.cells)
+        held -= run.size
+        if held <= most:
+            break
+
+
+def _shorten(spending: Spending, run: Run, most: int) -> None:
+    """Keep the newest quarters of an hour of a run, and what it was bound to in them and last before them."""
+    if run.cells:
+        run.printed.clear()
+    cells, slots = sorted(run.counted.values(), key=attrgetter("slot")), sorted(run.bound)
+    since = max((each for newest in ([cell.slot for cell in cells], slots) for each in newest[-most:][:1]), default=0)
+    surplus = len(cells) - most
+    old = [cell for number, cell in enumerate(cells) if number < surplus or cell.slot < since]
+    counted = run.counted
+    for cell in old:
+        del counted[cell.key]
+    _put_away(spending, run, old, is_printed=counted is run.printed)
+    for slot in [slot for slot in slots if slot < since][:-1]:
+        del run.bound[slot]
+
+
+def _put_away(spending: Spending, run: Run, cells: Iterable[Cell], *, is_printed: bool) -> None:
+    """Add cells of a run to those of which task and session are not told."""
+    key = "\x1f".join("" if said is None else said[1] for said in (run.project, run.person))
+    older = spending.older.setdefault(key, Run(project=run.project, person=run.person))
+    for cell in cells:
+        cell.task = None
+        if is_printed:
+            spending.agents.setdefault(cell.agent, Amount()).add(cell.amount)
+        _into(older.cells, cell)
 
 
 def _note_trimmed(spending: Spending, event: Event) -> None:

@@ -175,6 +175,11 @@ class Remembering(Struct, kw_only=True):
     dreamt_turn: int = 0
 
 
+def headline(description: str) -> str:
+    """What a goal is, in short: the first paragraph of its description."""
+    return description.strip().partition("\n\n")[0]
+
+
 class GoalState(Struct, kw_only=True):
     """All that is known of one goal."""
 

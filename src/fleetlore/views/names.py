@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct, field
@@ -14,7 +15,7 @@ from msgspec import Struct, field
 from fleetlore.events.envelope import Event
 from fleetlore.views.reading import Stamp, stamp_of
 
-VERSION = 4
+VERSION = 5
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 MOST_WORDS = 6
@@ -24,6 +25,10 @@ LONGEST_FOLDER = 30
 LONGEST_GOAL = 60
 MAINLINES = ("main", "master", "trunk")
 """Branches that go without saying."""
+MOST_KNOWN = 20_000
+"""So many sessions, and so many goals, are known by what they are called; older ones are called by their ids."""
+PRUNED_EVERY = 1000
+"""So many more than that may come together before the oldest are let go."""
 HELPER = "helper"
 """The role of one that was set to work without a word of what it is."""
 
@@ -96,6 +101,7 @@ def apply(names: Names, event: Event) -> Names:
         if event.kind == "session.started" and event.run is not None and event.agent is not None:
             began = stamp, event.agent
             names.runs[event.run] = min(names.runs.get(event.run, began), began)
+            _shorten(names.runs)
     return names
 
 
@@ -248,6 +254,13 @@ def _aim(names: Names, goal: str, event: Event) -> None:
     line = _cut(next((line for part in text[:_READ].splitlines() if (line := _one_line(part))), ""))
     if (said := _first(names.goals.get(goal), stamp_of(event), line)) is not None:
         names.goals[goal] = said
+        _shorten(names.goals)
+
+
+def _shorten(known: dict[str, Said]) -> None:
+    if len(known) >= MOST_KNOWN + PRUNED_EVERY:
+        for oldest in list(islice(known, PRUNED_EVERY)):
+            del known[oldest]
 
 
 def _cut(line: str) -> str:

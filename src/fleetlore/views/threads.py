@@ -9,6 +9,7 @@ but a pulse or a rest opens it again.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from itertools import islice, pairwise
 from statistics import median
 from typing import Literal
 
@@ -18,7 +19,7 @@ from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.views.reading import EPOCH, Stamp, stamp_of
 
-VERSION = 5
+VERSION = 7
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 TOWN = "town"
@@ -36,8 +37,12 @@ MOST_CLOSED = 5000
 """So many closed threads are kept; an older one that is opened again begins anew."""
 PRUNED_EVERY = 1000
 """So many more than that may come together before the oldest are let go."""
+MOST_BOUND = 20_000
+"""So many goals and runs are known by their task; of more, those that were bound longest ago are on their own again."""
 MOST_GAPS = 100
 """So many of its newest gaps make a thread's rhythm."""
+MOST_TIMES = 2 * MOST_GAPS
+"""So many events may come before their gaps are worked out; most threads end before anybody asks for their rhythm."""
 LONG_AGO: Stamp = (EPOCH, "", 0)
 STALL_LEAST = timedelta(minutes=10)
 STALL_TIMES = 5
@@ -60,6 +65,8 @@ class Thread(Struct, kw_only=True, array_like=True, gc=False):
     """The newest event's stamp: one that is older is late."""
     gaps: list[float] = field(default_factory=list)
     """Seconds between its newest events, to a tenth."""
+    times: list[datetime] = field(default_factory=list)
+    """When the events before its newest one were, as far as `gaps` does not tell of them yet: `settle` works that out."""
     prologue: list[str] = field(default_factory=list)
     """Threads that were found to be its beginning, and have gone into it."""
 
@@ -93,6 +100,7 @@ def apply(threads: Threads, event: Event) -> Threads:
     threads.position = event.position or threads.position
     thread = place(threads, event)
     add(thread, event, beat_of(event), stamp_of(event))
+    settle(thread)
     if len(threads.threads) > threads.room:
         _prune(threads)
     return threads
@@ -145,14 +153,19 @@ def _bind(threads: Threads, event: Event, task: str) -> None:
     for own in (f"goal:{event.goal}" if event.goal else "", f"run:{event.run}" if event.run else ""):
         if not own or threads.bound.get(own) == task:
             continue
-        is_first = own not in threads.bound
-        threads.bound[own] = task
+        is_first = threads.bound.pop(own, None) is None
+        threads.bound[own] = task  # behind all others
+        if is_first and len(threads.bound) > MOST_BOUND + PRUNED_EVERY:
+            for old in list(islice(threads.bound, PRUNED_EVERY)):
+                del threads.bound[old]
         if is_first and (before := threads.threads.pop(own, None)) is not None:
             _absorb(threads.threads.setdefault(task, Thread(key=task)), before)
 
 
 def _absorb(thread: Thread, before: Thread) -> None:
     """Take a prologue in."""
+    settle(before)
+    settle(thread)
     thread.prologue.append(before.key)
     thread.mission = thread.mission or before.mission
     for mine, theirs in ((thread.agents, before.agents), (thread.counts, before.counts)):
@@ -167,7 +180,7 @@ def _absorb(thread: Thread, before: Thread) -> None:
 
 
 def add(thread: Thread, event: Event, beat: str | None, stamp: Stamp) -> bool:
-    """Count one more event of a thread; answers whether it came in order, or late."""
+    """Count one more event of a thread; answers whether it came in order, or late. `settle` does what can be put off."""
     agent, agents = event.agent or event.actor or "", thread.agents
     agents[agent] = agents.get(agent, 0) + 1
     if beat is not None:
@@ -176,13 +189,13 @@ def add(thread: Thread, event: Event, beat: str | None, stamp: Stamp) -> bool:
     last = thread.last
     if last is None:
         thread.first_id, thread.first_at = event.id or "", stamp[0]
-    elif stamp < last:
+    elif stamp[0] <= last[0] and stamp < last:
         return _add_late(thread, event, stamp[0])
     else:
-        gaps = thread.gaps
-        gaps.append(round((stamp[0] - last[0]).total_seconds(), 1))
-        if len(gaps) > MOST_GAPS:
-            del gaps[0]
+        times = thread.times
+        times.append(last[0])
+        if len(times) > MOST_TIMES:
+            del times[:-MOST_GAPS]
     thread.last_id, thread.last = event.id or "", stamp
     if beat in CLOSING or event.kind in ENDS:
         thread.state = "closed"
@@ -194,6 +207,16 @@ def add(thread: Thread, event: Event, beat: str | None, stamp: Stamp) -> bool:
     return True
 
 
+def settle(thread: Thread) -> None:
+    """Bring the rhythm of a thread up to its newest event."""
+    times, gaps = thread.times, thread.gaps
+    if times and thread.last is not None:
+        gaps += [round((after - before).total_seconds(), 1) for before, after in pairwise((*times, thread.last[0]))]
+        times.clear()
+        if len(gaps) > MOST_GAPS:
+            del gaps[:-MOST_GAPS]
+
+
 def _add_late(thread: Thread, event: Event, at: datetime) -> bool:
     """It changes neither where the thread stands nor its rhythm."""
     if thread.first_at is not None and at < thread.first_at:
@@ -202,7 +225,7 @@ def _add_late(thread: Thread, event: Event, at: datetime) -> bool:
 
 
 def stalled_for(thread: Thread, now: datetime) -> timedelta | None:
-    """How long an open thread has been silent, if that is long by its own rhythm."""
+    """How long an open thread has been silent, if that is long by its own rhythm, which is settled."""
     if thread.state == "closed" or thread.last is None:
         return None
     silence = now - thread.last[0]
@@ -210,6 +233,6 @@ def stalled_for(thread: Thread, now: datetime) -> timedelta | None:
 
 
 def patience_of(thread: Thread) -> timedelta:
-    """How long a thread may be silent before that is long by its own rhythm."""
+    """How long a thread may be silent before that is long by its own rhythm, which is settled."""
     usual = timedelta(seconds=median(thread.gaps)) if thread.gaps else timedelta(0)
     return max(STALL_LEAST, STALL_TIMES * usual)

@@ -7,6 +7,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 
+from fleetlore.views.town_done import Done
+
 AgentState: TypeAlias = Literal["cold", "starting", "idle", "working", "paused", "draining", "stopped", "error"]
 TaskState: TypeAlias = Literal["pending", "assigned", "running", "completed", "failed", "cancelled"]
 MissionState: TypeAlias = Literal["planning", "running", "blocked", "completed", "failed"]
@@ -254,8 +256,8 @@ class Town(Struct, kw_only=True):
     """Tasks that were begun as often as they may be and are not done: a dispatcher puts them aside."""
     over: dict[str, None] = field(default_factory=dict)
     """Tasks that have ended and are kept, oldest first."""
-    completed: dict[str, None] = field(default_factory=dict)
-    """Ids of completed tasks, kept for those that depend on them."""
+    completed: Done = field(default_factory=Done)
+    """Completed tasks, kept for those that depend on them."""
     let_go: int = 0
     """Ended tasks that are not kept any more."""
     refused: int = 0

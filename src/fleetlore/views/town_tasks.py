@@ -10,8 +10,6 @@ from fleetlore.views.town_state import OVER, PRIORITIES, TRIES, Purpose, Task, T
 
 OVER_KEPT = 2_000
 """Ended tasks that are kept."""
-COMPLETED_KEPT = 100_000
-"""Ids of completed tasks that are known to those that depend on them."""
 MOST_TRIES = 100
 LOSSES = 5
 """How often, for each try, it may be lost before it was even begun."""
@@ -142,7 +140,7 @@ def reopened(town: Town, event: Event) -> None:
     if task is None or _refuses(town, task, "reopen", event):
         return
     town.over.pop(task.id, None)
-    town.completed.pop(task.id, None)
+    town.completed.discard(task.id)
     task.state, task.ended_at, task.is_dead_letter = "pending", None, False
     task.tries += max(task.attempt, -(-task.epoch // LOSSES))
     task.error = words_in(event.data, "reason")
@@ -235,9 +233,7 @@ def _await(town: Town, task: Task) -> None:
 
 def _remember(town: Town, task: Task) -> None:
     """Let those begin that waited for it."""
-    town.completed[task.id] = None
-    if len(town.completed) > COMPLETED_KEPT:
-        del town.completed[next(iter(town.completed))]
+    town.completed.add(task.id)
     for id in town.waiting.pop(task.id, ()):
         waiting = town.tasks.get(id)
         if waiting is not None and task.id in waiting.missing:

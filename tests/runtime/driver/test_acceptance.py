@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 from fleetlore import clock
 from fleetlore.errors import FleetloreError, Invalid, MindBusy
 from fleetlore.events.driver_types import BudgetGuards, Criterion, Custom, FileMatches, Goal, LlmJudge, ShellCommand
+from fleetlore.extensions import Extension, Point
 from fleetlore.minds.programs.leftovers import end_leftovers
 from fleetlore.minds.scripted import ScriptedMind
 from fleetlore.runtime.driver.acceptance import verifiers
@@ -287,8 +287,8 @@ async def test_paths_that_must_not_be_touched_are_watched_however_they_are_touch
 
 
 async def test_an_unknown_verifier_and_one_that_fails_are_not_met(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    points = EntryPoints(EntryPoint(name=name, value=f"{__name__}:{name}", group=verifiers.GROUP) for name in ("wants_a_result", "breaks"))
-    monkeypatch.setattr(verifiers, "entry_points", lambda **selected: points.select(**selected))
+    points = [Extension("fleetlore.verifiers", name, f"{__name__}:{name}", "checks", "1") for name in ("wants_a_result", "breaks")]
+    monkeypatch.setattr(verifiers, "VERIFIERS", Point("fleetlore.verifiers", lambda name, thing: thing, installed=lambda: points))
     bench = Bench(workspace, *(Custom(name=name, args={"name": "result.txt"}) for name in ("wants_a_result", "breaks", "nobody_s")))
     first, second, third = (await bench.check()).outcomes
     assert (first.met, first.message) == (False, "no result.txt")

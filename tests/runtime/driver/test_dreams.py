@@ -364,7 +364,7 @@ ANSWERS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=2 * settings().max_examples // 5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ANSWERS)
 def test_whatever_is_answered_it_happens_whole_inside_the_folder_or_not_at_all(
     tmp_path_factory: pytest.TempPathFactory, answer: dict[str, Any]

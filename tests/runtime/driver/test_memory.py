@@ -329,7 +329,7 @@ def test_what_is_written_is_read_again(title: str, content: str) -> None:
     assert (" ".join(again.title.split()), again.content) == (note.title, note.content)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(HOSTILE, HOSTILE, HOSTILE)
 def test_whatever_is_proposed_nothing_is_touched_outside(tmp_path: Path, title: str, content: str, supersedes: str) -> None:
     (tmp_path / "outside.md").write_text("outside")

@@ -20,6 +20,7 @@ from fleetlore.minds.agents.command import CommandHarness
 from fleetlore.minds.harness import Ended, Heard, Order, Watch
 from fleetlore.runtime import holding
 from fleetlore.runtime.driver import book
+from tests.patience import PATIENCE
 from tests.runtime.driver.scripted import GOAL, Looked, done, goal, kinds, lead
 
 
@@ -103,7 +104,7 @@ async def test_a_log_that_stays_away_ends_the_agent_and_what_it_missed_is_told_l
     led.room.path = str(tmp_path)
     await led.driver.start(goal())
     pursuit = asyncio.create_task(led.driver.pursue())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     away.error = Unreachable("the server does not answer")
@@ -115,7 +116,7 @@ async def test_a_log_that_stays_away_ends_the_agent_and_what_it_missed_is_told_l
     now = holding.ticks()
     monkeypatch.setattr(holding, "ticks", lambda: now + 60)
     with pytest.raises(LogError, match="the server does not answer"):
-        await asyncio.wait_for(pursuit, 15)
+        await asyncio.wait_for(pursuit, PATIENCE)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
     away.error = None
@@ -138,7 +139,7 @@ async def test_ctrl_c_while_the_log_is_away_does_not_wait_for_it(log: BlockingRe
     pursuit = asyncio.create_task(led.driver.pursue())
     await is_away.wait()
     pursuit.cancel()
-    [end] = await asyncio.wait_for(asyncio.gather(pursuit, return_exceptions=True), 5)
+    [end] = await asyncio.wait_for(asyncio.gather(pursuit, return_exceptions=True), PATIENCE)
     assert isinstance(end, Unreachable | asyncio.CancelledError)
     assert (await lead(log, [done()]).driver.pursue()).outcome == "done"
 
@@ -206,7 +207,7 @@ async def test_no_nap_is_too_long_to_be_told(log: BlockingRecorder, ms: int) -> 
     led = lead(log, [Ended(how="asleep", words="zzz", sleep_ms=ms), done()])
     await led.driver.start(goal())
     pursuit = asyncio.create_task(led.driver.pursue())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while led.driver.state.wake is None and not pursuit.done():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
     if ms > 0:

@@ -22,6 +22,7 @@ from fleetlore.minds.harness import Ended, Heard, Order, Watch
 from fleetlore.runtime import holding
 from fleetlore.state.shared import Shared, open_shared
 from fleetlore.views.goal_state import GoalState, seconds_of
+from tests.patience import PATIENCE
 from tests.runtime.driver.scripted import GOAL, START, Clock, Led, done, goal, kinds, lead
 
 
@@ -47,7 +48,7 @@ async def begun(led: Led, **options: Any) -> asyncio.Task[GoalState]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not holds():  # noqa: ASYNC110 - what is waited for happens in threads, and tells nobody
             await asyncio.sleep(0.005)
 
@@ -80,7 +81,7 @@ async def test_stopped_while_the_workspace_is_saved_it_writes_nothing_once_it_ha
 
     def slowly(turn: int) -> Any:
         is_saving.set()
-        may_go_on.wait(10)
+        may_go_on.wait(PATIENCE)
         return checkpoint(turn)
 
     led.room.checkpoint = slowly  # type: ignore[method-assign]
@@ -104,7 +105,7 @@ async def test_stopped_while_the_order_is_made_the_turn_is_told_as_cut_short(log
 
     def slowly(about: str) -> str:
         is_reading.set()
-        may_go_on.wait(10)
+        may_go_on.wait(PATIENCE)
         return ""
 
     led.crew.memory_text = slowly  # type: ignore[method-assign]
@@ -288,7 +289,7 @@ async def test_a_renewal_that_fails_in_an_unknown_way_gives_the_goal_up_in_time(
         monkeypatch.setattr(shared, "renew", broken)
         now = holding.ticks()
         monkeypatch.setattr(holding, "ticks", lambda: now + 60)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             await hold.lost.wait()
         assert "nobody foresaw this" in str(hold.loss())
 
@@ -327,7 +328,7 @@ async def test_a_goal_is_called_off_wherever_it_is(log: BlockingRecorder, where:
     }
     await until(reached.get(where, lambda: state.state.wake is not None))
     log.append([control("cancel")])
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         assert (await pursuit).outcome == "cancelled"
 
 
@@ -426,7 +427,7 @@ async def test_a_watcher_that_breaks_while_the_agent_works_stops_the_driver(log:
     await until(lambda: bool(led.harness.orders))
     log.append([control("say", value="Hello?")])
     with pytest.raises(BrokenPipeError):
-        await asyncio.wait_for(pursuit, 5)
+        await asyncio.wait_for(pursuit, PATIENCE)
 
 
 async def test_a_sink_that_hangs_or_breaks_holds_up_nothing_and_the_others_are_told(
@@ -451,7 +452,7 @@ async def test_a_sink_that_hangs_or_breaks_holds_up_nothing_and_the_others_are_t
     monkeypatch.setattr("fleetlore.runtime.driver.sinks.PATIENCE", 0.05)
     keeps = Keeps()
     led = lead(log, [done()], sinks=[Hangs(), Breaks(), keeps])
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(PATIENCE):
         state = await (await begun(led))
     assert state.outcome == "done"
     assert led.driver.book.outbox.trouble == "no way"

@@ -327,7 +327,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=4 * settings().max_examples, deadline=None)
 @given(st.lists(PIECES, max_size=10).map(lambda pieces: "git " + "".join(pieces)))
 @example("git status & id")
 @example("git '\n' id")

@@ -20,9 +20,10 @@ from fleetlore.runtime import holding
 from fleetlore.runtime.driver import book
 from fleetlore.runtime.driver.sinks import LogSink
 from fleetlore.state.shared import Shared, open_shared
+from tests.patience import PATIENCE
 from tests.runtime.driver.scripted import GOAL, Clock, done, goal, kinds, lead
 from tests.runtime.driver.test_kills import Dead, DyingLog, World, outcome
-from tests.servers import Nats, Valkey
+from tests.servers import Nats, Valkey, arrived
 
 
 @pytest.fixture(params=["sqlite", "redis", "nats"])
@@ -86,7 +87,7 @@ async def test_one_that_was_followed_by_another_process_writes_nothing_more(
     frozen = lead(log, [late], shared=shared)
     await frozen.driver.start(goal())
     pursuit = asyncio.create_task(frozen.driver.pursue())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not frozen.harness.orders:  # noqa: ASYNC110 - a list that grows tells nobody
             await asyncio.sleep(0.01)
     frozen.driver.book.hear = asyncio.Event().wait  # type: ignore[assignment,method-assign]
@@ -98,7 +99,7 @@ async def test_one_that_was_followed_by_another_process_writes_nothing_more(
     head = log.head(f"goal:{GOAL}")
     is_followed.set()
     with pytest.raises(LeaseLost):
-        await asyncio.wait_for(pursuit, 10)
+        await asyncio.wait_for(pursuit, PATIENCE)
     assert log.head(f"goal:{GOAL}") == head
 
 
@@ -119,7 +120,7 @@ async def test_a_server_that_is_started_again_in_the_midst_of_a_turn(monkeypatch
         with connect(server.url).blocking() as log, open_shared(server.url) as shared:
             led = lead(log, [work], shared=shared)
             await led.driver.start(goal())
-            state = await asyncio.wait_for(led.driver.pursue(), 25)
+            state = await asyncio.wait_for(led.driver.pursue(), PATIENCE)
             assert (state.outcome, state.spent.turns) == ("done", 1)
             assert [event.data["tool"] for event in log.read(kinds=["tool.called"])] == ["before", "after"]
 
@@ -133,7 +134,7 @@ async def test_a_sink_on_nats_publishes_on_the_subjects_of_nexo(nats_server: Nat
         heard.append(message.subject)
 
     await client.subscribe("agent.driver.>", cb=hear)
-    await client.flush()
+    await arrived(client)
     with connect("memory:").blocking() as log, connect(nats_server.url).blocking() as other:
         led = lead(log, [done()], sinks=[LogSink(other)], clock=Clock())
         await led.driver.start(goal())
@@ -141,7 +142,7 @@ async def test_a_sink_on_nats_publishes_on_the_subjects_of_nexo(nats_server: Nat
         assert led.driver.book.outbox.trouble is None
         wanted = [kind for kind in kinds(log) if kind.startswith("driver.")]
         assert [event.kind for event in other.read(f"goal:{GOAL}")] == wanted
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while len(heard) < len(wanted):  # noqa: ASYNC110 - the client tells nobody
             await asyncio.sleep(0.01)
     await client.close()

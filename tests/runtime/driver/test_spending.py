@@ -22,6 +22,7 @@ from fleetlore.runtime.driver.memory.folder import MemoryFolder
 from fleetlore.runtime.driver.told import ToldMind
 from fleetlore.views import goals as view
 from fleetlore.views.goal_state import GoalState
+from tests.patience import PATIENCE
 from tests.runtime.driver.scripted import GOAL, Clock, Led, done, goal, kinds, lead
 
 TOP, MIDDLE, LOW, BESIDE = (f"3f2b8c1e-0000-4000-8000-00000000000{number}" for number in range(1, 5))
@@ -103,7 +104,7 @@ async def test_neighbours_that_share_a_budget_stop_when_both_together_have_spent
     both = [await below(log, id, TOP, [spend], met=[False]) for id in (LOW, BESIDE)]
     for led in both:
         led.harness.name = "mind"
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         ends = await asyncio.gather(*(led.driver.pursue() for led in both))
     assert [end.outcome for end in ends] == ["budget_exhausted"] * 2
     assert 2000 <= known(log, TOP).spent.tokens <= 2000 + 6 * 100  # what was under way as it was spent

@@ -11,6 +11,7 @@ from fleetlore.runtime.graph.engine import Engine, NodeError
 from fleetlore.runtime.graph.node import Node
 from fleetlore.runtime.graph.registry import Registry
 from fleetlore.runtime.graph.step import Step
+from tests.patience import PATIENCE
 from tests.runtime.graph.talking import tracing, turn, walk, wired
 
 
@@ -76,7 +77,7 @@ async def test_branches_run_side_by_side() -> None:
     meeting = asyncio.Barrier(2)
 
     async def meet(step: Step) -> Any:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await meeting.wait()  # nobody gets past it alone
         return step.role
 

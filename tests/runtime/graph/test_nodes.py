@@ -19,6 +19,7 @@ from fleetlore.runtime.graph import reading, scripted
 from fleetlore.runtime.graph.nodes.memorizer import MOST_FACTS, merged
 from fleetlore.runtime.graph.nodes.output import NoEcho
 from fleetlore.runtime.graph.settings import Settings
+from tests.patience import PATIENCE
 from tests.runtime.graph.talking import Talk, Ticks, talking
 
 HARD = "compare the data of yesterday with that of the day before, please"
@@ -301,7 +302,7 @@ async def test_controls_are_out_before_a_slow_voice_says_a_word() -> None:
         talk.mind.reply = reply  # type: ignore[method-assign]  # a voice that takes its time
         talk.session.attach(Watch())
         saying = asyncio.ensure_future(talk.session.handle_text("make me a counter"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await shown.wait()
         assert talk.heard.of("delta") == []
         going.set()

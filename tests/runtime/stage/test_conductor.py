@@ -12,6 +12,7 @@ from fleetlore import connect
 from fleetlore.errors import Invalid, MindBusy, MindNonsense
 from fleetlore.events.envelope import Event
 from fleetlore.minds.base import Ask, Reply, Usage
+from tests.patience import PATIENCE
 from tests.runtime.stage.staging import JUDGED, Answering, Overheard, lines, memory_log, play, played, scenario
 
 
@@ -47,7 +48,7 @@ async def test_those_who_do_not_wait_for_each_other_are_asked_at_the_same_time()
 
     class Meeting(Answering):
         async def reply(self, ask: Ask) -> Reply:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 await meeting.wait()  # nobody gets past it alone
             return await super().reply(ask)
 

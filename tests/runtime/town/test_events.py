@@ -97,7 +97,7 @@ FIELDS: dict[str, dict[str, object]] = {
     "mission_work_promoted": {"mission": "m1", "item": "i2"},
     "mission_work_assigned": {"mission": "m1", "task": "m1/i1", "agent": ANY, "item": "i1"},
     "mission_work_completed": {"mission": "m1", "task": "m1/i1/fix-1", "item": "i1"},
-    "mission_work_blocked": {"mission": "m1", "task": "m1/i1", "item": "i1", "reason": "no tests"},
+    "mission_work_blocked": {"mission": "m1", "task": "m1/i1", "item": "i1", "reason": "no tests", "fix": "m1/i1/fix-1"},
     "mission_help_needed": {"mission": "m1", "reason": "i2 is stuck: which database?", "attempt": 1},
     "mission_watch_triggered": {"mission": "m1", "watch": "o/r#1 merge", "item": "i1", "action": "advance", "cause": ANY},
     "mission_event": {"mission": "m1", "actor": "jo", "note": "the one that is there"},

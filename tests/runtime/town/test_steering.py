@@ -12,6 +12,7 @@ from fleetlore.runtime.town import facts
 from fleetlore.runtime.town.jobs import Done, Hearing, Job, Outcome, Question
 from fleetlore.runtime.town.steering import Wish, add_task, assign, cancel, complete, send, spawn
 from fleetlore.views.town_state import Town
+from tests.patience import PATIENCE
 from tests.runtime.town.townspeople import Gate, Hall, Script
 from tests.views.town_facts import completed, created, idle, told
 
@@ -146,12 +147,30 @@ async def test_a_message_is_heard_at_work_and_acknowledged_once_it_was_used(hall
     hall.dispatcher()
     hall.worker(Script(t1=[listens]), "ada")
     await hall.add("t1")
-    await asyncio.wait_for(listening.wait(), 20)
+    await asyncio.wait_for(listening.wait(), PATIENCE)
     await hall.wish(send(hall.state, "ada", "use the other file", by="jo"))
     assert (await hall.task("t1")).result == "heard use the other file"
     await hall.until(lambda town: "ada" not in town.inboxes)
     done, acked = hall.kinds("town.task_completed")[0], hall.kinds("work.message_acked")[0]
     assert (done.position or "") < (acked.position or "")
+
+
+async def test_what_is_sent_to_a_paused_agent_is_heard_when_it_goes_on(small_hall: Hall) -> None:
+    hall, gate = small_hall, Gate()
+
+    async def hears(job: Job | Question, hearing: Hearing) -> Outcome:
+        return Done(", ".join(message.body for message in hearing.waiting()))
+
+    hall.dispatcher()
+    hall.worker(Script(t1=[gate, hears]), "ada")
+    await hall.add("t1")
+    await gate.begun.wait()
+    await hall.ask("ada", "interrupt")
+    await hall.agent("ada", "paused")
+    await hall.wish(send(hall.state, "ada", "in fathoms, please", by="jo"))
+    await hall.ask("ada", "resume")
+    assert (await hall.task("t1")).result == "in fathoms, please"
+    await hall.until(lambda town: "ada" not in town.inboxes)
 
 
 async def test_what_waited_in_the_inbox_comes_with_the_work(small_hall: Hall) -> None:

@@ -21,8 +21,8 @@ from fleetlore.runtime.town.worker import Worker
 from fleetlore.state.shared import Shared, open_shared
 from fleetlore.views import town
 from fleetlore.views.town_state import Agent, Mission, Task, Town
+from tests.patience import PATIENCE
 
-PATIENCE = 20.0
 SOON = 0.05
 
 Act: TypeAlias = Outcome | Callable[[Job | Question, Hearing], Awaitable[Outcome]]

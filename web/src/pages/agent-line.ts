@@ -78,7 +78,7 @@ export class Line {
   close(): void {
     this.#over = true;
     clearTimeout(this.#timer);
-    this.#socket?.close();
+    if (this.#socket) hangUp(this.#socket);
     this.#socket = null;
     this.link.value = "closed";
   }
@@ -223,4 +223,11 @@ export class Line {
       this.trouble.value = "There is no such conversation of yours; begin a new one.";
     }
   }
+}
+
+/** One that does not stand yet is closed when it does: browsers complain of those that are closed before. */
+function hangUp(socket: WebSocket): void {
+  socket.onmessage = null;
+  if (socket.readyState === WebSocket.CONNECTING) socket.onopen = () => socket.close();
+  else socket.close();
 }

@@ -11,6 +11,8 @@ import { isWanted, sinceTime, type Filter } from "./events-filter";
 const PAGE = 100;
 export const MOST_FOUND = 200;
 const MOST_WAITING = 500;
+/** So many rows are held while new ones come in on top: those below are asked for again by whoever scrolls down to them. */
+export const MOST_ROWS = 1000;
 const SEARCH_PAUSE = 3000;
 const RETRY = 3000;
 
@@ -174,6 +176,16 @@ export class EventsModel {
   #putOnTop(events: readonly FoundEvent[]): void {
     this.arrived.value = new Set(events.map((event) => event.id));
     this.rows.value = [...events, ...this.rows.peek()];
+    // An answer that is on its way goes on from the end of the list as it is.
+    if (this.rows.peek().length > 2 * MOST_ROWS && !this.loading.peek()) this.#shorten();
+  }
+
+  #shorten(): void {
+    const rows = this.rows.peek().slice(0, MOST_ROWS);
+    this.rows.value = rows;
+    this.#known = new Set([...rows, ...this.waiting.peek()].map((event) => event.id));
+    this.#next = rows.at(-1)?.position ?? this.#next;
+    this.more.value = true;
   }
 
   /** What matches words only the server knows: asked again, now and then. */

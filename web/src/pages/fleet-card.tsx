@@ -19,7 +19,7 @@ function Work({ agent }: { agent: AgentCard }) {
     <>
       <p class="card-doing">{agent.doing ? <Words text={unmarked(agent.doing)} /> : <span class="faint">nothing said yet</span>}</p>
       {scopes.length > 0 && (
-        <p class="card-chips">{scopes.map((scope) => <Chip key={scope} label={scope}><Words text={agent[scope]} /></Chip>)}</p>
+        <p class="card-chips">{scopes.map((scope) => <Chip key={scope} label={scope}><Words text={scope === "goal" ? agent.goal?.slice(0, 8) : agent[scope]} /></Chip>)}</p>
       )}
     </>
   );

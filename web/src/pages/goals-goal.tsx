@@ -8,7 +8,7 @@ import { Words } from "../ui/words";
 import { Questions } from "./goals-asking";
 import { Burn } from "./goals-burn";
 import { Criteria } from "./goals-criteria";
-import { CALLED, SIGNS, axesOf, codes, figure, needsYou, used, whyOf, type Axis } from "./goals-model";
+import { CALLED, SIGNS, axesOf, codes, figure, headline, needsYou, used, whyOf, type Axis } from "./goals-model";
 import { SealLine } from "./goals-right";
 import { Steer } from "./goals-steer";
 import { Decisions, Requests, Turns } from "./goals-turns";
@@ -82,7 +82,7 @@ function Standing({ goal }: { goal: GoalPage }) {
 
 function Family({ row, said }: { row: GoalRow; said: string }) {
   return (
-    <li><span class="faint">{said}</span> <a href={href(placeOf(row.goal))} onClick={(click) => open(click, row.goal)}><Words text={row.description || row.goal} /></a> <GoalMark row={row} /></li>
+    <li><span class="faint">{said}</span> <a href={href(placeOf(row.goal))} onClick={(click) => open(click, row.goal)}><Words text={headline(row)} /></a> <GoalMark row={row} /></li>
   );
 }
 
@@ -98,10 +98,12 @@ function Relatives({ goal }: { goal: GoalPage }) {
 
 function Head({ goal }: { goal: GoalPage }) {
   const end = goal.ended_at ?? null;
+  const more = goal.description.trim().slice(headline(goal).length).trim();
   return (
     <header class="goal-head">
       <p class="goal-line"><GoalMark row={goal} />{goal.signed === false && <span class="not-obeyed">not signed</span>}<code class="faint"><Words text={goal.goal.slice(0, 8)} /></code></p>
-      <h2><Words text={goal.description || goal.goal} /></h2>
+      <h2><Words text={headline(goal)} /></h2>
+      {more && <p class="goal-more faint"><Words text={more} /></p>}
       <p class="goal-line faint">
         {goal.agent && <AgentName name={goal.agent} shown={goal.shown} />}
         {goal.harness && <span>{goal.harness}</span>}

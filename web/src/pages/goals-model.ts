@@ -21,6 +21,9 @@ export const needsYou = (state: GoalState): boolean => NEEDS.includes(state);
 
 export const isOver = (row: GoalRow): boolean => row.outcome !== null;
 
+/** What a goal is, in short: the first paragraph of its description. */
+export const headline = (row: GoalRow): string => row.description.trim().split("\n\n", 1)[0] || row.goal;
+
 /** A figure of an axis as people read it. */
 export function figure(axis: Axis, value: number): string {
   if (axis === "seconds") return length(value);

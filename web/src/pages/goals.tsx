@@ -11,7 +11,7 @@ import { Switch } from "../ui/switch";
 import { count, counted } from "../ui/times";
 import { Words } from "../ui/words";
 import { Goal, GoalMark, open, placeOf } from "./goals-goal";
-import { CALLED, isOver, needsYou, tightest, whyOf } from "./goals-model";
+import { CALLED, headline, isOver, needsYou, tightest, whyOf } from "./goals-model";
 import { SealLine } from "./goals-right";
 import type { Page } from "./page";
 
@@ -43,7 +43,7 @@ function Row({ row, here }: { row: GoalRow; here: boolean }) {
     <li>
       <a class={`goal-row ${needsYou(row.state) ? "needs" : ""} ${isOver(row) ? "over" : ""}`} href={href(placeOf(row.goal))} aria-current={here ? "true" : undefined} onClick={(click) => open(click, row.goal)}>
         <span class="goal-row-top"><GoalMark row={row} />{row.asking > 1 && <span class="badge num" aria-label={counted(row.asking, "question")}>{row.asking}</span>}<Ago at={row.seen_at} /></span>
-        <span class="goal-row-what"><Words text={row.description || row.goal} /></span>
+        <span class="goal-row-what"><Words text={headline(row)} /></span>
         {needsYou(row.state) && whyOf(row) && <span class="goal-row-why"><Words text={whyOf(row)} /></span>}
         <span class="goal-row-foot faint num">
           {row.agent && <span class="goal-row-who"><Name text={row.shown || row.agent} /></span>}

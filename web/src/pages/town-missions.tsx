@@ -52,7 +52,7 @@ function Steer({ mission }: { mission: MissionPage }) {
         <div class="steer-buttons">
           {mission.can.includes("pause") && <button type="button" class="button" disabled={asking.busy} onClick={() => void wish("pause")}>Pause</button>}
           {mission.can.includes("resume") && <button type="button" class="button primary" disabled={asking.busy} onClick={() => void wish("resume")}>Resume</button>}
-          {mission.can.includes("fail") && <AskBack word="Give up" label="Give it up?" question="No more of it is begun." busy={asking.busy} act={(reason) => wish("fail", reason)} />}
+          {mission.can.includes("fail") && <AskBack word="Stop" label="Stop it?" question="No more of it is begun." busy={asking.busy} act={(reason) => wish("fail", reason)} />}
           {mission.can.includes("archive") && <AskBack word="Archive" label="Archive it?" question="It is put away; the log keeps all of it." busy={asking.busy} act={(reason) => wish("archive", reason)} />}
         </div>
       ) : <HowToSteer />}

@@ -16,23 +16,20 @@ function Link({ page, params, children }: { page: string; params: Record<string,
   return <a class="button small" href={href(page, params)} onClick={open}>{children}</a>;
 }
 
-/** What it did last, at the moment that is shown; while that is now, anew with each deed. */
-function LastEvents({ name }: { name: string }) {
-  const agent = useView<FleetAnswer>("/api/fleet").data?.agents.find((one) => one.name === name);
-  return <EventsBy params={{ scope: `agent:${name}`, as_of: asOf.value, limit: 40, order: "newest" }} turn={agent?.last_id} opened={false} />;
-}
-
+/** The ways on, and what it did last at the moment that is shown; while that is now, anew with each deed. */
 function AgentBody({ name }: { name: string }) {
+  const agent = useView<FleetAnswer>("/api/fleet").data?.agents.find((one) => one.name === name);
   const scope = `agent:${name}`;
   return (
     <>
       <p class="row">
+        {agent?.goal && <Link page={`goals/${encodeURIComponent(agent.goal)}`} params={{}}>Its goal</Link>}
         <Link page="story" params={{ scope }}>Its story</Link>
         <Link page="timeline" params={{ agent: name }}>Its timeline</Link>
         <Link page="events" params={{ scope }}>All its events</Link>
       </p>
       <h3>Last events</h3>
-      <LastEvents name={name} />
+      <EventsBy params={{ scope, as_of: asOf.value, limit: 40, order: "newest" }} turn={agent?.last_id} opened={false} />
     </>
   );
 }

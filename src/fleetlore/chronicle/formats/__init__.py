@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from operator import attrgetter
 
 from fleetlore.chronicle.story import Sentence
 
@@ -19,5 +20,5 @@ def plain(text: str) -> str:
 
 def by_thread(sentences: Sequence[Sentence]) -> Iterator[tuple[str, list[Sentence]]]:
     """The sentences of a chapter, thread by thread, each with the thread's key."""
-    for thread, group in groupby(sentences, key=lambda sentence: sentence.thread):
+    for thread, group in groupby(sentences, key=attrgetter("thread")):
         yield thread, list(group)

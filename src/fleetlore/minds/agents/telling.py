@@ -9,9 +9,10 @@ from typing import Any
 from msgspec import Struct
 
 from fleetlore.dialects.deeds import deed_of
-from fleetlore.errors import MindBusy, MindError
+from fleetlore.errors import MindError
 from fleetlore.events.envelope import Event
-from fleetlore.minds.base import Ask, Reply, Usage, estimate_tokens
+from fleetlore.minds import figures
+from fleetlore.minds.base import Ask, Reply, estimate_tokens
 from fleetlore.minds.tools.text import Told
 
 _KNOWN_AS = {"list": "ls", "search": "grep"}
@@ -29,31 +30,18 @@ class ModelCall(Struct, frozen=True, kw_only=True):
     def called(self, ask: Ask) -> Event:
         """Before it is asked."""
         whole = f"{ask.system}\n\n{ask.prompt}" if ask.system else ask.prompt
-        figures = {"prompt_tokens": estimate_tokens(whole), "prompt_chars": len(whole)}
-        return self._event("model.called", self.id, None, figures | {"prompt_sha256": sha256(whole.encode(errors="replace")).hexdigest()})
+        sizes = {"prompt_tokens": estimate_tokens(whole), "prompt_chars": len(whole)}
+        return self._event("model.called", self.id, None, sizes | {"prompt_sha256": sha256(whole.encode(errors="replace")).hexdigest()})
 
     def replied(self, reply: Reply, id: str) -> Event:
         """What it took; not what was said."""
-        figures = _counts(reply.usage) | {
-            "model": reply.model or None,
-            "usd": reply.usd,
-            "latency_ms": reply.latency_ms,
-            "stop_reason": reply.finish,
-            "attempts": reply.attempts,
-            "message_id": reply.message_id,
-            "request_id": reply.request_id,
-        }
-        return self._event("model.replied", id, self.id, figures)
+        return self._event("model.replied", id, self.id, figures.of_reply(reply))
 
     def failed(self, error: BaseException, new_id: Callable[[], str]) -> list[Event]:
         """What did not come; and what it took all the same, where something did."""
         paid = [self.replied(error.reply, new_id())] if isinstance(error, MindError) and isinstance(error.reply, Reply) else []
-        figures: dict[str, Any] = {"error": str(error) if isinstance(error, MindError) else "cancelled"}
-        if isinstance(error, MindError):
-            figures |= {"status": error.status, "attempt": error.attempts}
-        if isinstance(error, MindBusy) and error.retry_after is not None:
-            figures["retry_after_ms"] = error.retry_after * 1000
-        return [*paid, self._event("model.failed", new_id(), paid[0].id if paid else self.id, figures)]
+        told = {"error": str(error) if isinstance(error, MindError) else "cancelled", **figures.of_failure(error)}
+        return [*paid, self._event("model.failed", new_id(), paid[0].id if paid else self.id, told)]
 
     def _event(self, kind: str, id: str, cause: str | None, data: Mapping[str, Any]) -> Event:
         provider, _, model = self.mind.partition(":")
@@ -107,9 +95,3 @@ class ToolCall(Struct, frozen=True, kw_only=True):
         if with_input:
             shared["input"] = dict(self.input)
         return Event(id=id, kind=kind, cause=cause, data=shared | {name: value for name, value in data.items() if value is not None})
-
-
-def _counts(usage: Usage) -> dict[str, Any]:
-    counts: dict[str, Any] = {"input": usage.input, "output": usage.output}
-    counts |= {name: count for name in ("cache_read", "cache_write") if (count := getattr(usage, name))}
-    return counts | ({"estimated": True} if usage.estimated else {})

@@ -111,7 +111,7 @@ def _listed() -> Iterator[tuple[Entry, str]]:
 def read_line(line: str) -> tuple[Entry, str] | None:
     """One line of `ps`; `None` where it is none."""
     fields = line.split(None, _PS_FIELDS)
-    if len(fields) < _PS_FIELDS or not all(one.isdecimal() for one in fields[:3]):
+    if len(fields) < _PS_FIELDS or not all(one.isdecimal() and len(one) < 20 for one in fields[:3]):
         return None
     pid, parent, group = map(int, fields[:3])
     words = fields[_PS_FIELDS] if len(fields) > _PS_FIELDS else ""

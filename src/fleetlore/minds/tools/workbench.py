@@ -28,6 +28,7 @@ from fleetlore.minds.schema import misfit
 from fleetlore.minds.tools.fence import Fence, ToolError
 from fleetlore.minds.tools.programs import Programs
 from fleetlore.minds.tools.text import Told, clipped, is_text, lines_of, replaced
+from fleetlore.minds.unbroken import unbroken
 
 MOST_TOLD = 16_384
 """Characters of a tool's answer."""
@@ -198,14 +199,4 @@ def _entries(folder: int, before: str, depth: int, entries: list[str]) -> None:
 
 async def in_thread(work: Callable[[], _Kept]) -> _Kept:
     """What blocks, out of the way. Cancelled, it is waited for all the same: nothing is written behind the back of who cancelled."""
-    task = asyncio.ensure_future(asyncio.to_thread(work))
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait((task,))
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled:
-        task.exception()
-        raise cancelled
-    return task.result()
+    return await unbroken(asyncio.to_thread(work))

@@ -11,16 +11,16 @@ from typing import Any
 import msgspec
 
 from fleetlore import clock
-from fleetlore.errors import Busy, Conflict, Invalid, NoRoom, Unreachable
+from fleetlore.errors import Busy, Conflict, Invalid, NoRoom, TooLarge, Unreachable
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Plan
-from fleetlore.log.base import Expect
+from fleetlore.log.base import Expect, Position
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.minds.unbroken import unbroken
 from fleetlore.runtime.driver.batch import Batch, Events
 from fleetlore.runtime.driver.fitting import rejected
 from fleetlore.runtime.driver.sinks import DriverEventSink, Outbox
 from fleetlore.runtime.driver.telling import Teller
-from fleetlore.runtime.driver.unbroken import unbroken
 from fleetlore.runtime.holding import Hold
 from fleetlore.state.seal import OperatorKey, obeyed
 from fleetlore.views import goals
@@ -65,6 +65,8 @@ class Book:
         self._later, self._unshown, self._is_showing = list[Event](), deque[Event](), False
         self._is_behind = False
         """Whether something was written since the log was read."""
+        self._head: Position | None = None
+        """Of the goal, as far as it was read or written here."""
         self._reading, self._writing = asyncio.Lock(), asyncio.Lock()
         self.teller = Teller(goal, agent="", scopes={}, now=now, new_id=new_id)
         self.listeners: list[Callable[[Event], None]] = []
@@ -122,6 +124,7 @@ class Book:
     def _take_all(self, read: Sequence[Sequence[Event]]) -> None:
         self._is_behind = False
         self._unshown.extend([event for event in read[0] if self._take(self.state, event)])
+        self._head = self.state.position
         if self.state.plan is not None and not self.teller.agent:
             self.set_out(self.state.plan)
         for above, events in zip(self.above, read[1:], strict=True):
@@ -212,34 +215,27 @@ class Book:
                 await asyncio.sleep(AGAIN_SECONDS)
 
     async def _append(self, batch: Batch) -> None:
-        async with self._writing:
+        async with self._writing, self._reading:
             if len(self._later) > FEW:
                 await self._store_what_waits()
             await self._check_held()
-            async with self._reading:
-                if self._is_behind:
-                    self._take_all(await asyncio.to_thread(self._read))
-                await self._store(batch)
+            if self._is_behind:
+                self._take_all(await asyncio.to_thread(self._read))
+            await self._store(batch)
 
     async def _store(self, batch: Batch) -> None:
-        """Behind all that was read, so that one who drives the goal no more, and does not know it yet, writes nothing."""
-        head = self.state.position
         while not (batch.is_known(self._seen) or batch.unless()):
             waiting = list(self._later)
             try:
-                stored, read = await asyncio.to_thread(self._store_and_read, waiting, batch, Expect(self.scope, head))
+                stored, read = await asyncio.to_thread(self._store_and_read, waiting, batch)
             except Conflict as error:
-                before = self.state.position
-                self._take_all(await asyncio.to_thread(self._read))
-                head = error.actual if self.state.position == before else self.state.position  # the newest may have been erased
-                await self._check_held()
+                await self._learn(error)
                 batch.make_anew(self._seen)
             except Invalid:
                 if not waiting:
                     raise
                 await self._store_what_waits()
                 self._take_all(await asyncio.to_thread(self._read))
-                head = self.state.position
             else:
                 self._take_all(read)
                 del self._later[: len(waiting)]
@@ -248,11 +244,23 @@ class Book:
                 return
         batch.is_stored = batch.is_known(self._seen)
 
-    def _store_and_read(self, waiting: Sequence[Event], batch: Batch, expect: Expect) -> tuple[list[Event], list[list[Event]]]:
+    def _store_and_read(self, waiting: Sequence[Event], batch: Batch) -> tuple[list[Event], list[list[Event]]]:
         """All in one thread: each change of threads costs as much as the reading does."""
         stored = [*map(self._signed, waiting), *batch.signed(self._signed)]
-        self.log.append(stored, expect=expect)
+        self._put(stored)
         return stored, self._read()
+
+    def _put(self, events: Sequence[Event]) -> None:
+        """Behind all that is known, so that one who drives the goal no more, and does not know it yet, writes nothing."""
+        self._head = max([self._head or "", *self.log.append(events, expect=Expect(self.scope, self._head))])
+
+    async def _learn(self, error: Conflict) -> None:
+        """Somebody else wrote: take that in, which may be that the goal is theirs now."""
+        before = self.state.position
+        self._take_all(await asyncio.to_thread(self._read))
+        if self.state.position == before:
+            self._head = error.actual  # the newest may have been erased
+        await self._check_held()
 
     def tell_later(self, events: Sequence[Event]) -> int:
         """Have events stored in their order, with the next that are; answers how many wait."""
@@ -260,14 +268,24 @@ class Book:
         return len(self._later)
 
     async def _flush(self) -> None:
-        async with self._writing:
+        async with self._writing, self._reading:
             await self._store_what_waits()
 
     async def _store_what_waits(self) -> None:
+        together = MOST_TOGETHER
         while self._later:
-            part = self._later[:MOST_TOGETHER]
+            part = self._later[:together]
             await self._check_held()
-            stored = await asyncio.to_thread(self._store_all, part)
+            try:
+                stored = await asyncio.to_thread(self._store_all, part)
+            except Conflict as error:
+                await self._learn(error)
+                continue
+            except TooLarge:
+                if len(part) == 1:
+                    raise
+                together = len(part) // 2
+                continue
             self._is_behind = True
             del self._later[: len(part)]
             self.outbox.put(stored)
@@ -275,10 +293,10 @@ class Book:
     def _store_all(self, events: Sequence[Event]) -> list[Event]:
         try:
             stored = list(map(self._signed, events))
-            self.log.append_all(stored)
+            self._put(stored)
         except Invalid:  # what an agent tells may be anything, and stands in nobody's way
             stored = [self._signed(self._admissible(event)) for event in events]
-            self.log.append_all(stored)
+            self._put(stored)
         return stored
 
     def _admissible(self, event: Event) -> Event:

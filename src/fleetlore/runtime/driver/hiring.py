@@ -14,6 +14,7 @@ from fleetlore.events.goal_plan import Plan, plan_of
 from fleetlore.minds.base import Mind, Reply
 from fleetlore.minds.harness import Harness
 from fleetlore.minds.open import open_mind
+from fleetlore.runtime.driver import harnesses
 from fleetlore.runtime.driver.acceptance.acceptance import Verifiers
 from fleetlore.runtime.driver.crew import Crew
 from fleetlore.runtime.driver.gate.deciding import Decider
@@ -101,8 +102,10 @@ def _harness(
             from fleetlore.minds.agents.command import KEEP, CommandHarness
 
             return CommandHarness(plan.command, environ=environ, keep=(*KEEP, *plan.variables))
-    assert mind is not None
-    return _mind_harness(plan, mind, workspace, doorkeeper, environ, prices)
+        case "mind":
+            assert mind is not None
+            return _mind_harness(plan, mind, workspace, doorkeeper, environ, prices)
+    return harnesses.hire(plan, environ)
 
 
 def _mind_harness(

@@ -71,7 +71,7 @@ def _check_resume(goal: GoalState, value: Any, of: str | None) -> None:
     if goal.outcome == "done":
         raise Invalid("it is done, all criteria are met; write a new goal for what is still to do")
     if goal.outcome is None and not goal.is_paused:
-        raise Invalid("it is neither paused nor over")
+        raise Invalid("it is neither paused nor over, so there is nothing to resume")
 
 
 def _check_cancel(goal: GoalState, value: Any, of: str | None) -> None:
@@ -84,7 +84,7 @@ def _check_say(goal: GoalState, value: Any, of: str | None) -> None:
     if goal.outcome == "done":
         raise Invalid("it is done, and nobody would hear it; write a new goal for what is still to do")
     if not isinstance(value, str) or not value.strip():
-        raise Invalid("a message needs words")
+        raise Invalid("a message needs words; say something")
     if len(value.encode(errors="replace")) > LONGEST_MESSAGE:
         raise Invalid(
             f"a message of at most {LONGEST_MESSAGE // 1024} KiB is taken; put the rest into a file of the workspace, and name that"
@@ -119,7 +119,7 @@ def _check_limit(goal: GoalState, axis: str, wanted: Any, told: Any) -> None:
 def _check_decide(goal: GoalState, value: Any, of: str | None) -> None:
     _need_open(goal, "nothing waits for an answer")
     if of is None or of not in goal.questions:
-        raise Invalid("no such question waits; it was answered, or its time is up. `lore decide` shows those that wait")
+        raise Invalid("no such question waits; it was answered, or its time is up; `lore decide` shows those that wait")
 
 
 _CHECKS: Mapping[str, Callable[[GoalState, Any, str | None], None]] = {

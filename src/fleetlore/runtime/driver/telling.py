@@ -14,7 +14,7 @@ from fleetlore.events import humantime
 from fleetlore.events.envelope import Event
 from fleetlore.minds.harness import Ended, Process
 from fleetlore.runtime.driver.fitting import readable, short
-from fleetlore.views.goal_state import GoalState
+from fleetlore.views.goal_state import GoalState, headline
 from fleetlore.views.goals import EXTRA, usage_of
 
 ACTOR = "driver"
@@ -53,7 +53,7 @@ class Teller:
 
     def goal_started(self, goal: types.Goal) -> Event:
         """A goal is taken up."""
-        return self.event("driver.goal_started", {"goal": goal}, text=goal.description)
+        return self.event("driver.goal_started", {"goal": goal}, text=headline(goal.description))
 
     def lease_taken(self, holder: str, epoch: int) -> Event:
         """Somebody drives it from now on."""

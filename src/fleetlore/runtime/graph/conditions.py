@@ -62,7 +62,7 @@ def _any_of(value: Any, words: Mapping[str, Sequence[str]]) -> Test:
 
 
 def _says(value: Any, words: Mapping[str, Sequence[str]]) -> Test:
-    if value not in words:
+    if not isinstance(value, str) or value not in words:
         raise BadCondition(f"no list of words is called {value!r}; there are {', '.join(words) or 'none'}: write one under [words]")
     found_in = WordList(words[value]).found_in
     return lambda made, turn: found_in(turn.text)

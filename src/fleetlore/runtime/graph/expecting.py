@@ -131,7 +131,7 @@ def _looked_up(seen: Seen, what: str) -> Any:
 def _value(text: str) -> Any:
     try:
         return msgspec.json.decode(text.encode())
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return text
 
 

@@ -53,7 +53,7 @@ async def ask_database(step: Step, call: Call) -> tuple[Control, str]:
 
     name = str(call.arguments.get("database"))
     if name not in step.host.tools.databases:
-        raise ToolTrouble(f"no database is called {name!r}; there are {', '.join(step.host.tools.databases)}.")
+        raise ToolTrouble(f"no database is called {name!r}; there are {', '.join(step.host.tools.databases)}")
     async with carded(step, call) as card:
         try:
             database, sql = open_database(name, step.host.tools.databases[name]), str(call.arguments.get("query", "")).strip()
@@ -80,7 +80,7 @@ async def run_program(step: Step, call: Call) -> str:
     from fleetlore.runtime.graph.tools.run_python import run
 
     if not step.host.tools.runs_python:
-        raise ToolTrouble("no programs can be run here.")
+        raise ToolTrouble("no programs can be run here")
     told = _Told(step, call)
     async with carded(step, call) as card:
         try:

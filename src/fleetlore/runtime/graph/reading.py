@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
-import yaml
 
 from fleetlore.errors import FleetloreError, Invalid
 from fleetlore.runtime.graph.checks import InvalidGraph
 from fleetlore.runtime.graph.model import Edge, EdgeType, Graph
+from fleetlore.runtime.sheet import plain
+from fleetlore.runtime.tree import Tree
 
 SUFFIXES = (".toml", ".yaml", ".yml", ".py")
 _SHIPPED = resources.files("fleetlore.runtime.graph") / "graphs"
@@ -66,9 +67,9 @@ def _read_file(path: Path) -> Graph:
             return _from_python(path)
         return from_text(path.read_text(encoding="utf-8"), str(path))
     except UnicodeDecodeError as error:
-        raise Invalid(f"{path}: is not UTF-8 text") from error
+        raise Invalid(f"{path}: is not UTF-8 text; save it as such") from error
     except OSError as error:
-        raise Invalid(f"{path}: cannot be read ({error.strerror})") from error
+        raise Invalid(f"{path}: cannot be read ({error.strerror}); see that it is there, and that you may read it") from error
 
 
 def _from_python(path: Path) -> Graph:
@@ -88,20 +89,33 @@ def _from_python(path: Path) -> Graph:
 
 def from_text(text: str, source: str) -> Graph:
     """A graph written in YAML where the file's name says so, else in TOML."""
-    try:
-        data = yaml.safe_load(text) if source.endswith((".yaml", ".yml")) else tomllib.loads(text)
-    except (yaml.YAMLError, tomllib.TOMLDecodeError) as error:
-        kind = "YAML" if source.endswith((".yaml", ".yml")) else "TOML"
-        raise Invalid(f"{source}: not {kind}: {error}") from error
+    data = _from_yaml(text, source) if source.endswith((".yaml", ".yml")) else _from_toml(text, source)
     if not isinstance(data, dict):
-        raise Invalid(f"{source}: a graph is a table with name, nodes and edges")
+        raise Invalid(f"{source}: a graph is a table with name, nodes and edges; docs/graph.md shows one")
     return from_data(data, source)
+
+
+def _from_yaml(text: str, source: str) -> Any:
+    tree = Tree(source, text)
+    tree.stop_if_wrong()
+    return tree.root
+
+
+def _from_toml(text: str, source: str) -> Any:
+    try:
+        return plain(tomllib.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"{source}: not TOML: {error}; mend it") from error
 
 
 def from_data(data: Mapping[str, Any], source: str) -> Graph:
     """A graph as data; `InvalidGraph` says what does not fit."""
     problems = [f"no such key: {key}; known are {', '.join(_KEYS)}" for key in data if key not in _KEYS]
-    edges = [edge for number, said in enumerate(data.get("edges", ()), 1) for edge in _edges(said, number, problems)]
+    told = data.get("edges", ())
+    if not isinstance(told, list | tuple):
+        problems.append("edges: a list of tables is needed; write [[edges]] before each")
+        told = ()
+    edges = [edge for number, said in enumerate(told, 1) for edge in _edges(said, number, problems)]
     if problems:
         raise InvalidGraph(source, problems)
     try:

@@ -12,19 +12,21 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fleetlore.errors import Invalid
+from fleetlore.extensions import Point
 
 if TYPE_CHECKING:
     from fleetlore.runtime.graph.conditions import Test
     from fleetlore.runtime.graph.node import Node
     from fleetlore.runtime.graph.step import Step
 
-GROUP = "fleetlore.nodes"
+NODES: Point[Any] = Point("fleetlore.nodes", lambda name, thing: thing)
+"""What is loaded registers itself; one that cannot be loaded leaves the others alone."""
 OURS = ("input", "thinker", "output", "ui", "memorizer", "director", "sensor", "critic")
 """Those that come with Fleetlore, each in its module of `nodes/`, loaded when it is asked for."""
+_OWN_NAMES = frozenset(f"{role}_v1" for role in OURS)
 _VERSIONED = re.compile(r"[a-z][a-z0-9_]*_v[0-9]+")
 _Made = TypeVar("_Made", bound="type[Node] | Callable[[Step], Awaitable[Any]]")
 _Test = TypeVar("_Test", bound="Test")
@@ -42,6 +44,8 @@ class Registry:
         """Register a subclass of `Node`, or an async function of one step, under a versioned name."""
         if not _VERSIONED.fullmatch(name):
             raise Invalid(f"{name!r} is no name of an implementation; it ends with its version, as in thinker_v1")
+        if self is REGISTRY and name in _OWN_NAMES:
+            raise Invalid(f"{name} is one of ours; give yours another name or version")
 
         def register(made: _Made) -> _Made:
             from fleetlore.runtime.graph.node import as_node
@@ -81,14 +85,13 @@ class Registry:
     def names(self) -> list[str]:
         """Every implementation that there is."""
         self._look_around()
-        return sorted({*self._nodes, *(f"{role}_v1" for role in OURS)})
+        return sorted({*self._nodes, *_OWN_NAMES})
 
     def _look_around(self) -> None:
         """Load what installed packages offer, once."""
         if not self._looked and self is REGISTRY:
             self._looked = True
-            for each in entry_points(group=GROUP):
-                each.load()
+            NODES.all()
 
 
 REGISTRY = Registry()

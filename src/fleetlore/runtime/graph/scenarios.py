@@ -157,7 +157,7 @@ async def _do(session: Session, line: Line) -> None:
 def _json(text: str, line: Line) -> Any:
     try:
         return msgspec.json.decode(text.encode())
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise Invalid(f"line {line.number}: {line.word}: not JSON: {error}") from error
 
 

@@ -140,7 +140,7 @@ class Session:
     async def handle_action(self, action: str, data: Any = None, dashboard: list[Control] | None = None) -> Ended:
         """The user pressed a control."""
         if not action or len(action) > LONGEST_ACTION:
-            raise Invalid(f"an action has 1 to {LONGEST_ACTION} characters")
+            raise Invalid(f"an action has 1 to {LONGEST_ACTION} characters; give it such a name")
         _check_json(action, data)
         return await self._hand_over(self._taken(_Said(self.session.controls, action=action, data=data, dashboard=dashboard)))
 

@@ -27,4 +27,4 @@ def load(place: str) -> Scenario:
     try:
         return read(path.read_text(encoding="utf-8"), place)
     except UnicodeDecodeError as error:
-        raise Invalid(f"{place}: is not UTF-8 text") from error
+        raise Invalid(f"{place}: is not UTF-8 text; save it as such") from error

@@ -104,6 +104,12 @@ class Hearing:
         """Let it be heard."""
         self._waiting.put_nowait(message)
 
+    def waiting(self) -> list[Message]:
+        """What is there already, which is taken with that: to be heard before the work goes on."""
+        messages = [self._waiting.get_nowait() for _ in range(self._waiting.qsize())]
+        self.taken += messages
+        return messages
+
     async def next(self) -> Message:
         """Wait for the next one."""
         message = await self._waiting.get()

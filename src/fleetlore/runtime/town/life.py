@@ -112,7 +112,7 @@ class Life:
         if known is not None and known.state in OVER:
             del self._town.tasks[id]
             self._town.over.pop(id, None)
-            self._town.completed.pop(id, None)
+            self._town.completed.discard(id)
 
     def _hear(self, event: Event, job: Job) -> None:
         """What concerns the work that goes on."""
@@ -244,6 +244,17 @@ class Life:
         self._doing.add_done_callback(lambda _: self._stirred.set())
         self._say(self.name, f"begins {job.task}" if isinstance(job, Job) else f"answers {job.message.sender}")
 
+    def _go_on(self, job: Job | Question) -> None:
+        """Begin again after a pause; what was sent meanwhile is heard, and what was heard before is not forgotten."""
+        taken = self._hearing.taken
+        self._begin(job)
+        if isinstance(job, Job):
+            self._hearing.taken += taken
+            known = {message.id for message in (*job.messages, *taken)}
+            for message in inbox(self._town, self.name):
+                if message.id not in known:
+                    self._hearing.put(message)
+
     async def _do(self, job: Job | Question, hearing: Hearing) -> Outcome:
         try:
             return await self._work(job, hearing)
@@ -301,7 +312,7 @@ class Life:
             case "resume":
                 await self._tell([facts.resumed(agent)])
                 if self._job is not None:
-                    self._begin(self._job)
+                    self._go_on(self._job)
             case _:
                 await self._tell([self._becomes("draining", reason="asked to close")])
 

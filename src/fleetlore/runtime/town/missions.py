@@ -74,7 +74,7 @@ def note(town: Town, id: str, text: str, *, by: str) -> Wish:
     """Write something down about a mission; it answers a call for help, too."""
     mission = mission_named(town, id)
     if not text.strip() or len(text.encode(errors="replace")) > LONGEST_TEXT:
-        raise Invalid("a note has between one character and 16 KiB")
+        raise Invalid("a note needs words, and at most 16 KiB of them; say it in fewer")
     return Wish(events=(facts.noted(mission.id, text.strip(), by=by),), answer=f"noted with {mission.id}")
 
 
@@ -82,7 +82,7 @@ def helped(town: Town, id: str, *, by: str, reason: str = "") -> Wish:
     """Say that a call for help was heard."""
     mission = mission_named(town, id)
     if mission.help is None:
-        raise Invalid(f"{mission.id} asks for nothing")
+        raise Invalid(f"{mission.id} asks for nothing; there is no call for help to answer")
     return Wish(events=(facts.control("helped", by=by, mission=mission.id, reason=reason),), answer=f"{mission.id} is not asking any more")
 
 
@@ -102,7 +102,7 @@ def judge(town: Town, id: str, item_id: str, *, by: str, is_approved: bool, reas
     if item.work is None or item.state != "blocked" or item.verdict:
         raise Invalid(f"{item.id} does not wait for a review; it is {item.state}")
     if by in item.authors:
-        raise Invalid(f"{by} worked on {item.id}, and nobody approves their own work")
+        raise Invalid(f"{by} worked on {item.id}, and nobody approves their own work; have somebody else look at it")
     if not is_approved and not reason.strip():
         raise Invalid("say what is to be changed, with --reason")
     review = Task(id=item.review or item.work, mission=mission.id, item=item.id, of=item.work, round=item.round + 1)

@@ -235,9 +235,8 @@ def _mend(town: Town, mission: Mission, item: Item) -> Iterator[Move]:
         return
     title = f"Mend {item.title or item.id}: {item.reason}" if item.reason else f"Mend {item.title or item.id}"
     created = fix(mission, item, id, title)
-    blocked = facts.item_fact(
-        "blocked", mission, item, f"changes are wanted: {item.reason}", reason=item.reason or "changes are wanted", task=item.work
-    )
+    reason = item.reason or "changes are wanted"
+    blocked = facts.item_fact("blocked", mission, item, f"changes are wanted: {item.reason}", reason=reason, fix=id, task=item.work)
     yield _creation(created, mission, blocked)
 
 

@@ -142,7 +142,7 @@ def add_task(
         _need_names(what, names)
     _need_priority(priority)
     if tries is not None and not 1 <= tries <= 100:
-        raise Invalid("tries: between 1 and 100")
+        raise Invalid("tries: a number between 1 and 100 is needed")
     task = id or f"t-{new_id()[-8:]}"
     if not is_name(task):
         raise Invalid(f"not a name for a task: {task!r}; 1 to 200 bytes without control characters are needed")
@@ -295,7 +295,7 @@ def _need_step(refusal: str | None) -> None:
 
 def _need_text(what: str, text: str, longest: int) -> None:
     if not text.strip():
-        raise Invalid(f"{what}: there are no words in it")
+        raise Invalid(f"{what}: there are no words in it; write some")
     if len(text.encode(errors="replace")) > longest:
         raise Invalid(f"{what}: it is longer than {longest:,} bytes; say it in fewer words")
 
@@ -305,7 +305,7 @@ def _need_names(what: str, names: Sequence[str]) -> None:
         if not is_name(name):
             raise Invalid(f"not a name for a {what}: {name!r}; 1 to 200 bytes without control characters are needed")
     if len(names) > MOST_NAMES:
-        raise Invalid(f"{len(names)} names where at most {MOST_NAMES} are taken")
+        raise Invalid(f"{len(names)} names where at most {MOST_NAMES} are taken; name fewer")
 
 
 def _need_priority(priority: str) -> None:

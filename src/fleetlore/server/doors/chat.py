@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from fleetlore.server import queries
 from fleetlore.server.doors.frame import JSON, Answer, door
-from fleetlore.server.doors.reading import read_body, text_of
+from fleetlore.server.doors.reading import read_as, read_body
 from fleetlore.server.problems import Problem
 from fleetlore.server.shapes_graph import Chat, ChatReply, ChatStanding
 from fleetlore.server.shows import graph as shows
@@ -113,12 +113,7 @@ async def read_said(request: Request, house: House, kind: type[_T], how: str) ->
     raw = (await read_body(request, house.limits)).unpack(house.limits.body)
     if len(raw) > MOST_BYTES:
         raise Problem(413, f"more than {MOST_BYTES:,} bytes were said at once; say less, or say it in parts")
-    try:
-        return msgspec.json.decode(text_of(raw), type=kind)
-    except msgspec.ValidationError as error:
-        raise Problem(422, f"{error}; {how}") from error
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise Problem(400, f"not JSON: {error}") from error
+    return read_as(raw, kind, how)
 
 
 def answered(value: Struct, *, events: int = 0) -> Answer:

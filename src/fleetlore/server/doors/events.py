@@ -12,6 +12,7 @@ from fleetlore.dialects import cloudevents
 from fleetlore.errors import DialectError, InvalidEvent
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
+from fleetlore.intake.shipment import without_place
 from fleetlore.server.doors.cloudevents import attributes_of, is_binary, record_of
 from fleetlore.server.doors.frame import Answer, door, positions
 from fleetlore.server.doors.reading import Body, Piece, elements_of, lines_of, media_type, object_of, one_or_many, read_body
@@ -49,15 +50,18 @@ def _foreign(raw: bytes) -> Event:
 
 
 def _allowed(event: Event) -> Event:
-    """What the log says of itself, nobody else does: views believe it, and let go of what they know."""
+    """What the log says of itself, or a shipper of an event, nobody else does: views and shippers go by it."""
     if event.kind.startswith(OWN):
         raise InvalidEvent("$.kind", f"{event.kind} is what the log says of itself; `lore forget` and `lore trim` have it say so")
-    return event
+    return without_place(event)
 
 
+_LINES = Form(lines_of, _ours, is_whole=False)
 FORMS: Mapping[str, Form] = {
     "application/json": Form(one_or_many, _ours),
-    "application/x-ndjson": Form(lines_of, _ours, is_whole=False),
+    "application/x-ndjson": _LINES,
+    "application/ndjson": _LINES,
+    "application/jsonl": _LINES,
     "application/cloudevents+json": Form(_one, _foreign),
     "application/cloudevents-batch+json": Form(elements_of, _foreign),
 }

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
-import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 from starlette.requests import Request
@@ -19,7 +18,7 @@ from fleetlore.log.base import Expect
 from fleetlore.runtime.driver import steering
 from fleetlore.runtime.driver.gate import questions
 from fleetlore.server.doors.frame import Answer, door, positions
-from fleetlore.server.doors.reading import Body, read_body, text_of
+from fleetlore.server.doors.reading import Body, read_as, read_body
 from fleetlore.server.doors.storing import store
 from fleetlore.server.problems import Problem
 from fleetlore.views.goals import limits_in
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 PERSON = "control room"
 LONGEST_REASON = 2000
-MOST_AXES = len(steering.AXES)
 _TRIES = 20
 
 Reason = Annotated[str, Meta(max_length=LONGEST_REASON)]
@@ -79,7 +77,7 @@ async def decide(request: Request, house: House) -> Answer:
 
 
 def _control(house: House, id: str, body: Body) -> list[str]:
-    said = _fitting(_read(body.unpack(house.limits.body), Steering, 'send {"action": "pause"}, and a "value" where it needs one'))
+    said = _fitting(read_as(body.unpack(house.limits.body), Steering, 'send {"action": "pause"}, and a "value" where it needs one'))
     reason = (said.reason or "").strip() or None
     _check(house, id, lambda goal: steering.check(goal, said.action, said.value))
     event = steering.control(id, said.action, by=PERSON, value=said.value, reason=reason, now=house.clock)
@@ -108,7 +106,7 @@ _NEEDS = {
 
 
 def _decide(house: House, id: str, body: Body) -> list[str]:
-    said = _read(body.unpack(house.limits.body), Decided, 'send {"of": the question, "choice": "allow"}, or "deny", and a "message"')
+    said = read_as(body.unpack(house.limits.body), Decided, 'send {"of": the question, "choice": "allow"}, or "deny", and a "message"')
     _check(house, id, lambda goal: steering.check(goal, "decide", of=said.of))
     for _ in range(_TRIES):
         try:
@@ -146,15 +144,6 @@ _GONE = {
 
 
 # --- both
-
-
-def _read(raw: bytes, kind: type[_T], how: str) -> _T:
-    try:
-        return msgspec.json.decode(text_of(raw), type=kind)
-    except msgspec.ValidationError as error:
-        raise Problem(422, f"{error}; {how}") from error
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise Problem(400, f"not JSON: {error}") from error
 
 
 def _check(house: House, id: str, check: Callable[[GoalState], None]) -> None:

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from fleetlore.dialects.nexus import from_heartbeat
 from fleetlore.errors import DialectError, InvalidEvent
 from fleetlore.events.envelope import Event
 from fleetlore.server.doors import forges as doors_forges
@@ -52,14 +53,22 @@ def is_local(request: Request) -> bool:
 
 
 class Heartbeat(Struct, forbid_unknown_fields=True):
-    """A sign of life, as it is posted."""
+    """A sign of life, as it is posted; the last five as nexus writes it, which names only the model."""
 
-    agent: str
+    agent: str | None = None
     text: str | None = None
     task: str | None = None
     mission: str | None = None
     run: str | None = None
     state: str | None = None
+    model: str | None = None
+    cycle: int | None = None
+    status: str | None = None
+    pid: int | None = None
+    timestamp: float | str | None = None
+
+
+_OF_NEXUS = ("model", "cycle", "status", "pid", "timestamp")
 
 
 @door("heartbeat")
@@ -80,9 +89,19 @@ def _take_heartbeat(log: BlockingRecorder, body: Body, limit: int) -> list[str]:
         raise InvalidEvent(path.rstrip("`") or "$", f'{reason}; a heartbeat is as {{"agent": "ada", "text": "still at it"}}') from error
     except (ValueError, RecursionError) as error:
         raise DialectError("$", f"not JSON: {error}") from error
-    data = {} if beat.state is None else {"state": beat.state}
+    if beat.agent is None and beat.model is None:
+        raise InvalidEvent("$.agent", 'missing; a heartbeat is as {"agent": "ada", "text": "still at it"}')
+    return keep_all(log, [_told_by(beat)])
+
+
+def _told_by(beat: Heartbeat) -> Event:
+    data: dict[str, Any] = {"state": beat.state} | {name: getattr(beat, name) for name in _OF_NEXUS}
+    data = {name: value for name, value in data.items() if value is not None}
+    theirs = from_heartbeat(data)
+    text = beat.text or (theirs.text if "cycle" in data or "status" in data else None)
     scopes: dict[str, Any] = {"task": beat.task, "mission": beat.mission, "run": beat.run}
-    return keep_all(log, [Event(kind="fleet.heartbeat", agent=beat.agent, text=beat.text, data=data, **scopes)])
+    agent = beat.model if beat.agent is None else beat.agent
+    return Event(kind=theirs.kind, at=theirs.at, agent=agent, text=text, data=data, **scopes)
 
 
 def _need_json(request: Request) -> None:

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterator
 from email.message import Message
 from io import BytesIO
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -18,6 +18,8 @@ from fleetlore.server.problems import Problem
 
 if TYPE_CHECKING:
     from fleetlore.server.safety.limits import Limits
+
+_T = TypeVar("_T")
 
 LARGE, LARGE_IF_PACKED = 1 << 20, 1 << 14
 MOST_EVENTS = 100_000
@@ -98,7 +100,7 @@ def inflate(raw: bytes, coding: str, limit: int) -> bytes:
             return _inflate(raw, window, limit)
         except zlib.error as error:
             reason = str(error)
-    raise Problem(400, f"what was sent as {coding} is damaged: {reason}")
+    raise Problem(400, f"what was sent as {coding} is damaged: {reason}; send it again")
 
 
 def _inflate(raw: bytes, window: int, limit: int) -> bytes:
@@ -140,6 +142,16 @@ def text_of(raw: bytes) -> bytes:
     except UnicodeDecodeError as error:
         raise Problem(400, f"not UTF-8: {error.reason} at byte {error.start}") from error
     return raw.removeprefix(_BYTE_ORDER_MARK)
+
+
+def read_as(raw: bytes, kind: type[_T], how: str) -> _T:
+    """One JSON object as a type; `how` tells who sent another one what would fit."""
+    try:
+        return msgspec.json.decode(text_of(raw), type=kind)
+    except msgspec.ValidationError as error:
+        raise Problem(422, f"{error}; {how}") from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Problem(400, f"not JSON: {error}") from error
 
 
 def lines_of(raw: bytes) -> Iterator[Piece]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.routing import Route
 
 from fleetlore.events.envelope import Event
 from fleetlore.server.doors.frame import Answer, door, positions
-from fleetlore.server.doors.reading import Body, read_body, text_of
+from fleetlore.server.doors.reading import Body, read_as, read_body
 from fleetlore.server.doors.storing import store
 from fleetlore.server.problems import Problem
 
@@ -42,18 +41,9 @@ async def inject(request: Request, house: House) -> Answer:
 
 
 def _take(house: House, body: Body) -> list[str]:
-    said = _read(body.unpack(house.limits.body))
+    said = read_as(body.unpack(house.limits.body), Injection, 'send {"run": …, "text": …}, and a "label" if you like')
     turn = _turn(house, said.run)
     return store(house.log, [house.log.admit(_event(said, turn))])
-
-
-def _read(raw: bytes) -> Injection:
-    try:
-        return msgspec.json.decode(text_of(raw), type=Injection)
-    except msgspec.ValidationError as error:
-        raise Problem(422, f'{error}; send {{"run": …, "text": …}}, and a "label" if you like') from error
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise Problem(400, f"not JSON: {error}") from error
 
 
 def _turn(house: House, run: str) -> int | None:

@@ -20,7 +20,7 @@ from fleetlore.log.base import Expect
 from fleetlore.runtime.town import missions, plan_issues, plan_toml, steering
 from fleetlore.runtime.town.steering import Wish
 from fleetlore.server.doors.frame import JSON, Answer, door, positions
-from fleetlore.server.doors.reading import Body, read_body, text_of
+from fleetlore.server.doors.reading import Body, read_as, read_body
 from fleetlore.server.problems import Problem
 from fleetlore.server.shows.town_one import MOVES
 from fleetlore.views.town_state import CONDUCTOR, PERSONS, Town
@@ -256,13 +256,7 @@ def _append(house: House, events: Sequence[Event], expect: Expect | None, *, is_
 
 
 def _read(raw: bytes, kind: type[_T]) -> _T:
-    try:
-        return msgspec.json.decode(text_of(raw), type=kind)
-    except msgspec.ValidationError as error:
-        keys = ", ".join(each.name for each in msgspec.structs.fields(kind))
-        raise Problem(422, f"{error}; known are {keys}") from error
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise Problem(400, f"not JSON: {error}") from error
+    return read_as(raw, kind, f"known are {', '.join(each.name for each in msgspec.structs.fields(kind))}")
 
 
 # --- missions from plans

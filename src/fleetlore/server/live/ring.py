@@ -23,6 +23,8 @@ MOST_EVENTS = 16_384
 MOST_BYTES = 64 << 20
 BATCH_BYTES = 64 << 10
 """What is written to a client at once; so much, and what the socket holds, is all that a slow one costs."""
+MOST_BATCHES = 64
+"""So many are shared at once: while nothing new comes, clients that come back at many places would each leave theirs behind."""
 
 ERASURE = "log.forgotten"
 
@@ -161,6 +163,8 @@ class Ring:
         key = (wanted, start, self.first + stop)
         batch = self._batches.get(key)
         if batch is None:
+            if len(self._batches) >= MOST_BATCHES:
+                self._batches.clear()
             batch = self._batches[key] = Batch(wanted.chosen(self._entries[index:stop]))
         return batch, key[2]
 

@@ -159,7 +159,7 @@ class _Past:
                     self._pages.close()
                     self._pages = self._log.follow_pages(TOWN, after=self._after)
                 return some
-            raise Closed("the log was closed")
+            raise Closed("the log was closed; open it again with connect()")
 
     def close(self) -> None:
         """Let go of the log; waits for a `next` in another thread."""

@@ -241,6 +241,8 @@ class Costs(Answer, kw_only=True):
     """Model → tokens that have no price."""
     prices: str = ""
     """Of when the prices are."""
+    older: Cost | None = None
+    """Of tasks and sessions: what the older ones came to, of which only the sum is known here; it is in the row without a key."""
 
 
 class Event(Struct, kw_only=True, omit_defaults=True):

@@ -42,7 +42,7 @@ class Endpoint:
         """One request."""
         request = Request(scope, receive)
         if request.method != "POST":
-            raise Problem(405, f"{request.method} is not for {PATH}: it keeps no sessions and streams nothing", headers={"allow": "POST"})
+            raise Problem(405, f"{request.method} is not for {PATH}: it keeps no sessions; send a POST", headers={"allow": "POST"})
         house: House = scope["app"].state.house
         scope[_CALLER] = await caller_of(house, request)
         await _answer(await _server(scope["app"].state, house), scope, receive, send)

@@ -18,6 +18,6 @@ def since(text: str | None, *, now: datetime, zone: tzinfo = UTC) -> datetime | 
     try:
         return now - timedelta(microseconds=humantime.parse(text) / 1000)
     except OverflowError as error:
-        raise Invalid(f"since: too long ago: {text!r}") from error
+        raise Invalid(f"since: too long ago: {text!r}; say 2h, today, or a time") from error
     except Invalid:
         return moment_of(text, "since")

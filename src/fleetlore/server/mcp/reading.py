@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from fleetlore.chronicle.arcs import KINDS
+from fleetlore.chronicle.vocabulary import arc_kinds
 from fleetlore.errors import Invalid
 from fleetlore.server.desk import Look
 from fleetlore.server.mcp import answers, asks, moments
@@ -95,8 +95,8 @@ def _agent_told(agent: answers.Agent) -> str:
 def arcs(source: Source, caller: Caller, ask: asks.Arcs) -> answers.Arcs:
     """Patterns."""
     for kind in ask.kind:
-        if kind not in KINDS:
-            raise Invalid(f"kind: no such arc: {kind!r}; there are {', '.join(KINDS)}")
+        if kind not in arc_kinds():
+            raise Invalid(f"kind: no such arc: {kind!r}; there are {', '.join(arc_kinds())}")
     with source.looking(None, arcs_show.NEEDS) as look:
         found = arcs_show.show(look, state=ask.state, kinds=ask.kind, limit=MOST_ARCS)
         start = head(look)
@@ -137,8 +137,8 @@ def costs(source: Source, caller: Caller, ask: asks.Costs) -> answers.Costs:
         start = head(look)
     rows, next = page(found.by, lambda row: _cost(row.get(ask.by), row), limit=ask.limit, page=ask.page)
     unpriced = dict(sorted(found.unpriced.items(), key=lambda pair: -pair[1])[:10])
-    total = _cost("all", found.total)
-    return answers.Costs(**start, next=next, by=ask.by, total=total, rows=rows, unpriced=unpriced, prices=found.prices)
+    total, older = _cost("all", found.total), None if found.older is None else _cost("older", found.older)
+    return answers.Costs(**start, next=next, by=ask.by, total=total, rows=rows, unpriced=unpriced, prices=found.prices, older=older)
 
 
 def _cost(key: str | None, row: dict[str, Any]) -> answers.Cost:
@@ -153,6 +153,7 @@ def costs_told(answer: answers.Costs) -> str:
     return told(
         f"In all {_figures(answer.total)}; by {answer.by}:",
         quoted(*(with_dots(f"{row.key} ({row.shown})" if row.shown else row.key or "unknown", _figures(row)) for row in answer.rows)),
+        f"Of older ones only the sum is known here: {_figures(answer.older)}, under “unknown”." if answer.older else "",
         "Without a known price, and not in the dollars:" if unpriced else "",
         quoted(*unpriced),
         going_on(answer.next),

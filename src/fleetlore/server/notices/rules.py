@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 from urllib.parse import urlsplit
 
-from fleetlore.chronicle.arcs import KINDS as ARCS
+from fleetlore.chronicle.vocabulary import arc_kinds
 from fleetlore.config import Notice, Settings
 from fleetlore.errors import ConfigError, Invalid
 from fleetlore.events import humantime
@@ -152,7 +152,7 @@ def _only_one(said: Mapping[str, Any], *keys: str) -> str:
 def _trigger(said: Mapping[str, Any]) -> tuple[By, str]:
     by = cast("By", _only_one(said, "when", "kind", "arc"))
     what: str = said[by]
-    known = WHENS if by == "when" else ARCS
+    known = WHENS if by == "when" else arc_kinds()
     if by != "kind" and what not in known:
         raise Invalid(f"{by}: no such thing as {what!r}; there are {', '.join(known)}")
     if by == "kind" and (not is_kind_or_family(what) or what.startswith(OWN_FAMILY)):
@@ -184,7 +184,7 @@ def _webhook(said: Mapping[str, Any]) -> Webhook:
         raise Invalid(f"format: no such format: {form!r}; there are {', '.join(FORMATS)}")
     for key in ("secret", "token"):
         if not is_fit_for_a_header(said.get(key, "")):
-            raise Invalid(f"{key}: only printable ASCII characters are taken")
+            raise Invalid(f"{key}: only printable ASCII characters are taken; write others out")
     return Webhook(_address(said["webhook"]), form, said.get("secret"), said.get("token"))
 
 

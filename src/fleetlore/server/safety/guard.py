@@ -40,6 +40,8 @@ DECLARED: Declared = {
     "/api/events": (
         "application/json",
         "application/x-ndjson",
+        "application/ndjson",
+        "application/jsonl",
         "application/cloudevents+json",
         "application/cloudevents-batch+json",
     ),

@@ -213,9 +213,12 @@ class _Body:
         """Take in what was not read, up to the limit once more: many a client listens only when it has sent everything."""
         if any(name.lower() == b"expect" for name, _ in self._scope["headers"]):
             return  # this one waits for a word before it sends
+        most = 2 * self._limits.body
+        if (_announced(self._scope) or 0) > most:
+            return  # it would not be taken in whole, whatever comes: the sooner it is told the better
         with suppress(TimeoutError):
             async with asyncio.timeout(min(self._limits.body_pause, self._end - self._limits.now())):
-                while not self._is_whole and self._taken <= 2 * self._limits.body:
+                while not self._is_whole and self._taken <= most:
                     await self._take()
 
     def _too_long(self) -> Problem:
@@ -241,7 +244,7 @@ def _announced(scope: Scope) -> int | None:
     if not sizes:
         return None if is_chunked else 0
     if is_chunked:  # somebody before us may have gone by the other, and then takes the rest for a request of its own
-        raise Problem(400, "a body has a Content-Length or a Transfer-Encoding, not both", headers={"connection": "close"})
+        raise Problem(400, "a body has a Content-Length or a Transfer-Encoding; send one of them", headers={"connection": "close"})
     if len(sizes) > 1 or not sizes[0].isdigit() or len(sizes[0]) > _MOST_DIGITS:
         raise Problem(400, "the Content-Length is no number of bytes; send a right one, or none at all")
     return int(sizes[0])

@@ -10,7 +10,7 @@ from fleetlore.server.desk import Look
 from fleetlore.server.shapes import Costs
 from fleetlore.views import names as names_view
 from fleetlore.views.costs import Amount, Spending, slot_of
-from fleetlore.views.costs_sums import Dimension, Line, Where, by_all, total, unpriced
+from fleetlore.views.costs_sums import OF_RUNS, Dimension, Line, Where, by_all, older_lines, unpriced
 
 NEEDS = ("costs", "names")
 """The views that it is made of."""
@@ -32,9 +32,28 @@ def show(
     sums = by_all(spending, dimensions, zone=zone, where=where)
     if where is None and (spending.trimmed.tokens or spending.trimmed.priced):
         sums.setdefault((None,) * len(dimensions), Amount()).add(spending.trimmed)
+    whole = Amount()
+    for amount in sums.values():
+        whole.add(amount)
     shown = names_view.all_shown(look.states["names"]) if "agent" in dimensions else {}
     rows = [_row(dimensions, keys, amount, shown) for keys, amount in _in_order(sums, by_day=dimensions[0] == "day")]
-    return Costs(**look.head(), total=_figures(total(spending, where)), by=rows, unpriced=unpriced(spending, where), prices=prices)
+    return Costs(
+        **look.head(),
+        total=_figures(whole),
+        by=rows,
+        unpriced=unpriced(spending, where),
+        prices=prices,
+        older=_older(spending, dimensions, where),
+    )
+
+
+def _older(spending: Spending, dimensions: Sequence[Dimension], where: Where | None) -> dict[str, Any] | None:
+    """What cannot be told by task and session any more, if that is asked for."""
+    lines = [line for line in older_lines(spending) if where is None or where(line)] if set(OF_RUNS) & set(dimensions) else []
+    whole = Amount()
+    for line in lines:
+        whole.add(line.cell.amount)
+    return _figures(whole) if lines else None
 
 
 def _between(since: datetime | None, until: datetime | None) -> Where | None:

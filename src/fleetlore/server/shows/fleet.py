@@ -10,7 +10,7 @@ from fleetlore.server.shapes import AgentCard, Asking, Fleet
 from fleetlore.views import fleet as view
 from fleetlore.views import names as names_view
 from fleetlore.views.costs import Amount
-from fleetlore.views.costs_sums import by
+from fleetlore.views.costs_sums import by_agent
 from fleetlore.views.pace import Pace
 from fleetlore.views.standings import Standing
 
@@ -23,7 +23,7 @@ def show(look: Look) -> Fleet:
     """All agents."""
     fleet: view.Fleet = look.states["fleet"]
     shown = names_view.all_shown(look.states["names"])
-    spent = by(look.states["costs"], "agent")
+    spent = by_agent(look.states["costs"])
     stood = view.in_order(fleet, now=look.now)
     stood.sort(key=lambda pair: ORDER.index(pair[0]))
     cards = [_card(standing, agent, look, shown, spent.get(agent.name) or Amount()) for standing, agent in stood]

@@ -17,6 +17,7 @@ from fleetlore.runtime.graph.tools import sqlite_reader
 from fleetlore.runtime.graph.tools.database import Database, Limits, open_database
 from fleetlore.runtime.graph.tools.gathering import cell_of
 from fleetlore.runtime.graph.tools.query_db import outline, query
+from tests.patience import PATIENCE
 from tests.runtime.graph.tools.attacks import ATTACKS, statement
 
 ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT {} FROM c"
@@ -152,7 +153,7 @@ async def test_cancelled_it_ends_at_once_and_leaves_nothing(shop: Database) -> N
         await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await task
 
 

@@ -209,7 +209,7 @@ def _content(workspace: str, path: str) -> bytes | None:
     """What a file of the workspace holds; links within it are followed, and lead nowhere else."""
     root, real = os.path.realpath(workspace), os.path.realpath(os.path.join(workspace, path))
     if not real.startswith(f"{root}/"):
-        raise Invalid(f"{path}: leads out of the workspace")
+        raise Invalid(f"{path}: leads out of the workspace; name a path inside it")
     try:
         with files.opened(root, os.path.relpath(real, root)) as file:
             content = file.read(_MOST_FILE + 1)

@@ -7,16 +7,15 @@ It is never given the agent's words, and what it raises is a failure of the crit
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from fleetlore.errors import Invalid
+from fleetlore.extensions import Point
 from fleetlore.runtime.driver.acceptance.findings import Unmet
 from fleetlore.runtime.driver.workspace.workspace import Workspace
 
-GROUP = "fleetlore.verifiers"
 _SHOWN = 50
 
 
@@ -59,11 +58,21 @@ def git_clean(_: Any, site: Site) -> Unmet | None:
 OURS: dict[str, Verifier] = {"no_paths_touched": no_paths_touched, "git_clean": git_clean}
 
 
+def _fit(name: str, thing: Any) -> Verifier:
+    if not callable(thing):
+        raise TypeError(f"something to call with arguments and a Site is needed, not {type(thing).__name__}")
+    verifier: Verifier = thing
+    return verifier
+
+
+VERIFIERS: Point[Verifier] = Point("fleetlore.verifiers", _fit, ours=OURS)
+
+
+def known() -> tuple[str, ...]:
+    """Every verifier that a criterion can name."""
+    return (*OURS, *VERIFIERS.names())
+
+
 def find(name: str) -> Verifier | None:
     """The verifier of this name; ours come first."""
-    if name in OURS:
-        return OURS[name]
-    for point in entry_points(group=GROUP, name=name):
-        loaded: Verifier = point.load()
-        return loaded
-    return None
+    return OURS[name] if name in OURS else VERIFIERS.find(name)

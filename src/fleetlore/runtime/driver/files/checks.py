@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import entry_points
 from typing import Any
 
-from fleetlore.errors import Invalid
+from fleetlore.errors import BrokenExtension, Invalid
 from fleetlore.events import driver_types as types
 from fleetlore.events.ids import find_uuid
 from fleetlore.events.names import is_name
 from fleetlore.minds import open as minds
 from fleetlore.redact import Redactor
+from fleetlore.runtime.driver import harnesses
 from fleetlore.runtime.driver.acceptance import verifiers
 from fleetlore.runtime.driver.files.sheet import Sheet
 from fleetlore.runtime.driver.gate import rules
@@ -55,6 +55,8 @@ def _check_description(sheet: Sheet, head: Mapping[str, Any], needs: Sequence[st
 def _check_worker(sheet: Sheet, plan: Mapping[str, Any]) -> None:
     """Whether there is somebody to do the work."""
     harness, command, mind = plan.get("harness"), plan.get("command"), plan.get("mind")
+    if harness is not None:
+        _check_harness(sheet, harness)
     if harness == "command" and not command:
         sheet.complain(("command",), "is missing: which program takes the turns? Write it as a list, as in ['my-agent', '--quiet']")
     if harness == "mind" and not mind:
@@ -63,6 +65,14 @@ def _check_worker(sheet: Sheet, plan: Mapping[str, Any]) -> None:
         sheet.complain(("command",), "is for programs, and the harness is a mind; leave one of them out")
     if command is not None and (not command or not command[0].strip()):
         sheet.complain(("command",), "names no program")
+
+
+def _check_harness(sheet: Sheet, name: str) -> None:
+    try:
+        if name not in harnesses.OURS and harnesses.HARNESSES.find(name) is None:
+            sheet.complain(("harness",), one_of(name, harnesses.known()))
+    except BrokenExtension as error:
+        sheet.complain(("harness",), str(error))
 
 
 def _check_minds(sheet: Sheet, plan: Mapping[str, Any], acceptance: Sequence[types.Criterion]) -> None:
@@ -122,9 +132,8 @@ def check_criterion(sheet: Sheet, path: Path, told: Mapping[str, Any]) -> None:
 
 
 def _check_verifier(sheet: Sheet, path: Path, name: str, args: Any) -> None:
-    known = (*verifiers.OURS, *entry_points(group=verifiers.GROUP).names)
-    if name.strip() and name not in known:
-        sheet.complain((*path, "name"), one_of(name, known))
+    if name.strip() and name not in verifiers.OURS and name not in verifiers.known():
+        sheet.complain((*path, "name"), one_of(name, verifiers.known()))
     if name == "no_paths_touched":
         try:
             verifiers.prefixes_in(args)

@@ -95,7 +95,7 @@ def load(path: str, *, redactor: Redactor | None = None, new_id: Callable[[], st
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Invalid(f"{path}: is not UTF-8 text") from error
+        raise Invalid(f"{path}: is not UTF-8 text; save it as such") from error
     folder, name = os.path.split(os.path.abspath(path))
     return read(text, path, folder=folder, name=os.path.splitext(name)[0], redactor=redactor, new_id=new_id)
 

@@ -116,7 +116,7 @@ class GateServer:
         """The goal and the turn that a token is good for; every token is compared, each in constant time."""
         try:
             given = msgspec.json.decode(line, type=Hello).token.encode()
-        except (msgspec.DecodeError, UnicodeError):
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
             return None
         found = None
         for token, bound in self._bound.items():

@@ -9,6 +9,9 @@ given(fleet, Event(kind="fleet.dispatch", agent="ada")).when(Event(kind="fleet.i
 )
 
 mind = ScriptedMind({"ada": ["First line.", Stall()], "judge": {"winner": "ada"}})
+
+`check_dialect`, `check_vocabulary`, `check_arc`, `check_node` and `check_harness` hold an extension to the laws that ours keep:
+docs/extending.md.
 """
 
 from __future__ import annotations
@@ -22,8 +25,29 @@ from msgspec.structs import replace
 
 from fleetlore.events.envelope import Event
 from fleetlore.minds.scripted import AnyOf, BreaksOff, Calls, ScriptedMind, Slow, Stall
+from fleetlore.testing.dialects import check_dialect
+from fleetlore.testing.runners import check_harness, check_node
+from fleetlore.testing.stories import check_arc, check_vocabulary
 
-__all__ = ["START", "AnyOf", "BreaksOff", "Calls", "FrozenClock", "ScriptedMind", "Slow", "Stall", "Told", "View", "counting_ids", "given"]
+__all__ = [
+    "START",
+    "AnyOf",
+    "BreaksOff",
+    "Calls",
+    "FrozenClock",
+    "ScriptedMind",
+    "Slow",
+    "Stall",
+    "Told",
+    "View",
+    "check_arc",
+    "check_dialect",
+    "check_harness",
+    "check_node",
+    "check_vocabulary",
+    "counting_ids",
+    "given",
+]
 
 State = TypeVar("State")
 

@@ -1,0 +1,1 @@
+"""An echo, for Fleetlore."""

@@ -1,0 +1,1 @@
+"""A small kanban board, for Fleetlore."""

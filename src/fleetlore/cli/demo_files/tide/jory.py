@@ -1,0 +1,43 @@
+"""Plays an agent that first guesses, and then reads what the check says."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+TABLE = Path("tide.py")
+
+
+def say(words: str, tokens: int) -> None:
+    """Report what is done and used so far, and think for a while."""
+    sys.stdout.write(json.dumps({"say": words, "tokens": tokens, "usd": tokens / 100_000}) + "\n")
+    sys.stdout.flush()
+    time.sleep(float(os.environ["DEMO_PACE"]))
+
+
+def write_step(minutes: int) -> None:
+    """Have high water come so much later each day."""
+    TABLE.write_text(re.sub(r"(?m)^MINUTES_LATER = .*", f"MINUTES_LATER = {minutes}", TABLE.read_text()))
+
+
+def take_turn(prompt: str) -> None:
+    """A guess, and then what the check said."""
+    told = re.findall(r"day 2: .*not at (\d\d):(\d\d)", prompt)
+    if not told:
+        say("I read tide.py: high water is at the same time every day.", 2100)
+        write_step(40)
+        say("I let the tide come a little later each day.", 4800)
+        return
+    hour, minute = map(int, told[-1])
+    say(f"The second day's high water is at {hour:02}:{minute:02}, says the check.", 5200)
+    write_step(hour * 60 + minute - 6 * 60)
+    say("So it comes 50 minutes later each day. I look at the third day, too.", 6900)
+    who = ("-c", "user.name=jory", "-c", "user.email=jory@example.org")
+    subprocess.run(["git", *who, "commit", "--quiet", "-m", "The tide comes later each day", str(TABLE)], capture_output=True, check=False)
+    say("The tide comes 50 minutes later each day, and that is committed.", 8100)
+
+
+take_turn(sys.stdin.read())

@@ -1,0 +1,106 @@
+"""The laws of what acts: a node plays its part in a turn, and a harness ends a turn however it goes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from fleetlore.log.connect import connect
+from fleetlore.minds.harness import Ended, Harness, Heard, How, Order
+from fleetlore.minds.scripted import ScriptedMind
+from fleetlore.runtime.graph import scripted
+from fleetlore.runtime.graph.model import Edge, Graph
+from fleetlore.runtime.graph.registry import REGISTRY
+from fleetlore.runtime.graph.sessions import Sessions
+from fleetlore.runtime.graph.settings import Settings
+from fleetlore.runtime.graph.sink import Heard as Listener
+
+_PROMPTS = ("Say hello.", "", "a\n# b\0 {x} $(false) ; \x1b[31m \u202e", "word " * 20_000)
+
+
+async def check_node(name: str, says: str = "hello", *, options: Mapping[str, Any] | None = None) -> str:
+    """Play a turn in which an implementation stands between `input_v1` and `output_v1`; answers the words that the user hears.
+
+    The package has to be installed, or its module imported. `AssertionError` where the turn fails, or another like it ends otherwise.
+    """
+    assert REGISTRY.find(name) is not None, f"no node is called {name!r}; is the package installed (pip install --editable .)?"
+    role = name.rpartition("_v")[0]
+    graph = Graph(
+        name="checked",
+        nodes={"input": "input_v1", role: name, "output": "output_v1"},
+        edges=(
+            Edge(source="user", target="input", carries="message"),
+            Edge(source="input", target=role, carries="command"),
+            Edge(source=role, target="output", carries="words"),
+        ),
+        options={role: dict(options)} if options else {},
+    )
+    first, second = await _played(graph, says), await _played(graph, says)
+    assert first == second, f"{name}: the same turn ended with {first!r}, and then with {second!r}"
+    return first
+
+
+async def _played(graph: Graph, says: str) -> str:
+    async with (
+        connect("memory:") as log,
+        Sessions(log, Settings(default=graph.name), minds={"default": ScriptedMind(scripted.answer)}, graphs=[graph]) as sessions,
+    ):
+        session, heard = await sessions.open("checked", identity="ada", channel="test"), Listener()
+        session.attach(heard)
+        await session.handle_text(says)
+        errors = [str(message) for message in heard.of("error")]
+        assert not errors, f"the turn failed: {'; '.join(errors)}"
+        return heard.text
+
+
+async def check_harness(harness: Harness, workspace: str, *, seconds: float = 30.0) -> Ended:
+    """Have a harness take turns in a folder: plain ones, one that is called off and one that is cancelled; answers how the first ended.
+
+    It never raises, whatever the prompt; it ends the turn as the watcher says; and cancelled, it is over.
+    """
+    ended = [await _turn(harness, workspace, prompt, None, seconds) for prompt in _PROMPTS]
+    stopped = await _turn(harness, workspace, _PROMPTS[0], "stopped", seconds)
+    assert stopped is None or stopped.how == "stopped", f"the watcher called the turn off, and it ended {stopped.how!r}, not 'stopped'"
+    task = asyncio.ensure_future(harness.take_turn(_order(workspace, _PROMPTS[0]), _let))
+    await asyncio.sleep(0)
+    task.cancel()
+    done, _ = await asyncio.wait((task,), timeout=seconds)
+    assert done, f"it was cancelled, and not over {seconds:g} s later"
+    first = ended[0]
+    assert first is not None
+    return first
+
+
+async def _turn(harness: Harness, workspace: str, prompt: str, verdict: How | None, seconds: float) -> Ended | None:
+    """One turn; nothing, where the watcher was to call it off and never was told a thing."""
+    heard: list[Heard] = []
+
+    async def watch(told: Heard) -> How | None:
+        heard.append(told)
+        return verdict
+
+    try:
+        ended = await asyncio.wait_for(harness.take_turn(_order(workspace, prompt), watch), seconds)
+    except Exception as error:
+        raise AssertionError(
+            f"{harness.name} raises {type(error).__name__} ({error}) on {prompt[:40]!r}; it should answer an Ended"
+        ) from error
+    assert isinstance(ended, Ended), f"{harness.name} answers {type(ended).__name__}, not an Ended"
+    return ended if heard or verdict is None else None
+
+
+async def _let(told: Heard) -> How | None:
+    return None
+
+
+def _order(workspace: str, prompt: str) -> Order:
+    return Order(
+        goal="00000000-0000-7000-8000-000000000001",
+        agent="ada",
+        turn=1,
+        prompt=prompt,
+        workspace=workspace,
+        new_session="00000000-0000-4000-8000-000000000001",
+        mark="fleetlore-check",
+    )

@@ -1,0 +1,30 @@
+"""The code of docs/extending.md is the code of the examples, whole files of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "extending.md").read_text()
+SHOWN = re.findall(r"^```(?:python|toml|json)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+FILES = [path for name in ("kanban", "echo") for path in sorted((ROOT / "examples" / f"fleetlore-{name}").rglob("*")) if path.is_file()]
+CODE = [path for path in FILES if path.suffix == ".py" and path.name != "__init__.py"]
+
+
+@pytest.mark.parametrize("shown", SHOWN, ids=range(len(SHOWN)))
+def test_what_is_shown_is_in_an_example(shown: str) -> None:
+    assert any(shown in path.read_text() for path in FILES if path.suffix in (".py", ".toml", ".jsonl"))
+
+
+@pytest.mark.parametrize("path", CODE, ids=lambda path: path.name)
+def test_every_module_of_the_examples_is_shown(path: Path) -> None:
+    assert path.read_text() in SHOWN
+
+
+def test_every_extension_point_is_told_of() -> None:
+    from fleetlore.cli.extensions import points
+
+    assert [point.group for point in points()] == re.findall(r"^\| `(fleetlore\.\w+)` \|", PAGE, re.MULTILINE)

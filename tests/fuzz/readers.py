@@ -1,0 +1,459 @@
+"""Everything that reads what others wrote: how it is asked, and valid samples to begin with."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from starlette.requests import HTTPConnection
+
+from fleetlore import clock, config, connect, dialects
+from fleetlore.cli import hook, times, worker_template
+from fleetlore.cli.worker_brief import verdict_in
+from fleetlore.dialects import otlp, recording
+from fleetlore.dialects.claude_code import RECORDING as CLAUDE_CODE
+from fleetlore.dialects.claude_code_hooks import read_hook as claude_code_hook
+from fleetlore.dialects.codex import RECORDING as CODEX
+from fleetlore.dialects.codex_hooks import read_hook as codex_hook
+from fleetlore.dialects.forge import read_delivery
+from fleetlore.dialects.recording import Recording
+from fleetlore.errors import DialectError, FleetloreError
+from fleetlore.events import codec, humantime
+from fleetlore.events.envelope import Event
+from fleetlore.intake import documents
+from fleetlore.log import nats, nats_address, redis, redis_entry
+from fleetlore.log.admission import Admission
+from fleetlore.log.base import Record, check_scope
+from fleetlore.log.recorder import make_query
+from fleetlore.minds import open as minds
+from fleetlore.minds import parsing
+from fleetlore.minds.agents.claude_code_rows import Rows
+from fleetlore.minds.agents.codex_records import Records
+from fleetlore.minds.agents.codex_rollouts import Rollouts
+from fleetlore.minds.agents.command import read_report
+from fleetlore.minds.agents.listening import Hearer
+from fleetlore.minds.programs.pipes import Line
+from fleetlore.minds.programs.process_table import read_line
+from fleetlore.minds.troubles import resets, wordings
+from fleetlore.runtime.driver.files import loading
+from fleetlore.runtime.driver.gate.rules import Rules
+from fleetlore.runtime.graph import reading, scenarios
+from fleetlore.runtime.graph.checks import checked
+from fleetlore.runtime.graph.registry import Registry
+from fleetlore.runtime.graph.tools import sql_check
+from fleetlore.runtime.graph.tools.database import open_database
+from fleetlore.runtime.stage import library
+from fleetlore.runtime.town import plans
+from fleetlore.server import desk, queries
+from fleetlore.server.live.stream import FeedQuery
+from fleetlore.server.mcp import moments, pages
+from fleetlore.server.notices import rules as notices
+from fleetlore.server.problems import Problem
+from fleetlore.server.safety import hosts
+from fleetlore.state import seal, tokens
+from tests.dialects import golden, rollouts
+from tests.minds.stubs.turns import order_for
+from tests.runtime.graph.tools.attacks import ATTACKS
+from tests.transcripts import a_day
+
+ROOT = Path(__file__).parents[2]
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+NOWHERE = Path("/nonexistent")
+
+
+class Reader(NamedTuple):
+    """One door for foreign bytes."""
+
+    name: str
+    read: Callable[[bytes], object]
+    samples: Sequence[bytes]
+    refuses: tuple[type[Exception], ...] = (FleetloreError,)
+
+
+READERS: list[Reader] = []
+
+
+def of_bytes(name: str, samples: Sequence[bytes | str], read: Callable[[bytes], object], *refuses: type[Exception]) -> None:
+    """A reader of bytes."""
+    plain = [sample.encode(errors="replace") if isinstance(sample, str) else sample for sample in samples]
+    READERS.append(Reader(name, read, plain, (FleetloreError, *refuses)))
+
+
+def of_text(name: str, samples: Sequence[bytes | str], read: Callable[[str], object], *refuses: type[Exception]) -> None:
+    """A reader of what stood in a file, or came as JSON."""
+    of_bytes(name, samples, lambda raw: read(raw.decode(errors="replace")), *refuses)
+
+
+def of_argument(name: str, samples: Sequence[str], read: Callable[[str], object], *refuses: type[Exception]) -> None:
+    """A reader of what stands on a command line, where bytes that are no UTF-8 are half surrogate pairs."""
+    of_bytes(name, samples, lambda raw: read(raw.decode(errors="surrogateescape")), *refuses)
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """What stands in the fenced blocks of a page of ours."""
+    parts = (ROOT / "docs" / page).read_text(encoding="utf-8").split(f"```{language}\n")[1:]
+    return [part.partition("```")[0] for part in parts]
+
+
+def shown(folder: str, pattern: str) -> list[bytes]:
+    """Files that come along."""
+    return [path.read_bytes() for path in sorted((ROOT / folder).glob(pattern))]
+
+
+# --- events, in every dialect
+
+
+def _stored(event: Event) -> Record:
+    """What was understood is fit for the log."""
+    return Admission().admit(event)
+
+
+def _told(decode: Callable[[bytes], Event]) -> Callable[[bytes], object]:
+    return lambda raw: _stored(decode(raw))
+
+
+def _recorded(recording: Recording) -> Callable[[bytes], object]:
+    def read(raw: bytes) -> None:
+        reader = recording.open(None)
+        told = []
+        for line in raw.split(b"\n"):
+            with suppress(DialectError):
+                told += reader.read(line)
+        reader = recording.open(reader.save())
+        for event in (*told, *reader.settle(), *reader.end()):
+            _stored(event)
+
+    return read
+
+
+def _exported(read: Callable[..., list[Event]], *, protobuf: bool) -> Callable[[bytes], object]:
+    return lambda raw: [_stored(event) for event in read(raw, protobuf=protobuf)]
+
+
+def _hooked(read: Callable[..., list[Event]]) -> Callable[[bytes], object]:
+    return lambda raw: [_stored(event) for event in read(recording.parse(raw), id=clock.uuid7(), at=NOW)]
+
+
+EVENT = codec.encode(
+    Event(kind="tool.called", id=clock.uuid7(), at=NOW, actor="ada", agent="ada", task="t1", data={"tool": "Bash", "input": {"a": [1]}})
+)
+SPAN = {
+    "traceId": "5b8efff798038103d269b633813fc60c",
+    "spanId": "eee19b7ec3c1b174",
+    "name": "chat m",
+    "startTimeUnixNano": "1780315200000000000",
+    "endTimeUnixNano": "1780315201000000000",
+    "attributes": [
+        {"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}},
+        {"key": "gen_ai.usage.input_tokens", "value": {"intValue": "7"}},
+    ],
+}
+RECORD = {"timeUnixNano": "1780315200000000000", "body": {"stringValue": "claude_code.tool_result"}, "attributes": SPAN["attributes"]}
+SERVICE = {"attributes": [{"key": "service.name", "value": {"stringValue": "claude-code"}}]}
+TRACES = json.dumps({"resourceSpans": [{"resource": SERVICE, "scopeSpans": [{"spans": [SPAN]}]}]})
+LOGS = json.dumps({"resourceLogs": [{"resource": SERVICE, "scopeLogs": [{"logRecords": [RECORD]}]}]})
+PROTOBUF = bytes.fromhex("0a2a12280a0022240a105b8efff798038103d269b633813fc60c1208eee19b7ec3c1b1742a0663686174206d3001")
+CALL = json.dumps(
+    {"session_id": "s1", "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}, "cwd": "/", "turn_id": "t"}
+)
+DELIVERY = json.dumps(
+    {
+        "ref": "refs/heads/main",
+        "repository": {"full_name": "a/b", "html_url": "http://x/a/b"},
+        "commits": [{"id": "0" * 40, "message": "one\n\ntwo", "timestamp": "2026-06-01T12:00:00Z", "author": {"name": "ada"}}],
+        "sender": {"login": "ada"},
+        "action": "opened",
+        "issue": {"number": 7, "title": "x", "labels": [{"name": "bug"}]},
+        "pull_request": {"number": 8, "merged": True, "head": {"ref": "x"}},
+    }
+)
+
+for _name in dialects.NAMES:
+    of_bytes(f"dialect {_name}", golden.lines(_name), _told(dialects.find(_name).decode))
+of_bytes("event", [EVENT], _told(codec.decode))
+of_bytes("transcript of Claude Code", [b"\n".join(a_day().lines())], _recorded(CLAUDE_CODE))
+of_bytes(
+    "rollout of Codex",
+    [
+        b"\n".join(
+            rollouts.lines(
+                [rollouts.meta(), *rollouts.asked(1, "go"), rollouts.call(2, "ls"), rollouts.result(3, "ok"), *rollouts.said(4, "done")]
+            )
+        )
+    ],
+    _recorded(CODEX),
+)
+of_bytes("recording of OTLP", [TRACES, LOGS], _recorded(otlp.RECORDING))
+of_bytes("spans as JSON", [TRACES], _exported(otlp.read_traces, protobuf=False))
+of_bytes("spans as protobuf", [PROTOBUF], _exported(otlp.read_traces, protobuf=True))
+of_bytes("log records as JSON", [LOGS], _exported(otlp.read_logs, protobuf=False))
+of_bytes("log records as protobuf", [PROTOBUF], _exported(otlp.read_logs, protobuf=True))
+of_bytes("hook of Claude Code", [CALL], _hooked(claude_code_hook))
+of_bytes("hook of Codex", [CALL], _hooked(codex_hook))
+for _event in ("push", "issues", "pull_request"):
+    of_bytes(
+        f"delivery of a forge: {_event}",
+        [DELIVERY],
+        lambda raw, event=_event: [_stored(each) for each in read_delivery(recording.parse(raw), event=event)],  # type: ignore[misc]
+    )
+of_bytes("call of `lore hook`", [CALL], lambda raw: json.loads(hook.line_of("claude-code", raw, len(raw))))
+of_bytes("entry of a Redis stream", [EVENT, *golden.lines("tinytown")], lambda raw: redis_entry.read(b"7-1", [b"event", raw, b"data", raw]))
+
+
+# --- files that people write
+
+
+def _from_file(name: str, load: Callable[[str], object]) -> Callable[[bytes], object]:
+    def read(raw: bytes) -> object:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, name)
+            Path(path).write_bytes(raw)
+            return load(path)
+
+    return read
+
+
+def _settings(path: str) -> None:
+    """As a project's file, and as the user's own, with the rules that it has."""
+    folder = os.path.dirname(path)
+    with suppress(FleetloreError):
+        config.load(folder=folder, environ={"HOME": folder})
+    own = os.path.join(folder, "fleetlore", "fleetlore.toml")
+    os.makedirs(os.path.dirname(own))
+    os.rename(path, own)
+    settings = config.load(folder="/", environ={"XDG_CONFIG_HOME": folder, "HOME": folder})
+    notices.rules_of(settings)
+
+
+def _worker(path: str) -> object:
+    flags = Namespace(file=path, harness=None, mind=None, command=None, workspace=None, allow=None)
+    return worker_template.template(flags, None)
+
+
+def _graph(text: str, suffix: str) -> object:
+    return checked(reading.from_text(text, f"g{suffix}"), Registry())
+
+
+TOML_GOAL = """description = "make it pass"
+harness = "command"
+command = ["make", "it"]
+[budget]
+max_turns = 5
+max_wall_time = "20m"
+[permissions]
+allow = ["Bash(git status*)", "Edit(src/**)"]
+[[acceptance]]
+command = "make test"
+[[acceptance]]
+path = "a.txt"
+regex = "^ok$"
+"""
+YAML_GOAL = "description: make it pass\nharness: mind\nmind: 'scripted:'\nbudget: {max_turns: 5}\nacceptance:\n- command: make test\n"
+SETTINGS = """log = "sqlite:lore.db?sync=normal"
+town = "t"
+[redact]
+patterns = ["x-[0-9]+"]
+level = ["prompts", "paths"]
+[ship]
+to = "sqlite:other.db"
+full = true
+[retention]
+keep = "90d"
+[prices.some-model]
+input = 1.5
+output = 3
+[[notify]]
+name = "me"
+when = "progress"
+webhook = "https://example.org/x"
+every = 10
+[hooks]
+github_secret = "s"
+[context]
+budget = 4000
+relevance = 2.5
+[graph]
+default = "seven"
+minds = { strong = "openai:m" }
+"""
+ISSUES = json.dumps([{"number": 3, "title": "a", "body": "What\n- [ ] x", "state": "open", "labels": [{"name": "bug"}]}])
+
+of_bytes("settings", [SETTINGS, *blocks("configuration.md", "toml")], _from_file("fleetlore.toml", _settings))
+of_bytes("goal in TOML", [TOML_GOAL], _from_file("g.toml", loading.load))
+of_bytes("goal in YAML", [YAML_GOAL], _from_file("g.yaml", loading.load))
+of_bytes("worker", [TOML_GOAL.replace('description = "make it pass"\n', ""), "[checks.a]\ncommand='x'\n"], _from_file("w.toml", _worker))
+of_bytes("plan", blocks("town-plans.md", "toml"), _from_file("p.toml", plans.load))
+of_bytes("issues", [ISSUES], _from_file("i.json", plans.load))
+of_bytes("issues, one a line", [ISSUES[1:-1] + "\n" + ISSUES[1:-1]], _from_file("i.jsonl", plans.load))
+of_text("graph in TOML", shown("src/fleetlore/runtime/graph/graphs", "*.toml"), lambda text: _graph(text, ".toml"))
+of_text(
+    "graph in YAML",
+    [
+        "name: g\nnodes: {input: input_v1, output: output_v1}\nedges:\n- {from: user, to: [input]}\n- {from: input, to: output, when: x}\n"
+        "words: {a: [b]}\nconditions: {x: {any: [{words: a}, {longer: 3, not: {came: text}}]}}\n"
+    ],
+    lambda text: _graph(text, ".yaml"),
+)
+of_text("scenario of a graph", shown("examples/graph", "*.md"), lambda text: scenarios.read(text, "s.md"))
+of_bytes("scenario of a stage", shown("src/fleetlore/runtime/stage/scenarios", "*.yaml"), _from_file("s.yaml", library.load))
+of_bytes(
+    "JSON over many lines", [json.dumps([{"a": 1}, {"b": [2]}], indent=1)], _from_file("d.json", lambda path: documents.find(path, "d"))
+)
+
+
+# --- what is said on a command line, in an address or in a question
+
+of_argument("--since", ["2h", "1d12h", "2026-06-01", "2026-06-01T12:00Z", "30m"], lambda text: times.moment(text, now=NOW))
+of_argument("--expires", ["2h", "30d", "2099-06-01T12:00Z"], lambda text: times.until(text, now=NOW))
+of_argument("duration", ["1h 30m", "12s 345ms", "2 weeks", "0"], humantime.parse)
+of_argument("retention", ["90d", "2w", "1y"], config.days_in)
+of_text("moment of a tool", ["today", "2h", "2026-06-01T12:00:00Z"], lambda text: moments.since(text, now=NOW))
+of_text("as_of", ["2026-06-01T12:00:00Z", "2026-06-01T12:00:00.5+02:00"], lambda text: desk.moment_of(text, "as_of"))
+of_text("time zone", ["Europe/Berlin", "UTC"], queries.zone_of)
+of_argument("scope", ["town", "agent:ada", "mission:m1", "source:x"], check_scope)
+of_argument("place in a log", ["00000000000000000007", "7"], lambda text: make_query("town", text, text, [], NOW, False))
+of_argument("kind", ["fleet.commit", "fleet.*", "x.y"], lambda text: make_query("town", None, None, [text], NOW, False))
+
+
+def _address(text: str) -> None:
+    """What `connect` makes of an address, without going there."""
+    config.masked(text)
+    connect(text)
+
+
+def _options(parse: Callable[[dict[str, str]], Any]) -> Callable[[str], object]:
+    return lambda text: parse(dict(part.partition("=")[::2] for part in text.split("&")))
+
+
+of_argument(
+    "address of a log",
+    ["memory:", "sqlite:a.db?sync=off&timeout=3&town=x", "redis://u:p@h:6379/0?town=x", "nats://t@h:4222,g?replicas=3", "unix:/x?y=z"],
+    _address,
+)
+of_argument("address of NATS", ["nats://u:p%40@one:4222,two:4222", "tls://t@[::1]:4222", "nats://h"], nats_address.parse)
+of_argument("options of NATS", ["replicas=3&timeout=2.5&dedup=2m"], _options(nats.parse_options))
+of_argument("options of Redis", ["keep=everything&timeout=2.5"], _options(redis.parse_options))
+of_argument(
+    "address of a mind",
+    ["scripted:", "openai:m?base_url=https://h/v1&key_env=K&attempts=2", "anthropic:m?first=2&total=9.5"],
+    minds.split,
+)
+of_argument(
+    "address of a database",
+    ["sqlite:a.db", "postgresql://r@db:5432/shop?password_env=K&tls=on", "mysql://r:s@127.0.0.1/shop?socket=/x"],
+    lambda text: open_database("shop", text, environ={"K": "k"}),
+)
+of_text("Host and Origin", ["localhost:4000", "[::1]:80", "http://a.b:8080"], lambda text: (hosts.parse(text), hosts.parse_origin(text)))
+
+
+def _asked(kind: type[queries.Query]) -> Callable[[bytes], object]:
+    def read(raw: bytes) -> object:
+        return queries.read(HTTPConnection({"type": "http", "query_string": raw, "headers": []}), kind)
+
+    return read
+
+
+_QUERY = b"scope=town&kind=fleet.*&id=x&limit=7&after=0007&since=2026-06-01T12:00:00Z&as_of=7&q=a%20b&tz=UTC&width=100&by=day"
+for _kind in (queries.EventsQuery, queries.CostsQuery, queries.TimelineQuery, queries.SearchQuery, queries.TownQuery, FeedQuery):
+    _known = {field.encode() for field in _kind.__struct_fields__}
+    _said = b"&".join(part for part in _QUERY.split(b"&") if part.partition(b"=")[0] in _known)
+    of_bytes(f"query {_kind.__name__}", [_said or b"as_of=7"], _asked(_kind), Problem)
+
+
+# --- rights
+
+
+def _ruled(text: str) -> None:
+    rules = Rules([text], [text], workspace="/w")
+    for tool in ("Bash", "Read", "WebFetch", "mcp__a__b"):
+        rules.decide(tool, {"command": text, "file_path": text, "url": text})
+
+
+def _lines(text: str) -> None:
+    rules = Rules(["Bash(git *)", "Edit(src/**)", "WebFetch(domain:*.org)"], ["Bash(rm *)", "Read(~/.ssh/**)"], workspace="/w")
+    rules.decide("Bash", {"command": text})
+    rules.decide("Edit", {"file_path": text, "old_string": text})
+    rules.decide("WebFetch", {"url": text})
+
+
+of_argument("rule", ["Bash(git status*)", "Edit(src/**)", "mcp__github__*", "WebFetch(domain:example.com)", "*"], _ruled)
+of_argument(
+    "what a rule is asked about",
+    ["git log | head -3 && echo $(date) > /dev/null", "cd 'a b'; git diff --stat", "src/a.py", "https://u@x.example.org:80/a?b#c"],
+    _lines,
+)
+for _dialect in ATTACKS:
+    of_text(
+        f"SQL for {_dialect}",
+        ["SELECT a.b, count(*) FROM t AS a WHERE x IN (SELECT 1) GROUP BY 1", *ATTACKS[_dialect][::7]],
+        lambda text, dialect=_dialect: sql_check.checked(text, dialect),  # type: ignore[misc]
+    )
+of_bytes(
+    "token as it is kept",
+    [tokens.encoded(tokens.mint("read", now=NOW, label="x", expires_at=NOW)[1])],
+    lambda raw: (tokens.decoded([raw]), tokens.is_secret(raw.decode("latin-1"))),
+)
+of_argument("id of a token", ["0123abcd"], tokens.check_id)
+of_bytes("seal as it is kept", [seal.encoded(seal.make_seal("a long passphrase", cost=2)[0])], seal.decoded)
+
+
+# --- what programs and models say
+
+
+def _heard(make: Callable[[], Hearer]) -> Callable[[bytes], object]:
+    def read(raw: bytes) -> None:
+        hearer = make()
+        for line in raw.split(b"\n"):
+            with suppress(DialectError):
+                hearer.hear(line)
+        hearer.end()
+        assert hearer.report.tokens >= 0
+
+    return read
+
+
+PRINTED = [
+    {"type": "system", "subtype": "init", "session_id": "s", "model": "m"},
+    {"type": "assistant", "message": {"id": "m1", "content": [{"type": "text", "text": "hi"}], "usage": {"input_tokens": 3}}},
+    {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": 1780315200}},
+    {"type": "result", "subtype": "success", "result": "done", "total_cost_usd": 0.1, "usage": {"output_tokens": 3}, "num_turns": 1},
+]
+ITEMS = [
+    {"type": "thread.started", "thread_id": rollouts.THREAD},
+    {"type": "item.completed", "item": {"id": "i1", "type": "agent_message", "text": "hi"}},
+    {"type": "item.completed", "item": {"id": "i2", "type": "command_execution", "command": "ls", "exit_code": 1, "status": "failed"}},
+    {"type": "turn.completed", "usage": {"input_tokens": 3, "cached_input_tokens": 1, "output_tokens": 2}},
+    {"type": "turn.failed", "error": {"message": "usage limit, try again in 3 hours"}},
+]
+
+of_bytes("what Claude Code prints", [b"\n".join(json.dumps(row).encode() for row in PRINTED)], _heard(lambda: Rows(order_for(NOWHERE))))
+of_bytes(
+    "what Codex prints",
+    [b"\n".join(json.dumps(row).encode() for row in ITEMS)],
+    _heard(lambda: Records(order_for(NOWHERE), Rollouts(NOWHERE, since=NOW))),
+)
+of_bytes(
+    "what a command prints",
+    [b'{"tokens": 7, "usd": 0.5, "done": true, "say": "x"}'],
+    lambda raw: read_report(Line(raw)),
+)
+of_text(
+    "reply of a model",
+    ['<think>x</think>```json\n{"a": [1, {"b": "c"}]}\n```', 'Sure: {"a": 1, } and more'],
+    lambda text: (parsing.find_object(text), parsing.without_thoughts(text), parsing.whole_object(text)),
+)
+of_text(
+    "complaint of a model",
+    ["429: try again in 3h 20m", "usage limit reached, resets at 3:00 PM (Europe/Berlin)", "resets Jan 2, 2027, 5pm (UTC)"],
+    lambda text: (resets.reset_in(text, NOW), wordings.by_words(text), wordings.by_status(429, text)),
+)
+of_text("verdict of a reviewer", ["**APPROVED**: fine\nREJECTED - no", "x\nREJECTED."], verdict_in)
+of_text("table of processes", ["  1     0     1 Mon Jun  1 12:00:00 2026 /sbin/init --x=y", "12 1 12 x"], read_line)
+of_text("address of a page for tools", ["lore://fleet", "lore://story/today", "lore://task/t%201"], pages.find)

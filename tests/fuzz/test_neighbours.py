@@ -1,0 +1,63 @@
+"""A damaged line costs nothing but itself: what stands before it and behind it is told as if it were not there."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from fleetlore import clock, connect, dialects
+from fleetlore.dialects.base import Dialect
+from fleetlore.intake import spool
+from fleetlore.intake.drain import drain
+from fleetlore.intake.files import Source, read
+from tests.dialects import golden
+from tests.fuzz.mutants import mutants
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+FEW = settings(max_examples=max(1, settings().max_examples // 20), suppress_health_check=list(HealthCheck))
+
+
+def damaged(samples: list[bytes]) -> st.SearchStrategy[bytes]:
+    """One line that is there, whatever became of it."""
+    lines = mutants(samples).map(lambda raw: raw.replace(b"\n", b" ").rstrip(b"\r"))
+    return lines.filter(lambda line: bool(line.strip()) and line not in samples)
+
+
+@pytest.mark.parametrize("dialect", [dialects.find(name) for name in dialects.NAMES], ids=dialects.NAMES)
+@FEW
+@given(data=st.data())
+def test_a_damaged_line_of_a_file_is_one_item_and_its_neighbours_are_as_they_were(dialect: Dialect, data: st.DataObject) -> None:
+    first, *_, last = lines = golden.lines(dialect.name)
+    amid = data.draw(damaged(lines))
+    items = list(read(Source("a.jsonl", io.BytesIO(b"\n".join((first, amid, last))), NOON, 0), dialect))
+    assert [item.line.n for item in items] == [1, 2, 3]
+    assert [items[0].events[0].id, items[2].events[0].id] == [dialect.decode(first).id, dialect.decode(last).id]
+    assert len(items[1].events) == 1
+
+
+def call(words: str, **more: str) -> bytes:
+    """One call of a hook, as the spool keeps it."""
+    record = {"session_id": "s1", "hook_event_name": "Notification", "message": words, "cwd": "/"}
+    told = {"at": "2026-11-15T20:00:00.000001Z", "id": clock.uuid7(), "program": "claude-code", "cwd": "/", "record": record}
+    return json.dumps(told | more).encode()
+
+
+@FEW
+@given(amid=damaged([call("amid"), call("amid", town="t", log="sqlite:x.db")]))
+@example(amid=call("amid", log="redis://["))
+def test_a_damaged_line_of_the_spool_holds_up_no_other(amid: bytes) -> None:
+    with TemporaryDirectory() as folder:
+        log = connect(f"sqlite:{folder}/log.db?sync=off", town="default")
+        (Path(folder) / f"{clock.uuid7()}{spool.SUFFIX}").write_bytes(b"\n".join((call("first"), amid, call("last"), b"")))
+        drain(lambda settings: log.blocking(), folder=folder)
+        with log.blocking() as stored:
+            told = [event.text for event in stored.read(kinds=["session.waiting"])]
+    assert told.count("first") == 1
+    assert told.count("last") == 1

@@ -1,0 +1,65 @@
+"""Threads as a fold: which are over, and what is let go of, so that a log of years takes no more memory than one of weeks."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+from fleetlore.events.envelope import Event
+from fleetlore.views import threads
+from fleetlore.views.threads import MOST_BOUND, MOST_CLOSED, MOST_GAPS, PRUNED_EVERY, Thread, Threads
+
+START = datetime(2026, 11, 15, 8, 0, tzinfo=UTC)
+
+
+def told(known: Threads, number: int, kind: str, **scopes: Any) -> Threads:
+    return threads.apply(known, Event(id=f"e{number}", kind=kind, at=START + timedelta(seconds=number), agent="ada", actor="ada", **scopes))
+
+
+def test_runs_and_threads_of_long_ago_are_let_go_and_what_still_works_is_not() -> None:
+    known = told(threads.initial(), 0, "fleet.dispatch", run="old", task="first")
+    for number in range(1, MOST_BOUND + 2 * PRUNED_EVERY):
+        known = told(known, number, "town.task_completed", run=f"r{number}", task=f"t{number}")
+        if number == MOST_BOUND:
+            known = told(known, number, "fleet.dispatch", run="old", task="second")
+    assert len(known.bound) <= MOST_BOUND + PRUNED_EVERY
+    assert len(known.threads) <= MOST_CLOSED + PRUNED_EVERY + 2
+    assert known.bound["run:old"] == "task:second", "bound anew, it is one of the newest"
+    known = told(known, number + 1, "fleet.commit", run="old")
+    assert known.threads["task:second"].counts["progress"] == 1
+    known = told(known, number + 2, "fleet.commit", run="r1")
+    assert "run:r1" in known.threads, "nobody knows any more what it was for"
+
+
+def test_work_that_another_task_mends_is_over_and_work_that_waits_is_not() -> None:
+    known = threads.initial()
+    for task, data in (("mended", {"item": "i1", "fix": "mended/fix-1"}), ("waiting", {"item": "i2"})):
+        known = told(known, 1, "town.task_completed", task=task)
+        known = told(known, 2, "town.reviewer_handoff", task=task)
+        known = told(known, 3, "work.review_rejected", task=task)
+        known = told(known, 4, "town.mission_work_blocked", task=task, data=data)
+    assert {key: thread.state for key, thread in known.threads.items()} == {"task:mended": "closed", "task:waiting": "open"}
+
+
+def test_the_rhythm_of_a_thread_is_that_of_its_newest_events_whenever_it_is_worked_out() -> None:
+    chance, often, once = Random(1), Thread(key="task:t"), Thread(key="task:t")
+    numbers = sorted(chance.sample(range(10_000), 500))
+    for number in numbers:
+        for thread in (often, once):
+            threads.add(thread, Event(id=f"e{number}", kind="fleet.commit"), "progress", (START + timedelta(seconds=number), "", 0))
+        if chance.random() < 0.1:
+            threads.settle(often)
+    threads.settle(often)
+    threads.settle(once)
+    assert often == once
+    assert once.gaps == [float(after - before) for before, after in pairwise(numbers)][-MOST_GAPS:]
+
+
+def test_a_rhythm_goes_on_where_a_prologue_ends() -> None:
+    known = threads.initial()
+    for number in (1, 4, 9):
+        known = told(known, number, "fleet.commit", run="r")
+    known = told(known, 20, "fleet.commit", run="r", task="t")
+    assert known.threads["task:t"].gaps == [3.0, 5.0, 11.0]
