@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 # Twice as many as there are cores: tests wait for servers, browsers and disks as much as they compute.
 WORKERS ?= 4
 STAMP := $(VENV)/.installed
+# Real browsers, servers and kills beside each other on two cores: what fails there is shown, and has to pass alone.
+AGAIN = { echo "Failed beside others; once more, alone:"; $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # uv for speed; where it cannot reach the index, pip may (proxies, certificates of the house).
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
@@ -60,7 +62,7 @@ test: $(STAMP) $(PAGES) $(CHROMIUM)  ## everything that must hold (CI runs this)
 	$(BIN)/ruff format --check src tests benchmarks torture
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal || $(AGAIN)
 
 check: $(STAMP) $(PAGES)  ## lint, types, layers and the quick tests
 	$(BIN)/ruff check src tests benchmarks torture

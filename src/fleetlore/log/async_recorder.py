@@ -1,4 +1,4 @@
-"""The async door to any backend: one writer thread that commits everything waiting, and a few readers."""
+"""The async door to any backend: quick commits on the loop, others on one writer thread, and a few readers."""
 
 from __future__ import annotations
 
@@ -102,12 +102,28 @@ class Recorder:
         return future
 
     def _hand_over(self) -> None:
-        if self._waiting:
-            group, self._waiting = self._waiting, []
-            self._work.put(group)
-        else:
+        if not self._waiting:
             self._committing = False
             self._idle.set()
+            return
+        group, self._waiting = self._waiting, []
+        outcomes = self._commit_here(group)
+        if outcomes is None:
+            self._work.put(group)
+        else:
+            self._settle(group, outcomes)
+
+    def _commit_here(self, group: Sequence[_Waiting]) -> Sequence[Outcome | BaseException] | None:
+        """What takes only a moment is done on the loop."""
+        try:
+            return self._backend.commit_at_once([batch for batch, _ in group])
+        except Exception as error:  # noqa: BLE001 - it belongs to those who wait
+            return [error] * len(group)
+        except BaseException:  # Ctrl-C is for the loop
+            for _, future in group:
+                future.cancel()
+            self._loop.call_soon(self._hand_over)
+            raise
 
     def _write(self) -> None:
         """The writer thread: one commit after another."""
@@ -122,7 +138,6 @@ class Recorder:
                 return
 
     def _settle(self, group: Sequence[_Waiting], outcomes: Sequence[Outcome | BaseException]) -> None:
-        self._loop.call_soon(self._hand_over)
         for (_, future), outcome in zip(group, outcomes, strict=True):
             if future.done():
                 continue  # whoever waited was cancelled
@@ -132,6 +147,8 @@ class Recorder:
                 future.set_exception(outcome)
             else:
                 future.set_result(outcome)
+        # Behind those who wake up now: what they append at once is part of the next commit.
+        self._loop.call_soon(self._hand_over)
 
     async def read(
         self,

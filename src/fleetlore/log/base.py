@@ -127,6 +127,9 @@ class Backend(Protocol):
     def commit(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Store several appends with one durable write; each is all or nothing by itself."""
 
+    def commit_at_once(self, batches: Sequence[Batch]) -> list[Outcome] | None:
+        """The same, for an event loop, where it takes only a moment; `None`, and nothing stored, where it may take longer."""
+
     def read(self, query: Query) -> list[Stored]:
         """At most `query.limit` records, in the order asked for."""
 

@@ -127,6 +127,9 @@ class NatsLog:
         """Store each batch that nothing speaks against; all are on their way at the same time."""
         return self._client.run(self._commit(batches))
 
+    def commit_at_once(self, batches: Sequence[Batch]) -> list[Outcome] | None:
+        """Never: a server has to be waited for."""
+
     async def _commit(self, batches: Sequence[Batch]) -> list[Outcome]:
         jobs = await self._writer.commit(batches)
         for job in jobs:

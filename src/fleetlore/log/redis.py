@@ -98,6 +98,9 @@ class RedisLog:
             raise self.client.unheard(broken, [record.id for batch in batches for record in batch.records]) from broken
         return [self._outcome(batch, next(answers)) if batch.records else [] for batch in batches]
 
+    def commit_at_once(self, batches: Sequence[Batch]) -> list[Outcome] | None:
+        """Never: a server has to be waited for."""
+
     def _append_call(self, records: Sequence[Record], expect: Expect | None = None) -> Command:
         targets = _Targets(self.keys)
         expected = targets.number(self.keys.stream(expect.scope)) if expect is not None else 0

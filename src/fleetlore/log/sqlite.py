@@ -14,14 +14,16 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Lock
+from time import perf_counter
 from typing import Any, TypeVar
 
 import apsw
 
-from fleetlore.errors import Closed
+from fleetlore.errors import Busy, Closed
 from fleetlore.events.ids import uuid_bytes
 from fleetlore.log import sqlite_file
 from fleetlore.log.base import Batch, Info, Outcome, Position, Query, Record, Stored, hash_of
+from fleetlore.log.pace import MOST_EVENTS_AT_ONCE, Pace
 from fleetlore.log.sequence import to_position, to_sequence
 from fleetlore.log.sqlite_file import Sync, ask, our_errors, transaction
 from fleetlore.log.sqlite_plan import Book, Plan
@@ -49,7 +51,9 @@ class SqliteLog:
         self._unscrubbed = False
         self._town, self._sync = town, sync
         self._options: dict[str, Any] = {"sync": sync, "timeout": timeout, "vfs": vfs}
+        self._timeout_ms = int(timeout * 1000)
         self._write_lock = Lock()
+        self._pace = Pace()
         self._pool: list[apsw.Connection] = []
         self._closed = False
         self.changes = Changes()
@@ -69,17 +73,39 @@ class SqliteLog:
 
     def commit(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Store each batch that nothing speaks against, all with one write to the disk."""
-        # Written out, where the other verbs use `_writing`: this path is taken for every event.
         with self._write_lock:
             self.check_open()
+            return self._commit(batches, _count(batches))
+
+    def commit_at_once(self, batches: Sequence[Batch]) -> list[Outcome] | None:
+        """Store them while the disk is quick, nobody else writes, and there are few."""
+        if not self._pace.is_quick or (events := _count(batches)) > MOST_EVENTS_AT_ONCE or not self._write_lock.acquire(blocking=False):
+            return None
+        try:
+            self.check_open()
+            self._writer.set_busy_timeout(0)
             try:
-                outcomes = self._commit_one(batches) or self._commit_all(batches)
-            except BaseException as error:
-                self._undo(error)
-                raise
-            if self._unscrubbed:
-                with suppress(apsw.Error):  # the events are stored; this is tried again with the next
-                    self._scrub(wait=False)
+                return self._commit(batches, events)
+            finally:
+                self._writer.set_busy_timeout(self._timeout_ms)
+        except Busy:  # nothing was stored
+            self._pace.met_others()
+            return None
+        finally:
+            self._write_lock.release()
+
+    def _commit(self, batches: Sequence[Batch], events: int) -> list[Outcome]:
+        # Written out, where the other verbs use `_writing`: this path is taken for every event.
+        start = perf_counter()
+        try:
+            outcomes = self._commit_one(batches) or self._commit_all(batches)
+        except BaseException as error:
+            self._undo(error)
+            raise
+        self._pace.note(perf_counter() - start, events)
+        if self._unscrubbed:
+            with suppress(apsw.Error):  # the events are stored; this is tried again with the next
+                self._scrub(wait=False)
         self.changes.tell()
         return outcomes
 
@@ -284,13 +310,12 @@ class SqliteLog:
 
     def _scrub(self, *, wait: bool) -> None:
         """The WAL holds the old pages until it is written back and cut; while somebody reads them, it is tried again with each commit."""
-        timeout = int(self._options["timeout"] * 1000)
         self._unscrubbed = True
-        self._writer.set_busy_timeout(timeout if wait else 0)
+        self._writer.set_busy_timeout(self._timeout_ms if wait else 0)
         try:
             [(busy, _, _)] = ask(self._writer, "PRAGMA wal_checkpoint(TRUNCATE)")
         finally:
-            self._writer.set_busy_timeout(timeout)
+            self._writer.set_busy_timeout(self._timeout_ms)
         self._unscrubbed = bool(busy)
 
     # --- reading
@@ -386,6 +411,10 @@ class SqliteLog:
             raise Closed("the log was closed; open it again with connect()")
         if os.getpid() != self._process:
             raise Closed("the log was opened before a fork; open it again in the child with connect()")
+
+
+def _count(batches: Sequence[Batch]) -> int:
+    return sum([len(records) for records, _ in batches])
 
 
 def _facts(connection: apsw.Connection, n: int) -> tuple[str, int, int, int | None, int | None]:

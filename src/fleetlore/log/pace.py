@@ -1,0 +1,39 @@
+"""Whether commits are quick enough for an event loop to make them itself.
+
+Handing a commit to a thread and back costs an event loop as long as a quick disk takes to sync. So while commits are short the loop makes
+them itself, and no longer than that: each commit earns what the loop may be held for, and costs what it took.
+"""
+
+from __future__ import annotations
+
+ALLOWED_SECONDS, ALLOWED_EACH = 0.001, 0.000_025
+"""What the loop may be held for by a commit, and more for each event of it, which would keep the interpreter busy in a thread, too."""
+
+MOST_CREDIT, MOST_DEBT = 0.02, 1.0
+"""A good past does not excuse a slow disk for long; one sync of a second is paid off by a thousand quick ones."""
+
+DEBT_TO_OTHERS = 0.05
+"""Where another process writes now, it will soon write again."""
+
+MOST_EVENTS_AT_ONCE = 128
+
+
+class Pace:
+    """What the last commits took. The first are made by a thread: nothing is known of the disk yet."""
+
+    def __init__(self) -> None:
+        self._credit = 0.0
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the next one may be made on the loop."""
+        return self._credit > 0
+
+    def note(self, seconds: float, events: int) -> None:
+        """A commit of so many events took so long."""
+        credit = self._credit + ALLOWED_SECONDS + ALLOWED_EACH * events - seconds
+        self._credit = min(MOST_CREDIT, max(-MOST_DEBT, credit))
+
+    def met_others(self) -> None:
+        """Another process was writing; a thread will wait for it."""
+        self._credit = min(self._credit, -DEBT_TO_OTHERS)
