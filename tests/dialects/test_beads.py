@@ -107,6 +107,7 @@ def test_only_work_that_begins_for_somebody_is_a_dispatch(new: dict[str, Any], o
 
 def test_a_close_is_by_the_assignee_else_by_the_actor() -> None:
     assert told(event_type="closed", new_value="done") == ("town.task_completed", "mayor", "mayor", "done")
+    assert told(event_type="closed", new_value="Closed") == ("town.task_completed", "mayor", "mayor", None)
     assert told(event_type="closed", new_value="done", old_value={"assignee": "ada", "title": "Oil"}) == (
         "town.task_completed", "mayor", "ada", "Oil: done",
     )  # fmt: skip

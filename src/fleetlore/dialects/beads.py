@@ -34,6 +34,7 @@ _AT_WORK = frozenset(("hooked", "in_progress"))
 # The whole value stands in `origin`; in `data` it is only there to be looked at.
 _MOST_SHOWN = 500
 _MOST_EXACT = 2**53
+_NO_REASON = "Closed"  # what the tracker writes where nobody has given one
 _GO_ESCAPES = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 
 
@@ -142,7 +143,7 @@ def _brief(value: object) -> str | int | None:
 
 def _text(data: Record) -> str | None:
     parts = (first_line(data.get("title")), first_line(data.get("result") or data.get("reason") or data.get("comment")))
-    return ": ".join(part for part in parts if part) or None
+    return ": ".join(part for part in parts if part and part != _NO_REASON) or None
 
 
 def _write(event: Event, town: str) -> Record | None:
