@@ -34,6 +34,15 @@ def test_what_says_the_same_is_told_once_with_its_words() -> None:
     assert folded.endswith(": try again.")
 
 
+def test_what_a_thread_is_about_is_said_once_a_day_by_a_story_and_always_by_a_full_telling() -> None:
+    about = "Oil the hinges"
+    script = [replace(event, text=about) for event in events("ada:claim bo:claim bo:setback bo:claim bo:claim")]
+    assert [about in text for text in texts(script)] == [True, False, False, False]
+    assert [about in text for text in texts(script, "full")] == [True] * 4
+    trouble = [replace(event, text="it squeaks") for event in events("ada:setback bo:setback")]
+    assert [("it squeaks" in text) for text in texts(trouble)] == [True, True]  # it went wrong twice, and that is news
+
+
 def test_what_was_only_thought_is_not_quoted() -> None:
     hidden = [replace(event, visibility="private") for event in commits("secret", "secret", "secret", "hush", "hush")]
     assert "secret" not in told(hidden, "json", "full")

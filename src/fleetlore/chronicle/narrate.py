@@ -99,6 +99,7 @@ class Line:
     """What happened on one thread in one day."""
 
     __slots__ = (
+        "_about",
         "_is_full",
         "_latest",
         "_naming",
@@ -123,6 +124,8 @@ class Line:
         """What is not told yet. Signs of life are among it only where all is told."""
         self.sentences: list[Sentence] = []
         self._until: datetime | None = None
+        self._about = ""
+        """What a claim has said that the thread is about: a story need not say it again."""
         self._latest: Run | None = None
         self._quiet: dict[tuple[str, str | None], Run] = {}
         self.weight = 0
@@ -177,7 +180,10 @@ class Line:
         for run in runs:
             for each in run.apart():
                 timed = until is None or each.first - until > PAUSE
-                self.sentences.append(proved(sentence_of(each, zone, timed=timed, naming=naming), thread, each))
+                told = sentence_of(each, zone, timed=timed, naming=naming, about=self._about)
+                self.sentences.append(proved(told, thread, each))
+                if each.beat == "claim" and not self._is_full:
+                    self._about = self._about or words(each.event.text or "")
                 until = each.last
         self._until = until
 
@@ -397,17 +403,17 @@ class Narrator:
         return Closing(text=closing.told(self._highlights, open_threads, self._telling.naming), open_threads=open_threads)
 
 
-def sentence_of(run: Run, zone: tzinfo, *, timed: bool = False, naming: Naming = AS_THEY_ARE) -> str:
-    """A run in words, with some of what it says; those of one event with its time if asked for."""
+def sentence_of(run: Run, zone: tzinfo, *, timed: bool = False, naming: Naming = AS_THEY_ARE, about: str = "") -> str:
+    """A run in words, with some of what it says, but not what it is known to be about; those of one event with its time if asked for."""
     if len(run.ids) == 1:
-        return say(run.event, key=run.key, at=clock_time(run.first, zone) if timed else "", naming=naming, zone=zone)
+        return say(run.event, key=run.key, at=clock_time(run.first, zone) if timed else "", naming=naming, zone=zone, about=about)
     told = say_run(run.event, run.count, run.first, run.last, zone, key=run.key, naming=naming)
     if run.work is not None and run.key == work.KEY:
         return ended(f"{told.rstrip('.')}: {run.work.told()}")
     if run.beat in QUIET_BEATS or run.event.visibility == "private":
         return told
     quotes = _quotes(run)
-    return ended(f"{told.rstrip('.')}: {quotes}") if quotes and quotes not in told else told
+    return ended(f"{told.rstrip('.')}: {quotes}") if quotes and quotes != about and quotes not in told else told
 
 
 def _quotes(run: Run) -> str:

@@ -48,18 +48,21 @@ def variant(variants: Sequence[str], id: str) -> str:
     return variants[crc32(id.encode()) % len(variants)]
 
 
-def say(event: Event, *, key: str | None = None, at: str = "", naming: Naming = AS_THEY_ARE, zone: tzinfo = UTC) -> str:
-    """One event as a sentence, that begins with its time if one is given; by the words of `key`, else of its kind."""
-    said = _said(event, _groups(key or event.kind), at, naming, zone)
+def say(event: Event, *, key: str | None = None, at: str = "", naming: Naming = AS_THEY_ARE, zone: tzinfo = UTC, about: str = "") -> str:
+    """One event as a sentence, that begins with its time if one is given; by the words of `key`, else of its kind.
+
+    What it is known to be `about` is not said again.
+    """
+    said = _said(event, _groups(key or event.kind), at, naming, zone, about)
     return said or ended(f"{naming.agent(event.agent or event.actor or 'Somebody')}: {_deed(event.kind)}")
 
 
 def say_by(groups: Iterable[tuple[str, ...]], event: Event) -> str | None:
     """One event by words that are given; nothing where it lacks what they name."""
-    return _said(event, [Group(_fields(variants[0]), variants) for variants in groups], "", AS_THEY_ARE, UTC)
+    return _said(event, [Group(_fields(variants[0]), variants) for variants in groups], "", AS_THEY_ARE, UTC, "")
 
 
-def _said(event: Event, groups: Iterable[Group], at: str, naming: Naming, zone: tzinfo) -> str | None:
+def _said(event: Event, groups: Iterable[Group], at: str, naming: Naming, zone: tzinfo, about: str) -> str | None:
     renamed = naming.agents
     for fields, variants in groups:
         values: dict[str, str] = {}
@@ -70,8 +73,8 @@ def _said(event: Event, groups: Iterable[Group], at: str, naming: Naming, zone: 
                     value = naming.agent(value)
                 elif value and name in goal_words.MOMENTS:
                     value = goal_words.moment(value, zone)
-                if value and name in _ECHOES and _is_said(value, values):
-                    break  # another field has said it already
+                if value and name in _ECHOES and (value == about or _is_said(value, values)):
+                    break  # another field, or another sentence, has said it already
             if not value:
                 break
             values[name] = value

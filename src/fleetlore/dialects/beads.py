@@ -117,7 +117,8 @@ def _read_data(kind: str, own_type: str, record: Record, old: Record, new: Recor
         details = {key: _brief(new.get(key)) for key in ("description", "priority")}
         return known | {key: value for key, value in details.items() if isinstance(value, int | str) and not isinstance(value, bool)}
     if kind == CLOSED:
-        return known | without_none(result=plain or as_text(new.get("close_reason")))
+        result = plain or as_text(new.get("close_reason"))
+        return known | without_none(result=None if result == _NO_REASON else result)
     if kind == REOPENED:
         return known | without_none(reason=plain or known.get("comment"))
     if kind == DISPATCHED:
@@ -143,7 +144,7 @@ def _brief(value: object) -> str | int | None:
 
 def _text(data: Record) -> str | None:
     parts = (first_line(data.get("title")), first_line(data.get("result") or data.get("reason") or data.get("comment")))
-    return ": ".join(part for part in parts if part and part != _NO_REASON) or None
+    return ": ".join(part for part in parts if part) or None
 
 
 def _write(event: Event, town: str) -> Record | None:
