@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visits
-from tests.browser.control_room import ControlRoom, ago, deed, reply
+from tests.browser.control_room import ControlRoom, ago, asks, deed, reply
 from tests.server import goal_logs
 
 pytestmark = pytest.mark.slow
@@ -65,6 +65,18 @@ AT_ONCE = """new MutationObserver((_, watch) => {
 }).observe(document, { childList: true, subtree: true })"""
 """Presses a key as soon as there is something to see, before anything else has its turn."""
 
+IN_ONE_BREATH = """([first, seen, second]) => new Promise((done) => {
+    const press = (key) => document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+    new MutationObserver((_, watch) => {
+        if (!document.querySelector(seen)) return;
+        watch.disconnect();
+        press(second);
+        done();
+    }).observe(document, { childList: true, subtree: true, attributes: true });
+    press(first);
+})"""
+"""Presses a key, and another one as soon as it is seen what the first one did, before anything else has its turn."""
+
 
 @pytest.fixture
 def busy(room: ControlRoom) -> ControlRoom:
@@ -112,6 +124,66 @@ def test_search_and_help_open_by_key_and_close_with_escape(busy: ControlRoom, vi
         expect(help).to_contain_text(title)
     page.keyboard.press("Escape")
     expect(help).to_have_count(0)
+    expect(ada).to_be_focused()
+
+
+@pytest.mark.parametrize(("key", "opened"), [("/", ".drawer"), ("?", "dialog.help")])
+def test_what_is_opened_and_closed_in_one_breath_gives_the_focus_back(busy: ControlRoom, visit: Visits, key: str, opened: str) -> None:
+    page = visit(busy, "/fleet")
+    ada = page.locator("article.card .agent-name[title=ada]")
+    ada.focus()
+    page.evaluate(IN_ONE_BREATH, [key, opened, "Escape"])
+    expect(page.locator(opened)).to_have_count(0)
+    expect(ada).to_be_focused()
+
+
+@pytest.mark.parametrize("key", ["/", "?"])
+def test_a_card_that_changed_its_place_meanwhile_gets_the_focus_back(busy: ControlRoom, visit: Visits, key: str) -> None:
+    page = visit(busy, "/fleet")
+    names = page.locator("article.card .agent-name")
+    expect(names).to_have_text(["ada", "bram"])
+    ada = page.locator("article.card .agent-name[title=ada]")
+    ada.focus()
+    page.keyboard.press(key)
+    expect(page.get_by_role("dialog")).to_be_visible()
+    busy.tell(asks("bram", "May I?"))
+    expect(names).to_have_text(["bram", "ada"])
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(ada).to_be_focused()
+
+
+def test_where_a_card_is_gone_meanwhile_the_page_gets_the_focus(busy: ControlRoom, visit: Visits) -> None:
+    page = visit(busy, "/fleet?standing=working")
+    ada = page.locator("article.card .agent-name[title=ada]")
+    ada.focus()
+    page.keyboard.press("/")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    busy.tell(asks("ada", "May I?"))
+    expect(ada).to_have_count(0)
+    page.keyboard.press("Escape")
+    expect(page.locator("#page")).to_be_focused()
+
+
+def test_what_is_opened_right_after_a_page_stays_open(busy: ControlRoom, visit: Visits) -> None:
+    page = visit(busy, "/fleet")
+    heading(page, "Fleet")
+    page.evaluate(IN_ONE_BREATH, ["e", ".page-events", "/"])
+    heading(page, "Events")
+    expect(page.get_by_role("cell")).not_to_have_count(0)
+    expect(page.get_by_role("searchbox", name="Search all text")).to_be_focused()
+
+
+@pytest.mark.parametrize("agent", ["ada", "bram"])
+def test_cards_that_change_their_places_keep_the_focus(busy: ControlRoom, visit: Visits, agent: str) -> None:
+    page = visit(busy, "/fleet")
+    names = page.locator("article.card .agent-name")
+    expect(names).to_have_text(["ada", "bram"])
+    one = page.locator(f"article.card .agent-name[title={agent}]")
+    one.focus()
+    busy.tell(asks("bram", "May I?"))
+    expect(names).to_have_text(["bram", "ada"])
+    expect(one).to_be_focused()
 
 
 def test_tab_reaches_the_cards_and_one_always_sees_where_one_is(busy: ControlRoom, visit: Visits) -> None:

@@ -1,9 +1,10 @@
 import { signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 import { pages } from "../pages";
 import { FAMILIES, SAID } from "../ui/beats";
 import { BeatMark } from "../ui/beat";
+import { keepFocus } from "../ui/focus";
 
 const open = signal(false);
 
@@ -39,8 +40,11 @@ function Key({ keys, what }: { keys: string[]; what: string }) {
 export function Help() {
   const box = useRef<HTMLDialogElement>(null);
   const shown = open.value;
-  useEffect(() => {
-    if (shown) box.current?.showModal();
+  useLayoutEffect(() => {
+    if (!shown) return;
+    const giveBack = keepFocus();
+    box.current?.showModal();
+    return giveBack;
   }, [shown]);
   if (!shown) return null;
   return (

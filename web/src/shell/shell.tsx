@@ -1,5 +1,5 @@
 import { useSignalEffect } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 import { locked } from "../api";
 import { meta } from "../meta";
@@ -54,7 +54,7 @@ function TopBar({ page }: { page: Page }) {
 function Room({ page }: { page: Page }) {
   const scroller = useRef<HTMLElement>(null);
   const before = useRef(page);
-  useEffect(() => {
+  useLayoutEffect(() => {
     // Not at first: a key may have opened the drawer before this runs.
     if (before.current === page) return;
     before.current = page;

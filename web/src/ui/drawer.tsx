@@ -1,6 +1,8 @@
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
+
+import { keepFocus } from "./focus";
 
 interface Open {
   title: ComponentChildren;
@@ -8,11 +10,11 @@ interface Open {
 }
 
 const open = signal<Open | null>(null);
-let before: HTMLElement | null = null;
+let giveBack = (): void => undefined;
 
 /** Opens the drawer at the side. `body` is drawn anew when signals that it reads change. */
 export function openDrawer(title: ComponentChildren, body: () => ComponentChildren): void {
-  if (!open.peek()) before = document.activeElement as HTMLElement | null;
+  if (!open.peek()) giveBack = keepFocus();
   open.value = { title, body };
 }
 
@@ -20,7 +22,7 @@ export function openDrawer(title: ComponentChildren, body: () => ComponentChildr
 export function closeDrawer(): boolean {
   if (!open.peek()) return false;
   open.value = null;
-  before?.focus();
+  giveBack();
   return true;
 }
 
@@ -31,7 +33,8 @@ function Body({ draw }: { draw: () => ComponentChildren }) {
 export function Drawer() {
   const shown = open.value;
   const pane = useRef<HTMLDivElement>(null);
-  useEffect(() => {
+  // Not after the next frame: who closes it before that would find the focus taken once more.
+  useLayoutEffect(() => {
     if (shown && !pane.current?.contains(document.activeElement)) pane.current?.focus();
   }, [shown]);
   if (!shown) return null;

@@ -1,5 +1,14 @@
 import { useLayoutEffect } from "preact/hooks";
 
+/** Keeps in mind what has the focus; gives what gives it back, to the page where that is gone. */
+export function keepFocus(): () => void {
+  const held = document.activeElement;
+  return () => {
+    const place = held?.isConnected ? held : document.getElementById("page");
+    if (place instanceof HTMLElement) place.focus();
+  };
+}
+
 /** Gives the focus back to what had it before this was drawn: an element that only changes its place among others loses it else. */
 export function useHeldFocus(): void {
   const held = document.activeElement;
