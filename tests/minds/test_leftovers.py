@@ -13,7 +13,8 @@ import pytest
 from fleetlore.minds.harness import Process
 from fleetlore.minds.programs import process_table
 from fleetlore.minds.programs.environment import MARK
-from fleetlore.minds.programs.leftovers import born_of, end_leftovers
+from fleetlore.minds.programs.leftovers import born_of, end, end_leftovers, of_leader
+from fleetlore.minds.programs.process_table import Entry
 from tests.minds.agents import agent
 from tests.patience import PATIENCE
 
@@ -30,9 +31,9 @@ def start() -> Iterator[Start]:
     """Starts a command and waits for its first line."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(*argv: str, mark: str | None = None) -> subprocess.Popen[bytes]:
+    def start(*argv: str, mark: str | None = None, stdin: int | None = None) -> subprocess.Popen[bytes]:
         env = {"PATH": os.defpath} | ({MARK: mark} if mark else {})
-        popen = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, start_new_session=True)
+        popen = subprocess.Popen(argv, env=env, stdin=stdin, stdout=subprocess.PIPE, start_new_session=True)
         started.append(popen)
         assert popen.stdout
         popen.stdout.readline()
@@ -63,6 +64,36 @@ def test_what_does_not_listen_is_ended_hard(mark: str, start: Start) -> None:
     popen = start(*agent("stubborn"), mark=mark)
     assert end_leftovers(mark, [], grace=0.1) == 2
     assert popen.wait(PATIENCE) == -9
+
+
+@pytest.mark.parametrize("grace", [PATIENCE, 0.0], ids=["asked", "killed"])
+def test_whom_one_of_them_starts_while_they_are_being_ended_is_ended_too(mark: str, start: Start, grace: float) -> None:
+    mother = start(*agent("mother"), mark=mark, stdin=subprocess.PIPE)
+    born: list[int] = []
+
+    def too_early() -> list[Entry]:
+        """All but the child that is born right after the first look."""
+        found = of_leader(mother.pid, mark)
+        if not born:
+            born.append(give_birth(mother))
+        return found
+
+    assert {pid for pid, _ in end(too_early, grace=grace)} == {mother.pid, *born}
+    assert not is_running(born[0])
+
+
+def give_birth(mother: subprocess.Popen[bytes]) -> int:
+    """Have her start a child; its id."""
+    assert mother.stdin
+    assert mother.stdout
+    mother.stdin.write(b"\n")
+    mother.stdin.flush()
+    return int(mother.stdout.readline())
+
+
+def is_running(pid: int) -> bool:
+    entry = process_table.entry_of(pid)
+    return entry is not None and not entry.is_dead
 
 
 def test_a_process_that_was_written_down_is_ended_with_its_group_though_it_carries_no_mark(mark: str, start: Start) -> None:

@@ -1,7 +1,8 @@
 """Ends what still runs of a turn: gently, then hard, until nothing of it is found. Blocking.
 
 A process is of the turn if it carries the mark in its environment, is in the group or the session of its leader, or descends from one that
-is. What clears its environment, leaves its session and outlives its parents is not found.
+is. What clears its environment, leaves its session and outlives its parents is not found. Hence all are stopped before any is ended: whom
+one of them starts in that moment still has its parent.
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ LOOK_AGAIN = 0.02
 
 GIVE_UP = 10.0
 """Seconds after which what even a hard stop does not end is left to the system: it hangs in a disk or a driver."""
+
+HOLD = 1.0
+"""Seconds that a family has to come to a stop. Who may not be stopped is not waited for longer."""
+
+_LOOK_CLOSELY = 0.002
 
 # Whoever starts another and ends between two looks of ours is seen by neither; hence nothing has to be found twice.
 _EMPTY_LOOKS = 2
@@ -84,13 +90,32 @@ def end(find: Find, *, grace: float, settle: float = 0.0, hurry: Event | None = 
         if looks == _EMPTY_LOOKS:
             break
         if hurry.is_set() or now >= hard:
+            found = _hold(find)
             _send(found, signal.SIGKILL)
-        elif now >= gentle:
-            _send([one for one in found if one.name not in ended], signal.SIGTERM, signal.SIGCONT)
+        elif now >= gentle and not ended.issuperset(one.name for one in found):
+            found = _hold(find)
+            _send([one for one in found if one.name not in ended], signal.SIGTERM)
+            _send(found, signal.SIGCONT)
         if hurry.is_set() or now >= gentle:
             ended.update(one.name for one in found)
         _pause(hurry)
     return ended
+
+
+def _hold(find: Find) -> Sequence[Entry]:
+    """Stops whatever `find` finds, until it finds only who was still before it began to look; tells them, the youngest first."""
+    until = time.monotonic() + HOLD
+    stopped: set[Name] = set()
+    still: set[Name] = set()
+    while True:
+        found = find()
+        if still.issuperset(one.name for one in found) or time.monotonic() > until:
+            # Children before their parents: the system wakes who is stopped and loses its parent.
+            return found[::-1]
+        still = {one.name for one in found if one.is_still and one.name in stopped}
+        _send([one for one in found if one.name not in stopped], signal.SIGSTOP)
+        stopped.update(one.name for one in found)
+        time.sleep(_LOOK_CLOSELY)
 
 
 def _pause(hurry: Event) -> None:

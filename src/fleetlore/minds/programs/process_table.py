@@ -17,6 +17,8 @@ PS = ("ps", "-A", "-E", "-ww", "-o", "pid=,ppid=,pgid=,stat=,lstart=,command=")
 _PS_FIELDS = 9
 """Before the command: the start is five words."""
 
+# Held by the system, too: who started a child by `vfork` waits so for as long as the child is stopped.
+_STILL = (b"T", b"t", b"D")
 
 Name: TypeAlias = tuple[int, str]
 """Its id and its start: no other process has both."""
@@ -33,6 +35,8 @@ class Entry(NamedTuple):
     """Its start as the system tells it."""
     is_dead: bool
     """Whether it has ended, and only its parent does not know yet."""
+    is_still: bool = False
+    """Whether it is stopped, or the system holds it: it starts nobody."""
 
     @property
     def name(self) -> Name:
@@ -74,7 +78,7 @@ def _stat(pid: int) -> Entry | None:
         return None
     # The program's name stands in brackets, and may hold brackets itself.
     state, parent, group, session, *rest = raw[raw.rindex(b")") + 2 :].split()
-    return Entry(pid, int(parent), int(group), int(session), f"{_boot()}:{rest[15].decode()}", state in (b"Z", b"X"))
+    return Entry(pid, int(parent), int(group), int(session), f"{_boot()}:{rest[15].decode()}", state in (b"Z", b"X"), state in _STILL)
 
 
 @cache
@@ -115,4 +119,4 @@ def read_line(line: str) -> tuple[Entry, str] | None:
         return None
     pid, parent, group = map(int, fields[:3])
     words = fields[_PS_FIELDS] if len(fields) > _PS_FIELDS else ""
-    return Entry(pid, parent, group, 0, " ".join(fields[4:_PS_FIELDS]), "Z" in fields[3]), words
+    return Entry(pid, parent, group, 0, " ".join(fields[4:_PS_FIELDS]), "Z" in fields[3], fields[3][0] in "TDU"), words
