@@ -182,6 +182,7 @@ def test_nothing_is_missed_between_the_first_answer_and_the_stream(room: Control
     page.goto(f"{room.url}/events")
     expect(page.locator(".ev-row")).to_have_count(1)
     room.tell(deed("ada", "Between"))
+    wait_until(page, lambda: len(held) > 0)
     held[0].continue_()
     expect(page.locator(".ev-row")).to_have_count(2)
 
@@ -253,9 +254,18 @@ def test_an_event_copied_as_curl_can_be_posted_again_and_is_there_once(room: Con
     assert event.text == hostile
 
 
+WATCH_COPIED = """() => {
+    window.isCopied = new Promise((done) => new MutationObserver(() => {
+        if ([...document.querySelectorAll('button')].some((one) => one.textContent === 'Copied')) done();
+    }).observe(document, { childList: true, characterData: true, subtree: true }));
+}"""
+"""It is said for a moment only, which whoever looks now and then may miss."""
+
+
 def copied(page: Page, button: str) -> str:
+    page.evaluate(WATCH_COPIED)
     page.get_by_role("button", name=button, exact=True).click()
-    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    page.evaluate("window.isCopied")
     return str(page.evaluate("navigator.clipboard.readText()"))
 
 

@@ -6,12 +6,15 @@ import re
 from datetime import datetime
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.conftest import Visits
-from tests.browser.control_room import ControlRoom, ago, deed, reply
+from tests.browser.control_room import ControlRoom, ago, deed, reply, wait_until
 
 pytestmark = pytest.mark.slow
+
+THEN = re.compile(r"/api/fleet\?.*as_of=")
+"""How the fleet was at a moment of the past."""
 
 
 @pytest.fixture
@@ -101,11 +104,17 @@ def test_play_goes_on_from_there_and_comes_home_to_live(past: ControlRoom, visit
     expect(cards(page)).to_have_count(1)
     page.get_by_label("Speed of play").select_option("300")
     shown = float(slider(page).input_value())
+    held: list[Route] = []
+    page.route(THEN, lambda route: held.append(route))  # play waits for each answer: it is not over before it is stopped
     page.get_by_role("button", name="Play").click()
     page.wait_for_function("(before) => document.querySelector('input[type=range]').valueAsNumber > before", arg=shown)
     page.get_by_role("button", name="Stop").click()
     expect(page.get_by_role("button", name="Play")).to_be_visible()
     expect(banner(page)).to_be_visible()
+    wait_until(page, lambda: len(held) > 0)
+    for route in held:
+        route.continue_()
+    page.unroute(THEN)
     page.get_by_label("Speed of play").select_option("3600")
     page.keyboard.press("p")
     expect(banner(page)).to_have_count(0)

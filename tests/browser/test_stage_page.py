@@ -76,6 +76,9 @@ def test_the_scene_the_cast_and_their_lines_are_shown_and_grow_by_themselves(due
     expect(lines(page)).to_have_count(3)
     expect(page.locator(".scene-now")).to_have_text("It begins to rain.")
     expect(page.locator(".entry.arrives").first).to_be_visible()
+    duel.tell(spoke("Bob", "It is wet.", 2))
+    expect(lines(page)).to_have_count(4)
+    expect(page.locator(".entry.arrives .line-text")).to_have_text(["Show it.", "It is wet."])  # none is cut short by the next
 
 
 def test_who_speaks_has_a_colour_and_nobody_has_that_of_another(duel: ControlRoom, visit: Visits) -> None:

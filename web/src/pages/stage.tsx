@@ -104,14 +104,17 @@ function Playbill({ play }: { play: StagePlay }) {
   );
 }
 
-/** What was not there when this run was first shown, or a moment ago. */
+/** What was not there when this run was first shown, nor came with many others. */
 function useNews(turns: Turn[], live: boolean): ReadonlySet<string> {
   const known = useRef<ReadonlySet<string> | null>(null);
+  const news = useRef<ReadonlySet<string>>(new Set());
   return useMemo(() => {
     const keys = turns.flatMap(({ entries }) => entries.map(keyOf));
     const fresh = keys.filter((key) => known.current !== null && !known.current.has(key));
     known.current = new Set([...(known.current ?? []), ...keys]);
-    return new Set(live && fresh.length <= MOST_NEW ? fresh : []);
+    // What was news stays so: the next answer does not cut its entrance short.
+    news.current = new Set(live ? [...news.current, ...(fresh.length <= MOST_NEW ? fresh : [])] : []);
+    return news.current;
   }, [turns, live]);
 }
 
