@@ -130,7 +130,7 @@ def get(url: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)  # packages may have to be fetched
+@pytest.mark.timeout(900)  # packages may have to be fetched
 @pytest.mark.skipif(not pages.are_built(), reason="the pages are not built; `make test` builds them first")
 def test_the_wheel_has_everything_and_works_without_node(machine: Machine) -> None:
     """It is made of the source archive, which therefore has everything as well."""
@@ -175,7 +175,7 @@ def check_archive(archive: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)  # packages may have to be fetched
+@pytest.mark.timeout(900)  # packages may have to be fetched
 def test_a_checkout_without_pages_installs_and_says_what_is_missing(machine: Machine) -> None:
     source = machine.folder / "source"
     listed = subprocess.run(

@@ -25,7 +25,7 @@ ARGUMENTS = (
     "--disable-sync",
     "--no-first-run",
 )
-PATIENCE = 45_000
+PATIENCE = 90_000
 """Milliseconds; the machine may be busy."""
 
 

@@ -21,14 +21,10 @@ COUNT = 120
 
 def crowd(path: Path, count: int) -> tuple[list[Event], list[list[str]]]:
     """What the log holds after all of them, and the lines that each follower saw."""
-    total = str(expected(WRITERS, count))
+    total, url = str(expected(WRITERS, count)), f"sqlite:{path}?timeout={PATIENCE}"
     with ExitStack() as stack:
-        followers = [
-            stack.enter_context(running("tests.faults.crowd", "follow", f"sqlite:{path}", f"f{n}", total)) for n in range(FOLLOWERS)
-        ]
-        writers = [
-            stack.enter_context(running("tests.faults.crowd", "write", f"sqlite:{path}", f"w{n}", str(count))) for n in range(WRITERS)
-        ]
+        followers = [stack.enter_context(running("tests.faults.crowd", "follow", url, f"f{n}", total)) for n in range(FOLLOWERS)]
+        writers = [stack.enter_context(running("tests.faults.crowd", "write", url, f"w{n}", str(count))) for n in range(WRITERS)]
         everyone = followers + writers
         for process in everyone:
             assert process.line() == "ready"

@@ -658,8 +658,12 @@ async def test_batches_with_expectations_survive_a_kill_without_a_false_conflict
         assert await texts(log, "task:t") == [f"{n}.{part}" for n in range(60) for part in range(3)]
 
 
+SHORT = 2.0
+"""Seconds until a server is given up: a busy one answers within them."""
+
+
 def test_without_an_answer_in_time_nobody_knows_and_the_same_ids_again_settle_it(lasting: Nats) -> None:
-    with connect(f"{lasting.url}?timeout=1").blocking() as log:
+    with connect(f"{lasting.url}?timeout={SHORT}").blocking() as log:
         log.append([deed("before")])
         lasting.freeze()
         with pytest.raises(Unanswered) as caught:
@@ -674,7 +678,7 @@ def test_without_an_answer_in_time_nobody_knows_and_the_same_ids_again_settle_it
 
 
 def test_what_was_never_sent_is_unreachable_and_not_in_doubt(lasting: Nats) -> None:
-    with connect(f"{lasting.url}?timeout=0.5").blocking() as log:
+    with connect(f"{lasting.url}?timeout={SHORT}").blocking() as log:
         log.append([deed("before")])
         lasting.kill()
         with pytest.raises(Unreachable):
@@ -687,7 +691,7 @@ def test_what_was_never_sent_is_unreachable_and_not_in_doubt(lasting: Nats) -> N
 
 
 async def test_a_stream_that_was_deleted_is_named_and_made_anew_at_the_next_opening(url: str, nats_server: Nats) -> None:
-    async with connect(f"{url}?timeout=0.5") as log:
+    async with connect(f"{url}?timeout={SHORT}") as log:
         await log.append([deed("gone")])
         await asyncio.to_thread(nats_server.wipe)
         with pytest.raises(Unreachable, match="FL_default"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from time import perf_counter
+from time import thread_time
 from typing import get_args
 from zoneinfo import ZoneInfo
 
@@ -172,10 +172,10 @@ def test_any_words_are_some_complaint(error: str, how: How) -> None:
     "piece", ["error: ", "message: '", "resets ", "\n", "limit reached|", "try again in 1s ", "you have reached your a ", "((((", "1h"]
 )
 def test_a_hostile_error_is_read_in_no_time(piece: str) -> None:
-    start = perf_counter()
+    start = thread_time()
     classify(failed("You've hit your usage limit " + piece * 200_000), NOW)
     classify(failed(piece * 200_000), NOW)
-    assert perf_counter() - start < 3.0
+    assert thread_time() - start < 3.0
 
 
 def test_every_complaint_has_a_remedy_that_makes_sense() -> None:

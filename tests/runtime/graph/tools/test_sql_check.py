@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from time import perf_counter
+from time import thread_time
 
 import pytest
 
@@ -98,13 +98,13 @@ def test_whatever_is_asked_it_is_refused_or_asked_and_takes_no_time(dialect: Dia
     checked("SELECT 1", dialect)  # the parser is loaded
     for _ in range(400):
         sql = statement(chance)
-        start = perf_counter()
+        start = thread_time()
         try:
             again = checked(sql, dialect)
         except QueryRefused:
             continue
         finally:
-            assert perf_counter() - start < 5, sql
+            assert thread_time() - start < 5, sql
         asked += 1
         assert checked(again, dialect) == again
     assert asked > 5
