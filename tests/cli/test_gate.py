@@ -215,6 +215,17 @@ async def test_a_driver_that_goes_takes_all_permissions_with_it() -> None:
     await process.process.communicate(b"")
 
 
+def test_a_driver_that_went_before_it_was_asked_is_gone_all_the_same() -> None:
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    reading, writing = os.pipe()
+    with open(reading, "rb") as answers, open(writing, "wb") as output:
+        door = gate_door.Door({}, output.fileno())
+        door.driver.socket = ours
+        door.hear(json.dumps(call(1, "yes", {})).encode())
+        assert "the driver of this goal is gone" in said(json.loads(answers.readline()))["message"]
+
+
 async def test_no_answer_in_time_is_a_no_and_the_next_request_does_not_get_it() -> None:
     late = asyncio.Event()
 

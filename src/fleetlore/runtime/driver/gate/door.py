@@ -24,6 +24,7 @@ LONGEST_LINE = 32 * 1024 * 1024
 DEFAULT_PATIENCE = 3600.0
 CONNECT_WITHIN = 5.0
 _PARSE, _REQUEST, _METHOD, _PARAMS = -32700, -32600, -32601, -32602
+_GONE = "the driver of this goal is gone"
 _DESCRIPTION = "Decides whether a tool may be used. It is called by the program that runs the agent, not by the agent."
 _SCHEMA = {
     "type": "object",
@@ -201,6 +202,8 @@ class Door:
     def _send(self, told: dict[str, Any]) -> None:
         try:
             self.driver.send(told)
+        except (BrokenPipeError, ConnectionResetError):
+            self.give_up(_GONE)
         except OSError as error:
             self.give_up(self.driver.why if self.driver.socket is None else f"the driver of this goal cannot be asked ({error})")
 
@@ -208,7 +211,7 @@ class Door:
         """What the driver said."""
         heard = self.driver.hear()
         if heard is None:
-            self.give_up("the driver of this goal is gone")
+            self.give_up(_GONE)
         for answer in heard or ():
             if not self._take(answer):
                 self.give_up("the driver's answer makes no sense")
