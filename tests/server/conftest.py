@@ -1,0 +1,14 @@
+"""Answers wait for what was stored before them, however busy the machine is."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleetlore.server import desk
+from tests.patience import PATIENCE
+
+
+@pytest.fixture(autouse=True)
+def patient_desk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the product it waits for a second: a page is better late than never."""
+    monkeypatch.setattr(desk, "PATIENCE", PATIENCE)
