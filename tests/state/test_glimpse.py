@@ -15,7 +15,7 @@ from fleetlore.events.payload import Payload
 from fleetlore.log.base import Stored
 from fleetlore.log.reading import revive, revive_all
 from fleetlore.state.glimpse import Glimpse, glimpses
-from fleetlore.views.reading import stamp_of
+from fleetlore.views.reading import rank_of
 
 BY_DATA = sorted(kind for kind, payload in known_kinds().items() if "beat_for" in vars(payload) and payload is not Payload)
 GOOD = b'{"id":"00000001-0000-7000-8000-000000000000","at":"2026-11-15T20:00:00.000000Z","kind":"fleet.commit","agent":"ada","v":1}'
@@ -45,7 +45,7 @@ def stored(*raws: bytes) -> list[Stored]:
 def counted(event: Event) -> dict[str, Any]:
     """What a glimpse tells of an event, its data excepted."""
     told = {name: getattr(event, name) for name in Glimpse.__struct_fields__ if name not in ("data", "origin")}
-    return told | {"stamp": stamp_of(event)}
+    return told | {"rank": rank_of(event)}
 
 
 @pytest.mark.parametrize("odd", ODD)

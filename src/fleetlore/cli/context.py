@@ -122,9 +122,9 @@ def told(events: Sequence[Event]) -> list[Told]:
     from fleetlore.chronicle.narrate import Narrator
     from fleetlore.chronicle.narrate import Telling as Manner
     from fleetlore.state.recall_work import Told
-    from fleetlore.views.reading import stamp_of
+    from fleetlore.views.reading import rank_of
 
-    chapters = Narrator(Manner("story", UTC)).chapters(sorted(events, key=stamp_of))
+    chapters = Narrator(Manner("story", UTC)).chapters(sorted(events, key=rank_of))
     sentences = [sentence for chapter in chapters for sentence in chapter.sentences]
     return [Told(sentence.text, sentence.evidence) for sentence in sorted(sentences, key=lambda sentence: sentence.at)]
 

@@ -10,9 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fleetlore.errors import Forgotten, Invalid
-from fleetlore.events.envelope import Event
+from fleetlore.events.envelope import Event, Origin
 from fleetlore.events.ids import derive_id
 from fleetlore.intake.lines import SAMPLE, Line
+from fleetlore.log.admission import OWN_DIALECT
 from fleetlore.log.base import MOST_EVENTS
 from fleetlore.redact import Redactor
 
@@ -150,6 +151,7 @@ def rejection(line: Line, reason: str, *, dialect: str, at: datetime | None) -> 
             "sample": sample_of(line.raw),
             "bytes": line.size,
         },
+        origin=Origin(dialect=OWN_DIALECT, source=line.source, n=line.n),
     )
     return Item(line, (event,), reason)
 

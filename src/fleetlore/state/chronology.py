@@ -26,14 +26,14 @@ from fleetlore.log.base import Stored
 from fleetlore.log.reading import revive, revive_all
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.state.glimpse import glimpses
-from fleetlore.views.reading import Stamp, stamp_of
+from fleetlore.views.reading import Rank, rank_of
 
 MOST_IN_MEMORY = 20_000
 BATCH = 100
 """So many events are decoded before they are looked at: one thing at a time is faster."""
-Order = tuple[Stamp, str]
+Order = tuple[Rank, str]
 _at, _origin = attrgetter("at"), attrgetter("origin")
-_LONG_AGO: Stamp = (datetime.min.replace(tzinfo=UTC), "", 0)
+_LONG_AGO: Rank = ((datetime.min.replace(tzinfo=UTC), "", 0), "")
 
 
 class Chronology(AbstractContextManager["Chronology"]):
@@ -68,14 +68,14 @@ class Chronology(AbstractContextManager["Chronology"]):
             self._end = rows[-1].position
         return self
 
-    def _put_aside(self, rows: Sequence[Stored], batch: Sequence[Event], newest: Stamp) -> Stamp:
-        """Keep those that are older than one before them; answers the newest stamp."""
+    def _put_aside(self, rows: Sequence[Stored], batch: Sequence[Event], newest: Rank) -> Rank:
+        """Keep those that are older than one before them; answers the newest rank."""
         for row, event in zip(rows, batch, strict=True):
-            stamp = stamp_of(event)
-            if stamp < newest:  # of one moment, the log's order holds
-                self._late.add((stamp, row.position), revive(row))
+            rank = rank_of(event)
+            if rank < newest:  # of one moment, the log's order holds
+                self._late.add((rank, row.position), revive(row))
             else:
-                newest = stamp
+                newest = rank
         return newest
 
     def in_order(self) -> Iterator[Event]:
@@ -108,21 +108,21 @@ class Chronology(AbstractContextManager["Chronology"]):
                     yield rows, batch
 
 
-def _newest_in_order(batch: Sequence[Event], newest: Stamp) -> Stamp | None:
-    """The newest stamp where each event is as new as those before it by its time alone; nothing where that takes a closer look."""
+def _newest_in_order(batch: Sequence[Event], newest: Rank) -> Rank | None:
+    """The newest rank where each event is as new as those before it by its time alone; nothing where that takes a closer look."""
     if any(map(_origin, batch)):
         return None
     times = list(map(_at, batch))
     try:
-        is_in_order = times[0] > newest[0] and sorted(times) == times
+        is_in_order = times[0] > newest[0][0] and sorted(times) == times
     except TypeError:  # one has no time, or no time zone
         return None
-    return (times[-1], "", 0) if is_in_order else None
+    return ((times[-1], "", 0), "") if is_in_order else None
 
 
 def order_of(event: Event) -> Order:
-    """What orders events in a telling: when, then where in which source, then where in the log."""
-    return stamp_of(event), event.position or ""
+    """What orders events in a telling: when, then where in which source, then which line, then where in the log."""
+    return rank_of(event), event.position or ""
 
 
 class _Aside:
@@ -155,24 +155,26 @@ class _Aside:
 
     def _from_file(self) -> Iterator[tuple[Order, Event]]:
         assert self._file is not None
-        for at, source, n, position, raw in self._file.execute(
-            "SELECT at, source, n, position, raw FROM late ORDER BY at, source, n, position"
+        for at, source, n, tie, position, raw in self._file.execute(
+            "SELECT at, source, n, tie, position, raw FROM late ORDER BY at, source, n, tie, position"
         ):
             event = codec.decode(raw)
-            yield ((datetime.fromisoformat(at), source, n), position), _placed(event, position)
+            yield (((datetime.fromisoformat(at), source, n), tie), position), _placed(event, position)
 
     def _spill(self) -> None:
         if self._file is None:
             self._folder = TemporaryDirectory(prefix="fleetlore-")
             self._file = apsw.Connection(f"{self._folder.name}/late.db")
             self._file.execute("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF")
-            self._file.execute("CREATE TABLE late (at TEXT, source TEXT, n INTEGER, position TEXT PRIMARY KEY, raw BLOB) WITHOUT ROWID")
+            self._file.execute(
+                "CREATE TABLE late (at TEXT, source TEXT, n INTEGER, tie TEXT, position TEXT PRIMARY KEY, raw BLOB) WITHOUT ROWID"
+            )
         rows = [
-            (at.isoformat(timespec="microseconds"), source, n, position, codec.encode(event))
-            for ((at, source, n), position), event in self._events
+            (at.isoformat(timespec="microseconds"), source, n, tie, position, codec.encode(event))
+            for (((at, source, n), tie), position), event in self._events
         ]
         with self._file:
-            self._file.executemany("INSERT INTO late VALUES (?, ?, ?, ?, ?)", rows)
+            self._file.executemany("INSERT INTO late VALUES (?, ?, ?, ?, ?, ?)", rows)
         self._events = []
         self._orders.clear()
 

@@ -29,7 +29,9 @@ class Traits(TypedDict, total=False):
 class Source(Struct, frozen=True, gc=False):
     """What of an origin orders events."""
 
+    dialect: str = ""
     source: str | None = None
+    id: str | None = None
     n: int | None = None
 
 
@@ -37,10 +39,12 @@ class Glimpse(Struct, frozen=True, kw_only=True):
     """What is counted of an event, and what orders it: named as in the event itself."""
 
     kind: str
+    id: str | None = None
     at: datetime | None = None
     actor: str | None = None
     agent: str | None = None
     child: str | None = None
+    run: str | None = None
     origin: Source | None = None
     data: Traits = field(default_factory=Traits)
     v: int = SCHEMA_VERSION

@@ -5,14 +5,19 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TypeAlias
 
+from fleetlore.dialects import RECORDINGS
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 
 Stamp: TypeAlias = tuple[datetime, str, int]
-"""`at`, `origin.source`, `origin.n`; where all are equal the position decides, which is the order of applying."""
+"""`at`, `origin.source`, `origin.n`; where all are equal, what was applied first comes first."""
+
+Rank: TypeAlias = tuple[Stamp, str]
+"""A stamp, and what decides between imported events that share it."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONGEST_LINE = 300
+_SEVERAL_A_LINE = frozenset(name.replace("-", "_") for name in RECORDINGS)
 
 
 def stamp_of(event: Event) -> Stamp:
@@ -22,6 +27,20 @@ def stamp_of(event: Event) -> Stamp:
         at = at.replace(tzinfo=UTC)
     origin = event.origin
     return (at, "", 0) if origin is None else (at, origin.source or "", origin.n or 0)
+
+
+def rank_of(event: Event) -> Rank:
+    """What orders an event whatever was imported first; where all is equal, the position decides."""
+    return stamp_of(event), _tie_of(event)
+
+
+def _tie_of(event: Event) -> str:
+    """Of lines that share file name, number and time, what tells one from another; nothing for what came live."""
+    origin = event.origin
+    if origin is None or not origin.source:
+        return ""
+    # One line of a recording tells several events, which stay in the order that it tells them in.
+    return (origin.id or event.run or "") if origin.dialect in _SEVERAL_A_LINE else event.id or ""
 
 
 def line_of(event: Event) -> str | None:

@@ -24,7 +24,7 @@ from fleetlore.views import fleet as fleet_view
 from fleetlore.views import names as names_view
 from fleetlore.views.calendar import Calendar, Span
 from fleetlore.views.pace import FAMILIES, NOBODY, Pace, family_of
-from fleetlore.views.reading import EPOCH, line_of, stamp_of
+from fleetlore.views.reading import EPOCH, line_of, rank_of, stamp_of
 from fleetlore.views.standings import Standing
 
 NEEDS = ("arcs", "fleet", "names", "pace")
@@ -192,7 +192,7 @@ def _read(log: BlockingRecorder, spans: Sequence[Span], window: Window, upto: st
         families[family_of(beat_of(event))] += 1
         if len(events) <= MOST_MARKS:
             events.append(event)
-    return (None if len(events) > MOST_MARKS else sorted(events, key=stamp_of)), counts
+    return (None if len(events) > MOST_MARKS else sorted(events, key=rank_of)), counts
 
 
 def _mark(event: Event) -> Mark:
