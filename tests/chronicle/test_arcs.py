@@ -28,12 +28,18 @@ CLOSED: list[tuple[str, str, list[int], list[str]]] = [
     ("fleet_convergence", "ada:claim ada:progress bo:progress ada:together", [0, 2, 3], ["ada", "bo"]),
     ("silent_grind", "ada:claim " + "ada:progress " * 5 + "ada:deliver", [1, 2, 3, 4, 5, 6], ["ada"]),
     ("silent_grind", "ada:progress ada:pulse ada:progress ada:rest " + "ada:progress " * 4 + "ada:deliver", [0, 2, 4, 5, 6, 7, 8], ["ada"]),
+    ("silent_grind", "ada:setback bo:claim " + "bo:progress " * 5 + "bo:deliver", [2, 3, 4, 5, 6, 7], ["bo"]),
+    ("silent_grind", "ada:propose ada:deliver " + "bo:progress " * 5 + "bo:deliver", [2, 3, 4, 5, 6, 7], ["bo"]),
+    ("silent_grind", "ada:progress bo:progress bo:claim " + "bo:progress " * 5 + "bo:deliver", [3, 4, 5, 6, 7, 8], ["bo"]),
+    ("silent_grind", "ada:progress " * 4 + "ada:claim ada:progress ada:deliver bo:reject", [0, 1, 2, 3, 5, 6], ["ada"]),
     ("handoff_chain", "ada:handoff bo:handoff cy:deliver", [0, 1, 2], ["ada", "bo", "cy"]),
     ("review_ping_pong", "bo:reject ada:progress bo:reject ada:progress ada:deliver", [0, 1, 2, 3, 4], ["bo", "ada"]),
+    ("review_ping_pong", "bo:reject cy:reject ada:progress bo:reject ada:progress ada:deliver", [0, 1, 2, 3, 4, 5], ["bo", "cy", "ada"]),
     ("budget_death", "ada:claim ada:spent ada:failed", [1, 2], ["ada"]),
     ("rescue", "ada:setback bo:recovery", [0, 1], ["ada", "bo"]),
     ("rescue", "ada:claim ada:setback ada:progress bo:claim bo:deliver", [1, 4], ["ada", "bo"]),
     ("comeback", "ada:setback ada:setback bo:setback ada:deliver", [0, 1, 2, 3], ["ada", "bo"]),
+    ("comeback", "ada:setback ada:deliver " + "ada:setback ada:recovery " * 3 + "bo:deliver", [2, 4, 6, 8], ["ada", "bo"]),
     ("milestone", "ada:feat", [0], ["ada"]),
 ]
 
@@ -42,6 +48,7 @@ NOT_THERE: list[tuple[str, str]] = [
     ("struggle_and_recovery", "ada:setback bo:recovery"),
     ("struggle_and_recovery", "ada:setback ada:deliver ada:recovery"),
     ("struggle_and_recovery", "ada:setback ada:release ada:claim ada:recovery"),
+    ("struggle_and_recovery", "ada:setback bo:recovery ada:recovery"),
     ("abandon_then_retry", "ada:claim ada:release ada:progress"),
     ("abandon_then_retry", "ada:claim bo:claim ada:release"),
     ("abandon_then_retry", "ada:release bo:deliver bo:claim"),
@@ -50,17 +57,36 @@ NOT_THERE: list[tuple[str, str]] = [
     ("solo_sprint", "ada:claim ada:progress ada:setback ada:propose ada:deliver"),
     ("solo_sprint", "ada:claim bo:progress ada:progress ada:propose ada:deliver"),
     ("solo_sprint", "ada:claim ada:progress ada:propose bo:deliver"),
+    ("solo_sprint", "ada:claim ada:progress ada:propose bo:reject ada:deliver"),
+    ("solo_sprint", "ada:claim ada:progress ada:propose ada:progress ada:deliver"),
+    ("solo_sprint", "ada:claim ada:progress ada:deliver"),
+    ("solo_sprint", "ada:claim ada:progress ada:propose bo:together ada:deliver"),
     ("solo_sprint", "ada:progress ada:propose ada:deliver"),
     ("solo_sprint", "bo:claim bo:release ada:claim ada:progress ada:propose ada:deliver"),
     ("fleet_convergence", "ada:claim ada:progress ada:together"),
     ("fleet_convergence", "bo:together ada:claim"),
     ("fleet_convergence", "ada:pulse bo:together"),
+    ("fleet_convergence", "ada:claim ada:deliver bo:together"),
+    ("fleet_convergence", "ada:claim ada:release bo:together"),
     ("silent_grind", "ada:progress " * 4 + "ada:deliver"),
     ("silent_grind", "ada:progress " * 3 + "bo:progress " + "ada:progress " * 3 + "ada:deliver"),
     ("silent_grind", "ada:progress " * 3 + "ada:setback " + "ada:progress " * 4 + "ada:deliver"),
     ("silent_grind", "ada:progress " * 5 + "ada:propose ada:deliver"),
+    ("silent_grind", "ada:setback " + "ada:progress " * 5 + "ada:deliver"),
+    ("silent_grind", "ada:claim ada:setback ada:pulse ada:rest " + "ada:progress " * 7 + "ada:deliver"),
+    ("silent_grind", "ada:progress " * 5 + "ada:pulse ada:setback ada:deliver"),
+    ("silent_grind", "ada:progress " * 5 + "bo:setback ada:deliver"),
+    ("silent_grind", "ada:setback ada:recovery " + "ada:progress " * 5 + "ada:deliver"),
+    ("silent_grind", "bo:approve " + "ada:progress " * 5 + "ada:deliver"),
+    ("silent_grind", "bo:progress " + "ada:progress " * 5 + "ada:deliver"),
+    ("silent_grind", "ada:progress " * 4 + "ada:deliver ada:progress ada:deliver"),
+    ("silent_grind", "ada:progress " * 5 + "bo:deliver"),
     ("handoff_chain", "ada:handoff bo:progress cy:deliver"),
+    ("handoff_chain", "ada:handoff bo:deliver bo:handoff cy:deliver"),
+    ("handoff_chain", "ada:handoff bo:release bo:handoff cy:deliver"),
     ("review_ping_pong", "bo:reject ada:progress ada:deliver"),
+    ("review_ping_pong", "bo:reject ada:progress bo:reject ada:deliver"),
+    ("review_ping_pong", "bo:reject ada:progress ada:deliver bo:reject ada:progress ada:deliver"),
     ("review_ping_pong", "bo:reject bo:reject ada:progress ada:deliver"),
     ("review_ping_pong", "bo:approve ada:progress bo:approve ada:progress ada:deliver"),
     ("budget_death", "ada:spent ada:deliver ada:done"),
@@ -68,9 +94,13 @@ NOT_THERE: list[tuple[str, str]] = [
     ("budget_death", "ada:failed"),
     ("rescue", "ada:setback ada:recovery bo:deliver"),
     ("rescue", "bo:deliver ada:setback"),
+    ("rescue", "ada:setback ada:deliver bo:recovery"),
+    ("rescue", "ada:setback ada:recovery bo:recovery bo:deliver"),
     ("rescue", "ada:setback bo:progress"),
     ("comeback", "ada:setback ada:setback ada:deliver"),
     ("comeback", "ada:setback ada:deliver ada:setback ada:setback"),
+    ("comeback", "ada:setback ada:deliver ada:setback ada:setback ada:deliver"),
+    ("comeback", "ada:setback ada:setback ada:setback ada:recovery"),
     ("milestone", "ada:deliver"),
 ]
 
@@ -95,6 +125,23 @@ def test_an_arc_is_found_with_its_proof(kind: str, script: str, proof: list[int]
 @pytest.mark.parametrize(("kind", "script"), NOT_THERE)
 def test_what_only_looks_like_an_arc_is_none(kind: str, script: str) -> None:
     assert [arc for arc in arcs(told(events(script)), kind=kind) if arc.state == "closed"] == []
+
+
+UNDER_WAY_NO_MORE: list[tuple[str, str]] = [
+    ("silent_grind", "ada:setback " + "ada:progress " * 6),
+    ("silent_grind", "ada:progress " * 6 + "ada:setback"),
+    ("silent_grind", "ada:progress " * 4),
+    ("handoff_chain", "ada:handoff bo:deliver bo:handoff"),
+    ("handoff_chain", "ada:handoff bo:failed bo:handoff"),
+    ("review_ping_pong", "bo:reject ada:progress ada:release bo:reject ada:progress"),
+    ("solo_sprint", "ada:claim ada:progress ada:propose bo:reject"),
+    ("budget_death", "ada:spent ada:deliver"),
+]
+
+
+@pytest.mark.parametrize(("kind", "script"), UNDER_WAY_NO_MORE)
+def test_what_was_broken_or_has_not_come_far_enough_is_not_open(kind: str, script: str) -> None:
+    assert arcs(told(events(script)), kind=kind) == []
 
 
 @pytest.mark.parametrize(("kind", "script", "proof"), OPEN)
@@ -192,8 +239,9 @@ def test_a_cascade_is_over_when_everyone_in_it_is_out_of_trouble() -> None:
         linked(("ada", "t1", None, None), ("bo", "t2", None, None), ("cy", "t3", None, None)),
         linked(("ada", "t1", None, None), ("bo", "t2", None, 0)),
         linked(("ada", "t1", None, None), ("ada", "t1", None, 0), ("ada", "t1", None, 1)),
+        [*events("ada:setback", thread="t1"), *events("ada:recovery bo:setback cy:setback", thread="t2", start=1, parent="ada")],
     ],
-    ids=["not linked", "too few", "one agent"],
+    ids=["not linked", "too few", "one agent", "the parent is well again"],
 )
 def test_setbacks_that_do_not_spread_are_no_cascade(chain: list[Event]) -> None:
     assert arcs(told(chain), kind="cascade") == []
@@ -242,6 +290,8 @@ def test_a_commit_of_other_files_does_not_clear_the_way() -> None:
     [
         ("ada:claim ada:progress ada:progress", 1.0, 11, True),
         ("ada:claim ada:progress ada:progress", 1.0, 9, False),
+        ("ada:claim ada:progress ada:progress", 1.0, 10, False),
+        ("ada:claim ada:progress ada:progress", 4.0, 20, False),
         ("ada:claim ada:progress ada:progress", 4.0, 19, False),
         ("ada:claim ada:progress ada:progress", 4.0, 21, True),
         ("ada:claim ada:progress ada:deliver", 1.0, 600, False),

@@ -2,7 +2,7 @@
 
 A pattern is met step by step. `who` says by whom, seen from the agent that began it: by the `same`, by an `other`, by
 `any`, or by `another` than at least one of those who took part. What breaks a pattern ends it without a trace. An arc
-with `until` stays open after its last part until that comes.
+with `until` stays open after its last part until that comes; if it comes before the last part, it breaks it.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ class Pattern(Struct, frozen=True, kw_only=True):
     """After so many parts it is told as open; `None`: only once it is complete."""
     until: frozenset[str] = frozenset()
     """It stays open after its last part until one of these signs comes; none: it is closed by its last part."""
+    anew: frozenset[str] = frozenset()
+    """What breaks it also keeps it from beginning, until one of these signs comes; none: it may begin at once."""
     again: tuple[Part, ...] = field(default_factory=tuple)
     """What belongs to it, too, as long as it is open after its last part."""
     from_the_start: bool = False
@@ -90,9 +92,9 @@ PATTERNS: tuple[Pattern, ...] = (
             _part("deliver", who="same"),
         ),
         broken_by=(
-            _part("setback", "recovery", "release", "handoff", "together"),
+            _part("setback", "recovery", "release", "handoff", "together", REJECTION),
             _part("claim", "progress", "propose", "deliver", who="other"),
-            _part("deliver", "propose", who="same"),  # before its time; in its time it is a part, and that comes first
+            _part("deliver", "propose", "progress", who="same"),  # out of turn; in turn it is a part, and that comes first
         ),
         open_after=3,
         from_the_start=True,
@@ -106,6 +108,7 @@ PATTERNS: tuple[Pattern, ...] = (
         kind="silent_grind",
         parts=(_part("progress", who="same", times=5),),
         broken_by=(_part(*_ASIDE), _part("progress", "deliver", who="other")),
+        anew=frozenset(("claim", "deliver")),
         until=frozenset(("deliver",)),
         again=(_part("progress", who="same"),),
     ),
@@ -128,7 +131,7 @@ PATTERNS: tuple[Pattern, ...] = (
         broken_by=(_part("recovery", "deliver", who="same"),),
         per_agent=True,
     ),
-    Pattern(kind="comeback", parts=(_part("setback", times=3), _part("deliver"))),
+    Pattern(kind="comeback", parts=(_part("setback", times=3), _part("deliver")), broken_by=(_part("deliver"),)),
     Pattern(kind="milestone", parts=(_part("feat"),)),
 )
 """Those that one thread tells by itself. `cascade`, `collision` and `stall` are in `spread.py` and `sift.py`."""

@@ -55,12 +55,12 @@ class Walk(Struct, gc=False):
 
 
 Walks = dict[str, list[Walk]]
-"""Kind of arc → the walks that are under way on one thread."""
+"""Kind of arc → the walks that are under way on one thread; an empty list keeps one from beginning."""
 
 
 def takers(walks: Walks, step: Step) -> tuple[list[Walk], int]:
     """After a second step alike: the walks that take one more, and how many more change nothing but their counts."""
-    views, begun = _views(step.signs, False)
+    views, begun, _ = _views(step.signs, False)
     found: list[Walk] = []
     left = MOST_ALIKE
     for beginning in begun:
@@ -97,6 +97,7 @@ class _View(NamedTuple):
     broken_by: tuple[Who, ...]
     again: tuple[Who, ...]
     is_end: bool
+    is_anew: bool
     begins: bool
     """Whether a walk can begin with it, though not on every thread."""
     cares: tuple[bool, ...]
@@ -106,11 +107,11 @@ class _View(NamedTuple):
 def walk_on(walks: Walks, step: Step, *, is_first: bool = False) -> list[Arc]:
     """One more step of a thread, perhaps its first; answers the arcs that it closes."""
     found: list[Arc] = []
-    views, begun = _views(step.signs, is_first)
+    views, begun, kept_from = _views(step.signs, is_first)
     for kind, under_way in list(walks.items()):
         if (view := views.get(kind)) is None:
             continue
-        ended = False
+        ended = view.is_anew and not under_way
         cares = view.cares
         for walk in under_way:
             if cares[walk.at] and (fate := _advance(view, walk, step)) is not None:
@@ -119,11 +120,9 @@ def walk_on(walks: Walks, step: Step, *, is_first: bool = False) -> list[Arc]:
                 if fate == "closed":
                     found.append(_arc(walk, step.thread, "closed"))
         if ended:
-            left = [walk for walk in under_way if walk.at >= 0]
-            if left:
-                walks[kind] = left
-            else:
-                del walks[kind]
+            _keep(walks, view, [walk for walk in under_way if walk.at >= 0])
+    for kind in kept_from:
+        walks.setdefault(kind, [])
     closed = {arc.kind for arc in found} if found else ()  # what closes an arc does not begin the next one of its kind
     for view in begun:
         pattern = view.pattern
@@ -136,13 +135,23 @@ def walk_on(walks: Walks, step: Step, *, is_first: bool = False) -> list[Arc]:
     return found
 
 
+def _keep(walks: Walks, view: _View, left: list[Walk]) -> None:
+    """Go on with the walks that were not ended; where there are none, another may begin, or not yet."""
+    pattern = view.pattern
+    if left or (pattern.anew and not view.is_anew):
+        walks[pattern.kind] = left
+    else:
+        del walks[pattern.kind]
+
+
 @cache
-def _views(signs: frozenset[str], is_first: bool) -> tuple[dict[str, _View], tuple[_View, ...]]:
-    """By kind, the patterns that these signs mean something to; and those that they may begin."""
+def _views(signs: frozenset[str], is_first: bool) -> tuple[dict[str, _View], tuple[_View, ...], tuple[str, ...]]:
+    """By kind, the patterns that these signs mean something to; those that they may begin; and the kinds that they keep from beginning."""
     views = {pattern.kind: view for pattern in patterns() if (view := _view(pattern, signs)) is not None}
     is_start = is_first or FRESH in signs
     begun = tuple(view for view in views.values() if view.begins and (is_start or not view.pattern.from_the_start))
-    return views, begun
+    kept_from = tuple(view.pattern.kind for view in views.values() if view.pattern.anew and not view.is_anew and "any" in view.broken_by)
+    return views, begun, kept_from
 
 
 def _view(pattern: Pattern, signs: frozenset[str]) -> _View | None:
@@ -151,11 +160,12 @@ def _view(pattern: Pattern, signs: frozenset[str]) -> _View | None:
 
     here = [None if part.signs.isdisjoint(signs) else part.who for part in pattern.parts]
     legs = tuple(map(_Leg, pattern.parts, here, [*here[1:], None]))
-    broken_by, again, is_end = by_whom(pattern.broken_by), by_whom(pattern.again), not pattern.until.isdisjoint(signs)
-    if not (any(here) or broken_by or again or is_end):
+    broken_by, again = by_whom(pattern.broken_by), by_whom(pattern.again)
+    is_end, is_anew = not pattern.until.isdisjoint(signs), not pattern.anew.isdisjoint(signs)
+    if not (any(here) or broken_by or again or is_end or is_anew):
         return None
-    cares = (*(bool(leg.here or leg.ahead or broken_by) for leg in legs), bool(broken_by or again or is_end))
-    return _View(pattern, legs, broken_by, again, is_end, begins=here[0] is not None, cares=cares)
+    cares = (*(bool(leg.here or leg.ahead or broken_by or is_end) for leg in legs), bool(broken_by or again or is_end))
+    return _View(pattern, legs, broken_by, again, is_end, is_anew, begins=here[0] is not None, cares=cares)
 
 
 def open_arcs(walks: Walks, thread: str) -> Iterator[Arc]:
@@ -201,7 +211,7 @@ def _advance(view: _View, walk: Walk, step: Step) -> str | None:
         at += 1
         walk.at, walk.times, part = at, 0, legs[at].part
     elif here is None or not _is_by(here, walk, step):
-        return "broken" if view.broken_by and _is_broken(view, walk, step) else None
+        return "broken" if view.is_end or _is_broken(view, walk, step) else None
     if part.once_each and step.who in walk.agents:
         walk.times += 1
     else:

@@ -97,7 +97,7 @@ def _check_pattern(pattern: Pattern) -> None:
         raise ValueError(f"arc {pattern.kind!r}: a name of its own is needed, in lower case; taken are {', '.join(KINDS)}")
     if not pattern.parts or any(part.times < 1 for part in pattern.parts):
         raise ValueError(f"arc {pattern.kind!r}: at least one part is needed, and each at least once")
-    named = pattern.until.union(*(part.signs for part in (*pattern.parts, *pattern.broken_by, *pattern.again)))
+    named = pattern.until.union(pattern.anew, *(part.signs for part in (*pattern.parts, *pattern.broken_by, *pattern.again)))
     if unknown := sorted(named - SIGNS):
         raise ValueError(f"arc {pattern.kind!r}: {unknown[0]!r} is no sign; there are {', '.join(sorted(SIGNS))}")
 
