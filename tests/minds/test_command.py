@@ -56,6 +56,34 @@ async def test_a_command_reads_the_prompt_works_and_reports(order: Order) -> Non
     assert first.process.pid == first.process.group
     assert words.words == "echo wörds"
     assert (report.tokens, report.usd, report.words) == (12, 0.01, "as you say")
+    assert [(event.kind, event.data) for event in report.events] == [("model.replied", {"input": 12, "source": "command", "usd": 0.01})]
+
+
+def used(watch: Watcher) -> list[dict[str, Any]]:
+    """What was told to be counted."""
+    return [event.data for heard in watch.heard for event in heard.events if event.kind == "model.replied"]
+
+
+async def test_what_it_reports_is_counted_once_and_to_the_last_token(order: Order) -> None:
+    watch = Watcher(tokens=95)
+    await take(order, "spend", watch)
+    assert sum(told["input"] for told in used(watch)) == 100
+
+
+@pytest.mark.parametrize(
+    ("reports", "told"),
+    [
+        (['{"tokens": 7, "model": "gpt-5"}'], [{"input": 7, "source": "command"}]),
+        (['{"usd": 0.5, "model": "gpt-5"}'], [{"input": 0, "source": "command", "usd": 0.5, "model": "gpt-5"}]),
+        (['{"tokens": 7, "usd": 0.5}', '{"tokens": 5}'], [{"input": 7, "source": "command", "usd": 0.5}]),
+        (['{"say": "no figures"}'], []),
+    ],
+    ids=["no price is made up", "dollars alone", "sums that shrink", "nothing"],
+)
+async def test_what_it_does_not_report_is_not_counted(order: Order, reports: list[str], told: list[dict[str, Any]]) -> None:
+    watch = Watcher()
+    await take(order, "", watch, command=("printf", "%s\\n", *reports))
+    assert used(watch) == told
 
 
 async def test_one_that_reports_nothing_has_said_what_it_printed(order: Order) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,15 @@ from fleetlore.errors import MindRefused
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Compaction, Memory
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.minds.agents.command import CommandHarness
 from fleetlore.minds.base import Ask
 from fleetlore.minds.harness import Ended, Heard, Order, Watch
 from fleetlore.minds.scripted import ScriptedMind
 from fleetlore.runtime.driver.memory.folder import MemoryFolder
 from fleetlore.runtime.driver.told import ToldMind
+from fleetlore.views import costs
 from fleetlore.views import goals as view
+from fleetlore.views.costs_sums import by_agent
 from fleetlore.views.goal_state import GoalState
 from tests.patience import PATIENCE
 from tests.runtime.driver.scripted import GOAL, Clock, Led, done, goal, kinds, lead
@@ -67,6 +71,21 @@ async def test_three_goals_deep_everything_counts_above_once_judges_too(log: Blo
     assert (state.outcome, state.spent.tokens) == ("done", 164)
     for above in (TOP, MIDDLE):
         assert (known(log, above).spent.tokens, known(log, above).spent.turns) == (164, 2)
+
+
+async def test_what_a_command_reports_of_itself_is_in_the_goal_and_in_the_costs(log: BlockingRecorder, tmp_path: Path) -> None:
+    led = lead(log, [])
+    report = '{"tokens": 1200, "usd": 0.25, "model": "of-its-own"}'
+    led.crew.harness = CommandHarness(["sh", "-c", f"cat >/dev/null; echo '{report}'"], environ=os.environ)
+    led.room.path = str(tmp_path)
+    await led.driver.start(goal())
+    state = await led.driver.pursue()
+    assert (state.outcome, state.spent.tokens, state.spent.usd) == ("done", 1200, 0.25)
+    spending = costs.initial()
+    for event in log.read():
+        spending = costs.apply(spending, event)
+    [(agent, amount)] = by_agent(spending).items()
+    assert (agent, amount.tokens, amount.usd) == ("ada", 1200, 0.25)
 
 
 async def test_what_was_told_above_in_a_turn_is_not_told_again_after_a_crash(log: BlockingRecorder) -> None:

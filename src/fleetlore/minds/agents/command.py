@@ -9,7 +9,7 @@ A line on stdout that is a JSON object with some of these keys, and no others, i
     {"done": true, "say": "…", "tokens": 12, "usd": 0.01, "context": 900, "model": "…", "sleep_ms": 60000, "error": "…"}
 
 What a later one says stands. Tokens and dollars are those of the turn so far: who reports while it works is stopped as soon as its budget
-is spent. Exit code 0 is a finished turn, any other a failed one.
+is spent. They are told as `model.replied`, by which costs are counted. Exit code 0 is a finished turn, any other a failed one.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from fleetlore.errors import NotStarted
+from fleetlore.events.envelope import Event
 from fleetlore.minds.harness import Ended, Heard, How, Order, Process, Watch
 from fleetlore.minds.programs.environment import scrubbed
 from fleetlore.minds.programs.pipes import Tail, readable
@@ -42,7 +43,7 @@ KEEP = (
 """What agents' programs and their tools need for themselves."""
 
 _BETWEEN_WORDS = 1.0
-"""Seconds at least between two lines that are told while it works."""
+"""Seconds at least between two lines, or two sums, that are told while it works."""
 
 _Count = Annotated[int, Meta(ge=0, le=2**53)]
 
@@ -96,6 +97,7 @@ class CommandHarness:
             finished = await run(self._program(order), turn.on_start, turn.on_line)
         except NotStarted as error:
             return Ended(how="not_started", error=str(error))
+        await turn.tell_the_rest()
         return turn.ended(finished, is_spent=_bound(order) < order.timeout)
 
     def _program(self, order: Order) -> Program:
@@ -138,7 +140,8 @@ class _Turn:
         self._report = Report()
         self._words = Tail(LONGEST_WORDS)
         self._called_off: How | None = None
-        self._next_words = 0.0
+        self._next_words = self._next_sum = 0.0
+        self._told = Report(tokens=0, usd=0.0)
 
     async def on_start(self, process: Process) -> bool:
         """Told at once, so that it is found again whatever happens."""
@@ -148,7 +151,7 @@ class _Turn:
         """A report is taken in; words are kept, and told now and then."""
         if report := read_report(line):
             self._report = self._report.then(report)
-            return await self._tell(self._heard(words=report.say))
+            return await self._tell(self._heard(words=report.say, events=self._used_now()))
         self._words.take(line.text[-LONGEST_WORDS:] + b"\n")
         now = asyncio.get_running_loop().time()
         if now < self._next_words or not line.text.strip():
@@ -156,9 +159,32 @@ class _Turn:
         self._next_words = now + _BETWEEN_WORDS
         return await self._tell(self._heard(words=readable(line.text[:LONGEST_WORDS])))
 
-    def _heard(self, *, words: str | None) -> Heard:
+    async def tell_the_rest(self) -> None:
+        """What was reported and not told yet."""
+        if events := self._used():
+            await self._watch(self._heard(words=None, events=events))
+
+    def _heard(self, *, words: str | None, events: Sequence[Event] = ()) -> Heard:
         said = self._report
-        return Heard(tokens=said.tokens or 0, usd=said.usd, context=said.context, model=said.model, words=words)
+        return Heard(tokens=said.tokens or 0, usd=said.usd, context=said.context, model=said.model, words=words, events=events)
+
+    def _used_now(self) -> Sequence[Event]:
+        now = asyncio.get_running_loop().time()
+        if now < self._next_sum:
+            return ()
+        self._next_sum = now + _BETWEEN_WORDS
+        return self._used()
+
+    def _used(self) -> Sequence[Event]:
+        """What it has used since that was last told. How much of that was read it does not say: no table can price it."""
+        said, told = self._report, self._told
+        tokens, usd = (said.tokens or 0) - (told.tokens or 0), round((said.usd or 0.0) - (told.usd or 0.0), 9)
+        if tokens <= 0 and usd <= 0:
+            return ()
+        self._told = Report(tokens=max(said.tokens or 0, told.tokens or 0), usd=max(said.usd or 0.0, told.usd or 0.0))
+        priced = {"usd": usd, "model": said.model} if usd > 0 else {}
+        data = {"input": max(0, tokens), "source": CommandHarness.name, **priced}
+        return (Event(kind="model.replied", data={name: value for name, value in data.items() if value is not None}),)
 
     async def _tell(self, heard: Heard) -> bool:
         self._called_off = await self._watch(heard)
