@@ -355,6 +355,13 @@ def test_a_past_answer_is_the_same_however_often_and_whatever_came_since(own: Se
     assert {name: own.get(f"/api/{name}", as_of=place).body for name in VIEWS} == before
 
 
+def test_a_look_at_the_past_that_is_still_told_of_holds_no_views(served: Served) -> None:
+    """The next one may begin by then, and views of the past are large."""
+    with served.house.desk.looking(stored(served)[5].position, ["fleet"]) as look:
+        assert look.states["fleet"].agents
+    assert not look.states
+
+
 # --- health
 
 

@@ -164,7 +164,11 @@ class Desk:
         """Some views, at the head or as of a position. At the head all that was stored is in them, unless the log is still being read."""
         if position is not None:
             with self._back:
-                yield self._past(position, views)
+                past = self.warm.as_of(position, ["calendar", *views])
+                try:
+                    yield self._past(position, past)
+                finally:
+                    past.clear()  # a look may be held for as long as it is told of, and the next one need not wait for that
             return
         self._keep_up()
         with self.warm.looking() as states:
@@ -174,8 +178,7 @@ class Desk:
         """Have what is stored by now folded; whether it is."""
         return self.warm.wait_for(self.log.head(), PATIENCE if self.warm.caught_up else A_MOMENT)
 
-    def _past(self, position: Position, views: Sequence[str]) -> Look:
-        states = self.warm.as_of(position, ["calendar", *views])
+    def _past(self, position: Position, states: States) -> Look:
         at = states["calendar"].newest
         return Look(states, self.log, position or None, at, at or self._now(), False, True)
 

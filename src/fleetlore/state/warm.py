@@ -133,7 +133,7 @@ class Warm:
     def _knows(self, position: Position | None) -> bool:
         return (self.position or "") >= (position or "")
 
-    def as_of(self, position: Position, names: Sequence[str]) -> States:
+    def as_of(self, position: Position, names: Sequence[str]) -> dict[str, Any]:
         """Some views as known at a position, the receiver's own."""
         agreement = None if self._store is None else self._store.agree(self._log)
         while True:
