@@ -32,7 +32,7 @@ from fleetlore.log.sqlite_tail import Changes, SqliteTail
 
 LAG = 1024
 TRIM_STEP = 5000
-MOST_NUMBERS = 10_000
+MOST_NUMBERS = 4000
 """So many scopes, and so many combinations of them, are remembered with their numbers; each task brings a few that never come again."""
 _Answer = TypeVar("_Answer")
 _DURABILITY: dict[Sync, str] = {
