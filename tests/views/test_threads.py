@@ -54,7 +54,7 @@ def test_the_rhythm_of_a_thread_is_that_of_its_newest_events_whenever_it_is_work
     threads.settle(often)
     threads.settle(once)
     assert often == once
-    assert once.gaps == [float(after - before) for before, after in pairwise(numbers)][-MOST_GAPS:]
+    assert once.gaps == [10 * (after - before) for before, after in pairwise(numbers)][-MOST_GAPS:]
 
 
 def test_a_rhythm_goes_on_where_a_prologue_ends() -> None:
@@ -62,4 +62,4 @@ def test_a_rhythm_goes_on_where_a_prologue_ends() -> None:
     for number in (1, 4, 9):
         known = told(known, number, "fleet.commit", run="r")
     known = told(known, 20, "fleet.commit", run="r", task="t")
-    assert known.threads["task:t"].gaps == [3.0, 5.0, 11.0]
+    assert known.threads["task:t"].gaps == [30, 50, 110]

@@ -26,6 +26,8 @@ VERSION = 5
 MOST_CLOSED = 500
 MOST_THREADS = 1000
 """So many closed threads with something under way are remembered, should one be opened again; the others begin anew then."""
+PRUNED_EVERY = 250
+"""So many more threads than that, and than are open, may come together before some are let go."""
 
 
 class Arcbook(Struct, kw_only=True):
@@ -36,7 +38,7 @@ class Arcbook(Struct, kw_only=True):
     """In the order in which they were closed."""
     counts: dict[str, int] = field(default_factory=dict)
     """Kind → closed so far."""
-    room: int = 2 * MOST_THREADS
+    room: int = MOST_THREADS + PRUNED_EVERY
     """With more threads than this, those that nobody will open again are let go."""
 
 
@@ -54,7 +56,7 @@ def apply(book: Arcbook, event: Event) -> Arcbook:
     if len(sifted.threads.threads) > book.room:
         settle(book)
         sift.drop_closed(sifted, most=MOST_THREADS)
-        book.room = len(sifted.threads.threads) + MOST_THREADS
+        book.room = len(sifted.threads.threads) + PRUNED_EVERY
     return book
 
 

@@ -23,7 +23,7 @@ from fleetlore.views.beats import Beats
 from fleetlore.views.reading import EPOCH, Stamp, stamp_of
 from fleetlore.views.threads import LONG_AGO, QUIET, Thread, Threads
 
-VERSION = 3
+VERSION = 4
 MOST_WAITING = 256
 """So many steps are looked at in one go, which is faster than a look at each as it comes."""
 

@@ -15,7 +15,7 @@ from fleetlore.chronicle.arcs import Arc
 from fleetlore.chronicle.signs import Step
 from fleetlore.events.envelope import Event
 
-MOST_SETBACKS = 4096
+MOST_SETBACKS = 2048
 MOST_FILES, MOST_FILES_EACH, MOST_NAMESAKES = 16384, 256, 8
 FEWEST_LINKED, FEWEST_AGENTS = 3, 2
 _COMMITS = frozenset(("fleet.commit", "fleet.pr_merge"))
@@ -26,13 +26,12 @@ _ENOUGH_EVIDENCE = 100
 _SEVERAL = (list, tuple)
 
 
-class Trouble(Struct):
+class Trouble(Struct, gc=False):
     """Setbacks that are linked: by cause, or because one's agent is the parent of the other's."""
 
     thread: str
     evidence: list[str]
     agents: list[str]
-    threads: list[str]
     first_at: datetime
     last_at: datetime
 
@@ -94,14 +93,13 @@ def _set_back(spread: Spread, event: Event, step: Step) -> None:
     if number is None or number not in spread.troubles:
         number = spread.next
         spread.next += 1
-        spread.troubles[number] = Trouble(step.thread, [], [], [], step.at, step.at)
+        spread.troubles[number] = Trouble(step.thread, [], [], step.at, step.at)
     trouble = spread.troubles[number]
     trouble.last_at = step.at
     if len(trouble.evidence) < _ENOUGH_EVIDENCE:
         trouble.evidence.append(step.id)
-    for known, name in ((trouble.agents, step.who), (trouble.threads, step.thread)):
-        if name not in known:
-            known.append(name)
+    if step.who not in trouble.agents:
+        trouble.agents.append(step.who)
     _remember(spread.of_event, step.id, number, MOST_SETBACKS)
     _remember(spread.of_agent, step.who, number, MOST_SETBACKS)
     if len(spread.troubles) > MOST_SETBACKS:

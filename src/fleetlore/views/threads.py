@@ -19,7 +19,7 @@ from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.views.reading import EPOCH, Stamp, stamp_of
 
-VERSION = 7
+VERSION = 8
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 TOWN = "town"
@@ -35,7 +35,7 @@ TURNS = frozenset(("session.turn_ended", "session.ended"))
 
 MOST_CLOSED = 5000
 """So many closed threads are kept; an older one that is opened again begins anew."""
-PRUNED_EVERY = 1000
+PRUNED_EVERY = 250
 """So many more than that may come together before the oldest are let go."""
 MOST_BOUND = 20_000
 """So many goals and runs are known by their task; of more, those that were bound longest ago are on their own again."""
@@ -63,11 +63,11 @@ class Thread(Struct, kw_only=True, array_like=True, gc=False):
     last_id: str = ""
     last: Stamp | None = None
     """The newest event's stamp: one that is older is late."""
-    gaps: list[float] = field(default_factory=list)
-    """Seconds between its newest events, to a tenth."""
+    gaps: list[int] = field(default_factory=list)
+    """Tenths of a second between its newest events."""
     times: list[datetime] = field(default_factory=list)
     """When the events before its newest one were, as far as `gaps` does not tell of them yet: `settle` works that out."""
-    prologue: list[str] = field(default_factory=list)
+    prologue: tuple[str, ...] = ()
     """Threads that were found to be its beginning, and have gone into it."""
 
     @property
@@ -166,7 +166,7 @@ def _absorb(thread: Thread, before: Thread) -> None:
     """Take a prologue in."""
     settle(before)
     settle(thread)
-    thread.prologue.append(before.key)
+    thread.prologue = (*thread.prologue, before.key)
     thread.mission = thread.mission or before.mission
     for mine, theirs in ((thread.agents, before.agents), (thread.counts, before.counts)):
         merged = theirs | {name: mine.get(name, 0) + theirs.get(name, 0) for name in mine}
@@ -211,7 +211,7 @@ def settle(thread: Thread) -> None:
     """Bring the rhythm of a thread up to its newest event."""
     times, gaps = thread.times, thread.gaps
     if times and thread.last is not None:
-        gaps += [round((after - before).total_seconds(), 1) for before, after in pairwise((*times, thread.last[0]))]
+        gaps += [round((after - before).total_seconds() * 10) for before, after in pairwise((*times, thread.last[0]))]
         times.clear()
         if len(gaps) > MOST_GAPS:
             del gaps[:-MOST_GAPS]
@@ -234,5 +234,5 @@ def stalled_for(thread: Thread, now: datetime) -> timedelta | None:
 
 def patience_of(thread: Thread) -> timedelta:
     """How long a thread may be silent before that is long by its own rhythm, which is settled."""
-    usual = timedelta(seconds=median(thread.gaps)) if thread.gaps else timedelta(0)
+    usual = timedelta(seconds=median(thread.gaps) / 10) if thread.gaps else timedelta(0)
     return max(STALL_LEAST, STALL_TIMES * usual)
