@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from fleetlore import Event
 from fleetlore.cli.demo import play
 from fleetlore.cli.demo_fleet import CAST, script
-from fleetlore.server import shapes, shapes_stage
+from fleetlore.server import desk, shapes, shapes_stage
 from fleetlore.server.app import routes
 from fleetlore.server.shows import fleet
 from fleetlore.state.warm import Warm
@@ -305,6 +305,23 @@ def test_what_was_erased_is_gone_with_the_next_request(own: Served, newest_first
     for name, as_of in asked:
         assert "SECRET" not in str(own.view(name, as_of=as_of, **query.get(name, {})))
     assert [card["name"] for card in own.view("fleet")["agents"]] == ["ada"]
+
+
+def test_what_was_erased_is_not_shown_by_views_that_have_fallen_behind(own: Served) -> None:
+    own.log.append([deed("SECRET", 0, "mole"), deed("plain", 1)])
+    assert "SECRET" in str(own.view("fleet"))
+    go_on = Flag()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(own.house.desk.warm, "rest", go_on.wait)
+        patch.setattr(desk, "PATIENCE", 0.0)
+        own.log.append([deed("more", 2)])
+        assert "SECRET" in str(own.view("fleet"))  # behind, and shown all the same
+        own.log.erase([stored(own)[0].id or ""], "a slip")
+        answer = own.get("/api/fleet")
+        go_on.set()
+    assert b"SECRET" not in answer.body
+    assert answer.status == 503 or not answer.json["caught_up"]  # it was noticed by now, or all is being folded anew
+    assert "SECRET" not in str(own.view("fleet"))
 
 
 # --- as of

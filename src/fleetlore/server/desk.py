@@ -15,7 +15,7 @@ from fleetlore.chronicle import arcbook
 from fleetlore.chronicle.arcbook import Arcbook
 from fleetlore.chronicle.naming import Naming, naming_of
 from fleetlore.chronicle.vocabulary import installed
-from fleetlore.errors import Invalid
+from fleetlore.errors import Invalid, LogError
 from fleetlore.events.foreign import marked
 from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
@@ -170,13 +170,19 @@ class Desk:
                 finally:
                     past.clear()  # a look may be held for as long as it is told of, and the next one need not wait for that
             return
-        self._keep_up()
+        if not self._keep_up():
+            self._check_erasures()
         with self.warm.looking() as states:
             yield Look(states, self.log, self.warm.position, states["calendar"].newest, self._now(), True, self.warm.caught_up)
 
     def _keep_up(self) -> bool:
         """Have what is stored by now folded; whether it is."""
         return self.warm.wait_for(self.log.head(), PATIENCE if self.warm.caught_up else A_MOMENT)
+
+    def _check_erasures(self) -> None:
+        """Views that fall behind are shown as they are, but never with what was erased."""
+        if self.warm.caught_up and any(self.log.read(after=self.warm.position, kinds=("log.forgotten",), limit=1)):
+            raise LogError("something was erased just now, and the views are being folded anew; try again in a moment")
 
     def _past(self, position: Position, states: States) -> Look:
         at = states["calendar"].newest
