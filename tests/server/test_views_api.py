@@ -307,6 +307,27 @@ def test_what_was_erased_is_gone_with_the_next_request(own: Served, newest_first
     assert [card["name"] for card in own.view("fleet")["agents"]] == ["ada"]
 
 
+def test_what_was_erased_before_all_is_begun_anew_is_not_answered_from_memory(own: Served) -> None:
+    """With the first event there is a store, and all begins anew with it; that may heed an erasure which nobody has heard of."""
+    held, go_on, warm = Flag(), Flag(), own.house.desk.warm
+    begin = warm._begin
+
+    def begin_later() -> None:
+        held.set()
+        go_on.wait(PATIENCE)
+        begin()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(warm, "_begin", begin_later)
+        own.log.append([deed("SECRET", 0, "mole"), deed("plain", 1), deed("more", 2)])
+        [secret, plain, _] = stored(own)
+        assert held.wait(PATIENCE)
+        assert "SECRET" in str(own.view("story", as_of=plain.position))
+        own.log.erase([secret.id or ""], "a slip")
+        go_on.set()
+        assert "SECRET" not in str(own.view("story", as_of=plain.position))
+
+
 def test_what_was_erased_is_not_shown_by_views_that_have_fallen_behind(own: Served) -> None:
     own.log.append([deed("SECRET", 0, "mole"), deed("plain", 1)])
     assert "SECRET" in str(own.view("fleet"))

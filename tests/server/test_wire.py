@@ -260,8 +260,7 @@ def test_a_backup_put_in_the_place_of_the_log_is_what_is_shown_from_then_on(tmp_
         served.log.append([Event(kind="fleet.commit", agent="lost", text="never was")])
         assert {agent["name"] for agent in served.view("fleet")["agents"]} == {"ada", "lost"}
         sqlite_upkeep.restore(backup, path, overwrite=True)
-        asyncio.run(until(lambda: served.house.desk.warm.erasures == 1 and served.house.desk.warm.caught_up))
-        assert {agent["name"] for agent in served.view("fleet")["agents"]} == {"ada"}
+        asyncio.run(until(lambda: {agent["name"] for agent in served.view("fleet")["agents"]} == {"ada"}))
         asyncio.run(until(lambda: served.house.feed.ring.end == served.house.feed.ring.first))
         [last] = served.log.append(deeds(1))
         with talking(served, f"GET /api/stream?after={first} HTTP/1.1\r\nHOST\r\n\r\n") as connection:

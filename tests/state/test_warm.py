@@ -203,7 +203,7 @@ def test_what_was_erased_is_in_no_view_any_more(log: BlockingRecorder, store: St
         log.erase([events[1].id or ""], "a slip")
         assert "SECRET" not in up_to_date(warm, log)
         assert words(warm)[:4] == ["one", "three", "four", "five"]
-        assert warm.erasures == 1
+        assert warm.beginnings == 2
         for event in log.read():
             assert "SECRET" not in warm.as_of(event.position or "", ["lines"])["lines"].words
     with warm_views(log, store) as warm:
@@ -217,7 +217,7 @@ def test_nobody_sees_what_was_erased_while_all_is_folded_anew(log: BlockingRecor
     begin = Warm._begin
 
     def held_up(self: Warm) -> None:
-        if self.erasures:
+        if self.beginnings:
             heard.set()
             go.wait(PATIENCE)
         begin(self)

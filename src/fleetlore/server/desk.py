@@ -192,7 +192,7 @@ class Desk:
         """An answer as of a position, made once: what was does not change, unless something of it is erased."""
         if position is None or not self.warm.caught_up or not self._keep_up():  # what was erased just now is not known to be, yet
             return make()
-        return (self._newest if is_newest else self._answers).get((self.warm.erasures, position, *key), make)
+        return (self._newest if is_newest else self._answers).get((self.warm.beginnings, position, *key), make)
 
 
 class Answers:

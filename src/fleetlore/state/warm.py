@@ -54,8 +54,8 @@ class Warm:
         self.trouble: str | None = None
         """Why nothing is folded just now."""
         self.total = 0
-        self.erasures = 0
-        """How often all had to be folded anew: what was answered before may hold what was erased."""
+        self.beginnings = 0
+        """How often all was begun, at first and anew: what was answered before the last time may hold what was erased."""
         self.on_other_log: Callable[[], object] = lambda: None
         """Called when a backup was put in the log's place: what others keep of it is not to be believed any more, either."""
 
@@ -168,6 +168,7 @@ class Warm:
         courses = {name: runner.course(None, agreement) for name, runner in self._runners.items()}
         with self._changed:
             self._courses, self.caught_up = courses, False
+            self.beginnings += 1
             self._changed.notify_all()
 
     def _catch_up(self) -> bool:
@@ -210,7 +211,6 @@ class Warm:
     def _drop(self) -> None:
         with self._changed:
             self._courses, self.caught_up = {}, False  # nobody looks at it any more
-            self.erasures += 1
 
     def _place(self) -> Place | None:
         """Of the last event that all views know."""
