@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 MARK = 90.0
-"""Per cent of the statements and branches of a room, taken together."""
+"""Per cent of the branches of a room, and of its statements and branches taken together. Only the latter fails the run."""
 
 
 class Walked(NamedTuple):
@@ -26,6 +26,11 @@ class Walked(NamedTuple):
         """The same with one module more."""
         counts = (summary[name] for name in ("num_statements", "covered_lines", "num_branches", "covered_branches"))
         return Walked(*(before + more for before, more in zip(self, counts, strict=True)))
+
+    @property
+    def ways(self) -> float:
+        """Of branches alone."""
+        return _percent(self.taken, self.branches)
 
     @property
     def percent(self) -> float:
@@ -48,8 +53,8 @@ def main() -> int:
         rooms[room_of(path)] = rooms[room_of(path)].with_module(module["summary"])
     sys.stdout.write(f"{'room':<20}{'statements':>12}{'seen':>8}{'branches':>10}{'taken':>8}{'together':>10}\n")
     for name, walked in sorted(rooms.items()):
-        lines, ways = _percent(walked.seen, walked.statements), _percent(walked.taken, walked.branches)
-        low = "  below the mark" if walked.percent < MARK else ""
+        lines, ways = _percent(walked.seen, walked.statements), walked.ways
+        low = "  below the mark" if walked.percent < MARK else "  branches alone below the mark" if ways < MARK else ""
         sys.stdout.write(
             f"{name:<20}{walked.statements:>12,}{lines:>7.1f}%{walked.branches:>10,}{ways:>7.1f}%{walked.percent:>9.1f}%{low}\n"
         )

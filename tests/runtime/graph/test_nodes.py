@@ -16,8 +16,10 @@ from fleetlore.errors import MindError, MindNonsense
 from fleetlore.minds.base import Ask
 from fleetlore.minds.scripted import Answer, Calls
 from fleetlore.runtime.graph import reading, scripted
+from fleetlore.runtime.graph.deeds import MOST_MACHINES, MOST_STATES
 from fleetlore.runtime.graph.nodes.memorizer import MOST_FACTS, merged
 from fleetlore.runtime.graph.nodes.output import NoEcho
+from fleetlore.runtime.graph.screen import MOST_VARIABLES
 from fleetlore.runtime.graph.settings import Settings
 from tests.patience import PATIENCE
 from tests.runtime.graph.talking import Talk, Ticks, talking
@@ -115,6 +117,42 @@ async def test_a_call_that_does_not_fit_its_tool_is_asked_for_once_more() -> Non
         assert "value: wants" in again
         await talk.say("set x to eight")
         assert "cannot be used" in str(talk.heard.error)
+
+
+def machine(id: str = "m", *states: str, initial: str = "s0", go: str = "s0") -> tuple[str, dict[str, Any]]:
+    made = [{"name": name, "buttons": [{"label": "On", "go": go}]} for name in states or ("s0",)]
+    return "create_machine", {"id": id, "initial": initial, "states": made}
+
+
+@pytest.mark.parametrize(
+    ("calls", "why"),
+    [
+        ([machine(initial="elsewhere")], "initial, the name of one of them"),
+        ([machine(go="nowhere")], "goes to nowhere, which is no state"),
+        ([machine(f"m{number}") for number in range(MOST_MACHINES + 1)], f"there are {MOST_MACHINES} machines already"),
+        ([machine("m", *(f"s{number}" for number in range(MOST_STATES + 1)))], f"at most {MOST_STATES} states"),
+        (
+            [machine("m", *(f"s{number}" for number in range(MOST_STATES))), ("add_state", {"id": "m", "state": {"name": "more"}})],
+            f"at most {MOST_STATES} states",
+        ),
+        ([("add_state", {"id": "gone", "state": {"name": "more"}})], "there is no machine 'gone'; there are none"),
+        (
+            [("set_state", {"key": f"x{number}", "value": 1}) for number in range(MOST_VARIABLES + 1)],
+            f"there are {MOST_VARIABLES} variables",
+        ),
+        ([("set_state", {"key": " ", "value": 1})], "set_state takes a key"),
+    ],
+    ids=["no such beginning", "no such way", "machines", "states", "one state more", "no such machine", "variables", "no key"],
+)
+async def test_what_a_screen_cannot_hold_is_refused_with_the_reason_and_the_turn_goes_on(
+    calls: list[tuple[str, dict[str, Any]]], why: str
+) -> None:
+    said: list[Answer] = [*(Calls(calls[start : start + 30]) for start in range(0, len(calls), 30)), "That is all."]
+    async with talking({"thinker": said}) as talk:
+        await talk.say("make me a machine")
+        assert talk.heard.error is None
+        [failed] = await talk.events("tool.failed")
+        assert why in failed.data["error"]
 
 
 async def test_rounds_of_calls_come_to_an_end() -> None:
