@@ -149,7 +149,7 @@ def _check(event: Event) -> None:
         raise InvalidEvent("$.origin.log.id", f"1 to {LONGEST_NAME} bytes without control characters are needed")
 
 
-@lru_cache(maxsize=1024)  # of late: every task brings names that never come again
+@lru_cache(maxsize=4096)  # of late: every task brings names that never come again
 def _check_names(values: tuple[str | None, ...]) -> None:
     for name, value in zip(_NAMES, values, strict=True):
         if value is not None and not is_name(value):

@@ -163,7 +163,7 @@ def scopes_of(event: Event) -> tuple[str, ...]:
     return scopes
 
 
-@lru_cache(maxsize=1024)  # of late: every task brings names that never come again
+@lru_cache(maxsize=4096)  # of late: every task brings names that never come again
 def _scopes_named(names: tuple[str | None, ...]) -> tuple[str, ...]:
     scopes = [prefix + name for prefix, name in zip(_PREFIXES, names, strict=True) if name is not None]
     return tuple(dict.fromkeys(scopes))  # an agent may be named twice, as its own parent or child
