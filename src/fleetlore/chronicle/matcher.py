@@ -211,7 +211,7 @@ def _advance(view: _View, walk: Walk, step: Step) -> str | None:
         at += 1
         walk.at, walk.times, part = at, 0, legs[at].part
     elif here is None or not _is_by(here, walk, step):
-        return "broken" if view.is_end or _is_broken(view, walk, step) else None
+        return "broken" if view.is_end or (view.broken_by and _is_by_one(view.broken_by, walk, step)) else None
     if part.once_each and step.who in walk.agents:
         walk.times += 1
     else:
@@ -224,15 +224,18 @@ def _advance(view: _View, walk: Walk, step: Step) -> str | None:
 
 def _linger(view: _View, walk: Walk, step: Step) -> str | None:
     """An arc with all its parts, waiting for its end."""
-    if _is_broken(view, walk, step):
+    if view.broken_by and _is_by_one(view.broken_by, walk, step):
         return "broken"
-    if view.is_end or any(_is_by(who, walk, step) for who in view.again):
+    if view.is_end or _is_by_one(view.again, walk, step):
         walk.take(step)
     return "closed" if view.is_end else None
 
 
-def _is_broken(view: _View, walk: Walk, step: Step) -> bool:
-    return any(_is_by(who, walk, step) for who in view.broken_by)
+def _is_by_one(several: tuple[Who, ...], walk: Walk, step: Step) -> bool:
+    for who in several:  # noqa: SIM110  # a generator takes longer than all of it
+        if _is_by(who, walk, step):
+            return True
+    return False
 
 
 def _is_by(who: Who, walk: Walk, step: Step) -> bool:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from fleetlore.chronicle import closing, sift, work
@@ -39,6 +41,7 @@ MOST_AHEAD = 256
 """So many events are sifted before they are told: one thing at a time is faster."""
 PAUSE = timedelta(minutes=30)
 """After so long a silence within a thread a sentence says its time again."""
+_at = attrgetter("at")
 EARLIEST, LATEST = datetime(1, 1, 3, tzinfo=UTC), datetime(9999, 12, 29, tzinfo=UTC)
 """Times beyond these are shown as these: in another time zone the calendar would not reach them."""
 
@@ -260,6 +263,15 @@ def day_name(day: date) -> str:
     return f"{day.day} {day:%B %Y}"
 
 
+def _times_between(begins: datetime, ends: datetime, events: Sequence[Event]) -> list[datetime] | None:
+    """When events happened, where all of that is between two moments, and in order; nothing where that takes a closer look at each."""
+    times = list(map(_at, events))
+    try:
+        return times if begins <= times[0] and times[-1] < ends and sorted(times) == times else None
+    except TypeError:  # one has no time, or no time zone
+        return None
+
+
 def day_of(at: datetime, zone: tzinfo) -> tuple[date, datetime, datetime]:
     """The day of a moment, when it begins, and when the next one does, as far as these can be shown."""
     day = at.astimezone(zone).date()
@@ -299,25 +311,29 @@ class Narrator:
         Those for which `where` says no are read but not told: threads and arcs that began with them are whole.
         """
         begins = ends = EARLIEST
-        ahead = self._ahead
-        for event in events:
-            at = event.at
-            if at is None or at.tzinfo is None or not begins <= at < ends:
-                at = shown_time(event)
-                day, begins, ends = day_of(at, self._telling.zone)
-                if day != self._day:
-                    yield from self._end_day()
-                    self._day = day
-            is_told = where is None or where(event)
-            if is_told != self._is_told:
-                self._settle()
-                self._is_told = is_told
-            if is_told:
-                ahead.append((event, at))
-                if len(ahead) >= MOST_AHEAD:
-                    self._go_on()
-            else:
-                sift.sift(self.sifted, event, beats.beat(self.sifted.beats, event))
+        ahead, feed = self._ahead, iter(events)
+        while batch := list(islice(feed, MOST_AHEAD)):
+            if where is None and (times := _times_between(begins, ends, batch)):
+                ahead += zip(batch, times, strict=True)
+                self._go_on()
+                continue
+            for event in batch:
+                at = event.at
+                if at is None or at.tzinfo is None or not begins <= at < ends:
+                    at = shown_time(event)
+                    day, begins, ends = day_of(at, self._telling.zone)
+                    if day != self._day:
+                        yield from self._end_day()
+                        self._day = day
+                is_told = where is None or where(event)
+                if is_told != self._is_told:
+                    self._settle()
+                    self._is_told = is_told
+                if is_told:
+                    ahead.append((event, at))
+                else:
+                    sift.sift(self.sifted, event, beats.beat(self.sifted.beats, event))
+            self._go_on()
         yield from self._end_day()
 
     def _go_on(self) -> None:
@@ -325,10 +341,11 @@ class Narrator:
         ahead, sifted, hands = self._ahead, self.sifted, self.sifted.beats
         if not ahead:
             return
-        stamps = [stamp_of(event) for event, _ in ahead]
+        stamps = [(at, "", 0) if event.at is at and event.origin is None else stamp_of(event) for event, at in ahead]
         found = [(beats.beat(hands, event, stamp), hands.note) for (event, _), stamp in zip(ahead, stamps, strict=True)]
+        known = self._lines.get
         lines = [
-            self._line(sift.sift(sifted, event, beat, stamp), at)
+            known((thread := sift.sift(sifted, event, beat, stamp)).key) or self._begin(thread, at)
             for (event, at), (beat, _), stamp in zip(ahead, found, stamps, strict=True)
         ]
         over = [line for line, (event, at), (beat, note) in zip(lines, ahead, found, strict=True) if line.add(event, beat, at, note)]
@@ -338,14 +355,12 @@ class Narrator:
             for line in over:
                 line.tell_past()
 
-    def _line(self, thread: Thread, at: datetime) -> Line:
-        """The day's line of a thread."""
-        line = self._lines.get(thread.key)
-        if line is None:
-            if self._told_threads.isdisjoint((thread.key, *thread.prologue)):
-                self.threads += 1
-            self._told_threads.add(thread.key)
-            line = self._lines[thread.key] = Line(thread.key, self._telling, at)
+    def _begin(self, thread: Thread, at: datetime) -> Line:
+        """The day's line of a thread that has none yet."""
+        if self._told_threads.isdisjoint((thread.key, *thread.prologue)):
+            self.threads += 1
+        self._told_threads.add(thread.key)
+        line = self._lines[thread.key] = Line(thread.key, self._telling, at)
         return line
 
     def _settle(self) -> None:

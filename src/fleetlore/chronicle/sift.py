@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from operator import itemgetter
 
 from msgspec import Struct, field
 
@@ -107,22 +106,17 @@ def _place(sifted: Sifted, event: Event) -> Thread:
 
 def settle(sifted: Sifted) -> None:
     """Find the arcs that the steps so far have closed: in the order of the steps, those of a thread before those across threads."""
-    waiting, repeats, spread = sifted.waiting, sifted.repeats, sifted.spread
-    found: list[tuple[int, Arc]] = []
-    for number, (event, signs, who, at, thread) in enumerate(waiting):
+    waiting, repeats, spread, closed = sifted.waiting, sifted.repeats, sifted.spread, sifted.closed
+    for event, signs, who, at, thread in waiting:
         repeat = repeats.get(thread)
         if repeat is not None and repeat.signs is signs and len(repeat.more) < repeat.known and repeat.who == who:
             repeat.more.append(event.id or "")
             repeat.last_at = at
-        elif arcs := _walk(sifted, Step(signs, who, event.id or "", at, thread), repeat):
-            found += [(number, arc) for arc in arcs]
-    for number, (event, signs, who, at, thread) in enumerate(waiting):
+        else:
+            closed += _walk(sifted, Step(signs, who, event.id or "", at, thread), repeat)
         if is_concerned(event, signs):
-            found += [(number, arc) for arc in spread_on(spread, event, Step(signs, who, event.id or "", at, thread))]
+            closed += spread_on(spread, event, Step(signs, who, event.id or "", at, thread))
     waiting.clear()
-    if found:
-        found.sort(key=itemgetter(0))
-        sifted.closed += [arc for _, arc in found]
 
 
 def _walk(sifted: Sifted, step: Step, repeat: Repeat | None) -> Sequence[Arc]:

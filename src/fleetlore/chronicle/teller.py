@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime
 from typing import NamedTuple, Protocol
@@ -42,6 +43,10 @@ class Ending(NamedTuple):
 class Format(Protocol):
     """One way to write a telling down. The parts, joined, are the whole of it; the opening is one part."""
 
+    @property
+    def lists_arcs(self) -> bool:
+        """Whether its ending names every arc; else nobody keeps them."""
+
     def opening(self, opening: Opening) -> str:
         """Who, when and how much."""
 
@@ -64,7 +69,7 @@ class Tale(NamedTuple):
 
 def tell(tale: Tale, telling: Telling, form: Format, *, shelf: Shelf | None = None) -> Iterator[str]:
     """The telling, part by part: memory holds the open threads and one day."""
-    narrator = Narrator(telling, shelf)
+    narrator = Narrator(telling, shelf if form.lists_arcs else deque(maxlen=0))
     opening = opening_of(tale.overview, telling.zone, telling.naming)
     yield form.opening(replace(opening, text=NOTHING_THEN) if tale.before is not None and not opening.events else opening)
     for chapter in narrator.chapters(tale.events, where=tale.where):

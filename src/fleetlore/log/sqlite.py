@@ -24,7 +24,7 @@ from fleetlore.events.ids import uuid_bytes
 from fleetlore.log import sqlite_file
 from fleetlore.log.base import Batch, Info, Outcome, Position, Query, Record, Stored, hash_of
 from fleetlore.log.pace import MOST_EVENTS_AT_ONCE, Pace
-from fleetlore.log.sequence import to_position, to_sequence
+from fleetlore.log.sequence import to_position, to_sequence, to_stored
 from fleetlore.log.sqlite_file import Sync, ask, our_errors, transaction
 from fleetlore.log.sqlite_plan import Book, Plan
 from fleetlore.log.sqlite_query import ZONE, as_position, microseconds, newest, select, select_by_id, span
@@ -328,7 +328,7 @@ class SqliteLog:
     def get(self, ids: Sequence[str]) -> list[Stored]:
         """The records with these ids."""
         rows = self._look(lambda connection, n: select_by_id(connection, n, ids))
-        return [Stored(to_position(seq), raw) for seq, raw in rows or ()]
+        return to_stored(rows or ())
 
     def head(self, scope: str) -> Position | None:
         """The newest position in a scope."""

@@ -9,7 +9,7 @@ import apsw
 
 from fleetlore.events.ids import uuid_bytes
 from fleetlore.log.base import TOWN, Position, Query, Stored
-from fleetlore.log.sequence import to_position, to_sequence
+from fleetlore.log.sequence import to_position, to_sequence, to_stored
 from fleetlore.log.sqlite_file import ask
 
 ZONE = 4096
@@ -36,8 +36,7 @@ def select(connection: apsw.Connection, n: int, query: Query) -> list[Stored]:
             f" WHERE e.seq > max(?1, {indexed}) AND e.seq < ?2 AND instr(e.scopes, ' {scope} '){where}"
         )
     order = "DESC" if query.newest_first else "ASC"
-    rows = ask(connection, f"{source} ORDER BY 1 {order} LIMIT {int(query.limit)}", values)
-    return [Stored(to_position(seq), raw) for seq, raw in rows]
+    return to_stored(ask(connection, f"{source} ORDER BY 1 {order} LIMIT {int(query.limit)}", values))
 
 
 def span(query: Query) -> tuple[int, int]:

@@ -202,7 +202,7 @@ def add(thread: Thread, event: Event, beat: str | None, stamp: Stamp) -> bool:
     elif beat == "rest":
         if event.kind in TURNS and thread.key.startswith("run:"):
             thread.state = "closed"
-    elif beat not in QUIET and thread.state == "closed":
+    elif thread.state == "closed" and beat not in QUIET:
         thread.state = "open"
     return True
 

@@ -26,6 +26,8 @@ MOST_IDS = 100
 class Html:
     """For browsers, on a phone as on a desk."""
 
+    lists_arcs = False
+
     def __init__(self, *, detail: Detail, zone: tzinfo, timeline: Timeline, naming: Naming = AS_THEY_ARE) -> None:
         self._detail, self._zone, self._timeline, self._naming = detail, zone, timeline, naming
 

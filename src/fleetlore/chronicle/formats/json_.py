@@ -19,6 +19,8 @@ _encoder = msgspec.json.Encoder()
 class Json:
     """For programs: every sentence with all of its evidence."""
 
+    lists_arcs = True
+
     def __init__(self) -> None:
         self._is_first = True
 

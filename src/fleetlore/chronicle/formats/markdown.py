@@ -40,6 +40,8 @@ def ours(text: str) -> str:
 class Markdown:
     """For pages on a forge."""
 
+    lists_arcs = False
+
     def __init__(self, *, detail: Detail, naming: Naming = AS_THEY_ARE) -> None:
         self._detail, self._naming = detail, naming
 

@@ -22,6 +22,8 @@ def unpainted(text: str) -> str:
 class Text:
     """For terminals, pipes and mails."""
 
+    lists_arcs = False
+
     def __init__(
         self,
         *,
