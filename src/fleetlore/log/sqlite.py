@@ -23,7 +23,7 @@ from fleetlore.errors import Busy, Closed
 from fleetlore.events.ids import uuid_bytes
 from fleetlore.log import sqlite_file
 from fleetlore.log.base import Batch, Info, Outcome, Position, Query, Record, Stored, hash_of
-from fleetlore.log.pace import MOST_EVENTS_AT_ONCE, Pace
+from fleetlore.log.disk_pace import MOST_EVENTS_AT_ONCE, DiskPace
 from fleetlore.log.sequence import to_position, to_sequence, to_stored
 from fleetlore.log.sqlite_file import Sync, ask, our_errors, transaction
 from fleetlore.log.sqlite_plan import Book, Plan
@@ -53,7 +53,7 @@ class SqliteLog:
         self._options: dict[str, Any] = {"sync": sync, "timeout": timeout, "vfs": vfs}
         self._timeout_ms = int(timeout * 1000)
         self._write_lock = Lock()
-        self._pace = Pace()
+        self._pace = DiskPace()
         self._pool: list[apsw.Connection] = []
         self._closed = False
         self.changes = Changes()

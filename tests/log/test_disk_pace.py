@@ -15,7 +15,7 @@ from fleetlore import connect
 from fleetlore.log.admission import Admission
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.base import Batch, Outcome
-from fleetlore.log.pace import MOST_CREDIT, MOST_EVENTS_AT_ONCE, Pace
+from fleetlore.log.disk_pace import MOST_CREDIT, MOST_EVENTS_AT_ONCE, DiskPace
 from fleetlore.log.sqlite import SqliteLog
 from tests.contract.helpers import deed
 from tests.patience import PATIENCE
@@ -24,15 +24,15 @@ QUICK, SLOW = 0.0002, 0.003
 LOOP, WRITER = threading.main_thread().name, "fleetlore-writer"
 
 
-def after(*seconds: float) -> Pace:
-    pace = Pace()
+def after(*seconds: float) -> DiskPace:
+    pace = DiskPace()
     for each in seconds:
         pace.note(each, 1)
     return pace
 
 
 def test_nothing_is_known_of_a_disk_at_first() -> None:
-    assert not Pace().is_quick
+    assert not DiskPace().is_quick
     assert after(QUICK).is_quick
 
 
@@ -59,7 +59,7 @@ def test_one_long_sync_is_paid_off_by_many_quick_commits() -> None:
 
 
 def test_many_events_may_take_longer_than_one() -> None:
-    pace = Pace()
+    pace = DiskPace()
     pace.note(0.002, 64)
     assert pace.is_quick
 

@@ -18,7 +18,7 @@ DEBT_TO_OTHERS = 0.05
 MOST_EVENTS_AT_ONCE = 128
 
 
-class Pace:
+class DiskPace:
     """What the last commits took. The first are made by a thread: nothing is known of the disk yet."""
 
     def __init__(self) -> None:
