@@ -11,6 +11,7 @@ import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import apsw
 import pytest
 
 from fleetlore.chronicle.formats import NAMES
@@ -306,3 +307,14 @@ def test_what_is_no_repository_is_said(lore: Lore, tmp_path: Path) -> None:
     assert "no git repository" in lore("chronicle", "git", str(tmp_path), code=2).err
     assert "No such file" in lore("chronicle", "git", str(tmp_path / "absent"), code=1).err
     assert lore("chronicle", "svn", "x", code=2).err
+
+
+def test_a_stored_time_without_a_zone_cannot_be_compared_and_is_told_as_rejected(lore: Lore) -> None:
+    for text in ("1", "2"):
+        lore("emit", "fleet.commit", "--agent", "ada", "--text", text, "--log", "sqlite:fleet.db", code=0)
+    other = apsw.Connection(str(lore.folder / "fleet.db"))
+    other.execute("UPDATE events_1 SET raw = replace(raw, 'Z\",\"kind', '\",\"kind') WHERE seq = 2")
+    other.close()
+    assert "needs a time zone" in lore("events", "--json", "--log", "sqlite:fleet.db", code=0).out
+    for span in (["--all"], ["--day", "1970-01-01"], ["--detail", "full"]):
+        assert lore("tell", *span, "--log", "sqlite:fleet.db", code=0).out

@@ -32,6 +32,7 @@ ODD = [
     GOOD.replace(b'"v":1', b'"data":[1],"v":1'),
     GOOD.replace(b'"v":1', b'"text":"\xff","v":1'),
     GOOD.replace(b'"v":1', b'"text":"\\q","v":1'),
+    GOOD.replace(b'000000Z"', b'000000"'),
     b'{"kind":"fleet.commit","data":{"output":"\xff"},"v":1}',
     b'{"kind":"fleet.commit","data":{"output":"\\q"},"v":1}',
     b'{"kind":"fleet.commit","data":{"output":' + b"[" * 5000 + b"]" * 5000 + b'},"v":1}',

@@ -16,6 +16,8 @@ Upcaster: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 UPCASTERS: Mapping[int, Upcaster] = {}
 """Version n → a function that makes a record of version n + 1 of it."""
 
+NEEDS_ZONE = "needs a time zone, as in 2026-11-15T20:23:12Z or datetime.now(UTC)"
+
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Event)
 _untyped = msgspec.json.Decoder()
@@ -85,7 +87,7 @@ def from_builtins(record: dict[str, Any]) -> Event:
         return msgspec.convert(record, Event)
     except msgspec.ValidationError as error:
         reason, _, path = str(error).partition(" - at `")
-        raise InvalidEvent(path.rstrip("`") or "$", reason) from error
+        raise InvalidEvent(path.rstrip("`") or "$", NEEDS_ZONE if "timezone" in reason else reason) from error
 
 
 def to_builtins(event: Event) -> dict[str, Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
+Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
+"""A time that says in which zone: others cannot be compared with it."""
 Visibility = Literal["public", "private", "system"]
 
 SCHEMA_VERSION = 1
@@ -61,7 +63,7 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
     """One deed. Only `kind` and someone who did it are needed; the log fills `id` and `at`."""
 
     id: str | None = None
-    at: datetime | None = None
+    at: Moment | None = None
     """When it happened: aware; kept in UTC to the microsecond."""
     kind: str
     actor: str | None = None

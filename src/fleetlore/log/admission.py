@@ -117,7 +117,7 @@ def _rebuilt(record: dict[str, Any]) -> tuple[Event, bytes]:
 
 def _in_utc(at: datetime) -> datetime:
     if not isinstance(at, datetime) or at.tzinfo is None:
-        raise InvalidEvent("$.at", "needs a time zone, as in 2026-11-15T20:23:12Z or datetime.now(UTC)")
+        raise InvalidEvent("$.at", codec.NEEDS_ZONE)
     try:
         return at if at.tzinfo is UTC else at.astimezone(UTC)
     except OverflowError as error:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Sequence
-from datetime import datetime
 from typing import Any, TypedDict, cast
 
 import msgspec
 from msgspec import Struct, field
 
-from fleetlore.events.envelope import SCHEMA_VERSION, Event
+from fleetlore.events.envelope import SCHEMA_VERSION, Event, Moment
 from fleetlore.log.base import Stored
 from fleetlore.log.reading import put_in_place, revive
 
@@ -40,7 +39,7 @@ class Glimpse(Struct, frozen=True, kw_only=True):
 
     kind: str
     id: str | None = None
-    at: datetime | None = None
+    at: Moment | None = None
     actor: str | None = None
     agent: str | None = None
     child: str | None = None
