@@ -232,7 +232,8 @@ async def test_a_first_token_that_does_not_come_is_noticed(protocol: Protocol, b
         with pytest.raises(MindTimeout) as caught:
             await mind.reply(HELLO)
         await stub.nobody_left()
-    assert (caught.value.waiting_for, len(stub.asked)) == ("the first token", 1)
+    assert caught.value.waiting_for == "the first token"
+    assert len(stub.asked) <= 1  # none, where the time was over before it arrived; never two
 
 
 async def test_an_answer_that_stops_in_the_middle_is_noticed(protocol: Protocol) -> None:
