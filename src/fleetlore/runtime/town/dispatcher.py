@@ -214,7 +214,7 @@ class Dispatcher:
                 await self.bury(signs)
                 self._buried.add(signs.lease)
         for task, reason in list(strays(self.town)):
-            await take_back(self._scribe, task, reason, by=facts.DISPATCHER)
+            await take_back(self._scribe, task, reason, by=facts.DISPATCHER, state=task.state)
         await self._put_aside()
         for mission in list(self.town.missions.values()):
             if mission.state == "running" and mission.id not in self._moving:

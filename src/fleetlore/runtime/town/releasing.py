@@ -16,7 +16,7 @@ async def release(scribe: Scribe, town: Town, agent: Agent, reason: str, *, by: 
     """Say so, task by task, and then of the agent itself. Done twice, it is done."""
     gone = facts.agent_failed(agent, error=reason, new_state="cold", by=by)
     for task in held_by(town, agent):
-        await take_back(scribe, task, f"whoever ran {agent.name} is gone: {reason}", by=by)
+        await take_back(scribe, task, f"whoever ran {agent.name} is gone: {reason}", by=by, state=None)
     await scribe.append([gone])
 
 
@@ -37,12 +37,12 @@ def strays(town: Town) -> Iterator[tuple[Task, str]]:
                 yield task, f"it is for {task.wanted} now"
 
 
-async def take_back(scribe: Scribe, known: Task, reason: str, *, by: str) -> None:
-    """Say that whoever has a task cannot go on with it, if it is still as it is known here."""
-    epoch, state = known.epoch, known.state
+async def take_back(scribe: Scribe, known: Task, reason: str, *, by: str, state: str | None) -> None:
+    """Say that whoever has a task cannot go on with it, if it is still given as it is known here, and in that state, if one is named."""
+    epoch = known.epoch
 
     def decide(task: Task | None) -> list[Event]:
-        if task is None or task.state != state or task_refusal(task, "lose", epoch=epoch) is not None:
+        if task is None or state not in (None, task.state) or task_refusal(task, "lose", epoch=epoch) is not None:
             return []
         return [facts.lease_lost(task, reason=reason, by=by)]
 
