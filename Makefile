@@ -29,10 +29,14 @@ $(if $(CHROMIUM),$(CHROMIUM),no-chromium):
 
 setup: $(STAMP)  ## install the project and its tools into .venv
 
-$(STAMP): pyproject.toml requirements/dev.txt
+# Without a compiler everything works, and the log is slower (docs/decisions/0011).
+COMPILER = command -v cc >/dev/null || { apt-get update -qq && apt-get install -y -qq gcc libc6-dev python3-dev >/dev/null; }
+
+$(STAMP): pyproject.toml requirements/dev.txt hatch_build.py src/fleetlore/_quick.c
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { apt-get update -qq && apt-get install -y -qq python3-venv && $(PYTHON) -m venv $(VENV); }
 	$(PIP) install --quiet uv
 	$(INSTALL) -r requirements/dev.txt || $(PIP) install --quiet -r requirements/dev.txt
+	@$(COMPILER) || echo "There is no C compiler here: what is compiled of the log is left out."
 	$(INSTALL) --no-deps --editable . || $(PIP) install --quiet --no-deps --editable .
 	touch $@
 
@@ -48,9 +52,10 @@ $(PAGES): $(NODE_STAMP) $(shell find web/src web/index.html web/build.mjs -type 
 	cd web && npm run --silent build
 	touch $@
 
-wheel: $(STAMP) $(PAGES)  ## a wheel and a source archive with the control room inside, in dist/
+wheel: $(STAMP) $(PAGES)  ## wheels (for machines like this one, and for all) and a source archive with the control room inside, in dist/
 	rm -rf dist
 	$(BIN)/uv build --quiet --python $(BIN)/python --out-dir dist || $(PIP) wheel --quiet --no-deps --wheel-dir dist .
+	FLEETLORE_PURE=1 $(BIN)/uv build --quiet --wheel --python $(BIN)/python --out-dir dist || FLEETLORE_PURE=1 $(PIP) wheel --quiet --no-deps --wheel-dir dist .
 	@ls dist
 
 demo: $(STAMP) $(PAGES)  ## a fleet, goals, a play and a town, live in the terminal and in the browser
@@ -58,15 +63,15 @@ demo: $(STAMP) $(PAGES)  ## a fleet, goals, a play and a town, live in the termi
 
 test: $(STAMP) $(PAGES) $(CHROMIUM)  ## everything that must hold (CI runs this)
 	cd web && npm run --silent check && npm run --silent test
-	$(BIN)/ruff check src tests benchmarks torture
-	$(BIN)/ruff format --check src tests benchmarks torture
+	$(BIN)/ruff check src tests benchmarks torture hatch_build.py
+	$(BIN)/ruff format --check src tests benchmarks torture hatch_build.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal || $(AGAIN)
 
 check: $(STAMP) $(PAGES)  ## lint, types, layers and the quick tests
-	$(BIN)/ruff check src tests benchmarks torture
-	$(BIN)/ruff format --check src tests benchmarks torture
+	$(BIN)/ruff check src tests benchmarks torture hatch_build.py
+	$(BIN)/ruff format --check src tests benchmarks torture hatch_build.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
@@ -110,4 +115,4 @@ lock:  ## pin the newest versions that fit together
 		pyproject.toml --group bench --constraint requirements/dev.txt --output-file requirements/bench.txt
 
 clean:  ## remove what was installed and made
-	rm -rf $(VENV) web/node_modules src/fleetlore/server/static .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) web/node_modules src/fleetlore/server/static .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build src/fleetlore/*.so

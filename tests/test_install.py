@@ -21,10 +21,12 @@ import pytest
 
 from fleetlore import __version__
 from fleetlore.cli import extras
+from fleetlore.redact import telling_words
 from fleetlore.server import pages
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[1]
+compiled = telling_words() is not None
 UV = Path(sys.executable).parent / "uv"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 NEEDS = (
@@ -38,7 +40,7 @@ NEEDS = (
 
 
 class Machine:
-    """A folder with a new environment in it, a home, and a path on which there are git and a shell, and no Node."""
+    """A folder with a new environment in it, a home, and a path on which there are git and a shell, neither Node nor a compiler."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -63,8 +65,17 @@ class Machine:
         self._uv("build", "--python", sys.executable, "--out-dir", str(self.folder / "dist"), str(source))
         return self.folder / "dist"
 
-    def _uv(self, *argv: str) -> None:
-        done = subprocess.run([UV, *argv, "--quiet"], env=os.environ | {"PATH": self.path}, cwd=self.folder, capture_output=True, text=True)
+    def build_compiled(self, source: Path) -> Path:
+        """A wheel of a folder, made where there is a compiler."""
+        self._uv(
+            "build", "--wheel", "--python", sys.executable, "--out-dir", str(self.folder / "dist"), str(source), path=os.environ["PATH"]
+        )
+        [wheel] = (self.folder / "dist").glob("*.whl")
+        return wheel
+
+    def _uv(self, *argv: str, path: str | None = None) -> None:
+        environment = os.environ | {"PATH": path or self.path}
+        done = subprocess.run([UV, *argv, "--quiet"], env=environment, cwd=self.folder, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
 
     def environment(self) -> dict[str, str]:
@@ -142,7 +153,8 @@ def test_the_wheel_has_everything_and_works_without_node(machine: Machine) -> No
     assert machine.lore("--version") == f"lore {__version__}\n"
     assert "every day" in machine.lore("--help")
     machine.lore("demo", "--no-serve", "--speed", "0", "--log", "sqlite:demo.db")
-    assert "pages        inside" in machine.lore("doctor", "--log", "sqlite:demo.db")
+    assert "pages        inside" in (well := machine.lore("doctor", "--log", "sqlite:demo.db"))
+    assert "compiled     nothing" in well
     assert "wh-1" in machine.lore("tell", "--all", "--log", "sqlite:demo.db")
     assert "ada" in machine.lore("status", "--log", "sqlite:demo.db")
     with machine.up("--log", "sqlite:demo.db") as (address, _):
@@ -152,6 +164,18 @@ def test_the_wheel_has_everything_and_works_without_node(machine: Machine) -> No
         assert len(assets) >= 2
         assert all(get(address + asset) for asset in assets)
         assert '"ada"' in get(f"{address}api/fleet")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)  # packages may have to be fetched
+@pytest.mark.skipif(not compiled, reason="this copy was installed without a compiler")
+def test_where_there_is_a_compiler_the_wheel_brings_its_part_along(machine: Machine) -> None:
+    wheel = machine.build_compiled(checkout(machine.folder / "source"))
+    assert not wheel.name.endswith("-none-any.whl")
+    with zipfile.ZipFile(wheel) as opened:
+        assert [name for name in opened.namelist() if re.fullmatch(r"fleetlore/_quick\..+\.so", name)]
+    machine.install(str(wheel))
+    assert "compiled     what is done for every event" in machine.lore("doctor")
 
 
 def check_wheel(wheel: Path) -> None:
@@ -169,23 +193,40 @@ def check_archive(archive: Path) -> None:
     with tarfile.open(archive) as opened:
         names = {name.partition("/")[2] for name in opened.getnames()}
     tops = {name.partition("/")[0] for name in names}
-    wanted = {"src", "tests", "docs", "examples", "README.md", "CHANGELOG.md", "ARCHITECTURE.md", "LICENSE", "pyproject.toml"}
+    wanted = {
+        "src",
+        "tests",
+        "docs",
+        "examples",
+        "hatch_build.py",
+        "README.md",
+        "CHANGELOG.md",
+        "ARCHITECTURE.md",
+        "LICENSE",
+        "pyproject.toml",
+    }
     assert tops == wanted | {"PKG-INFO", ".gitignore"}
     assert not any("__pycache__" in name for name in names)
+
+
+def checkout(folder: Path) -> Path:
+    """What git has of this project, without pages or anything else that was made."""
+    wanted = ("src", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE")
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *wanted],
+        cwd=ROOT, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, folder / name)
+    return folder
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # packages may have to be fetched
 def test_a_checkout_without_pages_installs_and_says_what_is_missing(machine: Machine) -> None:
-    source = machine.folder / "source"
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "src", "pyproject.toml", "README.md", "LICENSE"],
-        cwd=ROOT, check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    for name in filter(None, listed.stdout.split("\0")):
-        if (ROOT / name).exists():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, source / name)
+    source = checkout(machine.folder / "source")
     machine.install(str(source))
     machine.resolve(f"{source}[all]")
     assert "pages        not built" in machine.lore("doctor")

@@ -42,5 +42,12 @@ class _Uuid7Maker:
         return f"{when[:8]}-{when[8:12]}-7{when[12:]}-8{chance[:3]}-{chance[3:]}"
 
 
-uuid7 = _Uuid7Maker()
-os.register_at_fork(after_in_child=uuid7.start_afresh)
+uuid7: Callable[[], str]
+try:
+    from fleetlore import _quick
+except ImportError:  # nobody compiled it
+    uuid7 = _Uuid7Maker()
+    os.register_at_fork(after_in_child=uuid7.start_afresh)
+else:
+    uuid7 = _quick.uuid7
+    os.register_at_fork(after_in_child=_quick.start_afresh)

@@ -12,11 +12,13 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fleetlore import Event, clock, connect
 from fleetlore.errors import Closed, Invalid, LogError, Unreachable
+from fleetlore.events.ids import uuid_bytes
 from fleetlore.log.admission import Admission
-from fleetlore.log.base import Backend, Batch, Page, Position, Record
+from fleetlore.log.base import Backend, Batch, Page, Position
 from fleetlore.log.memory import MemoryLog
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.live.feed import Feed
@@ -278,8 +280,8 @@ async def test_records_that_cannot_be_sent_as_they_are_stored_are_told_all_the_s
 
 def store(backend: Backend, *raws: bytes) -> None:
     """Put bytes into a log as somebody else would."""
-    records = [Record(clock.uuid7(), clock.now(), "a.b", (), raw) for raw in raws]
-    backend.commit([Batch(records)])
+    plain = Admission().admit(Event(kind="a.b", actor="somebody"))
+    backend.commit([Batch([replace(plain, id=(id := clock.uuid7()), key=uuid_bytes(id), raw=raw) for raw in raws])])
 
 
 async def test_signs_of_life_come_whether_or_not_anything_happens() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fleetlore import __version__, clock, config
 from fleetlore.cli import arguments, extensions, extras, opening, terminal
 from fleetlore.errors import Invalid
+from fleetlore.redact import telling_words
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -47,7 +48,12 @@ def run(args: Namespace) -> int:
         log |= _about_file(path, report["problems"], is_own=settings.log.value == config.DEFAULT_LOG)
     if path is None or log["exists"]:
         _look_into(args, settings, report)
-    report |= {"pages": _pages_are_built(), "extras": extras.installed(), "extensions": extensions.about(report["problems"])}
+    report |= {
+        "compiled": telling_words() is not None,
+        "pages": _pages_are_built(),
+        "extras": extras.installed(),
+        "extensions": extensions.about(report["problems"]),
+    }
     if args.json:
         terminal.out_value(report)
     else:
@@ -161,6 +167,10 @@ def _distance(first: str, last: str, otherwise: int) -> int:
 def _print(report: dict[str, Any]) -> None:
     for name, version in report["versions"].items():
         _row(name, version)
+    _row(
+        "compiled",
+        "what is done for every event" if report["compiled"] else "nothing: the log is slower, and does the same (docs/decisions/0011)",
+    )
     _row("pages", "inside" if report["pages"] else "not built; `make web` makes them, and all but the control room works without")
     _print_extras(report["extras"])
     log = report["log"]

@@ -19,6 +19,8 @@ UPCASTERS: Mapping[int, Upcaster] = {}
 NEEDS_ZONE = "needs a time zone, as in 2026-11-15T20:23:12Z or datetime.now(UTC)"
 
 _encoder = msgspec.json.Encoder()
+encode_as_it_is = _encoder.encode
+"""JSON without a look at time or position: of an event that has neither, it is canonical."""
 _decoder = msgspec.json.Decoder(Event)
 _untyped = msgspec.json.Decoder()
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from binascii import a2b_hex
 from hashlib import sha256
 
 _HEX = frozenset("0123456789abcdef")
@@ -34,4 +35,4 @@ def find_uuid(text: str) -> str | None:
 
 def uuid_bytes(text: str) -> bytes:
     """The sixteen bytes of a canonical UUID."""
-    return bytes.fromhex(text.replace("-", ""))
+    return a2b_hex(text.replace("-", ""))

@@ -141,12 +141,12 @@ class Recorder:
         for (_, future), outcome in zip(group, outcomes, strict=True):
             if future.done():
                 continue  # whoever waited was cancelled
-            if isinstance(outcome, StopIteration):
-                future.set_exception(LogError(f"the log stopped: {outcome!r}"))  # asyncio does not let a future raise it
-            elif isinstance(outcome, BaseException):
-                future.set_exception(outcome)
-            else:
+            if isinstance(outcome, list):
                 future.set_result(outcome)
+            elif isinstance(outcome, StopIteration):
+                future.set_exception(LogError(f"the log stopped: {outcome!r}"))  # asyncio does not let a future raise it
+            else:
+                future.set_exception(outcome)
         # Behind those who wake up now: what they append at once is part of the next commit.
         self._loop.call_soon(self._hand_over)
 

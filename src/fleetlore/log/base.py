@@ -7,7 +7,7 @@ code; the recorder adds threads for asyncio. Every backend passes `tests/contrac
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -24,6 +24,8 @@ Position: TypeAlias = str
 
 TOWN = "town"
 SCOPE_KINDS = ("agent", "mission", "task", "goal", "run", "source")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 MOST_EVENTS = 500
 MOST_BYTES = 1 << 20
 PAGE = 500
@@ -43,6 +45,10 @@ class Record(Struct, frozen=True, gc=False):
     scopes: tuple[str, ...]
     """Every scope that the event names, `town` excepted, none twice."""
     raw: bytes
+    key: bytes
+    """The sixteen bytes of the id."""
+    moment: int
+    """The time in microseconds since 1970."""
     minted: bool = False
     """Whether the id was made just now, so that no log can know it yet."""
 
@@ -157,14 +163,15 @@ class Backend(Protocol):
 
 def scopes_of(event: Event) -> tuple[str, ...]:
     """Every scope that an event names, `town` excepted."""
-    scopes = _scopes_named(astuple(event)[_SCOPES_AT])
+    scopes = scopes_named(astuple(event)[_SCOPES_AT])
     if event.origin is not None and event.origin.log is not None:
         scopes = (*scopes, f"source:{event.origin.log.id}")
     return scopes
 
 
 @lru_cache(maxsize=4096)  # of late: every task brings names that never come again
-def _scopes_named(names: tuple[str | None, ...]) -> tuple[str, ...]:
+def scopes_named(names: tuple[str | None, ...]) -> tuple[str, ...]:
+    """The scopes that the names in the envelope's scope fields come to."""
     scopes = [prefix + name for prefix, name in zip(_PREFIXES, names, strict=True) if name is not None]
     return tuple(dict.fromkeys(scopes))  # an agent may be named twice, as its own parent or child
 
@@ -180,6 +187,11 @@ def check_scope(scope: str) -> str:
 def matches_kind(kind: str, wanted: Sequence[str]) -> bool:
     """Whether a kind is one of those wanted, or of a family such as `town.*`."""
     return not wanted or any(kind.startswith(want[:-1]) if want.endswith(".*") else kind == want for want in wanted)
+
+
+def microseconds(moment: datetime) -> int:
+    """A time as it is kept: microseconds since 1970."""
+    return (moment - _EPOCH) // _MICROSECOND
 
 
 def hash_of(id: str) -> bytes:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from array import array
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Lock
@@ -20,14 +21,13 @@ from typing import Any, TypeVar
 import apsw
 
 from fleetlore.errors import Busy, Closed
-from fleetlore.events.ids import uuid_bytes
 from fleetlore.log import sqlite_file
 from fleetlore.log.base import Batch, Info, Outcome, Position, Query, Record, Stored, hash_of
 from fleetlore.log.disk_pace import MOST_EVENTS_AT_ONCE, DiskPace
 from fleetlore.log.sequence import to_position, to_sequence, to_stored
 from fleetlore.log.sqlite_file import Sync, ask, our_errors, transaction
 from fleetlore.log.sqlite_plan import Book, Plan
-from fleetlore.log.sqlite_query import ZONE, as_position, microseconds, newest, select, select_by_id, span
+from fleetlore.log.sqlite_query import ZONE, as_position, newest, select, select_by_id, span
 from fleetlore.log.sqlite_tail import Changes, SqliteTail
 
 LAG = 1024
@@ -121,15 +121,10 @@ class SqliteLog:
         kind, scopes = self._kinds.get(record.kind), self._scope_texts.get(record.scopes)
         if kind is None or scopes is None:
             return None
-        key, seq = uuid_bytes(record.id), book.next
+        key, seq = record.key, book.next
         try:
-            self._writer.execute(
-                f"INSERT INTO events_{book.n} SELECT ?, ?, ?, ?, ?, ? WHERE (SELECT max(seq) FROM events_{book.n}) = ?",
-                (seq, key, microseconds(record.at), kind, scopes, record.raw.decode(), book.last),
-            )
-        except apsw.SQLError:  # no such table: a backup was restored, under another number
-            return None
-        if not self._writer.changes():
+            self._writer.execute(book.insert_one, (seq, key, record.moment, kind, scopes, record.raw, book.last))
+        except (apsw.ConstraintError, apsw.SQLError):  # others have written; or restored a backup, and there is no such table any more
             return None
         book.recent[key] = book.last = seq
         book.next = seq + 1
@@ -197,15 +192,15 @@ class SqliteLog:
         rows = [
             (
                 seq,
-                key,
-                microseconds(record.at),
+                record.key,
+                record.moment,
                 kinds.get(record.kind) or self._learn("kinds", kinds, record.kind),
                 texts.get(record.scopes) or self._scopes_text(record.scopes),
-                record.raw.decode(),
+                record.raw,
             )
-            for seq, (key, record) in enumerate(plan.rows, first)
+            for seq, record in enumerate(plan.rows, first)
         ]
-        self._writer.executemany(f"INSERT INTO events_{n} VALUES (?, ?, ?, ?, ?, ?)", rows)
+        self._writer.executemany(f"INSERT INTO events_{n} VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT))", rows)
         if end - 1 - self._book.indexed >= LAG:
             behind = ask(self._writer, f"SELECT seq, id, scopes FROM events_{n} WHERE seq > ? AND seq < ?", (self._book.indexed, first))
             self._index(n, [*behind, *((seq, key, scopes) for seq, key, _, _, scopes, _ in rows)])
@@ -222,20 +217,20 @@ class SqliteLog:
         if book.last - book.indexed >= LAG:
             book.indexed, book.recent = book.last, {}
         else:
-            book.recent.update({key: seq for seq, (key, _) in enumerate(plan.rows, plan.first)})
+            book.recent.update({record.key: seq for seq, record in enumerate(plan.rows, plan.first)})
 
     def _index(self, n: int, rows: Sequence[tuple[int, bytes, str]]) -> None:
         """Bring `ids_N` and `members_N` up to date, in key order, so that neighbours land on one page.
 
         Whole arrays go into one statement: a third of the time that single rows take.
         """
-        members: dict[str, array[int]] = {}
+        members: defaultdict[str, list[int]] = defaultdict(list)
         for seq, _, scopes in rows:
             for scope in scopes.split():
-                members.setdefault(scope, array("q")).append(seq)
+                members[scope].append(seq)
         self._index_ids(n, rows)
         for scope in sorted(members, key=int):
-            values = (int(scope), apsw.carray(members[scope]))
+            values = (int(scope), apsw.carray(array("q", members[scope])))
             self._writer.execute(f"INSERT INTO members_{n} SELECT ?, value FROM carray(?)", values)
         self._writer.execute("UPDATE towns SET indexed = ? WHERE n = ?", (rows[-1][0], n))
 

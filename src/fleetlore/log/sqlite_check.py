@@ -15,10 +15,10 @@ from fleetlore.events import codec
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import is_uuid, uuid_bytes
 from fleetlore.log import sqlite_file
-from fleetlore.log.base import hash_of, scopes_of
+from fleetlore.log.base import hash_of, microseconds, scopes_of
 from fleetlore.log.sequence import to_position
 from fleetlore.log.sqlite_file import ask, our_errors
-from fleetlore.log.sqlite_query import ZONE, microseconds
+from fleetlore.log.sqlite_query import ZONE
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Told how much is done, and of how much."""

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 
 import apsw
 
 from fleetlore.events.ids import uuid_bytes
-from fleetlore.log.base import TOWN, Position, Query, Stored
+from fleetlore.log.base import TOWN, Position, Query, Stored, microseconds
 from fleetlore.log.sequence import to_position, to_sequence, to_stored
 from fleetlore.log.sqlite_file import ask
 
 ZONE = 4096
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _NO_END = 1 << 62
 
 
@@ -103,11 +100,6 @@ def newest(connection: apsw.Connection, n: int, scope: str) -> int | None:
     indexed = f"SELECT max(seq) FROM members_{n} WHERE scope = ?2"
     [(seq,)] = ask(connection, f"SELECT coalesce(({behind}), ({indexed}))", (f" {number} ", number))
     return seq
-
-
-def microseconds(moment: datetime) -> int:
-    """A time as it is kept: microseconds since 1970."""
-    return (moment - _EPOCH) // _MICROSECOND
 
 
 def as_position(sequence: int | None) -> Position | None:
