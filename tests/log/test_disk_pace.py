@@ -78,8 +78,8 @@ class Watched(SqliteLog):
             self.declined.set()
         return outcomes
 
-    def _commit(self, batches: Sequence[Batch], events: int) -> list[Outcome]:
-        outcomes = super()._commit(batches, events)
+    def _commit(self, batches: Sequence[Batch]) -> list[Outcome]:
+        outcomes = super()._commit(batches)
         self.threads.append(threading.current_thread().name)
         return outcomes
 

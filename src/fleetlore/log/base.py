@@ -67,7 +67,7 @@ class Expect(Struct, frozen=True):
     head: Position | None
 
 
-class Batch(NamedTuple):
+class Batch(Struct, frozen=True):
     """One append: all of it is stored, or nothing."""
 
     records: Sequence[Record]

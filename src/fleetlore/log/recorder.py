@@ -234,9 +234,9 @@ class _Request:
 
 def settled(outcome: Outcome | BaseException) -> list[Position]:
     """The positions, or the error raised."""
-    if isinstance(outcome, BaseException):
-        raise outcome
-    return outcome
+    if isinstance(outcome, list):
+        return outcome
+    raise outcome
 
 
 def prepare(admission: Admission, events: Sequence[Event], expect: Expect | None) -> Batch:

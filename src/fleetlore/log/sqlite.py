@@ -54,6 +54,8 @@ class SqliteLog:
         self._timeout_ms = int(timeout * 1000)
         self._write_lock = Lock()
         self._pace = DiskPace()
+        self._is_paced = False
+        """Whether an event loop has asked to commit by itself."""
         self._pool: list[apsw.Connection] = []
         self._closed = False
         self.changes = Changes()
@@ -75,17 +77,18 @@ class SqliteLog:
         """Store each batch that nothing speaks against, all with one write to the disk."""
         with self._write_lock:
             self.check_open()
-            return self._commit(batches, _count(batches))
+            return self._commit(batches)
 
     def commit_at_once(self, batches: Sequence[Batch]) -> list[Outcome] | None:
         """Store them while the disk is quick, nobody else writes, and there are few."""
-        if not self._pace.is_quick or (events := _count(batches)) > MOST_EVENTS_AT_ONCE or not self._write_lock.acquire(blocking=False):
+        self._is_paced = True
+        if not self._pace.is_quick or _count(batches) > MOST_EVENTS_AT_ONCE or not self._write_lock.acquire(blocking=False):
             return None
         try:
             self.check_open()
             self._writer.set_busy_timeout(0)
             try:
-                return self._commit(batches, events)
+                return self._commit(batches)
             finally:
                 self._writer.set_busy_timeout(self._timeout_ms)
         except Busy:  # nothing was stored
@@ -94,15 +97,16 @@ class SqliteLog:
         finally:
             self._write_lock.release()
 
-    def _commit(self, batches: Sequence[Batch], events: int) -> list[Outcome]:
+    def _commit(self, batches: Sequence[Batch]) -> list[Outcome]:
         # Written out, where the other verbs use `_writing`: this path is taken for every event.
-        start = perf_counter()
+        start = perf_counter() if self._is_paced else 0.0
         try:
             outcomes = self._commit_one(batches) or self._commit_all(batches)
         except BaseException as error:
             self._undo(error)
             raise
-        self._pace.note(perf_counter() - start, events)
+        if self._is_paced:
+            self._pace.note(perf_counter() - start, _count(batches))
         if self._unscrubbed:
             with suppress(apsw.Error):  # the events are stored; this is tried again with the next
                 self._scrub(wait=False)
@@ -112,21 +116,20 @@ class SqliteLog:
     def _commit_one(self, batches: Sequence[Batch]) -> list[Outcome] | None:
         """The short way for a single event with a new id: one statement, if nothing has changed since our last commit."""
         book = self._book
-        if len(batches) != 1 or book.last is None or book.n != self._n or book.next - book.indexed >= LAG or book.next % ZONE == ZONE - 1:
-            return None
-        records, expect = batches[0]
-        if len(records) != 1 or expect is not None or not records[0].minted:
+        if len(batches) != 1 or len(records := batches[0].records) != 1 or book.last is None or book.n != self._n:
             return None
         [record] = records
-        kind, scopes = self._kinds.get(record.kind), self._scope_texts.get(record.scopes)
+        seq = book.next
+        if not record.minted or batches[0].expect is not None or seq - book.indexed >= LAG or seq % ZONE == ZONE - 1:
+            return None
+        kind, scopes = self._kinds.get(record.kind), self._scopes_text(record.scopes)
         if kind is None or scopes is None:
             return None
-        key, seq = record.key, book.next
         try:
-            self._writer.execute(book.insert_one, (seq, key, record.moment, kind, scopes, record.raw, book.last))
+            self._writer.execute(book.insert_one, (seq, record.key, record.moment, kind, scopes, record.raw, book.last))
         except (apsw.ConstraintError, apsw.SQLError):  # others have written; or restored a backup, and there is no such table any more
             return None
-        book.recent[key] = book.last = seq
+        book.recent[record.key] = book.last = seq
         book.next = seq + 1
         return [[to_position(seq)]]
 
@@ -188,14 +191,14 @@ class SqliteLog:
 
     def _insert(self, plan: Plan) -> None:
         n, first, end = self._book.n, plan.first, plan.first + len(plan.rows)
-        kinds, texts = self._kinds, self._scope_texts
+        kinds, text_of = self._kinds, self._scopes_text
         rows = [
             (
                 seq,
                 record.key,
                 record.moment,
                 kinds.get(record.kind) or self._learn("kinds", kinds, record.kind),
-                texts.get(record.scopes) or self._scopes_text(record.scopes),
+                text_of(record.scopes) or self._learn_scopes(record.scopes),
                 record.raw,
             )
             for seq, record in enumerate(plan.rows, first)
@@ -244,12 +247,21 @@ class SqliteLog:
         else:  # erased events have left holes
             self._writer.executemany(f"{into} VALUES (?, ?)", sorted([(key, seq) for seq, key, _ in rows]))
 
-    def _scopes_text(self, scopes: tuple[str, ...]) -> str:
-        """The scopes of an event as they stand in its row: numbers with a blank around each."""
+    def _scopes_text(self, scopes: tuple[str, ...]) -> str | None:
+        """The scopes of an event as they stand in its row, numbers with a blank around each; `None` while one of them has none."""
+        text = self._scope_texts.get(scopes)
+        if text is not None:
+            return text
+        numbers = [self._scopes.get(scope) for scope in scopes]
+        return None if None in numbers else self._keep_text(scopes, numbers)
+
+    def _learn_scopes(self, scopes: tuple[str, ...]) -> str:
+        return self._keep_text(scopes, [self._scopes.get(scope) or self._learn("scopes", self._scopes, scope) for scope in scopes])
+
+    def _keep_text(self, scopes: tuple[str, ...], numbers: Sequence[int | None]) -> str:
         if len(self._scope_texts) > MOST_NUMBERS:
             self._scope_texts.clear()
-        numbers = [str(self._scopes.get(scope) or self._learn("scopes", self._scopes, scope)) for scope in scopes]
-        text = self._scope_texts[scopes] = f" {' '.join(numbers)} " if numbers else ""
+        text = self._scope_texts[scopes] = f" {' '.join(map(str, numbers))} " if numbers else ""
         return text
 
     def _learn(self, table: str, known: dict[str, int], name: str) -> int:
@@ -409,7 +421,7 @@ class SqliteLog:
 
 
 def _count(batches: Sequence[Batch]) -> int:
-    return sum([len(records) for records, _ in batches])
+    return sum([len(batch.records) for batch in batches])
 
 
 def _facts(connection: apsw.Connection, n: int) -> tuple[str, int, int, int | None, int | None]:

@@ -77,7 +77,7 @@ class Plan:
 
     def _place(self, batch: Batch) -> Outcome:
         """The positions of a batch's records, or the reason why it is left out."""
-        records, expect = batch
+        records, expect = batch.records, batch.expect
         if expect is None and all(map(_is_minted, records)):
             first = self.first + len(self.rows)
             self.rows += records
