@@ -191,14 +191,14 @@ class SqliteLog:
 
     def _insert(self, plan: Plan) -> None:
         n, first, end = self._book.n, plan.first, plan.first + len(plan.rows)
-        kinds, text_of = self._kinds, self._scopes_text
+        kinds, texts = self._kinds, self._scope_texts
         rows = [
             (
                 seq,
                 record.key,
                 record.moment,
                 kinds.get(record.kind) or self._learn("kinds", kinds, record.kind),
-                text_of(record.scopes) or self._learn_scopes(record.scopes),
+                texts.get(record.scopes) or self._learn_scopes(record.scopes),
                 record.raw,
             )
             for seq, record in enumerate(plan.rows, first)

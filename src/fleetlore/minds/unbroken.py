@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
@@ -12,13 +12,23 @@ _T = TypeVar("_T")
 async def unbroken(work: Coroutine[Any, Any, _T]) -> _T:
     """What comes of it. A thread that writes cannot be called off: letting go of its locks meanwhile would let others in."""
     task = asyncio.ensure_future(work)
+    try:
+        await see_through(task)
+    except asyncio.CancelledError:
+        task.exception()  # known, and of less weight
+        raise
+    return task.result()
+
+
+async def see_through(work: asyncio.Future[Any], on_cancel: Callable[[], object] | None = None) -> None:
+    """Wait for its end; cancelled meanwhile, call `on_cancel`, each time, go on waiting, and be cancelled then."""
     cancelled: asyncio.CancelledError | None = None
-    while not task.done():
+    while not work.done():
         try:
-            await asyncio.wait((task,))
+            await asyncio.wait((work,))
         except asyncio.CancelledError as error:
             cancelled = error
+            if on_cancel is not None:
+                on_cancel()
     if cancelled is not None:
-        task.exception()  # known, and of less weight
         raise cancelled
-    return task.result()

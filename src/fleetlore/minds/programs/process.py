@@ -23,6 +23,7 @@ from fleetlore.minds.harness import Process
 from fleetlore.minds.programs.leftovers import GIVE_UP, end, of_leader
 from fleetlore.minds.programs.pipes import Line, Lines, Outlet, Tail, pour, ready
 from fleetlore.minds.programs.starting import Program, start, told
+from fleetlore.minds.unbroken import see_through
 from fleetlore.redact import Redactor
 
 __all__ = ["Finished", "Line", "OnLine", "OnStart", "Program", "Why", "run"]
@@ -155,7 +156,8 @@ class _Talk:
             with_thread = ThreadPoolExecutor(1)
             self._ending = self._loop.run_in_executor(with_thread, work)
             with_thread.shutdown(wait=False)
-        return await _see_through(self._ending, self._hurry)
+        await see_through(self._ending, self._hurry.set)
+        return self._ending.result()
 
     async def hear_out(self, why: Why) -> Why:
         """What is left in the pipes, whoever holds them open."""
@@ -189,20 +191,6 @@ class _Talk:
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     assert pipe is not None
     return pipe
-
-
-async def _see_through(work: asyncio.Future[int], hurry: Event) -> int:
-    """Waits for it, also if cancelled: then it hurries."""
-    cancelled: asyncio.CancelledError | None = None
-    while not work.done():
-        try:
-            await asyncio.wait((work,))
-        except asyncio.CancelledError as error:
-            cancelled = error
-            hurry.set()
-    if cancelled:
-        raise cancelled
-    return work.result()
 
 
 def _end(popen: subprocess.Popen[bytes], program: Program, *, settle: float, hurry: Event) -> int:

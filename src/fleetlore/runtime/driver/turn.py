@@ -13,6 +13,7 @@ from fleetlore.errors import LogError
 from fleetlore.events.driver_types import BudgetAxis
 from fleetlore.events.envelope import Event
 from fleetlore.minds.harness import Ended, Heard, How, Order, Rest
+from fleetlore.minds.unbroken import see_through
 from fleetlore.runtime.driver.book import Book
 from fleetlore.runtime.driver.crew import Crew
 from fleetlore.views.goal_state import GoalState, Spent, seconds_of, tokens_of, untold, usd_of
@@ -47,25 +48,14 @@ class Turn:
         self._task = asyncio.create_task(self._harness.take_turn(self._order, self._watch))
         flushing = asyncio.create_task(self._flush())
         try:
-            await self._end_of(self._task)
+            # Cancelled, it ends, however it does that; cancelled again, it hurries.
+            await see_through(self._task, self._task.cancel)
         finally:
             flushing.cancel()
         if self._task.cancelled() and self._stop is not None:
             return self.cut_short(self._stop)
         ended = self._task.result()
         return ended if ended.usd is not None else replace(ended, usd=self._heard.usd)
-
-    async def _end_of(self, task: asyncio.Task[Ended]) -> None:
-        """Wait for it. Cancelled, have it end, however it does that, and be cancelled then; cancelled again, have it hurry."""
-        cancelled: asyncio.CancelledError | None = None
-        while not task.done():
-            try:
-                await asyncio.wait((task,))
-            except asyncio.CancelledError as error:
-                cancelled = error
-                task.cancel()
-        if cancelled is not None:
-            raise cancelled
 
     @property
     def heard(self) -> Heard:
