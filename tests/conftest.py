@@ -19,7 +19,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 gc.disable()
 
 # Machines are busy: how long an example takes says nothing about what is tested.
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Where a test sets no number of its own, `make torture` asks for thirty times as many examples.
+settings.register_profile("any machine", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 # For `make torture`, which has the time, and for `make coverage`, where every example costs twice as much and seldom shows a new line.
 settings.register_profile("long", settings.get_profile("any machine"), max_examples=2000)
 settings.register_profile("few", settings.get_profile("any machine"), max_examples=15)
