@@ -10,7 +10,9 @@ STAMP := $(VENV)/.installed
 AGAIN = { echo "Failed beside others; once more, alone:"; $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # uv for speed; where it cannot reach the index, pip may (proxies, certificates of the house).
-INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
+INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python
+# Images of containers often set it. Every worker, and every `lore` that a test starts, would then compile all that it loads anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The control room is built from web/ with Node 20; `pip install .` does without, and `lore up` then says so.
 PAGES := src/fleetlore/server/static/index.html

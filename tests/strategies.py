@@ -1,8 +1,12 @@
-"""Hypothesis strategies for events, shared by every test that wants an arbitrary valid one."""
+"""Hypothesis strategies for events, shared by every test that wants an arbitrary valid one.
+
+Each is made once: hypothesis looks through a new one before it draws from it, which takes longer than the drawing.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -21,32 +25,38 @@ FITTING: dict[str, dict[str, Any]] = {
 """Kinds that refuse a misfit, each with data that fits."""
 
 
+@cache
 def texts(max_size: int = 60) -> st.SearchStrategy[str]:
     """Any text that UTF-8 can hold, control characters and right-to-left marks included."""
     return st.text(st.characters(exclude_categories=["Cs"]), max_size=max_size)
 
 
+@cache
 def names() -> st.SearchStrategy[str]:
     """Values of a scope: 1 to 200 bytes, no control characters."""
     return st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=50)
 
 
+@cache
 def uuids() -> st.SearchStrategy[str]:
     """UUIDs of any version, in canonical form."""
     return st.uuids().map(str)
 
 
+@cache
 def json_values() -> st.SearchStrategy[Any]:
     """Any JSON value, nested a little."""
     leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts(20)
     return st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts(8), inner, max_size=3), max_leaves=8)
 
 
+@cache
 def json_objects() -> st.SearchStrategy[dict[str, Any]]:
     """Any JSON object."""
     return st.dictionaries(texts(8), json_values(), max_size=4)
 
 
+@cache
 def free_kinds() -> st.SearchStrategy[str]:
     """Kinds whose data is free: unknown ones, and those of foreign writers."""
     lenient = [kind for kind, payload in catalog.known_kinds().items() if payload.lenient]
@@ -56,11 +66,13 @@ def free_kinds() -> st.SearchStrategy[str]:
     return st.sampled_from(lenient) | unknown
 
 
+@cache
 def kinds_with_data() -> st.SearchStrategy[tuple[str, dict[str, Any]]]:
     """A kind and data that fits it."""
     return st.tuples(free_kinds(), json_objects()) | st.sampled_from(list(FITTING.items()))
 
 
+@cache
 def origins() -> st.SearchStrategy[Origin]:
     """Where a foreign record came from."""
     cuts = st.builds(Cut, path=texts(20), bytes=st.integers(0, 2**40), sha256=st.binary(min_size=32, max_size=32).map(bytes.hex))
@@ -78,6 +90,7 @@ def origins() -> st.SearchStrategy[Origin]:
     )
 
 
+@cache
 def events() -> st.SearchStrategy[Event]:
     """Any valid event as the recorder would store it: with id, time and actor, every other field there or not."""
     fields: dict[str, st.SearchStrategy[Any]] = {

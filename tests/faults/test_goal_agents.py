@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import signal
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.cli.running import Lore
 from tests.minds.agents import agent
 from tests.patience import PATIENCE
 
@@ -119,16 +119,17 @@ class Town:
 
     def state(self) -> dict[str, Any]:
         """The goal as it stands."""
-        told = self.lore("goal", "show", "--json")
-        assert told.code == 0, told
-        found: dict[str, Any] = json.loads(told.out)
+        found: dict[str, Any] = Lore(self.folder)("goal", "show", "--json", code=0).json
         return found
 
 
 @pytest.fixture
-def town(tmp_path: Path) -> Iterator[Town]:
-    """After the test nothing that was started for it may run."""
+def town(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Town]:
+    """After the test nothing that was started for it may run. What only asks is asked in this process, which stands in the folder too."""
     town = Town(tmp_path)
+    for name, value in town.environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
     yield town
     assert left_running(tmp_path) == []
 
@@ -181,7 +182,7 @@ def take_up(town: Town) -> Ran:
     """Have the agent be good, and go on with the goal."""
     town.write("calm", "")
     id = town.state()["id"]
-    assert town.lore("goal", "raise", id, "--turns", "3").code == 0
+    Lore(town.folder)("goal", "raise", id, "--turns", "3", code=0)
     return town.lore("goal", "resume", id)
 
 

@@ -21,7 +21,7 @@ from tests.dialects import golden
 from tests.fuzz.mutants import mutants
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
-FEW = settings(max_examples=max(1, settings().max_examples // 20), suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=min(100, max(1, settings().max_examples // 12)), suppress_health_check=list(HealthCheck))
 
 
 def damaged(samples: list[bytes]) -> st.SearchStrategy[bytes]:

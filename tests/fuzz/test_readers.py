@@ -14,7 +14,7 @@ from tests.fuzz.readers import READERS, Reader
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")  # of `re`, about expressions that people write
 every_reader = pytest.mark.parametrize("reader", READERS, ids=[reader.name for reader in READERS])
-SOME = settings(max_examples=max(1, settings().max_examples // 20), suppress_health_check=list(HealthCheck))
+SOME = settings(max_examples=min(100, max(1, settings().max_examples // 12)), suppress_health_check=list(HealthCheck))
 """A part of what the profile says: there are many readers."""
 LONG = 50_000
 MOST_SECONDS = 10.0

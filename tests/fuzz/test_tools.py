@@ -19,7 +19,7 @@ from tests.fuzz.mutants import PIECES
 from tests.server.mcp_talk import on_demand
 from tests.strategies import json_values, texts
 
-SOME = settings(max_examples=max(1, settings().max_examples // 20), suppress_health_check=list(HealthCheck))
+SOME = settings(max_examples=min(100, max(1, settings().max_examples // 12)), suppress_health_check=list(HealthCheck))
 WORDS = [
     "t1",
     "town",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 import pytest
@@ -50,6 +51,7 @@ def fitting(kind: inspect.Type) -> st.SearchStrategy[Any]:
             return _PLAIN[type(kind)]
 
 
+@cache
 def words() -> st.SearchStrategy[str]:
     return texts(30) | st.just(SECRET) | st.just("x" * (LONGEST + 1))
 
@@ -70,6 +72,7 @@ def _struct(kind: inspect.StructType) -> st.SearchStrategy[Any]:
     return st.fixed_dictionaries({**tag, **needed}, optional=optional)
 
 
+@cache
 def event_of(kind: str) -> st.SearchStrategy[Event]:
     payload = catalog.known_kinds()[kind]
     info = inspect.type_info(payload)
