@@ -1,4 +1,4 @@
-"""Every property of the tests, with twenty times the examples: above all, what the readers of foreign bytes make of damaged ones."""
+"""Every property of the tests, with thirty times the examples: above all, what the readers of foreign bytes make of damaged ones."""
 
 from __future__ import annotations
 
