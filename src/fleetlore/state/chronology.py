@@ -23,7 +23,7 @@ from msgspec.structs import force_setattr
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import Stored
-from fleetlore.log.reading import revive, revive_all
+from fleetlore.log.reading import revive, revive_all, unplaced
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.state.glimpse import glimpses
 from fleetlore.views.reading import Rank, rank_of
@@ -76,9 +76,12 @@ class Chronology(AbstractContextManager["Chronology"]):
         return self
 
     def while_in_order(self) -> Iterator[Sequence[Event]]:
-        """The one reading of a log that is in order, some events at a time; `OutOfOrder` comes in place of those of which one is late."""
+        """The one reading of a log that is in order, some events at a time; `OutOfOrder` comes in place of those of which one is late.
+
+        The events need not say their positions.
+        """
         newest = _LONG_AGO
-        for _, batch in self._stored(revive_all):
+        for _, batch in self._stored(unplaced):
             newest = _newest_in_order(batch, newest) or _newest_by_rank(batch, newest)
             yield batch
 
