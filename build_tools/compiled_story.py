@@ -44,7 +44,7 @@ def compiled_modules() -> list[Extension]:
     except ImportError:
         return []
     try:
-        return mypycify([str(source_of(module)) for module in MODULES], opt_level="2", debug_level="0", group_name=GROUP)
+        return mypycify([str(source_of(module)) for module in MODULES], opt_level="1", debug_level="0", group_name=GROUP)
     except SystemExit as error:
         raise RuntimeError("mypyc does not compile the story; what it says stands above") from error
 
