@@ -1,6 +1,6 @@
 """The telling of a long log: `python -m benchmarks.chronicle [--quick]`, or `make bench`.
 
-What is compared: the time to tell a fleet's whole log, as a story and in full, from a SQLite log to text, both readings
+What is compared: the time to tell a fleet's whole log, as a story and in full, from a SQLite log to text, all reading
 included, with the time that msgspec takes to decode the same events; and what one more event costs the fold of threads and
 arcs at a million events and at ten thousand. Memory is that of a fresh process which does nothing but tell, of all events and of
 a tenth of them.
@@ -13,8 +13,10 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from datetime import UTC
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -26,14 +28,15 @@ from benchmarks.measure import Row, print_table, progress
 from fleetlore import Event, connect
 from fleetlore.chronicle import sift
 from fleetlore.chronicle.formats.text import Text
+from fleetlore.chronicle.naming import Naming
 from fleetlore.chronicle.narrate import Telling
-from fleetlore.chronicle.overview import CLOSELY, Overview
 from fleetlore.chronicle.story import Detail
-from fleetlore.chronicle.teller import Tale, tell
+from fleetlore.chronicle.teller import Format
+from fleetlore.chronicle.timeline import Timeline
 from fleetlore.cli import collector
-from fleetlore.cli.shelf import SpoolingShelf
+from fleetlore.cli.tell_range import Span
+from fleetlore.cli.tell_readings import Wanted, Watch, told
 from fleetlore.events import codec
-from fleetlore.state.chronology import Chronology
 
 EVERY = 10_000
 SMALL = 10_000
@@ -75,44 +78,50 @@ def _tellings(url: str, count: int) -> Iterator[Row]:
     for detail, target in targets:
         decoding = Decoding(raws)
         start = perf_counter()
-        sentences = _told(url, detail, decoding.between)
+        sentences = _told(url, detail, decoding)
         each = (perf_counter() - start - decoding.spent) / count
         progress(f"{detail}: {sentences:,} characters in {each * count:.0f} s", end=True)
         what = f"{detail} of {count:,} events / decoding them"
         yield Row(what, "µs an event", each * 1e6, decoding.each * 1e6, each / decoding.each, None, target, "≤")
 
 
-class Decoding:
+class Decoding(Watch):
     """Decodes the same events, some at a time while a telling goes on: the machine is never as fast for long as it was a moment ago."""
 
     def __init__(self, raws: Sequence[bytes]) -> None:
         self._raws = raws
+        self._decoded = 0
         self.spent = 0.0
 
     @property
     def each(self) -> float:
         """Seconds for one event."""
-        return self.spent / len(self._raws)
+        return self.spent / self._decoded
 
-    def between(self, events: Iterable[Event]) -> Iterator[Event]:
-        """The events, and in front of each ten thousand the decoding of as many."""
+    def passing(self, events: Iterable[Event]) -> Iterator[Event]:
+        """The events on their way to being told, and in front of each ten thousand the decoding of as many."""
         for n, event in enumerate(events):
             if n % EVERY == 0:
                 start = perf_counter()
                 for raw in self._raws[n : n + EVERY]:
                     codec.decode(raw)
                 self.spent += perf_counter() - start
+                self._decoded += len(self._raws[n : n + EVERY])
             yield event
 
 
-def _told(url: str, detail: Detail, between: Callable[[Iterable[Event]], Iterable[Event]] = iter) -> int:
-    """Tell it all, to nowhere; answers how long the text is."""
-    overview = Overview()
-    # as `lore tell` does
-    with collector.paused(), connect(url).blocking() as log, Chronology(log, "town") as chronology, SpoolingShelf() as shelf:
-        chronology.survey(overview.see_all, closely=CLOSELY)
-        parts = tell(Tale(overview, between(chronology.in_order())), Telling(detail, UTC), Text(detail=detail), shelf=shelf)
-        return sum(map(len, parts))
+def _told(url: str, detail: Detail, watch: Watch | None = None) -> int:
+    """Tell it all as `lore tell --all` does, to nowhere; answers how long the text is."""
+    with ExitStack() as stack:
+        stack.enter_context(collector.paused())
+        log = stack.enter_context(connect(url).blocking())
+        wanted = Wanted(log, "town", Span(), Telling(detail, UTC), partial(_text, detail), watch=watch or Watch())
+        return sum(map(len, told(wanted, stack)))
+
+
+def _text(detail: Detail, timeline: Timeline, naming: Naming) -> Format:
+    del timeline
+    return Text(detail=detail, naming=naming)
 
 
 def _memory(url: str, small: str, count: int) -> Iterator[Row]:

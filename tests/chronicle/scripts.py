@@ -8,7 +8,7 @@ from typing import Any
 from fleetlore import Event
 from fleetlore.chronicle import sift
 from fleetlore.chronicle.arcs import Arc
-from fleetlore.chronicle.sift import Sifted
+from fleetlore.chronicle.sifted import Sifted
 
 START = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 

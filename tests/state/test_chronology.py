@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import permutations
 
 import pytest
+from msgspec.structs import replace
 
 from fleetlore import Event, connect
 from fleetlore.dialects import RECORDINGS, find_recording
 from fleetlore.events.envelope import Origin
-from fleetlore.state.chronology import Chronology
+from fleetlore.state.chronology import Chronology, OutOfOrder
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
@@ -47,3 +48,20 @@ def test_what_one_line_of_a_recording_tells_stays_in_its_order(name: str) -> Non
 def test_deliveries_of_one_moment_are_told_one_after_the_other() -> None:
     one, other = ([deed(number, dialect="forge", id=id) for number in numbers] for id, numbers in (("d1", (4, 2)), ("d2", (3, 1))))
     assert order([*one, *other]) == order([*other, *one]) == [4, 2, 3, 1]
+
+
+def read_once(stored: Sequence[Event]) -> list[int]:
+    with connect("memory:").blocking() as log, Chronology(log, "town") as chronology:
+        log.append_all(stored)
+        return [int((event.id or "")[-12:]) for batch in chronology.while_in_order() for event in batch]
+
+
+def test_a_log_in_order_can_be_read_once() -> None:
+    stored = [deed(1), deed(2), *(replace(deed(number, source=None), at=NOON + timedelta(seconds=number)) for number in range(3, 300))]
+    assert read_once(stored) == order(stored) == list(range(1, 300))
+
+
+@pytest.mark.parametrize("late", [deed(1), replace(deed(1, source=None), at=NOON - timedelta(seconds=1))])
+def test_a_late_event_ends_the_reading_of_a_log_in_order(late: Event) -> None:
+    with pytest.raises(OutOfOrder):
+        read_once([deed(2), late])

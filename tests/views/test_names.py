@@ -12,6 +12,7 @@ from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from fleetlore.chronicle.naming import AS_THEY_ARE, naming_of
 from fleetlore.events.envelope import Event
 from fleetlore.views import names
 from fleetlore.views.names import LONGEST_WORDS, Names, all_short, all_shown, first_words, short, shown
@@ -194,3 +195,23 @@ def test_the_newest_sessions_and_goals_are_known_however_many_there_were(monkeyp
     assert (len(state.runs), len(state.goals)) == (20, 20)
     assert names.sessions(state)["r99"] == ONE
     assert names.all_goals(state)["g99"] == "Mend part 99"
+
+
+@pytest.mark.parametrize(
+    ("event", "is_renamed"),
+    [
+        (started(), True),
+        (started("ada"), False),
+        (Event(kind="agent.named", at=NOON, agent="ada", data={"name": "Ada"}), True),
+        (Event(kind="agent.named", at=NOON, agent="ada", data={"name": "ada"}), False),
+        (Event(kind="agent.launched", at=NOON, agent="ada", child="bo", data={"role": "scout"}), False),
+        (Event(kind="agent.launched", at=NOON, agent="ada", child="a17c0de", data={"role": "scout"}), True),
+        (Event(kind="driver.goal_started", at=NOON, agent="ada", goal="g1", text="Mend it"), True),
+        (Event(kind="driver.goal_started", at=NOON, goal="g1", text="Mend it"), True),
+        (Event(kind="driver.goal_started", at=NOON, agent="ada", goal="g1"), False),
+    ],
+)
+def test_whether_an_event_has_somebody_called_otherwise(event: Event, is_renamed: bool) -> None:
+    known = names.apply(names.initial(), event)
+    assert names.renames(known, event) == is_renamed
+    assert (naming_of(known) != AS_THEY_ARE) == is_renamed

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from fleetlore.chronicle import sift
 from fleetlore.chronicle.arcs import Arc
-from fleetlore.chronicle.sift import Sifted
+from fleetlore.chronicle.sifted import Sifted
 from fleetlore.events.envelope import Event
 from fleetlore.views import beats
 

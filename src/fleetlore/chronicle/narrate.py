@@ -17,13 +17,14 @@ from fleetlore.chronicle.grammar import clock_time, ended, listed, number, plura
 from fleetlore.chronicle.naming import AS_THEY_ARE, Naming
 from fleetlore.chronicle.overview import Overview
 from fleetlore.chronicle.phrasing import say, say_run
-from fleetlore.chronicle.sift import Sifted
+from fleetlore.chronicle.sifted import Sifted
 from fleetlore.chronicle.story import Chapter, Closing, Detail, Opening, Sentence
 from fleetlore.chronicle.telling_deeds import is_same_trouble, key_of, say_the_same, words_of
 from fleetlore.events.envelope import Event
 from fleetlore.views import beats
+from fleetlore.views.hands import Note
 from fleetlore.views.reading import EPOCH, stamp_of
-from fleetlore.views.threads import Thread
+from fleetlore.views.thread import Thread
 
 FOLDED = frozenset(("pulse", "rest", "progress", "thought"))
 """Beats of which like ones in a row may be told together though they do not say the same."""
@@ -133,7 +134,7 @@ class Line:
         self._quiet: dict[tuple[str, str | None], Run] = {}
         self.weight = 0
 
-    def add(self, event: Event, beat: str | None, at: datetime, note: beats.Note | None) -> bool:
+    def add(self, event: Event, beat: str | None, at: datetime, note: Note | None) -> bool:
         """One more event, and why it has its beat; answers whether a run is over with it."""
         self.last = at
         if event.mission is not None:

@@ -9,51 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from msgspec import Struct, field
-
 from fleetlore.chronicle.arcs import Arc
-from fleetlore.chronicle.matcher import Walk, Walks, open_arcs, takers, walk_on
-from fleetlore.chronicle.signs import FRESH_CLAIM, Step, signs_of
-from fleetlore.chronicle.spread import Spread, is_concerned, open_cascades, spread_on
+from fleetlore.chronicle.matcher import open_arcs, takers, walk_on
+from fleetlore.chronicle.sifted import Repeat, Sifted
+from fleetlore.chronicle.signs import FRESH_CLAIM, signs_of
+from fleetlore.chronicle.spread import is_concerned, open_cascades, spread_on
+from fleetlore.chronicle.walks import Step
 from fleetlore.events.envelope import Event
 from fleetlore.views import beats
 from fleetlore.views import threads as view
-from fleetlore.views.beats import Beats
-from fleetlore.views.reading import EPOCH, Stamp, stamp_of
-from fleetlore.views.threads import LONG_AGO, QUIET, Thread, Threads
+from fleetlore.views.reading import Stamp, stamp_of
+from fleetlore.views.thread import Thread, Threads
+from fleetlore.views.threads import LONG_AGO, QUIET
 
 VERSION = 4
 MOST_WAITING = 256
 """So many steps are looked at in one go, which is faster than a look at each as it comes."""
-
-
-class Repeat(Struct):
-    """The last step of a thread, and which walks take one more like it."""
-
-    signs: frozenset[str]
-    who: str
-    takers: list[Walk] = field(default_factory=list)
-    known: int = 0
-    """For so many more it is known that they do nothing else."""
-    more: list[str] = field(default_factory=list)
-    """Those that were not taken yet."""
-    last_at: datetime = EPOCH
-
-
-class Sifted(Struct):
-    """The threads, what is under way on each, and the arcs that are closed."""
-
-    threads: Threads = field(default_factory=view.initial)
-    walks: dict[str, Walks] = field(default_factory=dict)
-    spread: Spread = field(default_factory=Spread)
-    closed: list[Arc] = field(default_factory=list)
-    late: int = 0
-    beats: Beats = field(default_factory=beats.initial)
-    """What gives a deed another beat than its kind's."""
-    repeats: dict[str, Repeat] = field(default_factory=dict)
-    """Thread → its last step. Agents do the same thing many times over; only the first two of them are worth a thought."""
-    waiting: list[tuple[Event, frozenset[str], str, datetime, str]] = field(default_factory=list)
-    """Steps that `settle` has yet to look at."""
 
 
 def initial() -> Sifted:

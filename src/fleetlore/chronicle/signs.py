@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from functools import lru_cache
 from typing import Any
-
-from msgspec import Struct
 
 from fleetlore.events.envelope import Event
 from fleetlore.events.payload import BEATS
@@ -21,16 +18,6 @@ FRESH_CLAIM = frozenset(("claim", FRESH))
 _TELLING = ENDS | {"driver.budget_exhausted"}
 """Kinds that are a sign of more than their beat."""
 _BUDGET_REASONS = ("budget", "tick_cap")  # no set: a stored reason may be anything, even what has no hash
-
-
-class Step(Struct, frozen=True, gc=False):
-    """One event of a thread, as far as arcs look at it."""
-
-    signs: frozenset[str]
-    who: str
-    id: str
-    at: datetime
-    thread: str
 
 
 def signs_of(event: Event, beat: str) -> frozenset[str]:

@@ -9,10 +9,9 @@ from functools import lru_cache
 from posixpath import join, normpath
 from typing import Any
 
-from msgspec import Struct, field
-
 from fleetlore.chronicle.arcs import Arc
-from fleetlore.chronicle.signs import Step
+from fleetlore.chronicle.sifted import Spread, Trouble
+from fleetlore.chronicle.walks import Step
 from fleetlore.events.envelope import Event
 
 MOST_SETBACKS = 2048
@@ -24,31 +23,6 @@ _COMMITTING = ("commit", "push", "pr_merge")
 _TROUBLES = frozenset(("setback", "recovery", "deliver"))
 _ENOUGH_EVIDENCE = 100
 _SEVERAL = (list, tuple)
-
-
-class Trouble(Struct, gc=False):
-    """Setbacks that are linked: by cause, or because one's agent is the parent of the other's."""
-
-    thread: str
-    evidence: list[str]
-    agents: list[str]
-    first_at: datetime
-    last_at: datetime
-
-
-class Spread(Struct):
-    """What is known of unresolved setbacks and of files with uncommitted edits."""
-
-    of_event: OrderedDict[str, int] = field(default_factory=OrderedDict)
-    """Id of a setback → the number of its trouble."""
-    of_agent: OrderedDict[str, int] = field(default_factory=OrderedDict)
-    """Agent → the trouble that it is in."""
-    troubles: OrderedDict[int, Trouble] = field(default_factory=OrderedDict)
-    next: int = 0
-    editors: OrderedDict[str, tuple[str, str, str, datetime]] = field(default_factory=OrderedDict)
-    """File → the agent that edited it last without a commit, the event, its thread, its time."""
-    edited: dict[str, OrderedDict[str, list[str]]] = field(default_factory=dict)
-    """Agent → the files that it has edited without a commit, by their last name, oldest first."""
 
 
 def is_concerned(event: Event, signs: frozenset[str]) -> bool:

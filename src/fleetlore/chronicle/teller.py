@@ -69,9 +69,19 @@ class Tale(NamedTuple):
 
 def tell(tale: Tale, telling: Telling, form: Format, *, shelf: Shelf | None = None) -> Iterator[str]:
     """The telling, part by part: memory holds the open threads and one day."""
-    narrator = Narrator(telling, shelf if form.lists_arcs else deque(maxlen=0))
+    yield begin(tale, telling, form)
+    yield from go_on(tale, telling, form, shelf=shelf)
+
+
+def begin(tale: Tale, telling: Telling, form: Format) -> str:
+    """How the telling begins. It says what the overview knows, which has to be all."""
     opening = opening_of(tale.overview, telling.zone, telling.naming)
-    yield form.opening(replace(opening, text=NOTHING_THEN) if tale.before is not None and not opening.events else opening)
+    return form.opening(replace(opening, text=NOTHING_THEN) if tale.before is not None and not opening.events else opening)
+
+
+def go_on(tale: Tale, telling: Telling, form: Format, *, shelf: Shelf | None = None) -> Iterator[str]:
+    """What stands behind the beginning, chapters and ending; the overview has to be whole only when the last event has been read."""
+    narrator = Narrator(telling, shelf if form.lists_arcs else deque(maxlen=0))
     for chapter in narrator.chapters(tale.events, where=tale.where):
         yield from form.chapter(chapter)
     closing = narrator.close()

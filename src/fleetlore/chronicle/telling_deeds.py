@@ -11,7 +11,7 @@ from fleetlore.chronicle.phrases_life import DEEDS
 from fleetlore.chronicle.phrases_pursuit import PHRASES as PURSUIT
 from fleetlore.events.envelope import Event
 from fleetlore.events.tools import CHECKING
-from fleetlore.views.beats import Note
+from fleetlore.views.hands import Note
 
 _BY_DEED = frozenset(key.partition("/")[0] for key in DEEDS)
 

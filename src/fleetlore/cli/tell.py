@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from fleetlore.chronicle.teller import Format
     from fleetlore.chronicle.timeline import Timeline
     from fleetlore.cli.output import Write
-    from fleetlore.cli.progress import Progress
-    from fleetlore.events.envelope import Event
+    from fleetlore.cli.tell_readings import Watch
     from fleetlore.log.recorder import BlockingRecorder
 
 SUMMARY = "tell what happened as a story, or live as it happens"
@@ -32,7 +31,6 @@ FORMATS = ("text", "markdown", "html", "json")
 WIDEST = 100
 LONG = 20_000
 """Events from which on reading them shows its progress."""
-_EVERY = 1000
 
 _EXAMPLES = (
     ("lore tell", "the newest day with events"),
@@ -92,28 +90,28 @@ def moment_of(args: Namespace) -> datetime | None:
 def tell(log: BlockingRecorder, args: Namespace, *, scope: str | None = None, whole: bool = False) -> None:
     """Tell what the arguments ask for; without a range everything if `whole`, else the newest day."""
     from fleetlore.chronicle.narrate import Telling
-    from fleetlore.chronicle.teller import Tale
-    from fleetlore.chronicle.teller import tell as told
     from fleetlore.cli import collector, tell_range
-    from fleetlore.cli.shelf import SpoolingShelf
-    from fleetlore.state.chronology import Chronology
+    from fleetlore.cli.tell_readings import Wanted, told
 
     zone, now = tell_range.zone_of(args.tz), moment_of(args)
     span = tell_range.span_of(args, zone, now or clock.now(), whole=whole)
     scope = scope or args.scope
+    is_shown = _is_shown(args)
     with ExitStack() as stack:
         stack.enter_context(collector.paused())
         write = _writer(args, stack)
-        chronology = stack.enter_context(Chronology(log, scope, until=span.until))
-        shelf = stack.enter_context(SpoolingShelf())
         bar = stack.enter_context(ExitStack())
-        show = _progress(bar, log, is_whole=scope == TOWN)
-        survey = tell_range.Survey(span, zone, log=log, scope=scope, picture=args.format == "html")
-        chronology.survey(_counted(survey.see_all, show), closely=tell_range.LOOKS_AT)
-        tale = Tale(survey.overview, _passing(chronology.in_order(), show), survey.where, survey.before())
-        naming = survey.naming
-        form = _format(args, zone, survey.timeline, naming)
-        _write_all(told(tale, Telling(args.detail, zone, now, naming), form, shelf=shelf), write, bar, on_terminal=_is_shown(args))
+        wanted = Wanted(
+            log,
+            scope,
+            span,
+            Telling(args.detail, zone, now),
+            lambda timeline, naming: _format(args, zone, timeline, naming),
+            picture=args.format == "html",
+            watch=_watch(bar, log, is_whole=scope == TOWN),
+        )
+        # Whoever looks on wants to see the first chapter soon, and not all of them a little sooner.
+        _write_all(told(wanted, stack, early=is_shown), write, bar, on_terminal=is_shown)
 
 
 def _write_all(parts: Iterator[str], write: Write, bar: ExitStack, *, on_terminal: bool) -> None:
@@ -172,38 +170,15 @@ def _text(detail: Detail, naming: Naming, *, is_shown: bool) -> Format:
     return Text(detail=detail, width=width, title=bold, name=cyan, naming=naming)
 
 
-def _progress(bar: ExitStack, log: BlockingRecorder, *, is_whole: bool) -> Callable[[], None]:
-    """A function to be called with every event that was read, twice for each; of a long log it moves a bar on a terminal."""
+def _watch(bar: ExitStack, log: BlockingRecorder, *, is_whole: bool) -> Watch:
+    """Nobody; but of a long log a bar on a terminal."""
+    from fleetlore.cli.tell_readings import Watch
+
     if not terminal.is_terminal(sys.stderr) or (events := log.info().events) < LONG:
-        return lambda: None
-    from fleetlore.cli import progress
+        return Watch()
+    from fleetlore.cli.tell_bar import TellBar
 
-    show: Progress = bar.enter_context(progress.bar("reading"))
-    total = 2 * events if is_whole else 0
-    done = 0
-
-    def add() -> None:
-        nonlocal done
-        done += 1
-        if done % _EVERY == 0:
-            show(done, total)
-
-    return add
-
-
-def _counted(see: Callable[[Sequence[Event]], None], show: Callable[[], None]) -> Callable[[Sequence[Event]], None]:
-    def seen(events: Sequence[Event]) -> None:
-        see(events)
-        for _ in events:
-            show()
-
-    return seen
-
-
-def _passing(events: Iterable[Event], show: Callable[[], None]) -> Iterator[Event]:
-    for event in events:
-        show()
-        yield event
+    return TellBar(bar, 2 * events if is_whole else 0)
 
 
 def need_text_or_json(args: Namespace) -> None:

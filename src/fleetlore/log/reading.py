@@ -39,14 +39,18 @@ def revive(stored: Stored) -> Event:
 
 def revive_all(rows: Sequence[Stored]) -> list[Event]:
     """The events of several records, in less time than one by one."""
+    events = unplaced(rows)
+    put_in_place(events, rows)
+    return events
+
+
+def unplaced(rows: Sequence[Stored]) -> list[Event]:
+    """The same, for those who do not ask an event for its position: most have none."""
     try:
         events = list(map(_decode, map(_raw, rows)))
     except _UNREADABLE:
         return list(map(revive, rows))  # which tells of each what is the matter with it
-    if not _ONLY_OURS.issuperset(map(_version, events)):
-        return list(map(revive, rows))
-    put_in_place(events, rows)
-    return events
+    return events if _ONLY_OURS.issuperset(map(_version, events)) else list(map(revive, rows))
 
 
 def put_in_place(events: Iterable[Event], rows: Iterable[Stored]) -> None:

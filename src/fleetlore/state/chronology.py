@@ -23,7 +23,7 @@ from msgspec.structs import force_setattr
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import Stored
-from fleetlore.log.reading import revive, revive_all
+from fleetlore.log.reading import revive, revive_all, unplaced
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.state.glimpse import glimpses
 from fleetlore.views.reading import Rank, rank_of
@@ -36,8 +36,15 @@ _at, _origin = attrgetter("at"), attrgetter("origin")
 _LONG_AGO: Rank = ((datetime.min.replace(tzinfo=UTC), "", 0), "")
 
 
+class OutOfOrder(Exception):
+    """An event is older than one that was stored before it: it takes two readings to tell them in order."""
+
+
 class Chronology(AbstractContextManager["Chronology"]):
-    """The events of a scope between two moments, to be read once by `look_through` and then in order by `in_order`."""
+    """The events of a scope between two moments, to be read once by `look_through` and then in order by `in_order`.
+
+    Where nobody has to know beforehand what comes, `while_in_order` may do with one reading.
+    """
 
     def __init__(self, log: BlockingRecorder, scope: str, *, since: datetime | None = None, until: datetime | None = None) -> None:
         self._log, self._scope, self._since, self._until = log, scope, since, until
@@ -67,6 +74,16 @@ class Chronology(AbstractContextManager["Chronology"]):
             newest = _newest_in_order(batch, newest) or self._put_aside(rows, batch, newest)
             self._end = rows[-1].position
         return self
+
+    def while_in_order(self) -> Iterator[Sequence[Event]]:
+        """The one reading of a log that is in order, some events at a time; `OutOfOrder` comes in place of those of which one is late.
+
+        The events need not say their positions.
+        """
+        newest = _LONG_AGO
+        for _, batch in self._stored(unplaced):
+            newest = _newest_in_order(batch, newest) or _newest_by_rank(batch, newest)
+            yield batch
 
     def _put_aside(self, rows: Sequence[Stored], batch: Sequence[Event], newest: Rank) -> Rank:
         """Keep those that are older than one before them; answers the newest rank."""
@@ -118,6 +135,15 @@ def _newest_in_order(batch: Sequence[Event], newest: Rank) -> Rank | None:
     except TypeError:  # one has no time, or no time zone
         return None
     return ((times[-1], "", 0), "") if is_in_order else None
+
+
+def _newest_by_rank(batch: Sequence[Event], newest: Rank) -> Rank:
+    """The newest rank where each event is as new as those before it, by all that orders events."""
+    for rank in map(rank_of, batch):
+        if rank < newest:
+            raise OutOfOrder
+        newest = rank
+    return newest
 
 
 def order_of(event: Event) -> Order:

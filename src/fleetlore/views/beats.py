@@ -8,27 +8,24 @@ has the beat of its kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from zlib import crc32
 
 import msgspec
-from msgspec import Struct, field
 
 from fleetlore.dialects.deeds import is_polling
 from fleetlore.events.catalog import bare_beats, beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.events.payload import Beat
 from fleetlore.events.tools import CHECKING
+from fleetlore.views.hands import VERSION as VERSION
+from fleetlore.views.hands import Beats, Call, Hand, Note
 from fleetlore.views.reading import Stamp, stamp_of
 
-VERSION = 2
 LOOP = 3
 """So many times the same call in a row, with no other between, are a loop."""
 MOST_HANDS, MOST_CALLS, MOST_TROUBLES, MOST_EDITS = 2000, 64, 32, 64
 
-Note: TypeAlias = Literal["loop", "undone", "stuck", "mended", "allowed"]
-"""Why a beat is not its kind's: the same call over and over; an edit put back; an edit that missed and misses again; what had failed works;
-what had been denied is let."""
 SETBACKS = frozenset(("loop", "undone", "stuck"))
 
 _ONCE = frozenset(("commit", "push", "pr_open", "pr_merge"))
@@ -40,36 +37,6 @@ _OLD_AND_NEW = (("old_string", "new_string"), ("old_str", "new_str"), ("oldStrin
 _OLD = frozenset(old for old, _ in _OLD_AND_NEW)
 _Value = TypeVar("_Value")
 _encode = msgspec.json.Encoder().encode
-
-
-Call: TypeAlias = tuple[int, int, int]
-"""A call whose outcome has not come: its digest, and for an edit that of what it does and of what would undo it, else zero."""
-
-
-class Hand(Struct, kw_only=True, gc=False):
-    """What one agent did last in one session, as far as it bears on what comes."""
-
-    last: Stamp | None = None
-    """The newest event's stamp: one that is older is late."""
-    calls: dict[str, Call] = field(default_factory=dict)
-    troubles: dict[str, Note] = field(default_factory=dict)
-    """What failed or was denied → what it is when it works."""
-    slips: dict[str, bool] = field(default_factory=dict)
-    """Edits that missed once."""
-    edits: dict[int, bool] = field(default_factory=dict)
-    """Digests of the edits that were made."""
-    same: int = 0
-    times: int = 0
-    """The digest of the newest call, and how often it was made in a row."""
-
-
-class Beats(Struct, kw_only=True):
-    """All hands. Encodes to JSON and back."""
-
-    version: int = VERSION
-    hands: dict[str, Hand] = field(default_factory=dict)
-    note: Note | None = None
-    """Why the newest event has its beat, where that is not its kind's."""
 
 
 def initial() -> Beats:

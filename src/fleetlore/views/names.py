@@ -136,6 +136,12 @@ def all_goals(names: Names) -> dict[str, str]:
     return _apart(order, {goal: aim for goal, (_, aim) in names.goals.items()})
 
 
+def renames(names: Names, event: Event) -> bool:
+    """Whether, after this event, somebody or some goal that it is about is called otherwise than the log calls it."""
+    concerned = [name for name in (event.agent, event.child) if name is not None]
+    return bool(names.goals) or any(_short_of(name, names.agents[name]) != name for name in concerned)
+
+
 def about(names: Names, agent: str) -> str:
     """What an agent is at: the second part of its name."""
     return _name_of(agent, names.agents[agent]).tail if agent in names.agents else ""

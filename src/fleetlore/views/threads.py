@@ -11,16 +11,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from itertools import islice, pairwise
 from statistics import median
-from typing import Literal
-
-from msgspec import Struct, field
 
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.views.reading import EPOCH, Stamp, stamp_of
-
-VERSION = 8
-"""Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
+from fleetlore.views.thread import MOST_CLOSED, PRUNED_EVERY, Thread, Threads
+from fleetlore.views.thread import VERSION as VERSION
 
 TOWN = "town"
 """The thread of what names nobody."""
@@ -33,10 +29,6 @@ ENDS = frozenset(("driver.goal_completed", "run.finished"))
 TURNS = frozenset(("session.turn_ended", "session.ended"))
 """Kinds after which a session has nothing left to do until it is told: its own thread closes, that of a task does not."""
 
-MOST_CLOSED = 5000
-"""So many closed threads are kept; an older one that is opened again begins anew."""
-PRUNED_EVERY = 250
-"""So many more than that may come together before the oldest are let go."""
 MOST_BOUND = 20_000
 """So many goals and runs are known by their task; of more, those that were bound longest ago are on their own again."""
 MOST_GAPS = 100
@@ -46,48 +38,6 @@ MOST_TIMES = 2 * MOST_GAPS
 LONG_AGO: Stamp = (EPOCH, "", 0)
 STALL_LEAST = timedelta(minutes=10)
 STALL_TIMES = 5
-
-
-class Thread(Struct, kw_only=True, array_like=True, gc=False):
-    """One line of story, as far as the log tells."""
-
-    key: str
-    mission: str | None = None
-    state: Literal["open", "closed"] = "open"
-    agents: dict[str, int] = field(default_factory=dict)
-    """Who took part, in the order of appearance, and with how many events."""
-    counts: dict[str, int] = field(default_factory=dict)
-    """Events by beat; those of unknown kinds have none."""
-    first_id: str = ""
-    first_at: datetime | None = None
-    last_id: str = ""
-    last: Stamp | None = None
-    """The newest event's stamp: one that is older is late."""
-    gaps: list[int] = field(default_factory=list)
-    """Tenths of a second between its newest events."""
-    times: list[datetime] = field(default_factory=list)
-    """When the events before its newest one were, as far as `gaps` does not tell of them yet: `settle` works that out."""
-    prologue: tuple[str, ...] = ()
-    """Threads that were found to be its beginning, and have gone into it."""
-
-    @property
-    def events(self) -> int:
-        """How many."""
-        return sum(self.agents.values())
-
-
-class Threads(Struct, kw_only=True):
-    """All threads of a town. Encodes to JSON and back."""
-
-    version: int = VERSION
-    position: str | None = None
-    threads: dict[str, Thread] = field(default_factory=dict)
-    bound: dict[str, str] = field(default_factory=dict)
-    """`goal:X` and `run:X` → the thread of the task that they are bound to."""
-    dropped: int = 0
-    """Closed threads that are not kept any more."""
-    room: int = MOST_CLOSED + PRUNED_EVERY
-    """With more threads than this, the oldest closed ones are let go."""
 
 
 def initial() -> Threads:

@@ -23,7 +23,7 @@ from fleetlore.server.desk import Look
 from fleetlore.server.shapes import ChapterRow, OpenThread, SentenceRow, Story
 from fleetlore.server.shows import arcs as arc_rows
 from fleetlore.state.chronology import order_of
-from fleetlore.views.threads import Threads
+from fleetlore.views.thread import Threads
 
 NEEDS = ("arcs", "names", "threads")
 """The views that it is made of at the head."""

@@ -7,6 +7,7 @@ from typing import Literal
 from fleetlore.chronicle.naming import Naming
 from fleetlore.server.desk import Look
 from fleetlore.server.shapes import ThreadRow, Threads
+from fleetlore.views import thread as line
 from fleetlore.views import threads as view
 
 NEEDS = ("threads", "names")
@@ -16,7 +17,7 @@ State = Literal["open", "closed", "all"]
 
 def show(look: Look, *, state: State, limit: int) -> Threads:
     """Threads in this state, and how many there are."""
-    known: view.Threads = look.states["threads"]
+    known: line.Threads = look.states["threads"]
     wanted = [thread for thread in known.threads.values() if state in ("all", thread.state)]
     wanted.sort(key=lambda thread: (thread.last or view.LONG_AGO, thread.key), reverse=True)
     naming = look.naming
@@ -24,7 +25,7 @@ def show(look: Look, *, state: State, limit: int) -> Threads:
     return Threads(**look.head(), threads=[_row(thread, look, naming) for thread in wanted[:limit]], total=len(wanted) + gone)
 
 
-def _row(thread: view.Thread, look: Look, naming: Naming) -> ThreadRow:
+def _row(thread: line.Thread, look: Look, naming: Naming) -> ThreadRow:
     silence = view.stalled_for(thread, look.now)
     return ThreadRow(
         key=thread.key,

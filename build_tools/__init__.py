@@ -1,0 +1,1 @@
+"""What is done while the package is built."""
