@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PAGES := src/fleetlore/server/static/index.html
 NODE_STAMP := web/node_modules/.installed
 
-.PHONY: help setup compiled pure web wheel demo test check coverage bench torture reference lock clean
+.PHONY: help setup web wheel demo test check coverage bench torture reference lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -42,13 +42,6 @@ $(STAMP): pyproject.toml requirements/dev.txt hatch_build.py src/fleetlore/_quic
 	$(INSTALL) --no-deps --editable . || $(PIP) install --quiet --no-deps --editable .
 	touch $@
 
-# Where a story is told a sixth faster; whoever changes these modules afterwards compiles them again, or goes back to the pure ones.
-compiled: $(STAMP)  ## compile the modules that tell a story, in place (docs/decisions/0010)
-	$(BIN)/python -m build_tools.compiled_story
-
-pure: $(STAMP)  ## take away what `make compiled` has made
-	$(BIN)/python -m build_tools.compiled_story --clean
-
 web: $(PAGES)  ## build the control room's pages
 
 $(NODE_STAMP): web/package.json web/package-lock.json
@@ -63,7 +56,7 @@ $(PAGES): $(NODE_STAMP) $(shell find web/src web/index.html web/build.mjs -type 
 
 wheel: $(STAMP) $(PAGES)  ## wheels (for machines like this one, and for all) and a source archive with the control room inside, in dist/
 	rm -rf dist
-	$(BIN)/uv build --quiet --python $(BIN)/python --out-dir dist || $(PIP) wheel --quiet --no-deps --wheel-dir dist .
+	$(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist || $(PIP) wheel --quiet --no-deps --wheel-dir dist .
 	FLEETLORE_PURE=1 $(BIN)/uv build --quiet --wheel --python $(BIN)/python --out-dir dist || FLEETLORE_PURE=1 $(PIP) wheel --quiet --no-deps --wheel-dir dist .
 	@ls dist
 
@@ -92,11 +85,14 @@ coverage: $(STAMP) $(PAGES) $(CHROMIUM)  ## how much of each room the tests walk
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python -m tests.covered
 
-bench: $(STAMP)  ## ratios against the peers, in one run
+bench: $(STAMP) wheel  ## ratios against the peers, in one run
 	$(INSTALL) -r requirements/bench.txt || $(PIP) install --quiet -r requirements/bench.txt
 	$(BIN)/python -m benchmarks.foundation
 	$(BIN)/python -m benchmarks.servers
 	$(BIN)/python -m benchmarks.chronicle
+	@echo "The same as the wheel for this machine tells it, where there is one:"
+	for made in dist/*-cp*.whl; do test ! -e "$$made" || { $(INSTALL) --no-deps --reinstall --target $(VENV)/wheel "$$made" && \
+		PYTHONPATH=$(VENV)/wheel $(BIN)/python -m benchmarks.chronicle; }; done
 	$(BIN)/python -m benchmarks.recordings
 	$(BIN)/python -m benchmarks.hook
 	$(BIN)/python -m benchmarks.server

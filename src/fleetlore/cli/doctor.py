@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import platform
 from datetime import timedelta
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from fleetlore import __version__, clock, config
 from fleetlore.cli import arguments, extensions, extras, opening, terminal
 from fleetlore.errors import Invalid
-from fleetlore.redact import telling_words
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -49,7 +49,7 @@ def run(args: Namespace) -> int:
     if path is None or log["exists"]:
         _look_into(args, settings, report)
     report |= {
-        "compiled": telling_words() is not None,
+        "compiled": _compiled(),
         "pages": _pages_are_built(),
         "extras": extras.installed(),
         "extensions": extensions.about(report["problems"]),
@@ -81,6 +81,12 @@ def _versions(url: str) -> dict[str, str]:
         "msgspec": msgspec.__version__,
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
     }
+
+
+def _compiled() -> list[str]:
+    """What was compiled of this installation."""
+    parts = {"_quick": "what is done for every event", "_story__mypyc": "the story"}
+    return [what for module, what in parts.items() if find_spec(f"fleetlore.{module}") is not None]
 
 
 def _pages_are_built() -> bool:
@@ -167,10 +173,7 @@ def _distance(first: str, last: str, otherwise: int) -> int:
 def _print(report: dict[str, Any]) -> None:
     for name, version in report["versions"].items():
         _row(name, version)
-    _row(
-        "compiled",
-        "what is done for every event" if report["compiled"] else "nothing: the log is slower, and does the same (docs/decisions/0011)",
-    )
+    _row("compiled", " and ".join(report["compiled"]) or "nothing: it does the same, more slowly (docs/decisions/0011)")
     _row("pages", "inside" if report["pages"] else "not built; `make web` makes them, and all but the control room works without")
     _print_extras(report["extras"])
     log = report["log"]
