@@ -145,3 +145,14 @@ def test_who_joined_a_town_by_an_environment_is_told_where_its_name_comes_from(l
     monkeypatch.setenv("FLEETLORE_TOWN", "elsewhere")
     told = lore("town", "init", "harbour", "--log", "sqlite:town.db")
     assert "the town that holds here is told by FLEETLORE_TOWN, and not by that file" in told.err
+
+
+def test_who_stopped_long_ago_is_counted_and_shown_with_all(town: Lore) -> None:
+    old = clock.now() - timedelta(days=3)
+    town("town", "spawn", "ada", code=0)
+    towns.tell(town, replace(facts.spawned("bob", by="grace"), at=old))
+    towns.tell(town, replace(facts.stopped(towns.folded(town).agents["bob"], reason="done", by="grace"), at=old))
+    shown = town("town", "status", code=0)
+    assert "1 more agents stopped over a day ago; --all shows them" in shown.lines
+    assert "bob" not in shown.out
+    assert "bob" in town("town", "status", "--all", code=0).out
