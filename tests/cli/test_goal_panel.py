@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from fleetlore import clock
 from fleetlore.cli.goal_screen import panel
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.views.goals import GoalState
+from fleetlore.views.goal_state import GoalState
 from tests.cli.goals import ONE, Past, log_at
 from tests.cli.running import Lore
 

@@ -29,10 +29,11 @@ def mission(town: Lore) -> Lore:
     return town
 
 
-def failed(town: Lore, id: str, error: str, **more: str) -> None:
-    """Have a task be given to Ada, and fail for good."""
-    towns.tell(town, facts.task_created(id, title="Shape it", by=facts.DISPATCHER, **more))
-    towns.tell(town, facts.task_assigned(Task(id=id, **more), Agent(name="ada")))
+def failed(town: Lore, item: str, error: str) -> None:
+    """Have the task of a mission's item be given to Ada, and fail for good."""
+    id = f"reader/{item}"
+    towns.tell(town, facts.task_created(id, title="Shape it", by=facts.DISPATCHER, mission="reader", item=item))
+    towns.tell(town, facts.task_assigned(Task(id=id, mission="reader", item=item), Agent(name="ada")))
     towns.tell(town, facts.started(Agent(name="ada"), towns.folded(town).tasks[id]))
     towns.tell(town, facts.task_failed(towns.folded(town).tasks[id], error=error, is_final=True))
 
@@ -61,7 +62,7 @@ def test_a_town_that_has_done_everything_says_that_nothing_is_open(town: Lore) -
 
 
 def test_work_that_failed_for_good_is_stuck_until_a_person_has_it_tried_again(mission: Lore) -> None:
-    failed(mission, "reader/shape", "the model is gone", mission="reader", item="shape")
+    failed(mission, "shape", "the model is gone")
     shown = mission("town", "status", code=0)
     assert "▲ shape of reader is stuck: the model is gone" in shown.lines
     [stuck] = mission("town", "status", "--json").json["waiting"]["stuck"]
@@ -76,7 +77,7 @@ def test_work_that_failed_for_good_is_stuck_until_a_person_has_it_tried_again(mi
 
 
 def test_a_mission_that_asks_for_help_is_not_told_a_second_time_by_what_is_stuck_in_it(mission: Lore) -> None:
-    failed(mission, "reader/shape", "the model is gone", mission="reader", item="shape")
+    failed(mission, "shape", "the model is gone")
     towns.tell(mission, facts.help_needed(towns.folded(mission).missions["reader"], "nobody can take it", 1))
     shown = mission("town", "status", code=0)
     assert [line for line in shown.lines if line.startswith("▲")] == ["▲ reader asks for help (now): nobody can take it"]
