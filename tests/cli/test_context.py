@@ -124,3 +124,16 @@ def test_a_coding_session_is_told_in_the_words_of_the_chronicle(lore: Lore) -> N
 def test_hostile_names_do_no_harm(bakery: Lore, tmp_path: Path) -> None:
     assert bakery("context", "--agent", "a\nb").code != 0
     assert bakery("context", "--agent", "no such agent", code=0).out.startswith("## Who you are")
+
+
+@pytest.mark.parametrize("budget", ["0", "-5"])
+def test_a_prompt_needs_room_for_something(bakery: Lore, budget: str) -> None:
+    refused = bakery("context", "--agent", "mara", f"--budget={budget}", code=2)
+    assert (refused.out, refused.err) == ("", "lore: --budget: a number of tokens from 1 on is needed\n")
+
+
+def test_it_explains_what_had_no_room_and_what_was_passed_over(bakery: Lore) -> None:
+    assert "    no room for: 3 of its oldest" in bakery("context", "--agent", "mara", "--explain", "--budget", "220", code=0).lines
+    roomy = bakery("context", "--agent", "mara", "--explain", "--budget", "400", code=0)
+    assert "    passed over: 7 that stand elsewhere here, or matter less" in roomy.lines
+    assert "no room" not in roomy.out

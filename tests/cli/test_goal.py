@@ -7,10 +7,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fleetlore import clock
 from fleetlore.events import driver_types as types
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.state.seal import make_seal
+from fleetlore.state.shared import open_shared
 from tests.cli.goals import ONE, TWO, Past, log_at
 from tests.cli.running import Lore
 from tests.servers import Valkey
@@ -248,3 +251,31 @@ def test_a_log_that_drops_its_oldest_events_is_refused(lore: Lore, valkey: Valke
     path = lore.write("g.toml", "description = 'x'\nharness = 'command'\ncommand = ['true']")
     result = lore("goal", "run", path, "--log", f"{valkey.url}?keep=tinytown", "--town", "capped-goals", code=2)
     assert "this log drops its oldest events (?keep=tinytown)" in result.err
+
+
+def test_without_an_id_a_goal_is_taken_up_only_if_one_is_open(lore: Lore, log: BlockingRecorder) -> None:
+    assert "no goal is open that nobody drives" in goal(lore, "resume", code=2).err
+    past = Past(log)
+    past.begin()
+    past.turn()
+    past.end(types.Done())
+    assert "no goal is open that nobody drives" in goal(lore, "resume", code=2).err
+
+
+def test_an_agent_that_no_scope_could_name_is_refused_before_anything_begins(lore: Lore) -> None:
+    file = lore.write("goal.toml", "description = 'x'\nharness = 'command'\ncommand = ['true']\n[[acceptance]]\ncommand = 'true'\n")
+    assert "--agent: 1 to 200 bytes without control characters" in goal(lore, "run", file, "--agent", "a\nb", code=2).err
+
+
+def test_on_a_sealed_log_what_is_not_signed_is_counted_and_not_obeyed(lore: Lore, log: BlockingRecorder) -> None:
+    seal, key = make_seal("a dog in the manger", cost=2)
+    with open_shared(URL) as shared:
+        shared.set_seal(seal, None)
+    past, forged = Past(log), Past(log, TWO)
+    forged.begin("Open the door")
+    with log_at("memory:") as aside:
+        Past(aside).begin()
+        log.append([key.sign(replace(event, position=None)) for event in aside.read()])
+    past.add(past.tell.event("control.requested", {"action": "cancel"}))
+    assert [each["id"] for each in goal(lore, "list", "--json").json["goals"]] == [ONE]
+    assert "1 unsigned wishes were not obeyed: this log is sealed" in goal(lore, "show", ONE).out

@@ -122,3 +122,27 @@ def test_a_wrong_command_line_says_what_to_do(lore: Lore, argv: tuple[str, ...],
     shown = lore("graph", *argv)
     assert shown.code != 0
     assert reason in shown.err
+
+
+def test_the_nodes_that_a_graph_can_be_made_of_are_told_with_where_they_come_from(lore: Lore) -> None:
+    rows = lore("graph", "nodes", "--json", code=0).json["nodes"]
+    ours = {row["name"]: row["about"] for row in rows if row["from"].startswith("fleetlore.runtime.graph.nodes.")}
+    assert {"input_v1", "thinker_v1", "output_v1"} < set(ours)
+    assert all(ours.values())
+    lines = lore("graph", "nodes", code=0).lines
+    assert [line.split()[0] for line in lines] == [row["name"] for row in rows]
+
+
+def test_a_drawing_is_there_for_programs(lore: Lore) -> None:
+    drawn = lore("graph", "draw", "seven", "--json", code=0).json
+    assert (drawn["graph"], drawn["form"]) == ("seven", "text")
+    assert drawn["drawing"].splitlines() == lore("graph", "draw", "seven", code=0).lines
+
+
+def test_an_empty_line_says_nothing_and_a_conversation_can_be_begun_anew(lore: Lore) -> None:
+    said = lore(
+        "graph", "chat", "--session", "tea", "--mind", "scripted:", "--json", *LOG, stdin=b"make me a counter\n\n/clear\n/screen\n", code=0
+    )
+    assert "count_up" in said.out
+    again = lore("graph", "chat", "--session", "tea", *LOG, stdin=b"/press count_up\n")
+    assert "count_up" not in again.out

@@ -245,3 +245,10 @@ def test_a_folder_that_cannot_be_written_is_said_and_nothing_is_left_behind(lore
 )
 def test_ours_are_known_by_their_words(command: object, ours: bool) -> None:
     assert is_ours(command, "claude-code") is ours
+
+
+def test_what_was_put_in_is_told_to_programs_and_a_program_that_is_not_known_is_refused(lore: Lore) -> None:
+    told = lore("install", "claude-code", "--json", code=0).json
+    assert (told["program"], told["changed"]) == ("claude-code", True)
+    assert lore("install", "claude-code", "--json", code=0).json["changed"] is False
+    assert "vim" in lore("install", "vim", code=2).err

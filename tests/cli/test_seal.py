@@ -345,3 +345,8 @@ def test_every_command_is_judged_in_the_document() -> None:
     text = (Path(__file__).parents[2] / "docs" / "sealing.md").read_text()
     for name in COMMANDS:
         assert re.search(rf"^\| .*`{name}`", text, re.MULTILINE), f"docs/sealing.md does not say what `lore {name}` can do to a sealed log"
+
+
+def test_that_a_log_is_not_sealed_is_told_to_programs(lore: Lore) -> None:
+    lore("emit", "fleet.commit", "--agent", "ada", "--log", LOG, code=0)
+    assert lore("seal", "--log", LOG, "--status", "--json", code=0).json == {"sealed": False, "key": None, "made_at": None}

@@ -179,3 +179,16 @@ def test_the_help_teaches_by_examples(lore: Lore) -> None:
 def test_a_visitor_without_words_leaves_no_run_behind(lore: Lore) -> None:
     lore("stage", "run", "the-tin", "--inject", "", *LOG, code=2)
     assert "not finished" not in lore("stage", "list", *LOG, code=0).out
+
+
+def test_a_check_is_there_for_programs(lore: Lore) -> None:
+    told = lore("stage", "check", lore.write("duel.yaml", DUEL), "--json", code=0).json
+    assert told == {"scenario": "duel", "ok": True, "cast": ["ada", "bob"]}
+
+
+def test_a_run_that_nothing_is_left_of_names_no_command_to_look_at_it(lore: Lore) -> None:
+    path = lore.write("duel.yaml", DUEL)
+    assert "lore context" in lore("stage", "run", path, *LOG, code=0).err
+    gone = lore("stage", "run", path, "--log", "memory:", code=0)
+    assert "En garde." in gone.out
+    assert gone.err == ""

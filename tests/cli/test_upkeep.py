@@ -7,7 +7,9 @@ import re
 
 import pytest
 
+from fleetlore.cli.doctor import size
 from tests.cli.running import Lore
+from tests.servers import Valkey
 
 
 @pytest.fixture
@@ -85,3 +87,24 @@ def test_the_doctor_finds_a_file_that_is_no_log(lore: Lore) -> None:
     result = lore("doctor", "--log", "sqlite:x.db", code=1)
     assert "x.db" in result.err
     assert lore("doctor", "--json", "--log", "sqlite:x.db", code=1).json["problems"]
+
+
+def test_the_doctor_asks_a_server_what_it_keeps_and_how(lore: Lore, valkey: Valkey) -> None:
+    valkey.wipe()
+    lore("emit", "fleet.commit", "--agent", "ada", "--log", valkey.url, code=0)
+    told = lore("doctor", "--log", valkey.url, code=0).out
+    for word in ("redis", "server", "memory", "same id", "anyone who can write to this server is trusted", "All is well."):
+        assert word in told
+    assert re.search(r"^events +1$", told, re.MULTILINE)
+    assert "writable" not in told
+    assert "only the newest 1,000 events" not in told
+    small = f"{valkey.url}?keep=tinytown"
+    assert "only the newest 1,000 events of the town" in lore("doctor", "--log", small, code=0).out
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(0, "0 bytes"), (1023, "1,023 bytes"), (1536, "1.5 KiB"), (5 << 20, "5.0 MiB"), (3 << 30, "3.0 GiB"), (5 << 40, "5,120.0 GiB")],
+)
+def test_sizes_are_told_as_people_read_them(count: int, said: str) -> None:
+    assert size(count) == said

@@ -1,0 +1,53 @@
+"""A run on a terminal: who speaks, what is thought, who visits, and how it is ruled, at any width."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleetlore import Event
+from fleetlore.cli.stage_screen import Screen
+from fleetlore.runtime.stage import library
+
+RULED = {"winner": "bob", "scores": {"ada": 3, "bob": 4.5, "cleo": "none"}}
+
+
+def shown(event: Event, *, width: int = 80, read_minds: bool = False) -> list[str]:
+    screen = Screen(library.load("the-tin"), width=width, colour=False, read_minds=read_minds)
+    return list(screen.lines(event))
+
+
+def said(**more: object) -> Event:
+    return Event(kind="agent.spoke", agent="ada", text="It was lit.", data=dict(more))
+
+
+def test_who_speaks_stands_before_the_words_and_on_a_narrow_terminal_above_them() -> None:
+    [line] = shown(said())
+    assert line.split() == ["ada", "It", "was", "lit."]
+    assert shown(said(), width=30) == ["ada", "  It was lit."]
+
+
+def test_what_one_thinks_is_shown_to_who_reads_minds_alone() -> None:
+    [line] = shown(said(thought="Or was it?"))
+    first, second = shown(said(thought="Or was it?"), read_minds=True)
+    assert (first, second.strip()) == (line, "(Or was it?)")
+    [alone] = shown(Event(kind="agent.thought", agent="ada", text="I wonder"), read_minds=True)
+    assert alone.split(maxsplit=1) == ["ada", "(I wonder)"]
+
+
+def test_a_visitor_is_called_so() -> None:
+    [line] = shown(Event(kind="user.injected", actor="grace", text="Is anybody there?"))
+    assert line.split(maxsplit=1) == ["visitor", "Is anybody there?"]
+
+
+def test_a_verdict_is_set_apart_with_its_ruling_and_marks_the_best_first() -> None:
+    lines = shown(Event(kind="judge.verdict", agent="edda", text="Well done.", data=RULED))
+    assert lines[1].startswith("  ── edda ─")
+    assert "  winner: bob" in lines
+    assert [line.split()[:2] for line in lines[-3:-1]] == [["bob", "4.5"], ["ada", "3.0"]]
+    assert set(lines[-1].strip()) == {"─"}
+
+
+@pytest.mark.parametrize("scores", [None, [], "high", {}])
+def test_a_verdict_without_a_winner_or_marks_is_its_words(scores: object) -> None:
+    lines = shown(Event(kind="judge.verdict", agent="edda", text="Nobody convinced me.", data={"scores": scores}))
+    assert [line.strip() for line in lines[2:-1]] == ["Nobody convinced me."]

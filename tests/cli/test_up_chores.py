@@ -1,0 +1,50 @@
+"""What `lore up` sees to beside serving, as the settings say: shipping, and letting go of what is too old."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from fleetlore import Event, clock, config, connect
+from fleetlore.cli.up_chores import chores
+from fleetlore.config import Settings
+from tests.server.serving import Served, serve
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> AbstractContextManager[Served]:
+    return serve(tmp_path)
+
+
+def settings(folder: Path, said: str) -> Settings:
+    (folder / "fleetlore.toml").write_text(f'log = "sqlite:fleet.db"\n{said}')
+    return config.load(environ={}, folder=str(folder))
+
+
+def test_a_log_is_shipped_as_long_as_it_is_served(tmp_path: Path, served: AbstractContextManager[Served]) -> None:
+    ship = settings(tmp_path, '[ship]\nto = "sqlite:team.db"\n')
+    with served as up, connect(f"sqlite:{tmp_path}/team.db").blocking() as team, chores(ship, up.house, up.url):
+        up.log.append([Event(kind="fleet.commit", agent="ada", text="one")])
+        arrived = next(iter(team.follow()))
+        assert (arrived.kind, arrived.agent) == ("fleet.commit", "ada")
+
+
+def test_what_is_too_old_is_let_go_of(tmp_path: Path, served: AbstractContextManager[Served]) -> None:
+    old = Event(kind="fleet.commit", agent="ada", text="long ago", at=clock.now() - timedelta(days=30))
+    keep = settings(tmp_path, '[retention]\nkeep = "7d"\n')
+    with served as up:
+        up.log.append([old, Event(kind="fleet.commit", agent="ada", text="today")])
+        with chores(keep, up.house, up.url):
+            next(event for event in up.log.follow() if event.kind == "log.trimmed")
+        assert [event.text for event in up.log.read() if event.kind == "fleet.commit"] == ["today"]
+
+
+def test_where_nothing_is_to_be_done_nothing_is(tmp_path: Path, served: AbstractContextManager[Served]) -> None:
+    with served as up:
+        up.log.append([Event(kind="fleet.commit", agent="ada", at=clock.now() - timedelta(days=3000))])
+        with chores(settings(tmp_path, ""), up.house, up.url):
+            pass
+        assert [event.kind for event in up.log.read()] == ["fleet.commit"]
