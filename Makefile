@@ -26,10 +26,10 @@ help:  ## this list
 # The browser tests drive Debian's Chromium, and rather the one without windows, which takes half of the time;
 # where there is another one, name it with FLEETLORE_CHROMIUM.
 SHELL_OF_CHROMIUM := /usr/bin/chromium-headless-shell
-CHROMIUM := $(if $(FLEETLORE_CHROMIUM),,$(or $(wildcard $(SHELL_OF_CHROMIUM) /usr/bin/chromium),$(SHELL_OF_CHROMIUM)))
+CHROMIUM := $(if $(FLEETLORE_CHROMIUM),,$(SHELL_OF_CHROMIUM))
 
-$(if $(CHROMIUM),$(SHELL_OF_CHROMIUM),no-chromium):
-	apt-get update -qq && { apt-get install -y -qq chromium-headless-shell >/dev/null || apt-get install -y -qq chromium >/dev/null; }
+$(if $(CHROMIUM),$(CHROMIUM),no-chromium):
+	apt-get update -qq; apt-get install -y -qq chromium-headless-shell >/dev/null || test -x /usr/bin/chromium || apt-get install -y -qq chromium >/dev/null
 
 setup: $(STAMP)  ## install the project and its tools into .venv
 
