@@ -130,9 +130,12 @@ def quick_admission(redactor: Redactor, *, now: clock.Clock, new_id: Callable[[]
     ).admit
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)  # of late: every task brings names that never come again
 def _scopes_of_names(names: tuple[str | None, ...]) -> tuple[str, ...]:
-    _check_names(names)
+    """The scopes that actor and scope fields come to, if each is a name."""
+    for name, value in zip(_NAMES, names, strict=True):
+        if value is not None and not is_name(value):
+            raise InvalidEvent(f"$.{name}", f"1 to {LONGEST_NAME} bytes without control characters are needed")
     return scopes_named(names[1:])
 
 
@@ -186,20 +189,13 @@ def _check(event: Event) -> None:
         raise InvalidEvent("$.kind", f"{event.kind!r} is not a kind; dotted lower-case words are, such as fleet.commit")
     if event.actor is None:
         raise InvalidEvent("$.actor", "say who did it (actor, or agent)")
-    _check_names(astuple(event)[_NAMES_AT])
+    _scopes_of_names(astuple(event)[_NAMES_AT])
     if event.cause is not None and not is_uuid(event.cause):
         raise InvalidEvent("$.cause", "the id of an event is needed: a lower-case UUID")
     if event.trace is not None and not _is_traceparent(event.trace):
         raise InvalidEvent("$.trace", "a W3C traceparent is needed: 00-<32 hex>-<16 hex>-<2 hex>")
     if event.origin is not None and event.origin.log is not None and not is_name(event.origin.log.id):
         raise InvalidEvent("$.origin.log.id", f"1 to {LONGEST_NAME} bytes without control characters are needed")
-
-
-@lru_cache(maxsize=4096)  # of late: every task brings names that never come again
-def _check_names(values: tuple[str | None, ...]) -> None:
-    for name, value in zip(_NAMES, values, strict=True):
-        if value is not None and not is_name(value):
-            raise InvalidEvent(f"$.{name}", f"1 to {LONGEST_NAME} bytes without control characters are needed")
 
 
 @lru_cache(maxsize=4096)

@@ -163,17 +163,19 @@ class Backend(Protocol):
 
 def scopes_of(event: Event) -> tuple[str, ...]:
     """Every scope that an event names, `town` excepted."""
-    scopes = scopes_named(astuple(event)[_SCOPES_AT])
+    scopes = _scopes_of_late(astuple(event)[_SCOPES_AT])
     if event.origin is not None and event.origin.log is not None:
         scopes = (*scopes, f"source:{event.origin.log.id}")
     return scopes
 
 
-@lru_cache(maxsize=4096)  # of late: every task brings names that never come again
 def scopes_named(names: tuple[str | None, ...]) -> tuple[str, ...]:
     """The scopes that the names in the envelope's scope fields come to."""
     scopes = [prefix + name for prefix, name in zip(_PREFIXES, names, strict=True) if name is not None]
     return tuple(dict.fromkeys(scopes))  # an agent may be named twice, as its own parent or child
+
+
+_scopes_of_late = lru_cache(maxsize=4096)(scopes_named)  # every task brings names that never come again
 
 
 def check_scope(scope: str) -> str:
