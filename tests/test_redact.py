@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import timeit
 from time import thread_time
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fleetlore.redact import MASK, Redactor
@@ -162,6 +163,17 @@ def test_whatever_is_taken_out_was_suspected(secret: str, value: Any) -> None:
     for holder in ({"text": secret}, {"data": [value, secret]}, {secret: value}):
         if Redactor().clean(holder)[1]:
             assert Redactor().suspects(msgspec.json.encode(holder))
+
+
+@given(st.sampled_from(sorted(SECRETS.values())), st.text(max_size=3), st.text(max_size=3))
+@example(SECRETS["a model key"], "\x1b", "")
+@example(SECRETS["a model key"], "→", "")
+@example(SECRETS["a model key"], "\n", "")
+def test_a_secret_is_suspected_however_what_stands_before_it_is_escaped(secret: str, before: str, after: str) -> None:
+    text = f"{before}{secret}{after}"
+    if Redactor().clean(text)[1]:
+        assert Redactor().suspects(json.dumps({"text": text}).encode())
+        assert Redactor().suspects(json.dumps({"text": text}, ensure_ascii=False).encode(errors="replace"))
 
 
 @given(st.sampled_from(sorted(SECRETS)), st.text(max_size=40), st.text(max_size=40))

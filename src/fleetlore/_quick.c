@@ -86,10 +86,11 @@ static int is_alphanumeric(unsigned char c)
     return (c >= '0' && c <= '9') || (small(c) >= 'a' && small(c) <= 'z');
 }
 
-/* Whether a word may begin here: behind anything but letters and digits, or behind an escape of JSON such as \n. */
+/* Whether a word may begin here: behind anything but letters and digits, or behind an escape of JSON such as \n or \u2192. */
 static int is_opening(const unsigned char *text, const unsigned char *start)
 {
-    return text == start || !is_alphanumeric(text[-1]) || (text - start >= 2 && text[-2] == '\\' && strchr("bfnrt", text[-1]) != NULL);
+    Py_ssize_t before = text - start;
+    return before == 0 || !is_alphanumeric(text[-1]) || (before >= 2 && text[-2] == '\\') || (before >= 6 && text[-6] == '\\' && text[-5] == 'u');
 }
 
 static int goes_on_as(const unsigned char *text, const unsigned char *end, PyObject *word)

@@ -41,6 +41,8 @@ _K = (_word("en", "token"), _word("ey", *_KEYS))
 _W = (_word("ord", "password"), _word("d", "passwd"))
 _C = (_word("ret", "secret"), _word("redentials?", "credential", "credentials"))
 _P = _word("hrase", "passphrase")
+# Where a word begins: behind an escape of JSON, too.
+_SK = r"-(?:(?<=[^A-Za-z0-9]sk-)|(?<=\\[bfnrt]sk-)|(?<=\\u[0-9A-Fa-f]{4}sk-))"
 _Z = "(?i:ation(?<=authorization))"
 _B = r"(?i:earer(?:\s|\\t))"
 
@@ -48,7 +50,7 @@ _B = r"(?i:earer(?:\s|\\t))"
 # skips most of the text without trying anything. Written plainly, the same search takes four times as long.
 _SIGNS_BY_LETTER = {
     "_": ("(?<=gh[pousr]_)", "(?<=hf_)", "(?<=lore_)[A-Za-z0-9_-]{43}"),
-    "k": (*_K, r"-(?:(?<=[^A-Za-z0-9]sk-)|(?<=\\[bfnrt]sk-))", "_(?<=[rs]k_)(?:live|test)_", "r_pat_(?<=dckr_pat_)"),
+    "k": (*_K, _SK, "_(?<=[rs]k_)(?:live|test)_", "r_pat_(?<=dckr_pat_)"),
     "K": _K,
     "w": (*_W, "hsec_"),
     "W": _W,
@@ -162,15 +164,13 @@ class Redactor:
 
 def seems_clean(raw: bytes) -> bool:
     """Whether `suspects` need not even be asked: for a process that lives for one event, compiling its expression takes the longest."""
-    if (quick := telling_words()) is not None:
-        return not quick.found_in(raw)
     small = raw.lower()
     return not any(beginning in small for beginning in (*_BEGINNINGS, *_OPENERS))
 
 
 @cache
 def telling_words() -> Words | None:
-    """The same as one search in C, where that was compiled."""
+    """What every secret begins with, as one search in C, where that was compiled."""
     try:
         from fleetlore._quick import Words
     except ImportError:

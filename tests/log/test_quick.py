@@ -21,7 +21,7 @@ from fleetlore.errors import FleetloreError
 from fleetlore.events.envelope import LogPlace, Mac, Origin
 from fleetlore.log.admission import LONGEST_STRING, Admission, quick_admission
 from fleetlore.log.base import Record
-from fleetlore.redact import Redactor, seems_clean
+from fleetlore.redact import Redactor
 from tests.strategies import events, json_values, names, texts
 
 quick = pytest.importorskip("fleetlore._quick", reason="it was not compiled here: no compiler, or FLEETLORE_PURE=1")
@@ -207,10 +207,8 @@ def test_what_is_suspected_is_the_same_with_it_and_without(text: str) -> None:
     raw = msgspec.json.encode({"text": text})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(redact, "telling_words", lambda: None)
-        slowly, coarsely = Redactor().suspects(raw), seems_clean(raw)
+        slowly = Redactor().suspects(raw)
     assert Redactor().suspects(raw) == slowly
-    assert seems_clean(raw) or not coarsely  # it may only know more to be clean
-    assert not (seems_clean(raw) and slowly)
 
 
 @given(st.binary(max_size=80), st.lists(st.binary(min_size=3, max_size=6).map(bytes.lower), max_size=64))
@@ -220,7 +218,7 @@ def test_words_are_found_wherever_they_stand(text: bytes, words: list[bytes]) ->
 
 @pytest.mark.parametrize(
     ("text", "found"),
-    [(b"sk-1", True), (b" SK-1", True), (b"task-1", False), (b"\\nsk-1", True), (b"\\\\usk-1", False), (b"sk", False), (b"", False)],
+    [(b"sk-1", True), (b" SK-1", True), (b"task-1", False), (b"\\nsk-1", True), (b"\\u2192sk-1", True), (b"sk", False), (b"", False)],
 )
 def test_an_opener_counts_where_a_word_begins(text: bytes, found: bool) -> None:
     assert quick.Words((), (b"sk-",)).found_in(text) is found
