@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli import towns
 from tests.cli.running import Lore
 
 
@@ -24,3 +25,17 @@ def lore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lore:
     folder.mkdir()
     monkeypatch.chdir(folder)
     return Lore(folder)
+
+
+@pytest.fixture
+def town(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> Lore:
+    """A town that can be steered."""
+    towns.settle(lore, monkeypatch)
+    return lore
+
+
+@pytest.fixture
+def mission(town: Lore) -> Lore:
+    """The same with a mission under way."""
+    town("town", "mission", "start", town.write("plan.toml", towns.PLAN), code=0)
+    return town

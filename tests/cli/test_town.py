@@ -18,13 +18,6 @@ from tests.cli import towns
 from tests.cli.running import Lore
 from tests.cli.towns import HOSTILE
 
-
-@pytest.fixture
-def town(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> Lore:
-    towns.settle(lore, monkeypatch)
-    return lore
-
-
 # --- a town begun
 
 

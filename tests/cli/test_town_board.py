@@ -17,18 +17,6 @@ from tests.cli import towns
 from tests.cli.running import Lore
 
 
-@pytest.fixture
-def town(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> Lore:
-    towns.settle(lore, monkeypatch)
-    return lore
-
-
-@pytest.fixture
-def mission(town: Lore) -> Lore:
-    town("town", "mission", "start", town.write("plan.toml", towns.PLAN), code=0)
-    return town
-
-
 def failed(town: Lore, item: str, error: str) -> None:
     """Have the task of a mission's item be given to Ada, and fail for good."""
     id = f"reader/{item}"

@@ -5,23 +5,9 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
-
 from fleetlore.runtime.town import facts
 from tests.cli import towns
 from tests.cli.running import Lore
-
-
-@pytest.fixture
-def town(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> Lore:
-    towns.settle(lore, monkeypatch)
-    return lore
-
-
-@pytest.fixture
-def mission(town: Lore) -> Lore:
-    town("town", "mission", "start", town.write("plan.toml", towns.PLAN), code=0)
-    return town
 
 
 def state_of(town: Lore) -> str:

@@ -111,10 +111,16 @@ def beat_of(event: Event) -> Beat | None:
     return beat if beat is None or isinstance(beat, str) else beat(event.data)
 
 
+def held_to(kind: str) -> type[Payload] | None:
+    """What the data of a kind has to fit; `None` where it is free."""
+    payload = find(kind)
+    return None if payload is None or payload.lenient else payload
+
+
 def check_payload(kind: str, data: dict[str, Any]) -> None:
     """Refuse data that does not fit a known kind, with the path of the misfit."""
-    payload = find(kind)
-    if payload is None or payload.lenient:
+    payload = held_to(kind)
+    if payload is None:
         return
     try:
         msgspec.convert(data, payload)

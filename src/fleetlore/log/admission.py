@@ -14,7 +14,7 @@ from msgspec.structs import astuple, replace
 from fleetlore import clock
 from fleetlore.errors import InvalidEvent, TooLarge
 from fleetlore.events import codec
-from fleetlore.events.catalog import KIND_PATTERN, LONGEST_KIND, check_payload, find
+from fleetlore.events.catalog import KIND_PATTERN, LONGEST_KIND, check_payload, held_to
 from fleetlore.events.envelope import SCOPE_FIELDS, Event
 from fleetlore.events.ids import is_uuid, uuid_bytes
 from fleetlore.events.names import LONGEST_NAME, is_name
@@ -141,11 +141,9 @@ def _scopes_of_names(names: tuple[str | None, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _payload_of(kind: str) -> type[Payload] | None:
-    """What the data of a kind is held to, if it is."""
-    if not _is_kind(kind):
-        raise InvalidEvent("$.kind", "not a kind")
-    payload = find(kind)
-    return None if payload is None or payload.lenient else payload
+    """What the data of a kind has to fit, if it is one."""
+    _check_kind(kind)
+    return held_to(kind)
 
 
 def _is_played(event: Event) -> bool:
@@ -185,8 +183,7 @@ def _canonical_uuid(path: str, text: str) -> str:
 
 
 def _check(event: Event) -> None:
-    if not _is_kind(event.kind):
-        raise InvalidEvent("$.kind", f"{event.kind!r} is not a kind; dotted lower-case words are, such as fleet.commit")
+    _check_kind(event.kind)
     if event.actor is None:
         raise InvalidEvent("$.actor", "say who did it (actor, or agent)")
     _scopes_of_names(astuple(event)[_NAMES_AT])
@@ -199,8 +196,9 @@ def _check(event: Event) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _is_kind(kind: str) -> bool:
-    return len(kind) <= LONGEST_KIND and KIND_PATTERN.fullmatch(kind) is not None
+def _check_kind(kind: str) -> None:
+    if len(kind) > LONGEST_KIND or KIND_PATTERN.fullmatch(kind) is None:
+        raise InvalidEvent("$.kind", f"{kind!r} is not a kind; dotted lower-case words are, such as fleet.commit")
 
 
 def _is_traceparent(text: str) -> bool:

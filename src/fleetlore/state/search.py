@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from fleetlore.events.envelope import SCOPE_FIELDS, Event
-from fleetlore.log.base import TOWN, Position, check_scope, hash_of, matches_kind, scopes_of
+from fleetlore.log.base import TOWN, Position, check_scope, hash_of, matches_kind, microseconds, scopes_of
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.sqlite_file import ask
 from fleetlore.state.runner import Progress, chunks
@@ -36,8 +36,6 @@ MOST_LOOKED_AT = 2000
 SHOWN = 60
 """Characters of an excerpt on either side of what was found."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _FIELDS = ("kind", "actor", *SCOPE_FIELDS, "old_state", "new_state")
 _SEPARATOR = "\x1f"  # no name holds a control character
 _PART = re.compile(r'"[^"]*"|\S+')
@@ -261,11 +259,7 @@ def _adding(events: Sequence[Event], after: Position | None, place: Place) -> Ca
 def _row(event: Event) -> tuple[Position, int, str, str, bytes]:
     scopes = scopes_of(event)
     listed = f"{_SEPARATOR}{_SEPARATOR.join(scopes)}{_SEPARATOR}" if scopes else ""
-    return event.position or "", _microseconds(stamp_of(event)[0]), event.kind, listed, hash_of(event.id or "")
-
-
-def _microseconds(moment: datetime) -> int:
-    return (moment - _EPOCH) // _MICROSECOND
+    return event.position or "", microseconds(stamp_of(event)[0]), event.kind, listed, hash_of(event.id or "")
 
 
 def _forget(connection: apsw.Connection, hashes: set[str]) -> None:
@@ -299,7 +293,7 @@ def _places(
 ) -> list[tuple[Position, Position | None]]:
     """The newest places that match; `most`: of so many that are looked at."""
     scope = "" if wanted.scope == TOWN else f"{_SEPARATOR}{wanted.scope}{_SEPARATOR}"
-    since = None if wanted.since is None else _microseconds(wanted.since)
+    since = None if wanted.since is None else microseconds(wanted.since)
     places: list[tuple[Position, Position | None]] = []
     found = connection.execute(
         "SELECT seq, position, at, kind, scopes FROM words JOIN docs ON seq = words.rowid WHERE words MATCH ? ORDER BY words.rowid DESC",
