@@ -15,8 +15,8 @@ from tests.browser.control_room import ControlRoom, asks, deed
 
 pytestmark = pytest.mark.slow
 
-GONE = r"ERR_CONNECTION_(REFUSED|RESET)|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_EMPTY_RESPONSE|ERR_SOCKET_NOT_CONNECTED"
-"""What a browser says of a server that is not there."""
+GONE = r"ERR_CONNECTION_(REFUSED|RESET)|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_EMPTY_RESPONSE|ERR_SOCKET_NOT_CONNECTED|\b503\b"
+"""What a browser says of a server that is not there, or that is being closed: until its last answer is given, it says so by 503."""
 
 READ_ALL = """async () => {
     const box = document.querySelector('.ev-scroller');

@@ -77,6 +77,18 @@ def test_only_the_newest_closed_arcs_are_kept_and_all_are_counted() -> None:
     assert book.counts == {"milestone": 700}
 
 
+def test_threads_that_nobody_will_open_again_are_let_go() -> None:
+    """Closed ones, but for the newest with something under way; and those on which somebody only rested."""
+    book = arcbook.initial()
+    for n in range(4 * arcbook.PRUNED_EVERY):
+        for kind in ("fleet.abandon", "fleet.idle"):
+            fields = {"id": f"{kind}-{n}", "at": START + timedelta(seconds=n), "agent": "ada", "actor": "ada"}
+            book = arcbook.apply(book, Event(kind=kind, task=f"{kind}-{n}", **fields))
+    kept = arcbook.MOST_THREADS + arcbook.PRUNED_EVERY
+    assert len(book.sifted.threads.threads) <= kept
+    assert len(book.sifted.walks) <= kept
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(events(), max_size=30))
 def test_no_stored_event_makes_it_raise(some: list[Event]) -> None:

@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
 from fleetlore import Event
-from fleetlore.chronicle.formats import plain
+from fleetlore.chronicle.formats import MOST_SENTENCES, paragraphs, plain
 from fleetlore.chronicle.formats.html import MOST_IDS
 from fleetlore.chronicle.formats.markdown import escaped
 from fleetlore.chronicle.naming import AS_THEY_ARE
@@ -320,3 +320,16 @@ def test_the_picture_does_not_depend_on_the_order_of_seeing(found: list[Event], 
 @every_format
 def test_an_empty_log_is_told_too(name: str) -> None:
     assert "Nothing has been recorded yet." in told([], name)
+
+
+def test_a_long_thread_is_told_in_paragraphs() -> None:
+    """Another one begins after a pause, where work is taken up anew, and before one is too long; no sentence is lost."""
+    steps = " ".join(["ada:setback ada:recovery"] * 6)
+    pause = [replace(event, at=START + timedelta(hours=5)) for event in events("ada:deliver", start=40)]
+    story = [*events(f"ada:claim {steps}"), *events("bo:claim bo:setback", start=13), *pause]
+    [chapter] = chapters(story)
+    cut = list(paragraphs(chapter.sentences))
+    assert [sentence for paragraph in cut for sentence in paragraph] == list(chapter.sentences)
+    assert [len(paragraph) for paragraph in cut] == [MOST_SENTENCES, 13 - MOST_SENTENCES, 2, 1]
+    assert told(story).count("\n\n  ") == 3
+    assert told(story, "html").count("<p>") >= 4

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
+import pytest
 from msgspec.structs import replace
 
 from fleetlore import Event
@@ -66,6 +68,33 @@ def test_a_headline_is_the_deed_that_counts_or_that_somebody_is_waited_for() -> 
     )
     [chapter] = chapters([*events("ada:claim ada:progress"), asked], "headline")
     assert [sentence.evidence for sentence in chapter.sentences] == [("w",)]
+
+
+def turn_end(**fields: Any) -> Event:
+    told = {"agent": "ada", "run": "s1", "text": "All 14 tests pass now."} | fields
+    return Event(id="00000000-0000-7000-8000-0000000000aa", at=START, kind="session.turn_ended", **told)
+
+
+def test_a_story_tells_what_an_agent_replied_at_the_end_of_a_turn() -> None:
+    [told] = texts([turn_end()])
+    assert "ada" in told
+    assert "All 14 tests pass now" in told
+    teller = LiveTeller(Telling())
+    assert [sentence.text for sentence in (*teller.add(turn_end()), *teller.flush())] == [told.removeprefix("At 09:00, ")]
+
+
+@pytest.mark.parametrize("fields", [{"text": None}, {"parent": "bo"}, {"goal": "g1"}], ids=["no words", "a helper's", "a goal's"])
+def test_a_story_leaves_out_the_end_of_a_turn_that_answers_nobody(fields: dict[str, Any]) -> None:
+    assert texts([turn_end(**fields)]) == []
+    assert len(texts([turn_end(**fields)], "full")) == 1
+
+
+def test_a_turn_that_was_broken_off_is_told_as_that() -> None:
+    [failed] = texts([turn_end(text="API Error: 529 overloaded", data={"reason": "failed"})])
+    assert "error" in failed
+    assert "API Error: 529 overloaded" in failed
+    [interrupted] = texts([turn_end(text="[Request interrupted by user]", data={"reason": "interrupted"})])
+    assert "[Request" not in interrupted
 
 
 def test_days_are_those_of_the_time_zone() -> None:

@@ -54,6 +54,15 @@ def test_a_session_is_called_by_its_folder_branch_and_first_prompt() -> None:
     assert (shown(state, ONE), short(state, ONE)) == ("app@main: Fix the parser", "app")
 
 
+def test_what_a_program_puts_before_a_request_is_no_name() -> None:
+    """Codex in an editor sends the open files first; the text of the event is what the person asked."""
+    whole = "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nFix the parser"
+    asked = Event(kind="prompt.submitted", at=at(1), agent=ONE, run=ONE, text="Fix the parser", data={"prompt": whole})
+    assert shown(folded([started(), asked]), ONE) == "app@main: Fix the parser"
+    longer = Event(kind="prompt.submitted", at=at(1), agent=ONE, run=ONE, text="Hello.", data={"prompt": "Hello.\nFix the parser, please"})
+    assert shown(folded([started(), longer]), ONE) == "app@main: Hello. Fix the parser, please"
+
+
 def test_a_title_says_it_better_than_the_prompt_and_the_newest_best() -> None:
     state = folded([started(title="First"), prompt("Fix it"), named(title="Third", minutes=9), named(title="Second")])
     assert shown(state, ONE) == "app@main: Third"

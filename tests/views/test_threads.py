@@ -34,6 +34,15 @@ def test_runs_and_threads_of_long_ago_are_let_go_and_what_still_works_is_not() -
     assert "run:r1" in known.threads, "nobody knows any more what it was for"
 
 
+def test_threads_with_nothing_but_signs_of_life_are_let_go_as_closed_ones_are() -> None:
+    """An agent that rests after what is long closed, and forgotten, opens nothing that would stay for ever."""
+    known = told(threads.initial(), 0, "fleet.dispatch", task="at work")
+    for number in range(1, MOST_CLOSED + 3 * PRUNED_EVERY):
+        known = told(known, number, "fleet.idle", task=f"t{number}")
+    assert len(known.threads) <= MOST_CLOSED + PRUNED_EVERY + 1
+    assert "task:at work" in known.threads
+
+
 def test_work_that_another_task_mends_is_over_and_work_that_waits_is_not() -> None:
     known = threads.initial()
     for task, data in (("mended", {"item": "i1", "fix": "mended/fix-1"}), ("waiting", {"item": "i2"})):

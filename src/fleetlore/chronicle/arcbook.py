@@ -21,10 +21,10 @@ from fleetlore.chronicle.sifted import Sifted
 from fleetlore.events.envelope import Event
 from fleetlore.views import beats
 
-VERSION = 5
+VERSION = 6
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 MOST_CLOSED = 500
-MOST_THREADS = 1000
+MOST_THREADS = 300
 """So many closed threads with something under way are remembered, should one be opened again; the others begin anew then."""
 PRUNED_EVERY = 250
 """So many more threads than that, and than are open, may come together before some are let go."""

@@ -19,7 +19,7 @@ from fleetlore.chronicle.overview import Overview
 from fleetlore.chronicle.phrasing import say, say_run
 from fleetlore.chronicle.sifted import Sifted
 from fleetlore.chronicle.story import Chapter, Closing, Detail, Opening, Sentence
-from fleetlore.chronicle.telling_deeds import is_same_trouble, key_of, say_the_same, words_of
+from fleetlore.chronicle.telling_deeds import is_reply, is_same_trouble, key_of, say_the_same, words_of
 from fleetlore.events.envelope import Event
 from fleetlore.views import beats
 from fleetlore.views.hands import Note
@@ -140,7 +140,7 @@ class Line:
         if event.mission is not None:
             self.mission = event.mission
         is_full = self._is_full
-        if beat in QUIET_BEATS and event.kind not in WAITS:
+        if beat in QUIET_BEATS and not is_heard(event):
             if is_full:
                 self._add_quiet(event, beat, at, key_of(event, beat, note))
             return False
@@ -212,6 +212,11 @@ def is_like(run: Run, event: Event, beat: str | None, key: str, *, loosely: bool
     ):
         return False
     return (loosely and (beat in FOLDED or is_same_trouble(first, event))) or beat in QUIET_BEATS or say_the_same(first, event)
+
+
+def is_heard(event: Event) -> bool:
+    """Whether a rest is told by a story: a person is waited for, or has been answered."""
+    return event.kind in WAITS or is_reply(event)
 
 
 def shown_time(event: Event) -> datetime:

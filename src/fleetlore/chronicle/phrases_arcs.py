@@ -7,10 +7,10 @@ from collections.abc import Mapping
 ARCS: Mapping[str, tuple[str, ...]] = {
     "struggle_and_recovery": (
         "{agent} ran into trouble on {thread} and put things right {span} later",
-        "On {thread}, things went wrong for {agent}, and {span} later were right once more",
-        "From setback to repair on {thread}, {agent} took {span}",
-        "{agent} met a setback on {thread}, stayed, and {span} later had the matter in order",
-        "What went wrong for {agent} on {thread} was put right by the same hand, {span} later",
+        "Things went wrong for {agent} on {thread} and were fixed {span} later",
+        "{agent} needed {span} to get from setback to fix on {thread}",
+        "{agent} hit a setback on {thread} and was past the trouble in {span}",
+        "{agent} fixed what had gone wrong on {thread} within {span}",
     ),
     "abandon_then_retry:same": (
         "{agent} let {thread} go and came back {span} later",
@@ -37,7 +37,7 @@ ARCS: Mapping[str, tuple[str, ...]] = {
         "{agents} came together on {thread}",
         "On {thread} the paths of {agents} met",
         "The work on {thread} brought {agents} together",
-        "Shared work on {thread} had {agents} at one table",
+        "{agents} shared the work on {thread}",
         "What had begun apart on {thread} became common work for {agents}",
     ),
     "silent_grind": (
@@ -69,7 +69,7 @@ ARCS: Mapping[str, tuple[str, ...]] = {
         "When the budget of {thread} was used up, {agent} ended without a delivery",
     ),
     "rescue": (
-        "{agent} met a setback on {thread}, and {other} brought the work on",
+        "{agent} hit a setback on {thread}, and {other} got the work going",
         "Where things went wrong for {agent} on {thread}, {other} got further {span} later",
         "{other} carried {thread} past the point where things had gone wrong for {agent}",
         "What went wrong for {agent} on {thread} came right with {other}, {span} later",
@@ -86,7 +86,7 @@ ARCS: Mapping[str, tuple[str, ...]] = {
         "{agent} reached a milestone on {thread}",
         "On {thread} a milestone was set by {agent}",
         "Worth remembering of {thread}: {agent} reached a milestone",
-        "A milestone of {thread} went down under the name of {agent}",
+        "{agent} passed a milestone on {thread}",
         "The work of {agent} on {thread} came to a point worth remembering",
     ),
     "cascade": (
@@ -115,11 +115,11 @@ ARCS: Mapping[str, tuple[str, ...]] = {
 
 OPEN_ARCS: Mapping[str, tuple[str, ...]] = {
     "struggle_and_recovery": (
-        "{agent} had run into trouble on {thread}, and nothing had been put right yet",
+        "{agent} had run into trouble on {thread}, and nothing had been fixed yet",
         "On {thread}, the trouble that {agent} had met was not yet over",
-        "A setback of {agent} on {thread} was waiting to be put right",
-        "{agent} had met trouble on {thread} {count_times}, with no repair so far",
-        "What had gone wrong for {agent} on {thread} was an open matter",
+        "A setback of {agent} on {thread} had no fix yet",
+        "{agent} had hit trouble on {thread} {count_times}, with no fix so far",
+        "What had gone wrong for {agent} on {thread} was not fixed yet",
     ),
     "solo_sprint": (
         "{agent} had brought {thread} as far as a proposal, alone and without a setback",

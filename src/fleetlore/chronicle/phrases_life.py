@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fleetlore.chronicle.phrases import agents, deeds, deeds_amiss, deeds_begun, deeds_mended, goals, graph, models, records, stage, tools
+from fleetlore.chronicle.phrases import (
+    agents,
+    deeds,
+    deeds_amiss,
+    deeds_begun,
+    deeds_mended,
+    goals,
+    graph,
+    models,
+    records,
+    stage,
+    tools,
+    turns,
+)
 
 _FAMILIES = (agents, goals, graph, models, records, stage, tools)
 
 PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {kind: groups for family in _FAMILIES for kind, groups in family.PHRASES.items()}
 MANY: Mapping[str, tuple[str, ...]] = {kind: variants for family in _FAMILIES for kind, variants in family.MANY.items()}
 
-_DEEDS = (deeds, deeds_amiss, deeds_begun, deeds_mended)
+_DEEDS = (deeds, deeds_amiss, deeds_begun, deeds_mended, turns)
 DEEDS: Mapping[str, tuple[tuple[str, ...], ...]] = {key: groups for part in _DEEDS for key, groups in part.PHRASES.items()}
 """Key of a deed → groups of variants: where a kind alone does not tell what was done. `telling_deeds.py` finds the key."""
 DEEDS_MANY: Mapping[str, tuple[str, ...]] = {key: variants for part in _DEEDS for key, variants in part.MANY.items()}

@@ -168,7 +168,7 @@ def _is_open(thread: Thread) -> bool:
     """
     if thread.key.startswith("agent:") and "claim" not in thread.counts:
         return False
-    return thread.state == "open" and not QUIET.issuperset(thread.counts)
+    return not view.is_over(thread)
 
 
 def _stall(thread: Thread, since: datetime, now: datetime) -> Arc:
@@ -191,9 +191,12 @@ def _stall(thread: Thread, since: datetime, now: datetime) -> Arc:
 def drop_closed(sifted: Sifted, *, most: int | None = None) -> None:
     """Let go of threads that are closed and have nothing under way, once all is settled; a beat that opens one again begins it anew.
 
-    Of the other closed ones the newest are kept, so many at the most.
+    With `most`, of the other closed ones the newest are kept, so many at the most, and none on which there were only signs of life: a
+    fold that goes on for ever would gather them, for agents rest after what is long closed.
     """
-    closed = [thread for thread in sifted.threads.threads.values() if thread.state == "closed"]
+    closed = [
+        thread for thread in sifted.threads.threads.values() if thread.state == "closed" or (most is not None and view.is_over(thread))
+    ]
     held = [thread for thread in closed if (walks := sifted.walks.get(thread.key)) and any(walks.values())]
     if most is not None and len(held) > most:
         held = sorted(held, key=lambda thread: (thread.last or LONG_AGO, thread.key))[-most:]

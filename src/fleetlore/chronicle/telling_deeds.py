@@ -14,6 +14,7 @@ from fleetlore.events.tools import CHECKING
 from fleetlore.views.hands import Note
 
 _BY_DEED = frozenset(key.partition("/")[0] for key in DEEDS)
+TURN = "session.turn_ended"
 
 
 def key_of(event: Event, beat: str | None, note: Note | None = None) -> str:
@@ -26,6 +27,8 @@ def key_of(event: Event, beat: str | None, note: Note | None = None) -> str:
     if kind == "prompt.submitted":
         return "prompt.submitted/correction" if beat == "setback" else kind
     data = event.data
+    if kind == TURN:
+        return _found(kind, reason, None) if isinstance(reason := data.get("reason"), str) else kind
     deed = data.get("deed")
     if data.get("interrupted") is True:
         return _found(kind, "interrupted", None)
@@ -48,6 +51,11 @@ def words_of(event: Event) -> str:
     if event.kind.startswith("tool.") and isinstance(subject := event.data.get("subject"), str):
         return subject
     return event.text or ""
+
+
+def is_reply(event: Event) -> bool:
+    """Whether it ends a turn with words for the person who asked; those of a helper or of a goal's agent are told by who hears them."""
+    return event.kind == TURN and bool(event.text) and event.parent is None and event.goal is None
 
 
 def say_the_same(one: Event, other: Event) -> bool:

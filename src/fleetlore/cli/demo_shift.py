@@ -119,7 +119,7 @@ def _job(chance: random.Random, who: str, number: int) -> Iterator[Step]:
     yield who, "model.replied", None, own | {"data": _reply(chance)}
     yield who, "fleet.commit", job.commit, own | {"data": {"sha": f"{chance.getrandbits(28):07x}"}}
     if job.trouble is not None:
-        yield from _tool(chance, who, own, job.check, job.trouble, exit_code=1)
+        yield from _tool(chance, who, own, job.check, "1 failed", exit_code=1)
         yield who, "fleet.error", job.trouble, own
         yield who, "model.replied", None, own | {"data": _reply(chance)}
         yield who, "fleet.recovery", job.mended, own

@@ -240,11 +240,14 @@ class Course(Generic[State]):
         self._place = Place(events[-1].position or "", previous, events[-1].id or "")
         self._base = self._base or self._place
 
+    @property
+    def is_due(self) -> bool:
+        """Whether enough was folded since the last checkpoint for another one."""
+        return self.events - self._saved >= SAVE_EVERY and monotonic() - self._saved_at >= SAVE_SHARE * self._cost
+
     def save_on_the_way(self) -> bool:
         """Keep a checkpoint for later looks back, if enough was folded since the last; `False` if the log is not the one it was."""
-        if self.events - self._saved >= SAVE_EVERY and monotonic() - self._saved_at >= SAVE_SHARE * self._cost:
-            return self._save()
-        return True
+        return self._save() if self.is_due else True
 
     def save_at_the_end(self) -> None:
         """Keep a checkpoint to go on from, if it is worth its while."""

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from fleetlore.events.envelope import Event
 from fleetlore.views.reading import Stamp, stamp_of
 
-VERSION = 5
+VERSION = 6
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 MOST_WORDS = 6
@@ -35,6 +35,8 @@ HELPER = "helper"
 _drawn = re.compile(r"(?:claude-code|codex)/.+|(?=.*[0-9])[a-z]?[0-9a-f][0-9a-f-]{4,40}")
 _READ = 400
 """Characters of a text that are looked at."""
+_SURE = 24
+"""Characters by which a text is known as the beginning of another; its end may have been cut."""
 
 Said: TypeAlias = tuple[Stamp, str]
 
@@ -275,8 +277,11 @@ def _cut(line: str) -> str:
 
 
 def _beginning(event: Event) -> str:
-    prompt = event.data.get("prompt")
-    return (first_words(prompt) if isinstance(prompt, str) else "") or first_words(event.text or "")
+    """How what was asked begins. Where the prompt begins otherwise than the text, a program has put something before the request."""
+    prompt, text = event.data.get("prompt"), _one_line((event.text or "")[:_READ])
+    if isinstance(prompt, str) and _one_line(prompt[:_READ]).startswith(text[:_SURE]):
+        return first_words(prompt) or first_words(text)
+    return first_words(text)
 
 
 def _newest(held: Said | None, stamp: Stamp, text: str) -> Said | None:

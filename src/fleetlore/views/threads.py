@@ -57,11 +57,16 @@ def apply(threads: Threads, event: Event) -> Threads:
 
 
 def _prune(threads: Threads) -> None:
-    closed = sorted((thread for thread in threads.threads.values() if thread.state == "closed"), key=_age)
-    for thread in closed[:-MOST_CLOSED]:
+    over = sorted(filter(is_over, threads.threads.values()), key=_age)
+    for thread in over[:-MOST_CLOSED]:
         del threads.threads[thread.key]
         threads.dropped += 1
     threads.room = len(threads.threads) + PRUNED_EVERY
+
+
+def is_over(thread: Thread) -> bool:
+    """Whether nothing is left to do on it: it is closed, or was never opened, for signs of life alone open nothing."""
+    return thread.state == "closed" or QUIET.issuperset(thread.counts)
 
 
 def _age(thread: Thread) -> tuple[Stamp, str]:

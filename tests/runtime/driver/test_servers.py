@@ -73,24 +73,27 @@ async def test_killed_and_taken_up_again_it_comes_to_the_same_end(handles: tuple
     assert set(marks) <= set(started)
 
 
+@pytest.mark.parametrize("has_written", [False, True])
 async def test_one_that_was_followed_by_another_process_writes_nothing_more(
-    handles: tuple[BlockingRecorder, Shared], monkeypatch: pytest.MonkeyPatch
+    handles: tuple[BlockingRecorder, Shared], monkeypatch: pytest.MonkeyPatch, has_written: bool
 ) -> None:
+    """Also if it has written since it last read: what it reads before the next writing says that the goal is another's."""
     log, shared = handles
     monkeypatch.setattr(holding, "RENEW_SECONDS", 60)
-    is_followed = asyncio.Event()
+    is_at_work, is_followed = asyncio.Event(), asyncio.Event()
 
     async def late(order: Order, watch: Watch) -> Ended:
+        if has_written:
+            await frozen.driver.book.flush()
+        is_at_work.set()
         await is_followed.wait()
         return done("too late")
 
     frozen = lead(log, [late], shared=shared)
+    frozen.driver.book.hear = asyncio.Event().wait  # type: ignore[assignment,method-assign]
     await frozen.driver.start(goal())
     pursuit = asyncio.create_task(frozen.driver.pursue())
-    async with asyncio.timeout(PATIENCE):
-        while not frozen.harness.orders:  # noqa: ASYNC110 - a list that grows tells nobody
-            await asyncio.sleep(0.01)
-    frozen.driver.book.hear = asyncio.Event().wait  # type: ignore[assignment,method-assign]
+    await asyncio.wait_for(is_at_work.wait(), PATIENCE)
     held = shared.holder_of(f"goal:{GOAL}")
     assert held is not None
     shared.release(held)

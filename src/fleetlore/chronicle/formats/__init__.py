@@ -6,9 +6,12 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 
+from fleetlore.chronicle.narrate import PAUSE
 from fleetlore.chronicle.story import Sentence
 
 NAMES = ("text", "markdown", "html", "json")
+SCENE, MOST_SENTENCES = 4, 8
+"""A paragraph of so many sentences ends where work is taken up anew, and one of so many ends in any case."""
 
 
 def plain(text: str) -> str:
@@ -22,3 +25,20 @@ def by_thread(sentences: Sequence[Sentence]) -> Iterator[tuple[str, list[Sentenc
     """The sentences of a chapter, thread by thread, each with the thread's key."""
     for thread, group in groupby(sentences, key=attrgetter("thread")):
         yield thread, list(group)
+
+
+def paragraphs(sentences: Sequence[Sentence]) -> Iterator[list[Sentence]]:
+    """The sentences of a thread as they can be read: cut after a pause, where work is taken up anew, and before a paragraph is too long."""
+    paragraph: list[Sentence] = []
+    for sentence in sentences:
+        if paragraph and _turns(paragraph, sentence):
+            yield paragraph
+            paragraph = []
+        paragraph.append(sentence)
+    if paragraph:
+        yield paragraph
+
+
+def _turns(paragraph: Sequence[Sentence], sentence: Sentence) -> bool:
+    length = len(paragraph)
+    return length >= MOST_SENTENCES or (length >= SCENE and sentence.beat == "claim") or sentence.at - paragraph[-1].at > PAUSE

@@ -11,7 +11,7 @@ from html import escape
 
 from fleetlore.chronicle.arcs import Arc
 from fleetlore.chronicle.closing import arc_told
-from fleetlore.chronicle.formats import by_thread, plain
+from fleetlore.chronicle.formats import by_thread, paragraphs, plain
 from fleetlore.chronicle.formats.picture import drawn
 from fleetlore.chronicle.formats.style import CSS
 from fleetlore.chronicle.naming import AS_THEY_ARE, Naming
@@ -53,11 +53,10 @@ class Html:
         yield "</section>\n"
 
     def _thread(self, thread: str, sentences: Sequence[Sentence], arcs: Sequence[Arc]) -> str:
-        links = [_link(sentence) for sentence in sentences]
         if self._detail == "full":
-            told = '<ul class="prose">\n' + "".join(f"<li>{link}</li>\n" for link in links) + "</ul>\n"
+            told = '<ul class="prose">\n' + "".join(f"<li>{_link(sentence)}</li>\n" for sentence in sentences) + "</ul>\n"
         else:
-            told = '<p class="prose">' + "\n".join(links) + "</p>\n"
+            told = '<div class="prose">\n' + "".join(map(_paragraph, paragraphs(sentences))) + "</div>\n"
         notes = "".join(f'<aside class="{_word(arc.kind)}">{_arc(arc, self._naming)}</aside>\n' for arc in arcs)
         margin = f'<div class="margin">\n{notes}</div>\n' if notes else ""
         return f"<article>\n<h3>{said(plain(self._naming.title(thread)))}</h3>\n{told}{margin}{self._evidence(sentences)}</article>\n"
@@ -86,6 +85,10 @@ class Html:
 def said(text: str) -> str:
     """Anybody's words as text of a page."""
     return escape(plain(text))
+
+
+def _paragraph(sentences: Sequence[Sentence]) -> str:
+    return "<p>" + "\n".join(map(_link, sentences)) + "</p>\n"
 
 
 def _link(sentence: Sentence) -> str:

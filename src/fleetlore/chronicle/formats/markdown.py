@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from fleetlore.chronicle.closing import arc_told
-from fleetlore.chronicle.formats import by_thread, plain
+from fleetlore.chronicle.formats import by_thread, paragraphs, plain
 from fleetlore.chronicle.naming import AS_THEY_ARE, Naming
 from fleetlore.chronicle.story import Chapter, Detail, Opening
 from fleetlore.chronicle.teller import Ending
@@ -63,9 +63,10 @@ class Markdown:
                 yield "".join(f"- {self._named(thread, label, sentence.text)}\n" for sentence in sentences)
                 continue
             yield f"\n{label}\n\n"
-            mark = "- " if self._detail == "full" else ""
-            for sentence in sentences:
-                yield f"{mark}{escaped(sentence.text)}\n"
+            if self._detail == "full":
+                yield "".join(f"- {escaped(sentence.text)}\n" for sentence in sentences)
+            else:
+                yield "\n".join("".join(f"{escaped(sentence.text)}\n" for sentence in each) for each in paragraphs(sentences))
             for told in arcs.pop(thread, ()):
                 yield f"\n> {escaped(told)}\n"
 

@@ -29,7 +29,8 @@ figcaption { display: flex; flex-wrap: wrap; justify-content: space-between; gap
 .key { white-space: nowrap; margin-right: .7rem; }
 .key::before { content: ""; display: inline-block; width: .6em; height: .6em; margin-right: .3em; background: var(--c); }
 article { margin: 1.4rem 0; }
-.prose { margin: 0; }
+.prose, .prose p { margin: 0; }
+.prose p + p { margin-top: .6rem; }
 ul.prose { padding-left: 1.1rem; }
 a { color: inherit; text-decoration: none; }
 a.s { text-decoration: underline transparent; text-decoration-thickness: 1px; text-underline-offset: .2em; }

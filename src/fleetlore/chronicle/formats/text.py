@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from textwrap import TextWrapper
 
-from fleetlore.chronicle.formats import by_thread, plain
+from fleetlore.chronicle.formats import by_thread, paragraphs, plain
 from fleetlore.chronicle.naming import AS_THEY_ARE, Naming
 from fleetlore.chronicle.story import Chapter, Detail, Opening, Sentence
 from fleetlore.chronicle.teller import Ending
@@ -50,17 +50,16 @@ class Text:
             yield self._thread(plain(self._naming.title(thread)), sentences)
 
     def _thread(self, label: str, sentences: Sequence[Sentence]) -> str:
-        texts = [plain(sentence.text) for sentence in sentences]
         if self._detail == "headline":
-            text = " ".join(texts)
+            text = _said(sentences)
             if text[: len(label)].lower() == label.lower():  # the sentence names its thread itself
                 return self._wrapped(text, then=INDENT).replace(text[: len(label)], self._name(text[: len(label)]), 1)
             lines = self._wrapped(f"{label}: {text}", then=INDENT)
             return lines.replace(label, self._name(label), 1)
         if self._detail == "full":
-            told = "".join(self._wrapped(text, first=INDENT, then=INDENT * 2) for text in texts)
+            told = "".join(self._wrapped(plain(sentence.text), first=INDENT, then=INDENT * 2) for sentence in sentences)
         else:
-            told = self._wrapped(" ".join(texts), first=INDENT, then=INDENT)
+            told = "\n".join(self._wrapped(_said(paragraph), first=INDENT, then=INDENT) for paragraph in paragraphs(sentences))
         return f"\n{self._name(label)}\n{told}"
 
     def ending(self, ending: Ending) -> Iterator[str]:
@@ -74,3 +73,7 @@ class Text:
             return f"{first}{text}\n"
         wrapper = TextWrapper(self._width, initial_indent=first, subsequent_indent=then, break_long_words=False, break_on_hyphens=False)
         return "".join(f"{line}\n" for line in wrapper.wrap(text))
+
+
+def _said(sentences: Sequence[Sentence]) -> str:
+    return " ".join([plain(sentence.text) for sentence in sentences])

@@ -61,8 +61,8 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "{child} came back to {agent} with this: {text}",
             "{agent} heard back from {child}: {text}",
             "The work that {agent} had given to {child} came back: {text}",
-            "{child} returned to {agent} and reported: {text}",
-            "Back with {agent}, {child} gave this account: {text}",
+            "{child} reported back to {agent}: {text}",
+            "{child} finished and told {agent}: {text}",
         ),
         (
             "{child} came back to {agent} with the status “{status}”",
@@ -126,11 +126,11 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "prompt.submitted": (
         (
             "A person told {agent}: “{text}”",
-            "{agent} had this to do: “{text}”",
-            "A new prompt reached {agent}: “{text}”",
+            "A person asked {agent}: “{text}”",
+            "{agent} was asked: “{text}”",
             "The next request to {agent} read: “{text}”",
             "Somebody wrote to {agent}: “{text}”",
-            "{agent} had a new instruction to work from: “{text}”",
+            "{agent} was told: “{text}”",
         ),
         (
             "A person gave {agent} a new instruction on {task}",
@@ -193,16 +193,16 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "session.waiting": (
         (
-            "{agent} could not go on without a person's word on {tool}: {text}",
+            "{agent} needed a person's word on {tool}: {text}",
             "{agent} wanted to use {tool} and waited for an answer: {text}",
             "Before using {tool}, {agent} waited for a person: {text}",
-            "At {tool}, {agent} stopped and waited for somebody to decide: {text}",
+            "{agent} stopped at {tool} and waited for somebody to decide: {text}",
             "A person had to act on {tool} before {agent} could go on: {text}",
         ),
         (
             "{agent} waited for a person: {text}",
             "{agent} could not go on until somebody answered: {text}",
-            "Work stood still with {agent} until a person acted: {text}",
+            "{agent} stood still until a person acted: {text}",
             "{agent} stopped and turned to a person: {text}",
             "The next step for {agent} lay with a person: {text}",
         ),
@@ -237,11 +237,11 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "With turn {turn} done, {agent} left this line: {text}",
         ),
         (
-            "{agent} ended the turn: {text}",
-            "At the end of a turn, {agent} wrote: {text}",
-            "The turn was over, and {agent} left this line: {text}",
-            "{agent} closed the turn with these words: {text}",
-            "A turn of {agent} came to its end: {text}",
+            "{agent} reported back: {text}",
+            "{agent} wrote back: {text}",
+            "{agent} replied: {text}",
+            "{agent} closed the turn with this: {text}",
+            "The reply of {agent} read “{text}”",
         ),
         (
             "{agent} ended turn {turn}",

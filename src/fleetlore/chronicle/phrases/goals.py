@@ -113,7 +113,7 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "goal.permission_asked": (
         (
-            "{agent} needed a person's leave to use {tool}: {text}",
+            "{agent} needed a person's permission to use {tool}: {text}",
             "Whether {agent} might use {tool} was for a person to say: {text}",
             "The question of {tool} for {agent} went to a person: {text}",
             "Before {agent} could use {tool}, a question went out: {text}",
@@ -121,14 +121,14 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ),
         (
             "Whether {agent} might use {tool} was for a person to say",
-            "{agent} needed a person's leave to use {tool}",
+            "{agent} needed a person's permission to use {tool}",
             "The question whether {agent} might use {tool} went to a person",
             "Before {agent} could use {tool}, a person had to decide",
             "Somebody was to say yes or no to {tool} for {agent}",
         ),
         (
             "Whether {agent} might use a tool was for a person to say",
-            "{agent} needed a person's leave to use a tool",
+            "{agent} needed a person's permission to use a tool",
             "The question of a tool for {agent} went to a person",
             "Before {agent} could use a tool, a person had to decide",
             "Somebody was to say yes or no to a tool for {agent}",

@@ -13,9 +13,9 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "After turn {turn_no} {agent} said “{said}”, and the check said no: {failing}",
             "{agent} closed turn {turn_no} with “{said}”, but a criterion was open: {failing}",
             "Turn {turn_no} of {agent} ended on “{said}”, and the check disagreed: {failing}",
-            "In turn {turn_no} {agent} got as far as “{said}”; the check wanted more: {failing}",
-            "“{said}” was the word of {agent} after turn {turn_no}, but not of the check: {failing}",
-            "With turn {turn_no} came “{said}” from {agent}, and a no from the check: {failing}",
+            "In turn {turn_no} {agent} said “{said}”, but the check wanted more: {failing}",
+            "{agent} ended turn {turn_no} with “{said}”, and the check failed: {failing}",
+            "“{said}”, said {agent} after turn {turn_no}, but the check failed: {failing}",
         ),
         (
             "Turn {turn_no} of {agent} was not enough for the check: {failing}",
@@ -30,7 +30,7 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "In turn {turn_no} {agent} said “{said}”, and the check agreed",
             "{agent} closed turn {turn_no} with “{said}”, and all criteria were met",
             "Turn {turn_no} of {agent} ended on “{said}”, and every criterion was met",
-            "“{said}” was the word of {agent} after turn {turn_no}, and of the check as well",
+            "{agent} ended turn {turn_no} with “{said}”, and the check passed",
             "The check found all in order when {agent} ended turn {turn_no} with “{said}”",
         ),
         (
@@ -150,14 +150,14 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "{agent} delivered after {turns}, in {elapsed}, for {cost}",
             "So {agent} reached the goal, in {turns} and {elapsed}, for {cost}",
             "The goal was reached: {agent} had needed {turns}, {elapsed} and {cost}",
-            "After {turns} and {elapsed}, {agent} had the goal, for {cost}",
+            "After {turns} and {elapsed}, {agent} reached the goal, for {cost}",
             "With {turns}, {elapsed} and {cost} the goal was reached by {agent}",
         ),
         (
             "{agent} delivered after {turns}, in {elapsed}",
             "So {agent} reached the goal, in {turns} and {elapsed}",
             "The goal was reached: {agent} had needed {turns} and {elapsed}",
-            "After {turns} and {elapsed}, {agent} had the goal",
+            "After {turns} and {elapsed}, {agent} reached the goal",
             "With {turns} and {elapsed} the goal was reached by {agent}",
         ),
         (
@@ -165,7 +165,7 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "So the goal was reached by {agent}",
             "The goal was reached, and {agent} had delivered",
             "What the goal asked for, {agent} had delivered",
-            "With that, {agent} had the goal",
+            "With that, {agent} had reached the goal",
         ),
     ),
     "driver.goal_completed/budget_exhausted": (
@@ -249,9 +249,9 @@ MANY: Mapping[str, tuple[str, ...]] = {
         "For {count} turns {when} the check told {agent} the same, {failing}",
     ),
     "driver.decision/deny": (
-        "{agent} asked for {asked_tool} {when} and got a no {count_times}",
+        "{agent} asked for {asked_tool} {when} and was refused {count_times}",
         "The use of {asked_tool} was refused to {agent} {count_times} {when}",
-        "For {asked_tool}, {agent} had a no {count_times} {when}",
+        "{agent} was refused {asked_tool} {count_times} {when}",
     ),
 }
 """Key → how a run of like events is told, where that is not by the words of the kind."""

@@ -92,15 +92,15 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "{agent} began: {text}",
             "{agent} started on the task: {text}",
             "The work began with {agent}: {text}",
-            "{agent} made a beginning with the words “{text}”",
-            "The task was under way with {agent}: {text}",
+            "{agent} got started: {text}",
+            "{agent} was at work on the task: {text}",
         ),
         (
             "{agent} began on task {task}",
             "{agent} started to work on task {task}",
             "The work on task {task} began with {agent}",
-            "Task {task} was under way in the hands of {agent}",
-            "{agent} made a beginning on task {task}",
+            "{agent} was at work on task {task}",
+            "{agent} got started on task {task}",
         ),
         (
             "{agent} began on the task",
@@ -129,7 +129,7 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "For {agent}, the finished task {task} was open again",
             "Task {task}, once closed, came back to {agent}",
             "{agent} had task {task} back on the table",
-            "Task {task} had counted as done, and for {agent} was open again",
+            "Task {task} had been closed, and was open again with {agent}",
             "The board showed task {task} as open again, with {agent}",
         ),
         (
@@ -137,7 +137,7 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "The finished work of {agent} came back to the board",
             "What had counted as done was open again for {agent}",
             "{agent} had finished work back on the table",
-            "Back to {agent} came a task once closed",
+            "A task that had been closed came back to {agent}",
         ),
     ),
     "work.cancelled": (

@@ -218,9 +218,9 @@ class Book:
         async with self._writing, self._reading:
             if len(self._later) > FEW:
                 await self._store_what_waits()
-            await self._check_held()
             if self._is_behind:
                 self._take_all(await asyncio.to_thread(self._read))
+            await self._check_held()  # what was read may say that the goal is another's
             await self._store(batch)
 
     async def _store(self, batch: Batch) -> None:
@@ -236,6 +236,7 @@ class Book:
                     raise
                 await self._store_what_waits()
                 self._take_all(await asyncio.to_thread(self._read))
+                await self._check_held()
             else:
                 self._take_all(read)
                 del self._later[: len(waiting)]
