@@ -83,6 +83,17 @@ def test_a_story_tells_what_an_agent_replied_at_the_end_of_a_turn() -> None:
     assert [sentence.text for sentence in (*teller.add(turn_end()), *teller.flush())] == [told.removeprefix("At 09:00, ")]
 
 
+def test_an_answer_that_the_model_and_the_end_of_the_turn_both_tell_is_told_once() -> None:
+    said = {"stop_reason": "end_turn", "said": "All 14 tests pass now.\nThe second was flaky."}
+    answer = replace(turn_end(), id="00000000-0000-7000-8000-0000000000ab", at=START, kind="model.replied", data=said)
+    later = replace(turn_end(), at=START + timedelta(seconds=1))
+    assert len(texts([answer, later])) == len(texts([answer])) == len(texts([later])) == 1
+    assert len(texts([answer, replace(later, text="One thing more.")])) == 2
+    assert texts([replace(answer, data=said | {"stop_reason": "tool_use"})]) == []
+    assert texts([replace(answer, data=said | {"partial": True})]) == []
+    assert texts([replace(answer, visibility="private")]) == []
+
+
 @pytest.mark.parametrize("fields", [{"text": None}, {"parent": "bo"}, {"goal": "g1"}], ids=["no words", "a helper's", "a goal's"])
 def test_a_story_leaves_out_the_end_of_a_turn_that_answers_nobody(fields: dict[str, Any]) -> None:
     assert texts([turn_end(**fields)]) == []

@@ -11,6 +11,8 @@ _HOURS = tuple(f"{minute // 60:02d}:{minute % 60:02d}" for minute in range(24 * 
 """Every minute of a day, as a clock shows it: a story says thousands of times."""
 _TIMES = ("never", "once", "twice")
 _ENDS = (".", "!", "?", "…")
+_DANGLING = ".:;,"
+"""What a quoted line may end with that the sentence around it has no use for."""
 _CLOSING = ")]}”’\"'"
 _CLOSERS = tuple(_CLOSING)
 
@@ -80,13 +82,13 @@ def _hour(at: datetime) -> str:
 
 
 def words(text: str) -> str:
-    """Somebody's words, fit to stand inside a sentence: one line, no control characters, not too long, no full stop at the end."""
+    """Somebody's words, fit to stand inside a sentence: one line, no control characters, not too long, no stop or colon at the end."""
     line = text if text.isprintable() else "".join(character if character.isprintable() else " " for character in text)
     if "  " in line or line[:1] == " " or line[-1:] == " ":
         line = " ".join(line.split())
     if len(line) > LONGEST_TEXT:
         line = f"{line[:LONGEST_TEXT].rsplit(' ', 1)[0].rstrip(' ,;:.')}…"
-    return line[:-1] if line[-1:] == "." and line[-2:] != ".." else line
+    return line[:-1] if line[-1:] in _DANGLING and line[-2:] != ".." else line
 
 
 def ended(sentence: str) -> str:

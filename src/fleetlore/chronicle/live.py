@@ -7,7 +7,8 @@ from datetime import timedelta
 
 from fleetlore.chronicle import sift
 from fleetlore.chronicle.naming import naming_of
-from fleetlore.chronicle.narrate import FOLDED, QUIET_BEATS, WEIGHTS, Run, Telling, is_heard, is_like, proved, sentence_of, shown_time
+from fleetlore.chronicle.narrate import FOLDED, QUIET_BEATS, WEIGHTS, Run, Telling, is_like, proved, sentence_of, shown_time
+from fleetlore.chronicle.rests import Ear
 from fleetlore.chronicle.story import Sentence
 from fleetlore.chronicle.telling_deeds import key_of
 from fleetlore.events.envelope import Event
@@ -29,7 +30,7 @@ class LiveTeller:
         self._names = names or names_view.initial()
         self.naming = naming_of(self._names)
         """What everybody is called by now."""
-        self._sifted = sift.initial()
+        self._sifted, self._ear = sift.initial(), Ear()
         self._waiting: dict[str, Run] = {}
         """Thread → the run that may go on."""
 
@@ -71,7 +72,7 @@ class LiveTeller:
         return proved(sentence_of(run, self._telling.zone, naming=self.naming), thread, run)
 
     def _is_told(self, event: Event, beat: str | None) -> bool:
-        if self._telling.detail == "full" or is_heard(event):
+        if self._telling.detail == "full" or self._ear.hears(event):
             return True
         return beat not in QUIET_BEATS if self._telling.detail == "story" else beat in WEIGHTS
 

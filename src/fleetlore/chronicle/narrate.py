@@ -17,9 +17,10 @@ from fleetlore.chronicle.grammar import clock_time, ended, listed, number, plura
 from fleetlore.chronicle.naming import AS_THEY_ARE, Naming
 from fleetlore.chronicle.overview import Overview
 from fleetlore.chronicle.phrasing import say, say_run
+from fleetlore.chronicle.rests import WAITS, Ear
 from fleetlore.chronicle.sifted import Sifted
 from fleetlore.chronicle.story import Chapter, Closing, Detail, Opening, Sentence
-from fleetlore.chronicle.telling_deeds import is_reply, is_same_trouble, key_of, say_the_same, words_of
+from fleetlore.chronicle.telling_deeds import is_same_trouble, key_of, say_the_same, words_of
 from fleetlore.events.envelope import Event
 from fleetlore.views import beats
 from fleetlore.views.hands import Note
@@ -28,8 +29,6 @@ from fleetlore.views.thread import Thread
 
 FOLDED = frozenset(("pulse", "rest", "progress", "thought"))
 """Beats of which like ones in a row may be told together though they do not say the same."""
-WAITS = frozenset(("session.waiting", "goal.permission_asked", "goal.waiting"))
-"""Rests that a story tells, for somebody is waited for."""
 QUIET_BEATS = frozenset(("pulse", "rest", "thought"))
 """Beats that are told once a day, and only by a full telling."""
 RETOLD = frozenset(("driver.acceptance",))
@@ -104,6 +103,7 @@ class Line:
 
     __slots__ = (
         "_about",
+        "_ear",
         "_is_full",
         "_latest",
         "_naming",
@@ -131,6 +131,7 @@ class Line:
         self._about = ""
         """What a claim has said that the thread is about: a story need not say it again."""
         self._latest: Run | None = None
+        self._ear = Ear()
         self._quiet: dict[tuple[str, str | None], Run] = {}
         self.weight = 0
 
@@ -140,7 +141,7 @@ class Line:
         if event.mission is not None:
             self.mission = event.mission
         is_full = self._is_full
-        if beat in QUIET_BEATS and not is_heard(event):
+        if beat in QUIET_BEATS and not self._ear.hears(event):
             if is_full:
                 self._add_quiet(event, beat, at, key_of(event, beat, note))
             return False
@@ -212,11 +213,6 @@ def is_like(run: Run, event: Event, beat: str | None, key: str, *, loosely: bool
     ):
         return False
     return (loosely and (beat in FOLDED or is_same_trouble(first, event))) or beat in QUIET_BEATS or say_the_same(first, event)
-
-
-def is_heard(event: Event) -> bool:
-    """Whether a rest is told by a story: a person is waited for, or has been answered."""
-    return event.kind in WAITS or is_reply(event)
 
 
 def shown_time(event: Event) -> datetime:

@@ -9,12 +9,12 @@ from fleetlore.chronicle.goal_keys import goal_key
 from fleetlore.chronicle.goal_words import failing
 from fleetlore.chronicle.phrases_life import DEEDS
 from fleetlore.chronicle.phrases_pursuit import PHRASES as PURSUIT
+from fleetlore.chronicle.rests import TURN
 from fleetlore.events.envelope import Event
 from fleetlore.events.tools import CHECKING
 from fleetlore.views.hands import Note
 
 _BY_DEED = frozenset(key.partition("/")[0] for key in DEEDS)
-TURN = "session.turn_ended"
 
 
 def key_of(event: Event, beat: str | None, note: Note | None = None) -> str:
@@ -51,11 +51,6 @@ def words_of(event: Event) -> str:
     if event.kind.startswith("tool.") and isinstance(subject := event.data.get("subject"), str):
         return subject
     return event.text or ""
-
-
-def is_reply(event: Event) -> bool:
-    """Whether it ends a turn with words for the person who asked; those of a helper or of a goal's agent are told by who hears them."""
-    return event.kind == TURN and bool(event.text) and event.parent is None and event.goal is None
 
 
 def say_the_same(one: Event, other: Event) -> bool:

@@ -40,8 +40,8 @@ PHRASES: Mapping[str, tuple[tuple[str, ...], ...]] = {
             "{agent} answered: {text}",
             "{agent} said this: {text}",
             "The answer of {agent} was this: {text}",
-            "In answer {agent} wrote: {text}",
-            "From {agent} came these words: {text}",
+            "{agent} wrote this answer: {text}",
+            "{agent} gave this answer: {text}",
         ),
         (
             "{model} answered {agent} on {task}",
