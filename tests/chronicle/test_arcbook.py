@@ -82,8 +82,8 @@ def test_threads_that_nobody_will_open_again_are_let_go() -> None:
     book = arcbook.initial()
     for n in range(4 * arcbook.PRUNED_EVERY):
         for kind in ("fleet.abandon", "fleet.idle"):
-            fields = {"id": f"{kind}-{n}", "at": START + timedelta(seconds=n), "agent": "ada", "actor": "ada"}
-            book = arcbook.apply(book, Event(kind=kind, task=f"{kind}-{n}", **fields))
+            name, at = f"{kind}-{n}", START + timedelta(seconds=n)
+            book = arcbook.apply(book, Event(id=name, at=at, kind=kind, agent="ada", actor="ada", task=name))
     kept = arcbook.MOST_THREADS + arcbook.PRUNED_EVERY
     assert len(book.sifted.threads.threads) <= kept
     assert len(book.sifted.walks) <= kept
