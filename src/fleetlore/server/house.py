@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 THREADS = 16
 """For reading, and as many for storing: neither waits for the other."""
-LOOKS, BULKS = 3, 4
+LOOKS, BULKS = 2, 4
 """Costly answers, and large bodies, that are worked on at once."""
 CLIENT_HAS_GONE = 499
 """Nobody hears it; it is counted."""

@@ -12,7 +12,7 @@ from fleetlore.views.reading import Stamp
 VERSION = 9
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
-MOST_CLOSED = 5000
+MOST_CLOSED = 2000
 """So many threads on which nothing is left to do are kept; an older one that is opened again begins anew."""
 PRUNED_EVERY = 250
 """So many more than that may come together before the oldest are let go."""
