@@ -407,13 +407,13 @@ class Client:
         self.seen: list[int] = []
         self._subscription: Subscription | None = None
 
-    async def look(self, times: int) -> None:
+    async def look(self, times: int, *, patience: float = 0.001) -> None:
         for _ in range(times):
             if self._subscription is None:
                 after = f"{self.seen[-1] if self.seen else self.start:016d}"
                 self._subscription = await self._feed.subscribe(ALL, after=after)
             try:
-                async with asyncio.timeout(0.001):
+                async with asyncio.timeout(patience):
                     batch = await self._subscription.next()
             except TimeoutError:
                 self._leave()
@@ -431,7 +431,7 @@ class Client:
     async def finish(self, end: int) -> None:
         async with asyncio.timeout(PATIENCE):
             while (self.seen[-1] if self.seen else self.start) < end:
-                await self.look(1)
+                await self.look(1, patience=PATIENCE)
 
 
 # --- the ring by itself

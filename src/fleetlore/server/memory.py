@@ -1,8 +1,12 @@
-"""What is asked of the C library, so that memory which is free is also given back. With another one than glibc all of it does nothing."""
+"""What is asked of the C library and of Python, so that memory which is free is also given back.
+
+With another C library than glibc, what is asked of that does nothing.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 from contextlib import suppress
 
 M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8
@@ -23,6 +27,16 @@ def share() -> None:
         library = ctypes.CDLL(None)
         library.mallopt(M_ARENA_MAX, ARENAS)
         library.mallopt(M_MMAP_THRESHOLD, LARGE)
+
+
+def settle() -> None:
+    """Have Python look for garbage only among what comes from now on; to be called once all is loaded, by a process that only serves.
+
+    Most of what can hold garbage at all is code, which stays. With that left out a whole look takes a fraction of the time and comes
+    sooner, so that less garbage waits for it: the connections of four hundred short visits a minute, say.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def give_back() -> None:

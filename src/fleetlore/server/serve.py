@@ -76,6 +76,7 @@ def address_of(opened: socket.socket, host: str) -> str:
 def serve(house: House, opened: socket.socket, *, allow_hosts: Iterable[str] = (), on_ready: Callable[[], None] = lambda: None) -> None:
     """Serve until SIGINT or SIGTERM."""
     server = Server(house, allow_hosts=allow_hosts, on_ready=on_ready)
+    memory.settle()
     server.run(sockets=[opened])
     if not server.started:
         raise ConfigError(_NOT_STARTED)
