@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
@@ -244,6 +245,14 @@ def test_ids_are_version_7_and_ascend(make: Callable[[], str]) -> None:
     first = UUID(made[0])
     assert (str(first), first.version, first.variant) == (made[0], 7, "specified in RFC 4122")
     assert before - 1 < (first.int >> 80) / 1000 < clock.now().timestamp() + 1
+
+
+def test_where_nothing_was_compiled_python_makes_them() -> None:
+    code = (
+        "import sys; sys.modules['fleetlore._quick'] = None; from fleetlore import clock; print(type(clock.uuid7).__name__, clock.uuid7())"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert (said[0], UUID(said[1]).version) == ("_Uuid7Maker", 7)
 
 
 def test_a_forked_child_draws_other_chances_than_its_parent() -> None:
