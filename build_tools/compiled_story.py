@@ -17,6 +17,7 @@ MODULES = (
     "chronicle/narrate",
     "chronicle/overview",
     "chronicle/phrasing",
+    "chronicle/rests",
     "chronicle/sift",
     "chronicle/signs",
     "chronicle/spread",

@@ -130,7 +130,8 @@ class Hold:
         assert self.lease is not None
         lost = LeaseLost(self.lease.name, self.lease.holder, self.lease.epoch)
         if self.trouble is not None and not isinstance(self.trouble, LeaseLost):
-            lost.args = (f"{lost}. It could not be renewed: {self.trouble}",)
+            reason = str(self.trouble) or "the log does not answer in time"  # a time-out says nothing
+            lost.args = (f"{lost}. It could not be renewed: {reason}",)
         return lost
 
     async def _renew(self) -> None:
