@@ -24,6 +24,7 @@ from rich.text import Text
 HERE = Path(__file__).parent
 LORE = str(Path(sys.executable).parent / "lore")
 COLUMNS = 110
+BROWSERS = ("/usr/bin/chromium", "/usr/bin/chromium-headless-shell")
 MOMENTS = {
     "sends something back": {
         "town": ("town?mission=lights", "dark", 1000),
@@ -80,7 +81,7 @@ def photograph(environment: dict[str, str], log: str) -> None:
         assert address is not None
         token = Path(announced.rpartition(" is in ")[2].strip()).read_text(encoding="utf-8").strip()
         with sync_playwright() as playwright:
-            chromium = os.environ.get("FLEETLORE_CHROMIUM", "/usr/bin/chromium")
+            chromium = os.environ.get("FLEETLORE_CHROMIUM") or next(filter(os.path.exists, BROWSERS))
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
             for moment, pages in MOMENTS.items():
                 while moment not in demo.stdout.readline():

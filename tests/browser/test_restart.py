@@ -32,6 +32,8 @@ READ_ALL = """async () => {
     }
     return [...found].sort((a, b) => a[0] - b[0]).map(([, text]) => text);
 }"""
+MOST_ROWS = 1000
+"""So many of the newest the page keeps at least; of more it lets the oldest go, and brings them again when they are scrolled to."""
 MORE_ROWS = "(shown) => Number(document.querySelector('.ev-scroller').getAttribute('aria-rowcount')) > shown"
 
 
@@ -56,7 +58,7 @@ def work_goes_on(room: ControlRoom, *, pause: float = 0.01) -> Iterator[None]:
 
 
 def restart_under_load(room: ControlRoom, page: Page, times: int) -> int:
-    """Close and open a room while a page shows its events; in the end the page must have each of them once. How many there were."""
+    """Close and open a room while a page shows its events; in the end the page must have each of the newest once. How many there were."""
     connection, rows = page.locator(".rail .connection"), page.locator(".ev-scroller")
     with work_goes_on(room):
         for _ in range(times):
@@ -67,8 +69,12 @@ def restart_under_load(room: ControlRoom, page: Page, times: int) -> int:
             expect(connection).to_contain_text("Lost")
             room.start()
     expected = [event.text or "" for event in reversed(room.stored())]
-    expect(rows).to_have_attribute("aria-rowcount", str(len(expected)))
-    assert rows_of(page) == expected
+    if len(expected) <= MOST_ROWS:
+        expect(rows).to_have_attribute("aria-rowcount", str(len(expected)))
+    expect(rows.locator(".ev-row .ev-what").first).to_have_text(expected[0])
+    shown_texts = rows_of(page)
+    assert len(shown_texts) >= min(len(expected), MOST_ROWS)
+    assert shown_texts == expected[: len(shown_texts)]
     return len(expected)
 
 

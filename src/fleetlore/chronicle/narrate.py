@@ -17,7 +17,7 @@ from fleetlore.chronicle.grammar import clock_time, ended, listed, number, plura
 from fleetlore.chronicle.naming import AS_THEY_ARE, Naming
 from fleetlore.chronicle.overview import Overview
 from fleetlore.chronicle.phrasing import say, say_run
-from fleetlore.chronicle.rests import WAITS, Ear
+from fleetlore.chronicle.rests import HEARD, WAITS, Ear
 from fleetlore.chronicle.sifted import Sifted
 from fleetlore.chronicle.story import Chapter, Closing, Detail, Opening, Sentence
 from fleetlore.chronicle.telling_deeds import is_same_trouble, key_of, say_the_same, words_of
@@ -141,7 +141,7 @@ class Line:
         if event.mission is not None:
             self.mission = event.mission
         is_full = self._is_full
-        if beat in QUIET_BEATS and not self._ear.hears(event):
+        if beat in QUIET_BEATS and (event.kind not in HEARD or not self._ear.hears(event)):
             if is_full:
                 self._add_quiet(event, beat, at, key_of(event, beat, note))
             return False
