@@ -81,6 +81,8 @@ def test_a_story_tells_what_an_agent_replied_at_the_end_of_a_turn() -> None:
     assert "All 14 tests pass now" in told
     teller = LiveTeller(Telling())
     assert [sentence.text for sentence in (*teller.add(turn_end()), *teller.flush())] == [told.removeprefix("At 09:00, ")]
+    headlines = LiveTeller(Telling(detail="headline"))
+    assert [*headlines.add(turn_end()), *headlines.flush()] == []
 
 
 def test_an_answer_that_the_model_and_the_end_of_the_turn_both_tell_is_told_once() -> None:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from fleetlore.chronicle import sift
 from fleetlore.chronicle.naming import naming_of
 from fleetlore.chronicle.narrate import FOLDED, QUIET_BEATS, WEIGHTS, Run, Telling, is_like, proved, sentence_of, shown_time
-from fleetlore.chronicle.rests import Ear
+from fleetlore.chronicle.rests import WAITS, Ear
 from fleetlore.chronicle.story import Sentence
 from fleetlore.chronicle.telling_deeds import key_of
 from fleetlore.events.envelope import Event
@@ -72,9 +72,9 @@ class LiveTeller:
         return proved(sentence_of(run, self._telling.zone, naming=self.naming), thread, run)
 
     def _is_told(self, event: Event, beat: str | None) -> bool:
-        if self._telling.detail == "full" or self._ear.hears(event):
-            return True
-        return beat not in QUIET_BEATS if self._telling.detail == "story" else beat in WEIGHTS
+        if self._telling.detail == "headline":
+            return event.kind in WAITS or beat in WEIGHTS
+        return self._telling.detail == "full" or beat not in QUIET_BEATS or self._ear.hears(event)
 
     def _forget(self) -> None:
         """Arcs are not told live; threads are needed only for their names."""

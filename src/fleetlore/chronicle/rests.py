@@ -22,9 +22,9 @@ class Ear:
     def hears(self, event: Event) -> bool:
         """Whether a story tells this rest."""
         kind = event.kind
-        if kind not in HEARD or kind in WAITS:
-            return kind in WAITS
-        if not is_answer(event) or (kind == TURN and event.text == self._answered):
+        if kind in WAITS:
+            return True
+        if kind not in HEARD or not is_answer(event) or (kind == TURN and event.text == self._answered):
             return False
         self._answered = event.text
         return True
