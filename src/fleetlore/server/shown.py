@@ -43,7 +43,7 @@ def _arcs(desk: Desk, query: queries.ArcsQuery, position: Position | None) -> sh
         if kind not in arc_kinds():
             raise Invalid(f"kind: no such arc: {kind!r}; there are {', '.join(arc_kinds())}")
     with desk.looking(position, arcs.NEEDS) as look:
-        return arcs.show(look, state=query.state, kinds=query.kind, limit=query.limit)
+        return arcs.show(look, state=query.state, kinds=query.kind, limit=query.limit, hidden=query.hidden == "true")
 
 
 def _costs(desk: Desk, query: queries.CostsQuery, position: Position | None) -> shapes.Costs:

@@ -131,6 +131,7 @@ def _absorb(thread: Thread, before: Thread) -> None:
         thread.first_id, thread.first_at = before.first_id, before.first_at
     if before.last is not None and (thread.last is None or before.last > thread.last):
         thread.last_id, thread.last, thread.state = before.last_id, before.last, before.state
+        thread.last_agent = before.last_agent
     thread.gaps = (before.gaps + thread.gaps)[-MOST_GAPS:]
 
 
@@ -151,7 +152,7 @@ def add(thread: Thread, event: Event, beat: str | None, stamp: Stamp) -> bool:
         times.append(last[0])
         if len(times) > MOST_TIMES:
             del times[:-MOST_GAPS]
-    thread.last_id, thread.last = event.id or "", stamp
+    thread.last_id, thread.last, thread.last_agent = event.id or "", stamp, agent
     if beat in CLOSING or event.kind in ENDS:
         thread.state = "closed"
     elif beat == "rest":

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from fleetlore.chronicle import arcbook, closing, sift
 from fleetlore.chronicle.arcbook import Arcbook
-from fleetlore.chronicle.arcs import Arc
+from fleetlore.chronicle.arcs import Arc, without_hidden
 from fleetlore.chronicle.naming import Naming
 from fleetlore.chronicle.narrate import Narrator, Telling, opening_of
 from fleetlore.chronicle.overview import Overview
@@ -88,8 +88,8 @@ def known(look: Look) -> Known:
     if book is None:
         return Known(look.naming, dict(threads.bound), [], [], keys)
     recent = set(keys)
-    opened = [arc for arc in arcbook.open_arcs(book, look.now) if arc.thread in recent]
-    return Known(look.naming, dict(threads.bound), list(book.closed), opened, keys)
+    opened = [arc for arc in without_hidden(arcbook.open_arcs(book, look.now)) if arc.thread in recent]
+    return Known(look.naming, dict(threads.bound), list(without_hidden(book.closed)), opened, keys)
 
 
 def tell(stretch: Stretch, wanted: Wanted, views: Known, head: dict[str, object]) -> Story:
