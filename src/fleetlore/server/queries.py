@@ -16,7 +16,9 @@ from fleetlore.errors import Invalid
 from fleetlore.server.problems import Problem
 from fleetlore.views.town_state import TaskState
 
+_SCOPE = "town, or agent:X, task:X, mission:X, goal:X, run:X, source:X; X as in the log, as it is shown, or an id's beginning."
 Text = Annotated[str, Meta(max_length=500)]
+Scope = Annotated[str, Meta(max_length=500, description=_SCOPE)]
 Kinds = Annotated[list[Text], Meta(max_length=50)]
 Place = Annotated[str, Meta(max_length=100, pattern="^[0-9]+$")]
 """A position."""
@@ -41,7 +43,7 @@ class AsOf(Query, kw_only=True):
 class EventsQuery(AsOf, kw_only=True):
     """Stored events."""
 
-    scope: Text = "town"
+    scope: Scope = "town"
     kind: Kinds = field(default_factory=list)
     id: Annotated[list[Text], Meta(max_length=100)] = field(default_factory=list)
     after: Place | None = None
@@ -84,7 +86,7 @@ class CostsQuery(AsOf, kw_only=True):
 class StoryQuery(AsOf, kw_only=True):
     """The chronicle."""
 
-    scope: Text = "town"
+    scope: Scope = "town"
     before: Place | None = None
     limit: Annotated[int, Meta(ge=1, le=5000)] = 1500
     detail: Literal["headline", "story", "full"] = "story"
@@ -127,7 +129,7 @@ class SearchQuery(AsOf, kw_only=True):
     """Words."""
 
     q: Annotated[str, Meta(min_length=1, max_length=500)]
-    scope: Text = "town"
+    scope: Scope = "town"
     kind: Kinds = field(default_factory=list)
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
 

@@ -43,16 +43,11 @@ function Beats({ counts }: { counts: Record<string, number> }) {
   );
 }
 
-/** The scope that a thread's key stands for, where it is one. */
-function scopeOf(key: string): string {
-  return key.includes(":") ? key : `task:${key}`;
-}
-
 function Row({ thread, arcs }: { thread: Thread; arcs: Arc[] }) {
   return (
     <li class={`thread ${thread.state}`}>
       <div class="thread-head">
-        <h2>{thread.mission && thread.key !== `mission:${thread.mission}` && <span class="thread-mission"><Words text={thread.mission} /></span>}<button type="button" onClick={() => go("story", { scope: scopeOf(thread.key) })} title="Its story"><Words text={thread.title} /></button></h2>
+        <h2>{thread.mission && thread.key !== `mission:${thread.mission}` && <span class="thread-mission"><Words text={thread.mission} /></span>}<button type="button" onClick={() => go("story", { scope: thread.key })} title="Its story"><Words text={thread.title} /></button></h2>
         <span class={`thread-state ${thread.state}`}>{thread.state}</span>
       </div>
       <p class="thread-line">
