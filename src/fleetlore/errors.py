@@ -4,6 +4,8 @@
     ├── Invalid            the caller's input is not acceptable; nothing was stored
     │   ├── InvalidEvent   an event breaks the envelope's or its payload's rules (.path says where)
     │   ├── InvalidScope   not `town`, `agent:X`, `mission:X`, …
+    │   ├── UnknownName    no agent, task, run … of that name is on the log (.kind, .name, .suggestions)
+    │   ├── AmbiguousName  several have that name (.kind, .name, .candidates)
     │   ├── InvalidUrl     a log address that no backend understands
     │   ├── InvalidMind    an address of a mind that no model can be asked by
     │   ├── InvalidScenario  a scenario that cannot be played (.problems: each with its file and line)
@@ -66,6 +68,24 @@ class InvalidEvent(Invalid):
 
 class InvalidScope(Invalid):
     """A scope that is neither `town` nor one of the named kinds."""
+
+
+class UnknownName(Invalid):
+    """No agent, task, mission, goal, run or source of that name is on the log; `suggestions` are scopes with names that are near it."""
+
+    def __init__(self, kind: str, name: str, suggestions: Sequence[str], hint: str) -> None:
+        self.kind, self.name, self.suggestions = kind, name, tuple(suggestions)
+        *others, last = self.suggestions or ("",)
+        next_step = f"did you mean {' or '.join(filter(None, (', '.join(others), last)))}?" if last else hint
+        super().__init__(f"no {kind} is called {name!r} on this log; {next_step}")
+
+
+class AmbiguousName(Invalid):
+    """Several agents, goals or runs go by that name; `candidates` are their scopes."""
+
+    def __init__(self, kind: str, name: str, candidates: Sequence[str], shown: str) -> None:
+        self.kind, self.name, self.candidates = kind, name, tuple(candidates)
+        super().__init__(f"several {kind}s are called {name!r}, or begin with it; say which: {shown}")
 
 
 class InvalidUrl(Invalid):

@@ -124,6 +124,18 @@ def test_a_thread_opens_and_closes(room: ControlRoom, visit: Visits) -> None:
     expect(page).to_have_url(re.compile("state=open"))
 
 
+def test_a_thread_leads_to_the_story_of_all_its_events(room: ControlRoom, visit: Visits) -> None:
+    """A session names its task once; its other events carry only the run."""
+    room.tell(deed("ada", "Fix the login", "fleet.dispatch", task="t1", run="r1"))
+    room.tell(*(deed("ada", f"Step {number} of the login", "fleet.error", run="r1") for number in range(3)))
+    page = visit(room, "/threads")
+    thread = page.locator(".thread", has_text="task t1")
+    expect(thread).to_contain_text("4 events")
+    thread.get_by_role("button", name="task t1").click()
+    expect(page).to_have_url(re.compile("story.*scope=task%3At1"))
+    expect(page.locator(".story")).to_contain_text("Step 2 of the login")
+
+
 def test_costs_rise(room: ControlRoom, visit: Visits) -> None:
     room.tell(reply("ada", 0.25))
     page = visit(room, "/costs")

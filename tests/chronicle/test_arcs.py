@@ -308,6 +308,26 @@ def test_silence_is_measured_by_the_threads_own_rhythm(script: str, minutes: flo
         assert (found[0].state, found[0].agents, found[0].evidence) == ("open", ["ada"], [story[-1].id])
 
 
+@pytest.mark.parametrize(
+    ("script", "agent"),
+    [("ada:claim bo:progress ada:progress", "ada"), ("ada:claim bo:progress", "bo"), ("ada:claim bo:progress ada:pulse", "ada")],
+)
+def test_a_stall_names_the_agent_that_acted_last(script: str, agent: str) -> None:
+    story = events(script)
+    [stall] = arcs(told(story), kind="stall", now=START + timedelta(days=1))
+    assert (stall.agents, stall.evidence) == ([agent], [story[-1].id])
+
+
+def test_a_stall_on_a_task_names_who_acted_last_on_the_run_that_became_its_beginning() -> None:
+    """The run's last event is newer than the one that binds it to the task: it was read first."""
+    run = [replace(event, task=None, run="r") for event in events("ada:progress bo:progress", start=5)]
+    sifted = sift.initial()
+    for event in [*run, *events("cy:claim", run="r")]:
+        sift.apply(sifted, event)
+    [stall] = arcs(sifted, kind="stall", now=START + timedelta(days=1))
+    assert (stall.agents, stall.evidence) == (["bo"], [run[-1].id])
+
+
 def test_every_kind_of_arc_is_tested_here() -> None:
     tested = {kind for kind, *_ in CLOSED} | {"cascade", "collision", "stall"}
     assert tested == set(KINDS)

@@ -67,8 +67,9 @@ def test_role_persona_run_and_position_can_be_said(bakery: Lore) -> None:
 
 
 def test_thoughts_of_others_are_never_in_it(bakery: Lore) -> None:
-    for name in ("tomas", "edda", "somebody"):
+    for name in ("tomas", "edda"):
         assert "He is too quick" not in bakery("context", "--agent", name, code=0).out
+    assert "He is too quick" not in bakery("context", "--agent", "somebody", "--persona", "You look on.", code=0).out
     assert "He is too quick" in bakery("context", "--agent", "mara", code=0).out
 
 
@@ -123,7 +124,14 @@ def test_a_coding_session_is_told_in_the_words_of_the_chronicle(lore: Lore) -> N
 
 def test_hostile_names_do_no_harm(bakery: Lore, tmp_path: Path) -> None:
     assert bakery("context", "--agent", "a\nb").code != 0
-    assert bakery("context", "--agent", "no such agent", code=0).out.startswith("## Who you are")
+    assert bakery("context", "--agent", "no such agent", "--persona", "", code=0).out.startswith("## Who you are")
+
+
+def test_an_agent_or_run_that_is_not_there_is_an_error_and_no_prompt(bakery: Lore) -> None:
+    refused = bakery("context", "--agent", "marra", code=2)
+    assert (refused.out, refused.err) == ("", "lore: no agent is called 'marra' on this log; did you mean agent:mara?\n")
+    refused = bakery("context", "--agent", "mara", "--run", "bakkery", code=2)
+    assert (refused.out, refused.err) == ("", "lore: no run is called 'bakkery' on this log; did you mean run:bakery?\n")
 
 
 @pytest.mark.parametrize("budget", ["0", "-5"])

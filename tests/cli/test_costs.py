@@ -136,7 +136,8 @@ def test_one_day_or_since_when(told: Lore) -> None:
         ("agent:a1b2c3d", 0.002),
         ("mission:m1", 2.5),
         ("town", 2.588),
-        ("agent:nobody", 0.0),
+        ("agent:app", 0.088),
+        ("agent:11111111", 0.088),
     ],
 )
 def test_a_scope_counts_what_belongs_to_it(told: Lore, scope: str, usd: float) -> None:

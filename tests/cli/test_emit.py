@@ -172,4 +172,4 @@ def test_only_ship_says_from_where_an_event_was_shipped(lore: Lore) -> None:
     assert "lore: origin.log was left out of 2 events: only `lore ship` says" in result.err
     stored = lore("events", "--all", "--json", "--log", "sqlite:a.db", code=0).ndjson
     assert [event.get("origin") for event in stored] == [None, {"dialect": "nexus", "n": 3}, None]
-    assert lore("events", "--all", "--json", "--log", "sqlite:a.db", "--scope", "source:0b1c", code=0).ndjson == []
+    assert "no source is called '0b1c'" in lore("events", "--all", "--log", "sqlite:a.db", "--scope", "source:0b1c", code=2).err

@@ -20,7 +20,7 @@ def shown(lore: Lore, agent: str) -> str:
     return str(names[agent])
 
 
-@pytest.mark.parametrize("agent", ["codex/22", "codex", "app (3)"])
+@pytest.mark.parametrize("agent", ["codex/22", "codex", "app (3)", "codex/2"])
 def test_an_agent_is_named_by_its_name_a_beginning_or_as_it_is_shown(fleet: Lore, agent: str) -> None:
     assert fleet("name", agent, "release manager", code=0).out == "codex/22 is shown as release manager\n"
     assert shown(fleet, "codex/22") == "release manager"
@@ -42,7 +42,7 @@ def test_the_newest_name_counts_and_an_empty_one_takes_it_away(fleet: Lore) -> N
 
 def test_a_beginning_that_several_share_is_an_error_that_lists_them(fleet: Lore) -> None:
     error = fleet("name", "claude-code/11", "boss", code=2).err
-    assert "several agents begin with 'claude-code/11'" in error
+    assert "several agents are called 'claude-code/11', or begin with it" in error
     assert "claude-code/11aa (app), claude-code/11bb (app (2))" in error
     assert fleet("events", "--kind", "agent.named", "--json").lines == []
 

@@ -13,6 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fleetlore import Event
+from fleetlore.chronicle.arcs import HIDDEN_KINDS
 from fleetlore.cli.demo import play
 from fleetlore.cli.demo_fleet import CAST, script
 from fleetlore.server import desk, shapes, shapes_stage
@@ -534,3 +535,30 @@ def test_connections_that_are_kept_are_answered_without_nagles_delay(served: Ser
 
 def test_everybody_of_the_cast_is_known(served: Served) -> None:
     assert {card["name"] for card in served.view("fleet")["agents"]} == set(CAST)
+
+
+def test_hidden_patterns_are_listed_as_arcs_and_shown_nowhere_else(tmp_path: Path) -> None:
+    clock = FrozenClock()
+    edit = {"tool": "Edit", "paths": ["app.py"]}
+    story = [
+        Event(kind="fleet.error", agent="ada", task="t1"),
+        *[Event(kind="fleet.error", agent="bo", parent="ada", task="t1")] * 2,
+        Event(kind="fleet.recovery", agent="cy", task="t1"),
+        *[Event(kind="fleet.recovery", agent=agent, task="t1") for agent in ("bo", "ada")],
+        *[Event(kind="tool.returned", agent=agent, task="t1", data=edit) for agent in ("ada", "bo")],
+        *[Event(kind=kind, agent="ada", task="t2") for kind in ("fleet.error", "fleet.recovery")],
+    ]
+    with serve(tmp_path, now=clock) as own:
+        own.log.append([msgspec.structs.replace(event, actor=event.agent, at=at(number)) for number, event in enumerate(story)])
+        clock.advance(3600)
+        listed = own.view("arcs")["arcs"]
+        kinds = {arc["kind"] for arc in listed}
+        assert kinds > HIDDEN_KINDS
+        assert {arc["kind"] for arc in own.view("arcs", hidden="false")["arcs"]} == kinds - HIDDEN_KINDS
+        assert {arc["kind"] for arc in own.view("timeline")["arcs"]} == kinds - HIDDEN_KINDS
+        hidden = [arc["text"] for arc in listed if arc["kind"] in HIDDEN_KINDS]
+        for detail in ("headline", "story", "full"):
+            told = own.view("story", detail=detail)
+            assert {arc["kind"] for chapter in told["chapters"] for arc in chapter["arcs"]} == {"struggle_and_recovery"}
+            assert not any(text in told["closing"] for text in hidden)
+            assert "stall" not in told["closing"]

@@ -21,7 +21,7 @@ from fleetlore.chronicle.sifted import Sifted
 from fleetlore.events.envelope import Event
 from fleetlore.views import beats
 
-VERSION = 6
+VERSION = 7
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 MOST_CLOSED = 500
 MOST_THREADS = 300

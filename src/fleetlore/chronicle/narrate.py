@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from fleetlore.chronicle import closing, sift, work
-from fleetlore.chronicle.arcs import Arc
+from fleetlore.chronicle.arcs import Arc, without_hidden
 from fleetlore.chronicle.grammar import clock_time, ended, listed, number, plural, words
 from fleetlore.chronicle.naming import AS_THEY_ARE, Naming
 from fleetlore.chronicle.overview import Overview
@@ -370,7 +370,7 @@ class Narrator:
         self._go_on()
         sift.settle(self.sifted)
         if self._is_told:
-            self._closed += self.sifted.closed
+            self._closed += without_hidden(self.sifted.closed)
         self.sifted.closed = []
 
     def _end_day(self) -> Iterator[Chapter]:
@@ -414,7 +414,7 @@ class Narrator:
     def close(self) -> Closing:
         """The arcs, and what is still open, as of `now`, else as of the newest event."""
         now = self._telling.now or self._newest or EPOCH
-        for arc in sift.arcs_open(self.sifted, now):
+        for arc in without_hidden(sift.arcs_open(self.sifted, now)):
             self._keep(arc)
         open_threads = tuple(thread.key for thread in sift.open_threads(self.sifted))
         return Closing(text=closing.told(self._highlights, open_threads, self._telling.naming), open_threads=open_threads)

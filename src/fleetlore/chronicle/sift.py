@@ -22,7 +22,7 @@ from fleetlore.views.reading import Stamp, stamp_of
 from fleetlore.views.thread import Thread, Threads
 from fleetlore.views.threads import LONG_AGO, QUIET
 
-VERSION = 4
+VERSION = 5
 MOST_WAITING = 256
 """So many steps are looked at in one go, which is faster than a look at each as it comes."""
 
@@ -172,12 +172,12 @@ def _is_open(thread: Thread) -> bool:
 
 
 def _stall(thread: Thread, since: datetime, now: datetime) -> Arc:
-    """A silence: proved by the last event before it, and lasting until now."""
+    """A silence: proved by the last event before it, by the agent that acted in it, and lasting until now."""
     last = thread.last_id
     return Arc(
         kind="stall",
         thread=thread.key,
-        agents=[name for name in thread.agents if name][-1:],
+        agents=[thread.last_agent] if thread.last_agent else [],
         state="open",
         first=last,
         last=last,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from fleetlore import clock
-from fleetlore.cli import arguments, opening, terminal, times
+from fleetlore.cli import arguments, opening, scopes, terminal, times
 from fleetlore.errors import Invalid
 from fleetlore.log.base import TOWN, check_scope
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from fleetlore.chronicle.arcs import Arc
     from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.state.thread_events import Selection
 
 SUMMARY = "list the arcs: rescues, struggles, stalls and more"
 
@@ -36,7 +37,7 @@ What each kind means is told in docs/chronicle.md. The whole scope is read: --si
 
 def configure(parser: ArgumentParser) -> None:
     """Which arcs."""
-    parser.add_argument("--scope", metavar="S", default=TOWN, help="town (all), or agent:X, task:X, mission:X, goal:X, run:X, source:X")
+    parser.add_argument("--scope", metavar="S", default=TOWN, help=arguments.SCOPE_HELP)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--since", metavar="WHEN", help="only those that ended or went on since: 2h, 3d or 1w ago, a day, or a time")
     which.add_argument("--all", action="store_true", help="all of them, as without it")
@@ -49,13 +50,13 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Sift the log and print what is found."""
-    scope = check_scope(args.scope)
+    check_scope(args.scope)
     _check_kinds(args.kind)
     now = None if args.now is None else times.moment(args.now, now=clock.now())
     since = None if args.since is None else times.moment(args.since, now=now or clock.now())
     write = _write_json if args.json else _write_line
     with opening.open_existing_log(args) as log:
-        for arc in _arcs(log, scope, now):
+        for arc in _arcs(log, scopes.select(log, args.scope), now):
             if _is_wanted(arc, args, since):
                 write(arc)
     return 0
@@ -69,7 +70,7 @@ def _check_kinds(kinds: list[str]) -> None:
             raise Invalid(f"--kind: no such arc: {kind!r}; there are {', '.join(arc_kinds())}")
 
 
-def _arcs(log: BlockingRecorder, scope: str, now: datetime | None) -> Iterator[Arc]:
+def _arcs(log: BlockingRecorder, scope: Selection, now: datetime | None) -> Iterator[Arc]:
     from fleetlore.chronicle.teller import arcs_of
     from fleetlore.cli import progress
     from fleetlore.state.chronology import Chronology

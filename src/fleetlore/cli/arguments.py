@@ -11,6 +11,7 @@ from typing import NoReturn
 from fleetlore.cli import terminal
 
 USAGE = 2
+SCOPE_HELP = "town (all), or agent:X, task:X, mission:X, goal:X, run:X, source:X; X as in the log, as it is shown, or an id's beginning"
 
 _IN_OUR_WORDS = (
     (r"^argument (.+?): ", r"\1: "),
@@ -61,7 +62,7 @@ def add_json(parser: argparse.ArgumentParser, help: str = "print JSON, for progr
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """Which events: `--scope`, `--kind`, `--since`."""
-    parser.add_argument("--scope", metavar="S", default="town", help="town (all), or agent:X, task:X, mission:X, goal:X, run:X, source:X")
+    parser.add_argument("--scope", metavar="S", default="town", help=SCOPE_HELP)
     parser.add_argument(
         "--kind", metavar="K", action="append", type=kind, default=[], help="a kind, or a family such as 'fleet.*'; may be repeated"
     )

@@ -6,11 +6,11 @@ from contextlib import nullcontext
 from datetime import UTC
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments, opening, terminal
+from fleetlore.cli import arguments, opening, scopes, terminal
 from fleetlore.context.build import BUDGET, build
 from fleetlore.context.roles import ROLES
 from fleetlore.context.turn import Manner, Remembering
-from fleetlore.errors import Invalid
+from fleetlore.errors import Invalid, UnknownName
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -31,7 +31,7 @@ _EXAMPLES = (
     ("lore context --agent mara", "the prompt of one of the cast, in the newest run that has it"),
     ("lore context --agent mara --explain", "and for each block why it is there, its size, its events, what was left out"),
     ("lore context --agent tomas --run r7 --as-of 00000000000000000042", "what it knew then, and nothing later"),
-    ("lore context --agent stranger --role judge --persona 'You are fair.'", "anybody can be asked, cast or not"),
+    ("lore context --agent stranger --role judge --persona 'You are fair.'", "with a persona, an agent that is not on the log yet"),
     ("lore context --agent claude-code/7f7a50ca", "a coding session: its task, where its work stands, what it remembers"),
     ("lore context --agent mara --budget 800 --json | jq .left_out", "what does not fit into 800 tokens"),
 )
@@ -84,7 +84,12 @@ def _recalled(log: BlockingRecorder, args: Namespace, remembering: Remembering, 
     with store or nullcontext():
         _catch_up(log, store, info.events)
         return Recall(log, store=store, nearness=nearness(near or WORDS), tell=told).turn(
-            _meant(log, args.agent), run=args.run, as_of=args.as_of, role=args.role, persona=args.persona, remembering=remembering
+            _find_agent(log, args),
+            run=_find_run(log, args.run),
+            as_of=args.as_of,
+            role=args.role,
+            persona=args.persona,
+            remembering=remembering,
         )
 
 
@@ -100,21 +105,32 @@ def _catch_up(log: BlockingRecorder, store: Store | None, events: int) -> None:
         Runner(log, VIEW, store).catch_up(show)
 
 
-def _meant(log: BlockingRecorder, text: str) -> str:
-    """The agent that is meant. A name that nobody has is taken as it is: anybody may be asked."""
+def _find_agent(log: BlockingRecorder, args: Namespace) -> str:
+    """The agent that is meant. One that is not on the log is an error, unless a cast names it or `--persona` says who it is to be."""
     from fleetlore.events.names import is_name
+    from fleetlore.state.lookup import resolve_agent
 
-    if not is_name(text):
-        raise Invalid(f"--agent: {text[:40]!r} is no name; 1 to 200 bytes without control characters are needed")
-    if log.head(f"agent:{text}") is not None:
-        return text
+    name: str = args.agent
+    if not is_name(name):
+        raise Invalid(f"--agent: {name[:40]!r} is no name; 1 to 200 bytes without control characters are needed")
+    try:
+        return resolve_agent(log, name, scopes.looking_at(log))
+    except UnknownName:
+        if args.persona is not None or _is_in_a_cast(log, name):
+            return name
+        raise
+
+
+def _is_in_a_cast(log: BlockingRecorder, agent: str) -> bool:
+    """Whether a run of a stage has it, even if it has not acted yet."""
     from fleetlore.cli.folding import fold
-    from fleetlore.views import names
+    from fleetlore.views import stage
 
-    known = fold(log, names, "names")
-    meant = [agent for agent, name in names.all_shown(known).items() if name == text]
-    meant = meant or [agent for agent in known.agents if agent.startswith(text)]
-    return meant[0] if len(meant) == 1 else text
+    return any(agent in run.cast for run in fold(log, stage, "stage").runs.values())
+
+
+def _find_run(log: BlockingRecorder, run: str | None) -> str | None:
+    return None if run is None else scopes.resolve(log, f"run:{run}").partition(":")[2]
 
 
 def told(events: Sequence[Event]) -> list[Told]:

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleetlore import clock, config
-from fleetlore.cli import arguments, opening, terminal
+from fleetlore.cli import arguments, opening, scopes, terminal
 from fleetlore.log.base import TOWN, check_scope
 from fleetlore.views.costs import Amount, Costs, Spending
 from fleetlore.views.costs_sums import DIMENSIONS, OF_RUNS, Dimension, Where, among, by, total, unpriced
@@ -61,7 +61,7 @@ class Bill(NamedTuple):
 def configure(parser: ArgumentParser) -> None:
     """Which replies, and how to add them up."""
     parser.add_argument("--by", choices=DIMENSIONS, default="day", help="what to add up by (day)")
-    parser.add_argument("--scope", metavar="S", default=TOWN, help="town (all), or agent:X, task:X, mission:X, goal:X, run:X, source:X")
+    parser.add_argument("--scope", metavar="S", default=TOWN, help=arguments.SCOPE_HELP)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--day", metavar="DAY", help="one day: 2026-11-15, today or yesterday")
     which.add_argument("--since", metavar="WHEN", help="from then on: 30m, 2h, 3d or 1w ago, a day, or a time such as 2026-11-15T20:00Z")
@@ -79,10 +79,11 @@ def run(args: Namespace) -> int:
     own = len(settings.prices.value)
     opening.drain_spool()
     path = opening.find_file(settings)
-    if settings.log.source == config.DEFAULT and path is not None and not os.path.exists(path):
+    if args.scope == TOWN and settings.log.source == config.DEFAULT and path is not None and not os.path.exists(path):
         _show(_bill(args, view, Spending(), own, {}), args)
         return 0
     with opening.open_existing_log(args, settings=settings) as log:
+        args.scope = scopes.resolve(log, args.scope)
         spending, where = _select(args, view, log)
         names = _names(log) if args.by == "agent" else {}
         _show(_bill(args, view, spending, own, names, where), args)

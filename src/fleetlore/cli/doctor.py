@@ -33,7 +33,11 @@ _EXAMPLES = (
 def configure(parser: ArgumentParser) -> None:
     """Nothing of its own but `--json`."""
     arguments.add_json(parser)
-    arguments.teach(parser, _EXAMPLES, "Exit code: 0 all well, 1 the log cannot be read or written, or an extension cannot be used.")
+    arguments.teach(
+        parser,
+        _EXAMPLES,
+        "Exit code: 0 all well, 1 the log cannot be read or written, an extension cannot be used,\nor a notification rule is invalid.",
+    )
 
 
 def run(args: Namespace) -> int:
@@ -53,6 +57,7 @@ def run(args: Namespace) -> int:
         "pages": _pages_are_built(),
         "extras": extras.installed(),
         "extensions": extensions.about(report["problems"]),
+        "notify": _about_rules(settings, report["problems"]),
     }
     if args.json:
         terminal.out_value(report)
@@ -87,6 +92,18 @@ def _compiled() -> list[str]:
     """What was compiled of this installation."""
     parts = {"_quick": "what is done for every event", "_story__mypyc": "the story"}
     return [what for module, what in parts.items() if find_spec(f"fleetlore.{module}") is not None]
+
+
+def _about_rules(settings: config.Settings, problems: list[str]) -> dict[str, str]:
+    """Notification rules that cannot fire, by name, and why."""
+    from fleetlore.errors import ConfigError
+    from fleetlore.server.notices.rules import rules_of
+
+    try:
+        return {rule.name: rule.note for rule in rules_of(settings) if rule.note is not None}
+    except ConfigError as error:
+        problems.append(str(error))
+        return {}
 
 
 def _pages_are_built() -> bool:
@@ -194,6 +211,8 @@ def _print(report: dict[str, Any]) -> None:
     for each in report["extensions"]:
         is_out = "" if each["usable"] else ": left out"
         _row("extension", f"{each['name']} ({each['group']}) of {each['package']} {each['version']}{is_out}")
+    for name, note in report["notify"].items():
+        _row("notify", f"{name} {note}")
     _print_verdict(report["problems"])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments, opening, terminal, times
+from fleetlore.cli import arguments, opening, scopes, terminal, times
 from fleetlore.cli.draining import draining
 from fleetlore.errors import Invalid
 from fleetlore.events import codec
@@ -32,6 +32,7 @@ _EXAMPLES = (
 _NOTES = f"""\
 Without --all, --last or --since the newest {LAST} are shown, on a terminal and in a pipe alike.
 Times are local unless --utc says otherwise; in JSON they are always UTC. NO_COLOR is honoured.
+{scopes.NOTE}
 """
 
 
@@ -62,6 +63,7 @@ def run(args: Namespace) -> int:
 def _show(args: Namespace, since: datetime | None) -> None:
     write = writer_of(args)
     with opening.open_log(args) if args.follow else opening.open_existing_log(args) as log:
+        args.scope = scopes.resolve(log, args.scope, may_be_new=args.follow)
         head = log.head()
         shown = _print(_past(log, args, since), write)
         if args.follow:

@@ -6,19 +6,16 @@ from typing import TYPE_CHECKING
 
 from fleetlore.cli import arguments, opening, terminal
 from fleetlore.cli.emit import user_name
-from fleetlore.errors import Invalid
+from fleetlore.errors import UnknownName
 from fleetlore.events.envelope import Event
 from fleetlore.views import names as view
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterable
 
-    from fleetlore.views.names import Names
+    from fleetlore.log.recorder import BlockingRecorder
 
 SUMMARY = "give an agent a name that people know it by"
-
-MOST_CANDIDATES = 8
 
 _EXAMPLES = (
     ('lore name claude-code/7f7a50ca "release manager"', "from now on it is shown so, in all that was and all that comes"),
@@ -42,29 +39,29 @@ def run(args: Namespace) -> int:
     from fleetlore.cli.folding import fold
 
     with opening.open_existing_log(args) as log:
-        names = fold(log, view, "names")
-        agent = find(names, args.agent)
+        agent = find(log, args.agent)
         log.append([Event(kind="agent.named", actor=user_name(), agent=agent, data={"name": args.name.strip()})])
         shown = view.shown(fold(log, view, "names"), agent)
     terminal.out(terminal.sanitise(f"{agent} is shown as {shown}" if shown != agent else f"{agent} is shown by its own name"))
     return 0
 
 
-def find(names: Names, text: str) -> str:
-    """The agent that is meant: by its name in the log, by the name that it is shown under, or by how its name begins."""
-    if text in names.agents:
-        return text
-    shown = view.all_shown(names)
-    candidates = [agent for agent, name in shown.items() if name == text]
-    candidates = candidates or sorted(agent for agent in names.agents if text and agent.startswith(text))
-    if len(candidates) == 1:
-        return candidates[0]
-    if not candidates:
-        raise Invalid(f"no agent is called {text!r}, and none begins so; `lore status` lists those that are there")
-    raise Invalid(f"several agents begin with {text!r}; say which: {_listed(candidates, shown)}")
+def find(log: BlockingRecorder, text: str) -> str:
+    """The agent that is meant: by its name in the log, by a name that it is shown under, or by how its name begins."""
+    from fleetlore.cli.folding import fold
+    from fleetlore.cli.scopes import looking_at
+    from fleetlore.events.names import is_name
+    from fleetlore.state.lookup import HINTS, ambiguous, resolve_agent
 
-
-def _listed(agents: Iterable[str], shown: dict[str, str]) -> str:
-    told = [agent if shown[agent] == agent else f"{agent} ({shown[agent]})" for agent in agents]
-    more = f" and {len(told) - MOST_CANDIDATES} more" if len(told) > MOST_CANDIDATES else ""
-    return ", ".join(told[:MOST_CANDIDATES]) + more
+    if not is_name(text):
+        raise UnknownName("agent", text, (), HINTS["agent"])
+    try:
+        return resolve_agent(log, text, looking_at(log))
+    except UnknownName:
+        names = fold(log, view, "names")
+        begin_so = sorted(agent for agent in names.agents if agent.startswith(text))
+        if len(begin_so) == 1:
+            return begin_so[0]
+        if begin_so:
+            raise ambiguous(names, "agent", text, begin_so) from None
+        raise

@@ -61,6 +61,8 @@ def _list(args: Namespace) -> int:
     for rule in rules:
         place = "not begun yet" if rule.cursor not in cursors else f"at {cursors[rule.cursor]}"
         terminal.out(terminal.sanitise(f"{rule.name}  {rule.waits_for}  {rule.scope}  {rule.via} {rule.target.shown}  {place}"))
+        if rule.note is not None:
+            terminal.out(terminal.sanitise(f"  {rule.note}"))
     if not rules:
         terminal.out("no rules for this log; docs/notifications.md shows some, to be written into your own fleetlore.toml")
     elif holder is None:
@@ -90,6 +92,7 @@ def _described(rule: Rule, position: str | None) -> dict[str, Any]:
         "to": rule.target.shown,
         "position": position,
         "from": rule.source,
+        "note": rule.note,
     }
 
 

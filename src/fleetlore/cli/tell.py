@@ -9,7 +9,7 @@ from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
 from fleetlore import clock
-from fleetlore.cli import arguments, opening, terminal, times
+from fleetlore.cli import arguments, opening, scopes, terminal, times
 from fleetlore.errors import Invalid
 from fleetlore.log.base import TOWN, check_scope
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fleetlore.cli.output import Write
     from fleetlore.cli.tell_readings import Watch
     from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.state.thread_events import Selection
 
 SUMMARY = "tell what happened as a story, or live as it happens"
 
@@ -40,15 +41,17 @@ _EXAMPLES = (
     ("lore tell --all --format html --out story.html", "a page to read and to send; each sentence leads to its events"),
     ("lore tell --follow", "what happens from now on; Ctrl-C ends it"),
 )
-_NOTES = """\
+_NOTES = f"""\
 Days and times are told in UTC unless --tz says otherwise. The same log gives the same words, always.
 Where only a part is told, what came before it is read as well: threads and arcs that began there are whole.
+The story of a task also tells what its goals and sessions did without naming it.
+{scopes.NOTE}
 """
 
 
 def configure(parser: ArgumentParser) -> None:
     """Which events, and how to tell them."""
-    parser.add_argument("--scope", metavar="S", default=TOWN, help="town (all), or agent:X, task:X, mission:X, goal:X, run:X, source:X")
+    parser.add_argument("--scope", metavar="S", default=TOWN, help=arguments.SCOPE_HELP)
     add_options(parser)
     parser.add_argument("--follow", "-f", action="store_true", help="tell what comes, a sentence at a time (text or json)")
     arguments.teach(parser, _EXAMPLES, _NOTES)
@@ -78,7 +81,7 @@ def run(args: Namespace) -> int:
 
         return tell_live.run(args)
     with opening.open_existing_log(args) as log:
-        tell(log, args)
+        tell(log, args, scope=scopes.select(log, args.scope))
     return 0
 
 
@@ -87,7 +90,7 @@ def moment_of(args: Namespace) -> datetime | None:
     return None if args.now is None else times.moment(args.now, now=clock.now())
 
 
-def tell(log: BlockingRecorder, args: Namespace, *, scope: str | None = None, whole: bool = False) -> None:
+def tell(log: BlockingRecorder, args: Namespace, *, scope: Selection = TOWN, whole: bool = False) -> None:
     """Tell what the arguments ask for; without a range everything if `whole`, else the newest day."""
     from fleetlore.chronicle.narrate import Telling
     from fleetlore.cli import collector, tell_range
@@ -95,7 +98,6 @@ def tell(log: BlockingRecorder, args: Namespace, *, scope: str | None = None, wh
 
     zone, now = tell_range.zone_of(args.tz), moment_of(args)
     span = tell_range.span_of(args, zone, now or clock.now(), whole=whole)
-    scope = scope or args.scope
     is_shown = _is_shown(args)
     with ExitStack() as stack:
         stack.enter_context(collector.paused())

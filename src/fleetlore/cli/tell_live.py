@@ -12,10 +12,11 @@ from fleetlore.chronicle.formats import plain
 from fleetlore.chronicle.formats.json_ import encoded, sentence_object
 from fleetlore.chronicle.live import LiveTeller
 from fleetlore.chronicle.narrate import Telling
-from fleetlore.cli import folding, opening, tell, tell_range, terminal
+from fleetlore.cli import folding, opening, scopes, tell, tell_range, terminal
 from fleetlore.cli.draining import draining
 from fleetlore.cli.watching import batches
 from fleetlore.log.base import TOWN, scopes_of
+from fleetlore.state.thread_events import Selection, read_selection
 from fleetlore.views import names
 
 if TYPE_CHECKING:
@@ -36,10 +37,11 @@ def run(args: Namespace) -> int:
     span = tell_range.span_of(args, zone, now)
     try:
         with opening.open_log(args) as log, draining():
+            scope = scopes.select(log, args.scope, live=True)
             teller = LiveTeller(Telling(args.detail, zone), folding.fold(log, names, "names"))
             write = _json if args.format == "json" else _lines(zone, teller)
             try:
-                _follow(log, args, _tell_past(log, args, span, zone, teller, write), teller, write)
+                _follow(log, scope, _tell_past(log, scope, span, zone, teller, write), teller, write)
             finally:
                 _write_all(teller.flush(), write)
     except KeyboardInterrupt:  # the usual way to end it
@@ -47,22 +49,22 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _follow(log: BlockingRecorder, args: Namespace, after: str | None, teller: LiveTeller, write: Callable[[Sentence], None]) -> None:
+def _follow(log: BlockingRecorder, scope: Selection, after: str | None, teller: LiveTeller, write: Callable[[Sentence], None]) -> None:
     for batch in batches(log, after=after, tick=QUIET_SECONDS):
-        _tell(teller, (event for event in batch if _is_in(event, args.scope)), write)
+        _tell(teller, (event for event in batch if _is_in(event, scope)), write)
         if not batch:
             _write_all(teller.flush(), write)
 
 
 def _tell_past(
-    log: BlockingRecorder, args: Namespace, span: tell_range.Span, zone: tzinfo, teller: LiveTeller, write: Callable[[Sentence], None]
+    log: BlockingRecorder, scope: Selection, span: tell_range.Span, zone: tzinfo, teller: LiveTeller, write: Callable[[Sentence], None]
 ) -> str | None:
     """What lies in the range and is there already, in the order of the log; answers the position behind which it goes on."""
     head = log.head()
     if span.is_newest_day or head is None:
         return head
-    survey = tell_range.Survey(span, zone, log=log, scope=args.scope, picture=False)
-    for event in log.read(args.scope, since=span.since):
+    survey = tell_range.Survey(span, zone, log=log, scope=scope, picture=False)
+    for event in read_selection(log, scope, since=span.since):
         if event.position is not None and event.position > head:
             break
         if survey.is_told(event):
@@ -82,8 +84,10 @@ def _write_all(sentences: Iterator[Sentence], write: Callable[[Sentence], None])
     terminal.flush()
 
 
-def _is_in(event: Event, scope: str) -> bool:
-    return scope == TOWN or scope in scopes_of(event) or event.kind == "log.gap"
+def _is_in(event: Event, scope: Selection) -> bool:
+    if event.kind == "log.gap":
+        return True
+    return (scope == TOWN or scope in scopes_of(event)) if isinstance(scope, str) else scope.holds(event)
 
 
 def _json(sentence: Sentence) -> None:

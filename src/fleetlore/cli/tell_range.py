@@ -14,6 +14,7 @@ from fleetlore.chronicle.teller import Before
 from fleetlore.chronicle.timeline import Timeline
 from fleetlore.cli import times
 from fleetlore.errors import Invalid
+from fleetlore.state.thread_events import Selection, read_selection
 from fleetlore.views import names
 from fleetlore.views.reading import stamp_of
 
@@ -78,7 +79,7 @@ def bounds(day: date, zone: tzinfo) -> tuple[datetime, datetime]:
 class Survey:
     """The first reading: the numbers of what is told, and of what lies before it."""
 
-    def __init__(self, span: Span, zone: tzinfo, *, log: BlockingRecorder, scope: str, picture: bool) -> None:
+    def __init__(self, span: Span, zone: tzinfo, *, log: BlockingRecorder, scope: Selection, picture: bool) -> None:
         self._span, self._zone, self._picture = span, zone, picture
         self._start, self._end = span.since or _LONG_AGO, _LONG_AGO
         self._after = _position_before(log, scope, span.last) if span.last is not None else ""
@@ -146,10 +147,10 @@ class Survey:
         return Before(events, since, f"Before this day: {what}; `lore tell --all` tells {them}." if self._span.is_newest_day else "")
 
 
-def _position_before(log: BlockingRecorder, scope: str, last: int) -> str:
+def _position_before(log: BlockingRecorder, scope: Selection, last: int) -> str:
     """The position in front of the newest few; nothing if there are no more than these."""
     position, count = "", 0
-    for event in log.read(scope, newest_first=True, limit=last + 1):
+    for event in read_selection(log, scope, newest_first=True, limit=last + 1):
         count += 1
         position = event.position or ""
     return position if count > last else ""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fleetlore.chronicle.teller import Format
     from fleetlore.events.envelope import Event
     from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.state.thread_events import Selection
 
 MOST_BYTES_IN_MEMORY = 4 << 20
 _AT_A_TIME = 1 << 18
@@ -51,7 +52,7 @@ class Wanted(NamedTuple):
     """What is told, and how."""
 
     log: BlockingRecorder
-    scope: str
+    scope: Selection
     span: Span
     telling: Telling
     """But for its naming, which the log gives."""

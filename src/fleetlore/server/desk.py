@@ -19,6 +19,7 @@ from fleetlore.errors import Invalid, LogError
 from fleetlore.events.foreign import marked
 from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.state import lookup
 from fleetlore.state.believed import BelievedGoals
 from fleetlore.state.believed_town import BelievedTown
 from fleetlore.state.moments import CALENDAR, position_from
@@ -158,6 +159,10 @@ class Desk:
         if head is None or len(as_of) != len(head) or not as_of.isascii():
             raise Invalid(f"as_of: not a position of this log: {as_of!r}; take one as the API gives it, or a time")
         return None if as_of >= head else as_of
+
+    def scope(self, scope: str, *, may_be_new: bool = False) -> str:
+        """The scope of the log that a request means, by names as they are in the log or as they are shown."""
+        return lookup.resolve_scope(self.log, scope, lambda: self.looking(None, lookup.NEEDS), may_be_new=may_be_new)
 
     @contextmanager
     def looking(self, position: Position | None, views: Sequence[str]) -> Iterator[Look]:

@@ -43,6 +43,8 @@ _READS: tuple[tuple[str, str, type[Query], type[Struct]], ...] = (
     ("/api/graph/active", "The graph of a session of one's own, or of a new one", GraphQuery, shapes_graph.GraphActive),
     *((shown.path, shown.summary, shown.query, shown.answer) for shown in VIEWS),
 )
+_BY_NAME = ("/api/events", "/api/search", "/api/story", "/api/timeline")
+"""Reads that take names of agents, tasks and the like; one that is not on the log is a 404 with suggestions."""
 _TALK = (Message, Clearing, Switching, shapes_graph.ChatReply, shapes_graph.ChatStanding)
 _TYPES = (
     *dict.fromkeys(answer for _, _, _, answer in _READS),
@@ -68,6 +70,8 @@ def document() -> bytes:
     paths["/api/stage/inject"] = {"post": _POST_INJECTION}
     paths |= {path: {"post": {"parameters": [_GOAL]} | _steering(summary, body)} for path, summary, body in _STEERING}
     paths["/api/graph/active"]["get"]["responses"] |= _refusals(404, 409)
+    for path in _BY_NAME:
+        paths[path]["get"]["responses"] |= _refusals(404)
     for path, summary, body, reply in _TALKING:
         paths.setdefault(path, {})["post"] = _talking(summary, body, reply)
     paths |= {path: {"post": _steering(summary, body.__name__, scope)} for path, summary, body, _, scope in ENTRANCES}
@@ -243,7 +247,11 @@ def _text(name: str, description: str, *, repeated: bool = False) -> dict[str, A
     return {"name": name, "in": "query", "required": False, "description": description, "schema": schema}
 
 
-_FEED = [_text("scope", "As for /api/events"), _text("kind", "A kind or a family", repeated=True), _text("after", "A position")]
+_FEED = [
+    _text("scope", "As for /api/events; one without events yet is followed"),
+    _text("kind", "A kind or a family", repeated=True),
+    _text("after", "A position"),
+]
 _OTHERS: dict[str, Any] = {
     "/api/stream": _plain(
         "The live feed as server-sent events; Last-Event-ID resumes it, and /ws is the same as a WebSocket",

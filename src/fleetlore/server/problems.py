@@ -18,6 +18,7 @@ MEDIA_TYPE = "application/problem+json"
 
 _STATUS: tuple[tuple[type[errors.FleetloreError], int], ...] = (
     (errors.TooLarge, 413),
+    (errors.UnknownName, 404),
     (errors.Invalid, 422),
     (errors.Conflict, 409),
     (errors.Forgotten, 410),
@@ -43,7 +44,11 @@ class Problem(Exception):  # the name that RFC 9457 gives it
 def problem_of(error: errors.FleetloreError) -> Problem:
     """What an error of ours is over HTTP."""
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-    extra = {"path": error.path} if isinstance(error, (errors.InvalidEvent, errors.DialectError)) else {}
+    extra: dict[str, Any] = {"path": error.path} if isinstance(error, (errors.InvalidEvent, errors.DialectError)) else {}
+    if isinstance(error, errors.UnknownName):
+        extra["suggestions"] = error.suggestions
+    elif isinstance(error, errors.AmbiguousName):
+        extra["candidates"] = error.candidates
     headers = {"retry-after": "1"} if status == 503 else {}
     return Problem(status, str(error), headers=headers, **extra)
 

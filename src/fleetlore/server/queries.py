@@ -11,11 +11,14 @@ import msgspec
 from msgspec import Meta, Struct, field
 from starlette.requests import HTTPConnection
 
+from fleetlore.chronicle.arcs import HIDDEN_KINDS
 from fleetlore.errors import Invalid
 from fleetlore.server.problems import Problem
 from fleetlore.views.town_state import TaskState
 
+_SCOPE = "town, or agent:X, task:X, mission:X, goal:X, run:X, source:X; X as in the log, as it is shown, or an id's beginning."
 Text = Annotated[str, Meta(max_length=500)]
+Scope = Annotated[str, Meta(max_length=500, description=_SCOPE)]
 Kinds = Annotated[list[Text], Meta(max_length=50)]
 Place = Annotated[str, Meta(max_length=100, pattern="^[0-9]+$")]
 """A position."""
@@ -40,7 +43,7 @@ class AsOf(Query, kw_only=True):
 class EventsQuery(AsOf, kw_only=True):
     """Stored events."""
 
-    scope: Text = "town"
+    scope: Scope = "town"
     kind: Kinds = field(default_factory=list)
     id: Annotated[list[Text], Meta(max_length=100)] = field(default_factory=list)
     after: Place | None = None
@@ -62,6 +65,10 @@ class ArcsQuery(AsOf, kw_only=True):
 
     state: State = "all"
     kind: Kinds = field(default_factory=list)
+    hidden: Annotated[
+        Literal["true", "false"],
+        Meta(description=f"Whether to list the kinds that stories and pages leave out: {', '.join(sorted(HIDDEN_KINDS))}."),
+    ] = "true"
     limit: Annotated[int, Meta(ge=1, le=1000)] = 200
 
 
@@ -79,7 +86,7 @@ class CostsQuery(AsOf, kw_only=True):
 class StoryQuery(AsOf, kw_only=True):
     """The chronicle."""
 
-    scope: Text = "town"
+    scope: Scope = "town"
     before: Place | None = None
     limit: Annotated[int, Meta(ge=1, le=5000)] = 1500
     detail: Literal["headline", "story", "full"] = "story"
@@ -122,7 +129,7 @@ class SearchQuery(AsOf, kw_only=True):
     """Words."""
 
     q: Annotated[str, Meta(min_length=1, max_length=500)]
-    scope: Text = "town"
+    scope: Scope = "town"
     kind: Kinds = field(default_factory=list)
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from fleetlore.chronicle.vocabulary import arc_kinds
 from fleetlore.errors import Invalid
-from fleetlore.log.base import Position, check_scope
+from fleetlore.log.base import Position
 from fleetlore.server import queries, shapes, shapes_goals, shapes_stage, shapes_town
 from fleetlore.server.desk import Desk
 from fleetlore.server.queries import AsOf, zone_of
@@ -43,7 +43,7 @@ def _arcs(desk: Desk, query: queries.ArcsQuery, position: Position | None) -> sh
         if kind not in arc_kinds():
             raise Invalid(f"kind: no such arc: {kind!r}; there are {', '.join(arc_kinds())}")
     with desk.looking(position, arcs.NEEDS) as look:
-        return arcs.show(look, state=query.state, kinds=query.kind, limit=query.limit)
+        return arcs.show(look, state=query.state, kinds=query.kind, limit=query.limit, hidden=query.hidden == "true")
 
 
 def _costs(desk: Desk, query: queries.CostsQuery, position: Position | None) -> shapes.Costs:
@@ -62,19 +62,20 @@ def _dimensions(text: str) -> tuple[Dimension, ...]:
 
 
 def _story(desk: Desk, query: queries.StoryQuery, position: Position | None) -> shapes.Story:
-    wanted = story.Wanted(check_scope(query.scope), desk.check_place(query.before, "before"), query.limit, query.detail, zone_of(query.tz))
+    wanted = story.Wanted(desk.scope(query.scope), desk.check_place(query.before, "before"), query.limit, query.detail, zone_of(query.tz))
     with desk.looking(position, story.NEEDS if position is None else story.NEEDS_THEN) as look:
-        head, views = look.head(), story.known(look)
-    stretch = story.read(desk.log, wanted, position)
+        head, views = look.head(), story.known(look, wanted.scope)
+    stretch = story.read(desk.log, wanted, views, position)
     return story.tell(stretch, wanted, views, head)
 
 
 def _timeline(desk: Desk, query: queries.TimelineQuery, position: Position | None) -> shapes.Timeline:
     if query.from_ is not None and query.to is not None and query.to <= query.from_:
         raise Invalid("to: is not after from; a window ends after it begins")
+    agents = [agent and desk.scope(f"agent:{agent}").partition(":")[2] for agent in query.agent]  # "" is the town's own lane
     with desk.looking(position, timeline.NEEDS) as look:
         views = timeline.known(look, query.from_, query.to, query.width)
-    return timeline.show(desk.log, views, position, query.agent)
+    return timeline.show(desk.log, views, position, agents)
 
 
 def _stage(desk: Desk, query: queries.StageQuery, position: Position | None) -> shapes_stage.Stage:

@@ -74,7 +74,7 @@ def _events(house: House, query: queries.EventsQuery) -> shapes.Events:
         return shapes.Events(events=[_raw(event) for event in found], next=None)
     is_newest = query.order == "newest" or (query.order is None and query.after is None and query.since is None)
     events = house.log.read(
-        query.scope,
+        house.desk.scope(query.scope),
         after=query.after,
         before=min(filter(None, (house.desk.check_place(query.before, "before"), end)), default=None),
         kinds=query.kind,
@@ -122,7 +122,7 @@ async def find(request: Request) -> Response:
 def _find(house: House, query: queries.SearchQuery) -> shapes.Found:
     if not query.q.strip():
         raise Invalid("q: nothing to look for; say a word")
-    wanted = search.Wanted(query.scope, tuple(query.kind), before=_end(house, query.as_of))
+    wanted = search.Wanted(house.desk.scope(query.scope), tuple(query.kind), before=_end(house, query.as_of))
     found, indexing = house.finder.find(query.q, wanted, query.limit)
     terms = search.terms_of(query.q)
     return shapes.Found(events=[_raw(event, excerpt=search.excerpt(event, terms)) for event in found], indexing=indexing)

@@ -26,6 +26,7 @@ from fleetlore.log.base import Stored
 from fleetlore.log.reading import revive, revive_all, unplaced
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.state.glimpse import glimpses
+from fleetlore.state.thread_events import Selection
 from fleetlore.views.reading import Rank, rank_of
 
 MOST_IN_MEMORY = 20_000
@@ -41,12 +42,12 @@ class OutOfOrder(Exception):
 
 
 class Chronology(AbstractContextManager["Chronology"]):
-    """The events of a scope between two moments, to be read once by `look_through` and then in order by `in_order`.
+    """The events of a scope or of a task's thread between two moments, to be read once by `look_through` and then in order by `in_order`.
 
     Where nobody has to know beforehand what comes, `while_in_order` may do with one reading.
     """
 
-    def __init__(self, log: BlockingRecorder, scope: str, *, since: datetime | None = None, until: datetime | None = None) -> None:
+    def __init__(self, log: BlockingRecorder, scope: Selection, *, since: datetime | None = None, until: datetime | None = None) -> None:
         self._log, self._scope, self._since, self._until = log, scope, since, until
         self._late = _Aside()
         self._end: str | None = None
@@ -114,15 +115,21 @@ class Chronology(AbstractContextManager["Chronology"]):
 
     def _stored(self, read: Callable[[list[Stored]], list[Event]]) -> Iterator[tuple[list[Stored], list[Event]]]:
         until = self._until
+        for rows, batch in self._batches(read):
+            if until is not None:
+                is_wanted = [event.at is None or event.at < until for event in batch]
+                rows, batch = list(compress(rows, is_wanted)), list(compress(batch, is_wanted))
+            if rows:
+                yield rows, batch
+
+    def _batches(self, read: Callable[[list[Stored]], list[Event]]) -> Iterator[tuple[list[Stored], list[Event]]]:
+        if not isinstance(self._scope, str):  # which events belong to a thread is seen by their names, which a glimpse leaves out
+            yield from self._scope.pages(self._log, since=self._since)
+            return
         for page in self._log.pages(self._scope, since=self._since):
             for start in range(0, len(page), BATCH):
                 rows = page[start : start + BATCH]
-                batch = read(rows)
-                if until is not None:
-                    is_wanted = [event.at is None or event.at < until for event in batch]
-                    rows, batch = list(compress(rows, is_wanted)), list(compress(batch, is_wanted))
-                if rows:
-                    yield rows, batch
+                yield rows, read(rows)
 
 
 def _newest_in_order(batch: Sequence[Event], newest: Rank) -> Rank | None:

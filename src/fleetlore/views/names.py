@@ -183,7 +183,7 @@ def _apart(order: list[str], wanted: dict[str, str]) -> dict[str, str]:
 def _name_of(own: str, agent: Agent) -> _Name:
     if given := _text(agent.given):
         return _Name(given)
-    if not _is_drawn(own):
+    if not is_drawn(own):
         return _Name(own)
     if agent.launched:
         return _Name(_text(agent.role) or HELPER, _text(agent.errand) or _text(agent.prompt))
@@ -194,14 +194,14 @@ def _name_of(own: str, agent: Agent) -> _Name:
 
 
 @lru_cache(maxsize=4096)
-def _is_drawn(name: str) -> bool:
+def is_drawn(name: str) -> bool:
     """Whether a name was drawn by lot, as `claude-code/0b5e1111` and `a17c0de` are; one that somebody chose stays as it is."""
     return _drawn.fullmatch(name) is not None
 
 
 def _short_of(own: str, agent: Agent) -> str:
     folder, branch = _text(agent.folder), _text(agent.branch)
-    if folder and _is_drawn(own) and not agent.launched and not _text(agent.given) and branch in (folder, *MAINLINES):
+    if folder and is_drawn(own) and not agent.launched and not _text(agent.given) and branch in (folder, *MAINLINES):
         return folder
     name = _name_of(own, agent)
     return name.head or name.tail

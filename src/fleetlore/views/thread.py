@@ -9,11 +9,13 @@ from msgspec import Struct, field
 
 from fleetlore.views.reading import Stamp
 
-VERSION = 9
+VERSION = 11
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 MOST_CLOSED = 2000
 """So many threads on which nothing is left to do are kept; an older one that is opened again begins anew."""
+MOST_MOVES = 100
+"""So many of the newest tasks of one goal or run are known with their positions."""
 PRUNED_EVERY = 250
 """So many more than that may come together before the oldest are let go."""
 
@@ -39,6 +41,8 @@ class Thread(Struct, kw_only=True, array_like=True, gc=False):
     """When the events before its newest one were, as far as `gaps` does not tell of them yet: `settle` works that out."""
     prologue: tuple[str, ...] = ()
     """Threads that were found to be its beginning, and have gone into it."""
+    last_agent: str = ""
+    """Who acted in its newest event: the event's agent, else its actor."""
 
     @property
     def events(self) -> int:
@@ -54,6 +58,8 @@ class Threads(Struct, kw_only=True):
     threads: dict[str, Thread] = field(default_factory=dict)
     bound: dict[str, str] = field(default_factory=dict)
     """`goal:X` and `run:X` → the thread of the task that they are bound to."""
+    moves: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    """`goal:X` and `run:X` → from which position on they were bound to which task's thread, oldest first."""
     dropped: int = 0
     """Closed threads that are not kept any more."""
     room: int = MOST_CLOSED + PRUNED_EVERY

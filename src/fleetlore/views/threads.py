@@ -8,6 +8,7 @@ but a pulse or a rest opens it again.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from datetime import datetime, timedelta
 from itertools import islice, pairwise
 from statistics import median
@@ -15,7 +16,7 @@ from statistics import median
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.views.reading import EPOCH, Stamp, stamp_of
-from fleetlore.views.thread import MOST_CLOSED, PRUNED_EVERY, Thread, Threads
+from fleetlore.views.thread import MOST_CLOSED, MOST_MOVES, PRUNED_EVERY, Thread, Threads
 from fleetlore.views.thread import VERSION as VERSION
 
 TOWN = "town"
@@ -49,6 +50,8 @@ def apply(threads: Threads, event: Event) -> Threads:
     """The threads after one more event. Never raises. Consumes them: go on with those that are returned."""
     threads.position = event.position or threads.position
     thread = place(threads, event)
+    if event.task is not None and event.position is not None:
+        _note_moves(threads, event, event.position)
     add(thread, event, beat_of(event), stamp_of(event))
     settle(thread)
     if len(threads.threads) > threads.room:
@@ -104,15 +107,38 @@ def key_of(event: Event, bound: dict[str, str]) -> str:
     return f"agent:{event.agent}" if event.agent is not None else TOWN
 
 
+def task_at(moves: list[tuple[str, str]], position: str) -> str | None:
+    """The task's thread that events of a goal or run without a task belong to at a position: events before the first task go with it."""
+    if not moves:
+        return None
+    index = bisect_right(moves, position, key=lambda move: move[0])
+    return moves[max(0, index - 1)][1]
+
+
+def _note_moves(threads: Threads, event: Event, position: str) -> None:
+    task = f"task:{event.task}"
+    for own in owns_of(event):
+        moves = threads.moves.setdefault(own, [])
+        if not moves or moves[-1][1] != task:
+            moves.append((position, task))
+            del moves[:-MOST_MOVES]
+
+
+def owns_of(event: Event) -> list[str]:
+    """The goal and the run that an event names, as threads of their own."""
+    return [f"{kind}:{name}" for kind, name in (("goal", event.goal), ("run", event.run)) if name]
+
+
 def _bind(threads: Threads, event: Event, task: str) -> None:
-    for own in (f"goal:{event.goal}" if event.goal else "", f"run:{event.run}" if event.run else ""):
-        if not own or threads.bound.get(own) == task:
+    for own in owns_of(event):
+        if threads.bound.get(own) == task:
             continue
         is_first = threads.bound.pop(own, None) is None
         threads.bound[own] = task  # behind all others
         if is_first and len(threads.bound) > MOST_BOUND + PRUNED_EVERY:
             for old in list(islice(threads.bound, PRUNED_EVERY)):
                 del threads.bound[old]
+                threads.moves.pop(old, None)
         if is_first and (before := threads.threads.pop(own, None)) is not None:
             _absorb(threads.threads.setdefault(task, Thread(key=task)), before)
 
@@ -131,6 +157,7 @@ def _absorb(thread: Thread, before: Thread) -> None:
         thread.first_id, thread.first_at = before.first_id, before.first_at
     if before.last is not None and (thread.last is None or before.last > thread.last):
         thread.last_id, thread.last, thread.state = before.last_id, before.last, before.state
+        thread.last_agent = before.last_agent
     thread.gaps = (before.gaps + thread.gaps)[-MOST_GAPS:]
 
 
@@ -151,7 +178,7 @@ def add(thread: Thread, event: Event, beat: str | None, stamp: Stamp) -> bool:
         times.append(last[0])
         if len(times) > MOST_TIMES:
             del times[:-MOST_GAPS]
-    thread.last_id, thread.last = event.id or "", stamp
+    thread.last_id, thread.last, thread.last_agent = event.id or "", stamp, agent
     if beat in CLOSING or event.kind in ENDS:
         thread.state = "closed"
     elif beat == "rest":

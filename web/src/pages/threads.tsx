@@ -13,7 +13,7 @@ import { FAMILIES, SAID, familyOf } from "../ui/beats";
 import { Empty } from "../ui/empty";
 import { Trouble, Waiting } from "../ui/state";
 import { Switch } from "../ui/switch";
-import { clock, count, counted, day, length } from "../ui/times";
+import { clock, count, counted, day } from "../ui/times";
 import { Words } from "../ui/words";
 import type { Page } from "./page";
 
@@ -43,18 +43,12 @@ function Beats({ counts }: { counts: Record<string, number> }) {
   );
 }
 
-/** The scope that a thread's key stands for, where it is one. */
-function scopeOf(key: string): string {
-  return key.includes(":") ? key : `task:${key}`;
-}
-
 function Row({ thread, arcs }: { thread: Thread; arcs: Arc[] }) {
-  const stalled = thread.stalled_seconds !== null;
   return (
-    <li class={`thread ${thread.state} ${stalled ? "stalled" : ""}`}>
+    <li class={`thread ${thread.state}`}>
       <div class="thread-head">
-        <h2>{thread.mission && thread.key !== `mission:${thread.mission}` && <span class="thread-mission"><Words text={thread.mission} /></span>}<button type="button" onClick={() => go("story", { scope: scopeOf(thread.key) })} title="Its story"><Words text={thread.title} /></button></h2>
-        <span class={`thread-state ${stalled ? "stalled" : thread.state}`}>{stalled ? `stalled for ${length(thread.stalled_seconds ?? 0)}` : thread.state}</span>
+        <h2>{thread.mission && thread.key !== `mission:${thread.mission}` && <span class="thread-mission"><Words text={thread.mission} /></span>}<button type="button" onClick={() => go("story", { scope: thread.key })} title="Its story"><Words text={thread.title} /></button></h2>
+        <span class={`thread-state ${thread.state}`}>{thread.state}</span>
       </div>
       <p class="thread-line">
         <Who agents={thread.agents} />
@@ -66,12 +60,12 @@ function Row({ thread, arcs }: { thread: Thread; arcs: Arc[] }) {
   );
 }
 
-const RANK = (thread: Thread): number => (thread.state !== "open" ? 2 : thread.stalled_seconds !== null ? 0 : 1);
+const RANK = (thread: Thread): number => (thread.state === "open" ? 0 : 1);
 
 function Threads() {
   const [state, choose] = useParam("state", "all");
   const { data, error } = useView<ThreadsAnswer>("/api/threads", { state, limit: 200 });
-  const arcs = useView<ArcsAnswer>("/api/arcs", { limit: 500 }).data?.arcs;
+  const arcs = useView<ArcsAnswer>("/api/arcs", { limit: 500, hidden: "false" }).data?.arcs;
   const byThread = useMemo(() => grouped(arcs ?? [], (arc) => arc.thread), [arcs]);
   if (!data) return error ? <Trouble error={error} /> : <Waiting lines={6} />;
   const threads = [...data.threads].sort((a, b) => RANK(a) - RANK(b));

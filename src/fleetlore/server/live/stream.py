@@ -11,13 +11,14 @@ from contextlib import asynccontextmanager, suppress
 
 import msgspec
 from msgspec import field
+from msgspec.structs import replace
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from fleetlore.errors import LogError
-from fleetlore.log.base import Position
+from fleetlore.log.base import TOWN, Position
 from fleetlore.log.recorder import make_query
 from fleetlore.server import queries
 from fleetlore.server.live.ring import Wanted
@@ -75,6 +76,9 @@ async def subscribed(connection: HTTPConnection) -> AsyncIterator[Subscription]:
     await may_read(connection)
     wanted, after = asked_for(connection)
     house = connection.app.state.house
+    if wanted.scope != TOWN:
+        # A scope without events is followed as it is: its first one may still come.
+        wanted = replace(wanted, scope=await house.run(house.desk.scope, wanted.scope, may_be_new=True))
     with house.limits.stream():
         subscription = await house.feed.subscribe(wanted, after=after)
         try:

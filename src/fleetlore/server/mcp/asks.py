@@ -10,7 +10,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Kinds = Annotated[list[Annotated[str, Meta(max_length=100)]], Meta(max_length=20)]
 PAGE = "What `next` said in the answer before: the same question again, with this, goes on from there."
 Page = Annotated[str, Meta(max_length=100, pattern="^[0-9]+$", description=PAGE)]
-SCOPE = "Whose: town (everybody), agent:X, task:X, mission:X, goal:X, run:X or source:X."
+SCOPE = "Whose: town (everybody), agent:X, task:X, mission:X, goal:X, run:X or source:X; X is a name or a short id as other tools give it."
 Scope = Annotated[str, Meta(max_length=500, description=SCOPE)]
 SINCE = "Only from then on: 30m, 2h, 3d or 1w for that long ago, today, or a time such as 2026-11-15T20:00:00Z."
 When = Annotated[str, Meta(max_length=40, description=SINCE)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from msgspec.structs import replace
+
 from fleetlore.chronicle.grammar import plural, times
 from fleetlore.context import fence
 from fleetlore.errors import Invalid
@@ -27,7 +29,7 @@ from fleetlore.server.mcp.quoting import (
     words,
 )
 from fleetlore.server.mcp.reading import head
-from fleetlore.server.mcp.sources import Caller, Source
+from fleetlore.server.mcp.sources import Caller, Source, meant
 from fleetlore.server.mcp.telling import event_told, row_of
 from fleetlore.views import town as town_view
 from fleetlore.views import town_state as state
@@ -49,6 +51,7 @@ _THIRD = MOST_BYTES // 3
 
 def tasks(source: Source, caller: Caller, ask: asks.Tasks) -> answers.Tasks:
     """The board."""
+    ask = _with_names_of_the_log(source, ask)
     with source.looking(None, NEEDS) as look:
         town: state.Town = look.states["town"]
         counts = Counter(task.state for task in town.tasks.values())
@@ -56,6 +59,12 @@ def tasks(source: Source, caller: Caller, ask: asks.Tasks) -> answers.Tasks:
         wanted.sort(key=lambda task: (_ORDER.index(task.state), _RANK.get(task.priority, len(_RANK))))
         rows, next = page(wanted, _task, limit=ask.limit, page=ask.page)
         return answers.Tasks(**head(look), next=next, tasks=rows, counts=dict(sorted(counts.items())))
+
+
+def _with_names_of_the_log(source: Source, ask: asks.Tasks) -> asks.Tasks:
+    agent = None if ask.agent is None else meant(source, f"agent:{ask.agent}").partition(":")[2]
+    mission = None if ask.mission is None else meant(source, f"mission:{ask.mission}").partition(":")[2]
+    return replace(ask, agent=agent, mission=mission)
 
 
 def _is_wanted(task: state.Task, ask: asks.Tasks) -> bool:
@@ -252,6 +261,8 @@ def inbox(source: Source, caller: Caller, ask: asks.Inbox) -> answers.Inbox:
         town: state.Town = look.states["town"]
         is_known, start, waiting = agent in town.agents or agent in state.PERSONS, head(look), list(town_view.inbox(town, agent))
     if not is_known:
+        if agent != caller.name:  # the asker itself may be too new to be on the log
+            agent = meant(source, f"agent:{agent}").partition(":")[2]
         waiting = _outside(source, agent)
     rows, next = page(waiting, _message, limit=ask.limit, page=ask.page)
     return answers.Inbox(**start, next=next, agent=agent, messages=rows, waiting=len(waiting))

@@ -13,7 +13,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.desk import Look
-from fleetlore.state import search
+from fleetlore.state import lookup, search
 from fleetlore.state.runner import Course, Runner, View, go_on
 from fleetlore.state.store import fits
 from fleetlore.state.warm import FindStore
@@ -56,6 +56,11 @@ class Source(Protocol):
 
     def find(self, text: str, wanted: search.Wanted, limit: int) -> tuple[list[Event], bool]:
         """Events by their words, newest first; and whether older ones may be missing."""
+
+
+def meant(source: Source, scope: str) -> str:
+    """The scope of the log that a question means; an error with suggestions if there is none."""
+    return lookup.resolve_scope(source.log, scope, lambda: source.looking(None, lookup.NEEDS))
 
 
 class Served:

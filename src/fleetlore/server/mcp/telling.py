@@ -7,7 +7,7 @@ from datetime import datetime
 
 from fleetlore.chronicle.grammar import plural
 from fleetlore.events.envelope import SCOPE_FIELDS, Event
-from fleetlore.log.base import Position, check_scope
+from fleetlore.log.base import Position
 from fleetlore.server.mcp import answers, asks, moments
 from fleetlore.server.mcp.quoting import (
     LINE,
@@ -25,7 +25,7 @@ from fleetlore.server.mcp.quoting import (
     with_dots,
 )
 from fleetlore.server.mcp.reading import head
-from fleetlore.server.mcp.sources import Caller, Source
+from fleetlore.server.mcp.sources import Caller, Source, meant
 from fleetlore.server.queries import zone_of
 from fleetlore.server.shapes import ChapterRow
 from fleetlore.server.shows import story as story_show
@@ -44,11 +44,11 @@ MOST_LOOKED_AT = 2000
 def story(source: Source, caller: Caller, ask: asks.Story) -> answers.Story:
     """What happened. What others only thought is not in it."""
     zone = zone_of(ask.tz)
-    wanted = story_show.Wanted(check_scope(ask.scope), place(source.log, ask.page), ask.limit, ask.detail, zone)
+    wanted = story_show.Wanted(meant(source, ask.scope), place(source.log, ask.page), ask.limit, ask.detail, zone)
     with source.looking(None, story_show.NEEDS) as look:
-        start, views, since = head(look), story_show.known(look), moments.since(ask.since, now=look.now, zone=zone)
+        start, views, since = head(look), story_show.known(look, wanted.scope), moments.since(ask.since, now=look.now, zone=zone)
         began = look.head()
-    stretch, more = _stretch(story_show.read(source.log, wanted, None), since, caller)
+    stretch, more = _stretch(story_show.read(source.log, wanted, views, None), since, caller)
     found = story_show.tell(stretch, wanted, views, began)
     chapters = _newest(found.chapters)
     return answers.Story(
@@ -101,7 +101,7 @@ def _indented(sentences: list[str]) -> list[str]:
 
 def events(source: Source, caller: Caller, ask: asks.Events) -> answers.Events:
     """Stored events."""
-    scope, page, is_newest = check_scope(ask.scope), place(source.log, ask.page), ask.order == "newest"
+    scope, page, is_newest = meant(source, ask.scope), place(source.log, ask.page), ask.order == "newest"
     with source.looking(None, ()) as look:
         start, since = head(look), moments.since(ask.since, now=look.now)
     after, before = (None, page) if is_newest else (page, None)
@@ -175,7 +175,7 @@ def search(source: Source, caller: Caller, ask: asks.Search) -> answers.Events:
     with source.looking(None, ()) as look:
         start, since = head(look), moments.since(ask.since, now=look.now)
     terms = words_search.terms_of(ask.q)
-    wanted = words_search.Wanted(check_scope(ask.scope), tuple(ask.kind), since, page)
+    wanted = words_search.Wanted(meant(source, ask.scope), tuple(ask.kind), since, page)
     seen, indexing = _found(source, caller, ask, wanted)
     rows = fill(seen, lambda event: row_of(event, text=_hit(event, terms)), limit=ask.limit)
     next = rows[-1].position if len(rows) < len(seen) else None

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 from urllib.parse import urlsplit
 
+from fleetlore.chronicle.arcs import HIDDEN_KINDS
 from fleetlore.chronicle.vocabulary import arc_kinds
 from fleetlore.config import Notice, Settings
 from fleetlore.errors import ConfigError, Invalid
@@ -106,6 +107,13 @@ class Rule(NamedTuple):
         if self.what == "progress":
             return f"progress, every {self.every} turns"
         return self.what if self.by == "when" else f"{self.by} {self.what}"
+
+    @property
+    def note(self) -> str | None:
+        """Why the rule cannot fire, if it cannot."""
+        if self.by != "arc" or self.what not in HIDDEN_KINDS:
+            return None
+        return f"does not fire: the pattern {self.what} is switched off in this version, because it was wrong too often; the rule may stay"
 
 
 def rules_of(settings: Settings) -> tuple[Rule, ...]:

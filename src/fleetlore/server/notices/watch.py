@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
 from fleetlore.chronicle import sift
-from fleetlore.chronicle.arcs import Arc
+from fleetlore.chronicle.arcs import Arc, without_hidden
 from fleetlore.chronicle.closing import arc_told
 from fleetlore.chronicle.grammar import ended, number, span, words
 from fleetlore.chronicle.live import MANY_THREADS
@@ -22,7 +22,7 @@ from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import matches_kind
 from fleetlore.server.notices.rules import Rule
-from fleetlore.views import beats, fleet, threads
+from fleetlore.views import beats, fleet
 from fleetlore.views.fleet import SILENT_AFTER, Agent
 from fleetlore.views.reading import stamp_of
 from fleetlore.views.standings import effect_of
@@ -33,7 +33,7 @@ MANY_SETBACKS = 3
 """So many without a recovery are a struggle that somebody should know of."""
 DONE_STATES = frozenset(("completed", "done", "delivered"))
 """What a mission's new state is called when it is over and well."""
-STRUGGLE, STALL = "struggle_and_recovery", "stall"
+STRUGGLE = "struggle_and_recovery"
 LONGEST_LINE = 500
 
 Words: TypeAlias = Callable[[Event, Naming], str]
@@ -79,7 +79,7 @@ def watch_for(rule: Rule, count: Counter) -> Watch:
         case "kind":
             return Each(lambda event: matches_kind(event.kind, (rule.what,)))
         case "arc":
-            return Stalls() if rule.what == STALL else Arcs(rule.what)
+            return Arcs(rule.what)
         case "when":
             return WATCHES[rule.what](rule, count)
 
@@ -192,18 +192,15 @@ class Sifting(Watch):
         return ()
 
     def open_ones(self, now: datetime) -> Iterator[Occasion]:
-        """Threads that are silent for longer than their rhythm allows, and agents that meet one setback after another."""
+        """Agents that meet one setback after another."""
         sift.settle(self._sifted)
         for arc in sift.arcs_open(self._sifted, now):
-            if arc.kind == STALL:
-                since = arc.first_at + threads.patience_of(self._sifted.threads.threads[arc.thread])
-                yield _of_arc(arc, f"{STALL} {arc.thread} {arc.last}", since)
-            elif arc.kind == STRUGGLE and arc.count >= MANY_SETBACKS:
+            if arc.kind == STRUGGLE and arc.count >= MANY_SETBACKS:
                 yield _of_arc(arc, f"{STRUGGLE} {arc.thread} {arc.first}", arc.last_at)
 
 
 class Arcs(Sifting):
-    """Arcs of one kind, once they are closed."""
+    """Arcs of one kind, once they are closed; never a hidden kind (`Rule.note` says so to the user)."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
@@ -213,21 +210,13 @@ class Arcs(Sifting):
         """The arcs that the event closes, if they are of the kind."""
         super().see(event)
         sift.settle(self._sifted)
-        for arc in self._sifted.closed:
+        for arc in without_hidden(self._sifted.closed):
             if arc.kind == self._kind:
                 yield _of_arc(arc, f"{event.id} {arc.kind} {arc.thread}", stamp_of(event)[0], event=event)
 
 
-class Stalls(Sifting):
-    """Threads that fall silent: the one arc that no event begins."""
-
-    def look(self, now: datetime) -> Iterator[Occasion]:
-        """Those that are silent."""
-        return (occasion for occasion in self.open_ones(now) if occasion.arc and occasion.arc.kind == STALL)
-
-
 class Stuck(Sifting):
-    """Agents that fall silent at work, threads that stall, and setbacks without end. No event says so by itself."""
+    """Agents that fall silent at work, and setbacks without end. No event says so by itself."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -239,17 +228,11 @@ class Stuck(Sifting):
         return super().see(event)
 
     def look(self, now: datetime) -> Iterator[Occasion]:
-        """A stall is not told where its agent's silence is, or where the agent waits for a person."""
-        explained: set[str] = set()
+        """Agents that are silent, then struggles."""
         for agent in self._fleet.agents.values():
-            standing = fleet.standing(agent, now=now)
-            if standing in ("silent", "needs you"):
-                explained.add(agent.name)
-            if standing == "silent":
+            if fleet.standing(agent, now=now) == "silent":
                 yield _silence(agent, now)
-        for occasion in self.open_ones(now):
-            if occasion.arc is None or occasion.arc.kind != STALL or explained.isdisjoint(occasion.arc.agents):
-                yield occasion
+        yield from self.open_ones(now)
 
 
 def _silence(agent: Agent, now: datetime) -> Occasion:

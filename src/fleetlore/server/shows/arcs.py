@@ -7,7 +7,7 @@ from typing import Literal
 
 from fleetlore.chronicle import arcbook
 from fleetlore.chronicle.arcbook import Arcbook
-from fleetlore.chronicle.arcs import Arc
+from fleetlore.chronicle.arcs import HIDDEN_KINDS, Arc
 from fleetlore.chronicle.closing import arc_told
 from fleetlore.chronicle.naming import Naming
 from fleetlore.server.desk import Look
@@ -18,13 +18,13 @@ NEEDS = ("arcs", "names")
 State = Literal["open", "closed", "all"]
 
 
-def show(look: Look, *, state: State, kinds: Sequence[str], limit: int) -> Arcs:
-    """The open ones first, then the newest of those that are closed."""
+def show(look: Look, *, state: State, kinds: Sequence[str], limit: int, hidden: bool = True) -> Arcs:
+    """The open ones first, then the newest of those that are closed; with the kinds that pages leave out, unless `hidden` is false."""
     book: Arcbook = look.states["arcs"]
     open_ones = [] if state == "closed" else sorted(arcbook.open_arcs(book, look.now), key=_by_end, reverse=True)
     arcbook.settle(book)
     closed = [] if state == "open" else sorted(book.closed, key=_by_end, reverse=True)
-    wanted = [arc for arc in (*open_ones, *closed) if not kinds or arc.kind in kinds]
+    wanted = [arc for arc in (*open_ones, *closed) if (not kinds or arc.kind in kinds) and (hidden or arc.kind not in HIDDEN_KINDS)]
     return Arcs(**look.head(), arcs=rows(wanted[:limit], look.naming), counts=dict(sorted(book.counts.items())))
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from fleetlore.chronicle import arcbook, closing, sift
 from fleetlore.chronicle.arcbook import Arcbook
-from fleetlore.chronicle.arcs import Arc
+from fleetlore.chronicle.arcs import Arc, without_hidden
 from fleetlore.chronicle.naming import Naming
 from fleetlore.chronicle.narrate import Narrator, Telling, opening_of
 from fleetlore.chronicle.overview import Overview
@@ -23,6 +23,7 @@ from fleetlore.server.desk import Look
 from fleetlore.server.shapes import ChapterRow, OpenThread, SentenceRow, Story
 from fleetlore.server.shows import arcs as arc_rows
 from fleetlore.state.chronology import order_of
+from fleetlore.state.thread_events import Selection, read_selection, select
 from fleetlore.views.thread import Threads
 
 NEEDS = ("arcs", "names", "threads")
@@ -61,6 +62,8 @@ class Stretch(NamedTuple):
 class Known(NamedTuple):
     """What the views say of the stretch; nothing here goes on changing."""
 
+    selection: Selection
+    """Which events are told."""
     naming: Naming
     bound: dict[str, str]
     closed: list[Arc]
@@ -68,28 +71,32 @@ class Known(NamedTuple):
     open_threads: tuple[str, ...]
 
 
-def read(log: BlockingRecorder, wanted: Wanted, position: Position | None) -> Stretch:
-    """The newest events of the scope before a place, and before a past moment's."""
+def read(log: BlockingRecorder, wanted: Wanted, views: Known, position: Position | None) -> Stretch:
+    """The newest events of the scope, of a task its whole thread, before a place and before a past moment's."""
     if position == "":  # before the first event
         return Stretch([], [])
     ends = [end for end in (wanted.before, None if position is None else just_after(position)) if end is not None]
-    found = list(log.read(wanted.scope, before=min(ends, default=None), newest_first=True, limit=wanted.limit + LEAD_IN))
+    most = wanted.limit + LEAD_IN
+    found = list(read_selection(log, views.selection, before=min(ends, default=None), newest_first=True, limit=most))
     found.reverse()
     cut = max(0, len(found) - wanted.limit)
     return Stretch(found[cut:], found[:cut])
 
 
-def known(look: Look) -> Known:
+def known(look: Look, scope: str) -> Known:
     """What is needed of the views, as a copy: telling takes longer than a look may."""
     threads: Threads = look.states["threads"]
+    selection, bound = select(scope, threads), dict(threads.bound)
+    if not isinstance(selection, str):  # its goals and runs may belong to another task by now
+        bound |= dict.fromkeys(selection.scopes[1:], selection.key)
     newest = look.at or look.now
     keys = tuple(thread.key for thread in sift.open_among(threads) if thread.last is not None and newest - thread.last[0] <= RECENT)
     book: Arcbook | None = look.states.get("arcs")
     if book is None:
-        return Known(look.naming, dict(threads.bound), [], [], keys)
+        return Known(selection, look.naming, bound, [], [], keys)
     recent = set(keys)
-    opened = [arc for arc in arcbook.open_arcs(book, look.now) if arc.thread in recent]
-    return Known(look.naming, dict(threads.bound), list(book.closed), opened, keys)
+    opened = [arc for arc in without_hidden(arcbook.open_arcs(book, look.now)) if arc.thread in recent]
+    return Known(selection, look.naming, bound, list(without_hidden(book.closed)), opened, keys)
 
 
 def tell(stretch: Stretch, wanted: Wanted, views: Known, head: dict[str, object]) -> Story:

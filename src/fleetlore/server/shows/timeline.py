@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from fleetlore.chronicle import arcbook
-from fleetlore.chronicle.arcs import Arc
+from fleetlore.chronicle.arcs import Arc, without_hidden
 from fleetlore.chronicle.naming import Naming
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
@@ -106,7 +106,7 @@ def known(look: Look, since: datetime | None, until: datetime | None, width: int
         present={agent.name for standing, agent in stood if standing != "ended" and not fleet_view.is_at_rest(agent, standing, look.now)},
         shown=names_view.all_shown(look.states["names"]),
         naming=look.naming,
-        arcs=[*look.states["arcs"].closed, *arcbook.open_arcs(look.states["arcs"], look.now)],
+        arcs=list(without_hidden((*look.states["arcs"].closed, *arcbook.open_arcs(look.states["arcs"], look.now)))),
     )
 
 
