@@ -95,14 +95,28 @@ def _check_project_ship(path: str, log: str, to: str, full: bool) -> None:
         )
 
 
+def is_project_log(url: str, folder: str) -> bool:
+    """Whether the `log` of a project's file is used: a SQLite file inside the project, or `sqlite:`, the user's own log."""
+    scheme, _, rest = url.partition(":")
+    is_own_log = scheme == "sqlite" and rest.partition("?")[0] in ("", "//")
+    return is_own_log or _is_file_inside(url, folder)
+
+
 def _is_file_inside(url: str, folder: str) -> bool:
-    """Whether an address means a file in a folder, wherever links lead."""
+    """Whether an address means a file in a folder, after `..` and symbolic links are resolved. It is read as `log/connect.py` does."""
     from urllib.parse import unquote
 
     scheme, _, rest = url.partition(":")
-    file = unquote(rest.partition("?")[0].removeprefix("//"))
+    file = os.path.expanduser(unquote(rest.partition("?")[0].removeprefix("//")))
+    if scheme != "sqlite" or not file:
+        return False
     inside = os.path.join(os.path.realpath(folder), "")
-    return scheme == "sqlite" and bool(file) and os.path.realpath(os.path.expanduser(file)).startswith(inside)
+    try:
+        real = os.path.realpath(file)
+        # SQLite writes to these files beside the database, and follows links there, too.
+        return all(os.path.realpath(real + suffix).startswith(inside) for suffix in ("", "-wal", "-shm", "-journal"))
+    except ValueError:  # a path that no system has, such as one with a null byte
+        return False
 
 
 def read_named_levels(path: str, table: Mapping[str, Any]) -> tuple[str, ...]:
