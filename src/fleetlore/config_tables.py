@@ -290,15 +290,11 @@ def read_expressions(path: str, table: Mapping[str, Any]) -> tuple[str, ...]:
     patterns = table.get("patterns", [])
     if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
         raise ConfigError(f"{path}: redact.patterns: a list of strings is needed, as in patterns = ['EMP-[0-9]{{6}}']")
-    import re
+    if patterns:
+        from fleetlore.user_patterns import patterns_of
 
-    for pattern in patterns:
-        try:
-            matches_nothing = re.compile(pattern).search("")
-        except (re.error, RecursionError, OverflowError) as error:
-            raise ConfigError(f"{path}: redact.patterns: {pattern!r} is no regular expression: {error}; mend it") from error
-        if matches_nothing:
-            raise ConfigError(f"{path}: redact.patterns: {pattern!r} matches even where nothing stands; say what must be there")
+        if (problem := patterns_of(tuple(patterns)).find_problem()) is not None:
+            raise ConfigError(f"{path}: redact.patterns: {problem[0]!r} {problem[1]}")
     return tuple(patterns)
 
 

@@ -101,7 +101,7 @@ class Entry(NamedTuple):
 def drain(open_log: OpenLog, *, folder: str | None = None, on_warning: OnWarning = lambda warning: None) -> list[str]:
     """Take all that waits into its logs; answers one line for each log that could not be had. Where another process drains: nothing.
 
-    `on_warning` gets one line for each thing that is not done as a project's settings say, as often as it is met.
+    `on_warning` gets one line for each thing that is not done as a project's settings say, and for each line that had to be dropped.
     """
     folder = folder or spool.spool_folder()
     lock = None if spool.is_empty(folder) else spool.lock_for_draining(folder)
@@ -168,8 +168,9 @@ class _Logs:
         veil = veiling(levels) if levels else None
         if program in _HOOKS and (paths := list(_transcripts_of(entries, program))):
             oldest = retention.oldest_kept(settings, clock.now())
-            transcripts.catch_up(log, paths, program=program, redactor=redactor, veil=veil, not_before=oldest)
-        deposit = Deposit(log, dialect=program.replace("-", "_") or _SOURCE, admission=Admission(redactor=redactor, veil=veil))
+            transcripts.catch_up(log, paths, program=program, redactor=redactor, veil=veil, not_before=oldest, on_dropped=self._on_warning)
+        admission = Admission(redactor=redactor, veil=veil)
+        deposit = Deposit(log, dialect=program.replace("-", "_") or _SOURCE, admission=admission, on_dropped=self._on_warning)
         deposit.put_all(Item(entry.line, ()) if hook_lines.is_told(entry, log) else self._item(entry, log) for entry in entries)
 
     def _log_of(self, settings: Settings) -> BlockingRecorder:
