@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from fleetlore.config_tables import (
@@ -18,6 +18,7 @@ from fleetlore.config_tables import (
     Secret,
     anchored,
     days_in,
+    is_project_log,
     read_context,
     read_expressions,
     read_graph,
@@ -51,7 +52,9 @@ __all__ = [
     "Secret",
     "Setting",
     "Settings",
+    "anchored",
     "days_in",
+    "is_project_log",
     "load",
     "masked",
     "project_file",
@@ -103,6 +106,8 @@ class Settings(NamedTuple):
     """How prompts are put together, as far as it is said; of one key, the strongest file's."""
     graph: Setting[Mapping[str, Any]] = Setting({}, DEFAULT)
     """What conversational agents are run with, as far as it is said; never by a project's file."""
+    warnings: tuple[str, ...] = ()
+    """What a project's file says and is not used, each with the reason and what to do; for people, and safe to show."""
 
 
 class _Level(NamedTuple):
@@ -111,6 +116,8 @@ class _Level(NamedTuple):
     source: str
     log: str | None = None
     log_source: str = ""
+    refused_log: str | None = None
+    """The log of a project's file that a project may not choose."""
     town: str | None = None
     town_source: str = ""
     redact_patterns: tuple[str, ...] = ()
@@ -134,20 +141,22 @@ def load(
     if town == "":
         raise ConfigError("--town: a name is needed, as in --town harbour")
     levels = [
-        _Level("the command line", log, "--log", town, "--town"),
+        _Level("the command line", log=log, log_source="--log", town=town, town_source="--town"),
         _Level(
             ENVIRONMENT,
-            _seen_from(folder, environ.get("FLEETLORE_LOG")),
-            "FLEETLORE_LOG",
-            environ.get("FLEETLORE_TOWN") or None,
-            "FLEETLORE_TOWN",
+            log=_seen_from(folder, environ.get("FLEETLORE_LOG")),
+            log_source="FLEETLORE_LOG",
+            town=environ.get("FLEETLORE_TOWN") or None,
+            town_source="FLEETLORE_TOWN",
             ship_to=environ.get("FLEETLORE_SHIP_TO") or None,
             ship_source="FLEETLORE_SHIP_TO",
             hooks={name: Secret(text) for name in HOOK_SECRETS if (text := environ.get(f"FLEETLORE_{name.upper()}"))},
         ),
     ]
-    files = tuple(path for path in (project_file(folder), user_file(environ)) if path is not None and os.path.isfile(path))
-    levels += [_read(path, is_user=path == user_file(environ)) for path in dict.fromkeys(files)]
+    own = user_file(environ)
+    project, foreign = _find_project_file(folder, own)
+    files = tuple(path for path in (project, own) if path is not None and os.path.isfile(path))
+    levels += [_read(path, is_user=path == own) for path in dict.fromkeys(files)]
     chosen = next((level for level in levels if level.log is not None), None)
     address = Setting(DEFAULT_LOG, DEFAULT) if chosen is None or chosen.log is None else Setting(chosen.log, chosen.log_source)
     shipping = _shipping(levels, chosen, address.value)
@@ -165,7 +174,24 @@ def load(
         hooks=_hooks(levels),
         context=_prompts(levels),
         graph=_talking(levels),
+        warnings=(*(_foreign_warning(path, own) for path in foreign), *_log_warnings(levels, chosen, address.value, own)),
     )
+
+
+def _log_warnings(levels: Sequence[_Level], chosen: _Level | None, log: str, own: str) -> Iterator[str]:
+    """Why a project's log is not used; nothing where a flag or the environment names the log anyway, or the same log is used."""
+    for level in levels:
+        if level is chosen:
+            return
+        if level.refused_log is not None and level.refused_log != log:
+            yield (
+                f"{level.source}: log = {masked(level.refused_log)!r} is ignored: a project may only name a SQLite file inside its own"
+                f" folder. To use it, put it into {own}, or use --log or FLEETLORE_LOG"
+            )
+
+
+def _foreign_warning(path: str, own: str) -> str:
+    return f"{path} is ignored: it belongs to another user. If you trust it, take it over with chown, or copy its settings into {own}"
 
 
 def _shipping(levels: Sequence[_Level], chosen: _Level | None, log: str) -> _Level | None:
@@ -256,18 +282,42 @@ def _talking(levels: Sequence[_Level]) -> Setting[Mapping[str, Any]]:
     return Setting({}, DEFAULT) if speaking is None else Setting(speaking.graph, speaking.source)
 
 
-def project_file(folder: str | None = None) -> str | None:
-    """The nearest `fleetlore.toml` at or above a folder."""
+def project_file(folder: str | None = None, *, environ: Mapping[str, str] = os.environ) -> str | None:
+    """The nearest `fleetlore.toml` at or above a folder that does not belong to another user."""
+    return _find_project_file(folder, user_file(environ))[0]
+
+
+def _find_project_file(folder: str | None, own: str) -> tuple[str | None, list[str]]:
+    """The project's file, and the nearer ones that are ignored because they belong to another user."""
+    foreign: list[str] = []
     try:
         folder = os.path.abspath(folder or os.getcwd())
     except OSError:  # the current folder was removed
-        return None
-    while not os.path.isfile(path := os.path.join(folder, FILE_NAME)):
+        return None, foreign
+    while True:
+        path = os.path.join(folder, FILE_NAME)
+        if os.path.isfile(path):
+            if path == own or _belongs_to_user(path):
+                return path, foreign
+            foreign.append(path)
         above = os.path.dirname(folder)
         if above == folder:
-            return None
+            return None, foreign
         folder = above
-    return path
+
+
+def _belongs_to_user(path: str) -> bool:
+    """Whether a file, and the link that leads to it, belong to the current user, as git's `safe.directory` asks of a repository.
+
+    For root under `sudo` that is also the user who called `sudo`.
+    """
+    users = {os.geteuid()}
+    if users == {0} and (caller := os.environ.get("SUDO_UID", "")).isdecimal():
+        users.add(int(caller))
+    try:
+        return {os.lstat(path).st_uid, os.stat(path).st_uid} <= users
+    except OSError:  # it was removed just now
+        return False
 
 
 def _read(path: str, *, is_user: bool) -> _Level:
@@ -287,10 +337,12 @@ def _read(path: str, *, is_user: bool) -> _Level:
     log = read_text(path, content, "log")
     log = None if log is None else anchored(log, os.path.dirname(path))
     to, full = read_ship(path, content, None if is_user else log or DEFAULT_LOG)
+    is_refused = log is not None and not is_user and not is_project_log(log, os.path.dirname(path))
     return _Level(
         source=path,
-        log=log,
+        log=None if is_refused else log,
         log_source=path,
+        refused_log=log if is_refused else None,
         town=read_text(path, content, "town"),
         town_source=path,
         redact_patterns=read_expressions(path, redact),

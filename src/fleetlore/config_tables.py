@@ -95,14 +95,28 @@ def _check_project_ship(path: str, log: str, to: str, full: bool) -> None:
         )
 
 
+def is_project_log(url: str, folder: str) -> bool:
+    """Whether the `log` of a project's file is used: a SQLite file inside the project, or `sqlite:`, the user's own log."""
+    scheme, _, rest = url.partition(":")
+    is_own_log = scheme == "sqlite" and rest.partition("?")[0] in ("", "//")
+    return is_own_log or _is_file_inside(url, folder)
+
+
 def _is_file_inside(url: str, folder: str) -> bool:
-    """Whether an address means a file in a folder, wherever links lead."""
+    """Whether an address means a file in a folder, after `..` and symbolic links are resolved. It is read as `log/connect.py` does."""
     from urllib.parse import unquote
 
     scheme, _, rest = url.partition(":")
-    file = unquote(rest.partition("?")[0].removeprefix("//"))
+    file = os.path.expanduser(unquote(rest.partition("?")[0].removeprefix("//")))
+    if scheme != "sqlite" or not file:
+        return False
     inside = os.path.join(os.path.realpath(folder), "")
-    return scheme == "sqlite" and bool(file) and os.path.realpath(os.path.expanduser(file)).startswith(inside)
+    try:
+        real = os.path.realpath(file)
+        # SQLite writes to these files beside the database, and follows links there, too.
+        return all(os.path.realpath(real + suffix).startswith(inside) for suffix in ("", "-wal", "-shm", "-journal"))
+    except ValueError:  # a path that no system has, such as one with a null byte
+        return False
 
 
 def read_named_levels(path: str, table: Mapping[str, Any]) -> tuple[str, ...]:
@@ -276,15 +290,11 @@ def read_expressions(path: str, table: Mapping[str, Any]) -> tuple[str, ...]:
     patterns = table.get("patterns", [])
     if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
         raise ConfigError(f"{path}: redact.patterns: a list of strings is needed, as in patterns = ['EMP-[0-9]{{6}}']")
-    import re
+    if patterns:
+        from fleetlore.user_patterns import patterns_of
 
-    for pattern in patterns:
-        try:
-            matches_nothing = re.compile(pattern).search("")
-        except (re.error, RecursionError, OverflowError) as error:
-            raise ConfigError(f"{path}: redact.patterns: {pattern!r} is no regular expression: {error}; mend it") from error
-        if matches_nothing:
-            raise ConfigError(f"{path}: redact.patterns: {pattern!r} matches even where nothing stands; say what must be there")
+        if (problem := patterns_of(tuple(patterns)).find_problem()) is not None:
+            raise ConfigError(f"{path}: redact.patterns: {problem[0]!r} {problem[1]}")
     return tuple(patterns)
 
 

@@ -6,7 +6,7 @@ compiled and run only when that finds something.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from fleetlore._quick import Words
 
 MASK = "[redacted]"
+WITHHELD = "[withheld: the redact patterns took too long]"
+"""What takes the place of a text that patterns of the settings could not be tried on in time."""
 
 _WORDS = r"password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|secret[_-]?key|client[_-]?secret"
 # What may stand between a name and its value, in text that was itself quoted once.
@@ -156,10 +158,17 @@ class Redactor:
             return True
         return bool(self._extra)  # written for the text itself, they cannot be tried on its JSON
 
-    def clean(self, value: _Value, *, harmless: Container[str] = ()) -> tuple[_Value, int]:
-        """The value without its secrets, and how many there were. Keys that are `harmless` tell nothing of what stands under them."""
+    def clean(self, value: _Value, *, harmless: Container[str] = (), fixed_keys: Container[str] = ()) -> tuple[_Value, int]:
+        """The value without its secrets, and how many there were. Keys that are `harmless` tell nothing of what stands under them.
+
+        `fixed_keys` are names of a format: no pattern of the user's own changes them. A text that those patterns take too long for
+        is withheld as a whole.
+        """
         mask = _Mask(harmless)
-        return _walk(value, mask, _compiled() + _compiled_extra(self._extra)), mask.found
+        cleaned: _Value = _walk(value, mask, _compiled())
+        if self._extra:
+            cleaned = _mask_own(cleaned, self._extra, mask, fixed_keys)
+        return cleaned, mask.found
 
 
 def seems_clean(raw: bytes) -> bool:
@@ -226,6 +235,48 @@ def _walk(value: Any, mask: _Mask, patterns: Sequence[re.Pattern[str]], told: _T
     return value
 
 
+def _mask_own(value: Any, extra: tuple[str, ...], mask: _Mask, fixed_keys: Container[str]) -> Any:
+    """The value with all that the user's own patterns match masked."""
+    from fleetlore.user_patterns import patterns_of
+
+    texts = list(dict.fromkeys(text for text in _texts_in(value, fixed_keys) if text not in ("", MASK, WITHHELD)))
+    results = dict(zip(texts, patterns_of(extra).mask(texts, MASK), strict=True))
+
+    def replaced(value: Any) -> Any:
+        if isinstance(value, str):
+            result = results.get(value, (value, 0))
+            mask.found += 1 if result is None else result[1]
+            return WITHHELD if result is None else result[0]
+        if isinstance(value, dict):
+            keys = _numbered(key if key in fixed_keys else replaced(key) for key in value)
+            return {key: replaced(item) for key, item in zip(keys, value.values(), strict=True)}
+        return [replaced(item) for item in value] if isinstance(value, list) else value
+
+    return replaced(value)
+
+
+def _numbered(keys: Iterable[Any]) -> Iterator[Any]:
+    """Keys, with a number where one looks like another by now."""
+    seen: dict[Any, int] = {}
+    for key in keys:
+        seen[key] = number = seen.get(key, 0) + 1
+        yield key if number == 1 else f"{key} ({number})"
+
+
+def _texts_in(value: Any, fixed_keys: Container[str]) -> Iterator[str]:
+    """Every string of a value, and every key that is not fixed."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key not in fixed_keys:
+                yield from _texts_in(key, ())
+            yield from _texts_in(item, fixed_keys)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts_in(item, fixed_keys)
+
+
 def _told_by(key: Any, above: _Told) -> _Told:
     """A value under a telling key is a secret whatever it looks like."""
     if above.strings or not isinstance(key, str) or not _expression(_KEY).search(key):
@@ -258,15 +309,6 @@ def _compiled() -> tuple[re.Pattern[str], ...]:
     import re
 
     return tuple(re.compile(item.expression, re.DOTALL | (re.IGNORECASE if item.ignore_case else 0)) for item in _PATTERNS)
-
-
-@cache
-def _compiled_extra(extra: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
-    if not extra:
-        return ()
-    import re
-
-    return tuple(re.compile(expression) for expression in extra)
 
 
 @cache

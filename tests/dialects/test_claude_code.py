@@ -15,6 +15,7 @@ from fleetlore.dialects.claude_code import RECORDING
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 from fleetlore.log.admission import Admission
+from tests.growing import grows_in_proportion
 from tests.transcripts import START, Row, Transcript, a_day, bash, text, thinking, tool
 
 
@@ -275,6 +276,39 @@ def test_a_helper_in_the_background_is_launched_at_once_and_comes_back_by_a_noti
     told.add("user", message={"role": "user", "content": notice})
     events = read(told)
     assert (the(events, "agent.launched").data["background"], the(events, "agent.returned").text) == (True, "Found it")
+
+
+NOTICE = "<task-notification>\n"
+
+
+@pytest.mark.parametrize(
+    ("opening", "repeated", "size"),
+    [
+        (NOTICE, "<summary>", 8_000),
+        (f"{NOTICE}<summary>", " ", 100),
+        (f"{NOTICE}<status>", " ", 100),
+        (f"{NOTICE}<status>", "a ", 8_000),
+        (f"{NOTICE}<task-id>", " ", 8_000),
+        ("<command-name>", " ", 4_000),
+        ("<command-name>/ship</command-name>", "<command-args>", 8_000),
+    ],
+)
+def test_tags_that_are_never_closed_take_time_in_proportion_to_the_text(opening: str, repeated: str, size: int) -> None:
+    def read_row(content: str) -> None:
+        told = Transcript()
+        told.add("user", message={"role": "user", "content": content})
+        read(told)
+
+    assert grows_in_proportion(read_row, lambda size: f"{opening}{repeated * (size // len(repeated))}x", size)
+
+
+@pytest.mark.parametrize("inside", ["Found it", "  Found\n it  ", "", "a <b> c"])
+def test_a_notification_is_read_without_the_blanks_around_its_words(inside: str) -> None:
+    told = Transcript()
+    notice = f"{NOTICE}<task-id> x1 </task-id><status>\n done </status><summary>{inside}</summary>\n</task-notification>"
+    told.add("user", message={"role": "user", "content": notice})
+    data = the(read(told), "claude_code.task_notification").data
+    assert (data["task_id"], data["status"], data.get("summary", "")) == ("x1", "done", inside.strip())
 
 
 def test_rows_of_a_helper_that_an_older_program_repeats_in_the_session_are_the_helper_s_and_cost_less_than_its_own_transcript() -> None:

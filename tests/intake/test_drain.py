@@ -75,6 +75,13 @@ def test_each_line_goes_into_the_log_of_its_folder(home: Path) -> None:
     assert len(events()) == 1
 
 
+def test_projects_that_share_a_log_keep_their_own_patterns(home: Path) -> None:
+    for name, pattern in (("one", "may"), ("two", "I")):
+        hook(project(home, name, f"[redact]\npatterns = ['{pattern}']"))
+    drain_spool()
+    assert [event.text for event in events()] == ["[redacted] I?", "may [redacted]?"]
+
+
 def test_a_folder_that_is_gone_still_belongs_to_its_project(home: Path) -> None:
     shop = project(home, "shop", 'log = "sqlite:shop.db"')
     hook(shop / "worktrees" / "gone")

@@ -8,14 +8,17 @@ import pytest
 
 from fleetlore.events.envelope import Event
 from fleetlore.views.town_missions import NOTES_KEPT, pulls_in
+from fleetlore.views.town_reading import LONGEST_WORDS
 from fleetlore.views.town_rules import MISSION_STEPS, mission_refusal
 from fleetlore.views.town_state import MissionState
+from tests.growing import grows_in_proportion
 from tests.views.town_facts import (
     about_item,
     approved,
     assigned,
     cancelled,
     completed,
+    created,
     fact,
     failed,
     faults,
@@ -115,10 +118,32 @@ def test_an_item_that_cannot_go_on_says_why() -> None:
         ("http://forge.example/o/r/pulls/7", []),
         ("https://forge.example:3000/o/r/pulls/9.", ["o/r#9"]),
         ("o/r#0 and #5 and r#5", []),
+        ("(my-org/my.repo#12), --o/r#3 ...o/r#4", ["my-org/my.repo#12", "o/r#3", "o/r#4"]),
+        ("group/sub/r#5", ["sub/r#5"]),
+        (f"{'o' * 100}/{'r' * 100}#5", [f"{'o' * 100}/{'r' * 100}#5"]),
+        (f"{'o' * 101}/r#5 o/{'r' * 101}#5", []),
     ],
 )
 def test_pull_requests_are_read_from_what_was_told(text: str, found: list[str]) -> None:
     assert pulls_in(text) == found
+
+
+@pytest.mark.parametrize("part", ["a.", "a", "-", "a/", "a/a.", "https://a.", "https://a/", "o/r#", "-.a"])
+def test_reading_them_takes_time_in_proportion_to_the_text(part: str) -> None:
+    assert grows_in_proportion(pulls_in, lambda size: part * (size // len(part)), 2_000)
+
+
+def test_what_a_task_came_to_is_kept_as_long_as_other_words() -> None:
+    long = "a." * 9_990
+    spoken = [
+        fact("town.task_completed", _task="t1", _agent="ada", _text=long, epoch=1),
+        fact("town.task_failed", _task="t2", _agent="ada", _text=long, epoch=1),
+        fact("town.mission_event", _mission="m1", _actor="jo", _text=long),
+    ]
+    begun = [event for id in ("t1", "t2") for event in (created(id), assigned(id), started(id))]
+    state = told(mission(), item(), *idle(), *begun, *spoken).state
+    kept = [state.tasks["t1"].result, state.tasks["t2"].error, *(note.text for note in mission_in(state).notes)]
+    assert kept == [long[:LONGEST_WORDS]] * 3
 
 
 # --- the review gate

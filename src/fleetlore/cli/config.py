@@ -56,6 +56,8 @@ def run(args: Namespace) -> int:
     space = max(len(value) for _, value, _ in rows)
     for name, value, source in rows:
         terminal.out(terminal.sanitise(f"{name:<16} {value:<{space}}  {source and f'from {source}'}").rstrip())
+    for warning in settings.warnings:
+        terminal.out(terminal.sanitise(f"{'ignored':<16} {warning}"))
     for path in settings.redact_patterns.value:
         terminal.out(f"{'':<16}   {terminal.sanitise(path)}")
     for model, said in settings.prices.value.items():
@@ -82,6 +84,7 @@ def described(settings: config.Settings) -> dict[str, Any]:
         "context": {"value": settings.context.value, "from": settings.context.source},
         "graph": {"value": _graph(settings), "from": settings.graph.source},
         "files": settings.files,
+        "ignored": settings.warnings,
     }
 
 

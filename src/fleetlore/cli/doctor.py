@@ -44,7 +44,7 @@ def run(args: Namespace) -> int:
     """Look at everything; what cannot be looked at is a finding."""
     settings = opening.settings_of(args)
     versions, files = _versions(settings.log.value), list(settings.files)
-    report: dict[str, Any] = {"versions": versions, "settings": {"files": files}, "log": {}, "problems": []}
+    report: dict[str, Any] = {"versions": versions, "settings": {"files": files, "ignored": settings.warnings}, "log": {}, "problems": []}
     log = report["log"]
     log |= {"url": config.masked(settings.log.value), "town": settings.town.value}
     path = opening.find_file(settings)

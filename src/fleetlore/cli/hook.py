@@ -106,7 +106,7 @@ def line_of(program: str, raw: bytes, size: int, *, project: bool = False) -> by
     if not isinstance(record, dict):
         return _dump(told | {"raw": _sample(raw, redactor), "bytes": size})
     if patterns or not seems_clean(raw):
-        record, _ = redactor.clean(record)
+        record, _ = redactor.clean(record, fixed_keys=frozenset(record))
     elif not (b"\n" in raw or b"\r" in raw or b"\\ud" in raw):
         # As it came: writing it anew would take longer than reading it.
         return b'%b,"record":%b}' % (_dump(told)[:-1], raw)
@@ -167,6 +167,17 @@ def _patterns(folder: str | None) -> tuple[str, ...]:
     try:
         return config.load().redact_patterns.value
     except ConfigError:  # the next command says so; what waits in the spool is redacted again on its way into the log
+        return _patterns_of_user()
+
+
+def _patterns_of_user() -> tuple[str, ...]:
+    """Those of the user's own file, which a broken file of a project must not switch off."""
+    from fleetlore import config
+    from fleetlore.errors import ConfigError
+
+    try:
+        return config.load(folder=os.path.dirname(config.user_file())).redact_patterns.value
+    except ConfigError:
         return ()
 
 

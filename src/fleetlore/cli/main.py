@@ -121,6 +121,7 @@ def _fill_streams() -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run one command line; answers the exit code and never raises."""
+    terminal.forget_warnings()
     try:
         code = _dispatch_or_end(argv)
         terminal.flush()

@@ -24,9 +24,17 @@ if TYPE_CHECKING:
     Veil: TypeAlias = Callable[[Event], Event]
 
 
+def load_settings(*, log: str | None, town: str | None) -> Settings:
+    """The settings as seen from the current folder; what they ignore is a warning on standard error."""
+    settings = config.load(log=log, town=town)
+    for warning in settings.warnings:
+        terminal.warn_once(warning)
+    return settings
+
+
 def settings_of(args: Namespace) -> Settings:
     """The settings that hold for this command line; `--redact`, where a command has it, adds to what the files want hidden."""
-    settings = config.load(log=args.log, town=args.town)
+    settings = load_settings(log=args.log, town=args.town)
     asked: tuple[str, ...] = getattr(args, "redact", ())
     if not asked:
         return settings
@@ -64,7 +72,7 @@ def drain_spool(*, said: set[str] | None = None) -> None:
             return
         from fleetlore.intake.drain import drain
 
-        problems = drain(_open)
+        problems = drain(_open, on_warning=terminal.warn_once)
     except Exception as error:  # noqa: BLE001  # what hooks brought waits; the command that was asked for does not
         problems = [f"the spool could not be read: {error}"]
     said = set() if said is None else said

@@ -133,7 +133,7 @@ def way_of(args: Namespace) -> Way:
     if args.source is not None and args.log is not None:
         raise UsageError("--from and --log both say which log to ship; give one of them")
     own_town = None if args.source is None else town_in(args.source)
-    settings = config.load(log=args.source or args.log, town=args.town if own_town is None else own_town)
+    settings = opening.load_settings(log=args.source or args.log, town=args.town if own_town is None else own_town)
     to = args.to or settings.ship_to.value
     if to is None:
         raise UsageError(

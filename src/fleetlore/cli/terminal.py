@@ -61,6 +61,21 @@ def err(message: str) -> None:
     sys.stderr.write("".join(f"{sanitise(line)}\n" for line in message.split("\n")))
 
 
+_warned: set[str] = set()
+
+
+def warn_once(message: str) -> None:
+    """A warning to standard error, once for each command however often its cause is met."""
+    if message not in _warned:
+        _warned.add(message)
+        err(f"lore: {message}")
+
+
+def forget_warnings() -> None:
+    """Begin a new command, which warns again."""
+    _warned.clear()
+
+
 def out_json(raw: bytes) -> None:
     """One line of JSON to standard output; on a terminal its strings are made harmless."""
     if is_terminal(sys.stdout):

@@ -24,10 +24,10 @@ LESSONS: dict[str, tuple[tuple[tuple[str, str], ...], str]] = {
         (
             ("lore town init harbour", "the town harbour, on your own log"),
             ("lore town init --log sqlite:harbour.db", "called as this folder, on a log that lies here"),
-            ("lore town init harbour --log nats://larch:4222", "on a server, for workers on several machines"),
+            ("FLEETLORE_LOG=nats://larch:4222 lore town init harbour", "on a server, for workers on several machines"),
         ),
-        "Writes `town` and `log` into fleetlore.toml here, and leaves the rest of that file as it is. Passwords do not belong there:\n"
-        "an address that holds one is refused; set FLEETLORE_LOG in its place.",
+        "Writes `town` and `log` into fleetlore.toml here, and leaves the rest of that file as it is. That file may only name a log\n"
+        "inside this folder: put the address of a server into your own settings, or into FLEETLORE_LOG.",
     ),
     "spawn": (
         (

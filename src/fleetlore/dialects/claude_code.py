@@ -28,7 +28,7 @@ from fleetlore.dialects.claude_code_marks import (
 from fleetlore.dialects.claude_code_mind import Compaction, Helper, Mind, Refused, Voice
 from fleetlore.dialects.claude_code_printed import FOLDED as FOLDED_PRINTED
 from fleetlore.dialects.claude_code_printed import as_written, is_printed, note_helper
-from fleetlore.dialects.claude_code_prompts import INTERRUPTED, Prompt, parts_of, tell_prompt, words_of
+from fleetlore.dialects.claude_code_prompts import INTERRUPTED, Prompt, parts_of, tell_prompt, text_inside, words_of
 from fleetlore.dialects.claude_code_replies import flush, grow
 from fleetlore.dialects.claude_code_tools import (
     LAUNCHERS,
@@ -73,8 +73,7 @@ _PLUMBING = frozenset(
     ("uuid", "parentUuid", "sessionId", "session_id", "timestamp", "type", "cwd", "version", "gitBranch", "userType", "entrypoint", "slug")
 )
 _task_id = re.compile(r"<task-id>\s*([^<\s]+)\s*</task-id>")
-_status = re.compile(r"<status>\s*([^<]+?)\s*</status>")
-_summary = re.compile(r"<summary>\s*(.*?)\s*</summary>", re.DOTALL)
+_status = re.compile(r"<status>([^<]+)</status>")
 _NOTIFICATION = "<task-notification>"
 _CONTINUED = "This session is being continued from a previous conversation"
 """How a summary begins: a branch of a session that was summed up is given it for a title, and says nothing by it."""
@@ -258,7 +257,8 @@ class Transcript:
 
     def _read_notification(self, words: str, own: str, scene: Scene) -> list[Event]:
         """Something that ran in the background came to its end."""
-        task, status, summary = (match[1] if (match := found.search(words)) else None for found in (_task_id, _status, _summary))
+        task, status = (match[1].strip() if (match := found.search(words)) else None for found in (_task_id, _status))
+        summary = text_inside(words, "summary")
         if task in self._mind.background and task is not None:
             self._mind.background.remove(task)
             data = {"status": status, "result": summary}

@@ -12,8 +12,7 @@ from fleetlore.events.envelope import Event
 
 INTERRUPTED = "[Request interrupted by user"
 _tag = re.compile(r"\s*<([a-z][a-z0-9_-]*)>")
-_command = re.compile(r"<command-name>\s*(/?[^<\s]*)\s*</command-name>")
-_arguments = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
+_command = re.compile(r"<command-name>\s*+(/?[^<\s]*+)\s*+</command-name>")
 _NOISE = frozenset(
     (
         "system-reminder",
@@ -72,17 +71,24 @@ def parts_of(content: object) -> list[Record]:
     return [part if isinstance(part, dict) else {"type": "text", "text": part} for part in parts if isinstance(part, dict | str)]
 
 
+def text_inside(text: str, tag: str) -> str | None:
+    """What stands between a tag and its end, without blanks around it; in time proportional to the text, which a pattern would not be."""
+    _, opening, rest = text.partition(f"<{tag}>")
+    inside, end, _ = rest.partition(f"</{tag}>")
+    return inside.strip() if opening and end else None
+
+
 def _spoken(text: str) -> str:
     """The words themselves; a slash command as it was typed; nothing for what is no person's."""
     match = _tag.match(text)
     if match is None:
         return text.strip()
     if command := _command.search(text):
-        arguments = _arguments.search(text)
+        arguments = text_inside(text, "command-args") or ""
         name = command[1] if command[1].startswith("/") else f"/{command[1]}"
         if name in _LOCAL:
             return ""
-        return f"{name} {arguments[1].strip() if arguments else ''}".strip()
+        return f"{name} {arguments}".strip()
     if match[1] == "bash-input":
         return "!" + re.sub(r"</?bash-input>", "", text).strip()
     return "" if match[1] in _NOISE else text.strip()

@@ -117,6 +117,32 @@ def held_to(kind: str) -> type[Payload] | None:
     return None if payload is None or payload.lenient else payload
 
 
+@lru_cache(maxsize=4096)
+def payload_keys(kind: str) -> frozenset[str]:
+    """Every key that the data of a known kind may have by its description, on any level; none for any other kind."""
+    payload = find(kind)
+    if payload is None:
+        return frozenset()
+    from msgspec import inspect
+
+    keys, seen = set[str](), set[type]()
+
+    def collect(part: object) -> None:
+        if isinstance(part, tuple):
+            for each in part:
+                collect(each)
+        elif isinstance(part, inspect.StructType):
+            if part.cls not in seen:
+                seen.add(part.cls)
+                keys.update((part.tag_field or "", *(field.encode_name for field in part.fields)))
+                collect(tuple(field.type for field in part.fields))
+        elif isinstance(part, inspect.Type):
+            collect(tuple(getattr(part, name) for name in part.__struct_fields__))
+
+    collect(inspect.type_info(payload))
+    return frozenset(keys - {""})
+
+
 def check_payload(kind: str, data: dict[str, Any]) -> None:
     """Refuse data that does not fit a known kind, with the path of the misfit."""
     payload = held_to(kind)

@@ -67,13 +67,17 @@ class Deposit:
         dialect: str,
         admission: Admission,
         on_rejected: Callable[[Line, str], None] = lambda line, reason: None,
+        on_dropped: Callable[[str], None] = lambda message: None,
     ) -> None:
-        self._log, self._dialect, self._admission, self._on_rejected = log, dialect, admission, on_rejected
+        self._log, self._dialect, self._admission = log, dialect, admission
+        self._on_rejected, self._on_dropped = on_rejected, on_dropped
         self.tally = Tally()
 
     def again(self) -> Deposit:
         """Another one for the same log, with a count of its own."""
-        return Deposit(self._log, dialect=self._dialect, admission=self._admission, on_rejected=self._on_rejected)
+        return Deposit(
+            self._log, dialect=self._dialect, admission=self._admission, on_rejected=self._on_rejected, on_dropped=self._on_dropped
+        )
 
     def put_all(self, items: Iterable[Item]) -> None:
         """Store any number of items, in groups."""
@@ -102,12 +106,19 @@ class Deposit:
         return checked
 
     def _checked(self, item: Item) -> Item:
-        """The item itself, or its rejection where the log would not take one of its events."""
+        """The item itself, or its rejection where the log would not take one of its events.
+
+        A rejection that the log would not take either is dropped: else there would be no end.
+        """
         try:
             for event in item.events:
                 self._admission.admit(event)
         except Invalid as error:
-            return rejection(item.line, str(error), dialect=self._dialect, at=item.at)
+            if item.rejected is None:
+                return rejection(item.line, str(error), dialect=self._dialect, at=item.at)
+            reason = f"{item.rejected}; it was dropped, because the log does not take its rejection either ({error})"
+            self._on_dropped(f"{item.line.source}, line {item.line.n}: {reason}")
+            return item._replace(events=(), rejected=reason)
         return item
 
     def _count(self, items: Sequence[Item], positions: Iterator[str], head: str, gone: frozenset[str]) -> None:

@@ -40,6 +40,7 @@ MOST_BYTES_AT_ONCE = 8 * 1024 * 1024
 
 OpenLog = Callable[["Settings"], "BlockingRecorder"]
 """Settings → the log that they mean, to be entered."""
+OnWarning = Callable[[str], None]
 
 _HOOKS = {"claude-code": "fleetlore.dialects.claude_code_hooks", "codex": "fleetlore.dialects.codex_hooks"}
 _SOURCE = "spool"
@@ -97,15 +98,18 @@ class Entry(NamedTuple):
         return _text(self.told.get("program")) or ""
 
 
-def drain(open_log: OpenLog, *, folder: str | None = None) -> list[str]:
-    """Take all that waits into its logs; answers one line for each log that could not be had. Where another process drains: nothing."""
+def drain(open_log: OpenLog, *, folder: str | None = None, on_warning: OnWarning = lambda warning: None) -> list[str]:
+    """Take all that waits into its logs; answers one line for each log that could not be had. Where another process drains: nothing.
+
+    `on_warning` gets one line for each thing that is not done as a project's settings say, and for each line that had to be dropped.
+    """
     folder = folder or spool.spool_folder()
     lock = None if spool.is_empty(folder) else spool.lock_for_draining(folder)
     if lock is None:
         return []
     try:
         problems = list(_take(folder))
-        return problems + [problem for path in list(spool.set_aside(folder)) for problem in _drain_file(path, open_log)]
+        return problems + [problem for path in list(spool.set_aside(folder)) for problem in _drain_file(path, open_log, on_warning)]
     finally:
         os.close(lock)
 
@@ -117,10 +121,10 @@ def _take(folder: str) -> Iterator[str]:
         yield f"{error.filename}: what hooks have written there cannot be read ({error.strerror}); mend it or remove it"
 
 
-def _drain_file(path: str, open_log: OpenLog) -> list[str]:
+def _drain_file(path: str, open_log: OpenLog, on_warning: OnWarning) -> list[str]:
     began, early = monotonic(), set[int]()
     with ExitStack() as stack:
-        logs = _Logs(lambda settings: stack.enter_context(open_log(settings)))
+        logs = _Logs(lambda settings: stack.enter_context(open_log(settings)), on_warning)
         for batch in _batches(_entries(path)):
             early |= {entry.line.n for entry in batch if entry.torn or hook_lines.is_ahead(entry)}
             for place, entries in _by_place(entry for entry in batch if entry.line.n not in early):
@@ -137,9 +141,9 @@ def _drain_file(path: str, open_log: OpenLog) -> list[str]:
 class _Logs:
     """The logs of one file's lines, each opened once."""
 
-    def __init__(self, open_log: OpenLog) -> None:
-        self._open_log = open_log
-        self._open: dict[tuple[str, str], BlockingRecorder] = {}
+    def __init__(self, open_log: OpenLog, on_warning: OnWarning) -> None:
+        self._open_log, self._on_warning = open_log, on_warning
+        self._open: dict[tuple[object, ...], BlockingRecorder] = {}
         self._change = transcripts.of_this_machine()
         self._twins: hook_lines.Twins = {}
         self.failed: dict[Place, str] = {}
@@ -151,6 +155,8 @@ class _Logs:
             return
         try:
             settings = place.settings()
+            for warning in settings.warnings:
+                self._on_warning(warning)
             log = self._log_of(settings)
             for program in dict.fromkeys(entry.program for entry in entries):
                 self._put_program([entry for entry in entries if entry.program == program], program, log, settings)
@@ -162,12 +168,14 @@ class _Logs:
         veil = veiling(levels) if levels else None
         if program in _HOOKS and (paths := list(_transcripts_of(entries, program))):
             oldest = retention.oldest_kept(settings, clock.now())
-            transcripts.catch_up(log, paths, program=program, redactor=redactor, veil=veil, not_before=oldest)
-        deposit = Deposit(log, dialect=program.replace("-", "_") or _SOURCE, admission=Admission(redactor=redactor, veil=veil))
+            transcripts.catch_up(log, paths, program=program, redactor=redactor, veil=veil, not_before=oldest, on_dropped=self._on_warning)
+        admission = Admission(redactor=redactor, veil=veil)
+        deposit = Deposit(log, dialect=program.replace("-", "_") or _SOURCE, admission=admission, on_dropped=self._on_warning)
         deposit.put_all(Item(entry.line, ()) if hook_lines.is_told(entry, log) else self._item(entry, log) for entry in entries)
 
     def _log_of(self, settings: Settings) -> BlockingRecorder:
-        key = (settings.log.value, settings.town.value)
+        # What is taken out of events belongs to the folder, not to the log: two projects may share one log, and each has its own.
+        key = (settings.log.value, settings.town.value, settings.redact_patterns.value, settings.redact_levels.value)
         if key not in self._open:
             _knock(settings.log.value)
             self._open[key] = self._open_log(settings)

@@ -113,11 +113,13 @@ def catch_up(
     veil: recordings.Change | None = None,
     not_before: datetime | None = None,
     on_rejected: Callable[[Line, str], None] = lambda line, reason: None,
+    on_dropped: Callable[[str], None] = lambda message: None,
 ) -> Tally:
     """Read on in recordings of this machine from where each was left; an unfinished last line waits."""
     recording = dialects.find_recording(program)
     tapes = recordings.open_growing(list(dict.fromkeys(map(os.path.abspath, paths))), recording, log)
-    deposit = Deposit(log, dialect=recording.name, admission=Admission(redactor=redactor, veil=veil), on_rejected=on_rejected)
+    admission = Admission(redactor=redactor, veil=veil)
+    deposit = Deposit(log, dialect=recording.name, admission=admission, on_rejected=on_rejected, on_dropped=on_dropped)
     if tapes:
         recordings.take_in(tapes, deposit, log, change=of_this_machine(), not_before=not_before)
     return deposit.tally

@@ -14,13 +14,13 @@ from msgspec.structs import astuple, replace
 from fleetlore import clock
 from fleetlore.errors import InvalidEvent, TooLarge
 from fleetlore.events import codec
-from fleetlore.events.catalog import KIND_PATTERN, LONGEST_KIND, check_payload, held_to
-from fleetlore.events.envelope import SCOPE_FIELDS, Event
+from fleetlore.events.catalog import KIND_PATTERN, LONGEST_KIND, check_payload, held_to, payload_keys
+from fleetlore.events.envelope import SCOPE_FIELDS, Cut, Event, LogPlace, Origin
 from fleetlore.events.ids import is_uuid, uuid_bytes
 from fleetlore.events.names import LONGEST_NAME, is_name
 from fleetlore.events.payload import Payload
 from fleetlore.log.base import Record, microseconds, scopes_named, scopes_of
-from fleetlore.redact import Redactor, telling_words
+from fleetlore.redact import MASK, Redactor, telling_words
 
 MOST_EVENT_BYTES = 256 * 1024
 LONGEST_STRING = 16 * 1024
@@ -30,6 +30,8 @@ _NAMES = ("actor", *SCOPE_FIELDS)
 _NAMES_AT = slice(Event.__struct_fields__.index(_NAMES[0]), Event.__struct_fields__.index(_NAMES[-1]) + 1)
 # The envelope's own identifiers: they hold no free text, and cutting or masking them would break references.
 _FIXED = frozenset({"id", "at", "kind", "cause", "trace", "visibility", "mac", "v"})
+# Names of our own format. Patterns that users write for texts must not rename them: the event could not be read any more.
+_ENVELOPE_KEYS = frozenset(name for part in (Event, Origin, Cut, LogPlace) for name in part.__struct_fields__)
 # What a player hides from the others, and a judge reveals, is part of the play and no password.
 _PLAYED = frozenset({"secret"})
 _STAGE = "stage"
@@ -99,9 +101,11 @@ class Admission:
     def _redact(self, event: Event, raw: bytes) -> tuple[Event, bytes]:
         record = codec.to_builtins(event)
         open_to_change = {key: value for key, value in record.items() if key not in _FIXED}
-        cleaned, found = self._redactor.clean(open_to_change, harmless=_PLAYED if _is_played(event) else ())
+        fixed_keys = _ENVELOPE_KEYS | payload_keys(event.kind) if self._redactor.has_patterns_of_its_own else frozenset[str]()
+        cleaned, found = self._redactor.clean(open_to_change, harmless=_PLAYED if _is_played(event) else (), fixed_keys=fixed_keys)
         if not found:
             return event, raw
+        _repair_names(cleaned)
         origin = cleaned.setdefault("origin", {"dialect": OWN_DIALECT})
         origin["redacted"] = origin.get("redacted", 0) + found
         return _rebuilt(record | cleaned)
@@ -160,6 +164,16 @@ def _encode(event: Event) -> bytes:
 def _rebuilt(record: dict[str, Any]) -> tuple[Event, bytes]:
     event = codec.from_builtins(record)
     return event, codec.encode(event)
+
+
+def _repair_names(record: dict[str, Any]) -> None:
+    """A name that redaction has made too long is masked as a whole: the event is still worth keeping."""
+    for name in _NAMES:
+        if (value := record.get(name)) is not None and not is_name(value):
+            record[name] = MASK
+    log = (record.get("origin") or {}).get("log")
+    if log is not None and not is_name(log["id"]):
+        log["id"] = MASK
 
 
 def _in_utc(at: datetime) -> datetime:

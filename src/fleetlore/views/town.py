@@ -13,7 +13,7 @@ from fleetlore.views import town_agents, town_missions, town_tasks
 from fleetlore.views.town_reading import LONGEST_WORDS, name_in, words_in
 from fleetlore.views.town_state import PERSONS, PRIORITIES, Message, Task, Town
 
-VERSION = 2
+VERSION = 3
 INBOX_KEPT = 1_000
 """Messages for one recipient that wait to be acknowledged."""
 

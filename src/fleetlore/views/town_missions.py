@@ -8,6 +8,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.views.town_reading import (
     LONGEST_DESCRIPTION,
     LONGEST_TITLE,
+    LONGEST_WORDS,
     bounded,
     is_from_afar,
     moment_in,
@@ -26,7 +27,11 @@ MOST_PARALLEL = 1_000
 MOST_ARTIFACTS = 10
 _ENDED: frozenset[MissionState] = frozenset(("completed", "failed"))
 _NAMED: dict[str, MissionState] = {state: state for state in MISSION_STEPS}
-_pull = re.compile(r"https://[\w.-]+(?::[0-9]+)?/([\w.-]+/[\w.-]+)/pulls?/([1-9][0-9]{0,8})\b|\b([\w.-]+/[\w.-]+)#([1-9][0-9]{0,8})\b")
+# A name is tried once, from its beginning, and has an end: without that, `a.a.a.…` took time with the square of its length.
+_pull = re.compile(
+    r"https://[\w.-]+(?::[0-9]+)?/([\w.-]+/[\w.-]+)/pulls?/([1-9][0-9]{0,8})\b"
+    r"|(?<![\w.-])[.-]*+([\w.-]{1,100}/[\w.-]{1,100})#([1-9][0-9]{0,8})\b"
+)
 
 
 def moved(town: Town, event: Event) -> None:
@@ -124,7 +129,7 @@ def noted(town: Town, event: Event) -> None:
     mission = town.missions.get(event.mission or "")
     if mission is None:
         return
-    words = words_in(event.data, "note") or event.text or ""
+    words = words_in(event.data, "note") or (event.text or "")[:LONGEST_WORDS]
     mission.notes = [*mission.notes[1 - NOTES_KEPT :], Note(id=event.id or "", at=event.at, by=event.actor or "", text=words)]
     if event.actor not in town.agents:
         mission.help = None

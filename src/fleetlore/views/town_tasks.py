@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from fleetlore.events.envelope import Event
 from fleetlore.views import town_agents, town_missions
-from fleetlore.views.town_reading import LONGEST_DESCRIPTION, LONGEST_TITLE, bounded, is_from_afar, name_in, names_in, number_in, words_in
+from fleetlore.views.town_reading import (
+    LONGEST_DESCRIPTION,
+    LONGEST_TITLE,
+    LONGEST_WORDS,
+    bounded,
+    is_from_afar,
+    name_in,
+    names_in,
+    number_in,
+    words_in,
+)
 from fleetlore.views.town_rules import TASK_STEPS, Step, task_refusal
 from fleetlore.views.town_state import OVER, PRIORITIES, TRIES, Purpose, Task, Town
 
@@ -95,7 +105,7 @@ def completed(town: Town, event: Event) -> None:
     if task is None or _refuses(town, task, "complete", event):
         return
     _end(town, task, "complete", event)
-    task.result = words_in(event.data, "result") or (event.text or "")
+    task.result = words_in(event.data, "result") or (event.text or "")[:LONGEST_WORDS]
     if (agent := town.agents.get(task.agent or "")) is not None:
         agent.completed += 1
     town.done += 1
@@ -108,7 +118,7 @@ def failed(town: Town, event: Event) -> None:
     task, is_final = _of(town, event), event.data.get("final") is True
     if task is None or _refuses(town, task, "fail", event, is_final=is_final):
         return
-    error, agent = words_in(event.data, "error") or (event.text or ""), town.agents.get(task.agent or "")
+    error, agent = words_in(event.data, "error") or (event.text or "")[:LONGEST_WORDS], town.agents.get(task.agent or "")
     if agent is not None and task.state == "running":
         agent.failed += 1
     town.failures += 1

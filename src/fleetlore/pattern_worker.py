@@ -1,0 +1,123 @@
+"""Applies regular expressions to texts. `user_patterns.py` runs this file as a program, so that the kernel can end a slow pattern.
+
+Standard library only, and no module that starts slowly. Each request and each reply on the standard streams is a frame: its length
+in four bytes, then a marshalled value.
+"""
+
+from __future__ import annotations
+
+import marshal
+import re
+import signal
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeAlias
+
+    Problem: TypeAlias = tuple[int, str, bool]
+    """Which pattern, what is wrong with it, and whether it can be used all the same."""
+    Masked: TypeAlias = tuple[str, int]
+    """A text with its matches masked, and how many there were."""
+
+MOST_MATCHES = 1_000_000
+"""In one text; with more, the masks alone would take up seconds and megabytes."""
+MOST_MEMORY = 1024 * 1024 * 1024
+COMPILE_SECONDS = 2.0
+MATCHES_NOTHING = "matches even where nothing stands; say what must be there"
+
+
+def compile_patterns(patterns: Sequence[str]) -> tuple[list[re.Pattern[str]], Problem | None]:
+    """The patterns, and the first thing that is wrong with one of them."""
+    compiled = []
+    for index, pattern in enumerate(patterns):
+        try:
+            compiled.append(re.compile(pattern))
+        except (re.error, RecursionError, OverflowError) as error:
+            return [], (index, f"is no regular expression: {error}; mend it", False)
+    empty = next((index for index, pattern in enumerate(compiled) if pattern.search("")), None)
+    return compiled, None if empty is None else (empty, MATCHES_NOTHING, True)
+
+
+def mask_matches(patterns: Sequence[re.Pattern[str]], text: str, mask: str) -> Masked | None:
+    """The text with all matches masked; `None` if there are too many."""
+    found = 0
+    for pattern in patterns:
+        text, count = pattern.subn(_replacement(pattern, mask), text, count=MOST_MATCHES)
+        found += count
+        if found >= MOST_MATCHES:
+            return None
+    return text, found
+
+
+def _replacement(pattern: re.Pattern[str], mask: str) -> str | Callable[[re.Match[str]], str]:
+    """The mask; what groups `before` and `after` match is kept."""
+    if not pattern.groupindex.keys() & {"before", "after"}:
+        return mask
+
+    def keep_groups(match: re.Match[str]) -> str:
+        kept = match.groupdict()
+        return f"{kept.get('before') or ''}{mask}{kept.get('after') or ''}"
+
+    return keep_groups
+
+
+def write_frame(value: Any) -> bytes:
+    """A value as a frame."""
+    raw = marshal.dumps(value)
+    return len(raw).to_bytes(4, "big") + raw
+
+
+def _serve() -> None:
+    """Answer requests until standard input ends: first the problem of the patterns, then each text, then the CPU time spent."""
+    from time import process_time
+
+    _limit_process()
+    known: dict[tuple[str, ...], Any] = {}
+    requests, replies = sys.stdin.buffer, sys.stdout.buffer
+
+    def reply(value: Any) -> None:
+        replies.write(write_frame(value))
+        replies.flush()  # so that what is done is known, if the next text is the end of this process
+
+    while head := requests.read(4):
+        patterns, texts, mask, seconds = marshal.loads(requests.read(int.from_bytes(head, "big")))
+        began = process_time()
+        _limit_time(COMPILE_SECONDS)
+        if patterns not in known:
+            known.clear()
+            known[patterns] = compile_patterns(patterns)
+        compiled, problem = known[patterns]
+        reply(problem)
+        _limit_time(seconds)
+        for text in texts:
+            reply(_mask_or_give_up(compiled, text, mask))
+        _limit_time(0.0)
+        reply(process_time() - began)
+
+
+def _mask_or_give_up(patterns: Sequence[re.Pattern[str]], text: str, mask: str) -> Masked | None:
+    try:
+        return mask_matches(patterns, text, mask)
+    except (MemoryError, RecursionError):
+        return None
+
+
+def _limit_time(seconds: float) -> None:
+    """Have the kernel end this process when it has used so much CPU time: `re` itself heeds no signal within a long match."""
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def _limit_process() -> None:
+    import resource
+    from contextlib import suppress
+
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})
+    with suppress(OSError, ValueError):  # macOS refuses it
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+
+
+if __name__ == "__main__":
+    _serve()
