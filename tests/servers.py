@@ -17,7 +17,9 @@ from time import monotonic, sleep
 from typing import Self
 
 import nats
+import nats.errors
 from nats.aio.client import Client
+from nats.js.errors import APIError
 
 from tests.patience import PATIENCE
 
@@ -173,6 +175,70 @@ class Nats(Server):
 
     def greets(self, connection: socket.socket) -> bool:
         return b'"jetstream":true' in connection.recv(8192)
+
+
+class NatsCluster:
+    """NATS servers that keep a stream together: the loss of one costs them its leader at most."""
+
+    def __init__(self, folder: Path, size: int = 3) -> None:
+        ports = [free_port() for _ in range(size)]
+        routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports)
+        self.servers = {
+            f"n{n}": Nats(
+                folder / f"n{n}",
+                f'server_name: n{n}\ncluster {{ name: fleet, listen: "127.0.0.1:{port}", routes: [{routes}] }}',
+            )
+            for n, port in enumerate(ports)
+        }
+
+    @property
+    def url(self) -> str:
+        """Where a log on it is, by all of its servers."""
+        return "nats://" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers.values())
+
+    def leader_of(self, stream: str) -> Nats | None:
+        """The server that leads a stream; `None` while it has no leader."""
+        return self.servers.get(asyncio.run(self._ask(stream)))
+
+    async def _ask(self, stream: str) -> str:
+        client = await nats.connect(self.url.split(","), connect_timeout=10)
+        try:
+            about = await client.jetstream(timeout=1).stream_info(stream)
+        except (nats.errors.Error, APIError):  # it has no leader, or the cluster has none
+            return ""
+        finally:
+            await client.close()
+        return (about.cluster and about.cluster.leader) or ""
+
+    def has_leader(self) -> bool:
+        """Whether the cluster can make streams."""
+        return asyncio.run(self._has_leader())
+
+    async def _has_leader(self) -> bool:
+        client = await nats.connect(self.url.split(","), connect_timeout=10)
+        try:
+            await client.jetstream(timeout=1).account_info()
+        except (nats.errors.Error, APIError):
+            return False
+        finally:
+            await client.close()
+        return True
+
+    def __enter__(self) -> Self:
+        try:
+            for server in self.servers.values():
+                server.start()
+            deadline = monotonic() + PATIENCE
+            while not self.has_leader():
+                assert monotonic() < deadline, "the cluster does not find a leader"
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for server in self.servers.values():
+            server.__exit__()
 
 
 async def arrived(client: Client) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -159,6 +162,34 @@ def test_a_slow_writer_is_not_kept_waiting_for_a_full_group(lore: Lore) -> None:
         follower.terminate()
         follower.communicate()
     assert writer.wait() == 0
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_log_file_that_is_gone_ends_it_with_the_number_of_stored_lines(lore: Lore, is_replaced: bool) -> None:
+    path, copy = Path(os.environ["XDG_DATA_HOME"], "fleetlore", "fleet.db"), lore.folder / "backup.db"
+    lore("emit", "fleet.idle")
+    lore("backup", str(copy))
+    follower = lore.start("events", "--follow", "--json", "--kind", "fleet.commit", stdout=subprocess.PIPE)
+    writer = lore.start("emit", "-", stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert writer.stdin is not None
+    assert follower.stdout is not None
+    try:
+        for _ in range(2):
+            writer.stdin.write(b'{"kind":"fleet.commit","actor":"ada"}\n')
+            writer.stdin.flush()
+            follower.stdout.readline()
+    finally:
+        follower.terminate()
+        follower.communicate()
+    if is_replaced:
+        copy.replace(path)
+    else:
+        path.unlink()
+    _, said = writer.communicate(b'{"kind":"fleet.commit","actor":"ada"}\n')
+    assert writer.returncode == 1
+    # The follower may have been quicker than the writer's last look at the file, but not with the first line.
+    assert re.match(r"stored [12] · already there 0 · rejected 0\n", said.decode())
+    assert f"{path}: was {'replaced' if is_replaced else 'deleted'}" in said.decode()
 
 
 def test_only_ship_says_from_where_an_event_was_shipped(lore: Lore) -> None:

@@ -28,13 +28,14 @@ from fleetlore.dialects import nexo
 from fleetlore.errors import Closed, Conflict, Denied, Forgotten, InvalidUrl, LogError, NoRoom, Unanswered, Unreachable, Unsuitable
 from fleetlore.events.envelope import LogPlace, Origin
 from fleetlore.events.names import is_name
+from fleetlore.log import nats_client
 from fleetlore.log.admission import Admission
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.base import Batch, hash_of
 from fleetlore.log.nats import NatsLog
 from fleetlore.log.nats_address import parse
 from fleetlore.log.nats_client import NatsClient
-from fleetlore.log.nats_errors import Lost
+from fleetlore.log.nats_errors import ApiError, Lost, Refused
 from fleetlore.log.nats_pull import Pull, place_of
 from fleetlore.log.nats_subjects import LONGEST_TOKEN, filters_of, fits, kind_of, stream_of, subject_of, token
 from fleetlore.log.recorder import BlockingRecorder
@@ -734,6 +735,72 @@ def test_a_log_is_closed_at_once_though_the_server_is_frozen_and_an_append_on_it
     assert monotonic() - start < 3
     assert isinstance(answers[0], Unanswered)
     assert answers[0].ids == tuple(record.id for record in batches[0].records)
+
+
+# --- attempts
+
+
+@pytest.fixture
+def client(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[NatsClient]:
+    """Sends again what is not answered at once."""
+    monkeypatch.setattr(nats_client, "ATTEMPT_SECONDS", 0.01)
+    monkeypatch.setattr(nats_client, "MOST_ATTEMPTS", 10**9)
+    with closing(NatsClient(url, timeout=PATIENCE)) as opened:
+        yield opened
+
+
+class Attempts:
+    """Each is answered when `answered` says so, with its number."""
+
+    def __init__(self, answered: Callable[[int, int], bool]) -> None:
+        self.begun = 0
+        self._answered = answered
+
+    async def __call__(self) -> int:
+        self.begun += 1
+        mine = self.begun
+        while not self._answered(mine, self.begun):  # noqa: ASYNC110  # an event would have to be made on the client's loop
+            await asyncio.sleep(0)
+        return mine
+
+
+def test_a_request_that_was_dropped_is_sent_again(client: NatsClient) -> None:
+    assert client.run(client.retry(Attempts(lambda mine, _: mine == 3))) == 3
+
+
+def test_an_answer_that_comes_after_the_next_attempt_counts(client: NatsClient) -> None:
+    assert client.run(client.retry(Attempts(lambda mine, begun: mine == 1 and begun > 3))) == 1
+
+
+def test_while_an_answer_arrives_in_parts_nothing_is_sent_again(client: NatsClient) -> None:
+    parts: list[bytes] = []
+
+    def progress() -> int:
+        parts.append(b"one more whenever it is asked")
+        return len(parts)
+
+    attempts = Attempts(lambda *_: len(parts) > 20)
+    assert client.run(client.retry(attempts, progress=progress)) == attempts.begun == 1
+
+
+def test_a_refusal_ends_it_and_a_passing_one_does_not(client: NatsClient) -> None:
+    refusals = [Refused(ApiError(code=503, err_code=10008)), Refused(ApiError(code=400, err_code=10071))]
+
+    async def attempt() -> None:
+        raise refusals.pop(0)
+
+    async def retry() -> None:
+        with pytest.raises(Refused):
+            await client.retry(attempt)
+
+    client.run(retry())
+    assert refusals == []
+
+
+def test_a_server_that_is_connected_and_silent_is_told_from_one_that_is_not_there(client: NatsClient) -> None:
+    client.timeout = 0.1
+    with pytest.raises(Unreachable, match="is connected, but JetStream does not answer"):
+        client.run(client.retry(Attempts(lambda *_: False)))
 
 
 # --- consumers

@@ -16,6 +16,7 @@ from fleetlore import Event
 from fleetlore.chronicle.arcs import HIDDEN_KINDS
 from fleetlore.cli.demo import play
 from fleetlore.cli.demo_fleet import CAST, script
+from fleetlore.log.sqlite_upkeep import backup
 from fleetlore.server import desk, shapes, shapes_stage
 from fleetlore.server.app import routes
 from fleetlore.server.shows import fleet
@@ -436,6 +437,31 @@ def test_when_the_log_is_gone_it_says_so_and_still_lives(tmp_path: Path) -> None
             assert answer.status == 503, name
             assert answer.detail
             assert answer.headers["retry-after"] == "1"
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_when_the_log_file_is_gone_nothing_is_acknowledged_and_it_is_not_ready(is_replaced: bool, tmp_path: Path) -> None:
+    path, copy = tmp_path / "fleet.db", tmp_path / "backup.db"
+    event = {"kind": "fleet.commit", "agent": "ada", "text": "two"}
+    with serve(tmp_path) as running:
+        running.log.append([deed("one")])
+        backup(str(path), str(copy))
+        assert running.post("/api/events", event).status == 200
+        running.view("fleet")
+        if is_replaced:
+            copy.replace(path)
+        else:
+            for file in tmp_path.glob("fleet.db*"):
+                file.unlink()
+        reason = f"{path}: was {'replaced by another file' if is_replaced else 'deleted or moved away'} while the log was open"
+        for _ in range(2):
+            ready = running.get("/readyz")
+            assert (ready.status, ready.json["ready"]) == (503, False)
+            assert reason in ready.json["detail"]
+            answer = running.post("/api/events", event)
+            assert (answer.status, reason in answer.detail) == (503, True), answer.body
+        assert running.get("/healthz").status == 200
+    assert path.exists() is is_replaced
 
 
 # --- saying no

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from fleetlore import clock
 from fleetlore.cli import opening, summary, terminal
-from fleetlore.errors import Invalid, InvalidEvent
+from fleetlore.errors import Invalid, InvalidEvent, LogError
 from fleetlore.events import codec
 from fleetlore.intake.deposit import Deposit, Item, rejection
 from fleetlore.intake.lines import LONGEST_LINE, Line, Splitter
@@ -35,8 +35,12 @@ def run(args: Namespace) -> int:
         admission = Admission(redactor=opening.redactor_of(settings))
         deposit = Deposit(log, dialect=OWN_DIALECT, admission=admission, on_rejected=rejections.add)
         places = Places()
-        for lines in _arriving():
-            deposit.put_all(places.without(_item(line)) for line in lines)
+        try:
+            for lines in _arriving():
+                deposit.put_all(places.without(_item(line)) for line in lines)
+        except LogError:
+            summary.end(deposit.tally, json=args.json)  # so that the caller knows how many lines were stored before the error
+            raise
     rejections.end()
     places.end()
     return summary.end(deposit.tally, json=args.json)

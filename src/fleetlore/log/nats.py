@@ -161,9 +161,9 @@ class NatsLog:
         if horizon > await self._marks.look_at_horizon():
             await self._marks.move_horizon(horizon)
         # By filter, so that it stays known which ids were erased; never beyond the end, or numbers would be skipped.
-        answer = await self._stream.api("STREAM.PURGE", {"filter": events_of(self._town), "seq": self._marks.horizon + 1})
+        purged = await self._stream.purge({"filter": events_of(self._town), "seq": self._marks.horizon + 1})
         await self._marks.say_horizon(self._marks.horizon)  # if there was no room for it, there is now
-        return answer.purged
+        return purged
 
     def erase(self, ids: Sequence[str], fact: Record) -> int:
         """Drop these records for good. Whoever is cut short does it again: each step may be repeated."""

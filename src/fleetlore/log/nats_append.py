@@ -18,7 +18,7 @@ from fleetlore import clock
 from fleetlore.errors import Conflict, Forgotten, Invalid, LogError, TooLarge, Unanswered, Unreachable
 from fleetlore.log.base import Batch, Expect, Outcome, Record
 from fleetlore.log.nats_client import NatsClient
-from fleetlore.log.nats_errors import KNOWN_ID, NO_ROLLUP, WRONG_LAST, Lost, Nobody, Refused, closed, homeless, in_our_words, unreachable
+from fleetlore.log.nats_errors import KNOWN_ID, NO_ROLLUP, WRONG_LAST, Lost, Nobody, Refused, closed, homeless, in_our_words
 from fleetlore.log.nats_loop import for_all
 from fleetlore.log.nats_marks import Marks
 from fleetlore.log.nats_read import END, Reader
@@ -139,7 +139,7 @@ class Writer:
 
     def _give_up(self, jobs: Sequence[Job], why: LogError | None = None) -> None:
         for job in jobs:
-            error = why or unreachable(self._client.place)
+            error = why or self._client.unreachable()
             if job.is_homeless and why is None:
                 error = homeless(self._client.place, self._stream.name)
             if job.is_unsure or job.is_sent:

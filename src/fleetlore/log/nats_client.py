@@ -20,7 +20,7 @@ from nats.js import JetStreamContext
 from fleetlore.config import masked
 from fleetlore.errors import Denied, FleetloreError, LogError, Unreachable, Unsuitable
 from fleetlore.log.nats_address import parse
-from fleetlore.log.nats_errors import THEIRS, ApiError, Lost, Nobody, Refused, denied, unreachable
+from fleetlore.log.nats_errors import THEIRS, ApiError, Lost, Nobody, Refused, denied, silent, unreachable
 from fleetlore.log.nats_loop import LoopThread, cancel
 
 OLDEST = (2, 12, 1)
@@ -28,6 +28,11 @@ LEAST_PAYLOAD = 512 * 1024
 """An event is at most 256 KiB; its subject and headers come on top."""
 PING_SECONDS = 5
 RETRY_SECONDS = 0.1
+ATTEMPT_SECONDS = 1.0
+"""How long one attempt may be silent before the request is sent again. An election takes a cluster 4 to 9 s, and requests that come
+meanwhile are dropped, so with the usual timeout of 10 s the next one has to follow soon."""
+MOST_ATTEMPTS = 20
+"""With a longer timeout than that allows for, they follow less often: no server that hangs has hundreds of requests to catch up with."""
 TIDY_EVERY = 10_000
 MOST_CREDENTIALS = 1 << 20
 _DENIED = ("authorization violation", "authentication")
@@ -174,22 +179,38 @@ class NatsClient(LoopThread):
             reply.fail(self._denial)
         return f"{self._inbox}.{token}", reply.future
 
-    async def retry(self, attempt: Callable[[], Awaitable[_Answer]]) -> _Answer:
-        """Try until it is answered or the time is over. For what may be done twice."""
-        deadline = self.deadline()
-        while await self.online(deadline):
-            try:
-                async with asyncio.timeout_at(deadline):
-                    return await attempt()
-            except Refused as error:
-                if not error.passing:
-                    raise
-            except (Lost, nats.errors.ConnectionClosedError):
-                pass
-            except TimeoutError:
-                break
-            await asyncio.sleep(min(RETRY_SECONDS, max(0.0, deadline - self.time())))
-        raise unreachable(self.place)
+    async def retry(
+        self, attempt: Callable[[], Awaitable[_Answer]], *, limit: float = 0.0, progress: Callable[[], int] = lambda: 0
+    ) -> _Answer:
+        """Try until it is answered or the time is over. For what may be done twice, even at once.
+
+        A cluster that elects a leader drops requests without a word, so an attempt that is silent for long is joined by another one.
+        The first answer to any of them counts: a server that is just slow is not asked in vain. `limit` are the seconds until then,
+        where the usual ones are too few. `progress` counts the parts that have arrived of a long answer; while it grows, nothing is
+        repeated.
+        """
+        deadline, arrived = self.deadline(), 0
+        limit = max(limit, ATTEMPT_SECONDS, self.timeout / MOST_ATTEMPTS)
+        attempts: set[asyncio.Task[_Answer]] = set()
+        try:
+            while await self.online(deadline) and self.time() < deadline:
+                if not attempts or progress() == arrived:
+                    attempts.add(task := self._loop.create_task(_coroutine(attempt)))
+                    task.add_done_callback(_is_failed)  # asyncio warns of exceptions that nobody has looked at
+                arrived = progress()
+                timeout = min(limit, deadline - self.time())
+                ended, attempts = await asyncio.wait(attempts, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+                if settled := [task for task in ended if not _is_passing(task.exception())]:
+                    return min(settled, key=_is_failed).result()
+                if ended:
+                    await asyncio.sleep(min(RETRY_SECONDS, max(0.0, deadline - self.time())))
+        finally:
+            await cancel(attempts)
+        raise self.unreachable()
+
+    def unreachable(self) -> Unreachable:
+        """What to say when the time is over."""
+        return silent(self.place) if self.is_online else unreachable(self.place)
 
     async def ask(self, subject: str, payload: bytes = b"") -> Msg:
         """The answer to a request that may be repeated."""
@@ -232,8 +253,11 @@ class NatsClient(LoopThread):
             )
         if max_payload < LEAST_PAYLOAD:
             raise Unsuitable(f"{self.place}: max_payload is {max_payload}; set it to {LEAST_PAYLOAD} or more (1MB is the default)")
-        async with asyncio.timeout(self.timeout):
-            message = await (await self.send("$JS.API.INFO"))
+
+        async def greet() -> Msg:
+            return await (await self.send("$JS.API.INFO"))
+
+        message = await self.retry(greet)
         if is_nobody(message):
             raise Unsuitable(f"{self.place}: JetStream is off; start the server with -js, or with `jetstream {{}}` in its settings")
         if (error := msgspec.json.decode(message.data, type=_Greeting).error) is not None:
@@ -401,6 +425,21 @@ def status_of(message: Msg) -> str:
 def is_nobody(message: Msg) -> bool:
     """Whether the server says that nobody listens there."""
     return not message.data and status_of(message) == "503"
+
+
+async def _coroutine(attempt: Callable[[], Awaitable[_Answer]]) -> _Answer:
+    return await attempt()
+
+
+def _is_failed(task: asyncio.Task[Any]) -> bool:
+    return task.cancelled() or task.exception() is not None
+
+
+def _is_passing(error: BaseException | None) -> bool:
+    """Whether another attempt may do better."""
+    if isinstance(error, Refused):
+        return error.passing
+    return isinstance(error, Lost | TimeoutError | nats.errors.ConnectionClosedError)
 
 
 def _version(connection: Client) -> tuple[int, int, int]:

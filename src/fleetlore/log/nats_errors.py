@@ -97,9 +97,20 @@ def unreachable(place: str) -> Unreachable:
     return Unreachable(f"{place}: does not answer; check that nats-server runs there, or raise ?timeout= (seconds)")
 
 
+def silent(place: str) -> Unreachable:
+    """A server is connected, and JetStream does not answer."""
+    return Unreachable(
+        f"{place}: is connected, but JetStream does not answer; in a cluster, check that most of its servers run, or it has no leader"
+        " (`nats server report jetstream`); or raise ?timeout= (seconds)"
+    )
+
+
 def homeless(place: str, stream: str) -> Unreachable:
     """The server is there, the stream is not."""
-    return Unreachable(f"{place}: nobody keeps the stream {stream} there; if it was deleted, open the log again with connect()")
+    return Unreachable(
+        f"{place}: nobody keeps the stream {stream} there; in a cluster, check that most of its servers run;"
+        " if the stream was deleted, open the log again with connect()"
+    )
 
 
 def denied(place: str, what: str = "") -> Denied:

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from nats.aio.msg import Msg
 
-from fleetlore.log.nats_errors import Lost, Refused, unreachable
+from fleetlore.log.nats_errors import Lost, Refused
 from fleetlore.log.nats_pull import Pull, place_of
 from fleetlore.log.nats_stream import NatsStream, Row, id_of
 from fleetlore.log.nats_subjects import events_of
@@ -48,7 +48,7 @@ class NatsIndex:
         while self._read_to < target:
             before, deadline = self._read_to, client.deadline()
             if not await client.online(deadline):
-                raise unreachable(client.place)
+                raise client.unreachable()
             try:
                 await self._read(target)
             except Lost:

@@ -109,7 +109,7 @@ class Marks:
                     return False
                 if error.code not in WRONG_LAST:
                     raise
-        await self._stream.api("STREAM.PURGE", {"filter": self._trimmed_on, "keep": 1})
+        await self._stream.purge({"filter": self._trimmed_on, "keep": 1})
         return True
 
     def _raise_to(self, number: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from nats.aio.msg import Msg
 
 from fleetlore import clock
 from fleetlore.errors import Unsuitable
-from fleetlore.log.nats_client import LEAST_PAYLOAD, NatsClient, is_nobody, status_of
+from fleetlore.log.nats_client import LEAST_PAYLOAD, RETRY_SECONDS, NatsClient, is_nobody, status_of
 from fleetlore.log.nats_errors import NAME_IN_USE, NO_MESSAGE, NO_STREAM, ApiError, Lost, Nobody, Refused
 from fleetlore.log.nats_loop import for_all
 from fleetlore.log.nats_subjects import stream_of, subjects_of
@@ -136,12 +137,19 @@ class NatsStream:
             "num_replicas": replicas or 1,
             "metadata": {"fleetlore_log": clock.uuid7(), "fleetlore_town": self.town},
         }
-        try:
-            return (await self.api("STREAM.CREATE", config)).config
-        except Refused as error:
-            if error.code != NAME_IN_USE:
-                raise
-        return (await self.info()).config  # another handle was first
+        deadline = self.client.deadline()
+        while True:
+            try:
+                return (await self.api("STREAM.CREATE", config)).config
+            except Refused as error:
+                if error.code != NAME_IN_USE:
+                    raise
+            try:
+                return (await self.info()).config  # another handle was first, or an attempt of ours whose answer was late
+            except Refused as error:
+                if error.code != NO_STREAM or self.client.time() >= deadline:
+                    raise
+            await asyncio.sleep(RETRY_SECONDS)  # a cluster takes a moment to make it
 
     def _check(self, config: dict[str, Any]) -> None:
         wrong = [name for name in ("allow_atomic", "allow_direct") if not config.get(name)]
@@ -179,8 +187,12 @@ class NatsStream:
         """The stream's settings and state."""
         return await self.api("STREAM.INFO")
 
-    async def api(self, verb: str, body: dict[str, Any] | None = None, after: str = "") -> _Answer:
-        """One request to JetStream about this stream."""
+    async def purge(self, body: dict[str, Any]) -> int:
+        """Delete messages; answers how many. It may take long, and an attempt that is joined by another may find nothing left to count."""
+        return (await self.api("STREAM.PURGE", body, limit=self.client.timeout / 2)).purged
+
+    async def api(self, verb: str, body: dict[str, Any] | None = None, after: str = "", *, limit: float = 0.0) -> _Answer:
+        """One request to JetStream about this stream. `limit`: see `NatsClient.retry`."""
 
         async def attempt() -> _Answer:
             future = await self.client.send(f"$JS.API.{verb}.{self.name}{after}", _encode(body) if body is not None else b"")
@@ -192,15 +204,16 @@ class NatsStream:
                 raise Refused(answer.error)
             return answer
 
-        return await self.client.retry(attempt)
+        return await self.client.retry(attempt, limit=limit)
 
     # --- messages
 
     async def put(self, subject: str, payload: bytes, headers: dict[str, str]) -> Ack:
-        """Store a message that may be sent twice without harm."""
+        """Store a message, once: an attempt that was late is known by its id, even when what it brings was deleted meanwhile."""
+        named = {"Nats-Msg-Id": clock.uuid7()} | headers
 
         async def attempt() -> Ack:
-            ack = ack_of(await (await self.client.send(subject, payload, headers)))
+            ack = ack_of(await (await self.client.send(subject, payload, named)))
             if ack.error is not None:
                 raise Refused(ack.error)
             return ack
@@ -251,13 +264,16 @@ class NatsStream:
     async def rows(self, subject: str, start: int, count: int) -> Rows:
         """Messages that fit a filter, from a sequence number on."""
         body = _encode({"seq": max(1, start), "batch": count, "max_bytes": MOST_BYTES, "next_by_subj": subject})
+        arrived = 0
 
         async def attempt() -> Rows:
             found: list[Msg] = []
 
             def more(message: Msg) -> bool:
+                nonlocal arrived
                 if status_of(message):
                     return False
+                arrived += 1
                 found.append(message)
                 return True
 
@@ -267,7 +283,7 @@ class NatsStream:
                 await self._check_end(subject, page.rows[-1].seq if page.rows else start - 1)
             return page
 
-        return await self.client.retry(attempt)
+        return await self.client.retry(attempt, progress=lambda: arrived)
 
     async def _check_end(self, subject: str, end: int) -> None:
         newest = await self._get_from_leader({"last_by_subj": subject})

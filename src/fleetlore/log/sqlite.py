@@ -20,12 +20,12 @@ from typing import Any, TypeVar
 
 import apsw
 
-from fleetlore.errors import Busy, Closed
+from fleetlore.errors import Busy, Closed, LogError
 from fleetlore.log import sqlite_file
 from fleetlore.log.base import Batch, Info, Outcome, Position, Query, Record, Stored, hash_of
 from fleetlore.log.disk_pace import MOST_EVENTS_AT_ONCE, DiskPace
 from fleetlore.log.sequence import to_position, to_sequence, to_stored
-from fleetlore.log.sqlite_file import Sync, ask, our_errors, transaction
+from fleetlore.log.sqlite_file import OpenedFile, Sync, ask, our_errors, transaction
 from fleetlore.log.sqlite_plan import Book, Plan
 from fleetlore.log.sqlite_query import ZONE, as_position, newest, select, select_by_id, span
 from fleetlore.log.sqlite_tail import Changes, SqliteTail
@@ -67,6 +67,7 @@ class SqliteLog:
         self._writer = sqlite_file.open_file(path, **self._options)
         try:
             sqlite_file.migrate(self._writer, path)
+            self.file = OpenedFile(path, self._writer)
         except BaseException:
             self._writer.close()
             raise
@@ -76,7 +77,7 @@ class SqliteLog:
     def commit(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Store each batch that nothing speaks against, all with one write to the disk."""
         with self._write_lock:
-            self.check_open()
+            self._check_handle()
             return self._commit(batches)
 
     def commit_at_once(self, batches: Sequence[Batch]) -> list[Outcome] | None:
@@ -85,7 +86,7 @@ class SqliteLog:
         if not self._pace.is_quick or _count(batches) > MOST_EVENTS_AT_ONCE or not self._write_lock.acquire(blocking=False):
             return None
         try:
-            self.check_open()
+            self._check_handle()
             self._writer.set_busy_timeout(0)
             try:
                 return self._commit(batches)
@@ -99,6 +100,7 @@ class SqliteLog:
 
     def _commit(self, batches: Sequence[Batch]) -> list[Outcome]:
         # Written out, where the other verbs use `_writing`: this path is taken for every event.
+        self.file.check_quickly()
         start = perf_counter() if self._is_paced else 0.0
         try:
             outcomes = self._commit_one(batches) or self._commit_all(batches)
@@ -111,6 +113,7 @@ class SqliteLog:
             with suppress(apsw.Error):  # the events are stored; this is tried again with the next
                 self._scrub(wait=False)
         self.changes.tell()
+        self.file.check_quickly()  # a file that was deleted or replaced meanwhile has taken the events with it: no acknowledgement
         return outcomes
 
     def _commit_one(self, batches: Sequence[Batch]) -> list[Outcome] | None:
@@ -172,6 +175,7 @@ class SqliteLog:
                 raise
             self._n = n
             self._book = Book()
+            self.file.check_quickly()
 
     def _undo(self, error: BaseException) -> None:
         """After a failed transaction nothing that was learnt in it is true."""
@@ -180,6 +184,7 @@ class SqliteLog:
         if self._writer.in_transaction:
             self._writer.execute("ROLLBACK")
         if isinstance(error, apsw.Error):
+            self.file.check()
             raise sqlite_file.in_our_words(self.path, error) from error
 
     def _forget(self) -> None:
@@ -310,7 +315,7 @@ class SqliteLog:
             self._book = Book()
             self._book.catch_up(self._writer, n)
             self._insert(Plan(self._writer, self._book, [Batch([fact])]))
-        with self._write_lock, our_errors(self.path):
+        with self._write_lock, our_errors(self.path, self.file):
             self._scrub(wait=True)
         self.changes.tell()
         return len(gone)
@@ -360,7 +365,21 @@ class SqliteLog:
         """Wait for what follows, on a connection of its own."""
         self.check_open()
         start = None if after is None else to_sequence(after)
-        return SqliteTail(self, sqlite_file.open_file(self.path, **self._options), scope, start)
+        return SqliteTail(self, self._open_another(), scope, start)
+
+    def _open_another(self) -> apsw.Connection:
+        """One more connection to the file that is open already."""
+        try:
+            connection = sqlite_file.open_file(self.path, create=False, **self._options)
+        except LogError:
+            self.file.check()  # another file may have come into its place just now
+            raise
+        try:
+            self.file.check()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def info(self) -> Info:
         """What this log holds, and what it promises."""
@@ -399,11 +418,11 @@ class SqliteLog:
     @contextmanager
     def _reader(self) -> Iterator[apsw.Connection]:
         self.check_open()
-        with our_errors(self.path):
+        with our_errors(self.path, self.file):
             try:
                 connection = self._pool.pop()
             except IndexError:
-                connection = sqlite_file.open_file(self.path, **self._options)
+                connection = self._open_another()
             try:
                 yield connection
             finally:
@@ -413,10 +432,14 @@ class SqliteLog:
                     self._pool.append(connection)
 
     def check_open(self) -> None:
-        """Refuse to go on once the log was closed, or in a forked child: SQLite's locks stay behind with the parent."""
+        """Refuse to go on once the log was closed, its file was deleted or replaced, or in a forked child."""
+        self._check_handle()
+        self.file.check()
+
+    def _check_handle(self) -> None:
         if self._closed:
             raise Closed("the log was closed; open it again with connect()")
-        if os.getpid() != self._process:
+        if os.getpid() != self._process:  # SQLite's locks stay behind with the parent
             raise Closed("the log was opened before a fork; open it again in the child with connect()")
 
 

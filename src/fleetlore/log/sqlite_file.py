@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from time import monotonic, sleep
 from typing import Any, Literal
 
@@ -18,6 +20,9 @@ Sync = Literal["full", "normal", "off"]
 
 APPLICATION_ID = 0x464C4F52  # "FLOR"
 LONGEST_WAIT = 86_400
+CHECKED_SECONDS = 0.02
+"""How old a full check of `OpenedFile` may be at a commit. One takes 3 to 10 µs, and a commit without a sync 25. So each time SQLite is
+asked whether the inode at the path has changed, for half of that; symbolic links, mounts and side files are left for the full check."""
 
 _ERRORS: tuple[tuple[type[apsw.Error], type[LogError], str], ...] = (
     (apsw.FullError, DiskFull, "the disk is full; make room and try again (what was acknowledged is safe)"),
@@ -31,6 +36,16 @@ _ERRORS: tuple[tuple[type[apsw.Error], type[LogError], str], ...] = (
     (apsw.CorruptError, Damaged, "is damaged; run `lore verify`, then `lore restore` from a backup"),
     (apsw.IOError, LogError, "could not be read or written; check the disk (what was acknowledged is safe)"),
 )
+
+_RESTART = "stop every process that uses this log, restore a backup with `lore restore`, and start them again"
+_GONE = (
+    f"{{path}}: was deleted or moved away while the log was open; nothing appended since then is acknowledged; move it back, or {_RESTART}"
+)
+_REPLACED = (
+    f"{{path}}: was replaced by another file while the log was open; nothing appended since then is acknowledged; {_RESTART}"
+    " (`lore restore` also replaces a log that is in use; mv and cp do not)"
+)
+_UNKNOWN = "{path}: cannot be checked ({reason}), so nothing is acknowledged; make it reachable again"
 
 Migration = Sequence[str]
 MIGRATIONS: tuple[Migration, ...] = (
@@ -91,11 +106,13 @@ def ask(connection: apsw.Connection, sql: str, values: Sequence[Any] = ()) -> li
 
 
 @contextmanager
-def our_errors(path: str) -> Iterator[None]:
-    """SQLite's errors, said in our words."""
+def our_errors(path: str, file: OpenedFile | None = None) -> Iterator[None]:
+    """SQLite's errors, said in our words. It has none for a file that was deleted or replaced: `file`, where given, is checked for that."""
     try:
         yield
     except apsw.Error as error:
+        if file is not None:
+            file.check()
         raise in_our_words(path, error) from error
 
 
@@ -107,12 +124,58 @@ def in_our_words(path: str, error: apsw.Error) -> LogError:
     return LogError(f"{path}: {error}")
 
 
-def open_file(path: str, *, sync: Sync = "full", timeout: float = 10.0, vfs: str | None = None) -> apsw.Connection:
-    """A connection to a log file, which is made if it is not there, readable by its owner only."""
+class OpenedFile:
+    """The file that a handle has open. The checks raise `LogError` once its path leads to another file, or to none.
+
+    SQLite does not look at the path again: after `rm fleet.db` or `mv backup.db fleet.db` it would go on to store events in a file
+    that nobody can open any more. Make it after `migrate`: by then PATH-wal and PATH-shm are there.
+    """
+
+    def __init__(self, path: str, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._has_moved = array("i", [0])
+        self._address = self._has_moved.buffer_info()[0]
+        # A backup that is read from a read-only disk has no side files.
+        self._files = [(name, _identity_of(name)) for name in (path, f"{path}-wal", f"{path}-shm") if name == path or os.path.exists(name)]
+        self._checked_at = -inf
+        if self._has_other_inode():
+            raise LogError(_REPLACED.format(path=path))  # since it was opened
+
+    def check(self) -> None:
+        """Make sure that the path leads to this file, and that its side files are the ones in use."""
+        self._checked_at = -inf  # unless all are as they were
+        for name, identity in self._files:
+            if _identity_of(name) != identity:
+                raise LogError(_REPLACED.format(path=name))
+        self._checked_at = monotonic()
+
+    def check_quickly(self) -> None:
+        """The same before and after a commit; for whoever may use the connection just now. Nothing is acknowledged unless both pass."""
+        if self._has_other_inode() or monotonic() - self._checked_at >= CHECKED_SECONDS:
+            self.check()
+
+    def _has_other_inode(self) -> bool:
+        self._connection.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, self._address)
+        return bool(self._has_moved[0])
+
+
+def _identity_of(path: str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise LogError(_GONE.format(path=path)) from error
+    except OSError as error:
+        raise LogError(_UNKNOWN.format(path=path, reason=error.strerror)) from error
+    return found.st_dev, found.st_ino
+
+
+def open_file(path: str, *, sync: Sync = "full", timeout: float = 10.0, vfs: str | None = None, create: bool = True) -> apsw.Connection:
+    """A connection to a log file, which is made if it is not there (unless `create` is false), readable by its owner only."""
     with our_errors(path):
-        if not os.path.exists(path) and vfs is None:
+        if create and vfs is None and not os.path.exists(path):
             _create_private(path)
-        connection = apsw.Connection(path, vfs=vfs)
+        flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+        connection = apsw.Connection(path, flags=flags, vfs=vfs)
         try:
             connection.set_busy_timeout(int(timeout * 1000))
             harden(connection)

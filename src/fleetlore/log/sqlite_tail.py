@@ -15,7 +15,7 @@ import apsw
 
 from fleetlore.log.base import Page, Query
 from fleetlore.log.sequence import to_position, to_sequence
-from fleetlore.log.sqlite_file import ask, our_errors
+from fleetlore.log.sqlite_file import OpenedFile, ask, our_errors
 from fleetlore.log.sqlite_query import as_position, select
 
 POLL_SECONDS, IDLE_POLL_SECONDS = 0.004, 0.01
@@ -47,10 +47,11 @@ class Followed(Protocol):
     """What a follower needs of its log."""
 
     path: str
+    file: OpenedFile
     changes: Changes
 
     def check_open(self) -> None:
-        """Refuse to go on once it was closed."""
+        """Refuse to go on once it was closed, or its file was deleted or replaced."""
 
     def look(self, connection: apsw.Connection, work: Any) -> Any:
         """Ask the town's tables."""
@@ -74,7 +75,7 @@ class SqliteTail:
     def next(self, timeout: float) -> Page:
         """The next records."""
         deadline = monotonic() + timeout
-        with self._in_use, our_errors(self._log.path):
+        with self._in_use, our_errors(self._log.path, self._log.file):
             while not self._closed:
                 self._log.check_open()
                 count = self._changes.count
@@ -109,6 +110,7 @@ class SqliteTail:
     def _look_out(self, count: int, deadline: float) -> None:
         changes = self._changes
         while True:
+            self._log.check_open()
             version = ask(self._connection, "PRAGMA data_version")
             if version != self._version:
                 self._version = version

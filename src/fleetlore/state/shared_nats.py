@@ -24,7 +24,7 @@ from msgspec import Struct, field
 from fleetlore import clock
 from fleetlore.errors import LeaseLost, Unsuitable
 from fleetlore.log.base import Position
-from fleetlore.log.nats_client import NatsClient, is_nobody
+from fleetlore.log.nats_client import RETRY_SECONDS, NatsClient, is_nobody
 from fleetlore.log.nats_errors import NAME_IN_USE, NO_MESSAGE, NO_STREAM, WRONG_LAST, ApiError, Lost, Refused
 from fleetlore.log.nats_subjects import token
 from fleetlore.state.shared import Lease, next_epoch, since_1970
@@ -283,19 +283,27 @@ class _Bucket:
         return [message for message in await asyncio.gather(*map(one, subjects)) if message is not None]
 
     async def put(self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None) -> int:
-        """Store a message; answers its sequence number."""
+        """Store a message, once; answers its sequence number.
+
+        An attempt that was late is known by its id: it neither conflicts with the one that was stored, nor brings back what was
+        purged meanwhile.
+        """
+        named = {"Nats-Msg-Id": clock.uuid7()} | dict(headers or {})
 
         async def attempt() -> int:
             if not self._is_there:
                 await self._make()
-            return (await self._ask(subject, payload, headers)).seq
+            return (await self._ask(subject, payload, named)).seq
 
         return await self.client.retry(attempt)
 
     async def purge(self, subject: str) -> None:
-        """Take away what is on a subject."""
+        """Take away what is on a subject now. An attempt that is late takes nothing that was stored since."""
+        found = await self.last(subject)
+        if found is None:
+            return
         try:
-            await self._api("STREAM.PURGE", {"filter": subject})
+            await self._api("STREAM.PURGE", {"filter": subject, "seq": found.seq + 1})
         except Refused as error:
             if error.code not in _ALREADY_GONE:
                 raise
@@ -324,12 +332,19 @@ class _Bucket:
             "num_replicas": self._replicas or 1,
             "metadata": {"fleetlore_town": self._town},
         }
-        try:
-            return (await self._api("STREAM.CREATE", config)).config
-        except Refused as error:
-            if error.code != NAME_IN_USE:
-                raise
-        return (await self._api("STREAM.INFO")).config  # another handle was first
+        deadline = self.client.deadline()
+        while True:
+            try:
+                return (await self._api("STREAM.CREATE", config)).config
+            except Refused as error:
+                if error.code != NAME_IN_USE:
+                    raise
+            try:
+                return (await self._api("STREAM.INFO")).config  # another handle was first, or an attempt of ours whose answer was late
+            except Refused as error:
+                if error.code != NO_STREAM or self.client.time() >= deadline:
+                    raise
+            await asyncio.sleep(RETRY_SECONDS)  # a cluster takes a moment to make it
 
     def _check(self, config: Mapping[str, Any]) -> None:
         wanted = {"max_msgs_per_subject": 1, "storage": "file", "retention": "limits", "discard": "old"}

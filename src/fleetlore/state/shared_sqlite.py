@@ -17,7 +17,7 @@ from fleetlore import clock
 from fleetlore.errors import Closed, LeaseLost
 from fleetlore.log import sqlite_file
 from fleetlore.log.base import Position
-from fleetlore.log.sqlite_file import ask, our_errors, transaction
+from fleetlore.log.sqlite_file import OpenedFile, ask, our_errors, transaction
 from fleetlore.state.shared import Lease, lease_of, microseconds, next_epoch, since_1970
 from fleetlore.state.tokens import Token, decoded, encoded
 
@@ -33,6 +33,7 @@ class SqliteShared:
         self._connection = sqlite_file.open_file(self._path, sync="full", timeout=timeout)
         try:
             sqlite_file.migrate(self._connection, self._path)
+            self._file = OpenedFile(self._path, self._connection)
         except BaseException:
             self._connection.close()
             raise
@@ -139,20 +140,23 @@ class SqliteShared:
 
     @contextmanager
     def _reading(self) -> Iterator[apsw.Connection]:
-        with self._lock, our_errors(self._path):
+        with self._lock, our_errors(self._path, self._file):
             self._check_open()
             yield self._connection
 
     @contextmanager
     def _writing(self) -> Iterator[apsw.Connection]:
-        with self._reading() as connection, transaction(connection):
-            yield connection
+        with self._reading() as connection:
+            with transaction(connection):
+                yield connection
+            self._file.check_quickly()  # a file that was deleted or replaced during the commit keeps no lease
 
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("the log was closed; open it again with open_shared()")
         if os.getpid() != self._process:  # SQLite's locks stay behind with the parent
             raise Closed("the log was opened before a fork; open it again in the child with open_shared()")
+        self._file.check()
 
 
 def _seal_in(connection: apsw.Connection, town: str) -> bytes | None:
