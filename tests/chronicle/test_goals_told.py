@@ -204,7 +204,7 @@ async def test_a_crash_and_a_person_who_is_asked(
     await led.driver.book.flush()
     with pytest.raises(Dead):
         await led.driver.pursue()
-    again = script([ask], clock=clock, watch=answer)
+    again = script([ask], clock=clock, watch=answer, met=[False, True])
     await again.driver.pursue()
     text = story(log)
     assert "the driver ended while the agent was at work; its changes are kept" in text

@@ -32,6 +32,8 @@ ASKED: dict[str, dict[str, Any]] = {
     "send_message": {"to": "bram", "body": "Shall I take wh-7?", "type": "query", "priority": "high", "task": "wh-7"},
     "note": {"mission": MISSION, "text": "The flag is at 5 %."},
 }
+DEALT_WITH = "01a1e397-0000-7000-8000-000000000001"
+"""A message that waits for nobody; it may still be referred to."""
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 JSON = {"accept": "application/json, text/event-stream"}
 
@@ -169,13 +171,13 @@ def test_every_tool_says_that_what_it_quotes_is_data(tool: Tool, served: Served,
 def test_who_bears_a_token_to_write_speaks_under_its_label_and_no_other_name(served: Served, ada: str) -> None:
     async def talk(client: Client) -> Any:
         assert "unknown field `sender`" in await text(client, "send_message", to="bram", body="hi", sender="cleo")
-        return await answer(client, "send_message", to="bram", body="First line.\nSecond.", type="query", correlation="m1")
+        return await answer(client, "send_message", to="bram", body="First line.\nSecond.", type="query", correlation=DEALT_WITH)
 
     stored = over_http(served, talk, token=ada)
     [event] = served.log.get([stored["id"]])
     assert (event.kind, event.actor, event.agent, event.child) == ("work.message_sent", "ada", "ada", "bram")
     assert (event.text, stored["sender"], event.position) == ("First line.", "ada", stored["position"])
-    assert event.data == {"type": "query", "priority": "normal", "body": "First line.\nSecond.", "correlation": "m1"}
+    assert event.data == {"type": "query", "priority": "normal", "body": "First line.\nSecond.", "correlation": DEALT_WITH}
 
 
 def test_a_note_is_on_the_mission_under_the_name_of_whoever_wrote_it(served: Served, ada: str) -> None:

@@ -19,7 +19,7 @@ from fleetlore.views import goals
 from fleetlore.views.goal_state import GoalState, exhausted, headline, seconds_of, state_of, tokens_of, usd_of
 from fleetlore.views.goals import HEARD, Goals, limits_in, usage_of
 from tests.strategies import json_objects, json_values
-from tests.views.goal_facts import GOAL, SAMPLES, begun, completed, control, decided, ended, fact, judged, over, started, turn
+from tests.views.goal_facts import FAILURE, GOAL, SAMPLES, begun, completed, control, decided, ended, fact, judged, over, started, turn
 
 HOUR = timedelta(hours=1)
 
@@ -117,6 +117,8 @@ def test_what_a_judge_or_a_memory_takes_counts_against_the_goal() -> None:
         ([*turn(1, counts=False, complaint="network"), *turn(1), *turn(2, counts=False, complaint="network")], None),
         ([*turn(1, counts=False, complaint="overflow")] * 2, "consecutive413"),
         ([*turn(1, counts=False, complaint="rate_limit")] * 5, None),
+        ([*turn(1, "continue", counts=False, complaint="crashed")] * 9, None),
+        ([*turn(1, counts=False, complaint="network"), *turn(1, "continue", counts=False, complaint="crashed")] * 2, "consecutive_errors"),
         ([fact("goal.spent", below="b", tokens=1000)], "tokens"),
         ([fact("goal.spent", below="b", turns=3)], "turns"),
     ],
@@ -253,6 +255,47 @@ def test_a_goal_that_ended_badly_is_taken_up_again_and_its_rows_of_errors_are_fo
     goal = seen(told)
     assert (goal.outcome, goal.why, goal.ended_at, goal.settled) == (None, "", None, None)
     assert (goal.spent.errors, goal.spent.denies, goal.spent.tokens, exhausted(goal, START)) == (0, 0, 200, None)
+
+
+TAKEN = fact("work.lease_taken", lease=f"goal:{GOAL}", epoch=1)
+CRASH = [begun(), TAKEN, ended(how="stopped", complaint="crashed"), completed(outcome="continue", counts=False, complaint="crashed")]
+CRASH_IN_CHECK = [begun(), ended(), TAKEN]
+
+
+@pytest.mark.parametrize(
+    ("events", "crashes"),
+    [
+        ([TAKEN], 0),
+        ([TAKEN, *turn(), TAKEN], 0),
+        ([TAKEN, begun(), TAKEN], 1),
+        ([TAKEN, *CRASH, *CRASH], 2),
+        ([TAKEN, *CRASH_IN_CHECK, TAKEN], 2),
+        ([TAKEN, *CRASH_IN_CHECK, completed()], 0),
+        ([TAKEN, *CRASH, *turn()], 0),
+        ([TAKEN, *CRASH, *turn(1, "continue", counts=False, complaint="network")], 0),
+        ([TAKEN, *CRASH, control("resume")], 0),
+        ([TAKEN, *CRASH, over("escalate", reason="x"), control("resume")], 0),
+        ([TAKEN, *CRASH, begun(), control("resume"), TAKEN], 1),
+    ],
+)
+def test_crashes_in_a_row_are_counted_until_a_driver_survives_a_turn_or_a_person_resumes(events: list[Event], crashes: int) -> None:
+    assert goal_of(started(), *events).crashes == crashes
+
+
+def test_a_log_of_an_earlier_version_does_not_count_crashes_as_errors() -> None:
+    """Version 0.1 ended such a goal by its error budget; the log keeps that, and the goal can be resumed."""
+    told = given(goals, started(), *CRASH * 5, over("budget_exhausted", axis="consecutive_errors"))
+    assert (seen(told).outcome, seen(told).spent.errors, seen(told).spent.turns) == ("budget_exhausted", 0, 0)
+    told.when(control("resume"))
+    assert (seen(told).outcome, seen(told).crashes, exhausted(seen(told), START)) == (None, 0, None)
+
+
+def test_what_was_checked_after_a_crash_is_told_with_the_repeated_turn() -> None:
+    verdict = {"met": False, "failures": [FAILURE], "evaluated_at": "2026-01-01T09:00:00Z", "elapsed_ms": 5}
+    crashed = completed(outcome="continue", counts=False, complaint="crashed", acceptance=verdict)
+    goal = goal_of(started(), begun(), ended(how="stopped", complaint="crashed"), judged(met=False), crashed)
+    assert [each.message for each in goal.failures] == ["exit 1 != 0"]
+    assert goal.is_interrupted
 
 
 def test_a_goal_that_was_reached_is_not_taken_up_again() -> None:

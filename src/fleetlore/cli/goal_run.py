@@ -118,7 +118,7 @@ def _as_asked(goal: Goal, args: Namespace) -> Goal:
 
 
 def resume(args: Namespace) -> int:
-    """Go on with goals. One that another process drives is only told to."""
+    """Go on with goals. One that another process drives is only told to. After crashes a person's request counts: it is tried again."""
     with goal_find.opened(args) as place:
         goal_find.need_all_kept(place)
         ids = [goal_find.find(place.log, id) for id in args.ids]
@@ -126,7 +126,7 @@ def resume(args: Namespace) -> int:
         states = [goal_find.one(place, id, key) for id in ids] or [_newest_open(place, key)]
         for state in states:
             _need_resumable(state)
-        wishes = [_wish(state) for state in states if state.outcome is not None or state.is_paused]
+        wishes = [_wish(state) for state in states if state.outcome is not None or state.is_paused or state.crashes]
         if wishes:
             place.put(wishes, key)
         mine = [state for state in states if not _is_driven(place, state)]

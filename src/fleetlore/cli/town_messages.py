@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from fleetlore.views.town_state import Message, Town
 
 BODY_LINES = 12
-_SHORTEST = 4
 
 
 # --- send
@@ -41,43 +40,19 @@ def send(args: Namespace) -> int:
 
 def _sent(town: Town, args: Namespace, by: str) -> Wish:
     own = _own(town, by)
-    answered = None if args.reply_to is None else _find(town, own, args.reply_to)
     # A person's messages to agents are the conductor's, whose mailbox the answers reach; the actor says who wrote them.
     sender = by if args.to.lower() in PERSONS else own
-    told = steering.send(
-        town,
-        args.to,
-        " ".join(args.text),
-        by=sender,
-        type=args.type,
-        priority=args.priority,
-        correlation=args.reply_to if answered is None else answered.correlation or answered.id,
-        task=None if answered is None else answered.task,
-        mission=None if answered is None else answered.mission,
-    )
-    events = [replace(event, actor=by) for event in told.events]
-    if answered is not None:
-        acked = steering.acknowledge(town, own, answered.id, answer=" ".join(args.text))
-        events += [replace(event, actor=by) for event in acked.events]
-    return replace(told, events=tuple(events))
+    body = " ".join(args.text)
+    if args.reply_to is None:
+        told = steering.send(town, args.to, body, by=sender, type=args.type, priority=args.priority)
+    else:
+        told = steering.reply(town, args.to, body, by=sender, mailbox=own, reply_to=args.reply_to, type=args.type, priority=args.priority)
+    return replace(told, events=tuple(replace(event, actor=by) for event in told.events))
 
 
 def _own(town: Town, by: str) -> str:
     """Whose mailbox is that of whoever speaks."""
     return by if by in town.agents else CONDUCTOR
-
-
-def _find(town: Town, recipient: str, id: str) -> Message | None:
-    """The message that waits; one that was acknowledged already may be answered all the same, by its whole id."""
-    box = town.inboxes.get(recipient, {})
-    alike = [each for each in box if each.startswith(id.lower())] if len(id) >= _SHORTEST else []
-    if len(alike) > 1:
-        raise Invalid(f"{len(alike)} messages begin with {id!r}; write more of the id")
-    if not alike and len(id) != 36:
-        raise Invalid(
-            f"no message {id!r} waits for {recipient}; `lore town inbox` shows those that do; one that was dealt with needs its whole id"
-        )
-    return box[alike[0]] if alike else None
 
 
 # --- inbox

@@ -239,6 +239,8 @@ class GoalState(Struct, kw_only=True):
     session: str | None = None
     session_at: datetime | None = None
     context: int | None = None
+    crashes: int = 0
+    """How many drivers in a row ended in the middle of a turn, or of the check after it."""
     is_interrupted: bool = False
     """Whether the turn before was cut short, and the agent is to be told."""
     checkpoint: Checkpoint | None = None

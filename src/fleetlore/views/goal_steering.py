@@ -24,10 +24,10 @@ def _pause(goal: GoalState, event: Event, told: goals.ControlRequested) -> None:
 
 
 def _resume(goal: GoalState, event: Event, told: goals.ControlRequested) -> None:
-    """Let it go on; one that ended otherwise than well is taken up again, its rows of errors forgiven."""
+    """Let it go on; one that ended otherwise than well is taken up again, its rows of errors forgiven. Crashes are counted anew."""
     if rests(goal) and goal.clock_from is not None and event.at is not None:
         goal.clock_from = max(goal.clock_from, event.at)
-    goal.is_paused = False
+    goal.is_paused, goal.crashes = False, 0
     if goal.outcome is None or goal.outcome == "done":
         return
     goal.outcome, goal.ended_at, goal.why, goal.cancel, goal.settled = None, None, "", None, None

@@ -11,12 +11,13 @@ from fleetlore.views.goal_state import LONGEST_SUMMARY, LONGEST_WORDS, TURNS_KEP
 CRITERIA_KEPT = 100
 EXTRA = "fleetlore."
 """Begins what our driver adds to an attempt's `harness_extras`."""
-CUT_SHORT = frozenset(("interrupted", "crashed"))
-"""A turn that somebody stopped, or whose driver died in it."""
 ASIDE = frozenset(("judge", "memory", "dream"))
 """What minds are asked for beside the agent's work."""
-FREE = frozenset(("rate_limit", "usage_limit", "overloaded", "interrupted"))
-"""Troubles that are nobody's errors: nothing is counted. A driver that dies again and again is one."""
+CRASHED = "crashed"
+CUT_SHORT = frozenset(("interrupted", CRASHED))
+"""A turn that somebody stopped, or whose driver died in it."""
+FREE = frozenset(("rate_limit", "usage_limit", "overloaded", "interrupted", CRASHED))
+"""Complaints that are not errors of the agent: they do not raise `consecutive_errors`. Crashes are bounded by `GoalState.crashes`."""
 
 
 def attempt_started(goal: GoalState, event: Event) -> None:
@@ -68,6 +69,10 @@ def attempt_completed(goal: GoalState, event: Event) -> None:
     goal.put_back = [name for name in put_back if isinstance(name, str)][:CRITERIA_KEPT] if isinstance(put_back, list) else []
     if isinstance(result.outcome, NeedsRetry):
         goal.failures = list(result.outcome.failures[:CRITERIA_KEPT])
+    elif complaint == CRASHED and result.acceptance is not None:  # the repeated turn is told what the check found
+        goal.failures = list(result.acceptance.failures[:CRITERIA_KEPT])
+    if complaint != CRASHED:
+        goal.crashes = 0
     if goal.plan is None:
         goal.spent = spent_in(result.usage_after)
     else:

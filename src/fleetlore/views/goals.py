@@ -38,7 +38,7 @@ from fleetlore.views.goal_turns import CRITERIA_KEPT as CRITERIA_KEPT
 from fleetlore.views.goal_turns import EXTRA as EXTRA
 from fleetlore.views.goal_turns import FREE as FREE
 
-VERSION = 2
+VERSION = 3
 GOALS_KEPT = 500
 LONGEST_NAP = timedelta(days=7)
 """An agent that asks to sleep longer is woken after this."""
@@ -109,8 +109,9 @@ def _count_time(goal: GoalState, event: Event) -> None:
 
 
 def _lease_taken(goal: GoalState, event: Event) -> None:
-    """Somebody drives it from now on: what lies between counts for nothing."""
+    """Somebody drives it from now on: what lies between counts for nothing. A turn that is still open lost its driver."""
     goal.clock_from = event.at
+    goal.crashes += goal.attempt is not None
 
 
 # --- begin and end

@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from fleetlore.events.driver_types import (
@@ -18,12 +19,14 @@ from fleetlore.events.driver_types import (
     Done,
     Escalate,
     Failure,
+    LlmJudge,
     TokenPressure,
     Verdict,
 )
 from fleetlore.events.envelope import Event
 from fleetlore.minds.troubles.complaints import COMPLAINTS, REMEDIES
 from fleetlore.runtime.driver.course import (
+    MOST_CRASHES,
     Attempt,
     Compact,
     Dream,
@@ -39,7 +42,7 @@ from fleetlore.runtime.driver.course import (
     pause_after,
 )
 from fleetlore.runtime.driver.prompts import prompt_for
-from fleetlore.runtime.driver.settling import Found, settle
+from fleetlore.runtime.driver.settling import Found, needs_check, settle
 from fleetlore.runtime.driver.telling import Teller
 from fleetlore.testing import START, given
 from fleetlore.views import goals
@@ -65,8 +68,22 @@ def changed(**fields: Any) -> GoalState:
     return goal
 
 
+def crashed(**told: Any) -> list[Event]:
+    """A turn whose driver died, as the next driver tells it."""
+    lost = ended(how="stopped", complaint="crashed", tokens=0, **told)
+    return [begun(), TAKEN, lost, completed(outcome="continue", counts=False, complaint="crashed")]
+
+
+def escalation(crashes: int) -> Escalate:
+    return Escalate(
+        reason=f"the driver crashed {crashes} times in a row during turn 1; check whether the agent or a criterion uses up the machine's"
+        " memory, then run `lore goal resume` to try again"
+    )
+
+
 # --- the next step
 
+TAKEN = fact("work.lease_taken", lease=f"goal:{GOAL}", epoch=1)
 SPENT = Spent(turns=3)
 
 
@@ -90,6 +107,11 @@ SPENT = Spent(turns=3)
         pytest.param([over()], Over(), id="over"),
         pytest.param([over("escalate", reason="x"), control("resume")], Attempt(1), id="taken up again"),
         pytest.param([*turn(), fact("goal.spent", below="b", turns=1)], Attempt(2), id="turns below have their own numbers"),
+        pytest.param(crashed() * (MOST_CRASHES - 1), Attempt(1), id="a crashed turn is repeated"),
+        pytest.param(crashed() * MOST_CRASHES, Finish(escalation(MOST_CRASHES)), id="crashes without end need a person"),
+        pytest.param([*crashed() * MOST_CRASHES, control("resume")], Attempt(1), id="a person may always try again"),
+        pytest.param([*crashed() * MOST_CRASHES, control("cancel")], Finish(Cancelled()), id="cancel beats crashes"),
+        pytest.param([*crashed() * MOST_CRASHES, control("pause")], Wait(None, "paused"), id="pause beats crashes"),
     ],
 )
 def test_the_step_that_comes_next(events: list[Event], step: Step) -> None:
@@ -199,6 +221,57 @@ def test_pauses_grow_up_to_the_longest() -> None:
     assert pauses[5] == 600
 
 
+# --- whether a turn is checked
+
+TRIGGER = {"kind": "age", "age_minutes": 3, "max_age_minutes": 2}
+ASKED: dict[str, Any] = {"focus": "x", "token_pressure": 0.9, "before_tokens": 9, "age_minutes": 3, "trigger": TRIGGER}
+SUMMARY = [*turn(), fact("driver.compact_requested", goal_id=GOAL, turn_index=1, **ASKED)]
+CRASHED = [begun(), TAKEN, ended(how="stopped", complaint="crashed")]
+JUDGED = (LlmJudge(criterion_text="It reads well."),)
+EVERYTHING = ended(how="stopped", complaint="crashed", tokens=1000)
+
+
+@pytest.mark.parametrize(
+    ("events", "diff", "acceptance", "expected"),
+    [
+        pytest.param([begun(), ended()], "", None, True, id="finished"),
+        pytest.param([begun(), ended()], "", (), True, id="finished, without criteria"),
+        pytest.param([begun(), ended(how="over_budget")], "1 file", None, True, id="over budget"),
+        pytest.param([begun(), ended(how="over_budget")], "1 file", JUDGED, False, id="over budget, a judge costs"),
+        pytest.param([begun(), ended(how="failed")], "1 file", None, False, id="failed"),
+        pytest.param([begun(), ended(how="asleep")], "1 file", None, False, id="asleep"),
+        pytest.param([begun(), ended(how="stopped", complaint="interrupted")], "1 file", None, False, id="stopped by a person or a signal"),
+        pytest.param(CRASHED, "1 file", None, True, id="crashed, and files changed"),
+        pytest.param(CRASHED, "", None, False, id="crashed, and nothing shows that it worked"),
+        pytest.param([judged(met=False), *CRASHED], "", None, True, id="crashed, no file changed, but a check had failed before"),
+        pytest.param(CRASHED, "1 file", (), False, id="crashed, without criteria the agent has to say that it is done"),
+        pytest.param([*CRASHED, control("cancel")], "1 file", None, False, id="crashed and cancelled"),
+        pytest.param([*CRASHED, control("pause")], "1 file", None, True, id="crashed and paused"),
+        pytest.param(CRASHED, "1 file", JUDGED, True, id="crashed, a judge may be asked"),
+        pytest.param([begun(), TAKEN, EVERYTHING], "1 file", JUDGED, False, id="crashed, budget spent, a judge costs"),
+        pytest.param([begun(), TAKEN, EVERYTHING], "1 file", None, True, id="crashed, budget spent, commands cost nothing"),
+        pytest.param([*SUMMARY, *CRASHED], "1 file", None, False, id="crashed while it made a summary"),
+        pytest.param([*CRASHED, TAKEN], "1 file", None, True, id="crashed in the check, too"),
+        pytest.param([*CRASHED, *[TAKEN] * MOST_CRASHES], "1 file", None, False, id="crashed in the check again and again"),
+        pytest.param([begun(), ended(), *[TAKEN] * MOST_CRASHES], "", None, True, id="the last try of a check"),
+        pytest.param([begun(), ended(), *[TAKEN] * (MOST_CRASHES + 1)], "", None, False, id="a check that crashes without end"),
+    ],
+)
+def test_whether_criteria_are_checked_after_a_turn(events: list[Event], diff: str, acceptance: Any, expected: bool) -> None:
+    goal = goal_of(*events)
+    assert goal.goal is not None
+    if acceptance is not None:
+        goal.goal = msgspec.structs.replace(goal.goal, acceptance=acceptance)
+    assert needs_check(goal, diff, NOW) is expected
+
+
+def test_a_budget_above_that_is_spent_keeps_a_judge_from_being_asked() -> None:
+    goal = goal_of(*CRASHED)
+    assert goal.goal is not None
+    goal.goal = msgspec.structs.replace(goal.goal, acceptance=JUDGED)
+    assert not needs_check(goal, "1 file", NOW, above=[GoalState(id="above", limits=Limits(tokens=100), spent=Spent(tokens=100))])
+
+
 # --- what a turn comes to
 
 
@@ -291,6 +364,30 @@ def test_nobody_asks_to_sleep_longer_than_a_week() -> None:
 def test_who_is_called_off_in_a_turn_is_not_asked_to_go_on() -> None:
     goal = goal_of(begun(), ended(how="stopped"), control("cancel"))
     assert outcome(settle(teller(), goal, Found(), NOW)) == {"kind": "cancelled"}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected", "facts", "is_counted"),
+    [
+        (MET, "done", ["acceptance", "attempt_completed"], True),
+        (NOT_MET, "continue", ["acceptance", "attempt_completed", "replay_decision"], False),
+        (None, "continue", ["attempt_completed", "replay_decision"], False),
+    ],
+)
+def test_a_crashed_turn_counts_if_its_work_is_accepted_and_is_repeated_otherwise(
+    verdict: Verdict | None, expected: str, facts: list[str], is_counted: bool
+) -> None:
+    events = settled("stopped", verdict, complaint="crashed", error="cut short")
+    assert (outcome(events)["kind"], kinds(events), counts(events)) == (expected, facts, is_counted)
+
+
+def test_a_check_that_crashes_the_driver_without_end_needs_a_person() -> None:
+    goal = goal_of(begun(), ended(), *[TAKEN] * (MOST_CRASHES + 1))
+    events = settle(teller(), goal, Found(), NOW)
+    assert outcome(events) == {"kind": "escalate", "reason": escalation(MOST_CRASHES + 1).reason}
+    assert not counts(events)
+    cancelled = goal_of(begun(), ended(how="stopped"), *[TAKEN] * (MOST_CRASHES + 1), control("cancel"))
+    assert outcome(settle(teller(), cancelled, Found(), NOW)) == {"kind": "cancelled"}
 
 
 def test_goals_above_are_told_what_was_spent() -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from fleetlore import connect
@@ -13,7 +14,11 @@ from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Compaction
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.minds.harness import Ended, Heard, Order, Watch
-from tests.runtime.driver.scripted import GOAL, Clock, done, goal, lead
+from fleetlore.runtime.driver.course import MOST_CRASHES
+from fleetlore.state.seal import OperatorKey, make_seal, obeyed
+from fleetlore.views import goals
+from fleetlore.views.goal_state import GoalState
+from tests.runtime.driver.scripted import GOAL, Clock, Judges, Led, done, goal, lead
 
 TURNS = 10
 
@@ -176,3 +181,140 @@ async def test_killed_at_every_boundary_of_a_goal_full_of_troubles() -> None:
             assert len(set(troubles.marks)) == len(troubles.marks)
             completed = list(log.read(f"goal:{GOAL}", kinds=["driver.goal_completed"]))
             assert len(completed) == 1
+
+
+# --- what a lost turn left behind is checked before it is repeated
+
+
+class Crashing:
+    """Drivers that follow each other on one log; the agent's attempts and the checks of all of them are counted."""
+
+    def __init__(self, log: BlockingRecorder, key: OperatorKey | None = None) -> None:
+        self.log, self.key, self.attempts, self.checks = log, key, 0, 0
+
+    async def start(self, *, budget: dict[str, Any] | None = None, **fields: Any) -> None:
+        await self._lead("", met=False).driver.start(msgspec.structs.replace(goal(budget=budget), **fields))
+
+    async def crash(self, dies_in: str, *, met: bool = False) -> None:
+        """Drive until the driver dies, in the `turn` or in the `check`."""
+        with pytest.raises(Dead):
+            await self._lead(dies_in, met=met).driver.pursue()
+
+    async def finish(self, *, met: bool = True) -> GoalState:
+        return await self._lead("", met=met).driver.pursue()
+
+    def _lead(self, dies_in: str, *, met: bool) -> Led:
+        async def work(order: Order, watch: Watch) -> Ended:
+            self.attempts += 1
+            await watch(Heard(events=[Event(kind="model.replied", agent="ada", data={"input": 30, "output": 10})]))
+            if dies_in == "turn":
+                await led.driver.book.flush()
+                die()
+            return done(tokens=40)
+
+        async def check(*args: Any, **more: Any) -> Any:
+            self.checks += 1
+            if dies_in == "check":
+                die()
+            return await Judges((met,)).check(*args, **more)
+
+        def die() -> None:
+            led.driver.book.flush = led.driver.book.append = dead  # type: ignore[method-assign, assignment]
+            raise Dead
+
+        async def dead(*_: Any, **__: Any) -> None:
+            raise Dead
+
+        led = lead(self.log, [work], key=self.key)
+        led.judges.check = check  # type: ignore[method-assign]
+        return led
+
+    def state(self) -> GoalState:
+        """The goal as pages and commands fold it."""
+        view = goals.initial()
+        for event in self.log.read(f"goal:{GOAL}"):
+            view = goals.apply(view, event)
+        return view.goals[GOAL]
+
+
+async def test_a_crashed_turn_whose_work_meets_the_criteria_is_not_repeated(log: BlockingRecorder) -> None:
+    drivers = Crashing(log)
+    await drivers.start()
+    await drivers.crash("turn")
+    state = await drivers.finish()
+    assert (state.outcome, state.spent.turns, state.spent.tokens, state.spent.errors) == ("done", 1, 40, 0)
+    assert (drivers.attempts, drivers.checks) == (1, 1)
+    assert state.verdict is not None
+    assert state.verdict.met
+    assert msgspec.structs.replace(drivers.state(), position=None) == msgspec.structs.replace(state, position=None)
+
+
+async def test_crashes_are_not_errors_and_a_turn_whose_work_does_not_do_is_repeated(log: BlockingRecorder) -> None:
+    drivers = Crashing(log)
+    await drivers.start(budget={"max_consecutive_errors": 2})
+    for _ in range(MOST_CRASHES - 1):
+        await drivers.crash("turn")
+        assert drivers.state().spent.errors == 0
+    assert drivers.state().outcome is None
+    state = await drivers.finish(met=False)
+    assert (state.outcome, state.why) == ("budget_exhausted", "turns")
+
+
+async def test_the_check_after_a_crash_is_made_again_if_the_driver_dies_in_it(log: BlockingRecorder) -> None:
+    drivers = Crashing(log)
+    await drivers.start()
+    await drivers.crash("turn")
+    for _ in range(3):
+        await drivers.crash("check")
+    state = await drivers.finish()
+    assert (state.outcome, state.spent.turns, drivers.attempts, drivers.checks) == ("done", 1, 1, 4)
+
+
+async def test_without_criteria_a_crashed_turn_is_repeated(log: BlockingRecorder) -> None:
+    drivers = Crashing(log)
+    await drivers.start(acceptance=())
+    await drivers.crash("turn")
+    assert ((await drivers.finish()).outcome, drivers.attempts, drivers.checks) == ("done", 2, 1)
+
+
+async def test_a_goal_that_was_cancelled_meanwhile_is_not_checked(log: BlockingRecorder) -> None:
+    drivers = Crashing(log)
+    await drivers.start()
+    await drivers.crash("turn")
+    log.append([Event(kind="control.requested", actor="eve", goal=GOAL, data={"action": "cancel"})])
+    assert ((await drivers.finish()).outcome, drivers.attempts, drivers.checks) == ("cancelled", 1, 0)
+
+
+@pytest.mark.parametrize("dies_in", ["turn", "check"])
+async def test_a_goal_that_crashes_without_end_needs_a_person_who_may_try_again(log: BlockingRecorder, dies_in: str) -> None:
+    drivers = Crashing(log)
+    await drivers.start()
+    for _ in range(MOST_CRASHES + (dies_in == "check")):
+        await drivers.crash(dies_in)
+    attempts = drivers.attempts
+    state = await drivers.finish(met=False)
+    assert state.outcome == "escalate"
+    assert "crashed" in state.why
+    assert drivers.attempts == attempts
+    log.append([Event(kind="control.requested", actor="eve", goal=GOAL, data={"action": "resume"})])
+    assert ((await drivers.finish()).outcome, drivers.attempts) == ("done", attempts + 1)
+
+
+async def test_work_that_is_done_is_accepted_however_often_its_driver_crashed(log: BlockingRecorder) -> None:
+    drivers = Crashing(log)
+    await drivers.start()
+    for _ in range(MOST_CRASHES):
+        await drivers.crash("turn")
+    assert ((await drivers.finish()).outcome, drivers.attempts) == ("done", MOST_CRASHES)
+
+
+async def test_on_a_sealed_log_what_was_checked_after_a_crash_is_signed(log: BlockingRecorder) -> None:
+    _, key = make_seal("correct horse battery", cost=2)
+    drivers = Crashing(log, key)
+    await drivers.start()
+    await drivers.crash("turn")
+    assert (await drivers.finish()).outcome == "done"
+    kinds = ("driver.acceptance", "driver.attempt_completed", "driver.goal_completed")
+    told = list(log.read(f"goal:{GOAL}", kinds=kinds))
+    assert [event.kind for event in told] == list(kinds)
+    assert all(obeyed(event, key.goal_key(GOAL)) for event in told)

@@ -120,7 +120,7 @@ async def test_a_log_that_stays_away_ends_the_agent_and_what_it_missed_is_told_l
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
     away.error = None
-    again = lead(log, [done()])
+    again = lead(log, [done()], met=[False, True])
     assert (await again.driver.pursue()).outcome == "done"
     assert "cut short" in again.harness.orders[0].prompt
 

@@ -269,8 +269,9 @@ async def test_a_driver_that_dies_in_a_turn_is_followed_by_one_that_says_so(log:
     await led.driver.book.flush()
     with pytest.raises(Dead):
         await led.driver.pursue()
-    again = lead(log, [done()])
+    again = lead(log, [done()], met=[False, True])
     state = await again.driver.pursue()
     assert (state.outcome, state.spent.turns) == ("done", 1)
     assert "cut short" in again.harness.orders[0].prompt
+    assert "2 failed" in again.harness.orders[0].prompt, "the agent is told what was checked after the crash"
     compare("crash_and_resume", told(log))

@@ -106,7 +106,7 @@ async def test_what_was_told_above_in_a_turn_is_not_told_again_after_a_crash(log
     with pytest.raises(Dead):
         await led.driver.pursue()
     assert known(log, TOP).spent.tokens == 300
-    await lead(log, [done(tokens=20)], id=LOW).driver.pursue()
+    await lead(log, [done(tokens=20)], id=LOW, met=[False, True]).driver.pursue()
     assert (known(log, TOP).spent.tokens, known(log, LOW).spent.tokens) == (320, 320)
 
 

@@ -19,6 +19,9 @@ from fleetlore.events.goal_plan import Plan
 from fleetlore.runtime.driver.compaction import why_compact
 from fleetlore.views.goal_state import GoalState, exhausted
 
+MOST_CRASHES = 10
+"""After so many crashes in a row the goal is not continued by itself, and a person is needed. `lore goal resume` starts the count again."""
+
 
 class Over(NamedTuple):
     """The goal has ended."""
@@ -112,7 +115,22 @@ def _end(goal: GoalState, plan: Plan, now: datetime, above: Sequence[GoalState])
         return BudgetSpent(axis=axis)
     if 0 < plan.stuck_after < goal.same:
         return Escalate(reason=f"stuck: workspace, criteria and words have not changed over {plan.stuck_after} turns")
+    if goal.crashes >= MOST_CRASHES:
+        return escalate_crashes(goal)
     return None
+
+
+def crashes_in_check(goal: GoalState) -> bool:
+    """Whether checking the open turn ended the driver, too, after it had already crashed as often as it may."""
+    return goal.cancel is None and goal.crashes > MOST_CRASHES
+
+
+def escalate_crashes(goal: GoalState) -> Escalate:
+    """The outcome of a goal whose driver crashes again and again."""
+    return Escalate(
+        reason=f"the driver crashed {goal.crashes} times in a row during turn {goal.turn}; check whether the agent or a criterion"
+        " uses up the machine's memory, then run `lore goal resume` to try again"
+    )
 
 
 def spent_axis(goal: GoalState, now: datetime, *, above: Sequence[GoalState] = ()) -> BudgetAxis | None:

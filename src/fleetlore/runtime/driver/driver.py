@@ -19,7 +19,7 @@ import msgspec
 from fleetlore import clock
 from fleetlore.errors import Held, Invalid, LogError
 from fleetlore.events import codec
-from fleetlore.events.driver_types import AttemptOutcome, Goal, LlmJudge, Verdict
+from fleetlore.events.driver_types import AttemptOutcome, Goal, Verdict
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Plan, plan_of
 from fleetlore.log.recorder import BlockingRecorder
@@ -355,9 +355,10 @@ class Driver:
         ending = self.state.attempt.ending
         assert ending is not None
         found = Found()
-        if not self.state.attempt.is_summary and ending.how != "stopped":
+        if not self.state.attempt.is_summary and (ending.how != "stopped" or ending.complaint == settling.CRASHED):
             tree, diff, sha = await asyncio.to_thread(self._left_behind)  # before the checks, which leave traces of their own
-            checked = await self._checked(ending)
+            is_due = settling.needs_check(self.state, diff, self.book.moment(), above=self.book.above)
+            checked = await self._check_criteria(ending) if is_due else None
             verdict, put_back = (None, ()) if checked is None else (checked.verdict, checked.put_back)
             verdict = verdict and fitted(verdict)
             found = Found(verdict=verdict, mark=_digest(tree, verdict, ending.words), diff=diff, sha=sha, put_back=tuple(put_back))
@@ -371,13 +372,9 @@ class Driver:
         workspace, sha = self._crew.workspace, self.state.checkpoint.sha if self.state.checkpoint else ""
         return workspace.tree(), workspace.diff(sha).stat if sha else "", sha
 
-    async def _checked(self, ending: Ending) -> Checked | None:
-        """By the criteria; after a budget ran out only by those that cost nothing."""
+    async def _check_criteria(self, ending: Ending) -> Checked:
         goal = self.state.goal
         assert goal is not None
-        is_judged = any(isinstance(each, LlmJudge) for each in goal.acceptance)
-        if ending.how not in ("finished", "over_budget") or (ending.how == "over_budget" and is_judged):
-            return None
         judge = None if self._crew.judge is None else ToldMind(self.book, self._crew.judge, purpose="judge")
         return await self._crew.verifiers.check(goal, self._crew.workspace, judge=judge, cancel=self._called_off, words=ending.words)
 

@@ -10,15 +10,14 @@ from fleetlore.events import driver_types as types
 from fleetlore.events.envelope import Event
 from fleetlore.minds.base import estimate_tokens
 from fleetlore.minds.troubles.complaints import REMEDIES, Remedy
-from fleetlore.runtime.driver.course import axis_named, pause_after, spent_axis
+from fleetlore.runtime.driver.course import axis_named, crashes_in_check, escalate_crashes, pause_after, spent_axis
 from fleetlore.runtime.driver.telling import Teller
 from fleetlore.views.goal_state import Attempt, Ending, GoalState, untold
+from fleetlore.views.goal_turns import CRASHED as CRASHED
 from fleetlore.views.goals import LONGEST_NAP
 
-STOPPED, CRASHED = "interrupted", "crashed"
-"""The complaints of a turn that was cut short: by a person or a signal, or because its driver died."""
-
-
+STOPPED = "interrupted"
+"""The complaint of a turn that a person or a signal stopped; `CRASHED` is that of a turn whose driver died."""
 MOST_NAMED = 20
 
 
@@ -34,11 +33,35 @@ class Found(NamedTuple):
     """Files that check the agent, which it had changed."""
 
 
+def needs_check(goal: GoalState, diff: str, now: datetime, *, above: Sequence[GoalState] = ()) -> bool:
+    """Whether the criteria are checked for the turn whose agent's part is over. `diff` is what the turn changed in the workspace.
+
+    A crashed turn is checked before it is repeated, unless nothing shows that it did anything: no file changed, and no check has failed
+    before. Criteria that hold from the start would otherwise end the goal before the agent has worked. After a budget is spent, no model
+    is asked to judge.
+    """
+    attempt, spec = goal.attempt, goal.goal
+    if attempt is None or attempt.ending is None or attempt.is_summary or spec is None or crashes_in_check(goal):
+        return False
+    is_judged = any(isinstance(each, types.LlmJudge) for each in spec.acceptance)
+    match attempt.ending.how:
+        case "finished":
+            return True
+        case "over_budget":
+            return not is_judged
+        case "stopped" if attempt.ending.complaint == CRASHED and spec.acceptance and goal.cancel is None:
+            has_worked = bool(diff) or goal.verdict is not None
+            return has_worked and not (is_judged and spent_axis(goal, now, above=above))
+    return False
+
+
 def settle(teller: Teller, goal: GoalState, found: Found, now: datetime, *, above: Sequence[GoalState] = ()) -> list[Event]:
     """The facts that settle the turn whose agent's part is over."""
     attempt, ending = goal.attempt, goal.attempt.ending if goal.attempt else None
     assert attempt is not None
     assert ending is not None
+    if crashes_in_check(goal):
+        return _given_up(teller, goal, ending, found, above)
     if attempt.is_summary:
         return _summary(teller, goal, ending, now, above)
     match ending.how:
@@ -76,11 +99,21 @@ def _asleep(teller: Teller, goal: GoalState, ending: Ending, found: Found, now: 
 
 
 def _stopped(teller: Teller, goal: GoalState, ending: Ending, found: Found, above: Sequence[GoalState]) -> list[Event]:
+    checked = [] if found.verdict is None else [teller.acceptance(found.verdict, cause=ending.id)]
+    if found.verdict is not None and found.verdict.met:  # the driver died, but the work was done: this is a turn like any other
+        return [*checked, *_completed(teller, goal, types.Done(), ending, found, above)]
     if goal.cancel is not None:
-        return _completed(teller, goal, types.Cancelled(), ending, found, above)
+        return [*checked, *_completed(teller, goal, types.Cancelled(), ending, found, above)]
     outcome = types.Continue(reason=ending.error or "stopped before the agent was done; its changes are kept")
     events = _completed(teller, goal, outcome, ending, found, above, counts=False, complaint=ending.complaint or STOPPED)
-    return [*events, teller.replay(goal, types.NextTurn(), outcome.reason)]
+    return [*checked, *events, teller.replay(goal, types.NextTurn(), outcome.reason)]
+
+
+def _given_up(teller: Teller, goal: GoalState, ending: Ending, found: Found, above: Sequence[GoalState]) -> list[Event]:
+    """The check itself crashes the driver: stop repeating it."""
+    decision = escalate_crashes(goal)
+    events = _completed(teller, goal, decision, ending, found, above, counts=False, complaint=CRASHED)
+    return [*events, teller.replay(goal, decision, decision.reason)]
 
 
 def _in_trouble(teller: Teller, goal: GoalState, ending: Ending, found: Found, now: datetime, above: Sequence[GoalState]) -> list[Event]:

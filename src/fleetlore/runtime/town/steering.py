@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from fleetlore import clock
 from fleetlore.errors import Invalid
@@ -20,10 +21,12 @@ from fleetlore.log.base import Expect
 from fleetlore.runtime.town import facts
 from fleetlore.views.town_agents import GONE, HEEDED
 from fleetlore.views.town_rules import task_refusal
-from fleetlore.views.town_state import CONDUCTOR, OVER, PERSONS, PRIORITIES, Agent, Task, Town
+from fleetlore.views.town_state import CONDUCTOR, OVER, PERSONS, PRIORITIES, Agent, Message, Task, Town
 
 LONGEST_TEXT = 16 * 1024
 MOST_NAMES = 50
+SHORTEST_ID, WHOLE_ID = 4, 36
+"""Characters of a message's id that are enough, and that it has."""
 TYPES = ("info", "query", "task", "confirmation")
 MODES = ("fresh", "forkedcontext", "resumed")
 RESERVED = PERSONS | {facts.DISPATCHER, "town"}
@@ -276,10 +279,58 @@ def send(
     return Wish(events=events, answer=f"told {recipient}")
 
 
+def reply(
+    town: Town,
+    to: str,
+    body: str,
+    *,
+    by: str,
+    mailbox: str,
+    reply_to: str,
+    type: str = "info",
+    priority: str = "normal",
+    task: str | None = None,
+    mission: str | None = None,
+) -> Wish:
+    """Answer a message: send the answer, and acknowledge the message in the same step if it waits in `mailbox`, which is the sender's own.
+
+    The answer belongs to the conversation, task and mission of the message. A message that does not wait there is only referred to.
+    """
+    answered = find_message(town, mailbox, reply_to)
+    if answered is None:
+        return send(town, to, body, by=by, type=type, priority=priority, correlation=reply_to, task=task, mission=mission)
+    sent = send(
+        town,
+        to,
+        body,
+        by=by,
+        type=type,
+        priority=priority,
+        correlation=answered.correlation or answered.id,
+        task=task or answered.task,
+        mission=mission or answered.mission,
+    )
+    acknowledged = acknowledge(town, mailbox, answered.id, answer=body)
+    return replace(sent, events=(*sent.events, *acknowledged.events))
+
+
+def find_message(town: Town, recipient: str, id: str) -> Message | None:
+    """The waiting message with this id, or with this beginning of it; `None` for a whole id that does not wait: it may be acknowledged."""
+    box = town.inboxes.get(recipient, {})
+    alike = [each for each in box if each.startswith(id.lower())] if len(id) >= SHORTEST_ID else []
+    if len(alike) > 1:
+        raise Invalid(f"{len(alike)} messages begin with {id!r}; write more of the id")
+    if not alike and len(id) != WHOLE_ID:
+        raise Invalid(
+            f"no message {id!r} waits for {recipient}; `lore town inbox` shows those that do; one that was dealt with needs its whole id"
+        )
+    return box[alike[0]] if alike else None
+
+
 def acknowledge(town: Town, recipient: str, id: str, *, answer: str = "") -> Wish:
     """Say that a message was read and used."""
     box = town.inboxes.get(recipient, {})
-    alike = [each for each in box if each.startswith(id)] if len(id) >= 4 else []
+    alike = [each for each in box if each.startswith(id)] if len(id) >= SHORTEST_ID else []
     if len(alike) != 1:
         raise Invalid(f"no message {id!r} waits for {recipient}; `lore town inbox {recipient}` shows those that do")
     return Wish(events=(facts.acknowledged(recipient, alike[0], answer=answer),), answer="acknowledged")

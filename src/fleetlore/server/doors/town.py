@@ -177,12 +177,10 @@ def _verdict(town: Town, said: Verdict) -> Wish:
 def _message(town: Town, said: NewMessage) -> Wish:
     if said.to not in PERSONS:
         _known(town.agents, said.to, "agent")
-    fields = {name: getattr(said, name) for name in ("type", "priority", "correlation", "task", "mission")}
-    sent = steering.send(town, said.to, said.body, by=CONDUCTOR, **fields)
-    if said.correlation not in town.inboxes.get(CONDUCTOR, {}):
-        return sent
-    used = steering.acknowledge(town, CONDUCTOR, said.correlation or "", answer=said.body)
-    return Wish(events=(*sent.events, *used.events))
+    fields = {name: getattr(said, name) for name in ("type", "priority", "task", "mission")}
+    if said.correlation is None or said.correlation not in town.inboxes.get(CONDUCTOR, {}):
+        return steering.send(town, said.to, said.body, by=CONDUCTOR, correlation=said.correlation, **fields)
+    return steering.reply(town, said.to, said.body, by=CONDUCTOR, mailbox=CONDUCTOR, reply_to=said.correlation, **fields)
 
 
 def _used(town: Town, said: UsedMessage) -> Wish:

@@ -17,6 +17,7 @@ When = Annotated[str, Meta(max_length=40, description=SINCE)]
 Zone = Annotated[str, Meta(max_length=60, description="A time zone such as Europe/Berlin: where days begin, and which times are told.")]
 
 LONGEST_BODY = 8000
+ANSWERS = "The id of the message that this answers. If that one waits in your inbox, it is acknowledged."
 
 
 class Ask(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -147,7 +148,7 @@ class Send(Ask, kw_only=True):
     body: Annotated[str, Meta(min_length=1, max_length=LONGEST_BODY, pattern=r"\S", description="What to say.")]
     type: Annotated[Literal["task", "query", "info", "confirmation"], Meta(description="What kind of message it is.")] = "info"
     priority: Literal["low", "normal", "high", "urgent"] = "normal"
-    correlation: Annotated[str, Meta(min_length=1, max_length=200, description="The id of the message that this answers.")] | None = None
+    correlation: Annotated[str, Meta(min_length=1, max_length=200, description=ANSWERS)] | None = None
     task: Annotated[Name, Meta(description="The task that it is about.")] | None = None
 
 

@@ -263,19 +263,19 @@ def inbox(source: Source, caller: Caller, ask: asks.Inbox) -> answers.Inbox:
     if not is_known:
         if agent != caller.name:  # the asker itself may be too new to be on the log
             agent = meant(source, f"agent:{agent}").partition(":")[2]
-        waiting = _outside(source, agent)
+        waiting = list(town_view.inbox(outside(source, agent), agent))
     rows, next = page(waiting, _message, limit=ask.limit, page=ask.page)
     return answers.Inbox(**start, next=next, agent=agent, messages=rows, waiting=len(waiting))
 
 
-def _outside(source: Source, agent: str) -> list[state.Message]:
+def outside(source: Source, agent: str) -> state.Town:
     """The newest messages for an agent that no town keeps an inbox for: a session that somebody runs by hand."""
     town = town_view.initial()
     town.agents[agent] = state.Agent(name=agent)
     told = list(source.log.read(check_scope(f"agent:{agent}"), kinds=_MESSAGES, newest_first=True, limit=OUTSIDE))
     for event in reversed(told):
         town_view.apply(town, event)
-    return list(town_view.inbox(town, agent))
+    return town
 
 
 def _message(message: state.Message) -> answers.Message:

@@ -2,25 +2,82 @@
 
 from __future__ import annotations
 
-from fleetlore.errors import Invalid
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from fleetlore import clock
+from fleetlore.errors import Busy, Conflict, Invalid
 from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
 from fleetlore.log.base import check_scope
-from fleetlore.server.mcp import answers, asks
-from fleetlore.server.mcp.quoting import LINE, line
+from fleetlore.runtime.town import steering
+from fleetlore.runtime.town.steering import Wish
+from fleetlore.server.mcp import answers, asks, board
 from fleetlore.server.mcp.sources import Caller, Source
-from fleetlore.views.town_state import PERSONS
+from fleetlore.views.town_state import PERSONS, Agent, Town
+
+TRIES = 20
+"""How often a message is prepared again because somebody else wrote first."""
 
 
 def send_message(source: Source, caller: Caller, ask: asks.Send) -> answers.Stored:
-    """One `work.message_sent`."""
+    """Send a message as the caller's own agent. A message that it answers is acknowledged, if it waits in that agent's inbox."""
     sender = _speaker(caller)
-    if not _is_about(source, ask.to):
-        raise Invalid(f"to: nobody here is called {ask.to!r}; `fleet` lists everybody by name")
-    said = {"type": ask.type, "priority": ask.priority, "body": ask.body, "correlation": ask.correlation}
-    data = {name: value for name, value in said.items() if value is not None}
-    event = Event(kind="work.message_sent", actor=sender, agent=sender, child=ask.to, task=ask.task, text=_first(ask.body), data=data)
-    return _stored(source, event, sender)
+    # Sessions that somebody runs by hand belong to no town, but are on the log and have an inbox here (`board.inbox`).
+    is_on_log = is_name(ask.to) and source.log.head(f"agent:{ask.to}") is not None
+    waiting = {} if ask.correlation is None else board.outside(source, sender).inboxes.get(sender, {})
+
+    def prepare(town: Town) -> Wish:
+        if is_on_log and ask.to not in town.agents:
+            town = replace(town, agents={**town.agents, ask.to: Agent(name=ask.to)})
+        if waiting and sender not in town.agents and sender not in PERSONS:
+            town = replace(town, inboxes={**town.inboxes, sender: waiting})
+        _need_recipient(town, ask.to)
+        if ask.correlation is None:
+            return steering.send(town, ask.to, ask.body, by=sender, type=ask.type, priority=ask.priority, task=ask.task)
+        return steering.reply(
+            town,
+            ask.to,
+            ask.body,
+            by=sender,
+            mailbox=sender,
+            reply_to=ask.correlation,
+            type=ask.type,
+            priority=ask.priority,
+            task=ask.task,
+        )
+
+    [sent] = [event for event in _store_wish(source, prepare) if event.kind == "work.message_sent"]
+    return answers.Stored(id=sent.id or "", position=sent.position or "", sender=sender)
+
+
+def _need_recipient(town: Town, to: str) -> None:
+    if to.lower() in PERSONS:
+        return
+    try:
+        steering.agent_named(town, to)
+    except Invalid as error:
+        raise Invalid(f"to: nobody here is called {to!r}: {error}; `fleet` lists everybody by name") from None
+
+
+def _store_wish(source: Source, prepare: Callable[[Town], Wish]) -> list[Event]:
+    """Check a request against the town, and store its events together; prepared again if somebody else wrote first."""
+    for _ in range(TRIES):
+        with source.looking(None, ["town"]) as look:
+            try:
+                wish = prepare(look.states["town"])
+            except Invalid as error:
+                if look.caught_up:
+                    raise
+                raise Busy(f"the server is still reading the log, and does not know this yet; try again soon ({error})") from error
+        events = [replace(event, id=clock.uuid7()) for event in wish.events]
+        try:
+            positions = source.log.append(events, expect=wish.expect)
+        except Conflict:
+            continue
+        return [replace(event, position=position) for event, position in zip(events, positions, strict=True)]
+    raise Busy("others wrote to the same town all the time, and nothing was stored; try again")
 
 
 def note(source: Source, caller: Caller, ask: asks.Note) -> answers.Stored:
@@ -35,16 +92,6 @@ def _speaker(caller: Caller) -> str:
     if not caller.may_write or caller.name is None:
         raise Invalid(caller.why_not or "this needs the right to write, and a name to speak under")
     return caller.name
-
-
-def _is_about(source: Source, name: str) -> bool:
-    """Whether a message to somebody could be read: a slip of the pen is better noticed now."""
-    return name in PERSONS or (is_name(name) and source.log.head(f"agent:{name}") is not None)
-
-
-def _first(body: str) -> str:
-    """The one line that people are shown."""
-    return line(body.strip().partition("\n")[0], LINE)
 
 
 def _stored(source: Source, event: Event, sender: str) -> answers.Stored:
