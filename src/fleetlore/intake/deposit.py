@@ -107,7 +107,8 @@ class Deposit:
             for event in item.events:
                 self._admission.admit(event)
         except Invalid as error:
-            return rejection(item.line, str(error), dialect=self._dialect, at=item.at)
+            dialect = next((event.origin.dialect for event in item.events if event.origin is not None), self._dialect)
+            return rejection(item.line, str(error), dialect=dialect, at=item.at)
         return item
 
     def _count(self, items: Sequence[Item], positions: Iterator[str], head: str, gone: frozenset[str]) -> None:

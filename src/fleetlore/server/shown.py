@@ -65,7 +65,7 @@ def _story(desk: Desk, query: queries.StoryQuery, position: Position | None) -> 
     wanted = story.Wanted(check_scope(query.scope), desk.check_place(query.before, "before"), query.limit, query.detail, zone_of(query.tz))
     with desk.looking(position, story.NEEDS if position is None else story.NEEDS_THEN) as look:
         head, views = look.head(), story.known(look)
-    stretch = story.read(desk.log, wanted, position)
+    stretch = story.read(desk.log, wanted, position, views.blocks)
     return story.tell(stretch, wanted, views, head)
 
 

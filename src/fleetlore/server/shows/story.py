@@ -23,6 +23,8 @@ from fleetlore.server.desk import Look
 from fleetlore.server.shapes import ChapterRow, OpenThread, SentenceRow, Story
 from fleetlore.server.shows import arcs as arc_rows
 from fleetlore.state.chronology import order_of
+from fleetlore.state.newest import read_newest
+from fleetlore.views.calendar import Block, newest_blocks
 from fleetlore.views.thread import Threads
 
 NEEDS = ("arcs", "names", "threads")
@@ -66,14 +68,15 @@ class Known(NamedTuple):
     closed: list[Arc]
     open: list[Arc]
     open_threads: tuple[str, ...]
+    blocks: list[Block]
 
 
-def read(log: BlockingRecorder, wanted: Wanted, position: Position | None) -> Stretch:
+def read(log: BlockingRecorder, wanted: Wanted, position: Position | None, blocks: Sequence[Block]) -> Stretch:
     """The newest events of the scope before a place, and before a past moment's."""
     if position == "":  # before the first event
         return Stretch([], [])
-    ends = [end for end in (wanted.before, None if position is None else just_after(position)) if end is not None]
-    found = list(log.read(wanted.scope, before=min(ends, default=None), newest_first=True, limit=wanted.limit + LEAD_IN))
+    end = None if position is None else just_after(position)
+    found = list(read_newest(log, blocks, wanted.scope, before=wanted.before, end=end, limit=wanted.limit + LEAD_IN))
     found.reverse()
     cut = max(0, len(found) - wanted.limit)
     return Stretch(found[cut:], found[:cut])
@@ -85,11 +88,12 @@ def known(look: Look) -> Known:
     newest = look.at or look.now
     keys = tuple(thread.key for thread in sift.open_among(threads) if thread.last is not None and newest - thread.last[0] <= RECENT)
     book: Arcbook | None = look.states.get("arcs")
+    blocks = newest_blocks(look.states["calendar"]) if look.caught_up else []
     if book is None:
-        return Known(look.naming, dict(threads.bound), [], [], keys)
+        return Known(look.naming, dict(threads.bound), [], [], keys, blocks)
     recent = set(keys)
     opened = [arc for arc in arcbook.open_arcs(book, look.now) if arc.thread in recent]
-    return Known(look.naming, dict(threads.bound), list(book.closed), opened, keys)
+    return Known(look.naming, dict(threads.bound), list(book.closed), opened, keys, blocks)
 
 
 def tell(stretch: Stretch, wanted: Wanted, views: Known, head: dict[str, object]) -> Story:
