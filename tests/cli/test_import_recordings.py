@@ -11,7 +11,11 @@ from pathlib import Path
 from threading import Thread
 from typing import IO
 
+import pytest
+import zstandard
+
 from tests.cli.running import Lore
+from tests.dialects import rollouts
 from tests.patience import PATIENCE
 from tests.transcripts import START, Transcript, a_day
 
@@ -96,6 +100,96 @@ def test_a_document_over_many_lines_is_one_record_of_a_forge(lore: Lore) -> None
     }
     path = lore.write("push.json", json.dumps(body, indent=2))
     assert lore("import", "forge", path, "--json", code=0).json["recorded"] == 1
+
+
+def rollout(lore: Lore, *, folder: str = "sessions/2026/09/01") -> Path:
+    """A rollout of Codex where it keeps those of this home."""
+    path = Path(os.environ["HOME"]) / ".codex" / folder / f"rollout-2026-09-01T10-00-00-{rollouts.THREAD}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [rollouts.meta(), rollouts.context(), *rollouts.said(5, "The table is mended.")]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def compress(path: Path) -> Path:
+    """What Codex does with a rollout that nobody has used for a week."""
+    packed = path.with_name(f"{path.name}.zst")
+    packed.write_bytes(zstandard.compress(path.read_bytes()))
+    os.utime(packed, ns=(path.stat().st_mtime_ns,) * 2)
+    path.unlink()
+    return packed
+
+
+@pytest.mark.parametrize("folder", ["sessions/2026/09/01", "archived_sessions"])
+@pytest.mark.parametrize("is_named", [False, True])
+def test_compressed_rollouts_are_read_at_home_and_by_name_and_stored_once(lore: Lore, folder: str, is_named: bool) -> None:
+    plain = rollout(lore, folder=folder)
+    expected = lore("import", "codex", str(plain), "--json", "--log", "sqlite:plain.db", code=0).json
+    packed = compress(plain)
+    files = [str(packed)] if is_named else []
+    assert lore("import", "codex", *files, "--json", code=0).json == expected
+    before = lore("events", "--all", "--json").raw
+    rollout(lore, folder=folder)
+    assert lore("import", "codex", "--json", code=0).json["recorded"] == 0
+    assert lore("events", "--all", "--json").raw == before
+
+
+def test_a_compressed_transcript_of_claude_code_is_read_by_name_and_from_standard_input(lore: Lore) -> None:
+    packed = compress(a_day().write(lore.folder))
+    assert lore("import", "claude-code", str(packed), "--json", code=0).json["recorded"] == 10
+    again = lore("import", "claude-code", "-", "--json", stdin=packed.read_bytes(), code=0).json
+    assert (again["recorded"], again["already_there"]) == (0, 10)
+
+
+def test_what_cannot_be_read_in_a_folder_is_named_and_the_rest_is_imported(lore: Lore) -> None:
+    good = rollout(lore)
+    bad = {
+        good.with_name("cut.jsonl.zst"): "ends before it is complete",
+        good.with_name("old.json"): "unknown type",
+        good.with_name("packed.jsonl.gz"): "zcat FILE | lore import",
+        good.with_name("gone.jsonl"): "No such file or directory",
+    }
+    cut, old, packed, gone = bad
+    cut.write_bytes(zstandard.compress(good.read_bytes())[:-5])
+    old.write_text("{}")
+    packed.write_bytes(b"\x1f\x8b")
+    gone.symlink_to("nowhere")
+    for files in ([], [str(good.parent)]):
+        result = lore("import", "codex", *files, "--json", code=3)
+        assert result.json["rejected"] == 1
+        assert "3 files not read" in result.err
+        for path, reason in bad.items():
+            assert [line for line in result.err.splitlines() if line.startswith(f"lore: {path}: ") and reason in line], path
+    assert "session.started" in lore("events", "--all").out
+
+
+def test_watching_copes_with_a_rollout_that_is_compressed_and_resumed_meanwhile(lore: Lore) -> None:
+    path = rollout(lore)
+    watching = lore.start("watch", "codex", "--json", "--since", "1960-01-01", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert watching.stdout is not None
+    assert kinds(watching.stdout, 1) == ["session.started"]
+    os.utime(path)  # so that the compressed file is new to whoever watches
+    packed = compress(path)
+    rows = [rollouts.event(60, "user_message", message="and now the other table")]
+    path.write_bytes(zstandard.decompress(packed.read_bytes()) + json.dumps(rows[0]).encode() + b"\n")
+    packed.unlink()
+    seen = [json.loads(watching.stdout.readline())]
+    while seen[-1]["kind"] != "prompt.submitted":
+        seen.append(json.loads(watching.stdout.readline()))
+    watching.send_signal(signal.SIGINT)
+    out, err = watching.communicate(timeout=PATIENCE)
+    assert (watching.returncode, out, b"rejected 0" in err) == (0, b"", True)
+    ids = [event["id"] for event in lore("events", "--all", "--json").ndjson]
+    assert len(ids) == len(set(ids)) == len(seen) + 1
+
+
+def test_watching_reads_compressed_rollouts_and_names_what_it_cannot_read(lore: Lore) -> None:
+    packed = compress(rollout(lore))
+    assert lore("watch", "codex", "--once", "--json", code=0).ndjson[0]["kind"] == "session.started"
+    assert lore("watch", "codex", "--once", "--json", code=0).raw == b""
+    stray = packed.with_name("notes.txt")
+    stray.write_text("x")
+    assert f"lore: {stray}: is of an unknown type" in lore("watch", "codex", "--once", code=3).err
 
 
 def test_watching_once_reads_on_from_where_it_was_left(lore: Lore) -> None:

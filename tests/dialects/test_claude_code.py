@@ -15,6 +15,8 @@ from fleetlore.dialects.claude_code import RECORDING
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 from fleetlore.log.admission import Admission
+from fleetlore.views import costs
+from fleetlore.views.costs_sums import total
 from tests.growing import grows_in_proportion
 from tests.transcripts import START, Row, Transcript, a_day, bash, text, thinking, tool
 
@@ -437,17 +439,63 @@ def test_dollars_that_only_one_of_two_equal_rows_states_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("by_age", "written"),
+    ("stated", "short", "long", "written", "kept_for_an_hour"),
     [
-        (None, 50),
-        ({"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 20}, 30),
-        ({"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}, 0),
+        (50, 20, 30, 50, 30),
+        (50, 0, 0, 50, None),
+        (50, 0, 30, 50, 30),
+        (50, 10, 20, 50, 20),
+        (0, 20, 30, 50, 30),
+        (None, 20, 30, 50, 30),
+        (20, 20, 30, 50, 30),
+        (0, 0, 0, 0, None),
+        (None, 0, 0, 0, None),
+        (50, None, None, 50, None),
     ],
 )
-def test_what_was_written_to_a_cache_is_counted_by_age_where_that_is_stated(by_age: Row | None, written: int) -> None:
+def test_cache_writes_count_the_larger_of_the_total_and_the_split_by_age(
+    stated: int | None, short: int | None, long: int | None, written: int, kept_for_an_hour: int | None
+) -> None:
+    told = Transcript()
+    by_age = {"ephemeral_5m_input_tokens": short, "ephemeral_1h_input_tokens": long}
+    told.reply("m1")["message"]["usage"] |= {"cache_creation_input_tokens": stated, "cache_creation": by_age}
+    data = the(read(told), "model.replied").data
+    assert (data["cache_write"], data.get("cache_write_1h")) == (written, kept_for_an_hour)
+
+
+@pytest.mark.parametrize("by_age", [None, "nonsense", [1]])
+def test_cache_writes_without_a_split_by_age_count_their_total(by_age: object) -> None:
     told = Transcript()
     told.reply("m1")["message"]["usage"] |= {"cache_creation_input_tokens": 50, "cache_creation": by_age}
-    assert the(read(told), "model.replied").data["cache_write"] == written
+    data = the(read(told), "model.replied").data
+    assert (data["cache_write"], data.get("cache_write_1h")) == (50, None)
+
+
+def test_cache_writes_outside_the_split_are_priced_as_five_minute_writes_and_only_once() -> None:
+    told = Transcript()
+    zeros = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}
+    for _ in range(3):  # the rows of one answer repeat its usage
+        told.reply("m1")["message"]["usage"] = {
+            "input_tokens": 0, "output_tokens": 0, "cache_creation_input_tokens": 1_000_000, "cache_creation": zeros}  # fmt: skip
+    spending = costs.initial()
+    for event in read(told):
+        spending = costs.apply(spending, event)
+    amount = total(spending)
+    assert (amount.cache_write, amount.usd) == (1_000_000, 6.25)
+
+
+def test_a_late_row_that_adds_the_split_by_age_counts_no_cache_write_twice() -> None:
+    told = Transcript()
+    ages = {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 30}
+    usage = {"input_tokens": 3, "cache_creation_input_tokens": 50}
+    told.reply("m1")["message"]["usage"] = usage | {"output_tokens": 20, "cache_creation": dict.fromkeys(ages, 0)}
+    told.reply("m2")["message"]["usage"] = {"input_tokens": 0, "output_tokens": 1}
+    told.reply("m1")["message"]["usage"] = usage | {"output_tokens": 40, "cache_creation": ages}
+    spending = costs.initial()
+    for event in read(told):
+        spending = costs.apply(spending, event)
+    amount = total(spending)
+    assert (amount.input, amount.output, amount.cache_write) == (3, 41, 50)
 
 
 def test_rows_without_any_id_are_not_taken_for_one_another() -> None:

@@ -406,6 +406,34 @@ def test_codex_s_telemetry() -> None:
     assert (error.kind, error.data["status"]) == ("model.failed", 429)
 
 
+SOURCE_LINE = "event otel/src/events/session_telemetry.rs:1089"
+
+
+@pytest.mark.parametrize(
+    ("field", "attribute", "kind"),
+    [
+        (SOURCE_LINE, "codex.conversation_starts", "session.started"),
+        ("codex.user_prompt", "codex.conversation_starts", "session.started"),
+        ("codex.conversation_starts", "codex.conversation_starts", "session.started"),
+        (None, "codex.conversation_starts", "session.started"),
+        ("", "codex.conversation_starts", "session.started"),
+        ("codex.conversation_starts", None, "session.started"),
+        ("codex.conversation_starts", "", "session.started"),
+        (SOURCE_LINE, None, None),
+    ],
+)
+def test_a_log_record_is_named_by_its_attribute_and_else_by_its_field(field: str | None, attribute: str | None, kind: str | None) -> None:
+    names = {} if attribute is None else {"event.name": attribute}
+    more = {} if field is None else {"eventName": field}
+    events = log("codex.tool_result", {"conversation.id": "c"} | names, **more)
+    assert [event.kind for event in events] == ([] if kind is None else [kind])
+
+
+def test_claude_code_s_short_name_in_the_attribute_wins_over_the_field() -> None:
+    (prompt,) = log("", {"event.name": "user_prompt", "prompt": "go"}, service="claude-code", eventName="claude_code.api_request")
+    assert prompt.kind == "prompt.submitted"
+
+
 def test_a_model_s_details_in_a_log_are_the_answer_that_its_span_tells() -> None:
     place = {"traceId": TRACE, "spanId": f"{1:016x}", "eventName": "gen_ai.client.inference.operation.details"}
     (event,) = log("", CHAT, **place)

@@ -9,11 +9,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import zstandard
 from msgspec.structs import replace
 
 from fleetlore import connect, dialects
 from fleetlore.events.envelope import Event
-from fleetlore.intake import recordings, tape, transcripts
+from fleetlore.intake import recordings, tape, transcripts, zstd
 from fleetlore.intake.deposit import Deposit, Tally
 from fleetlore.intake.tape import Tape
 from fleetlore.log.admission import Admission
@@ -205,12 +206,82 @@ def test_other_encodings_and_ends_of_lines_tell_the_same(log: BlockingRecorder, 
     assert transcripts.catch_up(log, [str(plain)]).recorded == 0
 
 
-@pytest.mark.parametrize("magic", [b"\x1f\x8b\x08\x00", b"\x28\xb5\x2f\xfd"])
-def test_a_compressed_file_is_one_rejection_that_says_what_to_do(log: BlockingRecorder, tmp_path: Path, magic: bytes) -> None:
+@pytest.mark.parametrize("magic", [b"\x1f\x8b\x08\x00", b"\xfd7zXZ\x00", b"BZh91AY&SY"])
+def test_a_file_compressed_in_another_way_is_one_rejection_that_says_what_to_do(
+    log: BlockingRecorder, tmp_path: Path, magic: bytes
+) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(magic + b"\x07\n" * 500)
     assert take_in(log, path) == Tally(rejected=1)
     assert "cat FILE | lore import" in told(log)[0].data["reason"]
+
+
+def compressed(path: Path, *, frames: int = 1) -> Path:
+    """The same file as Codex leaves it after a week: compressed, with the time of its last change."""
+    raw, target = path.read_bytes(), path.with_name(f"{path.name}.zst")
+    size = len(raw) // frames + 1
+    target.write_bytes(b"".join(zstandard.compress(raw[start : start + size]) for start in range(0, len(raw), size)))
+    os.utime(target, ns=(path.stat().st_mtime_ns,) * 2)
+    path.unlink()
+    return target
+
+
+@pytest.mark.parametrize("frames", [1, 3])
+def test_a_compressed_file_tells_what_the_plain_one_tells(log: BlockingRecorder, tmp_path: Path, frames: int) -> None:
+    path = a_day().write(tmp_path / "in")
+    (tmp_path / "in" / f"{path.stem}.meta.json").write_text('{"agentType": "Explore"}')
+    with connect("memory:").blocking() as other:
+        expected = (take_in(other, path), told(other))
+    packed = compressed(path, frames=frames)
+    assert (take_in(log, packed), told(log)) == expected
+
+
+def test_a_recording_that_is_compressed_later_is_not_stored_twice(log: BlockingRecorder, tmp_path: Path) -> None:
+    path = a_day().write(tmp_path / "in")
+    with path.open("ab") as file:
+        file.write(b"nonsense\n")
+    first = take_in(log, path)
+    before = told(log)
+    again = take_in(log, compressed(path))
+    assert told(log) == before
+    assert (again.recorded, again.already_there, again.rejected) == (0, first.recorded, 1)
+
+
+def test_a_compressed_recording_is_read_again_only_if_it_changes(log: BlockingRecorder, tmp_path: Path) -> None:
+    day = a_day()
+    packed = compressed(day.write(tmp_path / "in"))
+    assert transcripts.catch_up(log, [str(packed)]).lines == len(day.rows)
+    assert transcripts.catch_up(log, [str(packed)]).lines == 0
+    day.prompt("go on", "p-7")
+    compressed(day.write(tmp_path / "in"))
+    again = transcripts.catch_up(log, [str(packed)])
+    assert (again.recorded, again.lines) == (1, len(day.rows))
+
+
+def test_a_compressed_recording_that_is_resumed_is_read_on_as_a_plain_file(log: BlockingRecorder, tmp_path: Path) -> None:
+    day = a_day()
+    path = day.write(tmp_path / "in")
+    transcripts.catch_up(log, [str(path)])
+    transcripts.catch_up(log, [str(compressed(path))])
+    day.prompt("go on", "p-7")
+    day.write(tmp_path / "in")
+    assert transcripts.catch_up(log, [str(path)]) == Tally(recorded=1)
+
+
+@pytest.mark.parametrize("damage", ["cut", "garbage", "empty", "plain"])
+def test_a_damaged_compressed_file_says_so_and_keeps_what_was_read(log: BlockingRecorder, tmp_path: Path, damage: str) -> None:
+    session = Transcript()
+    for n in range(2_000):
+        session.prompt(f"number {n} {n * 7919:x}", f"p{n}")
+    packed = compressed(session.write(tmp_path / "in"))
+    raw = packed.read_bytes()
+    packed.write_bytes({"cut": raw[:-200], "garbage": zstd.MAGIC + b"\xff" * 50, "empty": b"", "plain": b"{}\n"}[damage])
+    for _ in range(2):  # it is said each time
+        tally = transcripts.catch_up(log, [str(packed)])
+        assert tally.rejected == 1
+    rejected = [event for event in told(log) if event.kind == "log.rejected"]
+    assert [event.data["reason"].startswith("cannot be read: the zstd data ") for event in rejected] == [True]
+    assert (len(told(log)) > 1000) is (damage == "cut")
 
 
 def test_a_row_behind_the_nothing_that_a_power_cut_left_is_read(log: BlockingRecorder, tmp_path: Path) -> None:
@@ -246,13 +317,53 @@ def test_a_file_that_is_lost_while_it_is_read_keeps_what_was_read_and_says_so(
     assert rejected.data["reason"] == "cannot be read: No such file or directory"
 
 
-def test_links_that_lead_nowhere_pipes_and_folders_are_no_recordings(tmp_path: Path) -> None:
+def test_links_that_lead_nowhere_pipes_and_folders_are_no_recordings_and_are_named(tmp_path: Path) -> None:
     path = a_day().write(tmp_path / "x.jsonl")
     (tmp_path / "gone.jsonl").symlink_to("nowhere")
     (tmp_path / "round.jsonl").symlink_to("round.jsonl")
     (tmp_path / "back").symlink_to(".")
     os.mkfifo(tmp_path / "pipe.jsonl")
-    assert transcripts.find_all(str(tmp_path)) == [str(path)]
+    skipped: dict[str, str] = {}
+    assert transcripts.find_all(str(tmp_path), on_skipped=skipped.__setitem__) == [str(path)]
+    assert {os.path.basename(name): reason for name, reason in skipped.items()} == {
+        "x.jsonl": "is a folder, not a file",
+        "gone.jsonl": "cannot be read: No such file or directory",
+        "round.jsonl": "cannot be read: Too many levels of symbolic links",
+        "back": "is a link to a folder; links to folders are not followed",
+        "pipe.jsonl": "is not a file",
+    }
+
+
+def test_a_file_of_an_unknown_type_is_named_and_what_programs_keep_beside_recordings_is_not(tmp_path: Path) -> None:
+    session = a_day().write(tmp_path / "-home-ada")
+    beside = session.parent / session.stem
+    known = [
+        session.parent / "sessions-index.json",
+        session.parent / "memory" / "MEMORY.md",
+        beside / "subagents" / "agent-a1.meta.json",
+        beside / "tool-results" / "toolu_1.txt",
+        beside / "tool-results" / "deep" / "picture.png",
+        tmp_path / "2026" / f"{session.name}.zst.compress.123.0.tmp",
+        tmp_path / ".DS_Store",
+    ]
+    unknown = [tmp_path / "2026" / "rollout-1.json", tmp_path / "notes.txt", tmp_path / "old.jsonl.gz", session.parent / "x.jsonl.bak"]
+    for path in (*known, *unknown):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+    skipped: dict[str, str] = {}
+    assert transcripts.find_all(str(tmp_path), on_skipped=skipped.__setitem__) == [str(session)]
+    assert sorted(skipped) == sorted(map(str, unknown))
+    assert "zcat FILE | lore import" in skipped[str(unknown[2])]
+    assert all("unknown type" in skipped[str(path)] for path in unknown if path != unknown[2])
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
+def test_a_folder_that_nobody_may_look_into_is_named(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    skipped: dict[str, str] = {}
+    transcripts.find_all(str(tmp_path), on_skipped=skipped.__setitem__)
+    assert skipped == {str(closed): "cannot be read: Permission denied"}
 
 
 def test_a_file_whose_name_is_no_text_is_read_and_read_on(log: BlockingRecorder, tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_nobody_writes_without_a_token(doors: Doors, token: str | None) -> None:
 
 def test_every_door_stands_in_the_application_and_its_bodies_are_let_in(doors: Doors) -> None:
     app = make_app(doors.house)
-    kinds = [(path, kind) for path in ("/v1/traces", "/v1/logs") for kind in ("application/json", "application/x-protobuf")]
+    kinds = [(path, kind) for path in ("/v1/traces", "/v1/logs", "/v1/metrics") for kind in ("application/json", "application/x-protobuf")]
     kinds += [(PATH, kind) for kind in doors_events.FORMS]
     kinds += [(f"/hooks/{name}", "application/json") for name in ("claude-code", "codex", "heartbeat")]
     kinds += [(f"/hooks/{name}", kind) for name in doors_forges.FORGES for kind in ("application/json", doors_forges.FORM)]

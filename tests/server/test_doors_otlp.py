@@ -15,10 +15,11 @@ import pytest
 from fleetlore.errors import DiskFull, Unreachable
 from fleetlore.events.envelope import Event
 from fleetlore.server.doors.storing import keep
+from fleetlore.server.safety.limits import Limits
 from tests.dialects.test_otlp import CHAT, LOOK, ROOT, Body, any_value, logs, nanos, pairs, request, span
 from tests.server.doors import Doors, open_doors
 
-TRACES, LOGS = "/v1/traces", "/v1/logs"
+TRACES, LOGS, METRICS = "/v1/traces", "/v1/logs", "/v1/metrics"
 PROTOBUF = "application/x-protobuf"
 # A copy: a test of the dialect writes other forms of ids into its own.
 FIRST = deepcopy(ROOT)
@@ -35,7 +36,7 @@ def doors() -> Iterator[Doors]:
 def binary(body: Body, signal: str = "trace") -> bytes:
     json_format = pytest.importorskip("google.protobuf.json_format")
     service = pytest.importorskip(f"opentelemetry.proto.collector.{signal}.v1.{signal}_service_pb2")
-    message = service.ExportTraceServiceRequest() if signal == "trace" else service.ExportLogsServiceRequest()
+    message = getattr(service, f"Export{signal.capitalize()}ServiceRequest")()
     return bytes(json_format.ParseDict(_with_base64(json.loads(json.dumps(body))), message).SerializeToString())
 
 
@@ -84,6 +85,88 @@ def test_log_records_are_told_in_both_formats(doors: Doors) -> None:
     assert doors.post(LOGS, logs(RECORD)).json == {}
     assert doors.post(LOGS, binary(logs(RECORD), "logs"), type=PROTOBUF).body == b""
     assert set(doors.kinds) == {"tool.returned"}
+
+
+# As Codex 0.169 sends them: where in its source an event was made, and the event's own name in an attribute.
+SOURCE_LINE = "event otel/src/events/session_telemetry.rs:1089"
+CODEX = {"conversation.id": "0199a2c4-0000-7000-8000-000000000001", "event.timestamp": "2026-11-17T09:00:00.000Z"}
+
+
+@pytest.mark.parametrize("type", ["application/json", PROTOBUF])
+def test_codex_telemetry_is_read_by_the_attribute_that_names_the_event(doors: Doors, type: str) -> None:
+    told = logs(
+        {"eventName": SOURCE_LINE, "attributes": pairs(CODEX | {"event.name": "codex.conversation_starts", "model": "gpt-5-codex"})},
+        {"eventName": SOURCE_LINE, "attributes": pairs(CODEX | {"event.name": "codex.user_prompt", "prompt": "run the tests"})},
+        {"eventName": SOURCE_LINE, "attributes": pairs(CODEX | {"event.name": "codex.tool_result", "call_id": "c", "tool_name": "sh"})},
+        service="codex_cli_rs",
+    )
+    body = binary(told, "logs") if type == PROTOBUF else json.dumps(told).encode()
+    assert doors.post(LOGS, body, type=type).status == 200
+    assert doors.kinds == ["session.started", "prompt.submitted", "tool.returned"]
+
+
+METRICS_REQUEST: Body = {
+    "resourceMetrics": [
+        {
+            "resource": {"attributes": pairs({"service.name": "gemini-cli"})},
+            "scopeMetrics": [
+                {
+                    "scope": {"name": "gemini-cli"},
+                    "metrics": [
+                        {
+                            "name": "gemini_cli.token.usage",
+                            "sum": {
+                                "aggregationTemporality": 2,
+                                "isMonotonic": True,
+                                "dataPoints": [{"timeUnixNano": nanos(0), "asInt": "40"}],
+                            },
+                        }
+                    ],
+                }
+            ],
+        }
+    ]
+}
+
+
+@pytest.mark.parametrize("body", [METRICS_REQUEST, {"resourceMetrics": []}, {}])
+def test_metrics_are_accepted_and_discarded_in_both_formats(doors: Doors, body: Body) -> None:
+    answer = doors.post(METRICS, body)
+    assert (answer.status, answer.headers["content-type"], answer.json) == (200, "application/json", {})
+    answer = doors.post(METRICS, binary(body, "metrics"), type=PROTOBUF)
+    assert (answer.status, answer.headers["content-type"], answer.body) == (200, PROTOBUF, b"")
+    assert doors.events == []
+
+
+def test_the_answer_to_metrics_is_an_export_metrics_service_response_without_partial_success(doors: Doors) -> None:
+    service = pytest.importorskip("opentelemetry.proto.collector.metrics.v1.metrics_service_pb2")
+    answer = doors.post(METRICS, binary(METRICS_REQUEST, "metrics"), type=PROTOBUF)
+    assert not service.ExportMetricsServiceResponse.FromString(answer.body).HasField("partial_success")
+
+
+def test_packed_metrics_are_accepted(doors: Doors) -> None:
+    packed = gzip.compress(json.dumps(METRICS_REQUEST).encode())
+    assert doors.post(METRICS, packed, headers={"content-encoding": "gzip"}).status == 200
+
+
+def test_metrics_follow_the_rules_of_the_other_signals(doors: Doors) -> None:
+    assert doors.post(METRICS, METRICS_REQUEST, token=None).json["code"] == 16
+    answer = doors.post(METRICS, b"", type=PROTOBUF, token=None)
+    assert (answer.status, status_of(answer.body)[0]) == (401, 16)
+    for kind in (None, "text/plain", "application/grpc", "application/json; charset=latin-1"):
+        assert doors.post(METRICS, METRICS_REQUEST, type=kind).status == 415
+    assert doors.post(METRICS, b"nonsense").status == 400
+    assert doors.post(METRICS, b"x", headers={"content-encoding": "gzip"}).status == 400
+    with open_doors(limits=Limits(body=100, unpacked=100)) as small:
+        assert small.post(METRICS, METRICS_REQUEST).status == 413
+        assert small.post(METRICS, b"x" * 101, type=PROTOBUF).status == 413
+
+
+def test_spans_and_log_records_sent_to_metrics_are_refused_rather_than_lost(doors: Doors) -> None:
+    for body in (SPANS, logs(RECORD)):
+        answer = doors.post(METRICS, body)
+        assert answer.status == 400
+        assert "/v1/logs" in answer.json["message"]
 
 
 def test_spans_without_ids_are_left_out_and_counted(doors: Doors) -> None:
@@ -160,3 +243,4 @@ def test_without_its_extra_protobuf_is_refused_with_what_to_install_and_json_wor
     assert answer.status == 415
     assert "fleetlore[otlp]" in status_of(answer.body)[1]
     assert doors.post(TRACES, SPANS).status == 200
+    assert doors.post(METRICS, b"any bytes", type=PROTOBUF).status == 200

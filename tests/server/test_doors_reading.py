@@ -23,7 +23,7 @@ EVENTS = "/api/events"
 ONE = json.dumps({"kind": "fleet.commit", "agent": "ada"}).encode()
 KINDS = ("application/json", NDJSON, "application/cloudevents+json", "application/cloudevents-batch+json")
 HOOKS = ("/hooks/github", "/hooks/gitea", "/hooks/forgejo", "/hooks/claude-code", "/hooks/codex", "/hooks/heartbeat")
-OTLP = ("/v1/traces", "/v1/logs")
+OTLP = ("/v1/traces", "/v1/logs", "/v1/metrics")
 PLACES = [
     *((EVENTS, kind) for kind in KINDS),
     *((path, KINDS[0]) for path in (*HOOKS, *OTLP)),

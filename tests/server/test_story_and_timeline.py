@@ -117,6 +117,21 @@ def test_late_events_are_told_where_they_happened(own: Served) -> None:
     assert len(times) == 3
 
 
+def test_the_newest_page_tells_what_happened_last_and_not_the_history_that_was_imported_after_it(own: Served) -> None:
+    week, day = 7 * 1440, 1440
+    order = [*(week + n for n in range(5)), *(2 * day + n for n in range(5)), *range(5)]
+    own.log.append([deed(minutes, text=f"minute {minutes}", task=f"t{minutes}") for minutes in order])
+    assert own.view("fleet")["caught_up"]
+    pages, place = [], None
+    while True:
+        story = own.view("story", limit=5, before=place, detail="full")
+        pages.append([sentence["at"] for sentence in sentences(story)])
+        if (place := story["more"]) is None:
+            break
+    times = [[START + timedelta(minutes=minutes) for minutes in page] for page in (order[:5], order[5:10], order[10:])]
+    assert [[moment(at) for at in page] for page in pages] == times
+
+
 def test_the_time_zone_is_the_one_asked_for(served: Served) -> None:
     here, there = served.view("story")["opening"], served.view("story", tz="Asia/Tokyo")["opening"]
     assert "08:20" in here

@@ -218,6 +218,29 @@ def test_the_search_finds_words_and_shows_where(served: Served) -> None:
     assert len(served.view("search", q="wh", limit=1)["events"]) <= 1
 
 
+def test_the_newest_events_are_those_that_happened_last_also_where_history_was_imported_after_them(own: Served) -> None:
+    day = 1440
+    order = [9 * day, 9 * day + 1, 9 * day + 2, 3 * day, 3 * day + 1, 0, 1, 2]
+    own.log.append([deed(f"deed {minutes}", minutes, agent=f"ada{minutes % 2}") for minutes in order])
+    assert own.view("fleet")["caught_up"]
+    expected = [f"deed {minutes}" for minutes in sorted(order, reverse=True)]
+    assert [event["text"] for event in own.view("events", order="newest")["events"]] == expected
+    assert [event["text"] for event in own.view("search", q="deed")["events"]] == expected
+    paged: list[str] = []
+    place: str | None = None
+    while True:
+        page = own.view("events", order="newest", before=place, limit=3)
+        paged += [event["text"] for event in page["events"]]
+        if (place := page["next"]) is None:
+            break
+    assert paged == expected
+    ours = own.view("events", order="newest", scope="agent:ada1")["events"]
+    assert [event["text"] for event in ours] == [text for text in expected if int(text[5:]) % 2]
+    known = list(own.log.read())[4].position
+    then = own.view("events", order="newest", as_of=known)["events"]
+    assert [event["text"] for event in then] == expected[:5]
+
+
 def test_meta_says_what_is_shown(served: Served) -> None:
     meta, events = served.view("meta"), stored(served)
     assert (meta["head"], meta["events"], meta["done"], meta["total"]) == (events[-1].position, len(events), len(events), len(events))

@@ -76,17 +76,22 @@ def _show(args: Namespace, since: datetime | None) -> None:
 def _past(log: BlockingRecorder, args: Namespace, since: datetime | None) -> Iterator[Event]:
     if args.last is None and (args.all or since is not None):
         return log.read(args.scope, kinds=args.kind, since=since)
+    from fleetlore.cli import folding
+    from fleetlore.state.newest import read_newest
+
     limit = LAST if args.last is None else args.last
-    newest = list(log.read(args.scope, kinds=args.kind, since=since, newest_first=True, limit=limit))
+    if limit == 0:
+        return iter(())
+    newest = list(read_newest(log, folding.newest_blocks(log), args.scope, kinds=args.kind, since=since, limit=limit))
     return reversed(newest)
 
 
 def _print(events: Iterator[Event], write: Callable[[Event], None]) -> str:
-    """Write them; answers the last position."""
+    """Write them; answers the last position that was among them."""
     position = ""
     for event in events:
         write(event)
-        position = event.position or position
+        position = max(position, event.position or "")
     terminal.flush()
     return position
 

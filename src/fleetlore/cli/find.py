@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from fleetlore.cli import arguments, opening, progress, scopes, terminal, times
+from fleetlore.cli import arguments, folding, opening, progress, scopes, terminal, times
 from fleetlore.cli.main import FAILED, OK
 from fleetlore.errors import Invalid
 from fleetlore.events import codec
@@ -61,7 +61,7 @@ def run(args: Namespace) -> int:
         raise Invalid("--last: a number from 1 on is needed")
     wanted = search.Wanted(check_scope(args.scope), tuple(args.kind), times.since(args.since))
     with opening.open_existing_log(args) as log:
-        wanted = wanted._replace(scope=scopes.resolve(log, wanted.scope))
+        wanted = wanted._replace(scope=scopes.resolve(log, wanted.scope), by_time=bool(folding.newest_blocks(log)))
         found = _find(log, text, wanted, limit=args.last + 1)
     write = _writer(args, search.terms_of(text))
     for event in found[: args.last]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from fleetlore.cli.progress import bar_if_long
 from fleetlore.state.runner import SAVE_AFTER, Fold, Folded, Runner, view_of
 from fleetlore.state.store import open_store
+from fleetlore.views import calendar
 
 if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
@@ -18,6 +19,11 @@ State = TypeVar("State")
 def fold(log: BlockingRecorder, view: Fold[State], name: str) -> State:
     """The view as the whole log tells it."""
     return folded(log, view, name).state
+
+
+def newest_blocks(log: BlockingRecorder) -> list[calendar.Block]:
+    """For `read_newest`."""
+    return calendar.newest_blocks(fold(log, calendar, "calendar"))
 
 
 def fold_large(log: BlockingRecorder, view: Fold[State], name: str) -> State:

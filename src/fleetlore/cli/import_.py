@@ -37,7 +37,9 @@ stores nothing. A line that is no record is kept as log.rejected with its number
 goes in. Lines that only repeat what others tell are folded; imported, already there, folded and rejected
 add up to all lines.
 With git, a directory is a repository whose history is read; a file is what `lore export git` wrote.
-Exit code: 0 all lines in or already there, 1 failed, 2 bad arguments, 3 some lines rejected.
+For claude-code and codex, files compressed by zstd (.jsonl.zst) are read as they are. What is in a folder and cannot
+be read is named with the reason, and the other files are imported.
+Exit code: 0 all lines in or already there, 1 failed, 2 bad arguments, 3 some lines rejected or files not read.
 """
 
 
@@ -86,8 +88,10 @@ class Ending:
 
 
 @contextmanager
-def depositing(log: BlockingRecorder, dialect: str, settings: Settings, *, json: bool) -> Iterator[Ending]:
-    """A deposit that says at the end what became of every line."""
+def depositing(
+    log: BlockingRecorder, dialect: str, settings: Settings, *, json: bool, skipped: summary.SkippedFiles | None = None
+) -> Iterator[Ending]:
+    """A deposit that says at the end what became of every line, and how many files were not read."""
     from fleetlore.intake.deposit import Deposit
     from fleetlore.log.admission import Admission
 
@@ -97,7 +101,9 @@ def depositing(log: BlockingRecorder, dialect: str, settings: Settings, *, json:
     yield ending
     opening.keep_to(log, settings)
     rejections.end()
-    ending.code = summary.end(ending.deposit.tally, json=json, verb="imported")
+    if skipped is not None:
+        skipped.end()
+    ending.code = summary.end(ending.deposit.tally, json=json, verb="imported", skipped=len(skipped.paths) if skipped else 0)
 
 
 @contextmanager

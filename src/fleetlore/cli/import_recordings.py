@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from fleetlore import clock, dialects
-from fleetlore.cli import opening, progress
+from fleetlore.cli import opening, progress, summary
 from fleetlore.cli.import_ import counting, depositing
 from fleetlore.errors import Invalid
 from fleetlore.intake import recordings, retention, transcripts
@@ -21,6 +21,8 @@ from fleetlore.intake.tape import Tape
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from fleetlore.dialects.recording import Recording
+
 AT_HOME = ("claude-code", "codex")
 """Programs that keep recordings in a folder of the user's."""
 
@@ -29,12 +31,13 @@ def run(args: Namespace, program: str) -> int:
     """Find the files, then merge and store all that they tell."""
     settings = opening.settings_of(args)
     recording = dialects.find_recording(program)
-    with _paths(args.files, program) as paths:
-        tapes = [Tape(path, recording) for path in paths]
+    skipped = summary.SkippedFiles()
+    with _paths(args.files, program, skipped) as paths:
+        tapes = list(_tapes(paths, recording, named=args.files))
         with (
             progress.bar("importing", bytes=True) as show,
             opening.open_log(args, settings=settings) as log,
-            depositing(log, recording.name, settings, json=args.json) as ending,
+            depositing(log, recording.name, settings, json=args.json, skipped=skipped) as ending,
         ):
             change = None if args.files else transcripts.of_this_machine()
             on_read = counting(show, sum(tape.size for tape in tapes))
@@ -43,12 +46,23 @@ def run(args: Namespace, program: str) -> int:
     return ending.code
 
 
+def _tapes(paths: Sequence[str], recording: Recording, *, named: Sequence[str]) -> Iterator[Tape]:
+    """The files, open; one that was in a folder a moment ago and is gone is left out, one that was named is missed."""
+    needed = set(map(os.path.abspath, named))
+    for path in paths:
+        try:
+            yield Tape(path, recording)
+        except FileNotFoundError:
+            if path in needed:
+                raise
+
+
 @contextmanager
-def _paths(given: Sequence[str], program: str) -> Iterator[list[str]]:
+def _paths(given: Sequence[str], program: str, skipped: summary.SkippedFiles) -> Iterator[list[str]]:
     """The files that are meant: standard input as a file, too."""
     with TemporaryDirectory(prefix="fleetlore-") as folder:
         named = [_kept(path, folder) for path in given] if given else _at_home(program)
-        yield transcripts.expand(named)
+        yield transcripts.expand(named, on_skipped=skipped.add)
 
 
 def _kept(path: str, folder: str) -> str:

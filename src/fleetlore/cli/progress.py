@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 from fleetlore.cli import terminal
 
@@ -29,6 +30,38 @@ def bar(what: str, *, bytes: bool = False) -> Iterator[Progress]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total or None)
+
+
+class FileBar:
+    """How far an import of many files has come: bytes, files, and the day that is being read."""
+
+    def __init__(self, update: Callable[..., None] = lambda **shown: None) -> None:
+        self._update, self._done = update, 0
+
+    def begin(self, day: str, files_done: int) -> None:
+        """The files of a day are next."""
+        self._update(day=day, files_done=files_done)
+
+    def add(self, size: int) -> None:
+        """So many more bytes were read."""
+        self._done += size
+        self._update(completed=self._done)
+
+
+@contextmanager
+def bar_of_files(what: str, files: int, size: int) -> Iterator[FileBar]:
+    """The same for files of so many bytes in all."""
+    if not terminal.is_terminal(sys.stderr):
+        yield FileBar()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    count = TextColumn("{task.fields[files_done]:,} of {task.fields[files]:,} files")
+    columns = (TextColumn("{task.description} {task.fields[day]}"), BarColumn(), DownloadColumn(), count, TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=size or None, day="", files_done=0, files=files)
+        yield FileBar(partial(progress.update, task))
 
 
 @contextmanager

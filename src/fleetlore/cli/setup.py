@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
-from datetime import timedelta
+from datetime import datetime
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleetlore import clock
-from fleetlore.cli import arguments, opening, progress, terminal
+from fleetlore.cli import arguments, opening, progress, summary, terminal
 from fleetlore.cli.install import PROGRAMS, file_of, put_in, said_of
+from fleetlore.cli.main import OK, SOME_REJECTED
 from fleetlore.errors import ConfigError
 from fleetlore.intake import hook_settings
 
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Sequence
 
+    from fleetlore.intake.history import HistoryFile
+    from fleetlore.intake.transcripts import OnSkipped
     from fleetlore.log.recorder import BlockingRecorder
 
-SUMMARY = "find your coding agents, take in their last week, have them recorded, and tell yesterday"
+SUMMARY = "find your coding agents, import their sessions, record new ones, and tell yesterday"
 
-DAYS = 7
 _DAY = 86_400.0
 _SHOWN = 14
 """Lines of the story."""
@@ -35,8 +37,10 @@ _EXAMPLES = (
     ("lore setup --no-hooks", "only reads what is there"),
 )
 _NOTES = """\
-Looks for Claude Code (~/.claude/projects) and Codex (~/.codex/sessions). Running it again does no harm: what is in the
-log is not taken in twice, and `lore uninstall` takes the hooks out again. Nothing leaves this machine.
+Looks for Claude Code (~/.claude/projects) and Codex (~/.codex/sessions). Imports the last 7 days first, then older days,
+the newest first. Ctrl-C keeps what is imported; running it again continues, and imports nothing twice. `lore uninstall`
+takes the hooks out again. Nothing leaves this machine.
+Exit code: 0 done, 1 nothing found, 3 some files or lines could not be read (they are named), 130 stopped by Ctrl-C.
 """
 _NEXT = """
 Now try:
@@ -54,16 +58,13 @@ class Found(NamedTuple):
     program: str
     executable: str | None
     folders: tuple[str, ...]
-    paths: tuple[str, ...]
+    files: tuple[HistoryFile, ...]
     """Its recordings."""
-    size: int
-    newest: float
-    """When something was last written to one of them, in seconds since 1970."""
 
     @property
     def is_there(self) -> bool:
         """Whether there is anything of it at all."""
-        return self.executable is not None or bool(self.paths)
+        return self.executable is not None or bool(self.files)
 
     @property
     def title(self) -> str:
@@ -79,8 +80,9 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Look, take in, ask, install, tell."""
-    found = [look_for(program) for program in PROGRAMS]
+    """Look, import, ask, install, tell."""
+    skipped = summary.SkippedFiles()
+    found = [look_for(program, on_skipped=skipped.add) for program in PROGRAMS]
     for each in found:
         terminal.out(_described(each))
     there = [each for each in found if each.is_there]
@@ -90,43 +92,41 @@ def run(args: Namespace) -> int:
         return _say_what_would_be_done(there, hooks=not args.no_hooks)
     terminal.out("")
     with opening.open_log(args) as log:
-        for each in there:
-            _take_in(args, log, each)
+        rejected = _import_all(args, log, [file for each in there for file in each.files])
+        skipped.end()
         if not args.no_hooks:
             _install(there, ask=not args.yes)
         _tell(args, log)
     terminal.out(_NEXT)
-    return 0
+    return SOME_REJECTED if rejected or skipped.paths else OK
 
 
-def look_for(program: str) -> Found:
+def look_for(program: str, *, on_skipped: OnSkipped = lambda path, reason: None) -> Found:
     """What this user has of a program."""
     from shutil import which
 
-    from fleetlore.intake import transcripts
+    from fleetlore.intake import history, transcripts
 
     folders = transcripts.folders_of(program)
-    paths = [path for folder in folders for path in transcripts.find_all(folder)]
-    states = [state for path in paths if (state := transcripts.look(path))]
-    return Found(
-        program,
-        which(PROGRAMS[program].executable),
-        tuple(folders),
-        tuple(paths),
-        sum(state.st_size for state in states),
-        max((state.st_mtime for state in states), default=0.0),
-    )
+    paths = transcripts.expand([folder for folder in folders if os.path.isdir(folder)], on_skipped=on_skipped)
+    files = tuple(history.look_into(program, path, status) for path in paths if (status := transcripts.look(path)))
+    return Found(program, which(PROGRAMS[program].executable), tuple(folders), files)
 
 
 def _described(found: Found) -> str:
+    from fleetlore.intake import history, transcripts
+
     name = f"{found.title:<12} "
     if not found.is_there:
         return f"{name}not found: neither `{PROGRAMS[found.program].executable}` nor {_short(found.folders[0])}"
-    if not found.paths:
+    if not found.files:
         return f"{name}installed, but has recorded nothing yet in {_short(found.folders[0])}"
-    sessions = sum(f"{os.sep}subagents{os.sep}" not in path for path in found.paths)
-    amount = f"{sessions:,} {'session' if sessions == 1 else 'sessions'}, {_size(found.size)}"
-    return f"{name}{amount}, the newest {_ago(clock.now().timestamp() - found.newest)}, in {_short(found.folders[0])}"
+    names = {transcripts.plain_name(file.path) for file in found.files}
+    sessions = sum(f"{os.sep}subagents{os.sep}" not in each for each in names)
+    amount = f"{sessions:,} {'session' if sessions == 1 else 'sessions'}, {_size(sum(file.size for file in found.files))}"
+    first, last = history.span_of(found.files)
+    ago = _ago((clock.now() - last).total_seconds())
+    return f"{name}{amount}, the newest {ago}, {_days(first, last)}, in {_short(found.folders[0])}"
 
 
 def _say_what_to_do() -> int:
@@ -138,7 +138,7 @@ def _say_what_to_do() -> int:
 
 
 def _say_what_would_be_done(found: Sequence[Found], *, hooks: bool) -> int:
-    terminal.out(f"\n`lore setup --yes` takes in the last {DAYS} days" + (" and has them recorded from now on:" if hooks else "."))
+    terminal.out("\n`lore setup --yes` imports all of it" + (", and has them recorded from now on:" if hooks else "."))
     if hooks:
         for each in found:
             terminal.out(f"  hooks in {_short(file_of(each.program, project=False).path)}, for {each.title}")
@@ -146,28 +146,42 @@ def _say_what_would_be_done(found: Sequence[Found], *, hooks: bool) -> int:
     return 0
 
 
-def _take_in(args: Namespace, log: BlockingRecorder, found: Found) -> None:
-    """The recordings of the last days; of somebody who has not worked since, the newest."""
-    from fleetlore.cli.import_ import counting
+def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryFile]) -> int:
+    """Import every recording, the newest first; answers how many lines and files were rejected."""
+    if not files:
+        return 0
     from fleetlore.dialects import find_recording
-    from fleetlore.intake import recordings, retention, transcripts
+    from fleetlore.intake import history, recordings, retention, transcripts
     from fleetlore.intake.deposit import Deposit
     from fleetlore.log.admission import Admission
 
-    since = min(clock.now().timestamp() - DAYS * _DAY, found.newest)
-    paths = [path for folder in found.folders for path in transcripts.find_all(folder, since=since)]
-    tapes = recordings.open_growing(transcripts.expand(paths), find_recording(found.program), log, rest=timedelta(0))
-    settings = opening.settings_of(args)
+    settings, rejections = opening.settings_of(args), summary.Rejections()
     admission = Admission(redactor=opening.redactor_of(settings), veil=opening.veil_of(settings))
-    deposit = Deposit(log, dialect=found.program.replace("-", "_"), admission=admission)
-    if tapes:
-        with progress.bar(f"reading {found.title}", bytes=True) as show:
-            on_read = counting(show, sum(tape.left for tape in tapes))
-            oldest = retention.oldest_kept(settings, clock.now())
-            recordings.take_in(tapes, deposit, log, change=transcripts.of_this_machine(), on_read=on_read, not_before=oldest)
-    files = "1 file" if len(paths) == 1 else f"{len(paths):,} files"
-    new = "1 record" if deposit.tally.recorded == 1 else f"{deposit.tally.recorded:,} records"
-    terminal.out(f"{found.title}: {files} of the last {DAYS} days, {new} new to your log.")
+    deposit = Deposit(log, dialect="lore", admission=admission, on_rejected=rejections.add)
+    change, oldest = transcripts.of_this_machine(), retention.oldest_kept(settings, clock.now())
+    tapes = recordings.open_history([(file.path, find_recording(file.program)) for file in files], log)
+    batches = history.in_batches(files, newest_first=oldest is None)
+    order = ", the newest first" if len(batches) > 1 else ""
+    terminal.out(f"Importing {_count(len(files), 'file')}, {_days(*history.span_of(files))}{order}.")
+    terminal.flush()
+    done = 0
+    try:
+        with progress.bar_of_files("importing", len(files), sum(tape.left for tape in tapes.values())) as bar:
+            for batch in batches:
+                bar.begin(f"{history.span_of(batch)[1].astimezone():%Y-%m-%d}", done)
+                if new := [tapes.pop(file.path) for file in batch if file.path in tapes]:
+                    recordings.take_in(new, deposit, log, change=change, on_read=bar.add, not_before=oldest)
+                done += len(batch)
+                if done == len(batch) < len(files):
+                    terminal.out(f"{_days(*history.span_of(batch))}: {_count(done, 'file')} imported. Older ones follow.")
+                    terminal.flush()
+    except KeyboardInterrupt:
+        terminal.err(f"\nlore: stopped; {done:,} of {_count(len(files), 'file')} are imported. Run `lore setup` again to continue.")
+        raise
+    finally:
+        rejections.end()
+    terminal.out(f"Imported {_count(len(files), 'file')}: {_count(deposit.tally.recorded, 'record')} new to your log.")
+    return deposit.tally.rejected
 
 
 def _install(found: Sequence[Found], *, ask: bool) -> None:
@@ -249,6 +263,16 @@ def _wrapped(line: str) -> list[str]:
 
 def _size(count: int) -> str:
     return f"{count / 1e6:,.0f} MB" if count >= 1e6 else f"{max(1, round(count / 1e3)):,} kB"
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _days(first: datetime, last: datetime) -> str:
+    """Two moments as days, in the user's time zone."""
+    days = [f"{at.astimezone():%Y-%m-%d}" for at in (first, last)]
+    return days[0] if days[0] == days[1] else " to ".join(days)
 
 
 def _ago(seconds: float) -> str:

@@ -13,6 +13,28 @@ if TYPE_CHECKING:
     from fleetlore.intake.lines import Line
 
 MOST_SHOWN = 10
+MOST_FILES_SHOWN = 100
+
+
+class SkippedFiles:
+    """Says which files are not read, and why, each once."""
+
+    def __init__(self) -> None:
+        self.paths: dict[str, str] = {}
+        """Path → reason."""
+
+    def add(self, path: str, reason: str) -> None:
+        """One more."""
+        if path in self.paths:
+            return
+        self.paths[path] = reason
+        if len(self.paths) <= MOST_FILES_SHOWN:
+            terminal.err(f"lore: {path}: {reason}")
+
+    def end(self) -> None:
+        """Say how many were not shown."""
+        if len(self.paths) > MOST_FILES_SHOWN:
+            terminal.err(f"lore: … and {len(self.paths) - MOST_FILES_SHOWN:,} more files that are not read")
 
 
 class Rejections:
@@ -25,7 +47,9 @@ class Rejections:
         """One more."""
         self._count += 1
         if self._count <= MOST_SHOWN:
-            terminal.err(f"lore: {line.source}, line {line.n}: {Redactor().clean(reason)[0]}")
+            # A file of which not even a line could be read has no line to name.
+            where = f"{line.path or line.source}, line {line.n}" if line.size else line.path or line.source
+            terminal.err(f"lore: {where}: {Redactor().clean(reason)[0]}")
 
     def end(self) -> None:
         """Say how many were not shown."""
@@ -33,8 +57,8 @@ class Rejections:
             terminal.err(f"lore: … and {self._count - MOST_SHOWN:,} more; `lore events --kind log.rejected --all` shows them")
 
 
-def end(tally: Tally, *, json: bool, verb: str = "stored") -> int:
-    """The counts, and the exit code that they call for."""
+def end(tally: Tally, *, json: bool, verb: str = "stored", skipped: int = 0) -> int:
+    """The counts, and the exit code that they call for; `skipped` files were not read."""
     if json:
         terminal.out_value(tally)
     parts = [f"{verb} {tally.recorded:,}", f"already there {tally.already_there:,}", f"rejected {tally.rejected:,}"]
@@ -42,5 +66,7 @@ def end(tally: Tally, *, json: bool, verb: str = "stored") -> int:
         parts.insert(2, f"folded {tally.folded:,}")
     if tally.forgotten:
         parts.append(f"erased earlier and left out {tally.forgotten:,}")
+    if skipped:
+        parts.append(f"{skipped:,} {'file' if skipped == 1 else 'files'} not read")
     terminal.err(" · ".join(parts))
-    return SOME_REJECTED if tally.rejected else OK
+    return SOME_REJECTED if tally.rejected or skipped else OK

@@ -12,10 +12,13 @@ from fleetlore.chronicle.narrate import day_name, shown_time
 from fleetlore.chronicle.overview import CLOSELY, Overview
 from fleetlore.chronicle.teller import Before
 from fleetlore.chronicle.timeline import Timeline
-from fleetlore.cli import times
+from fleetlore.cli import folding, times
 from fleetlore.errors import Invalid
-from fleetlore.state.thread_events import Selection, read_selection
+from fleetlore.state.chronology import Order, order_of
+from fleetlore.state.newest import read_newest
+from fleetlore.state.thread_events import Selection
 from fleetlore.views import names
+from fleetlore.views.calendar import Block
 from fleetlore.views.reading import stamp_of
 
 if TYPE_CHECKING:
@@ -82,7 +85,8 @@ class Survey:
     def __init__(self, span: Span, zone: tzinfo, *, log: BlockingRecorder, scope: Selection, picture: bool) -> None:
         self._span, self._zone, self._picture = span, zone, picture
         self._start, self._end = span.since or _LONG_AGO, _LONG_AGO
-        self._after = _position_before(log, scope, span.last) if span.last is not None else ""
+        self._blocks = folding.newest_blocks(log) if span.last is not None else []
+        self._after = _last_before(log, self._blocks, scope, span.last) if span.last is not None else None
         self._before, self._before_since = 0, datetime.max.replace(tzinfo=UTC)
         self.overview, self.timeline = Overview(), Timeline()
         self._names = names.initial()
@@ -118,7 +122,8 @@ class Survey:
     def is_told(self, event: Event) -> bool:
         """Whether an event belongs to what is told."""
         if self._after:
-            return (event.position or "") > self._after
+            order = order_of(event)
+            return order > self._after if self._blocks else order[1] > self._after[1]
         return stamp_of(event)[0] >= self._start or self._start == _LONG_AGO
 
     def _see_day(self, at: datetime) -> None:
@@ -147,10 +152,9 @@ class Survey:
         return Before(events, since, f"Before this day: {what}; `lore tell --all` tells {them}." if self._span.is_newest_day else "")
 
 
-def _position_before(log: BlockingRecorder, scope: Selection, last: int) -> str:
-    """The position in front of the newest few; nothing if there are no more than these."""
-    position, count = "", 0
-    for event in read_selection(log, scope, newest_first=True, limit=last + 1):
-        count += 1
-        position = event.position or ""
-    return position if count > last else ""
+def _last_before(log: BlockingRecorder, blocks: Sequence[Block], scope: Selection, last: int) -> Order | None:
+    """The place of the event in front of the newest few; nothing if there are no more than these."""
+    count, order = 0, None
+    for event in read_newest(log, blocks, scope, limit=last + 1):
+        count, order = count + 1, order_of(event)
+    return order if count > last else None

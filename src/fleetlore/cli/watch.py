@@ -54,7 +54,7 @@ def run(args: Namespace) -> int:
 
     folders = _need(args.folders or transcripts.folders_of(args.program), args.program)
     settings = opening.settings_of(args)
-    rejections = summary.Rejections()
+    rejections, skipped = summary.Rejections(), summary.SkippedFiles()
     total = Tally()
     with opening.open_log(args, settings=settings) as log:
         tail = Tail(
@@ -66,6 +66,7 @@ def run(args: Namespace) -> int:
             veil=opening.veil_of(settings),
             not_before=retention.oldest_kept(settings, clock.now()),
             on_rejected=rejections.add,
+            on_skipped=skipped.add,
         )
         try:
             _follow(log, tail, args, total)
@@ -73,7 +74,8 @@ def run(args: Namespace) -> int:
             terminal.err("")
         opening.keep_to(log, settings)
     rejections.end()
-    return summary.end(total, json=False, verb="recorded")
+    skipped.end()
+    return summary.end(total, json=False, verb="recorded", skipped=len(skipped.paths))
 
 
 def _need(folders: Sequence[str], program: str) -> list[str]:

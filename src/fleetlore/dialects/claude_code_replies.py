@@ -81,6 +81,8 @@ def _tell_more(voice: Voice, key: str, row: Record, message: Record, scene: Scen
     if sum(now[name] for name in _COUNTED) <= sum(before.get(name, 0) for name in _COUNTED) or row.get("costUSD") is not None:
         return []
     voice.note_counted(key, now)
+    # A late row may be the first to state the ages of writes that were counted already.
+    more["cache_write_1h"] = min(more["cache_write_1h"], more["cache_write"])
     said = "\n".join(_words_of(message))
     data: dict[str, Any] = {
         "model": (model := as_text(message.get("model"))),
@@ -112,17 +114,19 @@ def _sum(usage: Record) -> int:
 
 def _tokens(usage: Record) -> dict[str, int | None]:
     by_age = usage.get("cache_creation")
+    total = as_count(usage.get("cache_creation_input_tokens"))
     return {
         "input": as_count(usage.get("input_tokens")),
         "output": as_count(usage.get("output_tokens")),
         "cache_read": as_count(usage.get("cache_read_input_tokens")),
-        # Where it is said how long each part is kept, these parts are what is billed.
-        "cache_write": _written(by_age) if isinstance(by_age, dict) else as_count(usage.get("cache_creation_input_tokens")),
+        # The split by age may leave out part of the total, or be all zero where an endpoint sends only the total. The larger of the two
+        # counts everything once, and what the split leaves out is priced as a 5-minute write.
+        "cache_write": max(total or 0, _sum_ages(by_age)) if isinstance(by_age, dict) else total,
         "cache_write_1h": as_count(as_object(by_age).get("ephemeral_1h_input_tokens")) or None,
     }
 
 
-def _written(by_age: Record) -> int:
+def _sum_ages(by_age: Record) -> int:
     return sum(as_count(by_age.get(f"ephemeral_{age}_input_tokens")) or 0 for age in ("5m", "1h"))
 
 

@@ -49,6 +49,13 @@ def read_logs(body: bytes, *, protobuf: bool) -> list[Event]:
     return tell_logs(logs_of(_own(parse(body), LOGS)))
 
 
+def discard_metrics(body: bytes, *, protobuf: bool) -> Told:
+    """No events: metrics are sums, and nothing is recorded of them. `DialectError` for JSON that is another signal's, or no JSON."""
+    if not protobuf:
+        _own(parse(body), METRICS)
+    return Told([])
+
+
 def _own(request: Record, signal: str) -> Record:
     """A request of that signal; an empty one is of any."""
     request = _named(request)

@@ -103,7 +103,8 @@ def logs_of(request: Record) -> Iterator[LogRecord]:
     """Every log record of a request."""
     for resource, record in _records(request, "resourceLogs", ("scopeLogs", "instrumentationLibraryLogs"), "logRecords"):
         attributes, body = attributes_of(record.get("attributes")), value_of(record.get("body"))
-        names = (record.get("eventName"), attributes.get("event.name"), body)
+        # Codex 0.169 puts the source line into `eventName` ("event otel/src/events/….rs:1089") and the event's name into the attribute.
+        names = (attributes.get("event.name"), record.get("eventName"), body)
         yield LogRecord(
             at=time_of(record.get("timeUnixNano")) or time_of(record.get("observedTimeUnixNano")),
             name=next((name for each in names if (name := as_text(each))), ""),

@@ -115,7 +115,8 @@ class Deposit:
                 self._admission.admit(event)
         except Invalid as error:
             if item.rejected is None:
-                return rejection(item.line, str(error), dialect=self._dialect, at=item.at)
+                dialect = next((event.origin.dialect for event in item.events if event.origin is not None), self._dialect)
+                return rejection(item.line, str(error), dialect=dialect, at=item.at)
             reason = f"{item.rejected}; it was dropped, because the log does not take its rejection either ({error})"
             self._on_dropped(f"{item.line.source}, line {item.line.n}: {reason}")
             return item._replace(events=(), rejected=reason)

@@ -25,6 +25,8 @@ class Line(NamedTuple):
     nth: int
     """How often the same bytes came before in the same source."""
     size: int
+    path: str = ""
+    """Where the source is on this machine, for messages about a line that was rejected; it is stored nowhere."""
 
     @property
     def too_long(self) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,27 @@ def open_growing(paths: Sequence[str], recording: Recording, log: BlockingRecord
     for tape in found:
         tape.is_at_rest = clock.now() - tape.modified >= rest
     return [tape for tape in found if tape.left]
+
+
+def open_history(files: Sequence[tuple[str, Recording]], log: BlockingRecorder) -> dict[str, Tape]:
+    """The same for an import of everything: each path that has something new for a log, with its tape.
+
+    What a file holds back at its end is told. Of one that nobody has written to for as long as `REST`, a last line without an end is
+    rejected: nothing will complete it.
+    """
+    known = places.load(log, [path for path, _ in files])
+    found: dict[str, Tape] = {}
+    for path, recording in files:
+        with suppress(FileNotFoundError):  # it was there a moment ago
+            tape = Tape(path, recording, place=known.get(path), live=_is_young(path))
+            tape.is_at_rest = True
+            if tape.left:
+                found[path] = tape
+    return found
+
+
+def _is_young(path: str) -> bool:
+    return clock.now() - datetime.fromtimestamp(os.stat(path).st_mtime, UTC) < REST
 
 
 def take_in(

@@ -33,14 +33,21 @@ class Tail:
         veil: Change | None = None,
         not_before: datetime | None = None,
         on_rejected: Callable[[Line, str], None] = lambda line, reason: None,
+        on_skipped: transcripts.OnSkipped = lambda path, reason: None,
     ) -> None:
         self._log, self._folders, self._program, self._since = log, list(folders), program, since
         self._redactor, self._veil, self._not_before, self._on_rejected = redactor, veil, not_before, on_rejected
+        self._on_skipped = on_skipped
         self._seen: dict[str, _Seen] = {}
 
     def round(self) -> Tally:
         """Take in what is new; files that were last written to before `since` are left alone until they change."""
-        now = {path: seen for folder in self._folders for path in transcripts.walk(folder) if (seen := _look(path))}
+        now = {
+            path: seen
+            for folder in self._folders
+            for path in transcripts.walk(folder, on_skipped=self._on_skipped)
+            if (seen := _look(path, self._on_skipped))
+        }
         changed = sorted(path for path, seen in now.items() if seen != self._seen.get(path) and seen[1] >= self._since * 1e9)
         tally = self._catch_up(changed) if changed else Tally()
         self._seen = now
@@ -58,6 +65,6 @@ class Tail:
         )
 
 
-def _look(path: str) -> _Seen | None:
-    status = transcripts.look(path)
+def _look(path: str, on_skipped: transcripts.OnSkipped) -> _Seen | None:
+    status = transcripts.look(path, on_skipped=on_skipped)
     return None if status is None else (status.st_size, status.st_mtime_ns)

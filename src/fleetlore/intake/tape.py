@@ -1,6 +1,7 @@
 """One file of a recording, read from its beginning or on from where it was left.
 
-The file is open only while a piece of it is read, so that thousands can be merged at once.
+The file is open only while a piece of it is read, so that thousands can be merged at once. One that is compressed by zstd, as Codex
+does with rollouts of more than a week ago, is decompressed as it is read.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 from fleetlore.dialects.recording import Recording
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
-from fleetlore.intake import documents
+from fleetlore.intake import documents, zstd
 from fleetlore.intake.deposit import Item, rejection
 from fleetlore.intake.lines import LONGEST_LINE, Line, Splitter, as_utf8, wide
 from fleetlore.state.tapes import TapePlace
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 CHUNK = 256 * 1024
 HEAD = 256
 """So many bytes tell one file from another."""
-_PACKED = {b"\x1f\x8b": "zcat", b"\x28\xb5\x2f\xfd": "zstdcat", b"\xfd7zXZ": "xzcat", b"BZh91AY&SY": "bzcat"}
-"""How files begin that were compressed, and what unpacks them."""
+_PACKED = {b"\x1f\x8b": "zcat", b"\xfd7zXZ": "xzcat", b"BZh91AY&SY": "bzcat"}
+"""How files begin that are compressed in a way that is not read here, and what unpacks them."""
 
 
 class Tape:
@@ -38,13 +39,15 @@ class Tape:
 
     def __init__(self, path: str, recording: Recording, *, place: TapePlace | None = None, live: bool = False) -> None:
         self.path, self._recording, self._live = path, recording, live
-        self.name = os.path.basename(path).encode(errors="replace").decode()
+        # A rollout that is compressed later keeps its name, so that a line that was rejected is not rejected a second time.
+        self.name = os.path.basename(path).removesuffix(zstd.SUFFIX).encode(errors="replace").decode()
         status = os.stat(path)
         self.modified = datetime.fromtimestamp(status.st_mtime, UTC)
         self.size = status.st_size
         self._piece = CHUNK
-        self._trouble: OSError | None = None
+        self._trouble: str | None = None
         self._beginning = self._look()
+        self._is_compressed = path.endswith(zstd.SUFFIX) or self._beginning.startswith(zstd.MAGIC)
         self._from = place if place is not None and self._goes_on_from(place) else None
         self.place: TapePlace | None = self._from
         """Where it was left, once all items were taken."""
@@ -55,12 +58,17 @@ class Tape:
         try:
             return _read_at(self.path, 0, HEAD)
         except OSError as error:  # it is there, and nobody lets us read it
-            self._trouble = error
+            self._trouble = error.strerror or str(error)
             return b""
 
     def _goes_on_from(self, place: TapePlace) -> bool:
-        """Whether this is the file that was left there, and what was kept in mind is still understood."""
+        """Whether this is the file that was left there, and what was kept in mind is still understood.
+
+        A compressed file is read whole or not at all: nobody appends to one.
+        """
         if place.offset > self.size or self._trouble or place.head != self._mark(place.offset):
+            return False
+        if self._is_compressed and place.offset < self.size:
             return False
         try:
             self._recording.open(place.mind)
@@ -77,7 +85,9 @@ class Tape:
     @property
     def left(self) -> int:
         """How many bytes there are to read; of a file that cannot be read, that is still to be said."""
-        return self.size - (self._from.offset if self._from else 0) if self._trouble is None else 1
+        if self._trouble is not None or (self._is_compressed and not self.size):
+            return 1
+        return self.size - (self._from.offset if self._from else 0)
 
     def items(self, *, on_read: Callable[[int], None] = lambda size: None, piece: int | None = None) -> Iterator[Item]:
         """One item a line, read in pieces of so many bytes; what the last lines held back comes with the last of them.
@@ -85,10 +95,10 @@ class Tape:
         A file that cannot be read, or not to its end, says so in one more.
         """
         if reason := _packed(self._beginning):
-            yield rejection(Line(self.name, 1, self._beginning, 0, self.size), reason, dialect=self._recording.name, at=None)
+            yield self._rejection(Line(self.name, 1, self._beginning, 0, self.size), reason)
             return
         self._trouble = None
-        start = self._from
+        start = None if self._is_compressed else self._from
         reader = self._recording.open(start.mind if start else None)
         if start is None:
             _read_beside(self.path, reader)
@@ -112,12 +122,13 @@ class Tape:
         if held is not None:
             yield held
         if self._trouble is not None:
-            reason = f"cannot be read: {self._trouble.strerror}"
-            yield rejection(Line(self.name, lines + 1, b"", 0, 0), reason, dialect=self._recording.name, at=None)
-        elif wide(self._beginning) is None:  # else places in it are not those in what was read
-            self._remember(offset, lines, mind)
+            yield self._rejection(Line(self.name, lines + 1, b"", 0, 0), f"cannot be read: {self._trouble}")
+        else:
+            self._remember(self.size if self._is_compressed else offset, lines, mind)
 
     def _remember(self, offset: int, lines: int, mind: bytes) -> None:
+        if wide(self._beginning) is not None:  # places in it are not those in what was read
+            return
         with suppress(OSError):
             self.place = TapePlace(offset=offset, lines=lines, head=self._mark(offset), mind=mind)
 
@@ -126,12 +137,13 @@ class Tape:
 
     def _lines(self, splitter: Splitter, offset: int, on_read: Callable[[int], None]) -> Iterator[tuple[Line, int]]:
         """Each line, and how many bytes were used up by it and the empty ones before it."""
-        if self._recording.whole_files and offset == 0 and (whole := documents.find(self.path, self.name)) is not None:
+        may_be_whole = self._recording.whole_files and offset == 0 and not self._is_compressed
+        if may_be_whole and (whole := documents.find(self.path, self.name)) is not None:
             on_read(self.size)
             yield from ((line, self.size if index == 0 else 0) for index, line in enumerate(whole))
             return
         used = 0
-        chunks = self._chunks(offset, on_read)
+        chunks = self._decompressed(on_read) if self._is_compressed else self._chunks(offset, on_read)
         for chunk in chunks if offset else as_utf8(chunks):
             for line in splitter.feed(chunk):
                 yield line, splitter.consumed - used
@@ -145,23 +157,32 @@ class Tape:
             yield chunk
             on_read(len(chunk))
 
+    def _decompressed(self, on_read: Callable[[int], None]) -> Iterator[bytes]:
+        try:
+            yield from zstd.decompress(self._chunks(0, on_read))
+        except zstd.Damaged as error:
+            self._trouble = self._trouble or str(error)
+
     def _read_at(self, offset: int) -> bytes:
         try:
             return _read_at(self.path, offset, self._piece)
         except OSError as error:  # it was there a moment ago
-            self._trouble = error
+            self._trouble = error.strerror or str(error)
             return b""
 
     def _item(self, line: Line, reader: Reader) -> Item:
         if line.too_long:
-            return rejection(line, f"longer than {LONGEST_LINE} bytes", dialect=self._recording.name, at=None)
+            return self._rejection(line, f"longer than {LONGEST_LINE} bytes")
         try:
             # Where a disk lost power, nothing stands in front of what was written next.
             events = reader.read(line.raw.lstrip(b"\0"))
         except Exception as error:  # noqa: BLE001  # a record that nobody foresaw must not hold up the others
             reason = str(error) if isinstance(error, DialectError) else f"not foreseen: {type(error).__name__}: {error}"
-            return rejection(line, reason, dialect=self._recording.name, at=None)
+            return self._rejection(line, reason)
         return Item(line, tuple(self._placed(event, line) for event in events))
+
+    def _rejection(self, line: Line, reason: str) -> Item:
+        return rejection(line._replace(path=self.path), reason, dialect=self._recording.name, at=None)
 
     def _placed(self, event: Event, line: Line) -> Event:
         return event if event.origin is None else replace(event, origin=replace(event.origin, source=line.source, n=line.n))
@@ -181,7 +202,7 @@ def _packed(beginning: bytes) -> str | None:
 
 def _read_beside(path: str, reader: Reader) -> None:
     """What a small file beside this one says of it."""
-    beside = f"{path.removesuffix('.jsonl')}.meta.json"
+    beside = f"{path.removesuffix(zstd.SUFFIX).removesuffix('.jsonl')}.meta.json"
     try:
         with open(beside, "rb") as file:
             reader.read(file.read(LONGEST_LINE))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from getpass import getuser
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 
 from fleetlore import dialects
 from fleetlore.events.envelope import Event
-from fleetlore.intake import recordings
+from fleetlore.intake import recordings, zstd
 from fleetlore.intake.deposit import Deposit, Tally
 from fleetlore.log.admission import Admission
 
@@ -24,7 +25,24 @@ if TYPE_CHECKING:
     from fleetlore.redact import Redactor
 
 ROWS = ".jsonl"
+COMPRESSED_ROWS = f"{ROWS}{zstd.SUFFIX}"
+"""Codex rewrites rollouts that nobody has used for a week to this."""
 _Environ = Mapping[str, str]
+
+OnSkipped = Callable[[str, str], object]
+"""Called with the path of whatever is not read, and why."""
+
+_BESIDE_FILES = re.compile(
+    r""".*\.meta\.json  # Claude Code: what a helper was launched for; read with its transcript
+    | sessions-index\.json  # Claude Code: a list of the sessions beside it
+    | .*\.(?:de)?compress\.\d+\.\d+\.tmp  # Codex, while it compresses a rollout
+    | \.DS_Store | Thumbs\.db | desktop\.ini""",
+    re.VERBOSE,
+)
+"""Names of files that programs and systems keep beside recordings, and that are none."""
+_BESIDE_FOLDERS = frozenset(("tool-results", "memory", "session-memory", "workflows"))
+"""Folders that Claude Code keeps in those of projects and sessions: large outputs, notes and scripts."""
+_UNPACKED_BY = {".gz": "zcat", ".xz": "xzcat", ".bz2": "bzcat", ".lz4": "lz4cat", ".Z": "zcat"}
 
 
 def claude_folder(environ: _Environ = os.environ) -> str:
@@ -44,34 +62,79 @@ def folders_of(program: str, environ: _Environ = os.environ) -> list[str]:
     return [os.path.join(claude_folder(environ), "projects")]
 
 
-def find_all(folder: str, *, since: float = 0.0) -> list[str]:
-    """Every recording in a folder and those below it, by name; only what was written to after `since`."""
-    return sorted(path for path in walk(folder) if (status := look(path)) and status.st_mtime >= since)
+def find_all(folder: str, *, on_skipped: OnSkipped = lambda path, reason: None) -> list[str]:
+    """Every recording in a folder and those below it, by name."""
+    return sorted(path for path in walk(folder, on_skipped=on_skipped) if look(path, on_skipped=on_skipped))
 
 
-def look(path: str) -> os.stat_result | None:
+def look(path: str, *, on_skipped: OnSkipped = lambda path, reason: None) -> os.stat_result | None:
     """What is known of a file; nothing of one that is gone, leads nowhere, or is no file."""
     try:
         status = os.stat(path)
-    except OSError:
+    except OSError as error:
+        if not isinstance(error, FileNotFoundError) or os.path.islink(path):  # else it was removed, or replaced, a moment ago
+            on_skipped(path, f"cannot be read: {error.strerror or error}")
         return None
-    return status if S_ISREG(status.st_mode) else None
+    if not S_ISREG(status.st_mode):
+        on_skipped(path, "is not a file")
+        return None
+    return status
 
 
-def walk(folder: str) -> Iterator[str]:
+def walk(folder: str, *, on_skipped: OnSkipped | None = None) -> Iterator[str]:
     """The same in no order, and without a look at the files."""
-    for inner, _, names in os.walk(folder):
-        yield from (os.path.join(inner, name) for name in names if name.endswith(ROWS))
+
+    def say(error: OSError) -> None:
+        if on_skipped is not None:
+            on_skipped(error.filename or folder, f"cannot be read: {error.strerror or error}")
+
+    for inner, folders, names in os.walk(folder, onerror=say):
+        for name in names:
+            if is_recording(name):
+                yield os.path.join(inner, name)
+            elif on_skipped is not None and not _is_beside(folder, inner, name):
+                on_skipped(os.path.join(inner, name), _why_skipped(name))
+        if on_skipped is not None:
+            for name in folders:
+                _say_of_folder(os.path.join(inner, name), on_skipped)
+
+
+def is_recording(name: str) -> bool:
+    """Whether a file of this name is read."""
+    return name.endswith((ROWS, COMPRESSED_ROWS))
+
+
+def _is_beside(folder: str, inner: str, name: str) -> bool:
+    return bool(_BESIDE_FILES.fullmatch(name)) or not _BESIDE_FOLDERS.isdisjoint(os.path.relpath(inner, folder).split(os.sep))
+
+
+def _why_skipped(name: str) -> str:
+    unpack = next((unpack for suffix, unpack in _UNPACKED_BY.items() if name.endswith(suffix)), None)
+    if unpack is not None:
+        return f"is compressed in a way that is not read here; unpack it first, as in {unpack} FILE | lore import DIALECT -"
+    return f"is of an unknown type; {ROWS} and {COMPRESSED_ROWS} files are read"
+
+
+def _say_of_folder(path: str, on_skipped: OnSkipped) -> None:
+    if is_recording(path):
+        on_skipped(path, "is a folder, not a file")
+    elif os.path.islink(path):
+        on_skipped(path, "is a link to a folder; links to folders are not followed")
+
+
+def plain_name(path: str) -> str:
+    """The path of a recording without what says how it is written: `….jsonl` and `….jsonl.zst` are the same recording."""
+    return path.removesuffix(zstd.SUFFIX).removesuffix(ROWS)
 
 
 def with_helpers(path: str) -> list[str]:
     """A session's transcript, and those of its helpers, which Claude Code keeps in a folder of the session's name."""
-    return [path, *find_all(os.path.join(path.removesuffix(ROWS), "subagents"))]
+    return [path, *find_all(os.path.join(plain_name(path), "subagents"))]
 
 
 def helper_s(path: str, helper: str) -> str:
     """Where the transcript of a session's helper is going to be."""
-    return os.path.join(path.removesuffix(ROWS), "subagents", f"agent-{helper}{ROWS}")
+    return os.path.join(plain_name(path), "subagents", f"agent-{helper}{ROWS}")
 
 
 def branch_of(folder: str) -> str | None:
@@ -98,9 +161,9 @@ def _first_line(*path: str) -> str:
         return file.readline(4096).strip()
 
 
-def expand(paths: Iterable[str]) -> list[str]:
+def expand(paths: Iterable[str], *, on_skipped: OnSkipped = lambda path, reason: None) -> list[str]:
     """Files as they are; of folders all recordings in them. Each once."""
-    found = [inner for path in paths for inner in (find_all(path) if os.path.isdir(path) else [path])]
+    found = [inner for path in paths for inner in (find_all(path, on_skipped=on_skipped) if os.path.isdir(path) else [path])]
     return list(dict.fromkeys(map(os.path.abspath, found)))
 
 

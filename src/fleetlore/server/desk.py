@@ -27,7 +27,7 @@ from fleetlore.state.runner import View, view_of
 from fleetlore.state.shared import Shared
 from fleetlore.state.warm import FindStore, States, Warm
 from fleetlore.views import calendar, fleet, names, pace, sessions, stage, threads
-from fleetlore.views.calendar import Calendar
+from fleetlore.views.calendar import Block, Calendar
 from fleetlore.views.costs import Costs
 
 PATIENCE = 1.0
@@ -138,6 +138,11 @@ class Desk:
                 return None
             before = calendar.before(known, moment)
         return position_from(self.log, before, moment) or ""
+
+    def newest_blocks(self) -> list[Block]:
+        """For `read_newest`; none while the log is still being read."""
+        with self.warm.looking() as states:
+            return calendar.newest_blocks(states["calendar"]) if self.warm.caught_up else []
 
     def first(self) -> Position | None:
         """The position of the first event that is there."""

@@ -225,6 +225,7 @@ _DOORS = (
     ("/hooks/heartbeat", "A sign of life", ("application/json",)),
     ("/v1/traces", "Spans, by OTLP", ("application/json", "application/x-protobuf")),
     ("/v1/logs", "Log records, by OTLP", ("application/json", "application/x-protobuf")),
+    ("/v1/metrics", "Metrics, by OTLP: accepted and discarded", ("application/json", "application/x-protobuf")),
 )
 
 

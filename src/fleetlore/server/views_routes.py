@@ -19,6 +19,7 @@ from fleetlore.server import queries, shapes
 from fleetlore.server.house import House
 from fleetlore.server.shown import VIEWS, Shown
 from fleetlore.state import search
+from fleetlore.state.newest import read_newest
 from fleetlore.views.fleet import SILENT_AFTER
 
 JSON = "application/json"
@@ -73,15 +74,29 @@ def _events(house: House, query: queries.EventsQuery) -> shapes.Events:
         found = [event for event in house.log.get(query.id) if end is None or (event.position or "") < end]
         return shapes.Events(events=[_raw(event) for event in found], next=None)
     is_newest = query.order == "newest" or (query.order is None and query.after is None and query.since is None)
-    events = house.log.read(
-        house.desk.scope(query.scope),
-        after=query.after,
-        before=min(filter(None, (house.desk.check_place(query.before, "before"), end)), default=None),
-        kinds=query.kind,
-        since=query.since,
-        newest_first=is_newest,
-        limit=query.limit,
-    )
+    scope = house.desk.scope(query.scope)
+    before = house.desk.check_place(query.before, "before")
+    if is_newest and query.after is None:
+        events: Iterable[Event] = read_newest(
+            house.log,
+            house.desk.newest_blocks(),
+            scope,
+            kinds=query.kind,
+            since=query.since,
+            before=before,
+            end=end,
+            limit=query.limit,
+        )
+    else:
+        events = house.log.read(
+            scope,
+            after=query.after,
+            before=min(filter(None, (before, end)), default=None),
+            kinds=query.kind,
+            since=query.since,
+            newest_first=is_newest,
+            limit=query.limit,
+        )
     return _page(events, query.limit)
 
 
@@ -122,7 +137,8 @@ async def find(request: Request) -> Response:
 def _find(house: House, query: queries.SearchQuery) -> shapes.Found:
     if not query.q.strip():
         raise Invalid("q: nothing to look for; say a word")
-    wanted = search.Wanted(house.desk.scope(query.scope), tuple(query.kind), before=_end(house, query.as_of))
+    by_time = bool(house.desk.newest_blocks())
+    wanted = search.Wanted(house.desk.scope(query.scope), tuple(query.kind), before=_end(house, query.as_of), by_time=by_time)
     found, indexing = house.finder.find(query.q, wanted, query.limit)
     terms = search.terms_of(query.q)
     return shapes.Found(events=[_raw(event, excerpt=search.excerpt(event, terms)) for event in found], indexing=indexing)

@@ -57,6 +57,8 @@ class Wanted(NamedTuple):
     kinds: tuple[str, ...] = ()
     since: datetime | None = None
     before: Position | None = None
+    by_time: bool = False
+    """Whether the newest are those that happened last, and not those that were stored last."""
 
 
 EVERYTHING = Wanted()
@@ -296,7 +298,8 @@ def _places(
     since = None if wanted.since is None else microseconds(wanted.since)
     places: list[tuple[Position, Position | None]] = []
     found = connection.execute(
-        "SELECT seq, position, at, kind, scopes FROM words JOIN docs ON seq = words.rowid WHERE words MATCH ? ORDER BY words.rowid DESC",
+        "SELECT seq, position, at, kind, scopes FROM words JOIN docs ON seq = words.rowid WHERE words MATCH ?"
+        f" ORDER BY {'at DESC, ' if wanted.by_time else ''}words.rowid DESC",
         (match,),
     )
     for seq, position, at, kind, scopes in islice(found, most):
@@ -332,12 +335,14 @@ def _scan(log: BlockingRecorder, match: str, wanted: Wanted, limit: int, progres
         for chunk in chunks(events, CHUNK):
             connection.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", enumerate(map(words_of, chunk)))
             found += [chunk[row] for (row,) in ask(connection, "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid", (match,))]
-            if len(found) >= limit:
+            if len(found) >= limit and not wanted.by_time:
                 break
             connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
             done += len(chunk)
             if progress is not None:
                 progress(done, max(done, total))
+    if wanted.by_time:
+        found.sort(key=lambda event: (stamp_of(event)[0], event.position or ""), reverse=True)
     return found[:limit]
 
 

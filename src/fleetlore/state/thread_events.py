@@ -6,7 +6,7 @@ scope `task:X` holds just the events that name the task. The thread, as the thre
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from heapq import merge
 from itertools import chain, islice
@@ -60,12 +60,13 @@ class ThreadEvents:
         self,
         log: BlockingRecorder,
         *,
+        after: Position | None = None,
         before: Position | None = None,
         since: datetime | None = None,
         newest_first: bool = False,
     ) -> Iterator[Event]:
         """Its events, oldest first unless told otherwise."""
-        parts = [log.read(scope, before=before, since=since, newest_first=newest_first) for scope in self.scopes]
+        parts = [log.read(scope, after=after, before=before, since=since, newest_first=newest_first) for scope in self.scopes]
         last: Position | None = None
         for event in merge(*parts, key=_position, reverse=newest_first):
             if event.position != last and self.holds(event):
@@ -101,15 +102,18 @@ def read_selection(
     log: BlockingRecorder,
     selection: Selection,
     *,
+    after: Position | None = None,
     before: Position | None = None,
+    kinds: Sequence[str] = (),
     since: datetime | None = None,
     newest_first: bool = False,
     limit: int | None = None,
 ) -> Iterator[Event]:
     """The events of a selection, oldest first unless told otherwise."""
     if isinstance(selection, str):
-        return log.read(selection, before=before, since=since, newest_first=newest_first, limit=limit)
-    return islice(selection.read(log, before=before, since=since, newest_first=newest_first), limit)
+        return log.read(selection, after=after, before=before, kinds=kinds, since=since, newest_first=newest_first, limit=limit)
+    assert not kinds, "kinds are asked for by scope only"
+    return islice(selection.read(log, after=after, before=before, since=since, newest_first=newest_first), limit)
 
 
 def _without_repeats(rows: Iterator[Stored]) -> Iterator[Stored]:

@@ -1,4 +1,4 @@
-"""`POST /v1/traces`, `/v1/logs`: OTLP over HTTP, binary and JSON, as any exporter of OpenTelemetry's sends it."""
+"""`POST /v1/traces`, `/v1/logs`, `/v1/metrics`: OTLP over HTTP, binary and JSON, as any exporter of OpenTelemetry's sends it."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ class Signal(NamedTuple):
     rejected: str
     """What the answer calls those left out."""
     of: str
+    parses_protobuf: bool = True
+    """Whether a binary body is parsed, which needs the extra."""
 
 
 def _take_logs(body: bytes, *, protobuf: bool) -> Told:
@@ -37,6 +39,7 @@ def _take_logs(body: bytes, *, protobuf: bool) -> Told:
 
 TRACES = Signal(otlp.take_traces, "rejectedSpans", "spans")
 LOGS = Signal(_take_logs, "rejectedLogRecords", "log records")
+METRICS = Signal(otlp.discard_metrics, "rejectedDataPoints", "data points", parses_protobuf=False)
 
 
 def _refuse(request: Request, problem: Problem) -> Response:
@@ -57,9 +60,15 @@ async def post_logs(request: Request, house: House) -> Answer:
     return await _export(request, house, LOGS)
 
 
+@door("metrics", refuse=_refuse)
+async def post_metrics(request: Request, house: House) -> Answer:
+    """Accept metrics and discard them, so that exporters that send all three signals do not report a failed export."""
+    return await _export(request, house, METRICS)
+
+
 async def _export(request: Request, house: House, signal: Signal) -> Answer:
     await house.keys.need(request, "write")
-    kind = _format(request)
+    kind = _format(request, signal)
     body = await read_body(request, house.limits)
     unreadable, kept = await house.store(body, _take, house.log, body, signal, kind == PROTOBUF, house.limits.body)
     rejected = unreadable + len({event.trace or event.id for event, _ in kept.refused})
@@ -67,11 +76,11 @@ async def _export(request: Request, house: House, signal: Signal) -> Answer:
     return Answer(response, events=len(kept.positions), refused=rejected)
 
 
-def _format(request: Request) -> str:
+def _format(request: Request, signal: Signal) -> str:
     kind = media_type(request)
     if kind not in (PROTOBUF, JSON):
         raise Problem(415, f"{kind[:60] or 'a body without a Content-Type'} is not read here; send {PROTOBUF} or {JSON}")
-    if kind == PROTOBUF and not otlp_protobuf.is_installed():
+    if kind == PROTOBUF and signal.parses_protobuf and not otlp_protobuf.is_installed():
         detail = "OTLP in protobuf needs the extra here: pip install 'fleetlore[otlp]'; or have the exporter send JSON (http/json)"
         raise Problem(415, detail, headers={"accept-post": JSON})
     return kind
@@ -89,4 +98,8 @@ def _message(signal: Signal, unreadable: int, kept: Kept) -> str:
     return "; ".join([*reasons, *(str(error) for _, error in kept.refused[:1])])
 
 
-ROUTES = [Route("/v1/traces", post_traces, methods=["POST"]), Route("/v1/logs", post_logs, methods=["POST"])]
+ROUTES = [
+    Route("/v1/traces", post_traces, methods=["POST"]),
+    Route("/v1/logs", post_logs, methods=["POST"]),
+    Route("/v1/metrics", post_metrics, methods=["POST"]),
+]

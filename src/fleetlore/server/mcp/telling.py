@@ -30,6 +30,8 @@ from fleetlore.server.queries import zone_of
 from fleetlore.server.shapes import ChapterRow
 from fleetlore.server.shows import story as story_show
 from fleetlore.state import search as words_search
+from fleetlore.state.newest import read_newest
+from fleetlore.views.calendar import newest_blocks
 from fleetlore.views.reading import line_of, stamp_of
 
 EDGE = 50
@@ -104,10 +106,12 @@ def events(source: Source, caller: Caller, ask: asks.Events) -> answers.Events:
     scope, page, is_newest = meant(source, ask.scope), place(source.log, ask.page), ask.order == "newest"
     with source.looking(None, ()) as look:
         start, since = head(look), moments.since(ask.since, now=look.now)
-    after, before = (None, page) if is_newest else (page, None)
-    found = source.log.read(
-        scope, after=after, before=before, kinds=ask.kind, since=since, newest_first=is_newest, limit=MOST_LOOKED_AT + 1
-    )
+        blocks = newest_blocks(look.states["calendar"]) if look.caught_up else []
+    most = MOST_LOOKED_AT + 1
+    if is_newest:
+        found = read_newest(source.log, blocks, scope, before=page, kinds=ask.kind, since=since, limit=most)
+    else:
+        found = source.log.read(scope, after=page, kinds=ask.kind, since=since, limit=most)
     rows, next, hidden = _page(found, caller, ask)
     return answers.Events(**start, next=next, events=rows, hidden=hidden)
 

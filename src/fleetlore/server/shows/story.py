@@ -23,7 +23,9 @@ from fleetlore.server.desk import Look
 from fleetlore.server.shapes import ChapterRow, OpenThread, SentenceRow, Story
 from fleetlore.server.shows import arcs as arc_rows
 from fleetlore.state.chronology import order_of
-from fleetlore.state.thread_events import Selection, read_selection, select
+from fleetlore.state.newest import read_newest
+from fleetlore.state.thread_events import Selection, select
+from fleetlore.views.calendar import Block, newest_blocks
 from fleetlore.views.thread import Threads
 
 NEEDS = ("arcs", "names", "threads")
@@ -69,15 +71,15 @@ class Known(NamedTuple):
     closed: list[Arc]
     open: list[Arc]
     open_threads: tuple[str, ...]
+    blocks: list[Block]
 
 
 def read(log: BlockingRecorder, wanted: Wanted, views: Known, position: Position | None) -> Stretch:
     """The newest events of the scope, of a task its whole thread, before a place and before a past moment's."""
     if position == "":  # before the first event
         return Stretch([], [])
-    ends = [end for end in (wanted.before, None if position is None else just_after(position)) if end is not None]
-    most = wanted.limit + LEAD_IN
-    found = list(read_selection(log, views.selection, before=min(ends, default=None), newest_first=True, limit=most))
+    end = None if position is None else just_after(position)
+    found = list(read_newest(log, views.blocks, views.selection, before=wanted.before, end=end, limit=wanted.limit + LEAD_IN))
     found.reverse()
     cut = max(0, len(found) - wanted.limit)
     return Stretch(found[cut:], found[:cut])
@@ -92,11 +94,12 @@ def known(look: Look, scope: str) -> Known:
     newest = look.at or look.now
     keys = tuple(thread.key for thread in sift.open_among(threads) if thread.last is not None and newest - thread.last[0] <= RECENT)
     book: Arcbook | None = look.states.get("arcs")
+    blocks = newest_blocks(look.states["calendar"]) if look.caught_up else []
     if book is None:
-        return Known(selection, look.naming, bound, [], [], keys)
+        return Known(selection, look.naming, bound, [], [], keys, blocks)
     recent = set(keys)
     opened = [arc for arc in without_hidden(arcbook.open_arcs(book, look.now)) if arc.thread in recent]
-    return Known(selection, look.naming, bound, list(without_hidden(book.closed)), opened, keys)
+    return Known(selection, look.naming, bound, list(without_hidden(book.closed)), opened, keys, blocks)
 
 
 def tell(stretch: Stretch, wanted: Wanted, views: Known, head: dict[str, object]) -> Story:
