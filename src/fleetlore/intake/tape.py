@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from fleetlore.dialects.recording import Recording
+from fleetlore import clock
+from fleetlore.dialects.recording import QUIET, Recording
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 from fleetlore.intake import documents
@@ -79,6 +80,11 @@ class Tape:
         """How many bytes there are to read; of a file that cannot be read, that is still to be said."""
         return self.size - (self._from.offset if self._from else 0) if self._trouble is None else 1
 
+    @property
+    def was_finished(self) -> bool:
+        """Whether the file was read to its end after the last change, and all that its end shows is in the log."""
+        return self._from is None or self._from.finished
+
     def items(self, *, on_read: Callable[[int], None] = lambda size: None, piece: int | None = None) -> Iterator[Item]:
         """One item a line, read in pieces of so many bytes; what the last lines held back comes with the last of them.
 
@@ -108,8 +114,9 @@ class Tape:
             mind = reader.save()
         else:
             mind = mind or reader.save()  # what the end brings to light is not remembered: the file may grow after all
-            held = self._with(held, reader.end())
-        if held is not None:
+            held = held or Item(Line(self.name, lines, b"", 0, 0), ())
+            held = self._with(held, reader.end(clock.now()))
+        if held is not None and (held.events or held.line.size or held.rejected):
             yield held
         if self._trouble is not None:
             reason = f"cannot be read: {self._trouble.strerror}"
@@ -119,7 +126,8 @@ class Tape:
 
     def _remember(self, offset: int, lines: int, mind: bytes) -> None:
         with suppress(OSError):
-            self.place = TapePlace(offset=offset, lines=lines, head=self._mark(offset), mind=mind)
+            finished = self.is_at_rest and clock.now() - self.modified >= QUIET
+            self.place = TapePlace(offset=offset, lines=lines, head=self._mark(offset), mind=mind, finished=finished)
 
     def _with(self, item: Item | None, events: list[Event]) -> Item | None:
         return None if item is None else item._replace(events=item.events + tuple(self._placed(event, item.line) for event in events))

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from fleetlore.views.reading import Stamp
 
-VERSION = 9
+VERSION = 10
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 MOST_CLOSED = 2000
@@ -39,6 +39,8 @@ class Thread(Struct, kw_only=True, array_like=True, gc=False):
     """When the events before its newest one were, as far as `gaps` does not tell of them yet: `settle` works that out."""
     prologue: tuple[str, ...] = ()
     """Threads that were found to be its beginning, and have gone into it."""
+    is_guessed: bool = False
+    """Every event that names its task has guessed it from a branch or a prompt: no tracker will ever say that it is done."""
 
     @property
     def events(self) -> int:
