@@ -17,7 +17,7 @@ import zstandard
 from tests.cli.running import Lore
 from tests.dialects import rollouts
 from tests.patience import PATIENCE
-from tests.transcripts import START, Transcript, a_day
+from tests.transcripts import START, Transcript, a_day, bash, text
 
 
 def projects(lore: Lore) -> Path:
@@ -80,6 +80,23 @@ def test_a_line_that_is_torn_is_kept_as_rejected_and_its_whole_goes_in_later(lor
     path.write_bytes(whole)
     assert lore("import", "claude-code", str(path), "--json", code=0).json["rejected"] == 0
     assert len(lore("events", "--all", "--json", "--kind", "session.turn_ended").ndjson) == 1
+
+
+@pytest.mark.parametrize("branch", ["main", "fix/issue-7-tides"])
+def test_a_finished_session_without_marks_is_idle_and_leaves_nothing_open(lore: Lore, branch: str) -> None:
+    session = Transcript(gitBranch=branch)
+    session.prompt("Run the tests", None)
+    session.reply("m1", bash("t1", "pytest -q"), stop=None)
+    session.result("t1", "Exit code 1\n1 failed", error=True)
+    session.reply("m2", text("One test fails, as you expected."), stop=None)
+    path = str(session.write(lore.folder))
+    lore("import", "claude-code", path, code=0)
+    assert [agent["state"] for agent in lore("status", "--all", "--json").json["agents"]] == ["idle"]
+    story = lore("tell", "--all").out
+    assert "One test fails, as you expected." in story
+    assert story.rstrip().endswith("Nothing is left open.")
+    assert not lore("arcs", "--open", "--json").ndjson
+    assert lore("import", "claude-code", path, "--json", code=0).json["recorded"] == 0
 
 
 def test_hidden_words_are_hidden_in_what_is_taken_in(lore: Lore) -> None:

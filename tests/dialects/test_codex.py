@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from tests.dialects.rollouts import (
     CHILD,
     CHILDS_TURN,
     FIELDS,
+    START,
     THREAD,
     TURN,
     WORDS,
@@ -134,6 +136,7 @@ def test_what_the_program_says_in_a_persons_name_is_no_prompt(words: str) -> Non
     assert kinds(read([meta(), response(1, "message", role="user", content=content), said(2, "Hello")])) == [
         "session.started",
         "model.replied",
+        "session.turn_ended",
     ]
 
 
@@ -325,7 +328,73 @@ def test_the_oldest_rollouts_have_no_envelopes() -> None:
         {"type": "function_call_output", "call_id": CALL, "output": '{"output":"a","metadata":{"exit_code":0}}'},
         {**message, "role": "assistant", "content": [{"type": "output_text", "text": "Done"}]},
     ]
-    assert kinds(read(flat)) == ["session.started", "prompt.submitted", "agent.thought", "tool.called", "tool.returned", "model.replied"]
+    assert kinds(read(flat)) == [
+        "session.started",
+        "prompt.submitted",
+        "agent.thought",
+        "tool.called",
+        "tool.returned",
+        "model.replied",
+        "session.turn_ended",
+    ]
+
+
+# --- where a turn ends
+
+
+def test_turns_of_older_rollouts_end_with_the_answer() -> None:
+    rows: list[Row | list[Row]] = [
+        meta(),
+        asked(1, "Mend the door"),
+        said(2, "Let me look."),
+        call(3, "ls"),
+        result(4, ended(0, "door")),
+        said(5, "The door is mended."),
+        tokens(5, usage(1000, 0, 50), usage(1000, 0, 50)),
+        response(5, "reasoning", summary=[], encrypted_content="gAAAA"),
+        asked(9, "And the window"),
+        said(11, "It is whole."),
+    ]
+    events = read(rows)
+    first, second = of_kind(events, "session.turn_ended")
+    assert (first.text, second.text) == ("The door is mended.", "It is whole.")
+    assert first.cause == of_kind(events, "prompt.submitted")[0].id
+    assert kinds(events)[kinds(events).index("session.turn_ended") + 1] == "prompt.submitted"
+    assert [end.at for end in (first, second)] == [START + timedelta(seconds=5), START + timedelta(seconds=11)]
+
+
+@pytest.mark.parametrize("last", [call(3, "ls"), event(3, "turn_aborted", reason="interrupted"), event(3, "task_started", turn_id=TURN)])
+def test_a_rollout_that_stops_elsewhere_has_no_answer_at_its_end(last: Row) -> None:
+    events = read([meta(), asked(1, "Mend the door"), said(2, "Let me look."), last])
+    assert [end.data.get("reason") for end in of_kind(events, "session.turn_ended")] == (
+        ["interrupted"] if last["payload"]["type"] == "turn_aborted" else []
+    )
+
+
+@pytest.mark.parametrize("name", ["task_complete", "turn_complete"])
+def test_a_turn_that_a_record_ends_does_not_end_with_its_answer_too(name: str) -> None:
+    events = read([meta(), asked(1, "Go"), said(2, "Done."), event(3, name, turn_id=TURN), asked(9, "Again"), said(10, "Done.")])
+    assert len(of_kind(events, "session.turn_ended")) == 1
+
+
+def test_an_answer_of_a_rollout_that_may_still_grow_ends_the_turn_only_after_a_while() -> None:
+    reader = RECORDING.open(None)
+    for raw in lines([meta(), *asked(1, "Go"), *said(2, "Let me look.")]):
+        reader.read(raw)
+    saved = reader.save()
+    assert "session.turn_ended" not in kinds(RECORDING.open(saved).end(START + timedelta(seconds=9)))
+    assert "session.turn_ended" in kinds(RECORDING.open(saved).end(START + timedelta(hours=1)))
+
+
+@given(cut=st.integers(0, 20))
+def test_an_older_rollout_read_in_two_halves_ends_the_same_turns(cut: int) -> None:
+    parts = [[meta()], asked(1, "Go"), said(2, "First."), asked(5, "On"), [call(6, "ls"), result(7, "ok")], said(8, "Second.")]
+    rows = [record for part in parts for record in part]
+    raw, reader = lines(rows), RECORDING.open(None)
+    events = [told for line in raw[:cut] for told in reader.read(line)]
+    reader = RECORDING.open(reader.save())
+    assert events + [told for line in raw[cut:] for told in reader.read(line)] + reader.end() == read([rows])
+    assert len(of_kind(read([rows]), "session.turn_ended")) == 2
 
 
 # --- sub-agents and forks
@@ -409,7 +478,7 @@ def test_an_older_parent_hears_of_a_return_in_a_message() -> None:
 def test_a_fork_tells_what_it_was_forked_from_and_only_its_own() -> None:
     copies = [*copied(100)[1:4], tokens(100, usage(1000, 0, 50), usage(1000, 0, 50))]
     events = read([meta(100, id=CHILD, forked_from_id=THREAD), meta(100), copies, asked(160, "Another way"), said(170, "Yes")])
-    assert kinds(events) == ["session.started", "prompt.submitted", "model.replied"]
+    assert kinds(events) == ["session.started", "prompt.submitted", "model.replied", "session.turn_ended"]
     assert {"source": "fork", "parent_run": THREAD}.items() <= events[0].data.items()
 
 

@@ -12,15 +12,16 @@ import pytest
 import zstandard
 from msgspec.structs import replace
 
-from fleetlore import connect, dialects
+from fleetlore import clock, connect, dialects
 from fleetlore.events.envelope import Event
 from fleetlore.intake import recordings, tape, transcripts, zstd
 from fleetlore.intake.deposit import Deposit, Tally
+from fleetlore.intake.tail import Tail
 from fleetlore.intake.tape import Tape
 from fleetlore.log.admission import Admission
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.state import tapes as places
-from tests.transcripts import START, Transcript, a_day, text
+from tests.transcripts import START, Transcript, a_day, bash, text
 
 CLAUDE = dialects.find_recording("claude-code")
 
@@ -448,6 +449,58 @@ def test_a_folder_says_on_which_branch_it_is(tmp_path: Path) -> None:
     assert transcripts.branch_of("") is None
     (git / "HEAD").write_text("0123456789\n")
     assert transcripts.branch_of(str(tmp_path / "shop")) is None
+
+
+def test_the_end_of_a_turn_comes_after_its_last_answer(log: BlockingRecorder, tmp_path: Path) -> None:
+    """The last answer of a file may be a part, and parts are stored last."""
+    session = Transcript()
+    session.prompt("go")
+    session.reply("m1", text("Done."), stop=None)
+    take_in(log, session.write(tmp_path / "in"))
+    assert [event.kind for event in told(log)][-2:] == ["model.replied", "session.turn_ended"]
+
+
+def test_a_session_that_is_imported_while_the_agent_works_ends_when_the_turn_does(log: BlockingRecorder, tmp_path: Path) -> None:
+    """A file that is copied while the agent works may end with the text before a tool call."""
+    session = Transcript(at=clock.now())
+    session.prompt("go")
+    session.reply("m1", text("Let me look."), stop=None)
+    take_in(log, session.write(tmp_path / "in"))
+    session.reply("m1", bash("t1", "ls"), stop=None)
+    session.result("t1", "a.txt")
+    session.reply("m2", text("Done."))
+    session.add("system", subtype="turn_duration", durationMs=40_000)
+    take_in(log, session.write(tmp_path / "in"))
+    [end] = [event for event in told(log) if event.kind == "session.turn_ended"]
+    assert end.text == "Done."
+
+
+def test_a_session_that_comes_to_rest_is_told_to_its_end_and_once(log: BlockingRecorder, tmp_path: Path) -> None:
+    session = Transcript()
+    session.prompt("go")
+    session.reply("m1", text("Done."), output=7, stop=None)
+    path = session.write(tmp_path / "in")
+    tail = Tail(log, [str(tmp_path / "in")], program="claude-code")
+    tail.round()
+    assert [event.kind for event in told(log)] == ["session.started", "prompt.submitted"]
+    assert tail.round().lines == 0
+    hour_ago = (clock.now() - timedelta(hours=1)).timestamp()
+    os.utime(path, (hour_ago, hour_ago))
+    tail.round()
+    assert [event.kind for event in told(log)][2:] == ["model.replied", "session.turn_ended"]
+    assert (tail.round().lines, transcripts.catch_up(log, [str(path)]).lines) == (0, 0)
+    assert costs(told(log)) == (1, 7)
+
+
+def test_a_session_that_rested_while_nobody_watched_is_told_to_its_end(log: BlockingRecorder, tmp_path: Path) -> None:
+    session = Transcript()
+    session.prompt("go")
+    session.reply("m1", text("Done."), stop=None)
+    path = session.write(tmp_path / "in")
+    transcripts.catch_up(log, [str(path)])
+    os.utime(path, (0, 0))
+    transcripts.catch_up(log, [str(path)])
+    assert [event.kind for event in told(log)][2:] == ["model.replied", "session.turn_ended"]
 
 
 def test_the_last_answer_of_a_session_that_nobody_has_written_to_for_a_while_is_told(log: BlockingRecorder, tmp_path: Path) -> None:

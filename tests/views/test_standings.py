@@ -10,7 +10,7 @@ from fleetlore.events import catalog
 from fleetlore.events.envelope import Event
 from fleetlore.testing import given
 from fleetlore.views import fleet
-from fleetlore.views.standings import BEGETS, CLOSES, DECIDERS, EFFECTS, ENDS, STANDINGS, STATES, WITH_CHILD
+from fleetlore.views.standings import BEGETS, CLOSES, DECIDERS, EFFECTS, ENDS, STANDINGS, STATES, WITH_CHILD, effect_of
 
 DOCS = (Path(__file__).parents[2] / "docs" / "status.md").read_text()
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in DOCS.splitlines() if line.startswith("| `")]
@@ -32,6 +32,11 @@ def test_the_rule_of_each_kind_is_documented_as_it_is(kind: str) -> None:
     assert remark or kind not in DECIDERS, "an exception to the rule is explained"
     if with_child is not None and with_child[0] != agent:
         assert f"*{with_child[0]}* where it names a child" in remark
+
+
+def test_a_shell_command_of_the_person_gives_the_agent_nothing_to_do() -> None:
+    assert effect_of(Event(kind="prompt.submitted", agent="ada", text="!git status")) == "alive"
+    assert effect_of(Event(kind="prompt.submitted", agent="ada", text="go on")) == "working"
 
 
 def test_every_state_of_a_town_is_documented() -> None:

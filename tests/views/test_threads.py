@@ -53,6 +53,36 @@ def test_work_that_another_task_mends_is_over_and_work_that_waits_is_not() -> No
     assert {key: thread.state for key, thread in known.threads.items()} == {"task:mended": "closed", "task:waiting": "open"}
 
 
+GUESSED = {"task_guessed": True}
+
+
+def test_a_task_that_was_only_guessed_closes_with_the_turn_and_opens_with_the_next_prompt() -> None:
+    known = told(threads.initial(), 1, "session.started", run="r", task="#7", data=GUESSED)
+    known = told(known, 2, "prompt.submitted", run="r", task="#7", data=GUESSED)
+    known = told(known, 3, "session.turn_ended", run="r")
+    assert known.threads["task:#7"].state == "closed"
+    known = told(known, 4, "prompt.submitted", run="r", task="#7", data=GUESSED)
+    assert known.threads["task:#7"].state == "open"
+
+
+def test_a_task_that_somebody_gave_out_stays_open_when_a_turn_ends() -> None:
+    for names in (("fleet.dispatch", "prompt.submitted"), ("prompt.submitted", "fleet.dispatch")):
+        known = threads.initial()
+        for number, kind in enumerate(names):
+            known = told(known, number, kind, run="r", task="#7", data=GUESSED if kind == "prompt.submitted" else {})
+        known = told(known, 3, "session.turn_ended", run="r")
+        assert known.threads["task:#7"].state == "open"
+
+
+def test_a_shell_command_of_the_person_does_not_open_a_session_again() -> None:
+    known = told(threads.initial(), 1, "prompt.submitted", run="r", text="go")
+    known = told(known, 2, "session.turn_ended", run="r")
+    known = told(known, 3, "prompt.submitted", run="r", text="!git status")
+    assert known.threads["run:r"].state == "closed"
+    known = told(known, 4, "prompt.submitted", run="r", text="go on")
+    assert known.threads["run:r"].state == "open"
+
+
 def test_the_rhythm_of_a_thread_is_that_of_its_newest_events_whenever_it_is_worked_out() -> None:
     chance, often, once = Random(1), Thread(key="task:t"), Thread(key="task:t")
     numbers = sorted(chance.sample(range(10_000), 500))

@@ -143,12 +143,19 @@ def arcs_open(sifted: Sifted, now: datetime) -> Iterator[Arc]:
     for repeat in sifted.repeats.values():
         _catch_up(repeat)
     for key, walks in sifted.walks.items():
-        yield from open_arcs(walks, key)
+        thread = sifted.threads.threads.get(key)
+        is_idle = thread is not None and _is_idle_session(thread)
+        yield from (arc for arc in open_arcs(walks, key) if not (is_idle and arc.kind == "struggle_and_recovery"))
     yield from open_cascades(sifted.spread)
     for thread in filter(_is_open, sifted.threads.threads.values()):
         view.settle(thread)
         if view.stalled_for(thread, now) is not None and thread.last is not None:
             yield _stall(thread, thread.last[0], now)
+
+
+def _is_idle_session(thread: Thread) -> bool:
+    """Whether its session has ended its turn: what it did not fix it has left, and is not struggling with it."""
+    return thread.state == "closed" and (thread.is_guessed or thread.key.startswith("run:"))
 
 
 def open_threads(sifted: Sifted) -> list[Thread]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 
 import msgspec
 
@@ -29,7 +30,7 @@ from fleetlore.dialects.claude_code_mind import Compaction, Helper, Mind, Refuse
 from fleetlore.dialects.claude_code_printed import FOLDED as FOLDED_PRINTED
 from fleetlore.dialects.claude_code_printed import as_written, is_printed, note_helper
 from fleetlore.dialects.claude_code_prompts import INTERRUPTED, Prompt, parts_of, tell_prompt, text_inside, words_of
-from fleetlore.dialects.claude_code_replies import flush, grow
+from fleetlore.dialects.claude_code_replies import SYNTHETIC, flush, grow
 from fleetlore.dialects.claude_code_tools import (
     LAUNCHERS,
     in_words,
@@ -41,6 +42,7 @@ from fleetlore.dialects.claude_code_tools import (
     tell_outcome,
     text_of,
 )
+from fleetlore.dialects.claude_code_turns import is_stop_mark
 from fleetlore.dialects.fields import as_count, as_name, as_number, as_object, as_text, read_time
 from fleetlore.dialects.recording import Recording, parse
 from fleetlore.dialects.sessions import NO_BRANCH, UNKNOWN, guess_task, project_of, snake, within_bounds
@@ -63,8 +65,9 @@ FOLDED = frozenset(
     )
 )
 """Types of rows that tell nothing beside what others tell."""
+_MOSTLY_FOLDED = frozenset(("progress", "attachment"))
 _FOLDED_SYSTEM = FOLDED_PRINTED | frozenset(
-    ("stop_hook_summary", "local_command", "microcompact_boundary", "hook_started", "hook_response", "hook_progress", "init")
+    ("local_command", "microcompact_boundary", "hook_started", "hook_response", "hook_progress", "init")
 )
 _TOOL_USE, _TOOL_RESULT = "tool_use", "tool_result"
 """How the types of all blocks end that call a tool, or give its result: `server_tool_use`, `web_fetch_tool_result`."""
@@ -95,7 +98,7 @@ class Transcript:
         if row_type is None and self._is_of_helper(row):
             return []
         row_type = row_type or UNKNOWN
-        if row_type in FOLDED or (row_type == "progress" and not _is_helper_s(row)) or (row_type == "attachment" and not _is_queued(row)):
+        if row_type in FOLDED or (row_type in _MOSTLY_FOLDED and not (_is_helper_s(row) or _is_queued(row) or is_stop_mark(row))):
             self._note_time(row)
             return []
         if as_name(row.get("uuid")) is None:
@@ -110,20 +113,28 @@ class Transcript:
         if read is None:
             return held + self._read_other(row, row_type, len(raw))
         voice, scene = self._enter(row)
-        return [*held, *self._start(row, scene), *self._name_by_leaf(row, scene), *read(self, row, voice, scene)]
+        events = [*held, *self._start(row, scene), *self._name_by_leaf(row, scene)]
+        if is_stop_mark(row):
+            self._note_stop(row, voice, scene)
+            return events
+        return [*events, *read(self, row, voice, scene)]
 
     def settle(self) -> list[Event]:
         """What is whole already, though rows may follow."""
+        ended = self._end_settled_turn()
         whole = [voice for voice in self._mind.voices.values() if voice.reply is not None and voice.reply.stop_reason]
-        return [event for voice in whole for event in flush(voice, self._scene(voice))]
+        return [*ended, *(event for voice in whole for event in flush(voice, self._scene(voice)))]
 
-    def end(self) -> list[Event]:
+    def end(self, now: datetime | None = None) -> list[Event]:
         """What was held back; answers that may have lacked a row say so."""
+        own = self._own_voice()
+        is_ended = own is not None and not self._printed and own.turn.is_at_end(now)
         voices = self._mind.voices.values()
         return [
             *self._release_compaction(None),
             *self._release_refused({}),
             *(event for voice in voices for event in flush(voice, self._scene(voice), whole=bool(voice.reply and voice.reply.stop_reason))),
+            *(self._end_turn(own) if own is not None and is_ended else ()),
         ]
 
     def save(self) -> bytes:
@@ -202,7 +213,8 @@ class Transcript:
             return self._release_compaction(text_of(content))
         results = [part for part in parts_of(content) if _sort(part).endswith(_TOOL_RESULT)]
         if results:
-            return [*self._flush_whole(voice), *(event for part in results for event in self._read_result(part, row, voice, scene))]
+            ended = self._end_marked_turn(voice)
+            return [*ended, *self._flush_whole(voice), *(event for part in results for event in self._read_result(part, row, voice, scene))]
         words, images = words_of(content)
         if row.get("isMeta") is True or (not words and not images) or str(row.get("agentId")).startswith(COMPACTOR):
             return []
@@ -212,15 +224,18 @@ class Transcript:
         own = str(row["uuid"])
         if words.startswith(INTERRUPTED):
             voice.interrupted = True
-            return [scene.tell("session.turn_ended", derive("interrupted", own), text=words, data={"reason": "interrupted"})]
+            return self._end_interrupted_turn(words, own, voice, scene)
         if words.startswith(_NOTIFICATION):
-            return self._read_notification(words, own, scene)
+            return [*self._end_answered_turn(voice), *self._read_notification(words, own, scene)]
         if voice.agent != agent_of(self._mind.session):
             return self._read_order(words, own, row, voice, scene)
+        ended = self._end_answered_turn(voice)
+        voice.turn.begin()
+        voice.said = None
         named = as_name(row.get("promptId")) or own
         if named != voice.prompt_key:
             voice.prompt_key, voice.prompt_row = named, own
-        return self._tell_prompt(words, images, named if own == voice.prompt_row else own, voice, scene)
+        return [*ended, *self._tell_prompt(words, images, named if own == voice.prompt_row else own, voice, scene)]
 
     def _tell_prompt(self, words: str, images: int, key: str, voice: Voice, scene: Scene) -> list[Event]:
         prompt = Prompt(words, id=prompt_id(key), key=key, images=images)
@@ -236,6 +251,7 @@ class Transcript:
             return self._read_notification(words, own, scene)
         if (not words and not images) or voice.agent != agent_of(self._mind.session):
             return []
+        voice.turn.answer = None
         return self._tell_prompt(words, images, own, voice, scene)
 
     def _read_order(self, words: str, own: str, row: Record, voice: Voice, scene: Scene) -> list[Event]:
@@ -277,6 +293,7 @@ class Transcript:
         interrupted = as_object(result).get("interrupted") is True
         output = part.get("content")
         voice.cause = outcome_id(call)
+        voice.turn.note_result(call)
         if part.get("is_error") is True and is_refusal_by_person(words := text_of(output)):
             refused = Refused(call=call, tool=tool, input=given, reason=words, at=scene.at, voice=voice.agent or "")
             self._mind.refused.append(refused)
@@ -307,8 +324,13 @@ class Transcript:
         if row.get("isApiErrorMessage") is True:
             error = text_of(content)
             failed = scene.tell("model.failed", derive("failed", row.get("uuid")), text=error, data={"error": error}, cause=voice.cause)
-            return [*flush(voice, self._scene(voice)), failed]
-        events = grow(voice, row, message, scene, nested=self._printed)
+            events = [*self._end_marked_turn(voice), *flush(voice, self._scene(voice)), failed]
+            voice.turn.note_error(str(row.get("uuid")), error, at=scene.at)
+            return events
+        events = self._end_marked_turn(voice)
+        if message.get("model") != SYNTHETIC:
+            voice.turn.note_answer(row, at=scene.at)
+        events += grow(voice, row, message, scene, nested=self._printed)
         for block in parts_of(content):
             events += self._read_block(block, row, message, voice, scene)
         return events
@@ -357,9 +379,9 @@ class Transcript:
             self._note_compaction(row, scene)
             return []
         if subtype == "turn_duration":
-            data = {"duration_ms": as_number(row.get("durationMs"))}
-            whole = flush(voice, self._scene(voice))
-            return [*whole, scene.tell("session.turn_ended", _ended_id(voice, str(own)), text=voice.said, data=data, cause=voice.prompt)]
+            if voice.turn.is_over:  # the Stop hooks have already marked it
+                return []
+            return [*flush(voice, self._scene(voice)), self._tell_end(voice, scene, str(own), duration=as_number(row.get("durationMs")))]
         words = as_text(row.get("content")) or as_text(as_object(row.get("error")).get("message"))
         if subtype == "api_error":
             error = words or text_of(row.get("error")) or subtype
@@ -387,6 +409,7 @@ class Transcript:
         reason = None if row.get("subtype") == "success" else as_text(row.get("subtype"))
         data = {"reason": reason, "duration_ms": as_number(row.get("duration_ms"))}
         own, words = _ended_id(voice, str(row["uuid"])), as_text(row.get("result"))
+        voice.turn.close()
         ended = scene.tell("session.turn_ended", own, text=words, data=data, cause=voice.prompt)
         return [*flush(voice, self._scene(voice)), ended]
 
@@ -410,6 +433,62 @@ class Transcript:
             depth=depth if isinstance(depth, int) else None,
         )
         return True
+
+    # --- where a turn ends
+
+    def _own_voice(self) -> Voice | None:
+        """The session's own agent. Rows of sub-agents never end the session's turn."""
+        return self._mind.voices.get(agent_of(self._mind.session) or "")
+
+    def _note_stop(self, row: Record, voice: Voice, scene: Scene) -> None:
+        if voice is self._own_voice():
+            self._mind.has_stop_hooks = True
+            voice.turn.note_mark(row, at=scene.at)
+
+    def _end_interrupted_turn(self, words: str, own: str, voice: Voice, scene: Scene) -> list[Event]:
+        ended = self._end_marked_turn(voice)
+        if voice.turn.is_over:
+            return ended
+        voice.turn.close()
+        return [scene.tell("session.turn_ended", derive("interrupted", own), text=words, data={"reason": "interrupted"})]
+
+    def _end_marked_turn(self, voice: Voice) -> list[Event]:
+        """The agent works again although its turn was over, for example because a background task has finished."""
+        mark = voice.turn.mark
+        return self._end_turn(voice) if mark is not None and mark.is_final else []
+
+    def _end_answered_turn(self, voice: Voice) -> list[Event]:
+        """The next prompt came, so the answer before it was the last of its turn."""
+        is_ended = voice is self._own_voice() and (voice.turn.mark is not None or voice.turn.has_answer())
+        return self._end_turn(voice) if is_ended else []
+
+    def _end_settled_turn(self) -> list[Event]:
+        """The turn of a file that may grow, if it is certain that it is over.
+
+        Where Stop hooks run, they decide that: one of them may send the agent back to work.
+        """
+        voice = self._own_voice()
+        if voice is None or self._printed or voice.turn.is_over:
+            return []
+        mark, answer = voice.turn.mark, voice.turn.answer
+        if mark is not None:
+            return self._end_turn(voice) if mark.is_final else []
+        is_final = answer is not None and answer.is_final and answer.error is None and voice.turn.has_answer()
+        return self._end_turn(voice) if is_final and not self._mind.has_stop_hooks else []
+
+    def _end_turn(self, voice: Voice) -> list[Event]:
+        """The end of a turn at its newest mark, else at its answer, after what the answer said."""
+        last = voice.turn.mark or voice.turn.answer
+        if last is None:
+            return []
+        events = flush(voice, self._scene(voice))
+        return [*events, self._tell_end(voice, self._scene(voice)._replace(at=last.at), last.row)]
+
+    def _tell_end(self, voice: Voice, scene: Scene, own: str, *, duration: float | None = None) -> Event:
+        error = voice.turn.answer.error if voice.turn.answer else None
+        data = {"reason": "failed" if error is not None else None, "duration_ms": duration}
+        voice.turn.close()
+        return scene.tell("session.turn_ended", _ended_id(voice, own), text=error or voice.said, data=data, cause=voice.prompt)
 
     # --- what waits
 

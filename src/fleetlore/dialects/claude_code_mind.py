@@ -7,6 +7,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from fleetlore.dialects.claude_code_turns import Turn
+
 MOST_CALLS = 500
 MOST_LINKS = 1000
 MOST_TOLD = 16
@@ -64,6 +66,7 @@ class Voice(Struct, kw_only=True):
     interrupted: bool = False
     launched: bool = False
     """Whether its launch was told."""
+    turn: Turn = field(default_factory=Turn)
 
     def note_counted(self, key: str, tokens: dict[str, int]) -> None:
         """Remember what was told of an answer; of many the oldest are let go."""
@@ -122,6 +125,8 @@ class Mind(Struct, kw_only=True):
     refused: list[Refused] = field(default_factory=list)
     compaction: Compaction | None = None
     helper: Helper | None = None
+    has_stop_hooks: bool = False
+    """Stop hooks ran in this session, so they will mark the end of the next turn as well."""
 
     def remember(self, call: str, tool: str, given: object) -> None:
         """Keep a call until its result comes; of very many the oldest are let go."""

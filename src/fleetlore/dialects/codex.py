@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 
 import msgspec
 
@@ -11,11 +12,11 @@ from fleetlore.dialects.codex_hooks import read_hook
 from fleetlore.dialects.codex_marks import NAME, Scene, derive
 from fleetlore.dialects.codex_mind import Mind
 from fleetlore.dialects.codex_rollout import CONTEXT, FOLDED, Row, inherited, read_session, read_unknown, row_of
-from fleetlore.dialects.codex_speech import flush, release_prompt
+from fleetlore.dialects.codex_speech import end_answered_turn, flush, release_prompt
 from fleetlore.dialects.codex_stream import end_stream, is_stream, read_stream
 from fleetlore.dialects.codex_usage import count, model_in
 from fleetlore.dialects.fields import as_object, read_time
-from fleetlore.dialects.recording import Reader, Recording, parse
+from fleetlore.dialects.recording import QUIET, Reader, Recording, parse
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 
@@ -50,13 +51,17 @@ class CodexReader:
         """Nothing: words wait for their cost, which comes within the second, and prompts for the event that confirms them."""
         return []
 
-    def end(self) -> list[Event]:
-        """The words and the prompt that waited for more."""
+    def end(self, now: datetime | None = None) -> list[Event]:
+        """The words and the prompt that waited for more, and the end of a turn that no record marks."""
         mind = self._mind
         if mind.chain:
             return end_stream(mind)
         row = Row({}, {}, Scene(None, mind.agent, mind.thread, mind.parent), 0, f"{mind.thread}:end")
-        return [*release_prompt(mind, row), *flush(mind, row)]
+        events = [*release_prompt(mind, row), *flush(mind, row)]
+        at = mind.answer.at if mind.answer else None
+        # Until then the call that the words announce may still come.
+        is_quiet = now is None or at is None or now - at >= QUIET
+        return events + (end_answered_turn(mind, row) if is_quiet else [])
 
     def save(self) -> bytes:
         """All that it keeps in mind."""

@@ -26,6 +26,7 @@ def read_call(mind: Mind, row: Row) -> list[Event]:
     """The model called a tool."""
     call, tool, given = row.text("call_id") or row.text("id"), _tool_of(row.payload), _given_in(row.payload)
     events = answer(mind, row)
+    mind.answer = None
     mind.calls_first = mind.calls_first or not mind.replied
     if call is None:
         return [*events, tell_call(row.scene, _key_by_place(row, tool), tool, given, cause=mind.prompt)]
@@ -57,7 +58,7 @@ def read_result(mind: Mind, row: Row) -> list[Event]:
     if output.running:
         mind.running = [*mind.running[-MOST_RUNNING:], call]
     told = tell_outcome(row.scene, key, made.tool if made else UNKNOWN, made.input if made else None, output, made.work if made else None)
-    mind.cause, mind.answering = key.outcome, False
+    mind.cause, mind.answering, mind.answer = key.outcome, False, None
     return [told]
 
 
@@ -76,6 +77,7 @@ def read_work(mind: Mind, row: Row, item_type: str, item: Record, channel: str) 
     key = _key_by_place(row, work.tool) if call is None else key_of(row.place(mind), call)
     if call is not None:
         close_call(mind, call)
+    mind.answer = None
     return [*answer(mind, row), *tell_work(row.scene, key, work, cause=mind.prompt)]
 
 

@@ -123,6 +123,7 @@ def read_compaction(mind: Mind, row: Row) -> list[Event]:
 
 
 def _read_start(mind: Mind, row: Row) -> list[Event]:
+    mind.marks_turns = True
     mind.turn = row.text("turn_id") or mind.turn
     return []
 
@@ -141,6 +142,7 @@ def _read_prompt(mind: Mind, row: Row) -> list[Event]:
 
 def _read_end(mind: Mind, row: Row) -> list[Event]:
     """The turn is over: done, or failed."""
+    mind.marks_turns = True
     error = as_object(row.payload.get("error"))
     why = text_in(error.get("message")) or None
     failed = [] if why is None or not mind.echo.is_new(ITEM, why) else [_tell_failure(mind, row, why)]
@@ -161,7 +163,7 @@ def _tell_end(mind: Mind, row: Row, reason: str | None, words: str | None) -> li
     turn = row.text("turn_id") or mind.turn
     data = {"reason": reason, "duration_ms": as_duration(row.payload.get("duration_ms"))}
     own = ended_id(turn) if turn else derive("turn", row.key, "ended")
-    mind.turn = None
+    mind.turn = mind.answer = None
     return [row.scene.tell("session.turn_ended", own, text=words or reason, data=data, cause=mind.prompt)]
 
 

@@ -57,6 +57,14 @@ class Echo(Struct):
         return self.told.get(_digest(words), 0)
 
 
+class Answer(Struct, kw_only=True):
+    """The newest words of the agent, as long as no call follows them."""
+
+    key: str
+    at: datetime | None = None
+    text: str = ""
+
+
 class Waiting(Struct, kw_only=True):
     """A user's message that an event has yet to confirm."""
 
@@ -125,6 +133,11 @@ class Mind(Struct, kw_only=True):
     chain: str = ""
     """A digest of a stream so far."""
     streamed: Usage | None = None
+    marks_turns: bool = False
+    """The rollout has records for the start and end of turns. Those of 2025 have none: their turns end with an answer."""
+    answer: Answer | None = None
+    ended_turn: str | None = None
+    """The turn that ended last without a record of its end."""
 
 
 def open_call(mind: Mind, call: str, tool: str, given: object, *, id: str | None = None, turn: str | None = None) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from fleetlore.dialects.codex_marks import agent_of, derive, is_unique, prompt_id
-from fleetlore.dialects.codex_mind import Echo, Mind, Waiting
+from fleetlore.dialects.codex_marks import agent_of, derive, ended_id, is_unique, prompt_id
+from fleetlore.dialects.codex_mind import Answer, Echo, Mind, Waiting
 from fleetlore.dialects.codex_outputs import text_in
 from fleetlore.dialects.codex_rollout import PASSED_ON, Row, tell_other
 from fleetlore.dialects.codex_usage import Counted, count, model_in
 from fleetlore.dialects.deeds import is_correction
 from fleetlore.dialects.fields import as_object, as_text
-from fleetlore.dialects.sessions import PERSON, guess_task
+from fleetlore.dialects.sessions import PERSON, guess_task, shorten
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 
@@ -101,6 +101,7 @@ def hear_prompt(mind: Mind, row: Row, channel: str, words: str, images: int = 0)
     if turn is None or turn != mind.prompted:
         mind.echo = Echo()
         mind.echo.is_new(channel, words)
+    ended = end_answered_turn(mind, row)
     nth = mind.echo.times(words) - 1
     own = prompt_id(turn, words, nth) if turn else derive("prompt", row.key, words)
     asked = words.partition(_REQUEST)[2].strip() or words
@@ -114,7 +115,7 @@ def hear_prompt(mind: Mind, row: Row, channel: str, words: str, images: int = 0)
     }
     cause = mind.prompt if mind.parent is not None else None
     told = row.scene._replace(task=task).tell("prompt.submitted", own, text=asked, data=data, actor=mind.parent or PERSON, cause=cause)
-    events = [*flush(mind, row), told]
+    events = [*flush(mind, row), *ended, told]
     mind.prompt, mind.cause, mind.prompted = own, own, turn
     mind.answering = mind.interrupted = mind.replied = mind.calls_first = False
     return events
@@ -135,7 +136,20 @@ def hear(mind: Mind, row: Row, channel: str, words: str) -> list[Event]:
         if not mind.said:
             mind.said_at, mind.said_key = row.scene.at, row.key
         mind.said.append(words)
+        mind.answer = Answer(key=row.key, at=row.scene.at, text=shorten(words) or "")
     return events + (flush(mind, row) if mind.flat else [])
+
+
+def end_answered_turn(mind: Mind, row: Row) -> list[Event]:
+    """The end of a turn that no record marks: the agent spoke, and called nothing after that."""
+    last, mind.answer = mind.answer, None
+    if last is None or mind.marks_turns or mind.thread is None:
+        return []
+    is_first = mind.turn is not None and mind.turn != mind.ended_turn
+    own = ended_id(mind.turn) if mind.turn and is_first else derive("turn", last.key, "ended")
+    mind.ended_turn = mind.turn
+    scene = row.scene._replace(at=last.at, agent=mind.agent, run=mind.thread, parent=mind.parent)
+    return [scene.tell("session.turn_ended", own, text=last.text, cause=mind.prompt)]
 
 
 def answer(mind: Mind, row: Row) -> list[Event]:

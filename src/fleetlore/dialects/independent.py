@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 
 from fleetlore.dialects.recording import parse
 from fleetlore.dialects.wire import Record
@@ -23,7 +24,7 @@ class IndependentReader:
         """Nothing is held back."""
         return []
 
-    def end(self) -> list[Event]:
+    def end(self, now: datetime | None = None) -> list[Event]:
         """Nothing is held back."""
         return []
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 import msgspec
@@ -16,6 +17,9 @@ from fleetlore.dialects import wire
 from fleetlore.dialects.wire import Record
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
+
+QUIET = timedelta(minutes=10)
+"""A source that nothing was written to for this long is taken as finished."""
 
 _decoder = msgspec.json.Decoder()
 
@@ -32,8 +36,11 @@ class Reader(Protocol):
     def settle(self) -> list[Event]:
         """What was held back, as far as no later record can change it."""
 
-    def end(self) -> list[Event]:
-        """What was held back for records that will not come."""
+    def end(self, now: datetime | None = None) -> list[Event]:
+        """What was held back for records that will not come.
+
+        `now`: the source may have been cut in the middle of something that is still going on; `None`: it is complete.
+        """
 
     def save(self) -> bytes:
         """All that it keeps in mind, for `Recording.open` to go on from."""

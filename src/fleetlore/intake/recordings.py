@@ -10,6 +10,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from fleetlore import clock
+from fleetlore.dialects.recording import QUIET
 from fleetlore.events.envelope import Event
 from fleetlore.intake.deposit import Deposit, Item
 from fleetlore.intake.files import Placed, Read, place
@@ -26,8 +27,9 @@ SMALLEST_PIECE = 8 * 1024
 MOST_PARTS = 5000
 WHOLES_AT_ONCE = 200
 
-REST = timedelta(minutes=10)
+REST = QUIET
 """After so long without a word, a file is taken for finished."""
+TURN_END = "session.turn_ended"
 Change = Callable[[Event], Event]
 """What is done to every event on its way: a veil, a name."""
 
@@ -44,7 +46,7 @@ def open_growing(paths: Sequence[str], recording: Recording, log: BlockingRecord
             found.append(Tape(path, recording, place=known.get(path), live=True))
     for tape in found:
         tape.is_at_rest = clock.now() - tape.modified >= rest
-    return [tape for tape in found if tape.left]
+    return [tape for tape in found if tape.left or (tape.is_at_rest and not tape.was_finished)]
 
 
 def open_history(files: Sequence[tuple[str, Recording]], log: BlockingRecorder) -> dict[str, Tape]:
@@ -128,7 +130,10 @@ def _young(item: Item, not_before: datetime) -> Item:
 
 
 class _Parts:
-    """Answers of which a whole may come, or have come, from elsewhere: stored last, and only those whose whole the log does not have."""
+    """Answers of which a whole may come, or have come, from elsewhere: stored last, and only those whose whole the log does not have.
+
+    The end of a turn that follows such an answer is stored with it, so that it stays behind the answer.
+    """
 
     def __init__(self, log: BlockingRecorder, deposit: Deposit) -> None:
         self._log, self._deposit = log, deposit
@@ -136,23 +141,25 @@ class _Parts:
 
     def put_aside(self, item: Item) -> Item:
         """The item without them."""
-        parts = tuple(event for event in item.events if _is_part(event))
-        if not parts:
+        first = next((index for index, event in enumerate(item.events) if _is_part(event)), None)
+        if first is None:
             return item
+        parts = tuple(event for index, event in enumerate(item.events) if _is_part(event) or (index > first and event.kind == TURN_END))
         if len(self._held) >= MOST_PARTS:
             self.store()
         self._held.append(item._replace(line=item.line._replace(raw=b""), events=parts))
-        return item._replace(events=tuple(event for event in item.events if not _is_part(event)))
+        return item._replace(events=tuple(event for event in item.events if event not in parts))
 
     def store(self) -> None:
         """Those of no known whole. A whole that comes after all replaces its part."""
         held, self._held = self._held, []
         for start in range(0, len(held), WHOLES_AT_ONCE):
             group = held[start : start + WHOLES_AT_ONCE]
-            wholes = {str(event.data["whole"]) for item in group for event in item.events}
+            wholes = {str(event.data["whole"]) for item in group for event in item.events if _is_part(event)}
             known = {event.id for event in self._log.get(sorted(wholes))}
             self._deposit.put_all(
-                item._replace(events=tuple(event for event in item.events if event.data["whole"] not in known)) for item in group
+                item._replace(events=tuple(event for event in item.events if not _is_part(event) or event.data["whole"] not in known))
+                for item in group
             )
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from fleetlore.intake import transcripts
+from fleetlore import clock
+from fleetlore.intake import recordings, transcripts
 from fleetlore.intake.deposit import Tally
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class Tail:
         self._redactor, self._veil, self._not_before, self._on_rejected = redactor, veil, not_before, on_rejected
         self._on_skipped = on_skipped
         self._seen: dict[str, _Seen] = {}
+        self._growing: set[str] = set()
+        """Files that were read while they were being written to: their last answer is stored when they come to rest."""
 
     def round(self) -> Tally:
         """Take in what is new; files that were last written to before `since` are left alone until they change."""
@@ -48,8 +51,12 @@ class Tail:
             for path in transcripts.walk(folder, on_skipped=self._on_skipped)
             if (seen := _look(path, self._on_skipped))
         }
-        changed = sorted(path for path, seen in now.items() if seen != self._seen.get(path) and seen[1] >= self._since * 1e9)
-        tally = self._catch_up(changed) if changed else Tally()
+        changed = {path for path, seen in now.items() if seen != self._seen.get(path) and seen[1] >= self._since * 1e9}
+        quiet_since = (clock.now() - recordings.REST).timestamp() * 1e9
+        finished = {path for path in self._growing if path in now and now[path][1] <= quiet_since}
+        paths = sorted(changed | finished)
+        tally = self._catch_up(paths) if paths else Tally()
+        self._growing = {path for path in self._growing | changed if path in now and now[path][1] > quiet_since}
         self._seen = now
         return tally
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from fleetlore.dialects.recording import Recording
+from fleetlore import clock
+from fleetlore.dialects.recording import QUIET, Recording
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 from fleetlore.intake import documents, zstd
@@ -89,6 +90,11 @@ class Tape:
             return 1
         return self.size - (self._from.offset if self._from else 0)
 
+    @property
+    def was_finished(self) -> bool:
+        """Whether the file was read to its end after the last change, and all that its end shows is in the log."""
+        return self._from is None or self._from.finished
+
     def items(self, *, on_read: Callable[[int], None] = lambda size: None, piece: int | None = None) -> Iterator[Item]:
         """One item a line, read in pieces of so many bytes; what the last lines held back comes with the last of them.
 
@@ -118,8 +124,9 @@ class Tape:
             mind = reader.save()
         else:
             mind = mind or reader.save()  # what the end brings to light is not remembered: the file may grow after all
-            held = self._with(held, reader.end())
-        if held is not None:
+            held = held or Item(Line(self.name, lines, b"", 0, 0), ())
+            held = self._with(held, reader.end(clock.now()))
+        if held is not None and (held.events or held.line.size or held.rejected):
             yield held
         if self._trouble is not None:
             yield self._rejection(Line(self.name, lines + 1, b"", 0, 0), f"cannot be read: {self._trouble}")
@@ -130,7 +137,8 @@ class Tape:
         if wide(self._beginning) is not None:  # places in it are not those in what was read
             return
         with suppress(OSError):
-            self.place = TapePlace(offset=offset, lines=lines, head=self._mark(offset), mind=mind)
+            finished = self.is_at_rest and clock.now() - self.modified >= QUIET
+            self.place = TapePlace(offset=offset, lines=lines, head=self._mark(offset), mind=mind, finished=finished)
 
     def _with(self, item: Item | None, events: list[Event]) -> Item | None:
         return None if item is None else item._replace(events=item.events + tuple(self._placed(event, item.line) for event in events))

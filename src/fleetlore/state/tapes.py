@@ -33,6 +33,8 @@ class TapePlace(Struct, frozen=True, kw_only=True):
     """A hash of how the file begins and of what stands before the offset, by which it is known again."""
     mind: bytes
     """What the reader keeps in mind there."""
+    finished: bool = False
+    """Nothing was being written to the file any more, and what its last records held back is in the log."""
 
 
 def load(log: BlockingRecorder, paths: Iterable[str]) -> dict[str, TapePlace]:

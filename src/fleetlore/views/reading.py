@@ -43,6 +43,11 @@ def _tie_of(event: Event) -> str:
     return (origin.id or event.run or "") if origin.dialect in _SEVERAL_A_LINE else event.id or ""
 
 
+def is_shell_prompt(event: Event) -> bool:
+    """Whether a person only ran a command (`!ls` in Claude Code): the agent is asked for nothing."""
+    return event.kind == "prompt.submitted" and event.text is not None and event.text.startswith("!")
+
+
 def line_of(event: Event) -> str | None:
     """What an event says in one line, else what its kind says; `None` for a pulse that says nothing. Hostile."""
     if event.text is not None and (line := _first_line(event.text)):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 from fleetlore.events.envelope import Event
+from fleetlore.views.reading import is_shell_prompt
 
 Standing = Literal["needs you", "working", "idle", "silent", "ended"]
 STANDINGS: tuple[Standing, ...] = ("needs you", "working", "idle", "silent", "ended")
@@ -149,6 +150,10 @@ def _by_outcome(event: Event, effect: Effect) -> Effect:
     return "idle" if "sleep" in words else effect
 
 
+def _by_shell(event: Event, effect: Effect) -> Effect:
+    return "alive" if is_shell_prompt(event) else effect
+
+
 def _tags(data: Mapping[str, Any]) -> Iterator[str]:
     """The `kind` of what a driver decided, wherever its shape keeps it."""
     for path in (("result", "outcome"), ("outcome", "outcome"), ("decision",)):
@@ -164,6 +169,7 @@ DECIDERS: Mapping[str, Callable[[Event, Effect], Effect]] = {
     "town.agent_spawned": _by_new_state,
     "town.agent_resumed": _by_new_state,
     "goal.waiting": _by_clock,
+    "prompt.submitted": _by_shell,
     "driver.decision": _by_question,
     "control.requested": _by_action,
     "driver.attempt_completed": _by_outcome,

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from fleetlore.views.reading import Stamp
 
-VERSION = 11
+VERSION = 12
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 MOST_CLOSED = 2000
@@ -43,6 +43,8 @@ class Thread(Struct, kw_only=True, array_like=True, gc=False):
     """Threads that were found to be its beginning, and have gone into it."""
     last_agent: str = ""
     """Who acted in its newest event: the event's agent, else its actor."""
+    is_guessed: bool = False
+    """Every event that names its task has guessed it from a branch or a prompt: no tracker will ever say that it is done."""
 
     @property
     def events(self) -> int:

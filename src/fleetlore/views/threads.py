@@ -15,7 +15,7 @@ from statistics import median
 
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
-from fleetlore.views.reading import EPOCH, Stamp, stamp_of
+from fleetlore.views.reading import EPOCH, Stamp, is_shell_prompt, stamp_of
 from fleetlore.views.thread import MOST_CLOSED, MOST_MOVES, PRUNED_EVERY, Thread, Threads
 from fleetlore.views.thread import VERSION as VERSION
 
@@ -28,7 +28,10 @@ ENDS = frozenset(("driver.goal_completed", "run.finished"))
 """Kinds that end a goal or a run, however they end it."""
 
 TURNS = frozenset(("session.turn_ended", "session.ended"))
-"""Kinds after which a session has nothing left to do until it is told: its own thread closes, that of a task does not."""
+"""Kinds after which a session has nothing left to do until the next prompt: its own thread closes.
+
+So does the thread of a task that was only guessed. A task that somebody gave out stays open until it is delivered or released.
+"""
 
 MOST_BOUND = 20_000
 """So many goals and runs are known by their task; of more, those that were bound longest ago are on their own again."""
@@ -78,15 +81,19 @@ def _age(thread: Thread) -> tuple[Stamp, str]:
 
 def place(threads: Threads, event: Event) -> Thread:
     """The thread of an event, which is made if need be; what the event binds is bound."""
+    is_new = False
     if (task := event.task) is None:
         key = key_of(event, threads.bound)
     else:
         key = f"task:{task}"
+        is_new = key not in threads.threads
         if event.goal is not None or event.run is not None:
             _bind(threads, event, key)
     thread = threads.threads.get(key)
     if thread is None:
         thread = threads.threads[key] = Thread(key=key)
+    if task is not None and (is_new or thread.is_guessed):
+        thread.is_guessed = event.data.get("task_guessed") is True
     if event.mission is not None:
         thread.mission = event.mission
     return thread
@@ -182,9 +189,9 @@ def add(thread: Thread, event: Event, beat: str | None, stamp: Stamp) -> bool:
     if beat in CLOSING or event.kind in ENDS:
         thread.state = "closed"
     elif beat == "rest":
-        if event.kind in TURNS and thread.key.startswith("run:"):
+        if event.kind in TURNS and (thread.is_guessed or thread.key.startswith("run:")):
             thread.state = "closed"
-    elif thread.state == "closed" and beat not in QUIET:
+    elif thread.state == "closed" and beat not in QUIET and not is_shell_prompt(event):
         thread.state = "open"
     return True
 
