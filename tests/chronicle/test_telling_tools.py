@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+from msgspec.structs import replace
+
+from fleetlore.chronicle.live import LiveTeller
 from fleetlore.chronicle.narrate import Narrator, Telling
 from fleetlore.chronicle.phrasing import say, without_echo
 from fleetlore.chronicle.story import Detail, Sentence
+from fleetlore.dialects.deeds_flags import flags_in
 from fleetlore.events.envelope import Event
 
 START = datetime(2026, 11, 15, 9, tzinfo=UTC)
@@ -46,6 +52,81 @@ def test_a_story_tells_what_was_done_and_not_which_tool_was_called() -> None:
     sentences, _ = ada.told("story")
     assert ["parser.py" in sentences[0].text, "Mend the parser" in sentences[1].text] == [True, True]
     assert not any("Bash" in sentence.text for sentence in sentences)
+
+
+NO_VERIFY = "git commit --no-verify -m 'Mend the parser'"
+
+
+def run_command(ada: Session, command: str, deed: str, subject: str, *, kind: str = "tool.returned", is_old: bool, **data: Any) -> None:
+    """A call and its outcome; as 0.1 recorded them, only the call has the command."""
+    flags = {} if is_old else {"flags": flags_in(command)}
+    called = ada.tell("tool.called", tool="Bash", call_id="c", deed=deed, input={"command": command}, text="Bash: Do it", **flags)
+    ada.tell(kind, tool="Bash", call_id="c", deed=deed, subject=subject, text="Bash: Do it", **flags, **data)
+    ada.events[-1] = replace(ada.events[-1], cause=called)
+
+
+@pytest.mark.parametrize("is_old", [True, False])
+@pytest.mark.parametrize("detail", ["headline", "story", "full"])
+@pytest.mark.parametrize("kind", ["tool.returned", "tool.failed", "tool.denied"])
+def test_a_commit_that_skips_its_checks_says_so(kind: str, detail: Detail, is_old: bool) -> None:
+    ada = Session()
+    run_command(ada, NO_VERIFY, "commit", "Mend the parser", kind=kind, is_old=is_old, error="red", reason="no")
+    sentences, _ = ada.told(detail)
+    assert "(--no-verify)" in sentences[-1].text
+    if "Mend the parser" in sentences[-1].text:
+        assert re.search("Mend the parser”? \\(--no-verify\\)", sentences[-1].text)
+
+
+@pytest.mark.parametrize("is_old", [True, False])
+@pytest.mark.parametrize(
+    ("command", "deed"),
+    [("rm -rf build", "run"), ("sudo apt-get install jq", "install"), ("curl -k https://x", "look"), ("chmod 777 a", "run")],
+)
+def test_a_command_that_is_otherwise_not_told_is_told_with_such_flags(command: str, deed: str, is_old: bool) -> None:
+    ada = Session()
+    ada.use(deed, "something else")
+    run_command(ada, command, deed, "Do it", is_old=is_old)
+    [sentence], _ = ada.told("story")
+    assert "Do it" in sentence.text
+    assert any(flag in sentence.text for flag in flags_in(command))
+
+
+def test_a_test_run_that_leaves_tests_out_is_not_lost_in_a_stretch_of_work() -> None:
+    ada = Session()
+    ada.use("edit", "parser.py")
+    run_command(ada, "pytest -q --deselect tests/a.py::b", "test", "pytest: 12 passed", is_old=False)
+    ada.use("test", "pytest: 13 passed")
+    ada.use("edit", "lexer.py")
+    sentences, _ = ada.told("story")
+    [stretch] = sentences
+    assert stretch.text.endswith(" (--deselect tests/a.py::b).")
+    assert len(stretch.evidence) == 4
+
+
+def test_of_a_few_test_runs_each_has_its_own_flags() -> None:
+    ada = Session()
+    run_command(ada, "pytest -q --deselect tests/a.py::b", "test", "pytest: 12 passed", is_old=False)
+    ada.use("test", "pytest: 13 passed")
+    sentences, _ = ada.told("story")
+    assert ["pytest: 12 passed (--deselect tests/a.py::b)" in sentences[0].text, "--deselect" in sentences[1].text] == [True, False]
+
+
+def test_the_same_command_with_and_without_such_flags_is_told_apart() -> None:
+    ada = Session()
+    for command in ("git commit -m 'Mend it'", NO_VERIFY, NO_VERIFY):
+        run_command(ada, command, "commit", "Mend it", kind="tool.failed", is_old=True, error="red")
+    sentences, _ = ada.told("story")
+    assert ["--no-verify" in sentence.text for sentence in sentences] == [False, True]
+    assert [len(sentence.evidence) for sentence in sentences] == [1, 2]
+
+
+def test_a_live_telling_shows_such_flags_too() -> None:
+    ada = Session()
+    run_command(ada, "rm -rf build", "run", "Clean up", is_old=True)
+    run_command(ada, NO_VERIFY, "commit", "Mend the parser", is_old=True)
+    teller = LiveTeller(Telling())
+    told = [sentence.text for event in ada.events for sentence in teller.add(event)] + [sentence.text for sentence in teller.flush()]
+    assert ["(rm -rf)" in told[0], "(--no-verify)" in told[1]] == [True, True]
 
 
 def test_tests_that_pass_again_close_the_struggle() -> None:

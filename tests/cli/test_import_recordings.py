@@ -99,6 +99,21 @@ def test_a_finished_session_without_marks_is_idle_and_leaves_nothing_open(lore: 
     assert lore("import", "claude-code", path, "--json", code=0).json["recorded"] == 0
 
 
+def test_a_commit_that_skips_its_checks_is_shown_as_such_everywhere(lore: Lore) -> None:
+    session = Transcript()
+    session.prompt("Commit it", None)
+    session.reply("m1", bash("t1", "git add -A && git commit --no-verify -m 'fix: x'", description="Commit the fix"), stop="tool_use")
+    path = str(session.write(lore.folder))
+    lore("import", "claude-code", path, code=0)
+    assert "Commit the fix (--no-verify)" in lore("status", "--all").out
+    session.result("t1", "[main 1a2b3c4] fix: x")
+    session.write(lore.folder)
+    lore("import", "claude-code", path, code=0)
+    assert lore("events", "--all").out.count("Bash: Commit the fix (--no-verify)") == 2
+    for detail in ("headline", "story", "full"):
+        assert "fix: x (--no-verify)" in lore("tell", "--all", "--detail", detail).out.replace("”", "")
+
+
 def test_hidden_words_are_hidden_in_what_is_taken_in(lore: Lore) -> None:
     lore("import", "claude-code", str(a_day().write(lore.folder)), "--redact", "prompts", code=0)
     stored = lore("events", "--all", "--json").out

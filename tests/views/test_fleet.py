@@ -31,6 +31,13 @@ def folded(told: list[Event]) -> Fleet:
     return state
 
 
+@pytest.mark.parametrize("flags", [{"flags": ["--no-verify"]}, {}])
+def test_what_an_agent_is_doing_shows_the_flags_that_skip_checks(flags: dict[str, list[str]]) -> None:
+    """An event of 0.1 has the command, and no flags."""
+    data = {"tool": "Bash", "input": {"command": "git commit --no-verify -m x", "description": "Commit"}, **flags}
+    assert ada(Event(kind="tool.called", agent="ada", text="Bash: Commit", data=data)).doing == "Bash: Commit (--no-verify)"
+
+
 def test_an_agent_is_known_by_what_it_was_given_and_did() -> None:
     agent = ada(
         Event(kind="fleet.dispatch", agent="ada", task="t1", mission="m", text="Fix the parser", parent="lead"),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from fleetlore.chronicle import sift
+from fleetlore.chronicle.call_flags import CALLED, CallFlags
 from fleetlore.chronicle.naming import naming_of
 from fleetlore.chronicle.narrate import FOLDED, QUIET_BEATS, WEIGHTS, Run, Telling, is_like, proved, sentence_of, shown_time
 from fleetlore.chronicle.rests import WAITS, Ear
@@ -30,7 +31,7 @@ class LiveTeller:
         self._names = names or names_view.initial()
         self.naming = naming_of(self._names)
         """What everybody is called by now."""
-        self._sifted, self._ear = sift.initial(), Ear()
+        self._sifted, self._ear, self._flags = sift.initial(), Ear(), CallFlags()
         self._waiting: dict[str, Run] = {}
         """Thread → the run that may go on."""
 
@@ -43,15 +44,16 @@ class LiveTeller:
         key = key_of(event, beat, self._sifted.beats.note)
         thread = sift.sift(self._sifted, event, beat).key
         self._forget()
-        if not self._is_told(event, beat):
+        flags = self._flags.of(event)
+        if not self._is_told(event, beat, flags):
             return
         run = self._waiting.get(thread)
-        if run is not None and is_like(run, event, beat, key, loosely=False) and run.beat in FOLDED:
-            run.add(event, shown_time(event))
+        if run is not None and is_like(run, event, beat, key, loosely=False, flags=flags) and run.beat in FOLDED:
+            run.add(event, shown_time(event), flags=flags)
         else:
             if run is not None:
                 yield self._told(thread)
-            self._waiting[thread] = Run(event, beat, shown_time(event), key=key)
+            self._waiting[thread] = Run(event, beat, shown_time(event), key=key, flags=flags)
         yield from self._due(event)
         if beat not in FOLDED and thread in self._waiting:
             yield self._told(thread)
@@ -71,9 +73,11 @@ class LiveTeller:
         run = self._waiting.pop(thread)
         return proved(sentence_of(run, self._telling.zone, naming=self.naming), thread, run)
 
-    def _is_told(self, event: Event, beat: str | None) -> bool:
+    def _is_told(self, event: Event, beat: str | None, flags: tuple[str, ...]) -> bool:
         if self._telling.detail == "headline":
-            return event.kind in WAITS or beat in WEIGHTS
+            return event.kind in WAITS or beat in WEIGHTS or (bool(flags) and beat not in QUIET_BEATS)
+        if flags and event.kind != CALLED:
+            return True
         return self._telling.detail == "full" or beat not in QUIET_BEATS or self._ear.hears(event)
 
     def _forget(self) -> None:

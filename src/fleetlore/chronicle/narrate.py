@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from fleetlore.chronicle import closing, sift, work
 from fleetlore.chronicle.arcs import Arc, without_hidden
+from fleetlore.chronicle.call_flags import CALLED, CallFlags
 from fleetlore.chronicle.grammar import clock_time, ended, listed, number, plural, words
 from fleetlore.chronicle.naming import AS_THEY_ARE, Naming
 from fleetlore.chronicle.overview import Overview
@@ -21,6 +22,7 @@ from fleetlore.chronicle.rests import HEARD, WAITS, Ear
 from fleetlore.chronicle.sifted import Sifted
 from fleetlore.chronicle.story import Chapter, Closing, Detail, Opening, Sentence
 from fleetlore.chronicle.telling_deeds import is_same_trouble, key_of, say_the_same, words_of
+from fleetlore.dialects.deeds_flags import shown_flags
 from fleetlore.events.envelope import Event
 from fleetlore.views import beats
 from fleetlore.views.hands import Note
@@ -37,6 +39,8 @@ MOST_QUOTED, LONGEST_QUOTE = 3, 90
 """So many of a run's events are quoted, each in so many characters."""
 WEIGHTS = {"feat": 6, "deliver": 5, "setback": 4, "recovery": 4, "release": 4, "propose": 2, "handoff": 2, "judgement": 2, "claim": 1}
 WAIT_WEIGHT = 3
+MOST_FLAGGED = 3
+"""So many commands with flags that decide how far they can be trusted are told beside the headline of a thread."""
 MOST_AHEAD = 256
 """So many events are sifted before they are told: one thing at a time is faster."""
 PAUSE = timedelta(minutes=30)
@@ -49,10 +53,13 @@ EARLIEST, LATEST = datetime(1, 1, 3, tzinfo=UTC), datetime(9999, 12, 29, tzinfo=
 class Run:
     """One event, or several alike in a row, of one thread in one day."""
 
-    __slots__ = ("beat", "event", "events", "first", "ids", "key", "last", "says_the_same", "work")
+    __slots__ = ("_flags_of_each", "beat", "event", "events", "first", "flags", "ids", "key", "last", "says_the_same", "work")
 
-    def __init__(self, event: Event, beat: str | None, at: datetime, *, key: str | None = None) -> None:
+    def __init__(self, event: Event, beat: str | None, at: datetime, *, key: str | None = None, flags: tuple[str, ...] = ()) -> None:
         self.event, self.beat = event, beat
+        self.flags = flags
+        """Flags of its commands that decide how far they can be trusted."""
+        self._flags_of_each: tuple[tuple[str, ...], ...] = (flags,)
         self.key = key or event.kind
         """Under which words it is told."""
         self.events: tuple[Event, ...] = (event,)
@@ -69,8 +76,11 @@ class Run:
         """How many there are."""
         return len(self.ids)
 
-    def add(self, event: Event, at: datetime, key: str = "") -> None:
+    def add(self, event: Event, at: datetime, key: str = "", flags: tuple[str, ...] = ()) -> None:
         """One more; of other words, where both are work."""
+        if flags != self.flags:
+            self.says_the_same = False
+            self.flags = tuple(dict.fromkeys((*self.flags, *flags)))
         if key in work.KEYS:
             self._work_on(event, key)
         ids = self.ids
@@ -80,6 +90,7 @@ class Run:
             self.says_the_same = say_the_same(self.event, event)
         if len(ids) <= MOST_QUOTED:
             self.events += (event,)
+            self._flags_of_each += (flags,)
         elif self.says_the_same and len(ids) == MOST_QUOTED + 1:
             self.events = self.events[:1]  # a day has many runs: what will not be told need not be kept
 
@@ -95,7 +106,8 @@ class Run:
         """The run itself; of a few that do not say the same, each by itself."""
         if self.says_the_same or len(self.ids) > MOST_QUOTED or self.key == work.KEY or self.beat in QUIET_BEATS:
             return (self,)
-        return [Run(event, self.beat, shown_time(event), key=self.key) for event in self.events]
+        each = zip(self.events, self._flags_of_each, strict=True)
+        return [Run(event, self.beat, shown_time(event), key=self.key, flags=flags) for event, flags in each]
 
 
 class Line:
@@ -135,27 +147,31 @@ class Line:
         self._quiet: dict[tuple[str, str | None], Run] = {}
         self.weight = 0
 
-    def add(self, event: Event, beat: str | None, at: datetime, note: Note | None) -> bool:
-        """One more event, and why it has its beat; answers whether a run is over with it."""
+    def add(self, event: Event, beat: str | None, at: datetime, note: Note | None, flags: tuple[str, ...] = ()) -> bool:
+        """One more event, and why it has its beat; answers whether a run is over with it.
+
+        A command with flags that decide how far it can be trusted is told, whatever it was for.
+        """
         self.last = at
         if event.mission is not None:
             self.mission = event.mission
         is_full = self._is_full
-        if beat in QUIET_BEATS and (event.kind not in HEARD or not self._ear.hears(event)):
+        is_flagged = bool(flags) and (is_full or event.kind != CALLED)
+        if beat in QUIET_BEATS and not is_flagged and (event.kind not in HEARD or not self._ear.hears(event)):
             if is_full:
                 self._add_quiet(event, beat, at, key_of(event, beat, note))
             return False
         latest, key = self._latest, key_of(event, beat, note)
-        if latest is not None and is_like(latest, event, beat, key, loosely=not is_full):
-            latest.add(event, at, "" if is_full else key)
+        if latest is not None and is_like(latest, event, beat, key, loosely=not is_full, flags=flags):
+            latest.add(event, at, "" if is_full else key, flags)
             return False
-        return self._go_over(event, beat, at, key)
+        return self._go_over(event, beat, at, key, flags)
 
-    def _go_over(self, event: Event, beat: str | None, at: datetime, key: str) -> bool:
+    def _go_over(self, event: Event, beat: str | None, at: datetime, key: str, flags: tuple[str, ...]) -> bool:
         """Begin another run; answers whether one is over with it."""
         if not self._is_full and event.kind in RETOLD:
             return False
-        latest, self._latest = self._latest, Run(event, beat, at, key=key)
+        latest, self._latest = self._latest, Run(event, beat, at, key=key, flags=flags)
         self.runs.append(self._latest)
         self.weight += WAIT_WEIGHT if event.kind in WAITS else WEIGHTS.get(beat or "", 0)
         return latest is not None
@@ -193,17 +209,24 @@ class Line:
         self._until = until
 
     def tell_headline(self) -> None:
-        """The one thing to know of a thread: that somebody is waited for, else its last deed that counts."""
+        """The one thing to know of a thread: that somebody is waited for, else its last deed that counts.
+
+        A commit, a test run or the like with flags that skip a check or force something is told beside it.
+        """
         if not self.runs:
             return
         latest = self.runs[-1]
         told = latest if latest.event.kind in WAITS else max(self.runs, key=lambda run: (WEIGHTS.get(run.beat or "", 0), run.last))
-        self.sentences.append(proved(sentence_of(told, self._zone, naming=self._naming), self.thread, told))
+        flagged = [run for run in self.runs if run.flags and run.beat not in QUIET_BEATS and run is not told]
+        for run in (told, *flagged[-MOST_FLAGGED:]):
+            self.sentences.append(proved(sentence_of(run, self._zone, naming=self._naming), self.thread, run))
 
 
-def is_like(run: Run, event: Event, beat: str | None, key: str, *, loosely: bool) -> bool:
+def is_like(run: Run, event: Event, beat: str | None, key: str, *, loosely: bool, flags: tuple[str, ...] = ()) -> bool:
     """Whether an event goes on with a run: of work, `loosely`, also one that says something else."""
     first = run.event
+    if run.flags != flags and not (loosely and key in work.KEYS):
+        return False
     if (
         first.kind != event.kind
         or first.agent != event.agent
@@ -212,7 +235,9 @@ def is_like(run: Run, event: Event, beat: str | None, key: str, *, loosely: bool
         or (run.key != key and not (loosely and key in work.KEYS and run.key in work.KEYS))
     ):
         return False
-    return (loosely and (beat in FOLDED or is_same_trouble(first, event))) or beat in QUIET_BEATS or say_the_same(first, event)
+    return (
+        (loosely and (beat in FOLDED or is_same_trouble(first, event))) or (beat in QUIET_BEATS and not flags) or say_the_same(first, event)
+    )
 
 
 def shown_time(event: Event) -> datetime:
@@ -306,6 +331,7 @@ class Narrator:
         """The arcs of the day."""
         self._ahead: list[tuple[Event, datetime]] = []
         """Events that are to be told next, and when each happened."""
+        self._flags = CallFlags()
 
     def chapters(self, events: Iterable[Event], *, where: Callable[[Event], bool] | None = None) -> Iterator[Chapter]:
         """The chapters of events that come in the order of their time.
@@ -335,6 +361,7 @@ class Narrator:
                     ahead.append((event, at))
                 else:
                     sift.sift(self.sifted, event, beats.beat(self.sifted.beats, event))
+                    self._flags.of(event)
             self._go_on()
         yield from self._end_day()
 
@@ -350,7 +377,12 @@ class Narrator:
             known((thread := sift.sift(sifted, event, beat, stamp)).key) or self._begin(thread, at)
             for (event, at), (beat, _), stamp in zip(ahead, found, stamps, strict=True)
         ]
-        over = [line for line, (event, at), (beat, note) in zip(lines, ahead, found, strict=True) if line.add(event, beat, at, note)]
+        flags_of = self._flags.of
+        over = [
+            line
+            for line, (event, at), (beat, note) in zip(lines, ahead, found, strict=True)
+            if line.add(event, beat, at, note, flags_of(event))
+        ]
         self._newest = ahead[-1][0].at
         ahead.clear()
         if self._telling.detail == "story":
@@ -422,12 +454,29 @@ class Narrator:
 
 def sentence_of(run: Run, zone: tzinfo, *, timed: bool = False, naming: Naming = AS_THEY_ARE, about: str = "") -> str:
     """A run in words, with some of what it says, but not what it is known to be about; those of one event with its time if asked for."""
+    told = _said_of(run, zone, timed=timed, naming=naming, about=about)
+    return _with_flags(told, run) if run.flags else told
+
+
+def _with_flags(told: str, run: Run) -> str:
+    """The sentence with the flags of its command behind what the command was about, else at its end."""
+    flags = shown_flags([words(flag) for flag in run.flags], told)
+    subject = words(words_of(run.event)) if run.says_the_same else ""
+    place = told.find(subject) if subject else -1
+    if not flags or place < 0:
+        return ended(f"{told.removesuffix('.')}{flags}") if flags else told
+    place += len(subject)
+    place += told.startswith("”", place)
+    return ended(f"{told[:place]}{flags}{told[place:]}")
+
+
+def _said_of(run: Run, zone: tzinfo, *, timed: bool, naming: Naming, about: str) -> str:
     if len(run.ids) == 1:
         return say(run.event, key=run.key, at=clock_time(run.first, zone) if timed else "", naming=naming, zone=zone, about=about)
     told = say_run(run.event, run.count, run.first, run.last, zone, key=run.key, naming=naming)
     if run.work is not None and run.key == work.KEY:
         return ended(f"{told.rstrip('.')}: {run.work.told()}")
-    if run.beat in QUIET_BEATS or run.event.visibility == "private":
+    if (run.beat in QUIET_BEATS and not run.flags) or run.event.visibility == "private":
         return told
     quotes = _quotes(run)
     return ended(f"{told.rstrip('.')}: {quotes}") if quotes and quotes != about and quotes not in told else told

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from fleetlore.cli.terminal import sanitise
+from fleetlore.dialects.deeds_flags import shown_flags
 from fleetlore.events import catalog
+from fleetlore.views.reading import flags_of_call
 
 if TYPE_CHECKING:
     from fleetlore.events.envelope import Event
@@ -89,7 +91,7 @@ def scopes_of(event: Event) -> str:
 def text_of(event: Event) -> str:
     """Its line for people; where it has none, its change of state, else the plain values of its payload."""
     if event.text:
-        return sanitise(event.text)
+        return sanitise(event.text + shown_flags(flags_of_call(event), event.text))
     if event.old_state is not None or event.new_state is not None:
         return sanitise(f"{event.old_state or '?'} → {event.new_state or '?'}")
     plain = (f"{key}={_plain(value)}" for key, value in event.data.items() if isinstance(value, str | int | float))

@@ -7,9 +7,10 @@ from collections import deque
 from typing import Any
 
 from fleetlore.dialects.claude_code_marks import called_id, launched_id, outcome_id, returned_id
-from fleetlore.dialects.deeds import deed_of
+from fleetlore.dialects.deeds import deed_of, flags_of
+from fleetlore.dialects.deeds_flags import shown_flags
 from fleetlore.dialects.fields import as_count, as_name, as_number, as_object, as_text
-from fleetlore.dialects.sessions import PERSON, Scene, shorten
+from fleetlore.dialects.sessions import LONGEST_TEXT, PERSON, Scene, shorten
 from fleetlore.events.envelope import Event
 
 LAUNCHERS = frozenset(("Task", "Agent"))
@@ -42,12 +43,14 @@ def what_of(tool: str, given: object) -> str:
     key, words = next(((key, line) for key in _SAYS_WHAT if (line := shorten(told.get(key)))), ("", None))
     if words and key in _PATHS:
         words = words.rstrip("/").rpartition("/")[2] or words
-    return f"{tool}: {words}" if words else tool
+    flags = shown_flags(flags_of(tool, given), words or "")
+    return f"{tool}: {words[: LONGEST_TEXT - len(tool) - 2 - len(flags)]}{flags}" if words else f"{tool}{flags}"
 
 
 def tell_call(scene: Scene, tool: str, call: str, given: object, *, cwd: str | None = None, cause: str | None = None) -> Event:
     """A tool was called."""
     data = {"tool": tool, "call_id": call, "input": given or None, "cwd": cwd, "deed": deed_of(tool, given).name}
+    data |= {"flags": flags_of(tool, given) or None}
     return scene.tell("tool.called", called_id(call), text=what_of(tool, given), data=data, cause=cause)
 
 
@@ -60,7 +63,7 @@ def tell_outcome(
     if failed and is_refusal(words):
         return tell_denial(scene, tool, call, given, reason=words)
     deed = deed_of(tool, given, words, failed=failed)
-    data |= {"deed": deed.name, "subject": deed.subject, "duration_ms": as_number(duration)}
+    data |= {"deed": deed.name, "subject": deed.subject, "flags": flags_of(tool, given) or None, "duration_ms": as_number(duration)}
     line = what_of(tool, given)
     if failed:
         error = _error_tags.sub("", words).strip()
@@ -78,14 +81,16 @@ def tell_denial(scene: Scene, tool: str, call: str, given: object, *, reason: st
     if by == PERSON:
         said = _users_own.search(reason)
         reason = said[1].strip() if said else ""
-    data = {"tool": tool, "call_id": call, "reason": reason or None, "by": by, "deed": deed_of(tool, given).name}
+    data: dict[str, Any] = {"tool": tool, "call_id": call, "reason": reason or None, "by": by, "deed": deed_of(tool, given).name}
+    data |= {"flags": flags_of(tool, given) or None}
     return scene.tell("tool.denied", outcome_id(call), text=what_of(tool, given), data=data, cause=called_id(call))
 
 
 def tell_interruption(scene: Scene, tool: str, call: str, given: object, *, reason: str) -> Event:
     """A person stopped a tool that was running."""
     deed = deed_of(tool, given, failed=True)
-    data = {"tool": tool, "call_id": call, "deed": deed.name, "subject": deed.subject, "error": reason or None, "interrupted": True}
+    data: dict[str, Any] = {"tool": tool, "call_id": call, "deed": deed.name, "subject": deed.subject, "error": reason or None}
+    data |= {"interrupted": True, "flags": flags_of(tool, given) or None}
     return scene.tell("tool.failed", outcome_id(call), text=f"{what_of(tool, given)}: interrupted", data=data, cause=called_id(call))
 
 

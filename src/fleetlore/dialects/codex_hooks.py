@@ -13,7 +13,8 @@ from datetime import datetime
 from fleetlore.dialects.codex_marks import NAME, PROGRAM, Place, Scene, agent_of, derive, ended_id, launched_id, prompt_id, started_id
 from fleetlore.dialects.codex_outputs import Output, read_output
 from fleetlore.dialects.codex_tools import Key, key_of, tell_call, tell_outcome, what_of
-from fleetlore.dialects.deeds import is_correction
+from fleetlore.dialects.deeds import flags_of, is_correction
+from fleetlore.dialects.deeds_flags import shown_flags
 from fleetlore.dialects.fields import as_name, as_object, as_text
 from fleetlore.dialects.sessions import PERSON, UNKNOWN, Hook, guess_task, project_of, tell_unknown
 from fleetlore.dialects.wire import Record
@@ -106,7 +107,8 @@ def _output_of(told: object) -> Output:
 
 def _read_permission(hook: Hook) -> list[Event]:
     tool, given = _tool(hook), hook.record.get("tool_input")
-    words = as_text(as_object(given).get("description")) or what_of(tool, given)
+    described = as_text(as_object(given).get("description"))
+    words = f"{described}{shown_flags(flags_of(tool, given), described)}" if described else what_of(tool, given)
     data = {"why": "permission", "tool": tool, "call_id": hook.text("tool_use_id")}
     return [hook.scene.tell("session.waiting", hook.own_id, text=words, data=data)]
 

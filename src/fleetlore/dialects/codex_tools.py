@@ -9,9 +9,10 @@ import msgspec
 from fleetlore.dialects.codex_items import Work
 from fleetlore.dialects.codex_marks import Place, called_id, outcome_id
 from fleetlore.dialects.codex_outputs import Output
-from fleetlore.dialects.deeds import Deed, command_of, deed_of
+from fleetlore.dialects.deeds import Deed, command_of, deed_of, flags_of
+from fleetlore.dialects.deeds_flags import shown_flags
 from fleetlore.dialects.fields import as_object
-from fleetlore.dialects.sessions import MOST_KEPT, Scene, shorten
+from fleetlore.dialects.sessions import LONGEST_TEXT, MOST_KEPT, Scene, shorten
 from fleetlore.events.envelope import Event
 
 CODE = "exec"
@@ -43,12 +44,14 @@ def what_of(tool: str, given: object) -> str:
     words = shorten(command) or next((line for key in _SAYS_WHAT if (line := shorten(told.get(key)))), None)
     if words is None and isinstance(given, str):
         words = shorten(given[:2000].removeprefix(_BEGINS_PATCH).removeprefix("*** "))
-    return f"{tool}: {words}" if words else tool
+    flags = shown_flags(flags_of(tool, given), words or "")
+    return f"{tool}: {words[: LONGEST_TEXT - len(tool) - 2 - len(flags)]}{flags}" if words else f"{tool}{flags}"
 
 
 def tell_call(scene: Scene, key: Key, tool: str, given: object, *, cwd: str | None = None, cause: str | None = None) -> Event:
     """A tool was called."""
     data = {"tool": tool, "call_id": key.call, "input": _fitting(given) or None, "cwd": cwd, "deed": _deed_of(tool, given).name}
+    data |= {"flags": flags_of(tool, given) or None}
     return scene.tell("tool.called", key.called, text=what_of(tool, given), data=data, cause=cause)
 
 
@@ -58,7 +61,7 @@ def tell_outcome(scene: Scene, key: Key, tool: str, given: object, output: Outpu
     duration = None if output.seconds is None else output.seconds * 1000
     if work is not None and work.duration_ms is not None:
         duration = work.duration_ms
-    data: dict[str, Any] = {"tool": tool, "call_id": key.call}
+    data: dict[str, Any] = {"tool": tool, "call_id": key.call, "flags": flags_of(tool, given) or None}
     if output.refused or (work is not None and work.refused):
         data |= {"reason": output.words or None, "deed": _deed_of(tool, given).name}
         return scene.tell("tool.denied", key.outcome, text=what_of(tool, given), data=data, cause=key.called)

@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from fleetlore.dialects.deeds_flags import flags_in
 from fleetlore.dialects.deeds_programs import TELLING, verdict
 from fleetlore.dialects.deeds_shell import Command, commands, of_words, words_of
 from fleetlore.dialects.deeds_subjects import failures_in, in_one_line, pull_number, short, subject_of, was_refused
@@ -110,6 +111,14 @@ def deed_of(tool: str, input: object, output: object = None, *, failed: bool = F
     if kind == "edit":
         return _of_edit(input, failed=failed)
     return Deed(kind, _subject_of_tool(kind, input, output))
+
+
+def flags_of(tool: object, input: object) -> list[str]:
+    """The flags of a shell command that decide how far it can be trusted, such as `--no-verify`. Never raises."""
+    if not isinstance(tool, str) or _kind_of(tool) != "shell":
+        return []
+    command = command_of(input)
+    return flags_in(command) if command else []
 
 
 def is_polling(tool: str, input: object) -> bool:

@@ -112,7 +112,7 @@ _GIT_LOOKS = words_of(
 _GIT_LISTS = frozenset(("branch", "tag", "remote", "config", "worktree", "stash"))
 """They look, if they are told nothing but to list."""
 _GIT_ELSE = {"push": "push", "apply": "edit", "am": "edit", "clone": "install"}
-_GIT_VALUED = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--exec-path", "--namespace"))
+GIT_VALUED = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--exec-path", "--namespace"))
 FORGE_VALUED = words_of("-R --repo -r -t --title -b --body -B --base -H --head -m -d --description -F")
 """Flags of forges' programs that take a word along."""
 _PULLS = frozenset(("pr", "prs", "mr", "pull", "pulls", "pull-request"))
@@ -198,7 +198,7 @@ def _of_file(program: str) -> str:
 
 
 def _git(words: list[str]) -> str:
-    word = first_word(words, _GIT_VALUED)
+    word = first_word(words, GIT_VALUED)
     if word == "push" and "-n" in words:
         return "look"
     if word == "commit":
@@ -206,7 +206,7 @@ def _git(words: list[str]) -> str:
     if word in ("revert", "reset", "checkout", "restore", "stash", "clean") and _takes_back(word, words):
         return "revert"
     if word in _GIT_LISTS:
-        rest = plain_words(words, _GIT_VALUED)[1:]
+        rest = plain_words(words, GIT_VALUED)[1:]
         return "look" if rest in (["list"], ["show"]) or (not rest and word != "stash") or "--list" in words else "run"
     return "look" if word in _GIT_LOOKS else _GIT_ELSE.get(word, "run")
 

@@ -89,6 +89,48 @@ class Command(NamedTuple):
     writes: list[str]
 
 
+class Piece(NamedTuple):
+    """One simple command with all of its words, and the operator before it: `&&`, `||`, `|`, `;` …, or nothing."""
+
+    words: list[str]
+    operator: str
+
+
+def pieces(command: str | list[str]) -> tuple[Piece, ...]:
+    """The simple commands of a line as they were typed, with `sudo` and assignments; those of shells inside of it follow their shell."""
+    if isinstance(command, str):
+        return _pieces(command[:LONGEST])
+    words = [word[:LONGEST] for word in command[:200]]
+    inner = _inner_script(without_prefix(words))
+    return (Piece(words, ""),) if inner is None else tuple(_cut_pieces(inner[:LONGEST], 1))
+
+
+@lru_cache(maxsize=128)
+def _pieces(script: str) -> tuple[Piece, ...]:
+    return tuple(_cut_pieces(script, 0))
+
+
+def _cut_pieces(script: str, depth: int) -> list[Piece]:
+    bodies: list[str] = []
+    if "<<" in script:
+        script = _here_document.sub(lambda found: _put_aside(found, bodies), script)
+    script = script.replace("\\\n", " ")
+    found: list[Piece] = []
+    raw: list[str] = []
+    operator = ""
+    for _, _, end, word in [*_token.findall(script), ("", "", "\n", "")]:
+        if word:
+            raw.append(word)
+        elif end:
+            if raw:
+                words = [_plain(each, bodies) for each in raw]
+                found.append(Piece(words, operator))
+                inner = _inner_script(without_prefix(words)) if depth < DEEPEST else None
+                found += _cut_pieces(inner, depth + 1) if inner is not None else ()
+            operator, raw = end, []
+    return found
+
+
 def commands(script: str) -> tuple[Command, ...]:
     """The simple commands of a script, those in pipes and shells inside of it among them; comments and empty ones left out."""
     return _commands(script[:LONGEST])

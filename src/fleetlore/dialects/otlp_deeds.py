@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from fleetlore.dialects.deeds import deed_of
+from fleetlore.dialects.deeds import deed_of, flags_of
+from fleetlore.dialects.deeds_flags import shown_flags
 from fleetlore.dialects.fields import as_text, first_line
 from fleetlore.dialects.otlp_messages import answered, asked
 from fleetlore.dialects.otlp_values import Span, bounded, first, plain_values, unfold
@@ -113,8 +114,10 @@ def _tell_tool(place: Place) -> Iterator[Event]:
     given, result = unfold(first(attributes, TOOL_INPUTS)), first(attributes, TOOL_OUTPUTS)
     call = as_text(first(attributes, CALL_IDS))
     deed = deed_of(tool, given, result, failed=span.failed)
-    data: Record = {"tool": tool, "call_id": call, "deed": deed.name}
+    flags = flags_of(tool, given)
+    data: Record = {"tool": tool, "call_id": call, "deed": deed.name, "flags": flags or None}
     line = f"{tool}: {words}" if (words := _words(given)) else tool
+    line += shown_flags(flags, line)
     opened = place.tell("tool.called", START, at=span.start, text=line, data=data | {"input": bounded(given)})
     yield opened
     data |= {"duration_ms": span.milliseconds, "subject": deed.subject}

@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from fleetlore.dialects import claude_code_marks, codex_marks, sessions
-from fleetlore.dialects.deeds import deed_of
+from fleetlore.dialects.deeds import deed_of, flags_of
+from fleetlore.dialects.deeds_flags import shown_flags
 from fleetlore.dialects.fields import as_name, as_text, first_line, read_time
 from fleetlore.dialects.otlp_deeds import END, LONGEST_LINE, NAME, PERSON, Place, tell_reply
 from fleetlore.dialects.otlp_messages import ASSISTANT, spoken
@@ -138,7 +139,7 @@ def _outcome(scene: Scene) -> list[Event]:
     given = unfold(scene.get("tool_input") or scene.get("tool_parameters") or scene.get("arguments"))
     output, error = scene.get("output"), scene.get("error") or scene.get("error_message")
     failed = str(scene.record.attributes.get("success")).lower() == "false"
-    deed = deed_of(tool, given, output, failed=failed)
+    deed, flags = deed_of(tool, given, output, failed=failed), flags_of(tool, given)
     data: Record = {
         "tool": tool,
         "call_id": call,
@@ -146,12 +147,17 @@ def _outcome(scene: Scene) -> list[Event]:
         "duration_ms": number_of(scene.record.attributes.get("duration_ms")),
         "deed": deed.name,
         "subject": deed.subject,
+        "flags": flags or None,
     }
     if failed:
         why = error or output
-        return [scene.tell("tool.failed", _outcome_id(scene, call), text=f"{tool}: {why or 'failed'}", data=data | {"error": why})]
+        return [
+            scene.tell(
+                "tool.failed", _outcome_id(scene, call), text=f"{tool}{shown_flags(flags)}: {why or 'failed'}", data=data | {"error": why}
+            )
+        ]
     data |= {"output": output, "paths": list(deed.paths)}
-    return [scene.tell("tool.returned", _outcome_id(scene, call), text=tool, data=data)]
+    return [scene.tell("tool.returned", _outcome_id(scene, call), text=f"{tool}{shown_flags(flags)}", data=data)]
 
 
 def _decision(scene: Scene) -> list[Event]:

@@ -45,6 +45,8 @@ class ToolCalled(Payload, frozen=True, kw_only=True):
     turn: int | None = None
     deed: str | None = None
     """What it was for, where the call tells: one of `DEEDS`."""
+    flags: tuple[str, ...] = ()
+    """Flags of a command that decide how far its result can be trusted: `--no-verify`, `--force`, `rm -rf`."""
 
 
 class ToolReturned(Payload, frozen=True, kw_only=True):
@@ -64,6 +66,7 @@ class ToolReturned(Payload, frozen=True, kw_only=True):
     deed: str | None = None
     subject: str | None = None
     """What the deed was about: a commit's first line, a branch, a pull request, the tests that ran."""
+    flags: tuple[str, ...] = ()
 
     @classmethod
     def beat_for(cls, data: Mapping[str, Any]) -> Beat:
@@ -91,6 +94,7 @@ class ToolFailed(Payload, frozen=True, kw_only=True):
     duration_ms: float | None = None
     deed: str | None = None
     subject: str | None = None
+    flags: tuple[str, ...] = ()
 
     @classmethod
     def beat_for(cls, data: Mapping[str, Any]) -> Beat:
@@ -113,6 +117,7 @@ class ToolDenied(Payload, frozen=True, kw_only=True):
     by: str | None = None
     """The rule, person or program that said no."""
     deed: str | None = None
+    flags: tuple[str, ...] = ()
 
 
 class ProcessStarted(Payload, frozen=True, kw_only=True):

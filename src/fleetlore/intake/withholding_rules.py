@@ -50,7 +50,7 @@ _FILE_TOOLS = frozenset(
 _WORDY_TOOLS = frozenset({"Task", "Agent", "AskUserQuestion", "ExitPlanMode", "TodoWrite", "SendMessage", "update_plan", "spawn_agent"})
 """Tools by which an agent talks: what goes into them and comes out is words, not code."""
 
-_CALL: Mapping[str, How] = {"input": "only_paths", "output": "hide", "error": "hide"}
+_CALL: Mapping[str, How] = {"input": "only_paths", "output": "hide", "error": "hide", "flags": "hide_each"}
 _FAILURES: Mapping[str, How] = {"failures.message": "hide", "failures.evidence": "hide"}
 _DECISION: Mapping[str, How] = {"input": "only_paths", "rationale": "hide", "choice.message": "hide", "choice.note": "hide"}
 
@@ -146,7 +146,7 @@ _TITLED = frozenset(
 """Kinds whose text is what somebody called it, or said of it."""
 
 _CODE = frozenset(
-    {"input", "output", "error", "command", "sample", "missing", "unexpected", "subject", "error_message", "evidence"}
+    {"input", "output", "error", "command", "flags", "sample", "missing", "unexpected", "subject", "error_message", "evidence"}
     | {"stdout_must_match", "regex", "args"}
 )
 """The last word of a path tells that it holds code; any other that is ruled holds words of somebody's."""

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 
 from fleetlore.dialects import RECORDINGS
+from fleetlore.dialects.deeds import flags_of
+from fleetlore.dialects.deeds_flags import shown_flags
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 
@@ -48,10 +50,25 @@ def is_shell_prompt(event: Event) -> bool:
     return event.kind == "prompt.submitted" and event.text is not None and event.text.startswith("!")
 
 
+def flags_of_call(event: Event) -> list[str]:
+    """The flags that decide how far a command can be trusted; of an event that 0.1 recorded, as far as it repeats the command. Hostile."""
+    if not event.kind.startswith("tool."):
+        return []
+    data = event.data
+    flags = data.get("flags")
+    if isinstance(flags, list | tuple):
+        return [flag for flag in flags if isinstance(flag, str)]
+    given = data.get("input")
+    return [] if given is None else flags_of(data.get("tool"), given)
+
+
 def line_of(event: Event) -> str | None:
-    """What an event says in one line, else what its kind says; `None` for a pulse that says nothing. Hostile."""
+    """What an event says in one line, else what its kind says; `None` for a pulse that says nothing. Hostile.
+
+    Flags of a command that decide how far it can be trusted are always part of it.
+    """
     if event.text is not None and (line := _first_line(event.text)):
-        return line
+        return line if not (flags := flags_of_call(event)) else f"{line}{shown_flags(flags, line)}"
     for key in ("reason", "why", "title", "error", "action", "tool"):
         if isinstance(words := event.data.get(key), str) and (line := _first_line(words)):
             return line

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from fleetlore.dialects.deeds import deed_of
+from fleetlore.dialects.deeds import deed_of, flags_of
 from fleetlore.errors import MindError
 from fleetlore.events.envelope import Event
 from fleetlore.minds import figures
@@ -94,4 +94,6 @@ class ToolCall(Struct, frozen=True, kw_only=True):
         shared: dict[str, Any] = {"tool": self.tool, "call_id": self.id, "turn": self.turn}
         if with_input:
             shared["input"] = dict(self.input)
+            if flags := flags_of(_KNOWN_AS.get(self.tool, self.tool), shared["input"]):
+                shared["flags"] = flags
         return Event(id=id, kind=kind, cause=cause, data=shared | {name: value for name, value in data.items() if value is not None})
