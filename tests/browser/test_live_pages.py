@@ -131,7 +131,7 @@ def test_a_thread_leads_to_the_story_of_all_its_events(room: ControlRoom, visit:
     page = visit(room, "/threads")
     thread = page.locator(".thread", has_text="task t1")
     expect(thread).to_contain_text("4 events")
-    thread.get_by_role("button", name="task t1").click()
+    thread.get_by_title("Its story").click()
     expect(page).to_have_url(re.compile("story.*scope=task%3At1"))
     expect(page.locator(".story")).to_contain_text("Step 2 of the login")
 

@@ -19,7 +19,7 @@ import { conversationOf, TALK, workOf } from "./agent-model";
 import { Composer, Talk } from "./agent-talk";
 import { FILTERS, Trace, type Which } from "./agent-trace";
 import { EVERYTHING } from "./events-filter";
-import { EventsModel } from "./events-model";
+import { EventsModel, NO_RUN } from "./events-model";
 import type { Page } from "./page";
 import "../styles/agent.css";
 
@@ -28,7 +28,7 @@ const RETRY = 3000;
 
 /** Events of one run that are of some kinds, newest first, as they come. */
 function useRun(session: string | null, kinds: readonly string[]): EventsModel {
-  const filter = { ...EVERYTHING, scope: `run:${session ?? "-"}`, kinds };
+  const filter = { ...EVERYTHING, scope: session === null ? NO_RUN : `run:${session}`, kinds };
   const model = useMemo(() => new EventsModel(filter), []);
   useEffect(() => model.start(), [model]);
   const isFirst = useRef(true);

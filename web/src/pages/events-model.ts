@@ -8,6 +8,8 @@ import { joinedAt, letGo, onEvents } from "../live";
 import type { EventsAnswer, FoundEvent, SearchAnswer } from "../shapes";
 import { isWanted, sinceTime, type Filter } from "./events-filter";
 
+/** The scope of a conversation that has not begun: it has no events, and the server is not asked for any. */
+export const NO_RUN = "run:-";
 const PAGE = 100;
 export const MOST_FOUND = 200;
 const MOST_WAITING = 500;
@@ -102,7 +104,7 @@ export class EventsModel {
     }
     this.loading.value = true;
     try {
-      const answer = this.#filter.q ? await this.#search(asking.signal) : await this.#read(what, asking.signal);
+      const answer = await this.#answer(what, asking.signal);
       batch(() => this.#take(what, answer));
     } catch (error) {
       if (asking.signal.aborted) return;
@@ -110,6 +112,11 @@ export class EventsModel {
       this.#timer = setTimeout(() => void this.#ask(what), RETRY);
     }
     this.loading.value = false;
+  }
+
+  async #answer(what: "anew" | "older", signal: AbortSignal): Promise<EventsAnswer & { indexing?: boolean }> {
+    if (this.#filter.scope === NO_RUN) return { events: [], next: null };
+    return this.#filter.q ? this.#search(signal) : this.#read(what, signal);
   }
 
   #take(what: "anew" | "older", answer: EventsAnswer & { indexing?: boolean }): void {
