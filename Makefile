@@ -67,15 +67,15 @@ demo: $(STAMP) $(PAGES)  ## a fleet, goals, a play and a town, live in the termi
 
 test: $(STAMP) $(PAGES) $(CHROMIUM)  ## everything that must hold (CI runs this)
 	cd web && npm run --silent check && npm run --silent test
-	$(BIN)/ruff check src tests benchmarks torture build_tools hatch_build.py
-	$(BIN)/ruff format --check src tests benchmarks torture build_tools hatch_build.py
+	$(BIN)/ruff check src tests benchmarks torture hatch_build.py
+	$(BIN)/ruff format --check src tests benchmarks torture hatch_build.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal || $(AGAIN)
 
 check: $(STAMP) $(PAGES)  ## lint, types, layers and the quick tests
-	$(BIN)/ruff check src tests benchmarks torture build_tools hatch_build.py
-	$(BIN)/ruff format --check src tests benchmarks torture build_tools hatch_build.py
+	$(BIN)/ruff check src tests benchmarks torture hatch_build.py
+	$(BIN)/ruff format --check src tests benchmarks torture hatch_build.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
@@ -87,14 +87,11 @@ coverage: $(STAMP) $(PAGES) $(CHROMIUM)  ## how much of each room the tests walk
 	$(BIN)/coverage combine --quiet
 	$(BIN)/python -m tests.covered
 
-bench: $(STAMP) wheel  ## ratios against the peers, in one run
+bench: $(STAMP)  ## ratios against the peers, in one run
 	$(INSTALL) -r requirements/bench.txt || $(PIP) install --quiet -r requirements/bench.txt
 	$(BIN)/python -m benchmarks.foundation
 	$(BIN)/python -m benchmarks.servers
 	$(BIN)/python -m benchmarks.chronicle
-	@echo "The same as the wheel for this machine tells it, where there is one:"
-	for made in dist/*-cp*.whl; do test ! -e "$$made" || { $(INSTALL) --no-deps --reinstall --target $(VENV)/wheel "$$made" && \
-		PYTHONPATH=$(VENV)/wheel $(BIN)/python -m benchmarks.chronicle; }; done
 	$(BIN)/python -m benchmarks.recordings
 	$(BIN)/python -m benchmarks.hook
 	$(BIN)/python -m benchmarks.server

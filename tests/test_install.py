@@ -194,7 +194,7 @@ def check_archive(archive: Path) -> None:
         names = {name.partition("/")[2] for name in opened.getnames()}
     tops = {name.partition("/")[0] for name in names}
     wanted = {"src", "tests", "docs", "examples", "README.md", "CHANGELOG.md", "ARCHITECTURE.md", "LICENSE", "pyproject.toml"}
-    assert tops == wanted | {"build_tools", "hatch_build.py", "PKG-INFO", ".gitignore"}
+    assert tops == wanted | {"hatch_build.py", "PKG-INFO", ".gitignore"}
     assert not any("__pycache__" in name for name in names)
 
 

@@ -90,8 +90,7 @@ def _versions(url: str) -> dict[str, str]:
 
 def _compiled() -> list[str]:
     """What was compiled of this installation."""
-    parts = {"_quick": "what is done for every event", "_story__mypyc": "the story"}
-    return [what for module, what in parts.items() if find_spec(f"fleetlore.{module}") is not None]
+    return ["what is done for every event"] if find_spec("fleetlore._quick") is not None else []
 
 
 def _about_rules(settings: config.Settings, problems: list[str]) -> dict[str, str]:

@@ -1,1 +1,0 @@
-"""What is done while the package is built."""
