@@ -195,7 +195,9 @@ def folded(view: Any, events: Iterable[Event]) -> Any:
 def without_places(value: Any) -> Any:
     """A state without positions, which are what differs between two logs of the same events."""
     if isinstance(value, dict):
-        return {key: without_places(each) for key, each in value.items() if key not in ("position", "last_position")}
+        moves = {own: [task for _, task in known] for own, known in value.get("moves", {}).items()}
+        rest = {key: without_places(each) for key, each in value.items() if key not in ("position", "last_position", "moves")}
+        return rest | ({"moves": moves} if moves else {})
     return [without_places(each) for each in value] if isinstance(value, list) else value
 
 

@@ -325,7 +325,7 @@ def test_what_the_log_takes_out_is_taken_out_before_it_is_signed(tmp_path: Path)
 
 def test_a_pattern_that_finds_its_own_mask_again_is_told() -> None:
     with connect("memory:", redactor=Redactor([r"\[redacted\]|raising"])).blocking() as log, pytest.raises(Invalid, match="patterns"):
-        OPERATOR.sign(raised(text="raising"), admit=log.admit)
+        OPERATOR.sign(raised(text="raising it"), admit=log.admit)
 
 
 # --- what is kept beside the log
