@@ -34,8 +34,8 @@ from fleetlore.chronicle.story import Detail
 from fleetlore.chronicle.teller import Format
 from fleetlore.chronicle.timeline import Timeline
 from fleetlore.cli import collector
-from fleetlore.cli.tell_range import Span
-from fleetlore.cli.tell_readings import Wanted, Watch, told
+from fleetlore.cli.tell.range import Span
+from fleetlore.cli.tell.readings import Wanted, Watch, told
 from fleetlore.events import codec
 
 EVERY = 10_000

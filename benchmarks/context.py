@@ -23,12 +23,12 @@ from benchmarks import fleet_story
 from benchmarks.foundation import real_disk
 from benchmarks.measure import Row, print_table, progress
 from fleetlore import Event, connect
-from fleetlore.context.build import build
-from fleetlore.context.parts import Prompt
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.state import search
-from fleetlore.state.recall import RECENT, Given, Recall, turn_on_stage
-from fleetlore.state.store import Store
+from fleetlore.projections import search
+from fleetlore.projections.store import Store
+from fleetlore.prompts.agent_context import RECENT, Given, Recall, turn_on_stage
+from fleetlore.prompts.build import build
+from fleetlore.prompts.parts import Prompt
 from fleetlore.views import stage
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)

@@ -16,12 +16,12 @@ import msgspec
 from fleetlore import Event, connect
 from fleetlore.events.driver_types import BudgetGuards, Failure, Goal, ShellCommand, Verdict
 from fleetlore.events.goal_plan import KEY, Plan
+from fleetlore.goal.driver import Driver
+from fleetlore.goal.resources import Crew
+from fleetlore.log.coordination import Shared, open_shared
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.minds.base import Mind
-from fleetlore.minds.harness import Ended, Heard, Order, Watch
-from fleetlore.runtime.driver.crew import Crew
-from fleetlore.runtime.driver.driver import Driver
-from fleetlore.state.shared import Shared, open_shared
+from fleetlore.models.base import Mind
+from fleetlore.programs.harness import Ended, Heard, Order, Watch
 
 WORDS = "I changed the parser in three places and ran the tests; two of them still fail, and I know why."
 EVIDENCE = "FAILED tests/test_parser.py::test_comments - AssertionError: expected 3 tokens, found 2\n" * 4

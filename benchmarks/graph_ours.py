@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from fleetlore import connect
-from fleetlore.runtime.graph.engine import Engine
-from fleetlore.runtime.graph.model import USER, Edge, Graph
-from fleetlore.runtime.graph.registry import Registry
-from fleetlore.runtime.graph.session import Session
-from fleetlore.runtime.graph.sessions import Sessions
-from fleetlore.runtime.graph.settings import Settings
-from fleetlore.runtime.graph.step import Step
-from fleetlore.runtime.graph.turn import Turn
+from fleetlore.graph.engine import Engine
+from fleetlore.graph.model import USER, Edge, Graph
+from fleetlore.graph.registry import Registry
+from fleetlore.graph.session import Session
+from fleetlore.graph.sessions import Sessions
+from fleetlore.graph.settings import Settings
+from fleetlore.graph.step import Step
+from fleetlore.graph.turn import Turn
 
 ROLES = ("input", "sensor", "director", "thinker", "ui", "memorizer", "output")
 TEXT = "How many of the parcels of yesterday are still in the depot?"

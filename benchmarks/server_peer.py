@@ -22,11 +22,12 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
-from fleetlore import Event, config, connect
+from fleetlore import Event, connect
+from fleetlore import settings as config
 from fleetlore.events import codec
 from fleetlore.server.live.stream import HEADERS
-from fleetlore.server.rooms import open_house
-from fleetlore.server.safety.limits import Limits
+from fleetlore.server.open_context import open_house
+from fleetlore.server.security.limits import Limits
 from fleetlore.server.serve import HOST, bound, serving
 
 

@@ -29,7 +29,7 @@ from benchmarks import ours, processes, samples
 from benchmarks.foundation import kind_of_disk, real_disk
 from benchmarks.measure import Lane, Row, percentile, print_table, progress, race, rate_row
 from fleetlore import Event, connect
-from fleetlore.log.redis_entry import write
+from fleetlore.log.redis.entry import write
 
 TOGETHER = 64
 WINDOW = 256

@@ -28,8 +28,8 @@ from benchmarks.foundation import kind_of_disk, real_disk
 from benchmarks.measure import Row, paired, percentile, print_table, progress
 from benchmarks.town_load import flood, pace
 from fleetlore.events.envelope import Event
-from fleetlore.runtime.town import facts, planning
 from fleetlore.testing import START
+from fleetlore.town import events, planning
 from fleetlore.views import town
 from fleetlore.views.town_state import Town
 
@@ -102,9 +102,9 @@ class Board:
         self._state, self._numbers, self._positions = town.initial(), count(), count(1)
         for number in range(agents):
             name = f"agent{number}"
-            self._tell(facts.spawned(name, by="bench"))
-            self._tell(facts.agent_state(name, "cold", "starting", lease=LEASE))
-            self._tell(facts.agent_state(name, "starting", "idle", lease=LEASE))
+            self._tell(events.spawned(name, by="bench"))
+            self._tell(events.agent_state(name, "cold", "starting", lease=LEASE))
+            self._tell(events.agent_state(name, "starting", "idle", lease=LEASE))
         for _ in range(finished):
             self.one()
 
@@ -115,13 +115,13 @@ class Board:
     def one(self) -> None:
         """One task, from the writing down to the end."""
         id = f"t{next(self._numbers)}"
-        self._tell(facts.task_created(id, title="A task", by="bench"))
+        self._tell(events.task_created(id, title="A task", by="bench"))
         [move] = planning.assignments(self._state)
         for event in move.events:
             self._tell(event)
         agent, task = self._state.agents[move.agent], self._state.tasks[id]
-        self._tell(facts.started(agent, task))
-        self._tell(facts.task_completed(task, result="done"))
+        self._tell(events.started(agent, task))
+        self._tell(events.task_completed(task, result="done"))
 
 
 def _dispatch_rows(plan: Plan) -> Iterator[Row]:
@@ -148,7 +148,7 @@ def _dispatch_rows(plan: Plan) -> Iterator[Row]:
 def _listing_rows(port: int, plan: Plan) -> Iterator[Row]:
     state = Board(plan.agents, 0)._state
     for number in range(plan.tasks):
-        town.apply(state, msgspec.structs.replace(facts.task_created(f"t{number}", title=f"The task {number}", by="bench"), at=START))
+        town.apply(state, msgspec.structs.replace(events.task_created(f"t{number}", title=f"The task {number}", by="bench"), at=START))
     with redis.Redis(port=port, decode_responses=True) as client:
         _fill(client, state)
         fold, keys = paired(lambda: _listed(state), lambda: _keys_and_hashes(client), rounds=plan.rounds)

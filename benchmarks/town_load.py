@@ -10,12 +10,12 @@ from time import perf_counter
 
 from benchmarks.measure import progress
 from fleetlore import Event, connect
-from fleetlore.runtime.town import facts
-from fleetlore.runtime.town.dispatcher import Dispatcher
-from fleetlore.runtime.town.jobs import Done, Hearing, Job, Outcome, Question
-from fleetlore.runtime.town.scribe import Scribe
-from fleetlore.runtime.town.worker import Worker
-from fleetlore.state.shared import open_shared
+from fleetlore.log.coordination import open_shared
+from fleetlore.town import events
+from fleetlore.town.dispatcher import Dispatcher
+from fleetlore.town.jobs import Done, Hearing, Job, Outcome, Question
+from fleetlore.town.journal import Scribe
+from fleetlore.town.worker import Worker
 from fleetlore.views.town_state import Town
 
 BEAT = 0.05
@@ -110,7 +110,7 @@ async def _pace(url: str, agents: int, count: int, rate: float) -> Load:
 
 
 def _tasks(count: int) -> list[Event]:
-    return [facts.task_created(f"t{number}", title=f"The task {number}", by="bench") for number in range(count)]
+    return [events.task_created(f"t{number}", title=f"The task {number}", by="bench") for number in range(count)]
 
 
 async def _claims(scribe: Scribe) -> list[float]:

@@ -41,10 +41,10 @@ class Walked(NamedTuple):
 
 
 def room_of(path: str) -> str:
-    """`runtime/driver` of `src/fleetlore/runtime/driver/gate/door.py`; a module that stands alone is its own room."""
+    """`runtime/driver` of `src/fleetlore/goal/gate/client.py`; a module that stands alone is its own room."""
     parts = PurePath(path).parts
     parts = parts[parts.index("fleetlore") + 1 :]
-    return "/".join(parts[:2]) if parts[0] == "runtime" and len(parts) > 2 else parts[0]
+    return parts[0]
 
 
 def is_low(room: str, walked: Walked) -> bool:

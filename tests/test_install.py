@@ -20,7 +20,7 @@ from urllib.request import urlopen
 import pytest
 
 from fleetlore import __version__
-from fleetlore.cli import extras
+from fleetlore.cli import doctor
 from fleetlore.redact import telling_words
 from fleetlore.server import pages
 from tests.patience import PATIENCE
@@ -257,7 +257,7 @@ def test_all_is_every_extra_but_the_large_one() -> None:
 
 
 def test_the_doctor_knows_which_extras_are_here() -> None:
-    here = extras.installed()
+    here = doctor.installed()
     assert here["redis"] is True
     assert set(here) == PROJECT["optional-dependencies"].keys() - {"all", "models"}
 

@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 
 from fleetlore.chronicle.phrases.fleet import PHRASES
 from fleetlore.chronicle.phrasing import say
+from fleetlore.compat.nexus import AgentEvent, ChronicleWriter, EventKind, event_from_commit, event_from_gitea_issue, event_from_heartbeat
 from fleetlore.dialects.nexus import DIALECT, KINDS
-from fleetlore.nexus import AgentEvent, ChronicleWriter, EventKind, event_from_commit, event_from_gitea_issue, event_from_heartbeat
 from fleetlore.redact import Redactor
 from fleetlore.testing import FrozenClock
 from tests.strategies import json_objects
@@ -243,7 +243,7 @@ def test_a_restart_tells_the_same_words(path: Path) -> None:
 
 def test_words_do_not_depend_on_the_seed_of_hashes(path: Path) -> None:
     written(path, *(deed(kind.value, agent, "words", index) for index, kind in enumerate(EventKind) for agent in ("bo", "ada", "cy")))
-    code = "import sys; from fleetlore.nexus import ChronicleWriter as W; w = W(sys.argv[1]); print(w.render(), w.render_markdown())"
+    code = "import sys; from fleetlore.compat.nexus import ChronicleWriter as W; w = W(sys.argv[1]); print(w.render(), w.render_markdown())"
     told = {
         subprocess.run(
             [sys.executable, "-c", code, path], env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True
@@ -350,7 +350,7 @@ def test_a_writer_waits_until_the_other_is_through(path: Path) -> None:
 
 def test_processes_share_a_file_and_no_line_is_mixed(path: Path) -> None:
     code = (
-        "import sys; from fleetlore.nexus import *; w = ChronicleWriter(sys.argv[1])\n"
+        "import sys; from fleetlore.compat.nexus import *; w = ChronicleWriter(sys.argv[1])\n"
         "for n in range(40): w.ingest(AgentEvent('commit', sys.argv[2], sys.argv[2] * 3000 + str(n)))"
     )
     children = [subprocess.Popen([sys.executable, "-c", code, path, name]) for name in "abc"]

@@ -14,20 +14,20 @@ from fleetlore.errors import MindRefused
 from fleetlore.events.driver_types import BudgetAxis, BudgetSpent
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Memory
+from fleetlore.goal.memory.folder import MemoryFolder
+from fleetlore.goal.next_step import Finish, next_step
+from fleetlore.goal.recorded_model import ToldMind
 from fleetlore.log.admission import Admission
-from fleetlore.minds.base import Ask
-from fleetlore.minds.scripted import ScriptedMind
-from fleetlore.runtime.driver.course import Finish, next_step
-from fleetlore.runtime.driver.memory.folder import MemoryFolder
-from fleetlore.runtime.driver.told import ToldMind
-from fleetlore.runtime.town import planning
+from fleetlore.models.base import Ask
+from fleetlore.models.scripted import ScriptedMind
 from fleetlore.testing import START, given
+from fleetlore.town import planning
 from fleetlore.views import goals
+from fleetlore.views.cost_sums import total
 from fleetlore.views.costs import Costs
-from fleetlore.views.costs_sums import total
 from fleetlore.views.goal_state import Spent
 from tests.chronicle.telling import told as render_story
-from tests.runtime.driver.scripted import done, goal, kinds, lead
+from tests.goal.scripted import done, goal, kinds, lead
 from tests.views.goal_facts import GOAL, started, turn
 from tests.views.town_facts import created, idle, told
 

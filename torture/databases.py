@@ -21,15 +21,15 @@ from typing import Any
 
 import asyncpg
 import pymysql
+from tests.graph.tools.attacks import ATTACKS, statement
 from tests.patience import PATIENCE
-from tests.runtime.graph.tools.attacks import ATTACKS, statement
 from tests.servers import free_port
 
 from fleetlore.errors import QueryFailed, QueryRefused
-from fleetlore.runtime.graph.tools import mysql_reader, postgres_reader
-from fleetlore.runtime.graph.tools.database import Database, Limits, Table
-from fleetlore.runtime.graph.tools.query_db import outline, query
-from fleetlore.runtime.graph.tools.sql_names import Dialect
+from fleetlore.graph.tools import mysql_reader, postgres_reader
+from fleetlore.graph.tools.database import Database, Limits, Table
+from fleetlore.graph.tools.query_db import outline, query
+from fleetlore.graph.tools.sql_names import Dialect
 
 WIDE = "a row is over 262,144 bytes; ask for fewer columns, or for parts of them, as in left(text, 200)"
 NASTY = (

@@ -19,14 +19,14 @@ from typing import Any
 from fleetlore import connect
 from fleetlore.errors import MindNonsense
 from fleetlore.events.envelope import Event
+from fleetlore.kernel.recorded_model import asked
 from fleetlore.log.async_recorder import Recorder
-from fleetlore.minds.base import Ask, Reply
-from fleetlore.minds.endpoint import HttpMind
-from fleetlore.minds.open import open_mind
-from fleetlore.minds.parsing import find_object
-from fleetlore.minds.schema import misfit
-from fleetlore.minds.settling import instruction
-from fleetlore.runtime.recording import asked
+from fleetlore.models.base import Ask, Reply
+from fleetlore.models.endpoint import HttpMind
+from fleetlore.models.json_schema import misfit
+from fleetlore.models.open import open_mind
+from fleetlore.models.parse_json import find_object
+from fleetlore.models.parse_reply import instruction
 
 WHEELS = Path(os.environ.get("FLEETLORE_TORTURE_WHEELS", Path(sys.prefix) / "torture"))
 _SERVER = """

@@ -24,14 +24,14 @@ from playwright.sync_api import expect, sync_playwright
 from tests.browser import conftest, test_restart
 from tests.browser.control_room import room_in
 from tests.faults import test_goal_kills, test_kill, test_many_processes, test_power_cut, test_servers, test_up, writer
-from tests.runtime.stage import test_resume
 from tests.server.probing import probe
 from tests.server.serving import serve
+from tests.stage import test_resume
 
-from fleetlore.cli.demo import play
-from fleetlore.cli.demo_fleet import script
+from fleetlore.cli.demo.command import play
+from fleetlore.cli.demo.fleet import script
 from fleetlore.errors import FleetloreError
-from fleetlore.log import sqlite_upkeep
+from fleetlore.log.sqlite import maintenance
 from torture.databases import attack_databases
 from torture.fuzz import fuzz
 from torture.mind import ask_a_real_model
@@ -78,7 +78,7 @@ def gather_crowds(folder: Path, rounds: int, count: int) -> str:
         path = folder / f"crowd-{number}.db"
         stored, seen = test_many_processes.crowd(path, count)
         test_many_processes.look(stored, seen, count)
-        assert sqlite_upkeep.check(str(path)).problems == []
+        assert maintenance.check(str(path)).problems == []
         events += len(stored)
     return f"{rounds} crowds of eight writers and two followers, {events} events: one order, no gap, nothing twice"
 

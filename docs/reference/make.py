@@ -246,7 +246,7 @@ def _public() -> Iterator[tuple[str, Any, list[str]]]:
     yield "What `connect` answers with", importlib.import_module("fleetlore.log.connect"), ["Log"]
     yield "`async with connect(…)`", importlib.import_module("fleetlore.log.async_recorder"), ["Recorder"]
     yield "`with connect(…).blocking()`", importlib.import_module("fleetlore.log.recorder"), ["BlockingRecorder"]
-    for name in ("fleetlore.errors", "fleetlore.nexus", "fleetlore.testing"):
+    for name in ("fleetlore.errors", "fleetlore.compat.nexus", "fleetlore.testing"):
         module = importlib.import_module(name)
         yield f"`{name}`", module, getattr(module, "__all__", None) or list(_defined(module))
 

@@ -1,8 +1,8 @@
 """A graph of one's own with a node of one's own: `lore graph chat --graph examples/graph/loud.py`."""
 
-from fleetlore.runtime.graph.model import Edge, Graph
-from fleetlore.runtime.graph.registry import node
-from fleetlore.runtime.graph.step import Step
+from fleetlore.graph.model import Edge, Graph
+from fleetlore.graph.registry import node
+from fleetlore.graph.step import Step
 
 
 @node("shout_v1")

@@ -103,7 +103,7 @@ _PATTERNS = (
     _Pattern(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
     _Pattern(r"\bAIza[A-Za-z0-9_-]{30,}"),
     _Pattern(r"\b(?:npm|hf)_[A-Za-z0-9]{20,}"),
-    _Pattern(r"\blore_[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])"),  # our own, of state/tokens.py
+    _Pattern(r"\blore_[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])"),  # our own, of log/tokens.py
     _Pattern(
         r"\b(?:SG\.[\w-]{16,}\.[\w-]{16,}|GOCSPX-[\w-]{20,}|pypi-[\w-]{40,}|whsec_\w{16,}|dckr_pat_[\w-]{16,}|AGE-SECRET-KEY-1\w{20,})"
     ),

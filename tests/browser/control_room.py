@@ -10,11 +10,12 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-from fleetlore import Event, config, connect
+from fleetlore import Event, connect
+from fleetlore import settings as config
+from fleetlore.graph.settings import Settings as GraphSettings
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.runtime.graph.settings import Settings as GraphSettings
-from fleetlore.server.house import House
-from fleetlore.server.rooms import open_house
+from fleetlore.server.context import House
+from fleetlore.server.open_context import open_house
 from fleetlore.server.serve import bound, serving
 from tests.server.serving import HOST, homely
 

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from fleetlore import Event
-from fleetlore.runtime.graph.settings import Settings
+from fleetlore.graph.settings import Settings
 from tests.browser.conftest import Visits
 from tests.browser.control_room import ControlRoom, ago, room_in, wait_until
 from tests.browser.test_hostile_text import CLEAN, IMAGE, NAMES, SCRIPT, SWEEP, TEXTS

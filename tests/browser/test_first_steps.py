@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from fleetlore.events.envelope import Event
-from fleetlore.state.warm import Warm
+from fleetlore.projections.live_views import Warm
 from tests.browser.conftest import Visits
 from tests.browser.control_room import ControlRoom, deed, reply, room_in
 

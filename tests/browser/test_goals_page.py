@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from playwright.sync_api import Locator, Page, expect
 
 from fleetlore import Event
-from fleetlore.runtime.driver import steering
-from fleetlore.state.seal import make_seal
-from fleetlore.state.shared import open_shared
+from fleetlore.goal import commands
+from fleetlore.log.coordination import open_shared
+from fleetlore.log.seal import make_seal
 from tests.browser.conftest import Visits
 from tests.browser.control_room import ControlRoom, ago, deed, room_in
 from tests.browser.test_hostile_text import CLEAN, IMAGE, NAMES, SCRIPT, SWEEP, TEXTS
@@ -248,7 +248,7 @@ def sealed(tmp_path: Path, story: list[Event]) -> Iterator[ControlRoom]:
         seal, key = make_seal("correct horse battery", cost=2)
         with open_shared(made.address) as shared:
             shared.set_seal(seal, None)
-        made.tell(*(key.sign(event) for event in story if event.goal == WORKING), steering.control(WORKING, "cancel", by="emil"))
+        made.tell(*(key.sign(event) for event in story if event.goal == WORKING), commands.control(WORKING, "cancel", by="emil"))
         yield made.start()
 
 
@@ -274,8 +274,8 @@ def test_hostile_text_stays_text_and_breaks_nothing(room: ControlRoom, visit: Vi
     room.tell(*goal_logs.pursued(goal, moves, wrong=((0, 1, 2),), until=until))
     room.tell(
         Event(kind="goal.permission_asked", actor=IMAGE, goal=goal.id, text=SCRIPT, data=asking),
-        *(steering.control(goal.id, "say", by=name, value=text[:3000]) for name, text in zip(NAMES, TEXTS, strict=False)),
-        steering.control(goal.id, "cancel", by=SCRIPT, reason=TEXTS[2]),
+        *(commands.control(goal.id, "say", by=name, value=text[:3000]) for name, text in zip(NAMES, TEXTS, strict=False)),
+        commands.control(goal.id, "cancel", by=SCRIPT, reason=TEXTS[2]),
         Event(kind="goal.permission_asked", actor="x", goal=IMAGE, data={"tool": IMAGE, "input": TEXTS[3]}),
     )
     page = visit(room, f"/goals/{goal.id}#token={room.token}", viewport={"width": width, "height": 800})

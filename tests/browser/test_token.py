@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from fleetlore.state.shared import open_shared
-from fleetlore.state.tokens import Scope, mint
+from fleetlore.log.coordination import open_shared
+from fleetlore.log.tokens import Scope, mint
 from tests.browser.conftest import Visits
 from tests.browser.control_room import ControlRoom, deed, room_in
 

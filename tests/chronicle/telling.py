@@ -17,7 +17,7 @@ from fleetlore.chronicle.overview import Overview
 from fleetlore.chronicle.story import Chapter, Detail
 from fleetlore.chronicle.teller import Before, Format, Tale, tell
 from fleetlore.chronicle.timeline import Timeline
-from fleetlore.views.reading import stamp_of
+from fleetlore.views.event_text import stamp_of
 
 DETAILS: tuple[Detail, ...] = ("headline", "story", "full")
 FORMATS = ("text", "markdown", "html", "json")

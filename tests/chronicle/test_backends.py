@@ -15,7 +15,7 @@ from fleetlore.chronicle.formats.text import Text
 from fleetlore.chronicle.narrate import Telling
 from fleetlore.chronicle.overview import CLOSELY, Overview
 from fleetlore.chronicle.teller import Tale, tell
-from fleetlore.state.chronology import Chronology
+from fleetlore.projections.chronology import Chronology
 from tests.chronicle.scripts import KINDS, START, events
 from tests.chronicle.telling import told
 from tests.contract.conftest import BACKENDS, address

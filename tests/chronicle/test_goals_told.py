@@ -29,13 +29,13 @@ from fleetlore.chronicle.telling_deeds import key_of
 from fleetlore.events.catalog import beat_of, known_kinds
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Permissions
+from fleetlore.goal import commands
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.minds.harness import Ended, Heard, Order, Watch
-from fleetlore.runtime.driver import steering
+from fleetlore.programs.harness import Ended, Heard, Order, Watch
 from fleetlore.views import fleet, names
 from tests.chronicle.telling import in_order
 from tests.chronicle.test_phrases_life import FORBIDDEN, PHRASES_FORBIDDEN, PRESENT, PRONOUNS
-from tests.runtime.driver.scripted import GOAL, Clock, Led, done, goal, lead
+from tests.goal.scripted import GOAL, Clock, Led, done, goal, lead
 
 Script = Callable[..., Led]
 BOOKS = ("goal.checkpointed", "goal.session_bound", "work.lease_taken", "context.built", "driver.attempt_started", "goal.attempt_ended")
@@ -192,7 +192,7 @@ async def test_a_crash_and_a_person_who_is_asked(
     async def answer(event: Event) -> None:
         standings.append(standing(log))
         if event.kind == "goal.permission_asked":
-            log.append([steering.control(GOAL, "decide", by="eve", value="allow", of=event.id, now=clock, new_id=ids)])
+            log.append([commands.control(GOAL, "decide", by="eve", value="allow", of=event.id, now=clock, new_id=ids)])
 
     async def ask(order: Order, watch: Watch) -> Ended:
         await again.crew.doorkeeper.permit("Bash", {"command": "make deploy"})
@@ -241,7 +241,7 @@ async def test_who_steers_a_goal_is_named(log: BlockingRecorder, script: Script,
     clock = Clock()
 
     def wish(action: str, **more: Any) -> Event:
-        return steering.control(GOAL, action, by="eve", now=clock, new_id=ids, **more)
+        return commands.control(GOAL, action, by="eve", now=clock, new_id=ids, **more)
 
     async def watch(event: Event) -> None:
         if event.kind == "goal.waiting":

@@ -15,7 +15,7 @@ from fleetlore.chronicle.telling_deeds import key_of, say_the_same, words_of
 from fleetlore.events.catalog import find
 from fleetlore.events.envelope import Event
 from fleetlore.events.tools import DEEDS as KNOWN_DEEDS
-from fleetlore.views.hands import Note
+from fleetlore.views.recent_calls import Note
 from tests.chronicle.test_phrases_life import FORBIDDEN, PHRASES_FORBIDDEN, PRESENT, PRONOUNS
 
 QUOTED = ("subject", "reason", "error", "text")

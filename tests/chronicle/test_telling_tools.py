@@ -14,7 +14,7 @@ from fleetlore.chronicle.live import LiveTeller
 from fleetlore.chronicle.narrate import Narrator, Telling
 from fleetlore.chronicle.phrasing import say, without_echo
 from fleetlore.chronicle.story import Detail, Sentence
-from fleetlore.dialects.deeds_flags import flags_in
+from fleetlore.dialects.commands.flags import flags_in
 from fleetlore.events.envelope import Event
 
 START = datetime(2026, 11, 15, 9, tzinfo=UTC)

@@ -11,10 +11,10 @@ from fleetlore import clock
 from fleetlore.events import driver_types as types
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import KEY, Plan
+from fleetlore.goal.events import Teller
 from fleetlore.log.connect import connect
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.minds.harness import Ended
-from fleetlore.runtime.driver.telling import Teller
+from fleetlore.programs.harness import Ended
 from fleetlore.views import goals
 from fleetlore.views.goal_state import GoalState
 

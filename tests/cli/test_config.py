@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleetlore import config
+from fleetlore import settings as config
 from fleetlore.errors import ConfigError
 from tests.cli.running import Lore
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from fleetlore import connect
-from fleetlore.context.build import build
-from fleetlore.state.recall import recall
+from fleetlore.prompts.agent_context import recall
+from fleetlore.prompts.build import build
 from tests.cli.running import Lore
-from tests.context import plays
+from tests.prompts import plays
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from fleetlore import clock
 from fleetlore.events.envelope import Event, Mac
 from fleetlore.log.connect import connect
-from fleetlore.state.seal import OperatorKey, make_seal
-from fleetlore.state.shared import open_shared
+from fleetlore.log.coordination import open_shared
+from fleetlore.log.seal import OperatorKey, make_seal
 from tests.cli.person import at_terminal
 from tests.cli.running import Lore
 

@@ -10,10 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from fleetlore import Event, connect
-from fleetlore.cli.demo import PLAY_SECONDS, play
-from fleetlore.cli.demo_fleet import CAST, script
-from fleetlore.cli.demo_pen import MISSION
-from fleetlore.cli.demo_scenes import programme
+from fleetlore.cli.demo.command import PLAY_SECONDS, play
+from fleetlore.cli.demo.fleet import CAST, MISSION, script
+from fleetlore.cli.demo.scenes import programme
 from fleetlore.events import catalog
 from fleetlore.testing import START, FrozenClock
 from fleetlore.views import fleet

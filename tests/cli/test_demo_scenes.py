@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from fleetlore import Event, config, connect
-from fleetlore.cli.demo_ground import Ground, Teller
-from fleetlore.minds.base import Ask
-from fleetlore.minds.open import open_mind
-from fleetlore.minds.programs.process_table import everyone
+from fleetlore import Event, connect, settings
+from fleetlore.cli.demo.environment import Ground, Teller
+from fleetlore.models.base import Ask
+from fleetlore.models.open import open_mind
+from fleetlore.process.kill_tree import everyone
 from tests.cli.running import Lore
 from tests.cli.test_up import running
 from tests.patience import PATIENCE
@@ -132,7 +132,7 @@ def test_a_demo_in_a_hook_of_git_commits_nothing_to_that_repository(tmp_path: Pa
     subprocess.run(["git", "init", "--quiet", tmp_path / "mine"], check=True)
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "mine" / ".git"))
     (tmp_path / "ground").mkdir()
-    ground = Ground(tmp_path / "ground", config.load(log="sqlite:demo.db", environ={}), speed=1.0, teller=Teller(json=False))
+    ground = Ground(tmp_path / "ground", settings.load(log="sqlite:demo.db", environ={}), speed=1.0, teller=Teller(json=False))
     ground.workspace("tide")
     assert (tmp_path / "ground" / "tide" / ".git").is_dir()
     assert not list((tmp_path / "mine" / ".git" / "refs" / "heads").iterdir())

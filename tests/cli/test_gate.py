@@ -19,10 +19,10 @@ import pytest
 from fleetlore.events.driver_types import Allow
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Permissions
-from fleetlore.minds.harness import Gate, Order
-from fleetlore.runtime.driver.gate import door as gate_door
-from fleetlore.runtime.driver.gate.deciding import Answer, Chain, Decider, Gatekeeper, Request, RuleDecider, denied
-from fleetlore.runtime.driver.gate.server import GateServer
+from fleetlore.goal.gate import client as gate_door
+from fleetlore.goal.gate.decision import Answer, Chain, Decider, Gatekeeper, Request, RuleDecider, denied
+from fleetlore.goal.gate.server import GateServer
+from fleetlore.programs.harness import Gate, Order
 from tests.cli.running import Lore, command
 from tests.cli.test_claude_code_program import CLAUDE, QUIET, ROOT, without_a_network
 from tests.patience import PATIENCE

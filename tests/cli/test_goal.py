@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from fleetlore import clock
 from fleetlore.events import driver_types as types
+from fleetlore.log.coordination import open_shared
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.state.seal import make_seal
-from fleetlore.state.shared import open_shared
+from fleetlore.log.seal import make_seal
 from tests.cli.goals import ONE, TWO, Past, log_at
 from tests.cli.running import Lore
 from tests.servers import Valkey

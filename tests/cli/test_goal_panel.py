@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from fleetlore import clock
-from fleetlore.cli.goal_screen import panel
+from fleetlore.cli.goal.screen import panel
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.views.goal_state import GoalState
 from tests.cli.goals import ONE, Past, log_at

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlore import config
+from fleetlore import settings
 from fleetlore.cli.hook import MOST_BYTES, SETTINGS, _settings_files
 from fleetlore.redact import Redactor, seems_clean
 from tests.cli.running import Lore, command
@@ -101,10 +101,10 @@ def test_it_looks_for_settings_where_every_command_does(lore: Lore) -> None:
     below = lore.folder / "a" / "b"
     below.mkdir(parents=True)
     project = lore.write("fleetlore.toml", "")
-    assert SETTINGS == config.FILE_NAME
+    assert SETTINGS == settings.FILE_NAME
     looked_in = list(_settings_files(str(below)))
-    assert {project, config.user_file()} <= set(looked_in)
-    assert config.project_file(str(below)) == project
+    assert {project, settings.user_file()} <= set(looked_in)
+    assert settings.project_file(str(below)) == project
 
 
 def test_a_broken_settings_file_stops_nothing(lore: Lore) -> None:
@@ -253,7 +253,7 @@ def test_it_loads_the_standard_library_and_a_handful_of_ours(lore: Lore, secret:
     outside = {name.partition(".")[0] for name in found} - set(sys.stdlib_module_names)
     assert outside == {"fleetlore"}
     ours = {name.removeprefix("fleetlore.") for name in found if name.startswith("fleetlore.")}
-    assert ours - {"_quick"} == {"cli", "cli.main", "cli.terminal", "cli.hook", "intake", "intake.spool", "clock", "redact"}
+    assert ours - {"_quick"} == {"cli", "cli.main", "cli.terminal", "cli.hook", "ingest", "ingest.spool", "clock", "redact"}
 
 
 @pytest.mark.parametrize(

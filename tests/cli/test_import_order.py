@@ -99,7 +99,7 @@ def test_so_have_lines_that_are_no_records(lore: Lore) -> None:
 
 @pytest.mark.parametrize("most_in_memory", [20_000, 3])
 def test_an_arc_of_two_files_is_the_same_whichever_was_first(lore: Lore, monkeypatch: pytest.MonkeyPatch, most_in_memory: int) -> None:
-    monkeypatch.setattr("fleetlore.state.chronology.MOST_IN_MEMORY", most_in_memory)
+    monkeypatch.setattr("fleetlore.projections.chronology.MOST_IN_MEMORY", most_in_memory)
     beats = ("error", "recovery", "dispatch", "abandon", "commit", "pr_merge")
     lines = [[nexus(beats[(step + number) % 6], "ada", f"{number} {step}", NOON) for step in range(6)] for number in range(4)]
     assert_the_order_does_not_matter(lore, [("nexus", "a.jsonl", each) for each in lines])

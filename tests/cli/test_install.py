@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from fleetlore.intake import claude_settings, codex_settings
-from fleetlore.intake.hook_settings import is_ours
+from fleetlore.ingest.hook_settings import is_ours
+from fleetlore.programs.claude_code import settings as claude_code_settings
+from fleetlore.programs.codex import settings as codex_settings
 from tests.cli.running import Lore
 
 FOREIGN = """{
@@ -46,13 +47,15 @@ def commands(settings: Path, event: str) -> list[str]:
 def test_every_hook_that_can_be_listened_to_calls_this_very_lore(lore: Lore, settings: Path) -> None:
     lore("install", "claude-code", code=0)
     calls = f"'{lore.folder.parent}/some where/lore' hook claude-code"
-    assert {event: commands(settings, event) for event in claude_settings.EVENTS} == {event: [calls] for event in claude_settings.EVENTS}
+    assert {event: commands(settings, event) for event in claude_code_settings.EVENTS} == {
+        event: [calls] for event in claude_code_settings.EVENTS
+    }
 
 
 def test_hooks_that_would_change_what_the_program_does_or_shows_are_left_alone(lore: Lore, settings: Path) -> None:
     lore("install", "claude-code", code=0)
-    assert not set(json.loads(settings.read_text())["hooks"]) & set(claude_settings.LEFT_ALONE)
-    assert not set(claude_settings.EVENTS) & set(claude_settings.LEFT_ALONE)
+    assert not set(json.loads(settings.read_text())["hooks"]) & set(claude_code_settings.LEFT_ALONE)
+    assert not set(claude_code_settings.EVENTS) & set(claude_code_settings.LEFT_ALONE)
 
 
 def test_what_is_there_stays_in_its_order_and_indentation(lore: Lore, settings: Path) -> None:
@@ -218,7 +221,7 @@ def test_settings_that_turn_all_hooks_off_are_pointed_at(lore: Lore, settings: P
     assert "disableAllHooks" in lore("install", "claude-code", code=0).err
 
 
-@pytest.mark.parametrize("event", [*claude_settings.EVENTS, *claude_settings.LEFT_ALONE, *codex_settings.LEFT_ALONE])
+@pytest.mark.parametrize("event", [*claude_code_settings.EVENTS, *claude_code_settings.LEFT_ALONE, *codex_settings.LEFT_ALONE])
 def test_every_hook_is_accounted_for_in_the_documents(event: str) -> None:
     assert event in (Path(__file__).parents[2] / "docs" / "recording.md").read_text()
 

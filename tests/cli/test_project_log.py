@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fleetlore import config
-from fleetlore.intake import spool
+from fleetlore import settings as config
+from fleetlore.ingest import spool
 from tests.cli.running import Lore, command
 
 USER_FILE = "../home/.config/fleetlore/fleetlore.toml"

@@ -16,11 +16,11 @@ import pytest
 from fleetlore import connect
 from fleetlore.cli.main import COMMANDS
 from fleetlore.events.envelope import Event
-from fleetlore.intake import trimming
-from fleetlore.log.sqlite_upkeep import backup
-from fleetlore.state.seal import OperatorKey, Seal, make_seal, unlock
-from fleetlore.state.shared import open_shared
-from fleetlore.state.tokens import mint
+from fleetlore.ingest import trim
+from fleetlore.log.coordination import open_shared
+from fleetlore.log.seal import OperatorKey, Seal, make_seal, unlock
+from fleetlore.log.sqlite.maintenance import backup
+from fleetlore.log.tokens import mint
 from tests.cli.person import alone, at_terminal, seated
 from tests.cli.running import Lore
 from tests.patience import PATIENCE
@@ -243,10 +243,10 @@ def test_a_cut_that_nobody_signed_is_not_made_good(lore: Lore) -> None:
         data = {"log": log.info().log_id, "before": before, "last": before, "events": 2}
         forged = Event(kind="log.trimmed", actor="fleetlore", data=data)
         log.append([forged])
-        trimming.finish(log, key)
+        trim.finish(log, key)
         assert log.info().events == 4
         log.append([key.sign(forged, admit=log.admit)])
-        trimming.finish(log, key)
+        trim.finish(log, key)
         assert log.info().events == 3
 
 

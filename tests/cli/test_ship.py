@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from fleetlore import Event, config, connect
+from fleetlore import Event, connect, settings
 from fleetlore.cli import ship
 from fleetlore.errors import InvalidUrl
-from fleetlore.intake.ship import Standing
+from fleetlore.ingest.ship import Standing
 from fleetlore.log import connect as log_connect
 from tests.cli.running import Lore
-from tests.intake.shipping import largest_event
+from tests.ingest.shipping import largest_event
 from tests.servers import Valkey
 
 WAY = ("--from", "sqlite:a.db", "--to", "sqlite:b.db")
@@ -315,7 +315,7 @@ def test_the_environment_says_where_to_for_any_log_but_a_projects(told: Lore, mo
 
 
 def test_what_counts_as_a_server_is_the_same_everywhere() -> None:
-    for scheme in config.SERVERS:
+    for scheme in settings.SERVERS:
         log_connect.connect(f"{scheme}://host")  # taken, and not opened yet
         assert log_connect.resolve(f"{scheme}://u:p%40q@host", None)[1] == f"{scheme}://u:p%40q@host"
     with pytest.raises(InvalidUrl, match="no log at ftp"):

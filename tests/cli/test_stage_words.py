@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fleetlore import Event
-from fleetlore.cli.stage_screen import told
+from fleetlore.cli.stage.screen import told
 from tests.cli.running import Lore
 
 

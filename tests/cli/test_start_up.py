@@ -47,8 +47,8 @@ def test_emit_does_without_the_heavy_parts(on_the_fast_path: set[str], heavy: st
 
 def test_emit_loads_no_other_command(on_the_fast_path: set[str]) -> None:
     ours = {name for name in on_the_fast_path if name.startswith("fleetlore.cli.")}
-    assert ours == {f"fleetlore.cli.{name}" for name in ("main", "terminal", "arguments", "emit", "opening")}
-    assert not any(name.startswith(("fleetlore.intake", "fleetlore.dialects", "fleetlore.views")) for name in on_the_fast_path)
+    assert ours == {f"fleetlore.cli.{name}" for name in ("main", "terminal", "arguments", "emit", "open_log")}
+    assert not any(name.startswith(("fleetlore.ingest", "fleetlore.dialects", "fleetlore.views")) for name in on_the_fast_path)
 
 
 def test_reading_events_back_needs_no_asyncio(lore: Lore) -> None:

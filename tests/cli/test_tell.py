@@ -15,7 +15,7 @@ import apsw
 import pytest
 
 from fleetlore.chronicle.formats import NAMES
-from fleetlore.cli.tell import FORMATS
+from fleetlore.cli.tell.command import FORMATS
 from fleetlore.log.connect import connect
 from tests.chronicle.scripts import events
 from tests.cli.running import Lore, command, nexus
@@ -185,7 +185,7 @@ def test_two_processes_with_two_hash_seeds_write_the_same_bytes(lore: Lore, name
 
 @pytest.mark.parametrize("most_in_memory", [20_000, 7])
 def test_the_order_of_importing_changes_nothing(lore: Lore, monkeypatch: pytest.MonkeyPatch, most_in_memory: int) -> None:
-    monkeypatch.setattr("fleetlore.state.chronology.MOST_IN_MEMORY", most_in_memory)
+    monkeypatch.setattr("fleetlore.projections.chronology.MOST_IN_MEMORY", most_in_memory)
     kinds = ("dispatch", "commit", "error", "heartbeat", "recovery", "pr_merge", "collab", "abandon")
     files = [
         lore.write(f"{agent}.jsonl", "\n".join(nexus(kinds[n * step % 8], agent, f"deed {n}", NOON + n * 3000 * step) for n in range(60)))
@@ -203,7 +203,7 @@ def test_the_order_of_importing_changes_nothing(lore: Lore, monkeypatch: pytest.
 
 
 def test_every_backend_gives_the_same_words(lore: Lore, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fleetlore.cli import opening
+    from fleetlore.cli import open_log
 
     lore("demo", "--no-serve", "--log", "sqlite:demo.db", "--speed", "0", code=0)
     on_disk = lore("tell", "--log", "sqlite:demo.db", "--format", "json", "--all", code=0).raw
@@ -212,7 +212,7 @@ def test_every_backend_gives_the_same_words(lore: Lore, monkeypatch: pytest.Monk
     with connect("memory:").blocking() as memory:
         memory.append_all(stored)
         monkeypatch.setattr(memory, "__class__", _StaysOpen.of(memory))
-        monkeypatch.setattr(opening, "open_existing_log", lambda args: memory)
+        monkeypatch.setattr(open_log, "open_existing_log", lambda args: memory)
         assert lore("tell", "--format", "json", "--all", code=0).raw == on_disk
 
 
@@ -226,11 +226,11 @@ class _StaysOpen:
 
 def test_arcs_beyond_what_memory_holds_are_kept_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     from fleetlore.chronicle.teller import arcs_of
-    from fleetlore.cli import shelf
+    from fleetlore.cli.tell import readings
 
-    monkeypatch.setattr(shelf, "MOST_BYTES_IN_MEMORY", 10)
+    monkeypatch.setattr(readings, "MOST_BYTES_IN_MEMORY", 10)
     found = list(arcs_of(events("ada:feat bo:setback bo:recovery ada:feat")))
-    with shelf.SpoolingShelf() as kept:
+    with readings.SpoolingShelf() as kept:
         for arc in found:
             kept.append(arc)
         assert list(kept) == found

@@ -22,10 +22,11 @@ from fleetlore.chronicle.narrate import Telling
 from fleetlore.chronicle.story import Detail
 from fleetlore.chronicle.teller import Format
 from fleetlore.chronicle.timeline import Timeline
-from fleetlore.cli import progress, tell_readings
-from fleetlore.cli.tell_bar import TellBar
-from fleetlore.cli.tell_range import Span
-from fleetlore.cli.tell_readings import Wanted, Watch, told
+from fleetlore.cli import progress
+from fleetlore.cli.tell import readings as tell_readings
+from fleetlore.cli.tell.progress import TellBar
+from fleetlore.cli.tell.range import Span
+from fleetlore.cli.tell.readings import Wanted, Watch, told
 from fleetlore.log.recorder import BlockingRecorder
 from tests import strategies
 from tests.chronicle.scripts import START, events

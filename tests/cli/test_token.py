@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fleetlore.state.shared import open_shared
-from fleetlore.state.tokens import hash_of, is_secret
+from fleetlore.log.coordination import open_shared
+from fleetlore.log.tokens import hash_of, is_secret
 from tests.cli.running import Lore
 
 FLEET = ("--log", "sqlite:fleet.db")
@@ -123,7 +123,7 @@ def test_tokens_are_for_one_town(lore: Lore) -> None:
 
 
 def test_one_whose_time_is_up_is_listed_as_such(lore: Lore) -> None:
-    from fleetlore.state.tokens import mint
+    from fleetlore.log.tokens import mint
 
     then = datetime(2026, 1, 1, tzinfo=UTC)
     with open_shared("sqlite:fleet.db") as shared:

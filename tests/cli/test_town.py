@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from fleetlore.cli import town_hall, town_lessons, town_verbs
-from fleetlore.runtime.town import facts, steering
-from fleetlore.runtime.town.steering import Wish
+from fleetlore.cli.town import commands, verbs
+from fleetlore.cli.town import help as town_help
+from fleetlore.town import commands as town_commands
+from fleetlore.town import events
+from fleetlore.town.commands import Wish
 from fleetlore.views.town_state import Town
 from tests.cli import towns
 from tests.cli.running import Lore
@@ -72,16 +74,16 @@ def test_init_mends_no_file_that_it_cannot_read(lore: Lore) -> None:
 
 
 def test_every_verb_has_a_help_that_teaches(lore: Lore) -> None:
-    for lesson in town_lessons.LESSONS:
+    for lesson in town_help.LESSONS:
         result = lore("town", *lesson.split(), "--help", code=0)
         assert re.search(rf"^  .*lore town {lesson}", result.out, re.MULTILINE), lesson
         assert "--json" in result.out
-    assert set(town_verbs.VERBS) == {lesson.split()[0] for lesson in town_lessons.LESSONS}
+    assert set(verbs.VERBS) == {lesson.split()[0] for lesson in town_help.LESSONS}
 
 
 def test_every_verb_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "town.md").read_text()
-    for lesson in town_lessons.LESSONS:
+    for lesson in town_help.LESSONS:
         assert re.search(rf"`[^`]*\b{lesson.split()[-1]}\b", page), lesson
 
 
@@ -217,7 +219,7 @@ def test_the_status_shows_who_waits_for_a_person_first(town: Lore, monkeypatch: 
     town("town", "mission", "start", town.write("plan.toml", towns.PLAN), code=0)
     town("town", "backlog", "add", "Fix it", "--priority", "high")
     town("town", "send", "conductor", f"May I? {HOSTILE}", "--query", "--as", "ada")
-    towns.tell(town, facts.help_needed(towns.folded(town).missions["reader"], "nobody can take it", 1))
+    towns.tell(town, events.help_needed(towns.folded(town).missions["reader"], "nobody can take it", 1))
     result = town("town", "status", code=0)
     assert result.lines[0] == "harbour  1 agent · 1 cold"
     assert result.lines[1] == "▲ reader asks for help (now): nobody can take it"
@@ -251,13 +253,13 @@ def test_a_wish_is_looked_at_again_when_somebody_was_quicker(town: Lore) -> None
     seen: list[str] = []
 
     def wishes(state: Town) -> list[Wish]:
-        wish = steering.cancel(state, task, by="grace")
+        wish = town_commands.cancel(state, task, by="grace")
         if not seen:
-            towns.tell(town, facts.control("redirect", by="linus", task=task, value="nobody"))
+            towns.tell(town, events.control("redirect", by="linus", task=task, value="nobody"))
         seen.append(state.tasks[task].position or "")
         return [wish]
 
-    with town_hall.opened(Namespace(log=None, town=None, speaker=None)) as hall:
+    with commands.opened(Namespace(log=None, town=None, speaker=None)) as hall:
         hall.fulfil(wishes)
     assert len(set(seen)) == 2
     assert towns.folded(town).tasks[task].state == "cancelled"

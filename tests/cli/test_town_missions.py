@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from fleetlore.runtime.town import facts
+from fleetlore.town import events
 from tests.cli import towns
 from tests.cli.running import Lore
 
@@ -58,7 +58,7 @@ def test_a_mission_is_held_taken_up_given_up_and_put_away_as_the_table_allows(mi
 
 
 def test_by_force_what_is_worked_on_is_called_off_too(mission: Lore) -> None:
-    towns.tell(mission, facts.task_created("reader/shape", title="Shape", by=facts.DISPATCHER, mission="reader", item="shape"))
+    towns.tell(mission, events.task_created("reader/shape", title="Shape", by=events.DISPATCHER, mission="reader", item="shape"))
     result = mission("town", "mission", "stop", "reader", "--force", code=0)
     assert result.lines == ["reader is given up", "reader/shape is called off"]
     assert towns.folded(mission).tasks["reader/shape"].state == "cancelled"
@@ -98,7 +98,7 @@ def test_work_is_sent_back_with_a_reason_alone(mission: Lore) -> None:
 def test_notes_are_kept_with_a_mission_and_a_call_for_help_is_answered(mission: Lore) -> None:
     assert "asks for nothing" in mission("town", "mission", "helped", "reader", code=2).err
     mission("town", "mission", "note", "reader", "The", f"fixtures {towns.HOSTILE}", code=0)
-    towns.tell(mission, facts.help_needed(towns.folded(mission).missions["reader"], "nobody can take it", 1))
+    towns.tell(mission, events.help_needed(towns.folded(mission).missions["reader"], "nobody can take it", 1))
     shown = mission("town", "mission", "show", "reader").out
     assert "The fixtures red" in shown
     assert "asks for help (now): nobody can take it" in shown

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fleetlore.runtime.town import facts
-from fleetlore.state.believed_town import BelievedTown
-from fleetlore.state.seal import OperatorKey, make_seal
-from fleetlore.state.shared import open_shared
+from fleetlore.log.coordination import open_shared
+from fleetlore.log.seal import OperatorKey, make_seal
+from fleetlore.projections.signed_town import BelievedTown
+from fleetlore.town import events
 from fleetlore.views.town_state import Town
 from tests.cli import towns
 from tests.cli.person import alone, at_terminal
@@ -76,7 +76,7 @@ def left_behind(town: Lore) -> tuple[str, str]:
     towns.given(town, had, "ada")
     for argv in (["do it", "--task"], ["is it?", "--query", "--urgent"], ["so be it"]):
         town("town", "send", "ada", *argv)
-    towns.tell(town, facts.stopped(towns.folded(town).agents["ada"], reason="killed"))
+    towns.tell(town, events.stopped(towns.folded(town).agents["ada"], reason="killed"))
     return had, wanted
 
 
@@ -164,7 +164,7 @@ def test_on_a_sealed_town_anybody_may_add_work_send_messages_and_look(lore: Lore
     towns.settle(lore, monkeypatch)
     lore("town", "spawn", "ada")
     key = sealed(lore)
-    signed = key.sign(facts.spawned("bob", by="grace"))
+    signed = key.sign(events.spawned("bob", by="grace"))
     towns.tell(lore, signed)
     lore("town", "backlog", "add", "one", "--as", "bob", code=0)
     lore("town", "send", "bob", "hello", code=0)

@@ -11,16 +11,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fleetlore import Event, clock, config, connect
-from fleetlore.cli import opening
-from fleetlore.config import Setting, Settings
+from fleetlore import Event, clock, connect
+from fleetlore import settings as config
+from fleetlore.cli import open_log
 from fleetlore.errors import ConfigError
-from fleetlore.intake import retention, trimming
+from fleetlore.ingest import retention, trim
 from fleetlore.log.base import just_after
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.state.runner import Runner, view_of
-from fleetlore.state.store import Store, open_store
-from fleetlore.views import costs, costs_sums, fleet
+from fleetlore.projections.runner import Runner, view_of
+from fleetlore.projections.store import Store, open_store
+from fleetlore.settings import Setting, Settings
+from fleetlore.views import cost_sums, costs, fleet
 from tests.cli.running import Lore
 from tests.contract.conftest import BACKENDS, address
 
@@ -62,16 +63,16 @@ def store(own: BlockingRecorder, tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def cut(log: BlockingRecorder, days: float, store: Store | None = None) -> trimming.Trim | None:
-    last = trimming.place_before(log, days_ago(days), store=store)
-    return None if last is None else trimming.trim(log, last, store=store)
+def cut(log: BlockingRecorder, days: float, store: Store | None = None) -> trim.Trim | None:
+    last = trim.place_before(log, days_ago(days), store=store)
+    return None if last is None else trim.trim(log, last, store=store)
 
 
 def spent(log: BlockingRecorder) -> costs.Amount:
     state = costs.initial()
     for event in log.read():
         state = costs.apply(state, event)
-    return costs_sums.total(state)
+    return cost_sums.total(state)
 
 
 # --- the cut
@@ -112,22 +113,22 @@ def test_costs_stay_the_same_however_often_it_is_trimmed(log: BlockingRecorder) 
 
 def test_a_part_whose_whole_is_left_is_not_told_of_as_spent(log: BlockingRecorder) -> None:
     log.append_all([reply(90, partial=True, message_id="m1"), reply(1, message_id="m1"), reply(90, message_id="m2", partial=True)])
-    before = costs_sums.total(Runner(log, view_of(costs, "costs")).catch_up().state)
-    trimming.trim(log, str(next(log.read(limit=1)).position))
-    after = costs_sums.total(Runner(log, view_of(costs, "costs")).catch_up().state)
+    before = cost_sums.total(Runner(log, view_of(costs, "costs")).catch_up().state)
+    trim.trim(log, str(next(log.read(limit=1)).position))
+    after = cost_sums.total(Runner(log, view_of(costs, "costs")).catch_up().state)
     assert (after.usd, after.tokens) == (before.usd, before.tokens) == (1.0, 220)
 
 
 def test_what_was_printed_is_not_told_of_as_spent_where_the_recording_of_it_is_left(log: BlockingRecorder) -> None:
     log.append_all([reply(90, source="exec"), reply(1)])
-    trimming.trim(log, str(next(log.read(limit=1)).position))
-    assert costs_sums.total(Runner(log, view_of(costs, "costs")).catch_up().state).usd == 0.5
+    trim.trim(log, str(next(log.read(limit=1)).position))
+    assert cost_sums.total(Runner(log, view_of(costs, "costs")).catch_up().state).usd == 0.5
 
 
 def test_the_calendar_s_ends_are_no_trap(log: BlockingRecorder) -> None:
     [position] = log.append([reply(90)])
-    assert trimming.place_before(log, datetime.min.replace(tzinfo=UTC)) is None
-    assert trimming.place_before(log, datetime.max.replace(tzinfo=UTC)) == position
+    assert trim.place_before(log, datetime.min.replace(tzinfo=UTC)) is None
+    assert trim.place_before(log, datetime.max.replace(tzinfo=UTC)) == position
     assert retention.oldest_kept(settings_with(keep_days=99_999 * 365), NOW) is None
 
 
@@ -139,9 +140,9 @@ def test_an_event_that_came_late_stays_with_those_around_it(log: BlockingRecorde
 
 def test_a_crash_between_the_fact_and_the_cut_is_made_good(log: BlockingRecorder) -> None:
     log.append([reply(100), reply(50), reply(10)])
-    last = trimming.place_before(log, days_ago(90))
+    last = trim.place_before(log, days_ago(90))
     assert last is not None
-    found = trimming.look(log, last)
+    found = trim.look(log, last)
     assert found is not None
     told = {key: value for key, value in found.totals.items() if key != "gone"}
     fact = {"log": log.info().log_id, "before": found.before, "last": found.last, **told}
@@ -154,18 +155,18 @@ def test_a_crash_between_the_fact_and_the_cut_is_made_good(log: BlockingRecorder
 
 def test_two_that_trim_at_once_tell_it_once(own: BlockingRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
     own.append([reply(100), reply(50), reply(10)])
-    look = trimming.look
+    look = trim.look
     others = [50]
 
-    def meanwhile(*args: Any, **more: Any) -> trimming.Trim | None:
+    def meanwhile(*args: Any, **more: Any) -> trim.Trim | None:
         found = look(*args, **more)
         if others:
             others.clear()
-            monkeypatch.setattr(trimming, "look", look)
+            monkeypatch.setattr(trim, "look", look)
             cut(own, 90)
         return found
 
-    monkeypatch.setattr(trimming, "look", meanwhile)
+    monkeypatch.setattr(trim, "look", meanwhile)
     cut(own, 40)
     assert [fact.data["events"] for fact in own.read(kinds=["log.trimmed"])] == [1, 1]
     assert spent(own).usd == 1.5
@@ -248,7 +249,7 @@ def test_a_copy_of_a_trimmed_log_is_not_cut_for_what_was_cut_there(old: Lore) ->
     old("trim", "--before", "1y", "--yes", code=0)
     with connect("sqlite:fleet.db").blocking() as log, connect("sqlite:copy.db").blocking() as copy:
         copy.append([replace(event, position=None) for event in log.read()])
-        trimming.finish(copy)
+        trim.finish(copy)
         assert [event.text for event in copy.read(kinds=["fleet.idle"])] == ["100", "20"]
 
 
@@ -313,7 +314,7 @@ def test_without_a_setting_everything_is_kept(own: BlockingRecorder) -> None:
 def test_what_was_not_shipped_yet_is_kept(own: BlockingRecorder, tmp_path: Path) -> None:
     from threading import Event as Flag
 
-    from fleetlore.intake.ship import Shipper
+    from fleetlore.ingest.ship import Shipper
 
     own.append([reply(100), reply(99), reply(1)])
     to = f"sqlite:{tmp_path / 'team.db'}"
@@ -371,7 +372,7 @@ def test_the_command_line_adds_to_the_levels(lore: Lore) -> None:
     from argparse import Namespace
 
     lore.write("fleetlore.toml", '[redact]\nlevel = "names"\n')
-    settings = opening.settings_of(Namespace(log=None, town=None, redact=["prompts"]))
+    settings = open_log.settings_of(Namespace(log=None, town=None, redact=["prompts"]))
     assert settings.redact_levels.value == ("prompts", "names")
 
 

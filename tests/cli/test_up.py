@@ -19,9 +19,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from fleetlore import connect
-from fleetlore.cli.demo_fleet import CAST, script
-from fleetlore.cli.demo_pen import MISSION
-from fleetlore.cli.demo_shift import shift
+from fleetlore.cli.demo.fleet import CAST, MISSION, script
+from fleetlore.cli.demo.shift import shift
 from fleetlore.events import catalog
 from tests.cli.running import Lore
 from tests.patience import PATIENCE

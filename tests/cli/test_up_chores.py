@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fleetlore import Event, clock, config, connect
-from fleetlore.cli.up_chores import chores
-from fleetlore.config import Settings
+from fleetlore import Event, clock, connect
+from fleetlore import settings as config
+from fleetlore.cli.up.background import chores
+from fleetlore.settings import Settings
 from tests.server.serving import Served, serve
 
 

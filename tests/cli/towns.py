@@ -9,9 +9,9 @@ import pytest
 
 from fleetlore import connect
 from fleetlore.events.envelope import Event
-from fleetlore.runtime.holding import own_name
-from fleetlore.runtime.town import facts
-from fleetlore.state.shared import open_shared
+from fleetlore.kernel.lease import own_name
+from fleetlore.log.coordination import open_shared
+from fleetlore.town import events as town_events
 from fleetlore.views import town as view
 from fleetlore.views.town_state import Agent, Task, Town
 from tests.cli.running import Lore
@@ -67,22 +67,22 @@ def folded(lore: Lore) -> Town:
 def run_by(lore: Lore, worker: str, *names: str) -> None:
     """Have a worker run agents: they are idle from then on."""
     for name in names:
-        started = facts.agent_state(name, "cold", "starting", lease=worker)
-        tell(lore, started, facts.agent_state(name, "starting", "idle", lease=worker))
+        started = town_events.agent_state(name, "cold", "starting", lease=worker)
+        tell(lore, started, town_events.agent_state(name, "starting", "idle", lease=worker))
 
 
 def given(lore: Lore, task: str, agent: str, *, begun: bool = True) -> None:
     """Have a dispatcher give a task to an agent, who begins it."""
     town = folded(lore)
-    tell(lore, facts.task_assigned(town.tasks[task], town.agents[agent]))
+    tell(lore, town_events.task_assigned(town.tasks[task], town.agents[agent]))
     if begun:
         town = folded(lore)
-        tell(lore, facts.started(town.agents[agent], town.tasks[task]), facts.agent_state(agent, "idle", "working"))
+        tell(lore, town_events.started(town.agents[agent], town.tasks[task]), town_events.agent_state(agent, "idle", "working"))
 
 
 def ended(lore: Lore, task: str, result: str) -> None:
     """Have whoever is at a task complete it."""
-    tell(lore, facts.task_completed(folded(lore).tasks[task], result=result))
+    tell(lore, town_events.task_completed(folded(lore).tasks[task], result=result))
 
 
 def worked_on(lore: Lore, *items: str, author: str = "ada") -> None:
@@ -92,13 +92,13 @@ def worked_on(lore: Lore, *items: str, author: str = "ada") -> None:
         task = f"reader/{item}"
         tell(
             lore,
-            facts.task_created(task, title=item, by=facts.DISPATCHER, mission="reader", item=item),
-            facts.task_assigned(Task(id=task, mission="reader", item=item), Agent(name=author)),
+            town_events.task_created(task, title=item, by=town_events.DISPATCHER, mission="reader", item=item),
+            town_events.task_assigned(Task(id=task, mission="reader", item=item), Agent(name=author)),
         )
-        tell(lore, facts.started(Agent(name=author), folded(lore).tasks[task]))
+        tell(lore, town_events.started(Agent(name=author), folded(lore).tasks[task]))
         ended(lore, task, f"{item} is there")
         if mission.items[item].type == "design":
-            tell(lore, facts.item_fact("completed", mission, mission.items[item], f"{item} is done"))
+            tell(lore, town_events.item_fact("completed", mission, mission.items[item], f"{item} is done"))
 
 
 def live_worker(lore: Lore) -> str:

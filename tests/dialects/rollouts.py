@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fleetlore.dialects.codex import RECORDING
 from fleetlore.events.envelope import Event
+from fleetlore.programs.codex.transcript import RECORDING
 
 START = datetime(2026, 9, 1, 10, 0, tzinfo=UTC)
 

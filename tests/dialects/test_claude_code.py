@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlore.dialects.claude_code import RECORDING
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 from fleetlore.log.admission import Admission
+from fleetlore.programs.claude_code.transcript import RECORDING
 from fleetlore.views import costs
-from fleetlore.views.costs_sums import total
+from fleetlore.views.cost_sums import total
 from tests.growing import grows_in_proportion
 from tests.transcripts import START, Row, Transcript, a_day, bash, text, thinking, tool
 

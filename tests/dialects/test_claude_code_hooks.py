@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlore.dialects.claude_code import RECORDING
-from fleetlore.dialects.claude_code_hooks import FOLDED, read_hook
 from fleetlore.events.envelope import Event
 from fleetlore.log.admission import Admission
+from fleetlore.programs.claude_code.hooks import FOLDED, read_hook
+from fleetlore.programs.claude_code.transcript import RECORDING
 from tests.transcripts import Transcript, bash, text, tool
 
 AT = datetime(2026, 11, 10, 9, 0, tzinfo=UTC)

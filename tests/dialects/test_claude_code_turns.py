@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlore.dialects.claude_code import RECORDING
-from fleetlore.dialects.claude_code_hooks import read_hook
 from fleetlore.events.envelope import Event
+from fleetlore.programs.claude_code.hooks import read_hook
+from fleetlore.programs.claude_code.transcript import RECORDING
 from tests.transcripts import Row, Transcript, bash, text, thinking, tool
 
 AT = datetime(2026, 11, 10, 9, 0, tzinfo=UTC)

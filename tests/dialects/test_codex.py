@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlore.dialects.codex import RECORDING
 from fleetlore.errors import DialectError
 from fleetlore.log.admission import Admission
+from fleetlore.programs.codex.transcript import RECORDING
 from tests.dialects.rollouts import (
     CALL,
     CHILD,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fleetlore.dialects.codex import read_hook
 from fleetlore.events.envelope import Event
+from fleetlore.programs.codex.transcript import read_hook
 from tests.dialects.rollouts import (
     CALL,
     CHILD,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlore.dialects import deeds
-from fleetlore.dialects.deeds import Deed, deed_of, is_correction, is_polling
+from fleetlore.dialects.commands import classify
+from fleetlore.dialects.commands.classify import Deed, deed_of, is_correction, is_polling
 from fleetlore.events.tools import DEEDS
 
 SHELL: dict[str, str] = {
@@ -361,7 +361,7 @@ def test_a_subject_is_one_line_and_not_too_long() -> None:
 
 
 def test_every_deed_has_a_beat_and_a_line_in_the_table() -> None:
-    told = getdoc(deeds)
+    told = getdoc(classify)
     assert told is not None
     assert all(f"`{deed}`" in told for deed in DEEDS)
     assert {deed for _, deed in LINES} < set(DEEDS)

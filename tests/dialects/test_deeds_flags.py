@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlore.dialects import claude_code_hooks, codex_hooks
-from fleetlore.dialects.claude_code_marks import Scene
-from fleetlore.dialects.claude_code_tools import tell_call, tell_denial, tell_outcome, what_of
-from fleetlore.dialects.codex_tools import what_of as codex_what_of
-from fleetlore.dialects.deeds import flags_of
-from fleetlore.dialects.deeds_flags import MOST_FLAGS, flags_in, shown_flags
+from fleetlore.dialects.commands.classify import flags_of
+from fleetlore.dialects.commands.flags import MOST_FLAGS, flags_in, shown_flags
+from fleetlore.programs.claude_code import hooks
+from fleetlore.programs.claude_code.ids import Scene
+from fleetlore.programs.claude_code.tools import tell_call, tell_denial, tell_outcome, what_of
+from fleetlore.programs.codex import hooks as codex_hooks
+from fleetlore.programs.codex.tools import what_of as codex_what_of
 
 MESSAGE = "\"$(cat <<'EOF'\nfix: x\n\nNever commit with --no-verify, and don't push --force.\nEOF\n)\""
 
@@ -182,6 +183,6 @@ def test_call_outcome_and_refusal_keep_the_flags_beside_the_subject() -> None:
 def test_a_request_for_permission_shows_the_flags_of_what_is_to_be_allowed() -> None:
     at = datetime(2026, 11, 10, 9, 0, tzinfo=UTC)
     record = {"hook_event_name": "PermissionRequest", "session_id": "s1", "tool_input": COMMIT}
-    [claude] = claude_code_hooks.read_hook(record | {"tool_name": "Bash"}, id="e1", at=at)
+    [claude] = hooks.read_hook(record | {"tool_name": "Bash"}, id="e1", at=at)
     [codex] = codex_hooks.read_hook(record | {"tool_name": "shell"}, id="e1", at=at)
     assert [claude.text, codex.text] == ["Bash: Commit the fix (--no-verify)", "Commit the fix (--no-verify)"]

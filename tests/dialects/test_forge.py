@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlore.dialects import git
-from fleetlore.dialects.forge import RECORDING, read_delivery
+from fleetlore.dialects.forge.webhooks import RECORDING, read_delivery
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 from fleetlore.log.admission import Admission

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleetlore.documents import durations
 from fleetlore.errors import Invalid
-from fleetlore.events import humantime
 
 SECOND = 1_000_000_000
 
@@ -28,8 +28,8 @@ SECOND = 1_000_000_000
     ],
 )
 def test_a_duration_is_written_in_its_largest_units(nanoseconds: int, text: str) -> None:
-    assert humantime.format(nanoseconds) == text
-    assert humantime.parse(text) == nanoseconds
+    assert durations.format(nanoseconds) == text
+    assert durations.parse(text) == nanoseconds
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_duration_is_written_in_its_largest_units(nanoseconds: int, text: str)
     ],
 )
 def test_a_duration_is_read_in_any_usual_spelling(text: str, seconds: int) -> None:
-    assert humantime.parse(text) == seconds * SECOND
+    assert durations.parse(text) == seconds * SECOND
 
 
 @pytest.mark.parametrize(
@@ -59,21 +59,21 @@ def test_a_duration_is_read_in_any_usual_spelling(text: str, seconds: int) -> No
 )
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(Invalid):
-        humantime.parse(text)
+        durations.parse(text)
 
 
 @given(st.integers(0, 2**64 * SECOND - 1))
 def test_every_duration_is_read_as_it_was_written(nanoseconds: int) -> None:
-    assert humantime.parse(humantime.format(nanoseconds)) == nanoseconds
+    assert durations.parse(durations.format(nanoseconds)) == nanoseconds
 
 
 @given(st.text(max_size=20))
 def test_arbitrary_text_is_a_duration_or_refused(text: str) -> None:
     with suppress(Invalid):
-        assert humantime.parse(text) >= 0
+        assert durations.parse(text) >= 0
 
 
 @pytest.mark.parametrize("nanoseconds", [-1, 2**64 * SECOND])
 def test_what_cannot_be_written_is_refused(nanoseconds: int) -> None:
     with pytest.raises(Invalid):
-        humantime.format(nanoseconds)
+        durations.format(nanoseconds)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleetlore.errors import BrokenExtension
-from fleetlore.extensions import Extension, Point, look_for
+from fleetlore.plugins import Extension, Point, look_for
 from tests.extensions.packages import put
 
 GROUP = "fleetlore.things"

@@ -13,23 +13,23 @@ from fleetlore.chronicle.arcs import Part, Pattern
 from fleetlore.chronicle.vocabulary import Vocabulary, check_vocabulary
 from fleetlore.dialects import nexus
 from fleetlore.dialects.base import Dialect
-from fleetlore.dialects.foreign import Guarded
+from fleetlore.dialects.installed import Guarded
 from fleetlore.dialects.wire import COMPACT, Record
 from fleetlore.errors import DialectError, Invalid
 from fleetlore.events.envelope import Event
-from fleetlore.events.foreign import check_kinds, marked
 from fleetlore.events.goal_plan import Plan
-from fleetlore.minds.harness import Ended, Order, Watch
-from fleetlore.runtime.driver import harnesses
-from fleetlore.runtime.graph.registry import REGISTRY
-from fleetlore.state import runner
-from fleetlore.state.runner import Runner, view_of
-from fleetlore.state.store import Store
+from fleetlore.events.installed_kinds import check_kinds, marked
+from fleetlore.goal import harnesses
+from fleetlore.graph.registry import REGISTRY
+from fleetlore.programs.harness import Ended, Order, Watch
+from fleetlore.projections import runner
+from fleetlore.projections.runner import Runner, view_of
+from fleetlore.projections.store import Store
 from fleetlore.testing import check_dialect, check_harness
 from fleetlore.views import threads
+from fleetlore.views.cost_sums import by
 from fleetlore.views.costs import Costs
-from fleetlore.views.costs_sums import by
-from fleetlore.views.town_reading import is_from_afar
+from fleetlore.views.town_payloads import is_from_afar
 from tests.dialects import golden
 
 SETBACK = Part(frozenset(("setback",)))

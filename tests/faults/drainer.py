@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import sys
 
-from fleetlore.cli import opening
+from fleetlore.cli import open_log
 from fleetlore.cli.hook import line_of
-from fleetlore.intake import spool
+from fleetlore.ingest import spool
 
 
 def say(word: str) -> None:
@@ -19,7 +19,7 @@ def main(mode: str, name: str = "", count: str = "0") -> None:
     say("ready")
     if mode == "drain":
         while True:
-            opening.drain_spool()
+            open_log.drain_spool()
     for n in range(int(count)):
         payload = {
             "session_id": name,

@@ -17,10 +17,10 @@ from typing import Any, cast
 
 from fleetlore import connect
 from fleetlore.events.envelope import Event
+from fleetlore.log.coordination import open_shared
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.minds.harness import Ended, Heard, Order, Watch
-from fleetlore.state.shared import open_shared
-from tests.runtime.driver.scripted import GOAL, Judges, done, goal, lead
+from fleetlore.programs.harness import Ended, Heard, Order, Watch
+from tests.goal.scripted import GOAL, Judges, done, goal, lead
 
 TURNS = 10
 NEVER = 10**9

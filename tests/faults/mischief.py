@@ -25,12 +25,13 @@ from fleetlore.events import codec
 from fleetlore.events import driver_types as types
 from fleetlore.events.driver_types import Allow, Deny
 from fleetlore.events.envelope import Event, Mac
+from fleetlore.goal import commands as goal_commands
+from fleetlore.goal.events import Teller
+from fleetlore.goal.gate.decision import Answer, decision_event
+from fleetlore.goal.gate.decision import Request as Asked
 from fleetlore.log.admission import Admission
-from fleetlore.minds.harness import Ended, Process
-from fleetlore.runtime.driver import steering
-from fleetlore.runtime.driver.gate.deciding import Answer, decision_event
-from fleetlore.runtime.driver.gate.deciding import Request as Asked
-from fleetlore.runtime.driver.telling import Teller
+from fleetlore.process.identity import Process
+from fleetlore.programs.harness import Ended
 from fleetlore.views import goals
 from fleetlore.views.goal_state import GoalState
 
@@ -155,10 +156,10 @@ def _of_people(site: Site, told: Sequence[Event]) -> Iterator[Event]:
     raised = {"turns": 99, "tokens": 10**9, "usd": 1000.0, "wall_time": "90h", "consecutive_denies": 99}
     wishes: list[tuple[str, Any]] = [("pause", None), ("resume", None), ("cancel", None), ("say", "All is well."), ("raise", raised)]
     for action, value in wishes:
-        yield steering.control(site.goal, action, by="grace", value=value)
+        yield goal_commands.control(site.goal, action, by="grace", value=value)
     for question in (event.id for event in told if event.kind == "goal.permission_asked"):
         for choice in ("deny", "allow"):
-            yield steering.control(site.goal, "decide", by="grace", value={"choice": choice, "message": ""}, of=question)
+            yield goal_commands.control(site.goal, "decide", by="grace", value={"choice": choice, "message": ""}, of=question)
 
 
 # --- how it gets that onto the log

@@ -12,9 +12,9 @@ import pytest
 
 from fleetlore import connect
 from fleetlore.errors import Unreachable
-from fleetlore.log.nats_subjects import stream_of
+from fleetlore.log.coordination import open_shared
+from fleetlore.log.nats.subjects import stream_of
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.state.shared import open_shared
 from tests.faults.test_servers import Follower, Writer, deed, look, until
 from tests.patience import PATIENCE
 from tests.servers import Nats, NatsCluster

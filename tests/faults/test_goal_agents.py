@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.cli.running import Lore
-from tests.minds.agents import agent
+from tests.models.agents import agent
 from tests.patience import PATIENCE
 
 LOG = "sqlite:goals.db"

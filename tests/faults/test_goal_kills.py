@@ -10,10 +10,10 @@ from random import Random
 import pytest
 
 from fleetlore import connect
-from fleetlore.log import sqlite_upkeep
+from fleetlore.log.sqlite import maintenance
 from tests.faults.driven import TURNS, deeds_in
 from tests.faults.processes import running
-from tests.runtime.driver.scripted import GOAL
+from tests.goal.scripted import GOAL
 
 
 def kill_at(folder: Path, write: int, when: str) -> bool:
@@ -49,7 +49,7 @@ def look(folder: Path, kills: int) -> None:
     assert len(deeds) - TURNS <= len(cut_short) <= kills, "a turn was taken again, and the log does not say so"
     assert len(started) == len(results), "an attempt was begun and never settled"
     assert completed.data["outcome"]["usage"]["tokens"] >= 100 * TURNS
-    assert sqlite_upkeep.check(str(folder / "goal.db")).problems == []
+    assert maintenance.check(str(folder / "goal.db")).problems == []
 
 
 def torment(folder: Path) -> tuple[int, int]:

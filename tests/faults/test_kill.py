@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from fleetlore import Event, connect
-from fleetlore.log import sqlite_upkeep
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.log.sqlite import maintenance
 from tests.faults import writer
 from tests.faults.processes import running
 from tests.patience import PATIENCE
@@ -83,7 +83,7 @@ def torment(folder: Path, mode: str, seed: int, kills: int, *, per_file: int = 3
         with connect(f"sqlite:{path}").blocking() as log:
             look(log, mode, name, acknowledged)
             retry(log, mode, name, acknowledged)
-        assert sqlite_upkeep.check(str(path)).problems == []
+        assert maintenance.check(str(path)).problems == []
     return total
 
 

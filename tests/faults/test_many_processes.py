@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleetlore import Event, connect
-from fleetlore.log import sqlite_upkeep
+from fleetlore.log.sqlite import maintenance
 from tests.faults.crowd import BATCH, COUNTER, expected
 from tests.faults.processes import running
 from tests.patience import PATIENCE
@@ -69,4 +69,4 @@ def test_eight_processes_append_while_two_follow(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     stored, seen = crowd(path, COUNT)
     look(stored, seen, COUNT)
-    assert sqlite_upkeep.check(str(path)).problems == []
+    assert maintenance.check(str(path)).problems == []

@@ -14,11 +14,12 @@ import pytest
 from fleetlore import Event, connect
 from fleetlore.errors import LogError
 from fleetlore.events.ids import derive_id
-from fleetlore.log import sqlite, sqlite_upkeep
 from fleetlore.log.admission import Admission
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.log.sqlite import SqliteLog
-from fleetlore.log.sqlite_file import Sync
+from fleetlore.log.sqlite import log as sqlite_log
+from fleetlore.log.sqlite import maintenance
+from fleetlore.log.sqlite.file import Sync
+from fleetlore.log.sqlite.log import SqliteLog
 from tests.faults import disk
 from tests.faults.disk import Disk, Operation, recording
 
@@ -47,7 +48,7 @@ def write_story(folder: Path, seed: int, *, sync: Sync = "full", appends: int = 
     """Appends of one event, of many, and of a large one: enough for the WAL to be written back and the indexes to catch up."""
     operations: list[Operation] = []
     done: list[Append] = []
-    with recording(operations) as vfs, patch.object(sqlite, "LAG", LAG):
+    with recording(operations) as vfs, patch.object(sqlite_log, "LAG", LAG):
         open_log: Callable[[], SqliteLog] = lambda: SqliteLog(str(folder / FILE), town="default", sync=sync, vfs=vfs)  # noqa: E731
         with BlockingRecorder(open_log, Admission()) as log:
             for events in _inputs(seed, appends):
@@ -125,12 +126,12 @@ def look(story: Story, moment: int, path: Path, *, may_lose: bool = False) -> No
         ]
         there = [(event.id if id else None, event.text, event.position) for event, (id, _, _) in zip(stored, expected, strict=True)]
         assert there == expected, "what is there is not what was written"
-        assert sqlite_upkeep.check(str(path)).problems == []
+        assert maintenance.check(str(path)).problems == []
         [position] = log.append([Event(kind="fleet.recovery", actor="ada", text="power is back")])
         given = [position for append in story.appends[:acknowledged] for position in append.positions]
         assert may_lose or position > max(given, default=""), "a position was given twice"
         assert [event.position for event in log.read(newest_first=True, limit=1)] == [position]
-        assert sqlite_upkeep.check(str(path)).problems == []
+        assert maintenance.check(str(path)).problems == []
 
 
 def _whole_appends(story: Story, events: int) -> int | None:

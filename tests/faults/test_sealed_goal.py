@@ -23,8 +23,8 @@ from fleetlore import connect
 from fleetlore.cli.main import BEHIND, COMMANDS
 from fleetlore.events.catalog import known_kinds
 from fleetlore.events.envelope import Event
-from fleetlore.state.seal import make_seal
-from fleetlore.state.shared import open_shared
+from fleetlore.log.coordination import open_shared
+from fleetlore.log.seal import make_seal
 from fleetlore.views import goals
 from fleetlore.views.goal_state import GoalState
 from tests.cli.conftest import lore as lore

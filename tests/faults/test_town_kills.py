@@ -13,14 +13,14 @@ from typing import NamedTuple
 import pytest
 
 from fleetlore.events.envelope import Event
-from fleetlore.runtime.town.plan_shape import MissionPlan, PlannedItem
+from fleetlore.town.plans.model import MissionPlan, PlannedItem
 from fleetlore.views import town
 from fleetlore.views.town_state import Town
 from tests.contract.conftest import SHARED, address
 from tests.faults.processes import Process
 from tests.faults.towner import DEADLY, FAILING, SENT_BACK, digest
 from tests.patience import PATIENCE
-from tests.runtime.town.townspeople import Hall, hall_on
+from tests.town.townspeople import Hall, hall_on
 from tests.views.town_facts import faults
 
 ITEMS = 12

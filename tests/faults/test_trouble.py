@@ -18,10 +18,11 @@ import pytest
 
 from fleetlore import Event, connect
 from fleetlore.errors import Busy, Damaged, DiskFull, Unwritable
-from fleetlore.log import sqlite_file, sqlite_upkeep
 from fleetlore.log.admission import Admission
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.log.sqlite import SqliteLog
+from fleetlore.log.sqlite import file as sqlite_file
+from fleetlore.log.sqlite import maintenance
+from fleetlore.log.sqlite.log import SqliteLog
 from tests.faults.processes import running
 
 NOBODY = 65534
@@ -101,7 +102,7 @@ def test_a_full_disk_loses_nothing_and_appends_go_on_once_there_is_room(room: in
             assert [event.text for event in log.read()] == [*acknowledged, "there is room again"]
     finally:
         disk.unregister()
-    assert sqlite_upkeep.check(str(path)).problems == []
+    assert maintenance.check(str(path)).problems == []
 
 
 @contextmanager
@@ -127,7 +128,7 @@ def test_a_really_full_disk_loses_nothing_either(tmp_path: Path) -> None:
             acknowledged = fill(log)
             assert [event.text for event in log.read()] == acknowledged
             with pytest.raises(DiskFull, match="make room"):
-                sqlite_upkeep.backup(str(path), str(place / "backup.db"))
+                maintenance.backup(str(path), str(place / "backup.db"))
             ballast.unlink()
             log.append([deed("there is room again")])
         assert texts(path) == [*acknowledged, "there is room again"]
@@ -195,13 +196,13 @@ def test_a_file_that_cannot_be_written_is_said_and_unchanged(open_folder: Path) 
 def test_a_backup_is_checked_and_restored_from_where_nothing_can_be_written(path: Path, open_folder: Path, tmp_path: Path) -> None:
     """It is not in WAL mode, which would need a second file next to it."""
     kept = open_folder / "kept.db"
-    sqlite_upkeep.backup(str(path), str(kept))
+    maintenance.backup(str(path), str(kept))
     kept.chmod(0o444)
     open_folder.chmod(0o555)
     with without_rights():
-        report = sqlite_upkeep.check(str(kept))
+        report = maintenance.check(str(kept))
     assert (report.events, report.problems) == (3, [])
-    assert sqlite_upkeep.restore(str(kept), str(tmp_path / "new.db")) == 3
+    assert maintenance.restore(str(kept), str(tmp_path / "new.db")) == 3
     assert os.listdir(open_folder) == ["kept.db"]
 
 
@@ -265,7 +266,7 @@ def test_a_log_of_a_newer_fleetlore_is_refused_and_unchanged(path: Path) -> None
     with pytest.raises(Damaged, match=r"newer Fleetlore .* upgrade fleetlore"):
         connect(f"sqlite:{path}").blocking().__enter__()
     with pytest.raises(Damaged, match="upgrade fleetlore"):
-        sqlite_upkeep.check(str(path))
+        maintenance.check(str(path))
 
 
 # --- held by others
@@ -308,7 +309,7 @@ def test_a_damaged_record_is_told_where_it_stands_and_hides_no_other(garbage: st
     assert events[1].kind == "log.rejected"
     assert [event.position for event in events] == [f"{seq:016d}" for seq in (1, 2, 3)]
     assert [event.kind for event in followed] == [event.kind for event in of_scope] == [event.kind for event in events]
-    report = sqlite_upkeep.check(str(path))
+    report = maintenance.check(str(path))
     assert len(report.problems) == 1
     assert "0000000000000002: the record cannot be read" in report.problems[0]
 
@@ -317,7 +318,7 @@ def test_a_record_of_bytes_that_are_not_text_is_told_too(path: Path) -> None:
     _tamper(path, "UPDATE events_1 SET raw = CAST(? AS TEXT) WHERE seq = 2", b'{"kind":"\xff\xfe"}')
     with connect(f"sqlite:{path}").blocking() as log:
         assert [event.kind for event in log.read()] == ["fleet.commit", "log.rejected", "fleet.commit"]
-    assert any("0000000000000002: the record cannot be read" in problem for problem in sqlite_upkeep.check(str(path)).problems)
+    assert any("0000000000000002: the record cannot be read" in problem for problem in maintenance.check(str(path)).problems)
 
 
 def _tamper(path: Path, sql: str, value: str | bytes) -> None:
@@ -350,6 +351,6 @@ def _check_damaged(path: Path, right: dict[str | None, str | None]) -> bool:
     except Damaged:
         pass
     try:
-        return bool(sqlite_upkeep.check(str(path)).problems)
+        return bool(maintenance.check(str(path)).problems)
     except Damaged:
         return True

@@ -16,11 +16,11 @@ from hashlib import sha256
 import msgspec
 
 from fleetlore import connect
-from fleetlore.runtime.town.dispatcher import Dispatcher
-from fleetlore.runtime.town.jobs import Approved, Done, Failed, Hearing, Job, Outcome, Question, Rejected
-from fleetlore.runtime.town.scribe import Scribe
-from fleetlore.runtime.town.worker import Worker
-from fleetlore.state.shared import open_shared
+from fleetlore.log.coordination import open_shared
+from fleetlore.town.dispatcher import Dispatcher
+from fleetlore.town.jobs import Approved, Done, Failed, Hearing, Job, Outcome, Question, Rejected
+from fleetlore.town.journal import Scribe
+from fleetlore.town.worker import Worker
 from fleetlore.views.town_state import Town
 
 LEASE_SECONDS = 1.0

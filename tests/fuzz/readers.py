@@ -14,53 +14,61 @@ from typing import Any, NamedTuple
 
 from starlette.requests import HTTPConnection
 
-from fleetlore import clock, config, connect, dialects
-from fleetlore.cli import hook, times, worker_template
-from fleetlore.cli.worker_brief import verdict_in
-from fleetlore.dialects import otlp, recording
-from fleetlore.dialects.claude_code import RECORDING as CLAUDE_CODE
-from fleetlore.dialects.claude_code_hooks import read_hook as claude_code_hook
-from fleetlore.dialects.codex import RECORDING as CODEX
-from fleetlore.dialects.codex_hooks import read_hook as codex_hook
-from fleetlore.dialects.forge import read_delivery
+from fleetlore import clock, connect, dialects
+from fleetlore import settings as config
+from fleetlore.cli import hook, times
+from fleetlore.cli.worker import template
+from fleetlore.cli.worker.instructions import verdict_in
+from fleetlore.dialects import recording
+from fleetlore.dialects.forge.webhooks import read_delivery
+from fleetlore.dialects.otlp import reader as otlp_reader
 from fleetlore.dialects.recording import Recording
+from fleetlore.documents import durations
 from fleetlore.errors import DialectError, FleetloreError
-from fleetlore.events import codec, humantime
+from fleetlore.events import codec
 from fleetlore.events.envelope import Event
-from fleetlore.intake import documents
-from fleetlore.log import nats, nats_address, redis, redis_entry
+from fleetlore.goal import files
+from fleetlore.goal.gate.rules import Rules
+from fleetlore.graph import files as graph_files
+from fleetlore.graph import scenarios
+from fleetlore.graph.checks import checked
+from fleetlore.graph.registry import Registry
+from fleetlore.graph.tools import sql_check
+from fleetlore.graph.tools.database import open_database
+from fleetlore.ingest import transcript_file
+from fleetlore.log import seal, tokens
 from fleetlore.log.admission import Admission
 from fleetlore.log.base import Record, check_scope
+from fleetlore.log.nats import client
+from fleetlore.log.nats import log as nats_log
 from fleetlore.log.recorder import make_query
-from fleetlore.minds import open as minds
-from fleetlore.minds import parsing
-from fleetlore.minds.agents.claude_code_rows import Rows
-from fleetlore.minds.agents.codex_records import Records
-from fleetlore.minds.agents.codex_rollouts import Rollouts
-from fleetlore.minds.agents.command import read_report
-from fleetlore.minds.agents.listening import Hearer
-from fleetlore.minds.programs.pipes import Line
-from fleetlore.minds.programs.process_table import read_line
-from fleetlore.minds.troubles import resets, wordings
-from fleetlore.runtime.driver.files import loading
-from fleetlore.runtime.driver.gate.rules import Rules
-from fleetlore.runtime.graph import reading, scenarios
-from fleetlore.runtime.graph.checks import checked
-from fleetlore.runtime.graph.registry import Registry
-from fleetlore.runtime.graph.tools import sql_check
-from fleetlore.runtime.graph.tools.database import open_database
-from fleetlore.runtime.stage import library
-from fleetlore.runtime.town import plans
-from fleetlore.server import desk, queries
+from fleetlore.log.redis import entry
+from fleetlore.log.redis import log as redis_log
+from fleetlore.models import open as minds
+from fleetlore.models import parse_json
+from fleetlore.process.kill_tree import read_line
+from fleetlore.process.pipes import Line
+from fleetlore.programs import failure_patterns, failures
+from fleetlore.programs.claude_code.harness import Rows
+from fleetlore.programs.claude_code.hooks import read_hook as claude_code_hook
+from fleetlore.programs.claude_code.transcript import RECORDING as CLAUDE_CODE
+from fleetlore.programs.codex.harness import Records, Rollouts
+from fleetlore.programs.codex.hooks import read_hook as codex_hook
+from fleetlore.programs.codex.transcript import RECORDING as CODEX
+from fleetlore.programs.command import read_report
+from fleetlore.programs.turn_output import Hearer
+from fleetlore.server import queries, view_cache
 from fleetlore.server.live.stream import FeedQuery
-from fleetlore.server.mcp import moments, pages
-from fleetlore.server.notices import rules as notices
+from fleetlore.server.mcp import pages
+from fleetlore.server.mcp import times as mcp_times
+from fleetlore.server.notifications import rules as notices
 from fleetlore.server.problems import Problem
-from fleetlore.server.safety import hosts
-from fleetlore.state import seal, tokens
+from fleetlore.server.security import hosts
+from fleetlore.stage import files as stage_files
+from fleetlore.town.plans import load as plans_load
 from tests.dialects import golden, rollouts
-from tests.minds.stubs.turns import order_for
-from tests.runtime.graph.tools.attacks import ATTACKS
+from tests.graph.tools.attacks import ATTACKS
+from tests.models.stubs.turns import order_for
 from tests.transcripts import a_day
 
 ROOT = Path(__file__).parents[2]
@@ -190,11 +198,11 @@ of_bytes(
     ],
     _recorded(CODEX),
 )
-of_bytes("recording of OTLP", [TRACES, LOGS], _recorded(otlp.RECORDING))
-of_bytes("spans as JSON", [TRACES], _exported(otlp.read_traces, protobuf=False))
-of_bytes("spans as protobuf", [PROTOBUF], _exported(otlp.read_traces, protobuf=True))
-of_bytes("log records as JSON", [LOGS], _exported(otlp.read_logs, protobuf=False))
-of_bytes("log records as protobuf", [PROTOBUF], _exported(otlp.read_logs, protobuf=True))
+of_bytes("recording of OTLP", [TRACES, LOGS], _recorded(otlp_reader.RECORDING))
+of_bytes("spans as JSON", [TRACES], _exported(otlp_reader.read_traces, protobuf=False))
+of_bytes("spans as protobuf", [PROTOBUF], _exported(otlp_reader.read_traces, protobuf=True))
+of_bytes("log records as JSON", [LOGS], _exported(otlp_reader.read_logs, protobuf=False))
+of_bytes("log records as protobuf", [PROTOBUF], _exported(otlp_reader.read_logs, protobuf=True))
 of_bytes("hook of Claude Code", [CALL], _hooked(claude_code_hook))
 of_bytes("hook of Codex", [CALL], _hooked(codex_hook))
 for _event in ("push", "issues", "pull_request"):
@@ -204,7 +212,7 @@ for _event in ("push", "issues", "pull_request"):
         lambda raw, event=_event: [_stored(each) for each in read_delivery(recording.parse(raw), event=event)],  # type: ignore[misc]
     )
 of_bytes("call of `lore hook`", [CALL], lambda raw: json.loads(hook.line_of("claude-code", raw, len(raw))))
-of_bytes("entry of a Redis stream", [EVENT, *golden.lines("tinytown")], lambda raw: redis_entry.read(b"7-1", [b"event", raw, b"data", raw]))
+of_bytes("entry of a Redis stream", [EVENT, *golden.lines("tinytown")], lambda raw: entry.read(b"7-1", [b"event", raw, b"data", raw]))
 
 
 # --- files that people write
@@ -234,11 +242,11 @@ def _settings(path: str) -> None:
 
 def _worker(path: str) -> object:
     flags = Namespace(file=path, harness=None, mind=None, command=None, workspace=None, allow=None)
-    return worker_template.template(flags, None)
+    return template.template(flags, None)
 
 
 def _graph(text: str, suffix: str) -> object:
-    return checked(reading.from_text(text, f"g{suffix}"), Registry())
+    return checked(graph_files.from_text(text, f"g{suffix}"), Registry())
 
 
 TOML_GOAL = """description = "make it pass"
@@ -286,12 +294,12 @@ minds = { strong = "openai:m" }
 ISSUES = json.dumps([{"number": 3, "title": "a", "body": "What\n- [ ] x", "state": "open", "labels": [{"name": "bug"}]}])
 
 of_bytes("settings", [SETTINGS, *blocks("configuration.md", "toml")], _from_file("fleetlore.toml", _settings))
-of_bytes("goal in TOML", [TOML_GOAL], _from_file("g.toml", loading.load))
-of_bytes("goal in YAML", [YAML_GOAL], _from_file("g.yaml", loading.load))
+of_bytes("goal in TOML", [TOML_GOAL], _from_file("g.toml", files.load))
+of_bytes("goal in YAML", [YAML_GOAL], _from_file("g.yaml", files.load))
 of_bytes("worker", [TOML_GOAL.replace('description = "make it pass"\n', ""), "[checks.a]\ncommand='x'\n"], _from_file("w.toml", _worker))
-of_bytes("plan", blocks("town-plans.md", "toml"), _from_file("p.toml", plans.load))
-of_bytes("issues", [ISSUES], _from_file("i.json", plans.load))
-of_bytes("issues, one a line", [ISSUES[1:-1] + "\n" + ISSUES[1:-1]], _from_file("i.jsonl", plans.load))
+of_bytes("plan", blocks("town-plans.md", "toml"), _from_file("p.toml", plans_load.load))
+of_bytes("issues", [ISSUES], _from_file("i.json", plans_load.load))
+of_bytes("issues, one a line", [ISSUES[1:-1] + "\n" + ISSUES[1:-1]], _from_file("i.jsonl", plans_load.load))
 of_text("graph in TOML", shown("src/fleetlore/runtime/graph/graphs", "*.toml"), lambda text: _graph(text, ".toml"))
 of_text(
     "graph in YAML",
@@ -302,9 +310,11 @@ of_text(
     lambda text: _graph(text, ".yaml"),
 )
 of_text("scenario of a graph", shown("examples/graph", "*.md"), lambda text: scenarios.read(text, "s.md"))
-of_bytes("scenario of a stage", shown("src/fleetlore/runtime/stage/scenarios", "*.yaml"), _from_file("s.yaml", library.load))
+of_bytes("scenario of a stage", shown("src/fleetlore/runtime/stage/scenarios", "*.yaml"), _from_file("s.yaml", stage_files.load))
 of_bytes(
-    "JSON over many lines", [json.dumps([{"a": 1}, {"b": [2]}], indent=1)], _from_file("d.json", lambda path: documents.find(path, "d"))
+    "JSON over many lines",
+    [json.dumps([{"a": 1}, {"b": [2]}], indent=1)],
+    _from_file("d.json", lambda path: transcript_file.find(path, "d")),
 )
 
 
@@ -312,10 +322,10 @@ of_bytes(
 
 of_argument("--since", ["2h", "1d12h", "2026-06-01", "2026-06-01T12:00Z", "30m"], lambda text: times.moment(text, now=NOW))
 of_argument("--expires", ["2h", "30d", "2099-06-01T12:00Z"], lambda text: times.until(text, now=NOW))
-of_argument("duration", ["1h 30m", "12s 345ms", "2 weeks", "0"], humantime.parse)
+of_argument("duration", ["1h 30m", "12s 345ms", "2 weeks", "0"], durations.parse)
 of_argument("retention", ["90d", "2w", "1y"], config.days_in)
-of_text("moment of a tool", ["today", "2h", "2026-06-01T12:00:00Z"], lambda text: moments.since(text, now=NOW))
-of_text("as_of", ["2026-06-01T12:00:00Z", "2026-06-01T12:00:00.5+02:00"], lambda text: desk.moment_of(text, "as_of"))
+of_text("moment of a tool", ["today", "2h", "2026-06-01T12:00:00Z"], lambda text: mcp_times.parse_since(text, now=NOW))
+of_text("as_of", ["2026-06-01T12:00:00Z", "2026-06-01T12:00:00.5+02:00"], lambda text: view_cache.moment_of(text, "as_of"))
 of_text("time zone", ["Europe/Berlin", "UTC"], queries.zone_of)
 of_argument("scope", ["town", "agent:ada", "mission:m1", "source:x"], check_scope)
 of_argument("place in a log", ["00000000000000000007", "7"], lambda text: make_query("town", text, text, [], NOW, False))
@@ -337,9 +347,9 @@ of_argument(
     ["memory:", "sqlite:a.db?sync=off&timeout=3&town=x", "redis://u:p@h:6379/0?town=x", "nats://t@h:4222,g?replicas=3", "unix:/x?y=z"],
     _address,
 )
-of_argument("address of NATS", ["nats://u:p%40@one:4222,two:4222", "tls://t@[::1]:4222", "nats://h"], nats_address.parse)
-of_argument("options of NATS", ["replicas=3&timeout=2.5&dedup=2m"], _options(nats.parse_options))
-of_argument("options of Redis", ["keep=everything&timeout=2.5"], _options(redis.parse_options))
+of_argument("address of NATS", ["nats://u:p%40@one:4222,two:4222", "tls://t@[::1]:4222", "nats://h"], client.parse)
+of_argument("options of NATS", ["replicas=3&timeout=2.5&dedup=2m"], _options(nats_log.parse_options))
+of_argument("options of Redis", ["keep=everything&timeout=2.5"], _options(redis_log.parse_options))
 of_argument(
     "address of a mind",
     ["scripted:", "openai:m?base_url=https://h/v1&key_env=K&attempts=2", "anthropic:m?first=2&total=9.5"],
@@ -447,12 +457,12 @@ of_bytes(
 of_text(
     "reply of a model",
     ['<think>x</think>```json\n{"a": [1, {"b": "c"}]}\n```', 'Sure: {"a": 1, } and more'],
-    lambda text: (parsing.find_object(text), parsing.without_thoughts(text), parsing.whole_object(text)),
+    lambda text: (parse_json.find_object(text), parse_json.without_thoughts(text), parse_json.whole_object(text)),
 )
 of_text(
     "complaint of a model",
     ["429: try again in 3h 20m", "usage limit reached, resets at 3:00 PM (Europe/Berlin)", "resets Jan 2, 2027, 5pm (UTC)"],
-    lambda text: (resets.reset_in(text, NOW), wordings.by_words(text), wordings.by_status(429, text)),
+    lambda text: (failures.reset_in(text, NOW), failure_patterns.by_words(text), failure_patterns.by_status(429, text)),
 )
 of_text("verdict of a reviewer", ["**APPROVED**: fine\nREJECTED - no", "x\nREJECTED."], verdict_in)
 of_text("table of processes", ["  1     0     1 Mon Jun  1 12:00:00 2026 /sbin/init --x=y", "12 1 12 x"], read_line)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fleetlore.dialects.deeds import deed_of
+from fleetlore.dialects.commands.classify import deed_of
 from fleetlore.errors import ConfigError
-from fleetlore.intake import hook_settings
-from fleetlore.intake.hook_settings import HookFile
-from fleetlore.minds.failures import complaint
+from fleetlore.ingest import hook_settings
+from fleetlore.ingest.hook_settings import HookFile
+from fleetlore.models.endpoint import complaint
 from tests.fuzz.readers import READERS
 
 DEEP, LONG_NUMBER = b"[" * 3000, b"9" * 5000

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from fleetlore import clock, connect, dialects
 from fleetlore.dialects.base import Dialect
-from fleetlore.intake import spool
-from fleetlore.intake.drain import drain
-from fleetlore.intake.files import Source, read
+from fleetlore.ingest import spool
+from fleetlore.ingest.drain import drain
+from fleetlore.ingest.files import Source, read
 from tests.dialects import golden
 from tests.fuzz.mutants import mutants
 

@@ -16,7 +16,7 @@ from fleetlore.log.admission import Admission
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.base import Batch, Outcome
 from fleetlore.log.disk_pace import MOST_CREDIT, MOST_EVENTS_AT_ONCE, DiskPace
-from fleetlore.log.sqlite import SqliteLog
+from fleetlore.log.sqlite.log import SqliteLog
 from tests.contract.helpers import deed
 from tests.patience import PATIENCE
 

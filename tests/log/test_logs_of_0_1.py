@@ -18,7 +18,7 @@ import pytest
 
 from fleetlore import Event, connect
 from fleetlore.errors import Forgotten
-from fleetlore.state.shared import open_shared
+from fleetlore.log.coordination import open_shared
 from tests.cli.running import Lore
 from tests.servers import Nats, Valkey
 

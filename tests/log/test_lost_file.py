@@ -17,11 +17,11 @@ from fleetlore import Event, connect
 from fleetlore.errors import LogError
 from fleetlore.log.admission import Admission
 from fleetlore.log.base import Batch
+from fleetlore.log.coordination import open_shared
 from fleetlore.log.disk_pace import DiskPace
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.log.sqlite import SqliteLog
-from fleetlore.log.sqlite_upkeep import backup, check, restore
-from fleetlore.state.shared import open_shared
+from fleetlore.log.sqlite.log import SqliteLog
+from fleetlore.log.sqlite.maintenance import backup, check, restore
 from tests.contract.helpers import deed
 from tests.patience import PATIENCE
 

@@ -28,23 +28,22 @@ from fleetlore.dialects import nexo
 from fleetlore.errors import Closed, Conflict, Denied, Forgotten, InvalidUrl, LogError, NoRoom, Unanswered, Unreachable, Unsuitable
 from fleetlore.events.envelope import LogPlace, Origin
 from fleetlore.events.names import is_name
-from fleetlore.log import nats_client
 from fleetlore.log.admission import Admission
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.base import Batch, hash_of
-from fleetlore.log.nats import NatsLog
-from fleetlore.log.nats_address import parse
-from fleetlore.log.nats_client import NatsClient
-from fleetlore.log.nats_errors import ApiError, Lost, Refused
-from fleetlore.log.nats_pull import Pull, place_of
-from fleetlore.log.nats_subjects import LONGEST_TOKEN, filters_of, fits, kind_of, stream_of, subject_of, token
+from fleetlore.log.nats import client as nats_client
+from fleetlore.log.nats.client import NatsClient, parse
+from fleetlore.log.nats.errors import ApiError, Lost, Refused
+from fleetlore.log.nats.log import NatsLog
+from fleetlore.log.nats.pull import Pull, place_of
+from fleetlore.log.nats.subjects import LONGEST_TOKEN, filters_of, fits, kind_of, stream_of, subject_of, token
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.sequence import to_position
 from tests.cable import Cable
 from tests.contract.helpers import deed, take, texts
 from tests.patience import PATIENCE
+from tests.projections.conftest import wait_for
 from tests.servers import Nats, arrived, free_port
-from tests.state.conftest import wait_for
 
 IDS = [f"0190f3a0-0000-7000-8000-{n:012d}" for n in range(600)]
 NAMES = st.text(min_size=1, max_size=200).filter(is_name)
@@ -556,14 +555,14 @@ def test_where_tls_is_asked_for_nothing_is_said_in_the_clear() -> None:
 
 
 def test_credentials_that_cannot_be_used_are_told_before_anything_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleetlore.log.nats_client.find_spec", lambda name: name)
+    monkeypatch.setattr("fleetlore.log.nats.client.find_spec", lambda name: name)
     (tmp_path / "empty").touch()
     (tmp_path / "secret").touch(0)
     wanted = {"none": "No such file", ".": "directory", "empty": "nsc generate creds"} | ({"secret": "denied"} if os.getuid() else {})
     for name, words in wanted.items():
         with pytest.raises(Denied, match=words):
             connect(f"nats://127.0.0.1:{free_port()}?creds={tmp_path / name}").blocking().__enter__()
-    monkeypatch.setattr("fleetlore.log.nats_client.find_spec", lambda _: None)
+    monkeypatch.setattr("fleetlore.log.nats.client.find_spec", lambda _: None)
     with pytest.raises(LogError, match=r"pip install 'fleetlore\[nats\]'"):
         connect(f"nats://127.0.0.1:{free_port()}?creds={tmp_path / 'empty'}").blocking().__enter__()
 

@@ -15,8 +15,8 @@ import pytest
 
 from fleetlore import Event, connect
 from fleetlore.errors import Forgotten
-from fleetlore.log.sqlite_file import MIGRATIONS
-from fleetlore.state.shared import open_shared
+from fleetlore.log.coordination import open_shared
+from fleetlore.log.sqlite.file import MIGRATIONS
 from tests.cli.running import Lore
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "old-logs"

@@ -25,10 +25,10 @@ from redis.exceptions import (
 from fleetlore import Event, connect
 from fleetlore.errors import Closed, Denied, InvalidEvent, InvalidUrl, LogError, NoRoom, Unanswered, Unreachable, Unsuitable, Unwritable
 from fleetlore.events.envelope import LogPlace, Origin
-from fleetlore.log.nats_errors import ApiError, Lost, Nobody, Refused, in_our_words
-from fleetlore.log.nats_stream import _checked, _row, ack_of
-from fleetlore.log.redis_client import Broken, RedisClient, check_server
-from fleetlore.log.redis_entry import scopes_in
+from fleetlore.log.nats.errors import ApiError, Lost, Nobody, Refused, in_our_words
+from fleetlore.log.nats.stream import _checked, _row, ack_of
+from fleetlore.log.redis.client import Broken, RedisClient, check_server
+from fleetlore.log.redis.entry import scopes_in
 
 PLACE = "nats://here:4222"
 
@@ -148,7 +148,7 @@ def test_a_client_that_was_closed_says_so(client: RedisClient) -> None:
 
 
 def test_a_child_does_not_share_its_parents_connections(client: RedisClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleetlore.log.redis_client.os.getpid", lambda: -1)
+    monkeypatch.setattr("fleetlore.log.redis.client.os.getpid", lambda: -1)
     with pytest.raises(Closed, match="before a fork"):
         client.ask(("PING",))
 

@@ -15,10 +15,11 @@ import pytest
 
 from fleetlore import Event, Expect, connect
 from fleetlore.errors import Closed, Conflict, Damaged, InvalidEvent, InvalidUrl
-from fleetlore.log import sqlite, sqlite_file
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.log.sqlite import LAG, SqliteLog
-from fleetlore.log.sqlite_upkeep import backup, check, restore
+from fleetlore.log.sqlite import file as sqlite_file
+from fleetlore.log.sqlite import log as sqlite_log
+from fleetlore.log.sqlite.log import LAG, SqliteLog
+from fleetlore.log.sqlite.maintenance import backup, check, restore
 from fleetlore.testing import counting_ids
 from tests.contract.helpers import deed
 from tests.patience import PATIENCE
@@ -319,7 +320,7 @@ def test_an_id_in_capitals_is_found(path: Path) -> None:
 
 
 def test_scopes_without_end_are_each_found_though_few_are_remembered(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "MOST_NUMBERS", 5)
+    monkeypatch.setattr(sqlite_log, "MOST_NUMBERS", 5)
     with opened(path) as log:
         for number in range(0, 60, 3):
             log.append([deed(agent="ada", task=f"t{each}") for each in range(number, number + 3)])

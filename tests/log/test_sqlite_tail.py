@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from fleetlore import connect
-from fleetlore.log import sqlite_tail
 from fleetlore.log.base import Page
-from fleetlore.log.sqlite import SqliteLog
-from fleetlore.log.sqlite_file import ask
-from fleetlore.log.sqlite_tail import SqliteTail
+from fleetlore.log.sqlite import tail as sqlite_tail
+from fleetlore.log.sqlite.file import ask
+from fleetlore.log.sqlite.log import SqliteLog
+from fleetlore.log.sqlite.tail import SqliteTail
 from tests.contract.helpers import deed
 from tests.patience import PATIENCE
 

@@ -15,11 +15,11 @@ import pytest
 
 from fleetlore import Event, connect
 from fleetlore.errors import Busy, Damaged, Forgotten, LogError, Unwritable
-from fleetlore.log import sqlite_upkeep
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.log.sqlite import LAG
-from fleetlore.log.sqlite_check import MOST_PROBLEMS
-from fleetlore.log.sqlite_upkeep import LEAP, backup, check, restore
+from fleetlore.log.sqlite import maintenance
+from fleetlore.log.sqlite.check import MOST_PROBLEMS
+from fleetlore.log.sqlite.log import LAG
+from fleetlore.log.sqlite.maintenance import LEAP, backup, check, restore
 from tests.faults.processes import running
 
 MANY = 5000
@@ -288,14 +288,14 @@ def test_numbers_of_the_replaced_log_are_never_given_again(small: Path, kept: Pa
 def test_nobody_is_given_a_number_between_the_reading_of_the_old_ones_and_the_restore(
     small: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    carry_over = sqlite_upkeep._carry_over
+    carry_over = maintenance._carry_over
 
     def try_to_append(*arguments: Any) -> None:
         with connect(f"sqlite:{small}?timeout=0").blocking() as log, pytest.raises(Busy):
             log.append([deed("in between")])
         carry_over(*arguments)
 
-    monkeypatch.setattr(sqlite_upkeep, "_carry_over", try_to_append)
+    monkeypatch.setattr(maintenance, "_carry_over", try_to_append)
     restore(str(kept), str(small), overwrite=True)
     assert texts(small) == ["one", "two", "three"]
 
@@ -380,7 +380,7 @@ class _Enough(Exception):
 
 
 def test_what_is_broken_off_changes_nothing(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_upkeep, "PAGES", 50)
+    monkeypatch.setattr(maintenance, "PAGES", 50)
     kept = tmp_path / "kept.db"
     backup(str(path), str(kept))
     fill(path, "newest")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fleetlore.server import desk
+from fleetlore.server import view_cache
 from tests.patience import PATIENCE
 
 
 @pytest.fixture(autouse=True)
 def patient_desk(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the product it waits for a second: a page is better late than never."""
-    monkeypatch.setattr(desk, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(view_cache, "PATIENCE", PATIENCE)

@@ -12,17 +12,17 @@ from prometheus_client import Counter
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
-from fleetlore import config
+from fleetlore import settings as config
 from fleetlore.errors import FleetloreError
 from fleetlore.events.envelope import Event
 from fleetlore.log.connect import connect
 from fleetlore.server import problems
-from fleetlore.server.doors import events as doors_events
-from fleetlore.server.doors import hooks as doors_hooks
-from fleetlore.server.doors import otlp as doors_otlp
-from fleetlore.server.house import House
-from fleetlore.server.rooms import open_house
-from fleetlore.server.safety.limits import Limits
+from fleetlore.server.context import House
+from fleetlore.server.endpoints import events as doors_events
+from fleetlore.server.endpoints import hooks as doors_hooks
+from fleetlore.server.endpoints import otlp as doors_otlp
+from fleetlore.server.open_context import open_house
+from fleetlore.server.security.limits import Limits
 from fleetlore.testing import FrozenClock
 from tests.server import asgi
 

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from fleetlore import Event, connect
 from fleetlore.events.driver_types import Failure, FileMatches, Goal, LlmJudge, ShellCommand, Verdict
-from fleetlore.minds.harness import Ended, Heard, Order, Watch
-from fleetlore.runtime.driver import steering
-from tests.runtime.driver.scripted import Judges, Led, Looked, Move, done, goal, lead
+from fleetlore.goal import commands
+from fleetlore.programs.harness import Ended, Heard, Order, Watch
+from tests.goal.scripted import Judges, Led, Looked, Move, done, goal, lead
 
 CRITERIA = (
     ShellCommand(command="make test"),
@@ -196,13 +196,13 @@ def working(number: int = 5, **more: Any) -> list[Event]:
     """In its third turn, or its driver died there; a person has said something for the next one."""
     goal_ = made(number, "Write the migration guide for version 3", agent="emil", parent=more.pop("parent", None))
     events = pursued(goal_, TURNS, wrong=((0, 1, 2), (0, 2)), until=is_kind("driver.attempt_started", 3), **more)
-    return [*events, steering.control(goal_.id, "say", by="grace", value="Leave the old names in an appendix.", now=_after(events))]
+    return [*events, commands.control(goal_.id, "say", by="grace", value="Leave the old names in an appendix.", now=_after(events))]
 
 
 def paused(number: int = 6, **more: Any) -> list[Event]:
     """Paused before its first turn."""
     goal_ = made(number, "Sort the photographs by who is on them", agent="fern")
-    pause = steering.control(
+    pause = commands.control(
         goal_.id, "pause", by="grace", reason="The disk is full", now=lambda: datetime.now(UTC) - timedelta(minutes=50)
     )
     return pursued(goal_, TURNS, wrong=((0,),), until=is_kind("goal.waiting"), before=[pause], **more)

@@ -11,15 +11,15 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from fleetlore import clock
+from fleetlore.log.coordination import open_shared
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.server.desk import views_with
+from fleetlore.log.tokens import Scope, mint
+from fleetlore.projections.signed_goals import BelievedGoals
+from fleetlore.projections.store import Store
 from fleetlore.server.mcp.protocol import make_server
 from fleetlore.server.mcp.sources import Caller, OnDemand, Source
 from fleetlore.server.mcp.stdio import Desk
-from fleetlore.state.believed import BelievedGoals
-from fleetlore.state.shared import open_shared
-from fleetlore.state.store import Store
-from fleetlore.state.tokens import Scope, mint
+from fleetlore.server.view_cache import views_with
 from fleetlore.views.costs import Costs
 from fleetlore.views.prices import Prices
 from tests.server.serving import Served

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 
 from fleetlore import Event, connect
 from fleetlore.log.base import Position
+from fleetlore.log.coordination import Shared, open_shared
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.server.notices.forms import Message
-from fleetlore.server.notices.notify import Notifier
-from fleetlore.server.notices.rules import Rule, Target, Webhook
-from fleetlore.server.notices.send import Outcome, deliver
-from fleetlore.server.notices.walk import Pace
-from fleetlore.state.shared import Shared, open_shared
+from fleetlore.server.notifications.bodies import Message
+from fleetlore.server.notifications.rules import Rule, Target, Webhook
+from fleetlore.server.notifications.runner import Pace
+from fleetlore.server.notifications.send import Outcome, deliver
+from fleetlore.server.notifications.service import Notifier
 from tests.patience import PATIENCE
 
 QUICK = Pace(lease=30, again=0.01, beat=0.005, tick=0.02, look=0, commit=0, pause=0.001, growth=1, end=5)

@@ -13,15 +13,16 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from fleetlore import clock, config, connect
+from fleetlore import clock, connect
+from fleetlore import settings as config
+from fleetlore.graph.settings import Settings as GraphSettings
 from fleetlore.log import recorder
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.runtime.graph.settings import Settings as GraphSettings
-from fleetlore.server.house import House
-from fleetlore.server.rooms import open_house
-from fleetlore.server.safety.limits import Limits
+from fleetlore.log.seal import OperatorKey
+from fleetlore.server.context import House
+from fleetlore.server.open_context import open_house
+from fleetlore.server.security.limits import Limits
 from fleetlore.server.serve import address_of, bound, serving
-from fleetlore.state.seal import OperatorKey
 from tests.patience import PATIENCE
 from tests.server.asgi import Answer
 

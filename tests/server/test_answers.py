@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetlore.server.desk import MOST_ANSWER_BYTES, Answers
+from fleetlore.server.view_cache import MOST_ANSWER_BYTES, Answers
 
 
 def made_of(answers: Answers, names: str) -> list[str]:

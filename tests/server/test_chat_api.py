@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from fleetlore import Event, clock, config, connect
-from fleetlore.intake.veil import veiling
-from fleetlore.runtime.graph.settings import Settings
-from fleetlore.server.rooms import open_house
+from fleetlore import Event, clock, connect
+from fleetlore import settings as config
+from fleetlore.graph.settings import Settings
+from fleetlore.ingest.anonymise import veiling
+from fleetlore.log.coordination import open_shared
+from fleetlore.log.tokens import Scope, mint
+from fleetlore.server.open_context import open_house
 from fleetlore.server.serve import address_of, bound, serving
-from fleetlore.state.shared import open_shared
-from fleetlore.state.tokens import Scope, mint
 from tests.server.serving import HOST, Served, homely, serve
 
 
@@ -232,7 +233,7 @@ def test_after_a_restart_the_screen_is_the_same(tmp_path: Path) -> None:
 
 
 def test_nothing_of_the_graphs_is_loaded_before_somebody_talks() -> None:
-    code = "import sys, fleetlore.server.serve, fleetlore.server.rooms; print(*sys.modules, sep='\\n')"
+    code = "import sys, fleetlore.server.serve, fleetlore.server.open_context; print(*sys.modules, sep='\\n')"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert "fleetlore.server.talk" in loaded
-    assert [name for name in loaded if name.startswith("fleetlore.runtime.graph")] == []
+    assert "fleetlore.server.chat_sessions" in loaded
+    assert [name for name in loaded if name.startswith("fleetlore.graph")] == []

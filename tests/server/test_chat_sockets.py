@@ -13,11 +13,11 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
+from fleetlore.log.coordination import open_shared
+from fleetlore.log.tokens import hash_of
 from fleetlore.server.live import chat
 from fleetlore.server.live.chat import PROTOCOL, Wire
-from fleetlore.server.safety.limits import Limits
-from fleetlore.state.shared import open_shared
-from fleetlore.state.tokens import hash_of
+from fleetlore.server.security.limits import Limits
 from tests.patience import PATIENCE
 from tests.server.serving import Served, serve
 from tests.server.test_chat_api import look, say, token_of
@@ -193,7 +193,7 @@ def test_a_page_of_another_origin_is_refused(served: Served) -> None:
 
 def test_a_token_that_is_revoked_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr("fleetlore.server.safety.keys.REMEMBERED", 0.0)
+    monkeypatch.setattr("fleetlore.server.security.authorization.REMEMBERED", 0.0)
     with serve(tmp_path) as served:
         secret = token_of(tmp_path, "ada")
         with talk(served, token=secret) as client:

@@ -14,9 +14,9 @@ from fleetlore.events import codec
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import MOST_EVENTS
 from fleetlore.server.app import make_app
-from fleetlore.server.doors import events as doors_events
-from fleetlore.server.doors import forges as doors_forges
-from fleetlore.server.doors import storing as doors_storing
+from fleetlore.server.endpoints import events as doors_events
+from fleetlore.server.endpoints import forges as doors_forges
+from fleetlore.server.endpoints import store as doors_storing
 from tests.server.doors import NDJSON, Doors, open_doors
 
 PATH = "/api/events"

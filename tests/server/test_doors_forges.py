@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from fleetlore import config
+from fleetlore import settings as config
 from fleetlore.errors import ConfigError
 from tests.server.doors import Doors, open_doors
 

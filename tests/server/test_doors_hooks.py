@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from fleetlore.cli.hook import line_of
-from fleetlore.cli.opening import drain_spool
-from fleetlore.intake import spool
+from fleetlore.cli.open_log import drain_spool
+from fleetlore.ingest import spool
 from fleetlore.testing import START, FrozenClock
 from tests.server.doors import Doors, open_doors
 from tests.transcripts import Transcript

@@ -14,8 +14,8 @@ import pytest
 
 from fleetlore.errors import DiskFull, Unreachable
 from fleetlore.events.envelope import Event
-from fleetlore.server.doors.storing import keep
-from fleetlore.server.safety.limits import Limits
+from fleetlore.server.endpoints.store import keep
+from fleetlore.server.security.limits import Limits
 from tests.dialects.test_otlp import CHAT, LOOK, ROOT, Body, any_value, logs, nanos, pairs, request, span
 from tests.server.doors import Doors, open_doors
 
@@ -238,7 +238,7 @@ def test_without_its_extra_protobuf_is_refused_with_what_to_install_and_json_wor
             raise ModuleNotFoundError(name)
         return real(name, *rest, **more)
 
-    monkeypatch.setattr("fleetlore.dialects.otlp_protobuf.import_module", missing)
+    monkeypatch.setattr("fleetlore.dialects.otlp.protobuf.import_module", missing)
     answer = doors.post(TRACES, b"", type=PROTOBUF)
     assert answer.status == 415
     assert "fleetlore[otlp]" in status_of(answer.body)[1]

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from starlette.types import Message
 
-from fleetlore.server.safety.limits import Limits
+from fleetlore.server.security.limits import Limits
 from tests.server import asgi
 from tests.server.doors import NDJSON, Doors, open_doors
 from tests.strategies import json_values

@@ -19,7 +19,7 @@ from fleetlore.errors import Closed, Invalid, LogError, Unreachable
 from fleetlore.events.ids import uuid_bytes
 from fleetlore.log.admission import Admission
 from fleetlore.log.base import Backend, Batch, Page, Position
-from fleetlore.log.memory import MemoryLog
+from fleetlore.log.memory.log import MemoryLog
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.live.feed import Feed
 from fleetlore.server.live.ring import BATCH_BYTES, MOST_BATCHES, Entry, Ring, Wanted, entries_of

@@ -13,13 +13,13 @@ import pytest
 from fleetlore import Event, clock
 from fleetlore.events.driver_types import Allow
 from fleetlore.events.goals import ControlRequested
-from fleetlore.minds.harness import Ended, Order, Watch
-from fleetlore.runtime.driver import steering
-from fleetlore.server import shapes_goals
-from fleetlore.state.seal import OperatorKey, make_seal
-from fleetlore.state.shared import open_shared
-from fleetlore.state.tokens import mint
-from tests.runtime.driver.scripted import Led, Move, done, lead
+from fleetlore.goal import commands
+from fleetlore.log.coordination import open_shared
+from fleetlore.log.seal import OperatorKey, make_seal
+from fleetlore.log.tokens import mint
+from fleetlore.programs.harness import Ended, Order, Watch
+from fleetlore.server.types import goals
+from tests.goal.scripted import Led, Move, done, lead
 from tests.server import goal_logs
 from tests.server.goal_logs import id_of
 from tests.server.serving import Served, serve
@@ -53,7 +53,7 @@ def served(tmp_path: Path, stories: dict[str, list[Event]]) -> Iterator[Served]:
 
 def page_of(served: Served, goal: str, **query: Any) -> Any:
     answer = served.view("goals", goal=goal, **query)
-    msgspec.convert(answer, shapes_goals.Goals, strict=False)
+    msgspec.convert(answer, goals.Goals, strict=False)
     return answer["goal"]
 
 
@@ -353,7 +353,7 @@ def signed(key: OperatorKey, events: Sequence[Event]) -> list[Event]:
     return [key.sign(event) for event in events]
 
 
-FORGED = steering.control(WORKING, "cancel", by="emil")
+FORGED = commands.control(WORKING, "cancel", by="emil")
 
 
 def test_the_operator_key_signs_what_is_asked_on_the_page(tmp_path: Path, operator: OperatorKey, stories: dict[str, list[Event]]) -> None:
@@ -421,7 +421,7 @@ def test_a_goal_that_nobody_signed_is_shown_as_such_and_cannot_be_steered(
 def test_what_was_said_of_a_goal_before_its_signed_beginning_counts_for_nothing(
     tmp_path: Path, operator: OperatorKey, stories: dict[str, list[Event]]
 ) -> None:
-    early = steering.control(WORKING, "raise", by="emil", value={"turns": 1000})
+    early = commands.control(WORKING, "raise", by="emil", value={"turns": 1000})
     with serve(tmp_path, operator=operator) as served:
         served.log.append([early, *signed(operator, stories[WORKING])])
         page = page_of(served, WORKING)
@@ -432,7 +432,7 @@ def test_every_state_of_a_goal_can_be_asked_for() -> None:
     from typing import get_args
 
     from fleetlore.server import queries
-    from fleetlore.server.shows.goals import STATES
+    from fleetlore.server.answers.goals import STATES
     from fleetlore.views.goal_state import State
 
     assert set(STATES) == set(get_args(State))

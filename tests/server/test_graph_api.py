@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleetlore.runtime.graph.settings import Settings
+from fleetlore.graph.settings import Settings
 from tests.server.serving import Served, serve
 from tests.server.test_chat_api import bearing, look, press, say, shown
 

@@ -14,8 +14,8 @@ from starlette.routing import Mount, Route
 from starlette.types import Receive, Scope, Send
 
 from fleetlore.errors import ConfigError, Invalid
-from fleetlore.server.safety import guard, hosts
-from fleetlore.server.safety.guard import DECLARED, HEADERS, Guard
+from fleetlore.server.security import guard, hosts
+from fleetlore.server.security.guard import DECLARED, HEADERS, Guard
 from tests.server.asgi import Answer, ask, denied, knock, request, say, served
 
 OWN = "localhost:7077"

@@ -19,12 +19,12 @@ from starlette.requests import HTTPConnection
 
 from fleetlore import connect
 from fleetlore.errors import LogError, Unwritable
+from fleetlore.log.coordination import Shared, open_shared
+from fleetlore.log.tokens import SCOPES, Scope, Token, hash_of, is_secret, mint
 from fleetlore.server.problems import Problem
-from fleetlore.server.safety import keys as keys_module
-from fleetlore.server.safety.keys import REMEMBERED, TRIES, Keyring
-from fleetlore.server.safety.own_token import LABEL, given_out, own_file, own_token
-from fleetlore.state.shared import Shared, open_shared
-from fleetlore.state.tokens import SCOPES, Scope, Token, hash_of, is_secret, mint
+from fleetlore.server.security import authorization as keys_module
+from fleetlore.server.security.authorization import REMEMBERED, TRIES, Keyring
+from fleetlore.server.security.local_token import LABEL, given_out, own_file, own_token
 from fleetlore.testing import FrozenClock
 from tests.server.asgi import scope_of
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from fleetlore.server.safety.keys import REMEMBERED, Keyring
-from fleetlore.state.seal import OperatorKey, make_seal
-from fleetlore.state.shared import Shared, open_shared
-from fleetlore.state.tokens import Scope, Token, mint
+from fleetlore.log.coordination import Shared, open_shared
+from fleetlore.log.seal import OperatorKey, make_seal
+from fleetlore.log.tokens import Scope, Token, mint
+from fleetlore.server.security.authorization import REMEMBERED, Keyring
 from fleetlore.testing import FrozenClock
 from tests.server.test_keys import Ticks, bearing, refusal
 

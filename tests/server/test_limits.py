@@ -14,9 +14,9 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from fleetlore.server.problems import Problem, on_problem
-from fleetlore.server.safety.guard import Guard
-from fleetlore.server.safety.limits import MIB, STREAMS, Limited, Limits
-from fleetlore.server.safety.rate import Rate, network_of
+from fleetlore.server.security.guard import Guard
+from fleetlore.server.security.limits import MIB, STREAMS, Limited, Limits
+from fleetlore.server.security.rate_limit import Rate, network_of
 from tests.patience import PATIENCE
 from tests.server.asgi import ask, denied, knock, request, say, scope_of, served
 

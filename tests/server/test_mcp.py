@@ -15,8 +15,8 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from fleetlore import Event
-from fleetlore.cli.demo import play
-from fleetlore.cli.demo_fleet import script
+from fleetlore.cli.demo.command import play
+from fleetlore.cli.demo.fleet import script
 from fleetlore.server.mcp.tools import TOOLS, Tool
 from tests.server.mcp_talk import answer, over_http, text, token_for
 from tests.server.serving import Served, serve

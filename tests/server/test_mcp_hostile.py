@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from mcp import Client
 
 from fleetlore import Event, connect
-from fleetlore.intake import forgetting
+from fleetlore.ingest import forget
 from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.projections.store import open_store
 from fleetlore.server.mcp import pages, tools
-from fleetlore.server.mcp.quoting import MOST_BYTES, QUOTED
+from fleetlore.server.mcp.sanitise import MOST_BYTES, QUOTED
 from fleetlore.server.mcp.sources import Caller, OnDemand
-from fleetlore.state.store import open_store
 from tests.server.mcp_talk import answer, directly, on_demand, text
 from tests.server.serving import homely
 from tests.strategies import events
@@ -258,7 +258,7 @@ def test_what_comes_is_seen_with_the_next_question_and_what_was_erased_is_not(lo
         log.append([Event(kind="fleet.commit", agent="bo", text="second")])
         assert doing() == {"ada": "first", "bo": "second"}
         [erased] = [event.id for event in log.read() if event.agent == "bo"]
-        forgetting.erase(log, [erased or ""], "asked to")
+        forget.erase(log, [erased or ""], "asked to")
         log.append([Event(kind="fleet.commit", agent="cy", text="third")])
         assert doing() == {"ada": "first", "cy": "third"}
 

@@ -18,11 +18,11 @@ from fleetlore.clock import uuid7
 from fleetlore.errors import Unreachable
 from fleetlore.events.ids import is_uuid
 from fleetlore.log.base import Position
+from fleetlore.log.coordination import Shared
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.server.notices.notify import LEASE, PACE
-from fleetlore.server.notices.rules import Command, Rule, Webhook
-from fleetlore.server.notices.send import Outcome, deliver
-from fleetlore.state.shared import Shared
+from fleetlore.server.notifications.rules import Command, Rule, Webhook
+from fleetlore.server.notifications.send import Outcome, deliver
+from fleetlore.server.notifications.service import LEASE, PACE
 from fleetlore.testing import FrozenClock
 from tests.patience import PATIENCE
 from tests.server.notifying import QUICK, Receiver, Town, disguised, rule_for, running

@@ -10,10 +10,10 @@ from textwrap import dedent
 
 import pytest
 
-from fleetlore import config
-from fleetlore.config import NOTIFY_KEYS, Settings
+from fleetlore import settings as config
 from fleetlore.errors import ConfigError
-from fleetlore.server.notices.rules import FORMATS, PLACEHOLDERS, WHENS, Command, Rule, Webhook, rules_of
+from fleetlore.server.notifications.rules import FORMATS, PLACEHOLDERS, WHENS, Command, Rule, Webhook, rules_of
+from fleetlore.settings import NOTIFY_KEYS, Settings
 
 DOCS = (Path(__file__).parents[2] / "docs" / "notifications.md").read_text()
 RULE = 'name = "r"\nwhen = "needs you"\nwebhook = "https://hooks.example/T0PSECRET"\n'

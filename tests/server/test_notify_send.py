@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlore import Event
-from fleetlore.server.notices.forms import FORMS, LONGEST_CONTENT, Message, arguments_of, call_of, harmless
-from fleetlore.server.notices.rules import FORMATS, Command, Webhook
-from fleetlore.server.notices.send import Outcome, deliver
+from fleetlore.server.notifications.bodies import FORMS, LONGEST_CONTENT, Message, arguments_of, call_of, harmless
+from fleetlore.server.notifications.rules import FORMATS, Command, Webhook
+from fleetlore.server.notifications.send import Outcome, deliver
 from tests.server.notifying import Receiver
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

@@ -16,10 +16,10 @@ from fleetlore.chronicle.arcs import HIDDEN_KINDS
 from fleetlore.chronicle.naming import AS_THEY_ARE
 from fleetlore.chronicle.teller import arcs_of
 from fleetlore.events.catalog import known_kinds
-from fleetlore.server.notices.rules import WHENS, Rule, Webhook
-from fleetlore.server.notices.watch import WATCHES, Occasion, Watch, line_of, watch_for
+from fleetlore.server.notifications.rules import WHENS, Rule, Webhook
+from fleetlore.server.notifications.triggers import WATCHES, Occasion, Watch, line_of, watch_for
 from fleetlore.testing import START, FrozenClock, counting_ids
-from fleetlore.views.standings import EFFECTS
+from fleetlore.views.agent_status_rules import EFFECTS
 
 
 def watch(what: str, *, by: Any = "when", every: int = 10) -> Watch:

@@ -11,13 +11,13 @@ import pytest
 import schemathesis
 from starlette.routing import Route
 
-from fleetlore.cli.demo import play
-from fleetlore.cli.demo_fleet import script
+from fleetlore.cli.demo.command import play
+from fleetlore.cli.demo.fleet import script
 from fleetlore.server import pages
 from fleetlore.server.app import routes
 from fleetlore.server.openapi import document
-from fleetlore.server.safety.guard import DECLARED, declared_for, undeclared
-from fleetlore.server.shown import VIEWS
+from fleetlore.server.security.guard import DECLARED, declared_for, undeclared
+from fleetlore.server.view_table import VIEWS
 from tests.server.probing import probe
 from tests.server.serving import serve
 

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from fleetlore import Event, clock, connect
 from fleetlore.errors import Conflict
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.runtime.town import facts
 from fleetlore.server.mcp.sources import Caller
+from fleetlore.town import events as town_events
 from tests.cli.conftest import lore as lore
 from tests.cli.running import Lore
 from tests.server.mcp_talk import answer, directly, on_demand, over_http, text, token_for
@@ -26,14 +26,14 @@ ADA = Caller("ada", may_write=True)
 @pytest.fixture
 def served(tmp_path: Path, lore: Lore) -> Iterator[Served]:
     with serve(tmp_path / "server", f"sqlite:{lore.folder}/fleet.db") as served:
-        served.log.append([facts.spawned(name, by="grace") for name in ("ada", "bram")])
+        served.log.append([town_events.spawned(name, by="grace") for name in ("ada", "bram")])
         yield served
 
 
 def ask(log: BlockingRecorder, to: str, *, sender: str = "bram", **more: Any) -> str:
     """Somebody asks something; answers the message's id."""
     id = clock.uuid7()
-    event = facts.message(sender, to, "What is the port?", type="query", task="t-1", mission="m-1", **more)
+    event = town_events.message(sender, to, "What is the port?", type="query", task="t-1", mission="m-1", **more)
     log.append([replace(event, id=id)])
     return id
 
@@ -200,7 +200,7 @@ def test_agents_outside_of_a_town_answer_each_other_alike(log: BlockingRecorder)
 
 
 def test_a_conflict_is_tried_again(log: BlockingRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    log.append([facts.spawned(name, by="grace") for name in ("ada", "bram")])
+    log.append([town_events.spawned(name, by="grace") for name in ("ada", "bram")])
     question, store, tries = ask(log, "ada"), log.append, list[int]()
 
     def conflict_first(events: Any, **more: Any) -> Any:

@@ -11,8 +11,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from fleetlore import clock
-from fleetlore.server.safety.limits import Limits
-from fleetlore.state.tokens import mint
+from fleetlore.log.tokens import mint
+from fleetlore.server.security.limits import Limits
 from tests.contract.helpers import deed
 from tests.patience import PATIENCE
 from tests.server.watching import Station, station, until

@@ -11,14 +11,14 @@ import msgspec
 import pytest
 
 from fleetlore import Event, clock
+from fleetlore.log.coordination import open_shared
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.runtime.stage import library
-from fleetlore.runtime.stage.cast import troupe_of
-from fleetlore.runtime.stage.conductor import Conductor
-from fleetlore.runtime.stage.play import begin
-from fleetlore.server import shapes_stage
-from fleetlore.state.shared import open_shared
-from fleetlore.state.tokens import mint
+from fleetlore.log.tokens import mint
+from fleetlore.server.types import stage
+from fleetlore.stage import files
+from fleetlore.stage.actors import troupe_of
+from fleetlore.stage.conductor import Conductor
+from fleetlore.stage.run_state import begin
 from fleetlore.views.stage import RUNS_KEPT
 from tests.server.serving import Served, serve
 
@@ -26,7 +26,7 @@ CALL = "01981f00-0000-7000-8000-000000000001"
 
 
 async def perform(log: BlockingRecorder, name: str, run: str, seed: str = "fog") -> Event:
-    scenario = library.load(name)
+    scenario = files.load(name)
     async with troupe_of(scenario, None) as troupe:
         return await Conductor(log, begin(scenario, run, seed), troupe).perform()
 
@@ -59,7 +59,7 @@ def spoke(agent: str, text: str, run: str = "r1", **data: Any) -> Event:
 
 def test_the_newest_run_is_shown_with_its_scene_cast_lines_and_verdict(served: Served) -> None:
     answer = served.view("stage")
-    msgspec.convert(answer, shapes_stage.Stage)
+    msgspec.convert(answer, stage.Stage)
     play = answer["play"]
     assert (play["run"], play["title"], play["scenario"], play["seed"]) == ("tin", "The Tin", "the-tin", "fog")
     assert play["goal"]
@@ -190,7 +190,7 @@ def test_a_visitor_is_stored_in_the_run_and_shown_among_the_lines(empty: Served)
 
 
 def test_whoever_plays_the_run_takes_the_visitor_up(empty: Served) -> None:
-    scenario = library.load("the-tin")
+    scenario = files.load("the-tin")
     told = False
 
     async def play() -> None:

@@ -13,12 +13,12 @@ import msgspec
 import pytest
 
 from fleetlore import Event
-from fleetlore.cli.demo import play
-from fleetlore.cli.demo_fleet import script
+from fleetlore.cli.demo.command import play
+from fleetlore.cli.demo.fleet import script
 from fleetlore.server import views_routes
-from fleetlore.server.shows import timeline
+from fleetlore.server.answers import timeline
 from fleetlore.testing import START, FrozenClock
-from fleetlore.views import calendar
+from fleetlore.views import time_ranges
 from fleetlore.views.fleet import SILENT_AFTER
 from tests.server.serving import Served, serve
 
@@ -241,7 +241,7 @@ def test_a_window_as_wide_as_the_calendar_has_everything_in_it(served: Served, m
 
 
 def test_late_events_are_found_wherever_they_lie_in_the_log(own: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calendar, "STRIDE", 3)
+    monkeypatch.setattr(time_ranges, "STRIDE", 3)
     order = [50, 10, 40, 20, 30, 0, 45, 5, 35, 15]
     own.log.append([deed(minutes, text=str(minutes)) for minutes in order])
     window = {"from_": deed(10).at.isoformat(), "to": deed(35).at.isoformat()}  # type: ignore[union-attr]  # `deed` says when

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from fleetlore import clock
+from fleetlore.log.tokens import mint
 from fleetlore.server.live.ring import Ring
-from fleetlore.server.safety.limits import Limits
-from fleetlore.state.tokens import mint
+from fleetlore.server.security.limits import Limits
 from tests.contract.helpers import deed
 from tests.patience import PATIENCE
 from tests.server.watching import Client, Station, station, until

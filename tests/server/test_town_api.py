@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from fleetlore import Event, clock
-from fleetlore.runtime.town import facts
-from fleetlore.server import shapes_town
-from fleetlore.server.shows import town as shows
-from fleetlore.state.seal import make_seal
-from fleetlore.state.shared import open_shared
-from fleetlore.state.tokens import mint
+from fleetlore.log.coordination import open_shared
+from fleetlore.log.seal import make_seal
+from fleetlore.log.tokens import mint
+from fleetlore.server.answers import town as shows
+from fleetlore.server.types import town as types_town
+from fleetlore.town import events as town_events
 from fleetlore.views.town_state import Town
 from tests.server import town_logs
 from tests.server.serving import Served, serve
@@ -45,7 +45,7 @@ def served(tmp_path: Path, story: list[Event]) -> Iterator[Served]:
 
 def town_of(served: Served, **query: Any) -> Any:
     answer = served.view("town", **query)
-    msgspec.convert(answer, shapes_town.Town, strict=False)
+    msgspec.convert(answer, types_town.Town, strict=False)
     return answer
 
 
@@ -140,10 +140,10 @@ def test_a_parameter_that_is_not_known_is_refused(read_only: Served) -> None:
 
 def test_a_large_town_is_shown_in_bounds_and_says_what_is_left_out(tmp_path: Path) -> None:
     with serve(tmp_path) as served:
-        served.log.append_all(facts.spawned(f"a{n}", by="x") for n in range(shows.MOST_AGENTS + 5))
-        served.log.append_all(facts.task_created(f"t{n}", title="x" * 1000, by="x") for n in range(shows.MOST_OF_ONE + 5))
-        served.log.append_all(facts.mission_state(f"m{n}", None, "running", by="x") for n in range(shows.MOST_MISSIONS + 5))
-        served.log.append_all(facts.message("x", f"a{n % 40}", "y" * 10_000) for n in range(600))
+        served.log.append_all(town_events.spawned(f"a{n}", by="x") for n in range(shows.MOST_AGENTS + 5))
+        served.log.append_all(town_events.task_created(f"t{n}", title="x" * 1000, by="x") for n in range(shows.MOST_OF_ONE + 5))
+        served.log.append_all(town_events.mission_state(f"m{n}", None, "running", by="x") for n in range(shows.MOST_MISSIONS + 5))
+        served.log.append_all(town_events.message("x", f"a{n % 40}", "y" * 10_000) for n in range(600))
         town = town_of(served)
         assert (len(town["agents"]), town["agents_total"]) == (shows.MOST_AGENTS, shows.MOST_AGENTS + 5)
         assert (len(column(town, "pending")), town["board"][0]["total"]) == (shows.MOST_CARDS, shows.MOST_OF_ONE + 5)
@@ -340,7 +340,7 @@ def test_on_a_sealed_log_only_what_was_signed_steers(tmp_path: Path, story: list
     with serve(tmp_path, address, operator=key) as served:
         assert served.steering is not None
         served.log.append([key.sign(event) for event in story])
-        served.log.append([facts.mission_state(MISSION, "running", "failed", by="emil")])  # an agent's own doing
+        served.log.append([town_events.mission_state(MISSION, "running", "failed", by="emil")])  # an agent's own doing
         assert town_of(served, mission=MISSION)["mission"]["state"] == "running"
         wish = {"mission": MISSION, "action": "pause"}
         assert served.post("/api/town/missions", wish).status == 403

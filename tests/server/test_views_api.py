@@ -14,13 +14,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from fleetlore import Event
 from fleetlore.chronicle.arcs import HIDDEN_KINDS
-from fleetlore.cli.demo import play
-from fleetlore.cli.demo_fleet import CAST, script
-from fleetlore.log.sqlite_upkeep import backup
-from fleetlore.server import desk, shapes, shapes_stage
+from fleetlore.cli.demo.command import play
+from fleetlore.cli.demo.fleet import CAST, script
+from fleetlore.log.sqlite.maintenance import backup
+from fleetlore.projections.live_views import Warm
+from fleetlore.server import view_cache
+from fleetlore.server.answers import fleet
 from fleetlore.server.app import routes
-from fleetlore.server.shows import fleet
-from fleetlore.state.warm import Warm
+from fleetlore.server.types import common, stage
 from fleetlore.testing import START, FrozenClock
 from tests.cli.running import Lore
 from tests.patience import PATIENCE
@@ -53,14 +54,14 @@ THREAD = {"key", "title", "state", "mission", "agents", "counts", "first_at", "l
 SENTENCE = {"text", "thread", "title", "evidence", "at", "beat", "agent", "shown"}
 CHAPTER = {"title", "first_at", "last_at", "sentences", "arcs"}
 VIEWS = {
-    "fleet": (shapes.Fleet, {"now", "counts", "agents", "asking"}),
-    "threads": (shapes.Threads, {"threads", "total"}),
-    "arcs": (shapes.Arcs, {"arcs", "counts"}),
-    "costs": (shapes.Costs, {"total", "by", "unpriced", "prices", "older"}),
-    "stage": (shapes_stage.Stage, {"play", "runs", "let_go"}),
-    "story": (shapes.Story, {"opening", "chapters", "open", "closing", "more"}),
+    "fleet": (common.Fleet, {"now", "counts", "agents", "asking"}),
+    "threads": (common.Threads, {"threads", "total"}),
+    "arcs": (common.Arcs, {"arcs", "counts"}),
+    "costs": (common.Costs, {"total", "by", "unpriced", "prices", "older"}),
+    "stage": (stage.Stage, {"play", "runs", "let_go"}),
+    "story": (common.Story, {"opening", "chapters", "open", "closing", "more"}),
     "timeline": (
-        shapes.Timeline,
+        common.Timeline,
         {"from", "to", "first_at", "last_at", "exact", "bucket_seconds", "families", "lanes", "marks", "links", "arcs", "more_lanes"},
     ),
 }
@@ -246,7 +247,7 @@ def test_meta_says_what_is_shown(served: Served) -> None:
     assert (meta["head"], meta["events"], meta["done"], meta["total"]) == (events[-1].position, len(events), len(events), len(events))
     assert [msgspec.convert(meta[name], datetime) for name in ("first_at", "last_at")] == [events[0].at, events[-1].at]
     assert (meta["caught_up"], meta["token_needed_to_read"], meta["scopes_of_token"], meta["sealed"]) == (True, False, [], False)
-    assert set(msgspec.convert(meta, shapes.Meta).__struct_fields__) == set(meta)
+    assert set(msgspec.convert(meta, common.Meta).__struct_fields__) == set(meta)
     known = served.get("/api/meta", headers={"authorization": f"Bearer {served.token}"}).json
     assert known["scopes_of_token"] == ["read", "write", "admin"]
 
@@ -361,7 +362,7 @@ def test_what_was_erased_is_not_shown_by_views_that_have_fallen_behind(own: Serv
     assert "SECRET" in str(own.view("fleet"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(warm, "rest", go_on.wait)
-        patch.setattr(desk, "PATIENCE", 0.0)
+        patch.setattr(view_cache, "PATIENCE", 0.0)
         own.log.append([deed("more", 2)])
         assert "SECRET" in str(own.view("fleet"))  # behind, and shown all the same
         own.log.erase([stored(own)[0].id or ""], "a slip")

@@ -15,11 +15,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from fleetlore import Event, config, connect
-from fleetlore.server import shapes
+from fleetlore import Event, connect
+from fleetlore import settings as config
 from fleetlore.server.app import make_app
-from fleetlore.server.rooms import open_house
-from fleetlore.server.shown import VIEWS
+from fleetlore.server.open_context import open_house
+from fleetlore.server.types import common
+from fleetlore.server.view_table import VIEWS
 from tests.server import asgi
 from tests.server.serving import homely, serve
 from tests.strategies import events, texts
@@ -37,9 +38,9 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     ("/api/meta", {}),
 ]
 ANSWERS = {shown.path: shown.answer for shown in VIEWS} | {
-    "/api/events": shapes.Events,
-    "/api/search": shapes.Found,
-    "/api/meta": shapes.Meta,
+    "/api/events": common.Events,
+    "/api/search": common.Found,
+    "/api/meta": common.Meta,
 }
 
 

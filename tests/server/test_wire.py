@@ -15,17 +15,17 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from fleetlore import Event
-from fleetlore.log import sqlite_upkeep
-from fleetlore.server import serve, views_routes, wire
-from fleetlore.server.desk import Desk
-from fleetlore.server.doors import reading as doors_reading
-from fleetlore.server.doors.reading import elements_of, inflate, lines_of
-from fleetlore.server.house import LOOKS, THREADS
+from fleetlore.log.sqlite import maintenance
+from fleetlore.projections import live_views
+from fleetlore.server import serve, uvicorn_protocols, views_routes
+from fleetlore.server.context import LOOKS, THREADS
+from fleetlore.server.endpoints import request_body as doors_reading
+from fleetlore.server.endpoints.request_body import elements_of, inflate, lines_of
 from fleetlore.server.live import subscription
 from fleetlore.server.problems import Problem
-from fleetlore.server.safety.limits import Limited, Limits
-from fleetlore.server.safety.turns import Turns
-from fleetlore.state import warm
+from fleetlore.server.security.concurrency_limit import Turns
+from fleetlore.server.security.limits import Limited, Limits
+from fleetlore.server.view_cache import Desk
 from tests.patience import PATIENCE
 from tests.server.asgi import ask
 from tests.server.serving import HOST, Served
@@ -74,8 +74,8 @@ def deeds(count: int, text: str = "done") -> list[Event]:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that looks at its connections all the time, and waits for nobody."""
-    monkeypatch.setattr(wire, "HEAD_SECONDS", 0.0)
-    monkeypatch.setattr(wire, "READ_SECONDS", 0.0)
+    monkeypatch.setattr(uvicorn_protocols, "HEAD_SECONDS", 0.0)
+    monkeypatch.setattr(uvicorn_protocols, "READ_SECONDS", 0.0)
     monkeypatch.setattr(serve, "LOOK_SECONDS", 0.1)
 
 
@@ -251,15 +251,15 @@ def test_the_past_of_a_stream_is_read_in_small_parts_without_a_hole(tmp_path: Pa
 
 
 def test_a_backup_put_in_the_place_of_the_log_is_what_is_shown_from_then_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warm, "SURE_SECONDS", 0.0)
+    monkeypatch.setattr(live_views, "SURE_SECONDS", 0.0)
     path, backup = str(tmp_path / "fleet.db"), str(tmp_path / "backup.db")
     with serving(tmp_path) as served:
         [first] = served.log.append(deeds(1))
         assert served.view("meta")["events"] == 1
-        sqlite_upkeep.backup(path, backup)
+        maintenance.backup(path, backup)
         served.log.append([Event(kind="fleet.commit", agent="lost", text="never was")])
         assert {agent["name"] for agent in served.view("fleet")["agents"]} == {"ada", "lost"}
-        sqlite_upkeep.restore(backup, path, overwrite=True)
+        maintenance.restore(backup, path, overwrite=True)
         asyncio.run(until(lambda: {agent["name"] for agent in served.view("fleet")["agents"]} == {"ada"}))
         asyncio.run(until(lambda: served.house.feed.ring.end == served.house.feed.ring.first))
         [last] = served.log.append(deeds(1))

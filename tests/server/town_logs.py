@@ -8,8 +8,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from fleetlore import Event
-from fleetlore.runtime.town import facts, missions, plans, steering
-from fleetlore.runtime.town.steering import Wish
+from fleetlore.town import commands, mission_commands
+from fleetlore.town import events as town_events
+from fleetlore.town.commands import Wish
+from fleetlore.town.plans import load
 from fleetlore.views import town as view
 from fleetlore.views.town_state import Agent, Task
 
@@ -123,36 +125,41 @@ class Teller:
         return self.town.tasks[id]
 
     def joins(self, name: str, *roles: str) -> None:
-        self.tell(facts.spawned(name, by="ines", roles=roles, harness="claude-code"))
-        self.tell(facts.agent_state(name, "cold", "starting", lease=HOST), facts.agent_state(name, "starting", "idle", lease=HOST))
+        self.tell(town_events.spawned(name, by="ines", roles=roles, harness="claude-code"))
+        self.tell(
+            town_events.agent_state(name, "cold", "starting", lease=HOST), town_events.agent_state(name, "starting", "idle", lease=HOST)
+        )
 
     def begins(self, task: str, agent: str) -> None:
-        self.tell(facts.task_assigned(self.task(task), self.agent(agent)), pause=1)
-        self.tell(facts.agent_state(agent, "idle", "working", lease=HOST), pause=1)
-        self.tell(facts.started(self.agent(agent), self.task(task)), pause=1)
+        self.tell(town_events.task_assigned(self.task(task), self.agent(agent)), pause=1)
+        self.tell(town_events.agent_state(agent, "idle", "working", lease=HOST), pause=1)
+        self.tell(town_events.started(self.agent(agent), self.task(task)), pause=1)
 
     def completes(self, task: str, result: str) -> None:
         agent = self.task(task).agent or ""
-        self.tell(facts.task_completed(self.task(task), result=result), pause=70)
-        self.tell(facts.agent_state(agent, "working", "idle", lease=HOST), pause=1)
+        self.tell(town_events.task_completed(self.task(task), result=result), pause=70)
+        self.tell(town_events.agent_state(agent, "working", "idle", lease=HOST), pause=1)
 
     def fails(self, task: str, error: str) -> None:
         agent = self.task(task).agent or ""
-        self.tell(facts.task_failed(self.task(task), error=error), pause=60)
-        self.tell(facts.agent_state(agent, "working", "idle", lease=HOST), pause=1)
+        self.tell(town_events.task_failed(self.task(task), error=error), pause=60)
+        self.tell(town_events.agent_state(agent, "working", "idle", lease=HOST), pause=1)
 
     def works(self, item: str, task: str, agent: str, *, purpose: str = "work", **more: Any) -> None:
         """An item's task is written down and begun."""
         mission = self.town.missions[MISSION]
         title = mission.items[item].title
         if mission.items[item].state == "pending":
-            self.tell(facts.item_fact("promoted", mission, mission.items[item], f"{item} is ready"), pause=1)
-        self.tell(facts.task_created(task, title=title, by=facts.DISPATCHER, mission=MISSION, item=item, purpose=purpose, **more), pause=1)
+            self.tell(town_events.item_fact("promoted", mission, mission.items[item], f"{item} is ready"), pause=1)
+        self.tell(
+            town_events.task_created(task, title=title, by=town_events.DISPATCHER, mission=MISSION, item=item, purpose=purpose, **more),
+            pause=1,
+        )
         self.begins(task, agent)
 
     def is_done(self, item: str) -> None:
         mission = self.town.missions[MISSION]
-        self.tell(facts.item_fact("completed", mission, mission.items[item], f"{item} is done"), pause=1)
+        self.tell(town_events.item_fact("completed", mission, mission.items[item], f"{item} is done"), pause=1)
 
 
 def all_sorts() -> list[Event]:
@@ -162,10 +169,10 @@ def all_sorts() -> list[Event]:
         tale.joins(name, role)
     for name in ("finn", "gwen", "ivo", "jana"):
         tale.joins(name, *(["tester"] if name == "finn" else []))
-    tale.tell(facts.spawned("hugo", by="ines", roles=["backend"]))
-    for wish in missions.start(tale.town, plans.read(SMALL, "small.toml"), by="ines"):
+    tale.tell(town_events.spawned("hugo", by="ines", roles=["backend"]))
+    for wish in mission_commands.start(tale.town, load.read(SMALL, "small.toml"), by="ines"):
         tale.wish(wish)
-    for wish in missions.start(tale.town, plans.read(PLAN, "plan.toml"), by="ines"):
+    for wish in mission_commands.start(tale.town, load.read(PLAN, "plan.toml"), by="ines"):
         tale.wish(wish)
     _mission(tale)
     _backlog(tale)
@@ -183,10 +190,10 @@ def _mission(tale: Teller) -> None:
     tale.works("gitea", "r-gitea", "dora", purpose="review", of="w-gitea", not_by=["ada"])
     tale.completes("w-github", "Reads them, pages included.")
     tale.works("github", "r-github", "emil", purpose="review", of="w-github", not_by=["bram"])
-    tale.tell(facts.approved(tale.task("r-gitea"), "dora", "Clear, and tested.", author="ada"))
+    tale.tell(town_events.approved(tale.task("r-gitea"), "dora", "Clear, and tested.", author="ada"))
     tale.completes("r-gitea", "approved: clear, and tested")
     tale.is_done("gitea")
-    tale.tell(facts.rejected(tale.task("r-github"), "emil", "The second page is read twice.", author="bram"))
+    tale.tell(town_events.rejected(tale.task("r-github"), "emil", "The second page is read twice.", author="bram"))
     tale.completes("r-github", "rejected: the second page is read twice")
     tale.works("github", "f-github", "bram", purpose="fix", of="w-github", round=1, roles=["backend"])
     tale.works("store", "w-store", "ada")
@@ -199,13 +206,13 @@ def _mission(tale: Teller) -> None:
         tale.begins("w-docs", "gwen")
     tale.fails("w-docs", "the workspace has no docs folder")
     mission = tale.town.missions[MISSION]
-    tale.tell(facts.noted(MISSION, "Prefer recorded answers; ask no server.", by="ines"))
-    tale.tell(facts.help_needed(mission, "docs was tried 3 times: the workspace has no docs folder", 1))
+    tale.tell(town_events.noted(MISSION, "Prefer recorded answers; ask no server.", by="ines"))
+    tale.tell(town_events.help_needed(mission, "docs was tried 3 times: the workspace has no docs folder", 1))
 
 
 def _backlog(tale: Teller) -> None:
     def add(id: str, title: str, **more: Any) -> None:
-        tale.wish(steering.add_task(tale.town, title, by="ines", id=id, **more))
+        tale.wish(commands.add_task(tale.town, title, by="ines", id=id, **more))
 
     add("t-login", "Sign-in fails for names with an umlaut", priority="urgent", roles=["backend"])
     add("t-cache", "Forget the cache when the key changes", priority="high")
@@ -216,15 +223,15 @@ def _backlog(tale: Teller) -> None:
     add("t-icons", "New icons for the rail", agent="cleo")
     tale.begins("t-flaky", "finn")
     tale.fails("t-flaky", "exit 1: expected Monday, found Tuesday")
-    tale.wish(steering.cancel(tale.town, "t-old", by="ines", reason="nobody uses it"))
-    tale.tell(facts.agent_failed(tale.agent("finn"), error="its program was not found: pytest", new_state="error"))
-    tale.tell(facts.interrupted(tale.agent("ivo"), reason="Ines wants to look first"))
-    tale.tell(facts.stopped(tale.agent("jana"), reason="closed"))
+    tale.wish(commands.cancel(tale.town, "t-old", by="ines", reason="nobody uses it"))
+    tale.tell(town_events.agent_failed(tale.agent("finn"), error="its program was not found: pytest", new_state="error"))
+    tale.tell(town_events.interrupted(tale.agent("ivo"), reason="Ines wants to look first"))
+    tale.tell(town_events.stopped(tale.agent("jana"), reason="closed"))
 
 
 def _talk(tale: Teller) -> None:
     question = "The token for the recorded answers has expired. May I record new ones against the test server?"
-    tale.wish(steering.send(tale.town, "conductor", question, by="ada", type="query", priority="high", task="w-store", mission=MISSION))
-    tale.wish(steering.send(tale.town, "bram", "The paging code is in pages.py now.", by="ada"))
-    tale.wish(steering.send(tale.town, "bram", "Stop: the fixture is wrong, I am mending it.", by="emil", priority="urgent"))
-    tale.wish(steering.ask_agent(tale.town, "emil", "drain", by="ines"))
+    tale.wish(commands.send(tale.town, "conductor", question, by="ada", type="query", priority="high", task="w-store", mission=MISSION))
+    tale.wish(commands.send(tale.town, "bram", "The paging code is in pages.py now.", by="ada"))
+    tale.wish(commands.send(tale.town, "bram", "Stop: the fixture is wrong, I am mending it.", by="emil", priority="urgent"))
+    tale.wish(commands.ask_agent(tale.town, "emil", "drain", by="ines"))

@@ -16,13 +16,13 @@ from starlette.applications import Starlette
 
 from fleetlore import connect
 from fleetlore.errors import FleetloreError
+from fleetlore.log.coordination import Shared, open_shared
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server import problems
 from fleetlore.server.live import sockets, stream
 from fleetlore.server.live.feed import Feed
-from fleetlore.server.safety.keys import Keyring
-from fleetlore.server.safety.limits import Limits
-from fleetlore.state.shared import Shared, open_shared
+from fleetlore.server.security.authorization import Keyring
+from fleetlore.server.security.limits import Limits
 from tests.patience import PATIENCE
 
 

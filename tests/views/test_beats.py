@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleetlore.dialects.deeds import deed_of
+from fleetlore.dialects.commands.classify import deed_of
 from fleetlore.events.envelope import Event
 from fleetlore.views import beats
 from fleetlore.views.beats import MOST_CALLS, MOST_EDITS, MOST_HANDS, MOST_TROUBLES
-from fleetlore.views.hands import Beats
+from fleetlore.views.recent_calls import Beats
 
 START = datetime(2026, 11, 15, 9, tzinfo=UTC)
 

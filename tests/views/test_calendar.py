@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleetlore import Event, connect
-from fleetlore.state.moments import CALENDAR, read_spans
-from fleetlore.state.runner import Runner
-from fleetlore.views import calendar
+from fleetlore.projections.runner import Runner
+from fleetlore.projections.time_index import CALENDAR, read_spans
+from fleetlore.views import time_ranges
 from tests.strategies import events
 
 START = datetime(2026, 11, 15, 8, 0, tzinfo=UTC)
@@ -19,7 +19,7 @@ START = datetime(2026, 11, 15, 8, 0, tzinfo=UTC)
 
 @pytest.fixture(autouse=True)
 def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calendar, "STRIDE", 3)
+    monkeypatch.setattr(time_ranges, "STRIDE", 3)
 
 
 @settings(max_examples=80, deadline=None)
@@ -32,21 +32,21 @@ def test_the_events_between_two_moments_are_all_found_wherever_they_are_stored(t
         since, until = START + timedelta(hours=one), START + timedelta(hours=other)
         place = f"{upto:016d}"
         expected = [e for e in log.read() if e.at and since <= e.at < until and (e.position or "") <= place]
-        assert list(read_spans(log, calendar.spans(known, since, until), since, until, upto=place)) == expected
-        assert len(list(read_spans(log, calendar.spans(known, None, None), None, None))) == len(times)
+        assert list(read_spans(log, time_ranges.spans(known, since, until), since, until, upto=place)) == expected
+        assert len(list(read_spans(log, time_ranges.spans(known, None, None), None, None))) == len(times)
 
 
 def test_what_lies_elsewhere_is_not_read() -> None:
     with connect("memory:").blocking() as log:
         log.append([Event(kind="fleet.idle", actor="ada", at=START + timedelta(hours=hours)) for hours in range(30)])
         known = Runner(log, CALENDAR).catch_up().state
-    [span] = calendar.spans(known, START + timedelta(hours=10), START + timedelta(hours=11))
+    [span] = time_ranges.spans(known, START + timedelta(hours=10), START + timedelta(hours=11))
     assert (span.after, span.through) == (f"{9:016d}", f"{12:016d}")
 
 
 @given(st.lists(events(), max_size=20))
 def test_no_stored_event_makes_it_raise(some: list[Event]) -> None:
-    state = calendar.initial()
+    state = time_ranges.initial()
     for event in some:
-        state = calendar.apply(state, event)
-    list(calendar.spans(state, START, None))
+        state = time_ranges.apply(state, event)
+    list(time_ranges.spans(state, START, None))

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from fleetlore.events.envelope import Event, LogPlace, Origin
 from fleetlore.views import costs
+from fleetlore.views.cost_sums import DIMENSIONS, Dimension, among, by, by_agent, total, unpriced
 from fleetlore.views.costs import Costs, Spending
-from fleetlore.views.costs_sums import DIMENSIONS, Dimension, among, by, by_agent, total, unpriced
 from fleetlore.views.prices import Prices
 from tests.strategies import events, json_values
 

@@ -14,7 +14,7 @@ import pytest
 
 from fleetlore.events.envelope import Event
 from fleetlore.views import costs
-from fleetlore.views.costs_sums import by, total
+from fleetlore.views.cost_sums import by, total
 from fleetlore.views.prices_table import ROWS
 from tests.patience import PATIENCE
 

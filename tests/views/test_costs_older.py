@@ -12,8 +12,8 @@ from hypothesis import given as for_all
 
 from fleetlore.events.envelope import Event
 from fleetlore.views import costs
+from fleetlore.views.cost_sums import DIMENSIONS, OF_RUNS, by, by_agent, by_all, older_lines, total, unpriced
 from fleetlore.views.costs import MOST_HELD, PRUNED_EVERY, Costs, Spending
-from fleetlore.views.costs_sums import DIMENSIONS, OF_RUNS, by, by_agent, by_all, older_lines, total, unpriced
 from tests.views.test_costs import NOON, PRICE, folded, reply, streams
 
 EXACT = tuple(dimension for dimension in DIMENSIONS if dimension not in OF_RUNS)

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlore import Event
-from fleetlore.views import pace
+from fleetlore.views import activity
 from tests.strategies import events
 
 START = datetime(2026, 11, 15, 8, 0, tzinfo=UTC)
 
 
-def paced(some: list[Event]) -> pace.Pace:
-    state = pace.initial()
+def paced(some: list[Event]) -> activity.Pace:
+    state = activity.initial()
     for event in some:
-        state = pace.apply(state, event)
+        state = activity.apply(state, event)
     return state
 
 
@@ -34,15 +34,15 @@ def test_an_agents_events_are_counted_by_time_and_family() -> None:
 
 
 def test_a_long_time_is_counted_in_longer_slots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "MOST_CELLS", 50)
+    monkeypatch.setattr(activity, "MOST_CELLS", 50)
     state = paced(commits(2000))
     assert state.cells <= 50 + len(state.lanes)
-    assert state.seconds > pace.SHORTEST
+    assert state.seconds > activity.SHORTEST
     assert sum(sum(map(sum, lane.slots.values())) for lane in state.lanes.values()) == 2000
 
 
 def test_the_order_of_arrival_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "MOST_CELLS", 20)
+    monkeypatch.setattr(activity, "MOST_CELLS", 20)
     some = commits(200)
     mixed = Random(1).sample(some, len(some))
     one, other = paced(some), paced(mixed)
@@ -53,7 +53,7 @@ def test_the_order_of_arrival_changes_nothing(monkeypatch: pytest.MonkeyPatch) -
 def test_the_newest_beats_are_kept() -> None:
     state = paced(commits(200))
     beats = state.lanes["a0"].beats
-    assert len(beats) == pace.MOST_BEATS
+    assert len(beats) == activity.MOST_BEATS
     assert beats == sorted(beats)
     assert beats[-1][0] == START + timedelta(hours=198)
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from fleetlore import Event
 from fleetlore.testing import given
-from fleetlore.views import sessions, stage
-from fleetlore.views.session_audit import difference
-from fleetlore.views.session_state import Conversation
-from fleetlore.views.sessions import CHARACTERS_KEPT, ENTRIES_KEPT, HEARD, PROGRAM, SESSIONS_KEPT, Sessions, take
+from fleetlore.views import conversations, stage
+from fleetlore.views.conversation_audit import difference
+from fleetlore.views.conversation_state import Conversation
+from fleetlore.views.conversations import CHARACTERS_KEPT, ENTRIES_KEPT, HEARD, PROGRAM, SESSIONS_KEPT, Sessions, take
 
 
 def began(run: str = "s", **data: Any) -> Event:
@@ -41,7 +41,7 @@ def of(state: Sessions) -> Conversation:
 
 
 def test_what_was_said_is_kept_turn_by_turn() -> None:
-    told = given(sessions, began()).when(said("hello"), spoke("Hi."), fact("session.turn_ended", data={"reason": "done"}))
+    told = given(conversations, began()).when(said("hello"), spoke("Hi."), fact("session.turn_ended", data={"reason": "done"}))
     told.then(
         lambda state: (
             [(entry.role, entry.text, entry.turn) for entry in of(state).history] == [("user", "hello", 1), ("assistant", "Hi.", 1)]
@@ -52,7 +52,7 @@ def test_what_was_said_is_kept_turn_by_turn() -> None:
 
 def test_a_run_of_somebody_else_is_no_session() -> None:
     other = Event(kind="session.started", actor="codex", agent="codex", run="s", data={"program": "codex"})
-    given(sessions, other).when(said("hello"), spoke("Hi.")).then(lambda state: state.sessions == {})
+    given(conversations, other).when(said("hello"), spoke("Hi.")).then(lambda state: state.sessions == {})
 
 
 def test_a_session_is_no_run_of_a_stage() -> None:
@@ -62,27 +62,27 @@ def test_a_session_is_no_run_of_a_stage() -> None:
 
 
 def test_whoever_began_it_owns_it() -> None:
-    given(sessions, began()).when(began(person="bob", source="resume")).then(lambda state: of(state).identity == "ann")
+    given(conversations, began()).when(began(person="bob", source="resume")).then(lambda state: of(state).identity == "ann")
 
 
 def test_a_turn_that_failed_leaves_its_reason() -> None:
     failed = fact("session.turn_ended", data={"reason": "error"}, text="thinker: no answer")
-    given(sessions, began(), said("hello")).when(failed).then(
+    given(conversations, began(), said("hello")).when(failed).then(
         lambda state: of(state).history[-1].role == "error" and of(state).open is None
     )
 
 
 def test_switching_keeps_and_clearing_wipes() -> None:
     before = [began(), said("hello"), spoke("Hi."), fact("ui.controls", data={"controls": [{"type": "button"}], "state": {"n": 1}})]
-    switched = given(sessions, *before).when(began(source="switch", graph="reflex"))
+    switched = given(conversations, *before).when(began(source="switch", graph="reflex"))
     switched.then(lambda state: (of(state).graph, len(of(state).history), of(state).state) == ("reflex", 2, {"n": 1}))
-    cleared = given(sessions, *before).when(began(source="clear"))
+    cleared = given(conversations, *before).when(began(source="clear"))
     cleared.then(lambda state: (of(state).history, of(state).controls, of(state).state, of(state).turn) == ([], [], {}, 1))
 
 
 def test_empty_controls_clear_the_screen() -> None:
     shown = fact("ui.controls", data={"controls": [{"type": "button", "label": "x"}]})
-    given(sessions, began(), shown).when(fact("ui.controls", data={"controls": []})).then(lambda state: of(state).controls == [])
+    given(conversations, began(), shown).when(fact("ui.controls", data={"controls": []})).then(lambda state: of(state).controls == [])
 
 
 def test_machines_are_made_moved_grown_reset_and_gone() -> None:
@@ -90,25 +90,25 @@ def test_machines_are_made_moved_grown_reset_and_gone() -> None:
     moved = fact("machine.moved", data={"machine": "m"}, old_state="a", new_state="b")
     grown = fact("machine.created", data={"machine": "m", "initial": "a", "states": {"a": {}, "b": {}, "c": {}}}, new_state="b")
     reset = fact("machine.reset", data={"machine": "m"}, new_state="a")
-    given(sessions, began(), made).when(moved).then(lambda state: of(state).machines["m"].current == "b")
-    grew = given(sessions, began(), made, moved).when(grown)
+    given(conversations, began(), made).when(moved).then(lambda state: of(state).machines["m"].current == "b")
+    grew = given(conversations, began(), made, moved).when(grown)
     grew.then(lambda state: (of(state).machines["m"].current, len(of(state).machines["m"].states)) == ("b", 3))
-    given(sessions, began(), made, moved).when(reset).then(lambda state: of(state).machines["m"].current == "a")
-    given(sessions, began(), made).when(fact("machine.destroyed", data={"machine": "m"})).then(lambda state: of(state).machines == {})
+    given(conversations, began(), made, moved).when(reset).then(lambda state: of(state).machines["m"].current == "a")
+    given(conversations, began(), made).when(fact("machine.destroyed", data={"machine": "m"})).then(lambda state: of(state).machines == {})
 
 
 def test_flags_stay_until_a_mind_has_answered() -> None:
     back = fact("sensor.returned", data={"away_ms": 1})
-    given(sessions, began(), back).when(spoke("count = 1", local=True)).then(lambda state: "returned" in of(state).flags)
-    given(sessions, began(), back).when(spoke("Welcome back.")).then(lambda state: of(state).flags == {})
+    given(conversations, began(), back).when(spoke("count = 1", local=True)).then(lambda state: "returned" in of(state).flags)
+    given(conversations, began(), back).when(spoke("Welcome back.")).then(lambda state: of(state).flags == {})
 
 
 def test_a_screen_that_fits_again_is_amiss_no_more() -> None:
     shown = fact("ui.controls", data={"controls": [{"type": "button", "label": "x", "action": "x"}]})
     amiss = [began(), shown, fact("ui.reported", data={"controls": []}), fact("audit.mismatch", data={"retried": True})]
-    given(sessions, *amiss).when().then(lambda state: of(state).audited is True and "mismatch" in of(state).flags)
+    given(conversations, *amiss).when().then(lambda state: of(state).audited is True and "mismatch" in of(state).flags)
     fits = fact("ui.reported", data={"controls": [{"type": "button", "label": "x", "action": "x"}]})
-    given(sessions, *amiss).when(fits).then(lambda state: of(state).audited is None and of(state).flags == {})
+    given(conversations, *amiss).when(fits).then(lambda state: of(state).audited is None and of(state).flags == {})
 
 
 def test_history_is_bounded_and_begins_with_the_user() -> None:
@@ -124,19 +124,19 @@ def test_history_is_bounded_and_begins_with_the_user() -> None:
 
 
 def test_of_many_sessions_the_longest_silent_are_let_go() -> None:
-    state = sessions.initial()
+    state = conversations.initial()
     for number in range(SESSIONS_KEPT + 3):
-        state = sessions.apply(state, began(f"s{number}"))
-        state = sessions.apply(state, said("still here", "s0"))
+        state = conversations.apply(state, began(f"s{number}"))
+        state = conversations.apply(state, said("still here", "s0"))
     assert (len(state.sessions), state.let_go) == (SESSIONS_KEPT, 3)
     assert "s0" in state.sessions
     assert "s1" not in state.sessions
 
 
 def test_the_state_is_written_and_read_again() -> None:
-    state = sessions.initial()
+    state = conversations.initial()
     for event in (began(), said("hello"), spoke("Hi."), fact("sensor.idle")):
-        state = sessions.apply(state, event)
+        state = conversations.apply(state, event)
     assert msgspec.json.decode(msgspec.json.encode(state), type=Sessions) == state
 
 
@@ -173,9 +173,9 @@ def hostile() -> st.SearchStrategy[Event]:
 @settings(max_examples=100, deadline=None)
 @with_any(st.lists(hostile(), max_size=8))
 def test_nothing_that_was_stored_makes_it_raise(stored: list[Event]) -> None:
-    state = sessions.apply(sessions.initial(), began())
+    state = conversations.apply(conversations.initial(), began())
     for event in stored:
-        state = sessions.apply(state, event)
+        state = conversations.apply(state, event)
     msgspec.json.encode(state)
     assert of(state).identity == "ann"
 

@@ -14,7 +14,7 @@ from fleetlore import Event
 from fleetlore.testing import given
 from fleetlore.views import stage
 from fleetlore.views.stage import Run, Stage, is_reflection_due, line_of, thought_of, unreflected
-from tests.context.hostile import SECRET, histories
+from tests.prompts.hostile import SECRET, histories
 from tests.strategies import events
 
 CAST = {"ada": {"role": "worker", "persona": "You are the spy."}, "brin": {"role": "judge"}}

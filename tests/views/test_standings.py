@@ -10,7 +10,7 @@ from fleetlore.events import catalog
 from fleetlore.events.envelope import Event
 from fleetlore.testing import given
 from fleetlore.views import fleet
-from fleetlore.views.standings import BEGETS, CLOSES, DECIDERS, EFFECTS, ENDS, STANDINGS, STATES, WITH_CHILD, effect_of
+from fleetlore.views.agent_status_rules import BEGETS, CLOSES, DECIDERS, EFFECTS, ENDS, STANDINGS, STATES, WITH_CHILD, effect_of
 
 DOCS = (Path(__file__).parents[2] / "docs" / "status.md").read_text()
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in DOCS.splitlines() if line.startswith("| `")]

@@ -9,7 +9,7 @@ from typing import Any
 
 from fleetlore.events.envelope import Event
 from fleetlore.views import threads
-from fleetlore.views.thread import MOST_CLOSED, PRUNED_EVERY, Thread, Threads
+from fleetlore.views.thread_state import MOST_CLOSED, PRUNED_EVERY, Thread, Threads
 from fleetlore.views.threads import MOST_BOUND, MOST_GAPS
 
 START = datetime(2026, 11, 15, 8, 0, tzinfo=UTC)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from fleetlore.events.envelope import Mac
-from fleetlore.state.believed_town import BelievedTown
-from fleetlore.state.seal import Seal
+from fleetlore.log.seal import Seal
+from fleetlore.projections.signed_town import BelievedTown
 from fleetlore.testing import START, given
 from fleetlore.views import town
 from fleetlore.views.town_state import PRIORITIES, Town

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from fleetlore.views import town
-from fleetlore.views.town_done import MOST_DIGESTS, MOST_NAMED, NAMED_MORE, Done
+from fleetlore.views.town_state import MOST_DIGESTS, MOST_NAMED, NAMED_MORE, Done
 from tests.views.town_facts import completed, created
 
 

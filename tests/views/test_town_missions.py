@@ -8,7 +8,7 @@ import pytest
 
 from fleetlore.events.envelope import Event
 from fleetlore.views.town_missions import NOTES_KEPT, pulls_in
-from fleetlore.views.town_reading import LONGEST_WORDS
+from fleetlore.views.town_payloads import LONGEST_WORDS
 from fleetlore.views.town_rules import MISSION_STEPS, mission_refusal
 from fleetlore.views.town_state import MissionState
 from tests.growing import grows_in_proportion

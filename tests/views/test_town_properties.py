@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fleetlore.cli.demo_fleet import script
+from fleetlore.cli.demo.fleet import script
 from fleetlore.dialects.tinytown import DIALECT
 from fleetlore.events.envelope import Event
 from fleetlore.testing import START

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from fleetlore.events.envelope import LogPlace, Mac, Origin
-from fleetlore.runtime.town import planning
-from fleetlore.state.believed_town import BelievedTown
+from fleetlore.projections.signed_town import BelievedTown
 from fleetlore.testing import given
+from fleetlore.town import planning
 from tests.views.test_town import MAC, SEAL
 from tests.views.town_facts import completed, created, fact, idle, item, item_in, item_task, mission, redirected, told, worked_on
 

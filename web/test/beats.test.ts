@@ -4,7 +4,7 @@ import { test } from "node:test";
 
 import { FAMILIES, familyOf } from "../src/ui/beats";
 
-const PACE = readFileSync("../src/fleetlore/views/pace.py", "utf8");
+const PACE = readFileSync("../src/fleetlore/views/activity.py", "utf8");
 
 test("a card and the timeline draw a beat alike: the server counts it in the same family", () => {
   const [, families = ""] = /^FAMILIES = \((.*)\)$/m.exec(PACE) ?? [];

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fleetlore.events.foreign import check_kinds
+from fleetlore.events.installed_kinds import check_kinds
 from fleetlore.testing import check_arc, check_dialect, check_vocabulary
 from fleetlore_kanban.dialect import DIALECT
 from fleetlore_kanban.story import BEATS, VOCABULARY

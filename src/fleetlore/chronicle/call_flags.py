@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleetlore.events.envelope import Event
-from fleetlore.views.reading import flags_of_call
+from fleetlore.views.event_text import flags_of_call
 
 MOST_CALLS = 1000
 CALLED = "tool.called"

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 from fleetlore.chronicle.grammar import listed, number, plural, span, words
+from fleetlore.documents import durations
 from fleetlore.errors import Invalid
-from fleetlore.events import humantime
 from fleetlore.events.envelope import Event
 
 MOST_FAILING = 2
@@ -120,7 +120,7 @@ def _used(event: Event) -> str:
 
 def _span(value: Any) -> str:
     try:
-        return span(timedelta(seconds=humantime.parse(_text(value)) / 1e9))
+        return span(timedelta(seconds=durations.parse(_text(value)) / 1e9))
     except (Invalid, OverflowError):
         return ""
 

@@ -22,12 +22,12 @@ from fleetlore.chronicle.rests import HEARD, WAITS, Ear
 from fleetlore.chronicle.sifted import Sifted
 from fleetlore.chronicle.story import Chapter, Closing, Detail, Opening, Sentence
 from fleetlore.chronicle.telling_deeds import is_same_trouble, key_of, say_the_same, words_of
-from fleetlore.dialects.deeds_flags import shown_flags
+from fleetlore.dialects.commands.flags import shown_flags
 from fleetlore.events.envelope import Event
 from fleetlore.views import beats
-from fleetlore.views.hands import Note
-from fleetlore.views.reading import EPOCH, stamp_of
-from fleetlore.views.thread import Thread
+from fleetlore.views.event_text import EPOCH, stamp_of
+from fleetlore.views.recent_calls import Note
+from fleetlore.views.thread_state import Thread
 
 FOLDED = frozenset(("pulse", "rest", "progress", "thought"))
 """Beats of which like ones in a row may be told together though they do not say the same."""

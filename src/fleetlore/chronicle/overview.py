@@ -9,7 +9,7 @@ from typing import Any
 from fleetlore.chronicle.story import Summary
 from fleetlore.events.catalog import bare_beats, beat_of
 from fleetlore.events.envelope import Event
-from fleetlore.views.reading import stamp_of
+from fleetlore.views.event_text import stamp_of
 
 CLOSELY = frozenset(
     (
@@ -25,7 +25,7 @@ CLOSELY = frozenset(
         "town.mission_work_blocked",
     )
 )
-"""Kinds whose data is looked at: for what they cost, or for their beat. Of a tool's data, `state/glimpse.py` keeps what is needed."""
+"""Kinds whose data is read: for their cost, or for their beat. `projections/chronology.py` keeps what is needed of a tool's data."""
 MOST_USD = 1e9
 _PARTS = 1_000_000_000
 

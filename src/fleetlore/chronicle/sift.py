@@ -18,8 +18,8 @@ from fleetlore.chronicle.walks import Step
 from fleetlore.events.envelope import Event
 from fleetlore.views import beats
 from fleetlore.views import threads as view
-from fleetlore.views.reading import Stamp, stamp_of
-from fleetlore.views.thread import Thread, Threads
+from fleetlore.views.event_text import Stamp, stamp_of
+from fleetlore.views.thread_state import Thread, Threads
 from fleetlore.views.threads import LONG_AGO, QUIET
 
 VERSION = 5

@@ -10,9 +10,9 @@ from msgspec import Struct, field
 from fleetlore.chronicle.arcs import Arc
 from fleetlore.chronicle.walks import Walk, Walks
 from fleetlore.events.envelope import Event
-from fleetlore.views.hands import Beats
-from fleetlore.views.reading import EPOCH
-from fleetlore.views.thread import Threads
+from fleetlore.views.event_text import EPOCH
+from fleetlore.views.recent_calls import Beats
+from fleetlore.views.thread_state import Threads
 
 
 class Repeat(Struct):

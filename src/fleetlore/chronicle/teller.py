@@ -16,7 +16,7 @@ from fleetlore.chronicle.overview import Overview
 from fleetlore.chronicle.story import Chapter, Closing, Opening, Summary
 from fleetlore.events.envelope import Event
 from fleetlore.views import beats
-from fleetlore.views.reading import EPOCH, stamp_of
+from fleetlore.views.event_text import EPOCH, stamp_of
 
 NOTHING_THEN = "Nothing was recorded in this time."
 """How a telling begins that tells nothing, though something lies before it."""

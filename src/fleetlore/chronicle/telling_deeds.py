@@ -12,7 +12,7 @@ from fleetlore.chronicle.phrases_pursuit import PHRASES as PURSUIT
 from fleetlore.chronicle.rests import TURN
 from fleetlore.events.envelope import Event
 from fleetlore.events.tools import CHECKING
-from fleetlore.views.hands import Note
+from fleetlore.views.recent_calls import Note
 
 _BY_DEED = frozenset(key.partition("/")[0] for key in DEEDS)
 

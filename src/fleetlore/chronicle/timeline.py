@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
-from fleetlore.views.pace import FAMILIES, family_of
-from fleetlore.views.reading import EPOCH, stamp_of
+from fleetlore.views.activity import FAMILIES, family_of
+from fleetlore.views.event_text import EPOCH, stamp_of
 
 MOST_BUCKETS = 96
 # 0001-01-01 and 9999-12-31 in seconds: where the calendar ends.

@@ -22,9 +22,9 @@ from msgspec import Struct, field
 
 from fleetlore.chronicle.arcs import KINDS, PATTERNS, Pattern
 from fleetlore.chronicle.signs import ENDED, EXHAUSTED, REJECTION
-from fleetlore.events.foreign import check_kind
+from fleetlore.events.installed_kinds import check_kind
 from fleetlore.events.payload import BEATS
-from fleetlore.extensions import Point
+from fleetlore.plugins import Point
 
 SIGNS = frozenset((*BEATS, REJECTION, EXHAUSTED, ENDED))
 """What the parts of a pattern can be made of."""

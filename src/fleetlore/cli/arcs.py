@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from fleetlore import clock
-from fleetlore.cli import arguments, opening, scopes, terminal, times
+from fleetlore.cli import arguments, open_log, scopes, terminal, times
 from fleetlore.errors import Invalid
 from fleetlore.log.base import TOWN, check_scope
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from fleetlore.chronicle.arcs import Arc
     from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.state.thread_events import Selection
+    from fleetlore.projections.thread_events import Selection
 
 SUMMARY = "list the arcs: rescues, struggles, stalls and more"
 
@@ -55,7 +55,7 @@ def run(args: Namespace) -> int:
     now = None if args.now is None else times.moment(args.now, now=clock.now())
     since = None if args.since is None else times.moment(args.since, now=now or clock.now())
     write = _write_json if args.json else _write_line
-    with opening.open_existing_log(args) as log:
+    with open_log.open_existing_log(args) as log:
         for arc in _arcs(log, scopes.select(log, args.scope), now):
             if _is_wanted(arc, args, since):
                 write(arc)
@@ -73,7 +73,7 @@ def _check_kinds(kinds: list[str]) -> None:
 def _arcs(log: BlockingRecorder, scope: Selection, now: datetime | None) -> Iterator[Arc]:
     from fleetlore.chronicle.teller import arcs_of
     from fleetlore.cli import progress
-    from fleetlore.state.chronology import Chronology
+    from fleetlore.projections.chronology import Chronology
 
     events = log.info().events
     with Chronology(log, scope) as chronology:

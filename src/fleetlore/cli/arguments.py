@@ -87,7 +87,7 @@ def add_redact(parser: argparse.ArgumentParser) -> None:
 
 
 def _levels(text: str) -> tuple[str, ...]:
-    from fleetlore.config import redact_levels
+    from fleetlore.settings import redact_levels
 
     try:
         return redact_levels([word.strip() for word in text.split(",")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments, opening, progress, sealing, terminal
+from fleetlore.cli import arguments, open_log, passphrase, progress, terminal
 from fleetlore.errors import LogError
 
 if TYPE_CHECKING:
@@ -30,15 +30,15 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Copy it."""
-    from fleetlore.log import sqlite_upkeep
+    from fleetlore.log.sqlite import maintenance
 
-    path = opening.need_file(opening.log_file(args))
+    path = open_log.need_file(open_log.log_file(args))
     if os.path.lexists(args.file) and not args.force:
         raise LogError(f"{args.file}: is there already; name another file, or replace it with --force")
     if is_log_in_use(args.file):
-        sealing.ask_for_file(args.file, "to put another in its place")
+        passphrase.ask_for_file(args.file, "to put another in its place")
     with progress.bar("backing up") as show:
-        events = sqlite_upkeep.backup(path, args.file, overwrite=args.force, progress=show)
+        events = maintenance.backup(path, args.file, overwrite=args.force, progress=show)
     if args.json:
         terminal.out_value({"path": path, "backup": args.file, "events": events})
     else:

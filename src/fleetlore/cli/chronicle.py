@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments, progress, summary, tell
+from fleetlore.cli import arguments, progress, summary
+from fleetlore.cli.tell import command
 from fleetlore.errors import Invalid
 
 if TYPE_CHECKING:
@@ -33,22 +34,22 @@ def configure(parser: ArgumentParser) -> None:
     """What to tell, and how."""
     parser.add_argument("source", metavar="git", choices=("git",), help="what it is the history of")
     parser.add_argument("paths", metavar="PATH", nargs="+", help="repositories")
-    tell.add_options(parser)
+    command.add_options(parser)
     arguments.teach(parser, _EXAMPLES, _NOTES)
 
 
 def run(args: Namespace) -> int:
     """Read the history into a log that is thrown away, and tell that."""
     with _read(args.paths) as log:
-        tell.tell(log, args, scope="town", whole=True)
+        command.tell(log, args, scope="town", whole=True)
     return 0
 
 
 @contextmanager
 def _read(paths: Sequence[str]) -> Iterator[BlockingRecorder]:
     from fleetlore import dialects
-    from fleetlore.intake import files, git
-    from fleetlore.intake.deposit import Deposit
+    from fleetlore.ingest import files, git
+    from fleetlore.ingest.batch_writer import Deposit
     from fleetlore.log.admission import Admission
     from fleetlore.log.connect import connect
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from fleetlore import config
-from fleetlore.cli import arguments, opening, terminal
+from fleetlore import settings as config
+from fleetlore.cli import arguments, open_log, terminal
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -32,7 +32,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Print them; secrets in addresses are masked."""
-    settings = opening.settings_of(args)
+    settings = open_log.settings_of(args)
     if args.json:
         terminal.out_value(described(settings))
         return 0
@@ -50,7 +50,7 @@ def run(args: Namespace) -> int:
         ("context", ", ".join(f"{key} {said}" for key, said in settings.context.value.items()) or "as it comes", settings.context.source),
         ("graph", ", ".join(_graph(settings)) or "as it comes", settings.graph.source),
     ]
-    path = opening.find_file(settings)
+    path = open_log.find_file(settings)
     if path is not None:
         rows.insert(1, ("", f"= {os.path.abspath(path)}", ""))
     space = max(len(value) for _, value, _ in rows)
@@ -71,7 +71,7 @@ def run(args: Namespace) -> int:
 def described(settings: config.Settings) -> dict[str, Any]:
     """The settings as plain values."""
     return {
-        "log": {"value": config.masked(settings.log.value), "from": settings.log.source, "file": opening.find_file(settings)},
+        "log": {"value": config.masked(settings.log.value), "from": settings.log.source, "file": open_log.find_file(settings)},
         "town": {"value": settings.town.value, "from": settings.town.source},
         "redact.patterns": {"value": settings.redact_patterns.value, "from": settings.redact_patterns.source},
         "redact.level": {"value": ("secrets", *settings.redact_levels.value), "from": settings.redact_levels.source},

@@ -6,22 +6,22 @@ from contextlib import nullcontext
 from datetime import UTC
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments, opening, scopes, terminal
-from fleetlore.context.build import BUDGET, build
-from fleetlore.context.roles import ROLES
-from fleetlore.context.turn import Manner, Remembering
+from fleetlore.cli import arguments, open_log, scopes, terminal
 from fleetlore.errors import Invalid, UnknownName
+from fleetlore.prompts.build import BUDGET, build
+from fleetlore.prompts.roles import ROLES
+from fleetlore.prompts.turn import Manner, Remembering
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Sequence
 
-    from fleetlore.context.parts import Prompt, Shown
-    from fleetlore.context.turn import Turn
     from fleetlore.events.envelope import Event
     from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.state.recall_work import Told
-    from fleetlore.state.store import Store
+    from fleetlore.projections.store import Store
+    from fleetlore.prompts.parts import Prompt, Shown
+    from fleetlore.prompts.turn import Turn
+    from fleetlore.prompts.work_context import Told
 
 SUMMARY = "show what an agent would know at its next turn: its prompt"
 
@@ -58,13 +58,13 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Recall, build, show."""
-    settings = opening.settings_of(args)
+    settings = open_log.settings_of(args)
     said = settings.context.value
     manner = Manner.of(said)
     budget = args.budget if args.budget is not None else manner.budget
     if budget < 1:
         raise Invalid("--budget: a number of tokens from 1 on is needed")
-    with opening.open_existing_log(args, settings=settings) as log:
+    with open_log.open_existing_log(args, settings=settings) as log:
         turn = _recalled(log, args, Remembering(weights=manner.weights), said.get("nearness"))
         prompt = build(turn, budget=budget, tokenizer=manner.tokenizer)
         if args.record:
@@ -74,10 +74,10 @@ def run(args: Namespace) -> int:
 
 
 def _recalled(log: BlockingRecorder, args: Namespace, remembering: Remembering, near: str | None) -> Turn:
-    from fleetlore.state.embeddings import WORDS, nearness
-    from fleetlore.state.recall import Recall
-    from fleetlore.state.runner import SAVE_AFTER
-    from fleetlore.state.store import open_store
+    from fleetlore.projections.runner import SAVE_AFTER
+    from fleetlore.projections.store import open_store
+    from fleetlore.prompts.agent_context import Recall
+    from fleetlore.prompts.embeddings import WORDS, nearness
 
     info = log.info()
     store = open_store(info) if info.events >= SAVE_AFTER or info.trimmed_before is not None else None
@@ -98,8 +98,8 @@ def _catch_up(log: BlockingRecorder, store: Store | None, events: int) -> None:
     if events < LONG:
         return
     from fleetlore.cli.progress import bar_if_long
-    from fleetlore.state.recall import VIEW
-    from fleetlore.state.runner import Runner
+    from fleetlore.projections.runner import Runner
+    from fleetlore.prompts.agent_context import VIEW
 
     with bar_if_long() as show:
         Runner(log, VIEW, store).catch_up(show)
@@ -108,7 +108,7 @@ def _catch_up(log: BlockingRecorder, store: Store | None, events: int) -> None:
 def _find_agent(log: BlockingRecorder, args: Namespace) -> str:
     """The agent that is meant. One that is not on the log is an error, unless a cast names it or `--persona` says who it is to be."""
     from fleetlore.events.names import is_name
-    from fleetlore.state.lookup import resolve_agent
+    from fleetlore.projections.name_lookup import resolve_agent
 
     name: str = args.agent
     if not is_name(name):
@@ -123,7 +123,7 @@ def _find_agent(log: BlockingRecorder, args: Namespace) -> str:
 
 def _is_in_a_cast(log: BlockingRecorder, agent: str) -> bool:
     """Whether a run of a stage has it, even if it has not acted yet."""
-    from fleetlore.cli.folding import fold
+    from fleetlore.cli.fold import fold
     from fleetlore.views import stage
 
     return any(agent in run.cast for run in fold(log, stage, "stage").runs.values())
@@ -137,8 +137,8 @@ def told(events: Sequence[Event]) -> list[Told]:
     """An agent's own work in the words of the chronicle."""
     from fleetlore.chronicle.narrate import Narrator
     from fleetlore.chronicle.narrate import Telling as Manner
-    from fleetlore.state.recall_work import Told
-    from fleetlore.views.reading import rank_of
+    from fleetlore.prompts.work_context import Told
+    from fleetlore.views.event_text import rank_of
 
     chapters = Narrator(Manner("story", UTC)).chapters(sorted(events, key=rank_of))
     sentences = [sentence for chapter in chapters for sentence in chapter.sentences]

@@ -6,17 +6,18 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fleetlore import clock, config
-from fleetlore.cli import arguments, opening, scopes, terminal
+from fleetlore import clock
+from fleetlore import settings as config
+from fleetlore.cli import arguments, open_log, scopes, terminal
 from fleetlore.log.base import TOWN, check_scope
+from fleetlore.views.cost_sums import DIMENSIONS, OF_RUNS, Dimension, Where, among, by, total, unpriced
 from fleetlore.views.costs import Amount, Costs, Spending
-from fleetlore.views.costs_sums import DIMENSIONS, OF_RUNS, Dimension, Where, among, by, total, unpriced
 from fleetlore.views.prices import Prices
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from fleetlore.cli.tell_range import Span
+    from fleetlore.cli.tell.range import Span
     from fleetlore.log.recorder import BlockingRecorder
 
 SUMMARY = "show what the models cost, in tokens and dollars"
@@ -74,15 +75,15 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Fold the log and show the bill."""
     check_scope(args.scope)
-    settings = opening.settings_of(args)
+    settings = open_log.settings_of(args)
     view = Costs(Prices(settings.prices.value))
     own = len(settings.prices.value)
-    opening.drain_spool()
-    path = opening.find_file(settings)
+    open_log.drain_spool()
+    path = open_log.find_file(settings)
     if args.scope == TOWN and settings.log.source == config.DEFAULT and path is not None and not os.path.exists(path):
         _show(_bill(args, view, Spending(), own, {}), args)
         return 0
-    with opening.open_existing_log(args, settings=settings) as log:
+    with open_log.open_existing_log(args, settings=settings) as log:
         args.scope = scopes.resolve(log, args.scope)
         spending, where = _select(args, view, log)
         names = _names(log) if args.by == "agent" else {}
@@ -92,8 +93,8 @@ def run(args: Namespace) -> int:
 
 def _select(args: Namespace, view: Costs, log: BlockingRecorder) -> tuple[Spending, Where | None]:
     """The costs that are asked for. What is said of a run is taken from the whole log, its replies from the range and the scope."""
-    from fleetlore.cli.folding import fold, fold_large
-    from fleetlore.cli.tell_range import span_of, zone_of
+    from fleetlore.cli.fold import fold, fold_large
+    from fleetlore.cli.tell.range import span_of, zone_of
 
     span = span_of(args, zone_of(args.tz), clock.now())
     spending = fold(log, view, view.name)
@@ -126,14 +127,14 @@ def _some(view: Costs, log: BlockingRecorder, scope: str, span: Span) -> Spendin
 
 
 def _names(log: BlockingRecorder) -> dict[str, str]:
-    from fleetlore.cli.folding import fold
+    from fleetlore.cli.fold import fold
     from fleetlore.views import names
 
     return names.all_shown(fold(log, names, "names"))
 
 
 def _bill(args: Namespace, view: Costs, spending: Spending, own: int, names: dict[str, str], where: Where | None = None) -> Bill:
-    from fleetlore.cli.tell_range import zone_of
+    from fleetlore.cli.tell.range import zone_of
 
     sums = by(spending, args.by, zone=zone_of(args.tz), where=where)
     rows = [Row(key, names.get(key or ""), amount) for key, amount in sums.items()]

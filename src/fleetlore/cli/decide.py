@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fleetlore import clock
-from fleetlore.cli import arguments, opening, terminal
+from fleetlore.cli import arguments, open_log, terminal
 from fleetlore.cli.emit import user_name
 from fleetlore.errors import Conflict, Invalid
 from fleetlore.events.envelope import Event
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from fleetlore.config import Settings
+    from fleetlore.goal.gate.questions import Obeys, Question
     from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.runtime.driver.gate.questions import Obeys, Question
-    from fleetlore.state.seal import OperatorKey, Seal
+    from fleetlore.log.seal import OperatorKey, Seal
+    from fleetlore.settings import Settings
 
 SUMMARY = "see what agents wait to be allowed, and answer"
 
@@ -57,8 +57,8 @@ def run(args: Namespace) -> int:
     """Show what waits, or answer."""
     if args.reason is not None and args.choice is None:
         raise Invalid("--reason goes with an answer, as in `lore decide ID deny --reason TEXT`")
-    settings = opening.settings_of(args)
-    with opening.open_existing_log(args, settings=settings) as log:
+    settings = open_log.settings_of(args)
+    with open_log.open_existing_log(args, settings=settings) as log:
         if args.choice is None:
             _show(log, args, settings)
         else:
@@ -70,7 +70,7 @@ def run(args: Namespace) -> int:
 
 
 def _answer(log: BlockingRecorder, args: Namespace, settings: Settings) -> None:
-    from fleetlore.runtime.driver.gate.questions import asked
+    from fleetlore.goal.gate.questions import asked
 
     is_sealed = _seal(settings) is not None
     question = find(asked(log, _seems_obeyed(settings)), args.id)
@@ -113,7 +113,7 @@ def _need_asked(log: BlockingRecorder, question: Question, key: OperatorKey | No
 
 
 def _need_waiting(log: BlockingRecorder, question: Question, obeys: Obeys) -> None:
-    from fleetlore.runtime.driver.gate.questions import standing
+    from fleetlore.goal.gate.questions import standing
 
     found = standing(log, question, clock.now(), obeys)
     if found != "waiting":
@@ -153,13 +153,13 @@ def find(questions: Sequence[Question], text: str) -> Question:
 
 def _key(settings: Settings) -> OperatorKey | None:
     """What signs the answer; `None` where the log is not sealed."""
-    from fleetlore.cli import sealing
+    from fleetlore.cli import passphrase
 
-    return sealing.ask_key_of(settings, "to answer")
+    return passphrase.ask_key_of(settings, "to answer")
 
 
 def _seal(settings: Settings) -> Seal | None:
-    from fleetlore.state.shared import open_shared
+    from fleetlore.log.coordination import open_shared
 
     with open_shared(settings.log.value, town=settings.town.value) as shared:
         return shared.seal()
@@ -167,7 +167,7 @@ def _seal(settings: Settings) -> Seal | None:
 
 def _seems_obeyed(settings: Settings) -> Obeys:
     """What counts, as far as can be told without a passphrase: on a sealed log nothing that does not name its key."""
-    from fleetlore.state.believed import BelievedGoals
+    from fleetlore.projections.signed_goals import BelievedGoals
 
     seal = _seal(settings)
     return (lambda event: True) if seal is None else BelievedGoals(seal).is_signed
@@ -177,7 +177,7 @@ def _seems_obeyed(settings: Settings) -> Obeys:
 
 
 def _show(log: BlockingRecorder, args: Namespace, settings: Settings) -> None:
-    from fleetlore.runtime.driver.gate.questions import asked, standing
+    from fleetlore.goal.gate.questions import asked, standing
 
     now, obeys = clock.now(), _seems_obeyed(settings)
     questions = asked(log, obeys)

@@ -4,18 +4,97 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from datetime import timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from fleetlore import __version__, clock, config
-from fleetlore.cli import arguments, extensions, extras, opening, terminal
-from fleetlore.errors import Invalid
+from fleetlore import __version__, clock, plugins
+from fleetlore import settings as config
+from fleetlore.cli import arguments, open_log, terminal
+from fleetlore.errors import BrokenExtension, Invalid
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.plugins import Finding, Point
+
+
+# --- What installed packages add, as `lore doctor` tells it: every extension is loaded, and those that cannot be used are named.
+
+
+def points() -> list[Point[Any]]:
+    """Every place where a package can add something."""
+    from fleetlore.chronicle.vocabulary import VOCABULARIES
+    from fleetlore.dialects.installed import DIALECTS
+    from fleetlore.events.installed_kinds import KINDS
+    from fleetlore.goal.acceptance.verifiers import VERIFIERS
+    from fleetlore.goal.harnesses import HARNESSES
+    from fleetlore.graph.registry import NODES
+
+    return [DIALECTS, KINDS, VOCABULARIES, NODES, HARNESSES, VERIFIERS]
+
+
+def look() -> list[Finding]:
+    """All that is installed, and what is wrong with it."""
+    installed = plugins.installed()
+    if not installed:
+        return []
+    known = points()
+    groups = [point.group for point in known]
+    astray = [
+        plugins.Finding(each, f"there is no extension point {each.group}; there are {', '.join(groups)}")
+        for each in installed
+        if each.group not in groups
+    ]
+    return [*(finding for point in known for finding in point.look()), *astray]
+
+
+def about(problems: list[str]) -> list[dict[str, Any]]:
+    """The same for a report; what is wrong goes to its problems."""
+    found = look()
+    for (_, name, _, package, version), problem in found:
+        if problem is not None:
+            problems.append(str(BrokenExtension(name, f"{package} {version}", problem)))
+    return [
+        {"group": each.group, "name": each.name, "package": each.package, "version": each.version, "usable": problem is None}
+        for each, problem in found
+    ]
+
+
+# --- Which of the extras of `pip install 'fleetlore[NAME]'` are here, as the package itself describes them.
+
+_GATHERING = ("models", "all")
+_WANTED = re.compile(r"([\w.-]+).*;.*\bextra == ['\"]([\w-]+)['\"]")
+
+
+def installed() -> dict[str, bool]:
+    """Each extra, and whether all that it wants is there; those that only gather others are left out."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        described = requires("fleetlore") or []
+    except PackageNotFoundError:  # run from a folder of source code
+        return {}
+    found: dict[str, bool] = {}
+    for line in described:
+        if (matched := _WANTED.match(line)) and (extra := matched[2]) not in _GATHERING:
+            found[extra] = found.get(extra, True) and _is_here(matched[1])
+    return found
+
+
+def _is_here(package: str) -> bool:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        version(package)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+# ---
 
 SUMMARY = "look at the installation and the log, and say what is wrong"
 
@@ -42,12 +121,12 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Look at everything; what cannot be looked at is a finding."""
-    settings = opening.settings_of(args)
+    settings = open_log.settings_of(args)
     versions, files = _versions(settings.log.value), list(settings.files)
     report: dict[str, Any] = {"versions": versions, "settings": {"files": files, "ignored": settings.warnings}, "log": {}, "problems": []}
     log = report["log"]
     log |= {"url": config.masked(settings.log.value), "town": settings.town.value}
-    path = opening.find_file(settings)
+    path = open_log.find_file(settings)
     if path is not None:
         log |= _about_file(path, report["problems"], is_own=settings.log.value == config.DEFAULT_LOG)
     if path is None or log["exists"]:
@@ -55,8 +134,8 @@ def run(args: Namespace) -> int:
     report |= {
         "compiled": _compiled(),
         "pages": _pages_are_built(),
-        "extras": extras.installed(),
-        "extensions": extensions.about(report["problems"]),
+        "extras": installed(),
+        "extensions": about(report["problems"]),
         "notify": _about_rules(settings, report["problems"]),
     }
     if args.json:
@@ -73,7 +152,7 @@ def _versions(url: str) -> dict[str, str]:
     import msgspec
 
     clients = {}
-    for name in _CLIENTS["nats" if url.startswith(("nats:", "tls:")) else "redis"] if opening.is_server(url) else ():
+    for name in _CLIENTS["nats" if url.startswith(("nats:", "tls:")) else "redis"] if open_log.is_server(url) else ():
         try:
             clients[name] = version(name)
         except PackageNotFoundError:
@@ -96,7 +175,7 @@ def _compiled() -> list[str]:
 def _about_rules(settings: config.Settings, problems: list[str]) -> dict[str, str]:
     """Notification rules that cannot fire, by name, and why."""
     from fleetlore.errors import ConfigError
-    from fleetlore.server.notices.rules import rules_of
+    from fleetlore.server.notifications.rules import rules_of
 
     try:
         return {rule.name: rule.note for rule in rules_of(settings) if rule.note is not None}
@@ -126,7 +205,7 @@ def _look_into(args: Namespace, settings: config.Settings, report: dict[str, Any
     from fleetlore.errors import FleetloreError
 
     try:
-        with opening.open_log(args, settings=settings) as log:
+        with open_log.open_log(args, settings=settings) as log:
             report["log"] |= _about_log(log)
         report["log"] |= _about_seal(settings)
     except FleetloreError as error:
@@ -136,7 +215,7 @@ def _look_into(args: Namespace, settings: config.Settings, report: dict[str, Any
 def _about_seal(settings: config.Settings) -> dict[str, Any]:
     """Whether somebody has sealed it; what is not kept cannot be."""
     from fleetlore.log.connect import split
-    from fleetlore.state.shared import open_shared
+    from fleetlore.log.coordination import open_shared
 
     if split(settings.log.value)[0] == "memory":
         return {"sealed": False}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fleetlore import clock
-from fleetlore.cli import arguments, opening, terminal
+from fleetlore.cli import arguments, open_log, terminal
 from fleetlore.errors import InvalidEvent, TooLarge
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
@@ -66,7 +66,7 @@ def run(args: Namespace) -> int:
         from fleetlore.cli import emit_lines
 
         return emit_lines.run(args)
-    with opening.open_log(args, drain=False) as log:  # it runs in loops and hooks of others: the next command drains
+    with open_log.open_log(args, drain=False) as log:  # it runs in loops and hooks of others: the next command drains
         try:
             event = event_of(args)
             [position] = log.append([event])
@@ -97,8 +97,8 @@ def event_of(args: Namespace) -> Event:
 
 def _rejection(args: Namespace, reason: str) -> Event:
     """What is kept of an event that was refused: a recorder does not lose even those."""
-    from fleetlore.intake.deposit import rejection
-    from fleetlore.intake.lines import Line
+    from fleetlore.ingest.batch_writer import rejection
+    from fleetlore.ingest.lines import Line
 
     given = {name: str(value) for name, value in vars(args).items() if value is not None and name not in ("log", "town", "json")}
     raw = msgspec.json.encode({name: value.encode(errors="replace").decode() for name, value in given.items()})

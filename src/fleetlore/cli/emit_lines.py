@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, cast
 from msgspec.structs import replace
 
 from fleetlore import clock
-from fleetlore.cli import opening, summary, terminal
+from fleetlore.cli import open_log, summary, terminal
 from fleetlore.errors import Invalid, InvalidEvent, LogError
 from fleetlore.events import codec
-from fleetlore.intake.deposit import Deposit, Item, rejection
-from fleetlore.intake.lines import LONGEST_LINE, Line, Splitter
-from fleetlore.intake.shipment import without_place
+from fleetlore.ingest.batch_writer import Deposit, Item, rejection
+from fleetlore.ingest.lines import LONGEST_LINE, Line, Splitter
+from fleetlore.ingest.shipment import without_place
 from fleetlore.log.admission import OWN_DIALECT, Admission
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ CHUNK = 64 * 1024
 def run(args: Namespace) -> int:
     """Store what can be stored; answers 3 if some lines could not."""
     _refuse_fields(args)
-    settings = opening.settings_of(args)
+    settings = open_log.settings_of(args)
     rejections = summary.Rejections()
-    with opening.open_log(args, settings=settings) as log:
-        admission = Admission(redactor=opening.redactor_of(settings))
+    with open_log.open_log(args, settings=settings) as log:
+        admission = Admission(redactor=open_log.redactor_of(settings))
         deposit = Deposit(log, dialect=OWN_DIALECT, admission=admission, on_rejected=rejections.add)
         places = Places()
         try:

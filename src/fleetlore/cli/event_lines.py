@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from fleetlore.cli.terminal import sanitise
-from fleetlore.dialects.deeds_flags import shown_flags
+from fleetlore.dialects.commands.flags import shown_flags
 from fleetlore.events import catalog
-from fleetlore.views.reading import flags_of_call
+from fleetlore.views.event_text import flags_of_call
 
 if TYPE_CHECKING:
     from fleetlore.events.envelope import Event

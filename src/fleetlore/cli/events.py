@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments, opening, scopes, terminal, times
-from fleetlore.cli.draining import draining
+from fleetlore.cli import arguments, open_log, scopes, terminal, times
+from fleetlore.cli.drain_while_watching import draining
 from fleetlore.errors import Invalid
 from fleetlore.events import codec
 from fleetlore.log.base import check_scope, matches_kind
@@ -62,7 +62,7 @@ def run(args: Namespace) -> int:
 
 def _show(args: Namespace, since: datetime | None) -> None:
     write = writer_of(args)
-    with opening.open_log(args) if args.follow else opening.open_existing_log(args) as log:
+    with open_log.open_log(args) if args.follow else open_log.open_existing_log(args) as log:
         args.scope = scopes.resolve(log, args.scope, may_be_new=args.follow)
         head = log.head()
         shown = _print(_past(log, args, since), write)
@@ -76,13 +76,13 @@ def _show(args: Namespace, since: datetime | None) -> None:
 def _past(log: BlockingRecorder, args: Namespace, since: datetime | None) -> Iterator[Event]:
     if args.last is None and (args.all or since is not None):
         return log.read(args.scope, kinds=args.kind, since=since)
-    from fleetlore.cli import folding
-    from fleetlore.state.newest import read_newest
+    from fleetlore.cli import fold
+    from fleetlore.projections.newest_events import read_newest
 
     limit = LAST if args.last is None else args.last
     if limit == 0:
         return iter(())
-    newest = list(read_newest(log, folding.newest_blocks(log), args.scope, kinds=args.kind, since=since, limit=limit))
+    newest = list(read_newest(log, fold.newest_blocks(log), args.scope, kinds=args.kind, since=since, limit=limit))
     return reversed(newest)
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fleetlore import dialects
-from fleetlore.cli import arguments, opening, output, scopes, terminal, times
+from fleetlore.cli import arguments, open_log, output, scopes, terminal, times
 from fleetlore.log.base import check_scope
 
 if TYPE_CHECKING:
@@ -41,11 +41,11 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Stream what can be said, count the rest."""
     dialect = dialects.find(args.dialect)
-    settings = opening.settings_of(args)
+    settings = open_log.settings_of(args)
     check_scope(args.scope)
     since = times.since(args.since)
     left_out: Counter[str] = Counter()
-    with opening.open_existing_log(args, settings=settings) as log, _output(args.out) as write:
+    with open_log.open_existing_log(args, settings=settings) as log, _output(args.out) as write:
         for event in log.read(scopes.resolve(log, args.scope), kinds=args.kind, since=since):
             record = dialect.encode(event, town=settings.town.value)
             if record is None:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from fleetlore.cli import arguments, folding, opening, progress, scopes, terminal, times
+from fleetlore.cli import arguments, fold, open_log, progress, scopes, terminal, times
 from fleetlore.cli.main import FAILED, OK
 from fleetlore.errors import Invalid
 from fleetlore.events import codec
 from fleetlore.log.base import check_scope
-from fleetlore.state import search
-from fleetlore.state.store import open_store
+from fleetlore.projections import search
+from fleetlore.projections.store import open_store
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -60,8 +60,8 @@ def run(args: Namespace) -> int:
     if args.last < 1:
         raise Invalid("--last: a number from 1 on is needed")
     wanted = search.Wanted(check_scope(args.scope), tuple(args.kind), times.since(args.since))
-    with opening.open_existing_log(args) as log:
-        wanted = wanted._replace(scope=scopes.resolve(log, wanted.scope), by_time=bool(folding.newest_blocks(log)))
+    with open_log.open_existing_log(args) as log:
+        wanted = wanted._replace(scope=scopes.resolve(log, wanted.scope), by_time=bool(fold.newest_blocks(log)))
         found = _find(log, text, wanted, limit=args.last + 1)
     write = _writer(args, search.terms_of(text))
     for event in found[: args.last]:

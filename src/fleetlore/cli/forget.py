@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from fleetlore import clock, config
-from fleetlore.cli import arguments, asking, opening, progress, sealing, terminal, times
+from fleetlore import clock
+from fleetlore import settings as config
+from fleetlore.cli import arguments, confirm, open_log, passphrase, progress, terminal, times
 from fleetlore.cli.main import FAILED, OK, UsageError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from fleetlore.config import Settings
-    from fleetlore.intake.forgetting import Found, Wanted
+    from fleetlore.ingest.forget import Found, Wanted
     from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.settings import Settings
 
 SUMMARY = "erase events for good: an agent's, a session's, or all before a day"
 
@@ -57,36 +58,36 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Show, ask, erase, and look whether anything is left."""
-    from fleetlore.intake import forgetting
+    from fleetlore.ingest import forget
 
-    settings = opening.settings_of(args)
-    with opening.open_existing_log(args, settings=settings) as log:
+    settings = open_log.settings_of(args)
+    with open_log.open_existing_log(args, settings=settings) as log:
         wanted = _wanted(args, log)
         with progress.bar("looking") as show:
-            found = forgetting.find(log, wanted, progress=show)
+            found = forget.find(log, wanted, progress=show)
         if not args.json:
             _print(found, config.masked(settings.log.value), args.dry_run)
         if args.dry_run:
             return _end(args, found, erased=0, left=len(found.ids), waiting=0)
-        if found.ids and not args.yes and not asking.agrees(f"Erase {_events(len(found.ids))} for good?"):
+        if found.ids and not args.yes and not confirm.agrees(f"Erase {_events(len(found.ids))} for good?"):
             terminal.err("nothing was erased")
             return FAILED
-        sealing.ask_key_of(settings, "to erase any of it")
+        passphrase.ask_key_of(settings, "to erase any of it")
         return _forget(args, settings, log, wanted, found)
 
 
 def _wanted(args: Namespace, log: BlockingRecorder) -> Wanted:
-    from fleetlore.intake import forgetting
+    from fleetlore.ingest import forget as ingest_forget
 
     if not (args.agent or args.run or args.before or args.id):
         raise UsageError("say what to forget: --agent, --run, --before or --id; --kind narrows it down")
     try:
-        ids = forgetting.ids_of(args.id) if args.id else None
+        ids = ingest_forget.ids_of(args.id) if args.id else None
     except ValueError as error:
         raise UsageError(f"--id: {error}") from error
-    return forgetting.Wanted(
+    return ingest_forget.Wanted(
         agent=args.agent,
-        runs=forgetting.with_helpers(log, args.run) if args.run else None,
+        runs=ingest_forget.with_helpers(log, args.run) if args.run else None,
         before=times.moment(args.before, now=clock.now()) if args.before else None,
         kinds=tuple(args.kind),
         ids=ids,
@@ -95,15 +96,15 @@ def _wanted(args: Namespace, log: BlockingRecorder) -> Wanted:
 
 def _forget(args: Namespace, settings: Settings, log: BlockingRecorder, wanted: Wanted, found: Found) -> int:
     """What waits goes first, so that nothing comes in behind us; what was made of the log goes last."""
-    from fleetlore.intake import forgetting, forgetting_spool
+    from fleetlore.ingest import forget as ingest_forget
 
-    waiting = forgetting_spool.purge(wanted, settings)
+    waiting = ingest_forget.purge_spool(wanted, settings)
     with progress.bar("erasing") as show:
-        erased = forgetting.erase(log, found.ids, args.reason, progress=show)
+        erased = ingest_forget.erase(log, found.ids, args.reason, progress=show)
     if args.agent and not (args.kind or args.before or args.id or args.run):
-        forgetting.unname(log, args.agent, args.reason)
-    forgetting.purge(log)
-    left = len(forgetting.find(log, wanted).ids)
+        ingest_forget.unname(log, args.agent, args.reason)
+    ingest_forget.purge(log)
+    left = len(ingest_forget.find(log, wanted).ids)
     return _end(args, found, erased=erased, left=left, waiting=waiting)
 
 

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from fleetlore.cli import arguments
-from fleetlore.runtime.driver.gate import door as gate_door
+from fleetlore.goal.gate import client as gate_door
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

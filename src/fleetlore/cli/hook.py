@@ -77,7 +77,7 @@ def _guard() -> None:
 
 def hand_over(program: str, *, project: bool = False) -> None:
     """Read the payload and put one line into the spool."""
-    from fleetlore.intake import spool
+    from fleetlore.ingest import spool
 
     raw, size = _read_input()
     if size:
@@ -144,7 +144,7 @@ def _log() -> str | None:
     log = os.environ.get("FLEETLORE_LOG")
     if log is None or "@" not in log:
         return log
-    from fleetlore.config import masked
+    from fleetlore.settings import masked
 
     return masked(log)
 
@@ -161,18 +161,18 @@ def _patterns(folder: str | None) -> tuple[str, ...]:
     # Reading settings takes as long as all the rest: only for those that have something to say.
     if not any(_mentions(path, b"redact") for path in _settings_files(folder)):
         return ()
-    from fleetlore import config
+    from fleetlore import settings
     from fleetlore.errors import ConfigError
 
     try:
-        return config.load().redact_patterns.value
+        return settings.load().redact_patterns.value
     except ConfigError:  # the next command says so; what waits in the spool is redacted again on its way into the log
         return _patterns_of_user()
 
 
 def _patterns_of_user() -> tuple[str, ...]:
     """Those of the user's own file, which a broken file of a project must not switch off."""
-    from fleetlore import config
+    from fleetlore import settings as config
     from fleetlore.errors import ConfigError
 
     try:

@@ -7,18 +7,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fleetlore import dialects
-from fleetlore.cli import arguments, opening, progress, summary
+from fleetlore.cli import arguments, open_log, progress, summary
 from fleetlore.cli.main import OK
 from fleetlore.errors import Invalid
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from fleetlore.config import Settings
     from fleetlore.dialects.base import Dialect
-    from fleetlore.intake.deposit import Deposit, Item
-    from fleetlore.intake.files import Read
+    from fleetlore.ingest.batch_writer import Deposit, Item
+    from fleetlore.ingest.files import Read
     from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.settings import Settings
 
 SUMMARY = "take in records that other fleets and programs wrote, merged by time"
 _OF_REPOSITORIES = "git"
@@ -69,11 +69,11 @@ def run(args: Namespace) -> int:
     dialect = dialects.find(args.dialect)
     if not args.files:
         raise Invalid(f"which files? as in `lore import {dialect.name} FILE…`; - is standard input")
-    settings = opening.settings_of(args)
+    settings = open_log.settings_of(args)
     with (
         progress.bar("importing", bytes=dialect.name != _OF_REPOSITORIES) as show,
         _items(args.files, dialect, show) as items,
-        opening.open_log(args, settings=settings) as log,
+        open_log.open_log(args, settings=settings) as log,
         depositing(log, dialect.name, settings, json=args.json) as ending,
     ):
         ending.deposit.put_all(items)
@@ -92,14 +92,14 @@ def depositing(
     log: BlockingRecorder, dialect: str, settings: Settings, *, json: bool, skipped: summary.SkippedFiles | None = None
 ) -> Iterator[Ending]:
     """A deposit that says at the end what became of every line, and how many files were not read."""
-    from fleetlore.intake.deposit import Deposit
+    from fleetlore.ingest.batch_writer import Deposit
     from fleetlore.log.admission import Admission
 
     rejections = summary.Rejections()
-    admission = Admission(redactor=opening.redactor_of(settings), veil=opening.veil_of(settings))
+    admission = Admission(redactor=open_log.redactor_of(settings), veil=open_log.veil_of(settings))
     ending = Ending(Deposit(log, dialect=dialect, admission=admission, on_rejected=rejections.add))
     yield ending
-    opening.keep_to(log, settings)
+    open_log.keep_to(log, settings)
     rejections.end()
     if skipped is not None:
         skipped.end()
@@ -109,10 +109,10 @@ def depositing(
 @contextmanager
 def _items(paths: Sequence[str], dialect: Dialect, show: progress.Progress) -> Iterator[Iterable[Item]]:
     """What the inputs hold, merged by time; all of them can be opened, or nothing is read."""
-    from fleetlore.intake import files
+    from fleetlore.ingest import files
 
     if dialect.name == _OF_REPOSITORIES:
-        from fleetlore.intake import git
+        from fleetlore.ingest import git
 
         with git.open_all(paths, on_commit=show) as sources:
             yield files.read_all(sources, dialect)

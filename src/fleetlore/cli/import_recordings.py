@@ -11,12 +11,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from fleetlore import clock, dialects
-from fleetlore.cli import opening, progress, summary
+from fleetlore.cli import open_log, progress, summary
 from fleetlore.cli.import_ import counting, depositing
 from fleetlore.errors import Invalid
-from fleetlore.intake import recordings, retention, transcripts
-from fleetlore.intake.files import STDIN
-from fleetlore.intake.tape import Tape
+from fleetlore.ingest import discovery, recordings, retention
+from fleetlore.ingest.files import STDIN
+from fleetlore.ingest.transcript_file import Tape
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -29,17 +29,17 @@ AT_HOME = ("claude-code", "codex")
 
 def run(args: Namespace, program: str) -> int:
     """Find the files, then merge and store all that they tell."""
-    settings = opening.settings_of(args)
+    settings = open_log.settings_of(args)
     recording = dialects.find_recording(program)
     skipped = summary.SkippedFiles()
     with _paths(args.files, program, skipped) as paths:
         tapes = list(_tapes(paths, recording, named=args.files))
         with (
             progress.bar("importing", bytes=True) as show,
-            opening.open_log(args, settings=settings) as log,
+            open_log.open_log(args, settings=settings) as log,
             depositing(log, recording.name, settings, json=args.json, skipped=skipped) as ending,
         ):
-            change = None if args.files else transcripts.of_this_machine()
+            change = None if args.files else discovery.of_this_machine()
             on_read = counting(show, sum(tape.size for tape in tapes))
             not_before = retention.oldest_kept(settings, clock.now())
             recordings.take_in(tapes, ending.deposit, log, change=change, not_before=not_before, on_read=on_read)
@@ -62,7 +62,7 @@ def _paths(given: Sequence[str], program: str, skipped: summary.SkippedFiles) ->
     """The files that are meant: standard input as a file, too."""
     with TemporaryDirectory(prefix="fleetlore-") as folder:
         named = [_kept(path, folder) for path in given] if given else _at_home(program)
-        yield transcripts.expand(named, on_skipped=skipped.add)
+        yield discovery.expand(named, on_skipped=skipped.add)
 
 
 def _kept(path: str, folder: str) -> str:
@@ -79,7 +79,7 @@ def _kept(path: str, folder: str) -> str:
 def _at_home(program: str) -> list[str]:
     if program not in AT_HOME:
         raise Invalid(f"which files? as in `lore import {program} FILE…`; - is standard input")
-    folders = transcripts.folders_of(program)
+    folders = discovery.folders_of(program)
     found = [folder for folder in folders if os.path.isdir(folder)]
     if not found:
         raise Invalid(

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fleetlore.cli import arguments, terminal
 from fleetlore.errors import ConfigError, Invalid, LogError
-from fleetlore.intake import claude_settings, codex_settings, hook_settings
-from fleetlore.intake.hook_settings import HookFile
+from fleetlore.ingest import hook_settings
+from fleetlore.ingest.hook_settings import HookFile
+from fleetlore.programs.claude_code import settings
+from fleetlore.programs.codex import settings as codex_settings
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -29,7 +31,7 @@ class Program(NamedTuple):
 
 
 PROGRAMS = {
-    claude_settings.PROGRAM: Program("Claude Code", "claude", claude_settings.user_file, claude_settings.project_file),
+    settings.PROGRAM: Program("Claude Code", "claude", settings.user_file, settings.project_file),
     codex_settings.PROGRAM: Program("Codex", "codex", codex_settings.user_file, codex_settings.project_file),
 }
 """Those that are known, by the name that `lore hook` is told."""

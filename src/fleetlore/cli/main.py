@@ -27,7 +27,10 @@ GROUPS = {
 }
 """What the list of commands says, in its order."""
 
-COMMANDS = {name: f"fleetlore.cli.{name}" for names in GROUPS.values() for name in names} | {"import": "fleetlore.cli.import_"}
+_PACKAGES = ("demo", "goal", "graph", "stage", "tell", "town", "up", "worker")
+COMMANDS = {
+    name: f"fleetlore.cli.{name}.command" if name in _PACKAGES else f"fleetlore.cli.{name}" for names in GROUPS.values() for name in names
+} | {"import": "fleetlore.cli.import_"}
 """The word → the module that does it."""
 
 BEHIND = {"gate": "fleetlore.cli.gate"}
@@ -91,7 +94,7 @@ def entry() -> int:
         if hook.is_call(sys.argv[1:]):
             hook.run_alone(sys.argv[1:])
     if sys.argv[1:] == ["gate"]:
-        from fleetlore.runtime.driver.gate import door as gate_door
+        from fleetlore.goal.gate import client as gate_door
 
         os._exit(gate_door.serve(os.environ))
     _fill_streams()
@@ -129,9 +132,9 @@ def main(argv: Sequence[str]) -> int:
         terminal.err(f"lore: {error}")
         return USAGE
     except BaseException as error:  # noqa: BLE001  # the last door: everything becomes one line and a code
-        from fleetlore.cli import failing
+        from fleetlore.cli import errors
 
-        return failing.explain(error)
+        return errors.explain(error)
     return code
 
 

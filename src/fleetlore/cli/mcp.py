@@ -6,17 +6,17 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from fleetlore import config
-from fleetlore.cli import arguments, opening
+from fleetlore import settings as config
+from fleetlore.cli import arguments, open_log
 from fleetlore.errors import ConfigError, Invalid
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from fleetlore.config import Settings
     from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.log.seal import Seal
     from fleetlore.server.mcp.sources import Caller, OnDemand
-    from fleetlore.state.seal import Seal
+    from fleetlore.settings import Settings
 
 SUMMARY = "let an agent ask what its peers are doing: an MCP server for its program"
 
@@ -49,7 +49,7 @@ def run(args: Namespace) -> int:
         from fleetlore.server.mcp.stdio import serve
     except ModuleNotFoundError as error:
         raise ConfigError(f"mcp: its library is not installed ({error.name}); pip install 'fleetlore[mcp]'") from error
-    settings = opening.settings_of(args)
+    settings = open_log.settings_of(args)
     with ExitStack() as stack:
         log = stack.enter_context(_open(args, settings))
         serve(_source(log, settings, stack), caller)
@@ -71,16 +71,16 @@ def _caller(args: Namespace, of_environment: str | None) -> Caller:
 def _open(args: Namespace, settings: Settings) -> BlockingRecorder:
     """The log; the user's own may still be empty, any other that is missing is a slip of the pen."""
     own = settings.log.source == config.DEFAULT
-    return opening.open_log(args, settings=settings) if own else opening.open_existing_log(args, settings=settings)
+    return open_log.open_log(args, settings=settings) if own else open_log.open_existing_log(args, settings=settings)
 
 
 def _source(log: BlockingRecorder, settings: Settings, stack: ExitStack) -> OnDemand:
     """The views of a log, folded on demand from what its store keeps."""
-    from fleetlore.server.desk import views_with
+    from fleetlore.projections.signed_goals import BelievedGoals
+    from fleetlore.projections.signed_town import BelievedTown
+    from fleetlore.projections.store import Store, open_store
     from fleetlore.server.mcp.sources import OnDemand
-    from fleetlore.state.believed import BelievedGoals
-    from fleetlore.state.believed_town import BelievedTown
-    from fleetlore.state.store import Store, open_store
+    from fleetlore.server.view_cache import views_with
     from fleetlore.views.costs import Costs
     from fleetlore.views.prices import Prices
 
@@ -95,7 +95,7 @@ def _source(log: BlockingRecorder, settings: Settings, stack: ExitStack) -> OnDe
         return kept[0] if kept else None
 
     def refresh() -> None:
-        opening.drain_spool(said=said)
+        open_log.drain_spool(said=said)
 
     return OnDemand(log, views, find_store, town=settings.town.value, prices=costs.prices.date, refresh=refresh)
 
@@ -103,7 +103,7 @@ def _source(log: BlockingRecorder, settings: Settings, stack: ExitStack) -> OnDe
 def _seal(settings: Settings) -> Seal | None:
     """The log's seal: on a sealed one the board shows what is signed, and no more."""
     from fleetlore.log.connect import split
-    from fleetlore.state.shared import open_shared
+    from fleetlore.log.coordination import open_shared
 
     if split(settings.log.value)[0] == "memory":
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments, opening, terminal
+from fleetlore.cli import arguments, open_log, terminal
 from fleetlore.cli.emit import user_name
 from fleetlore.errors import UnknownName
 from fleetlore.events.envelope import Event
@@ -36,9 +36,9 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Record the name, and say under what the agent is shown now."""
-    from fleetlore.cli.folding import fold
+    from fleetlore.cli.fold import fold
 
-    with opening.open_existing_log(args) as log:
+    with open_log.open_existing_log(args) as log:
         agent = find(log, args.agent)
         log.append([Event(kind="agent.named", actor=user_name(), agent=agent, data={"name": args.name.strip()})])
         shown = view.shown(fold(log, view, "names"), agent)
@@ -48,10 +48,10 @@ def run(args: Namespace) -> int:
 
 def find(log: BlockingRecorder, text: str) -> str:
     """The agent that is meant: by its name in the log, by a name that it is shown under, or by how its name begins."""
-    from fleetlore.cli.folding import fold
+    from fleetlore.cli.fold import fold
     from fleetlore.cli.scopes import looking_at
     from fleetlore.events.names import is_name
-    from fleetlore.state.lookup import HINTS, ambiguous, resolve_agent
+    from fleetlore.projections.name_lookup import HINTS, ambiguous, resolve_agent
 
     if not is_name(text):
         raise UnknownName("agent", text, (), HINTS["agent"])

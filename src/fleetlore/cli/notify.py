@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from fleetlore import clock
-from fleetlore.cli import arguments, opening, terminal
+from fleetlore.cli import arguments, open_log, terminal
 from fleetlore.cli.main import FAILED, OK, UsageError
 from fleetlore.errors import Invalid
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Mapping
 
-    from fleetlore.config import Settings
     from fleetlore.events.envelope import Event
-    from fleetlore.server.notices.forms import Message
-    from fleetlore.server.notices.rules import Rule
+    from fleetlore.server.notifications.bodies import Message
+    from fleetlore.server.notifications.rules import Rule
+    from fleetlore.settings import Settings
 
 SUMMARY = "list the rules by which you are notified, and try one"
 
@@ -50,9 +50,9 @@ def run(args: Namespace) -> int:
 
 
 def _list(args: Namespace) -> int:
-    from fleetlore.server.notices.rules import rules_of
+    from fleetlore.server.notifications.rules import rules_of
 
-    settings = opening.settings_of(args)
+    settings = open_log.settings_of(args)
     rules = rules_of(settings)
     cursors, holder = _standing(settings)
     if args.json:
@@ -72,10 +72,10 @@ def _list(args: Namespace) -> int:
 
 def _standing(settings: Settings) -> tuple[Mapping[str, str], str | None]:
     """How far the rules have come, and who runs them; nothing where there is no log yet."""
-    from fleetlore.server.notices.notify import LEASE
-    from fleetlore.state.shared import open_shared
+    from fleetlore.log.coordination import open_shared
+    from fleetlore.server.notifications.service import LEASE
 
-    path = opening.find_file(settings)
+    path = open_log.find_file(settings)
     if path is not None and not os.path.exists(path):
         return {}, None
     with open_shared(settings.log.value, town=settings.town.value) as shared:
@@ -97,9 +97,9 @@ def _described(rule: Rule, position: str | None) -> dict[str, Any]:
 
 
 def _test(args: Namespace) -> int:
-    from fleetlore.server.notices.send import deliver
+    from fleetlore.server.notifications.send import deliver
 
-    settings = opening.settings_of(args)
+    settings = open_log.settings_of(args)
     rule = _find(settings, args.rule)
     message = _message(args, rule)
     outcome = deliver(rule.target, message)
@@ -113,7 +113,7 @@ def _test(args: Namespace) -> int:
 
 
 def _find(settings: Settings, name: str | None) -> Rule:
-    from fleetlore.server.notices.rules import rules_of
+    from fleetlore.server.notifications.rules import rules_of
 
     rules = {rule.name: rule for rule in rules_of(settings)}
     if name is None:
@@ -127,8 +127,8 @@ def _message(args: Namespace, rule: Rule) -> Message:
     """What is sent: nothing of it is recorded, and no cursor moves."""
     from fleetlore.chronicle.naming import AS_THEY_ARE
     from fleetlore.events.envelope import Event
-    from fleetlore.server.notices.walk import compose
-    from fleetlore.server.notices.watch import occasion_of
+    from fleetlore.server.notifications.runner import compose
+    from fleetlore.server.notifications.triggers import occasion_of
 
     if args.event is None:
         event = Event(id=clock.uuid7(), at=clock.now(), kind="notify.test", actor="fleetlore")
@@ -140,7 +140,7 @@ def _message(args: Namespace, rule: Rule) -> Message:
 
 
 def _event(args: Namespace) -> Event:
-    with opening.open_existing_log(args) as log:
+    with open_log.open_existing_log(args) as log:
         for event in log.get([args.event]):
             return event
     raise Invalid(f"--event: no event with the id {args.event!r} is in this log; `lore events --json` shows ids")

@@ -10,7 +10,7 @@ from errno import ENOENT
 
 from fleetlore.cli import terminal
 from fleetlore.errors import Invalid
-from fleetlore.intake.whole_file import whole_file
+from fleetlore.ingest.atomic_file import whole_file
 
 Write = Callable[[str], None]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments, opening, progress, sealing, terminal
+from fleetlore.cli import arguments, open_log, passphrase, progress, terminal
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -32,12 +32,12 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Put it in the log's place."""
-    from fleetlore.log import sqlite_upkeep
+    from fleetlore.log.sqlite import maintenance
 
-    path = opening.log_file(args)
-    sealing.ask_for_file(path, "to put a backup in its place")
+    path = open_log.log_file(args)
+    passphrase.ask_for_file(path, "to put a backup in its place")
     with progress.bar("restoring") as show:
-        events = sqlite_upkeep.restore(args.file, path, overwrite=args.force, progress=show)
+        events = maintenance.restore(args.file, path, overwrite=args.force, progress=show)
     if args.json:
         terminal.out_value({"path": path, "backup": args.file, "events": events})
     else:

@@ -1,4 +1,4 @@
-"""What `--scope` and `--agent` mean: names in the log, names as they are shown, and short ids. The rules are in `state/lookup.py`."""
+"""Resolves `--scope` and `--agent`: names in the log, display names and short ids, by the rules of `projections/name_lookup.py`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.state.lookup import Look
-    from fleetlore.state.thread_events import Selection
+    from fleetlore.projections.name_lookup import Look
+    from fleetlore.projections.thread_events import Selection
 
 NOTE = "A name that is not on the log is an error; with --follow it is not, for its first event may still come."
 
@@ -23,7 +23,7 @@ def looking_at(log: BlockingRecorder) -> Look:
 
     @contextmanager
     def look() -> Iterator[_Looked]:
-        from fleetlore.cli.folding import fold
+        from fleetlore.cli.fold import fold
         from fleetlore.views import names, threads
 
         yield _Looked({"names": fold(log, names, "names"), "threads": fold(log, threads, "threads")})
@@ -33,19 +33,19 @@ def looking_at(log: BlockingRecorder) -> Look:
 
 def resolve(log: BlockingRecorder, scope: str, *, may_be_new: bool = False) -> str:
     """The scope of the log that is meant; an error with suggestions if there is none, unless it may be new."""
-    from fleetlore.state.lookup import resolve_scope
+    from fleetlore.projections.name_lookup import resolve_scope
 
     return resolve_scope(log, scope, looking_at(log), may_be_new=may_be_new)
 
 
 def select(log: BlockingRecorder, scope: str, *, live: bool = False) -> Selection:
     """What a story of a scope tells: of a task, its whole thread, as the Threads page shows it. The scope of a live story may be new."""
-    from fleetlore.state import thread_events
+    from fleetlore.projections import thread_events
 
     meant = resolve(log, scope, may_be_new=live)
     if not meant.startswith("task:"):
         return meant
-    from fleetlore.cli.folding import fold
+    from fleetlore.cli.fold import fold
     from fleetlore.views import threads
 
     return thread_events.select(meant, fold(log, threads, "threads"), live=live)

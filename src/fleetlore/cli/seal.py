@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments, opening, sealing, terminal
+from fleetlore.cli import arguments, open_log, passphrase, terminal
 from fleetlore.errors import Invalid
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from fleetlore.config import Settings
-    from fleetlore.state.seal import Seal
-    from fleetlore.state.shared import Shared
+    from fleetlore.log.coordination import Shared
+    from fleetlore.log.seal import Seal
+    from fleetlore.settings import Settings
 
 SUMMARY = "have goals obey nobody but who knows a passphrase"
 
@@ -39,7 +39,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Set it, change it, or tell of it."""
-    settings = opening.settings_of(args)
+    settings = open_log.settings_of(args)
     if args.status and args.new_key:
         raise Invalid("--new-key changes the seal, and --status only looks; say one of them")
     with _open(settings, is_new=not args.status) as shared:
@@ -52,27 +52,27 @@ def run(args: Namespace) -> int:
 
 def _open(settings: Settings, *, is_new: bool) -> Shared:
     from fleetlore.log.connect import split
-    from fleetlore.state.shared import open_shared
+    from fleetlore.log.coordination import open_shared
 
     scheme, _, options = split(settings.log.value)
     if scheme == "memory":
         raise Invalid("memory: is not kept, and neither would its seal be; name another log with --log")
     if options.get("keep", "everything") != "everything":
         raise Invalid("?keep= cuts off what goals rest on, and a seal is for goals; leave it out of the log's address")
-    path = opening.find_file(settings)
+    path = open_log.find_file(settings)
     if path is not None and not is_new:
-        opening.need_file(path)
+        open_log.need_file(path)
     return open_shared(settings.log.value, town=settings.town.value)
 
 
 def _seal(shared: Shared, args: Namespace) -> None:
-    from fleetlore.state.seal import make_seal
+    from fleetlore.log.seal import make_seal
 
     before = shared.seal()
     if before is None and args.new_key:
         raise Invalid("this log is not sealed, so there is no key to replace; `lore seal` makes the first")
-    known = sealing.ask_key(shared, "to change it")
-    seal, _ = make_seal(sealing.ask_new(), key=None if args.new_key else known)
+    known = passphrase.ask_key(shared, "to change it")
+    seal, _ = make_seal(passphrase.ask_new(), key=None if args.new_key else known)
     shared.set_seal(seal, before)
     has_new_key = before is None or args.new_key
     revoked = _revoke_admins(shared) if has_new_key else 0

@@ -10,18 +10,18 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleetlore import clock
-from fleetlore.cli import arguments, opening, progress, summary, terminal
+from fleetlore.cli import arguments, open_log, progress, summary, terminal
 from fleetlore.cli.install import PROGRAMS, file_of, put_in, said_of
 from fleetlore.cli.main import OK, SOME_REJECTED
 from fleetlore.errors import ConfigError
-from fleetlore.intake import hook_settings
+from fleetlore.ingest import hook_settings
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Sequence
 
-    from fleetlore.intake.history import HistoryFile
-    from fleetlore.intake.transcripts import OnSkipped
+    from fleetlore.ingest.discovery import OnSkipped
+    from fleetlore.ingest.history import HistoryFile
     from fleetlore.log.recorder import BlockingRecorder
 
 SUMMARY = "find your coding agents, import their sessions, record new ones, and tell yesterday"
@@ -91,7 +91,7 @@ def run(args: Namespace) -> int:
     if not (args.yes or _can_ask()):
         return _say_what_would_be_done(there, hooks=not args.no_hooks)
     terminal.out("")
-    with opening.open_log(args) as log:
+    with open_log.open_log(args) as log:
         rejected = _import_all(args, log, [file for each in there for file in each.files])
         skipped.end()
         if not args.no_hooks:
@@ -105,23 +105,24 @@ def look_for(program: str, *, on_skipped: OnSkipped = lambda path, reason: None)
     """What this user has of a program."""
     from shutil import which
 
-    from fleetlore.intake import history, transcripts
+    from fleetlore.ingest import discovery, history
 
-    folders = transcripts.folders_of(program)
-    paths = transcripts.expand([folder for folder in folders if os.path.isdir(folder)], on_skipped=on_skipped)
-    files = tuple(history.look_into(program, path, status) for path in paths if (status := transcripts.look(path)))
+    folders = discovery.folders_of(program)
+    paths = discovery.expand([folder for folder in folders if os.path.isdir(folder)], on_skipped=on_skipped)
+    files = tuple(history.look_into(program, path, status) for path in paths if (status := discovery.look(path)))
     return Found(program, which(PROGRAMS[program].executable), tuple(folders), files)
 
 
 def _described(found: Found) -> str:
-    from fleetlore.intake import history, transcripts
+    from fleetlore.ingest import discovery as ingest_discovery
+    from fleetlore.ingest import history
 
     name = f"{found.title:<12} "
     if not found.is_there:
         return f"{name}not found: neither `{PROGRAMS[found.program].executable}` nor {_short(found.folders[0])}"
     if not found.files:
         return f"{name}installed, but has recorded nothing yet in {_short(found.folders[0])}"
-    names = {transcripts.plain_name(file.path) for file in found.files}
+    names = {ingest_discovery.plain_name(file.path) for file in found.files}
     sessions = sum(f"{os.sep}subagents{os.sep}" not in each for each in names)
     amount = f"{sessions:,} {'session' if sessions == 1 else 'sessions'}, {_size(sum(file.size for file in found.files))}"
     first, last = history.span_of(found.files)
@@ -151,14 +152,15 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
     if not files:
         return 0
     from fleetlore.dialects import find_recording
-    from fleetlore.intake import history, recordings, retention, transcripts
-    from fleetlore.intake.deposit import Deposit
+    from fleetlore.ingest import discovery as ingest_discovery
+    from fleetlore.ingest import history, recordings, retention
+    from fleetlore.ingest.batch_writer import Deposit
     from fleetlore.log.admission import Admission
 
-    settings, rejections = opening.settings_of(args), summary.Rejections()
-    admission = Admission(redactor=opening.redactor_of(settings), veil=opening.veil_of(settings))
+    settings, rejections = open_log.settings_of(args), summary.Rejections()
+    admission = Admission(redactor=open_log.redactor_of(settings), veil=open_log.veil_of(settings))
     deposit = Deposit(log, dialect="lore", admission=admission, on_rejected=rejections.add)
-    change, oldest = transcripts.of_this_machine(), retention.oldest_kept(settings, clock.now())
+    change, oldest = ingest_discovery.of_this_machine(), retention.oldest_kept(settings, clock.now())
     tapes = recordings.open_history([(file.path, find_recording(file.program)) for file in files], log)
     batches = history.in_batches(files, newest_first=oldest is None)
     order = ", the newest first" if len(batches) > 1 else ""
@@ -228,13 +230,13 @@ def _tell(args: Namespace, log: BlockingRecorder) -> None:
 def _story(args: Namespace, log: BlockingRecorder, words: Sequence[str]) -> str:
     """What `lore tell` would write; nothing if there is nothing to tell."""
     from fleetlore.chronicle.teller import NOTHING_THEN
-    from fleetlore.cli import tell
+    from fleetlore.cli.tell import command
 
     parser = arguments.Parser(prog="lore tell", description="")
-    tell.configure(parser)
+    command.configure(parser)
     with TemporaryDirectory(prefix="fleetlore-") as folder:
         path = os.path.join(folder, "story")
-        tell.tell(log, parser.parse_args([*words, "--out", path]))
+        command.tell(log, parser.parse_args([*words, "--out", path]))
         with open(path, encoding="utf-8") as file:
             story = file.read()
     return "" if story.startswith(("Nothing has been recorded yet", NOTHING_THEN)) else story.strip()

@@ -11,8 +11,8 @@ from threading import Event as Flag
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fleetlore import config
-from fleetlore.cli import arguments, opening, terminal
+from fleetlore import settings as config
+from fleetlore.cli import arguments, open_log, terminal
 from fleetlore.cli.main import OK, SOME_REJECTED, UsageError
 from fleetlore.log.connect import connect, split
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from types import FrameType
 
-    from fleetlore.config import Settings
-    from fleetlore.intake.ship import Standing
+    from fleetlore.ingest.ship import Standing
     from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.settings import Settings
 
 SUMMARY = "carry this log into another, as your team's, and go on as it grows"
 
@@ -76,7 +76,7 @@ def run(args: Namespace) -> int:
 
 
 def _run(args: Namespace, stop: Flag) -> int:
-    from fleetlore.intake.ship import Shipper
+    from fleetlore.ingest.ship import Shipper
 
     way = way_of(args)
     teller = _teller(args, way)
@@ -133,7 +133,7 @@ def way_of(args: Namespace) -> Way:
     if args.source is not None and args.log is not None:
         raise UsageError("--from and --log both say which log to ship; give one of them")
     own_town = None if args.source is None else town_in(args.source)
-    settings = opening.load_settings(log=args.source or args.log, town=args.town if own_town is None else own_town)
+    settings = open_log.load_settings(log=args.source or args.log, town=args.town if own_town is None else own_town)
     to = args.to or settings.ship_to.value
     if to is None:
         raise UsageError(
@@ -144,7 +144,7 @@ def way_of(args: Namespace) -> Way:
     for url in (settings.log.value, to):
         if split(url)[0] == "memory":
             raise UsageError("memory: ends with the command; ship from and to logs that are kept")
-    target = connect(to, town=town, redactor=opening.redactor_of(settings))
+    target = connect(to, town=town, redactor=open_log.redactor_of(settings))
     return Way(
         source=config.masked(settings.log.value),
         target=config.masked(to),
@@ -158,9 +158,9 @@ def way_of(args: Namespace) -> Way:
 
 
 def _open_source(settings: Settings) -> BlockingRecorder:
-    path = opening.find_file(settings)
+    path = open_log.find_file(settings)
     if path is not None:
-        opening.need_file(path)
+        open_log.need_file(path)
     return connect(settings.log.value, town=settings.town.value).blocking()
 
 

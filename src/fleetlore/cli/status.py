@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fleetlore import clock, config
-from fleetlore.cli import arguments, opening, terminal
-from fleetlore.cli.draining import draining
+from fleetlore import clock, settings
+from fleetlore.cli import arguments, open_log, terminal
+from fleetlore.cli.drain_while_watching import draining
 from fleetlore.views import fleet as view
 from fleetlore.views import names
 from fleetlore.views.fleet import Fleet
@@ -48,11 +48,11 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Fold the log once and show it; with --watch go on for ever."""
     board = Board(args)
-    opening.drain_spool()
+    open_log.drain_spool()
     if board.is_unborn() and not args.watch:
         board.show(Town(view.initial(), names.initial()))
         return 0
-    opener = opening.open_log if board.is_unborn() else opening.open_existing_log
+    opener = open_log.open_log if board.is_unborn() else open_log.open_existing_log
     with opener(args, settings=board.settings) as log:
         town = fold(log)
         if not args.watch:
@@ -81,25 +81,25 @@ class Town(NamedTuple):
 
 def fold(log: BlockingRecorder) -> Town:
     """The town as the whole log tells it; what was folded before is not read again."""
-    from fleetlore.cli import folding
+    from fleetlore.cli import fold as cli_fold
 
-    fleet = folding.fold(log, view, "fleet")
-    return Town(fleet, folding.fold(log, names, "names"))
+    fleet = cli_fold.fold(log, view, "fleet")
+    return Town(fleet, cli_fold.fold(log, names, "names"))
 
 
 class Board:
     """Shows a fleet in the way that the arguments ask for and the output can take."""
 
     def __init__(self, args: Namespace) -> None:
-        self.settings = opening.settings_of(args)
+        self.settings = open_log.settings_of(args)
         self._json, self._everybody = args.json, args.all
         self._silent_after = duration(args.silent_after)
         self._pretty = terminal.is_terminal(sys.stdout) and not args.json
 
     def is_unborn(self) -> bool:
         """Whether this is the user's own log, and nothing was ever recorded; any other that is missing is a slip of the pen."""
-        path = opening.find_file(self.settings)
-        return self.settings.log.source == config.DEFAULT and path is not None and not os.path.exists(path)
+        path = open_log.find_file(self.settings)
+        return self.settings.log.source == settings.DEFAULT and path is not None and not os.path.exists(path)
 
     def show(self, town: Town) -> None:
         """Show it once."""
@@ -119,7 +119,7 @@ class Board:
     def _watch_live(self, log: BlockingRecorder, town: Town) -> int:
         from rich.live import Live
 
-        from fleetlore.cli.watching import batches
+        from fleetlore.cli.follow_with_clock import batches
 
         console = make_console()
         try:
@@ -132,7 +132,7 @@ class Board:
         return 0
 
     def _watch_changes(self, log: BlockingRecorder, town: Town) -> int:
-        from fleetlore.cli.watching import batches
+        from fleetlore.cli.follow_with_clock import batches
 
         shown: list[Any] = []
         for events in chain([[]], batches(log, after=town.fleet.position)):
@@ -189,10 +189,10 @@ def _agent(standing: str, agent: view.Agent, shown: str) -> dict[str, Any]:
 
 def duration(text: str) -> timedelta:
     """A time such as `10m` or `1h 30m`."""
-    from fleetlore.events import humantime
+    from fleetlore.documents import durations
 
     try:
-        return timedelta(microseconds=humantime.parse(text) / 1000)
+        return timedelta(microseconds=durations.parse(text) / 1000)
     except OverflowError:
         return timedelta.max
 

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleetlore.cli.terminal import sanitise
+from fleetlore.views.agent_status_rules import STANDINGS, Standing
 from fleetlore.views.fleet import Agent, Fleet, in_order, is_at_rest
-from fleetlore.views.standings import STANDINGS, Standing
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType

@@ -9,8 +9,8 @@ from fleetlore.cli.main import OK, SOME_REJECTED
 from fleetlore.redact import Redactor
 
 if TYPE_CHECKING:
-    from fleetlore.intake.deposit import Tally
-    from fleetlore.intake.lines import Line
+    from fleetlore.ingest.batch_writer import Tally
+    from fleetlore.ingest.lines import Line
 
 MOST_SHOWN = 10
 MOST_FILES_SHOWN = 100

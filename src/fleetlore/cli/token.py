@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fleetlore import clock
-from fleetlore.cli import arguments, opening, sealing, terminal, times
+from fleetlore.cli import arguments, open_log, passphrase, terminal, times
 from fleetlore.errors import Invalid
 
 if TYPE_CHECKING:
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from fleetlore.config import Settings
-    from fleetlore.state.shared import Shared
-    from fleetlore.state.tokens import Token
+    from fleetlore.log.coordination import Shared
+    from fleetlore.log.tokens import Token
+    from fleetlore.settings import Settings
 
 SUMMARY = "make, list and revoke tokens for the server"
 
@@ -48,7 +48,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Do it beside the log that is meant."""
     _check(args)
-    settings = opening.settings_of(args)
+    settings = open_log.settings_of(args)
     with _open(settings, is_new=args.verb == "create") as shared:
         {"create": _create, "list": _list, "revoke": _revoke}[args.verb](shared, args)
     return 0
@@ -69,23 +69,23 @@ def _check(args: Namespace) -> None:
 
 def _open(settings: Settings, *, is_new: bool) -> Shared:
     from fleetlore.log.connect import split
-    from fleetlore.state.shared import open_shared
+    from fleetlore.log.coordination import open_shared
 
     if split(settings.log.value)[0] == "memory":
         raise Invalid("memory: is not kept, and neither are its tokens; name another log with --log")
-    path = opening.find_file(settings)
+    path = open_log.find_file(settings)
     if path is not None and not is_new:
-        opening.need_file(path)
+        open_log.need_file(path)
     return open_shared(settings.log.value, town=settings.town.value)
 
 
 def _create(shared: Shared, args: Namespace) -> None:
-    from fleetlore.state.tokens import mint
+    from fleetlore.log.tokens import mint
 
     now = clock.now()
     expires_at = None if args.expires is None else times.until(args.expires, now=now)
     secret, token = mint(args.scope, label=args.label or "", expires_at=expires_at, now=now)
-    if token.scope == "admin" and (key := sealing.ask_key(shared, "to let a token steer")) is not None:
+    if token.scope == "admin" and (key := passphrase.ask_key(shared, "to let a token steer")) is not None:
         token = key.vouch(token)
     shared.keep_token(token)
     if args.json:

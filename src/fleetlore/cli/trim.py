@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from fleetlore import clock, config
-from fleetlore.cli import arguments, asking, opening, progress, sealing, terminal, times
+from fleetlore import clock
+from fleetlore import settings as config
+from fleetlore.cli import arguments, confirm, open_log, passphrase, progress, terminal, times
 from fleetlore.cli.main import FAILED, OK, UsageError
 from fleetlore.errors import Invalid
 
@@ -14,11 +15,11 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from datetime import datetime
 
-    from fleetlore.config import Settings
-    from fleetlore.intake.trimming import Trim
+    from fleetlore.ingest.trim import Trim
     from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.state.seal import OperatorKey
-    from fleetlore.state.store import Store
+    from fleetlore.log.seal import OperatorKey
+    from fleetlore.projections.store import Store
+    from fleetlore.settings import Settings
 
 SUMMARY = "cut off the oldest part of the log, and keep its sums"
 
@@ -49,26 +50,26 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Find the place, show, ask, cut."""
-    from fleetlore.state.store import open_store
+    from fleetlore.projections.store import open_store
 
-    settings, now = opening.settings_of(args), clock.now()
-    with opening.open_existing_log(args, settings=settings) as log:
-        key = None if args.dry_run else sealing.ask_key_of(settings, "to trim it")
+    settings, now = open_log.settings_of(args), clock.now()
+    with open_log.open_existing_log(args, settings=settings) as log:
+        key = None if args.dry_run else passphrase.ask_key_of(settings, "to trim it")
         store = open_store(log.info())
         with store or nullcontext():
             return _trim(args, settings, now, log, store, key)
 
 
 def _trim(args: Namespace, settings: Settings, now: datetime, log: BlockingRecorder, store: Store | None, key: OperatorKey | None) -> int:
-    from fleetlore.intake import retention, trimming
+    from fleetlore.ingest import retention, trim
 
     if not args.dry_run:
-        trimming.finish(log, key)
+        trim.finish(log, key)
     last = _place(args.before, settings, now, log, store)
     note = retention.held_up(log, last, now)
     costs = retention.costs_of(settings)
     with progress.bar("looking") as show:
-        found = None if last is None else trimming.look(log, last, costs=costs, progress=show)
+        found = None if last is None else trim.look(log, last, costs=costs, progress=show)
     if found is None:
         return _end(args, None, done=False, note=note)
     if not args.json:
@@ -78,17 +79,18 @@ def _trim(args: Namespace, settings: Settings, now: datetime, log: BlockingRecor
     if why := retention.unshipped(log, settings, found.last):
         terminal.err(f"lore: {why}")
         return FAILED
-    if not args.yes and not asking.agrees(f"Cut off {_events(found.events)}?"):
+    if not args.yes and not confirm.agrees(f"Cut off {_events(found.events)}?"):
         terminal.err("nothing was trimmed")
         return FAILED
     with progress.bar("trimming") as show:
-        done = trimming.trim(log, found.last, store=store, costs=costs, progress=show, key=key)
+        done = trim.trim(log, found.last, store=store, costs=costs, progress=show, key=key)
     return _end(args, done or found, done=True, note=note)
 
 
 def _place(before: str | None, settings: Settings, now: datetime, log: BlockingRecorder, store: Store | None) -> str | None:
     """The last position that is to go; `None` if there is none."""
-    from fleetlore.intake import retention, trimming
+    from fleetlore.ingest import retention
+    from fleetlore.ingest import trim as ingest_trim
 
     head = log.head()
     if before is not None and head is not None and len(before) == len(head) and before.isascii() and before.isdigit():
@@ -98,7 +100,7 @@ def _place(before: str | None, settings: Settings, now: datetime, log: BlockingR
     if moment is None:
         raise UsageError("how old? write --before 90d, or keep under [retention] in fleetlore.toml")
     with progress.bar_if_long() as show:
-        return trimming.place_before(log, moment, store=store, progress=show)
+        return ingest_trim.place_before(log, moment, store=store, progress=show)
 
 
 def _moment(text: str, now: datetime) -> datetime:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fleetlore.cli import arguments, terminal
 from fleetlore.cli.install import PROGRAMS, add_target, file_of, not_writable
 from fleetlore.errors import Invalid
-from fleetlore.intake import hook_settings
+from fleetlore.ingest import hook_settings
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fleetlore.cli import arguments, opening, progress, terminal
+from fleetlore.cli import arguments, open_log, progress, terminal
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -25,11 +25,11 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Check, and say what was found."""
-    from fleetlore.log import sqlite_upkeep
+    from fleetlore.log.sqlite import maintenance
 
-    path = opening.need_file(opening.log_file(args))
+    path = open_log.need_file(open_log.log_file(args))
     with progress.bar("verifying") as show:
-        report = sqlite_upkeep.check(path, progress=show)
+        report = maintenance.check(path, progress=show)
     if args.json:
         terminal.out_value({"path": path, "events": report.events, "towns": report.towns, "problems": report.problems})
     else:

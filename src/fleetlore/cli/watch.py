@@ -8,14 +8,14 @@ from threading import Event as Flag
 from typing import TYPE_CHECKING
 
 from fleetlore import clock
-from fleetlore.cli import arguments, events, opening, summary, terminal, times
+from fleetlore.cli import arguments, events, open_log, summary, terminal, times
 from fleetlore.errors import Invalid
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from fleetlore.intake.deposit import Tally
-    from fleetlore.intake.tail import Tail
+    from fleetlore.ingest.batch_writer import Tally
+    from fleetlore.ingest.follow_files import Tail
     from fleetlore.log.recorder import BlockingRecorder
 
 SUMMARY = "follow the recordings of Claude Code or Codex live, with no change to their settings"
@@ -48,22 +48,22 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Look again and again until told to stop."""
-    from fleetlore.intake import retention, transcripts
-    from fleetlore.intake.deposit import Tally
-    from fleetlore.intake.tail import Tail
+    from fleetlore.ingest import discovery, retention
+    from fleetlore.ingest.batch_writer import Tally
+    from fleetlore.ingest.follow_files import Tail
 
-    folders = _need(args.folders or transcripts.folders_of(args.program), args.program)
-    settings = opening.settings_of(args)
+    folders = _need(args.folders or discovery.folders_of(args.program), args.program)
+    settings = open_log.settings_of(args)
     rejections, skipped = summary.Rejections(), summary.SkippedFiles()
     total = Tally()
-    with opening.open_log(args, settings=settings) as log:
+    with open_log.open_log(args, settings=settings) as log:
         tail = Tail(
             log,
             folders,
             program=args.program,
             since=times.moment(args.since, now=clock.now()).timestamp(),
-            redactor=opening.redactor_of(settings),
-            veil=opening.veil_of(settings),
+            redactor=open_log.redactor_of(settings),
+            veil=open_log.veil_of(settings),
             not_before=retention.oldest_kept(settings, clock.now()),
             on_rejected=rejections.add,
             on_skipped=skipped.add,
@@ -72,7 +72,7 @@ def run(args: Namespace) -> int:
             _follow(log, tail, args, total)
         except KeyboardInterrupt:
             terminal.err("")
-        opening.keep_to(log, settings)
+        open_log.keep_to(log, settings)
     rejections.end()
     skipped.end()
     return summary.end(total, json=False, verb="recorded", skipped=len(skipped.paths))
@@ -93,7 +93,7 @@ def _follow(log: BlockingRecorder, tail: Tail, args: Namespace, total: Tally) ->
         terminal.err("watching; Ctrl-C ends it")
     while True:
         head = log.head()
-        opening.drain_spool(said=said)
+        open_log.drain_spool(said=said)
         tally = tail.round()
         for name in tally.__struct_fields__:
             setattr(total, name, getattr(total, name) + getattr(tally, name))

@@ -13,13 +13,19 @@ if TYPE_CHECKING:
 
 NAMES = ("nexus", "tinytown", "nexo", "stage", "cloudevents", "beads", "git")
 """Every dialect that is spoken here; installed packages may add others."""
-RECORDINGS = ("claude-code", "codex", "forge", "otlp")
+_RECORDING_MODULES = {
+    "claude-code": "fleetlore.programs.claude_code.transcript",
+    "codex": "fleetlore.programs.codex.transcript",
+    "forge": "fleetlore.dialects.forge.webhooks",
+    "otlp": "fleetlore.dialects.otlp.reader",
+}
+RECORDINGS = tuple(_RECORDING_MODULES)
 """What is only understood: the records of programs that are not fed by us."""
 
 
 def known() -> list[str]:
     """Ours, and those of installed packages."""
-    from fleetlore.dialects.foreign import DIALECTS
+    from fleetlore.dialects.installed import DIALECTS
 
     return [*NAMES, *DIALECTS.names()]
 
@@ -29,7 +35,7 @@ def find(name: str) -> Dialect:
     if name in NAMES:
         dialect: Dialect = import_module(f"fleetlore.dialects.{name}").DIALECT
         return dialect
-    from fleetlore.dialects.foreign import DIALECTS
+    from fleetlore.dialects.installed import DIALECTS
 
     if (added := DIALECTS.find(name)) is not None:
         return added
@@ -41,5 +47,5 @@ def find_recording(name: str) -> Recording:
     """The recording of that name; `Invalid` lists the known ones."""
     if name not in RECORDINGS:
         raise Invalid(f"no such recording: {name!r}; known are {', '.join(RECORDINGS)}")
-    recording: Recording = import_module(f"fleetlore.dialects.{name.replace('-', '_')}").RECORDING
+    recording: Recording = import_module(_RECORDING_MODULES[name]).RECORDING
     return recording

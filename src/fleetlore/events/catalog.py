@@ -79,9 +79,9 @@ class _Beats(dict[str, "Beat | Callable[[Mapping[str, Any]], Beat]"]):
     def __missing__(self, kind: str) -> Beat | Callable[[Mapping[str, Any]], Beat] | None:
         payload = find(kind)
         if payload is None:
-            from fleetlore.events import foreign
+            from fleetlore.events import installed_kinds
 
-            return foreign.beats().get(kind)
+            return installed_kinds.beats().get(kind)
         reads_it = any("beat_for" in vars(base) for base in payload.__mro__ if base is not Payload)
         self[kind] = payload.beat_for if reads_it else payload.beat
         return self[kind]

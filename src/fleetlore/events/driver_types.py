@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Meta, Struct, field
 
-from fleetlore.events import humantime
+from fleetlore.documents import durations
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ def always(value: T) -> T:
 U32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 U64 = Annotated[int, Meta(ge=0)]
 Uuid = Annotated[str, Meta(pattern=r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")]
-Duration = Annotated[str, Meta(pattern=humantime.PATTERN)]
+Duration = Annotated[str, Meta(pattern=durations.PATTERN)]
 """Text such as `1h 30m`; `humantime` reads and writes it."""
 Timestamp = Annotated[
     str,

@@ -1,53 +1,17 @@
-"""Kinds that installed packages add, under the entry point `fleetlore.kinds`: a mapping from a kind to its beat.
+"""Import path of 0.1, kept until 0.3: use `fleetlore.events.installed_kinds`."""
 
-They are stored and shown like any other that is not known here. With a beat they take part in threads, standings and arcs as well; so what
-a view makes of a log depends on what is installed, and a checkpoint says so by its version.
-"""
-
-from __future__ import annotations
-
-from collections.abc import Mapping
-from functools import cache
-from typing import Any
-from zlib import crc32
-
-import msgspec
-
-from fleetlore.events.catalog import FAMILIES, KIND_PATTERN, LONGEST_KIND
-from fleetlore.events.payload import BEATS, Beat
-from fleetlore.extensions import Point
-
-
-def check_kind(kind: Any) -> str:
-    """A kind that a package may describe; `ValueError` for any other."""
-    if not isinstance(kind, str) or len(kind) > LONGEST_KIND or not KIND_PATTERN.fullmatch(kind):
-        raise ValueError(f"{kind!r} is no kind: dotted words in lower case are needed, as in kanban.card_moved")
-    family = kind.partition(".")[0]
-    if family in FAMILIES:
-        raise ValueError(f"{kind}: the kinds that begin with {family!r} are Fleetlore's own; begin yours with a word of its own")
-    return kind
-
-
-def check_kinds(kinds: Any) -> Mapping[str, Beat]:
-    """A mapping from kinds to beats; `TypeError` or `ValueError` for anything else."""
-    if not isinstance(kinds, Mapping):
-        raise TypeError(f"a mapping from kinds to beats is needed, not {type(kinds).__name__}")
-    for kind, beat in kinds.items():
-        check_kind(kind)
-        if beat not in BEATS:
-            raise ValueError(f"{kind}: {beat!r} is no beat; there are {', '.join(BEATS)}")
-    return dict(kinds)
-
-
-KINDS: Point[Mapping[str, Beat]] = Point("fleetlore.kinds", lambda name, thing: check_kinds(thing), claims=lambda kinds: kinds)
-
-
-@cache
-def beats() -> Mapping[str, Beat]:
-    """Kind → beat, of all that is installed."""
-    return {kind: beat for kinds in KINDS.all() for kind, beat in kinds.items()}
-
-
-def marked(version: int, added: Any) -> int:
-    """A version that tells what packages add to a view; where that is nothing, the version itself."""
-    return version + (crc32(msgspec.json.encode(added, order="deterministic")) << 16) if added else version
+from fleetlore.events.installed_kinds import (
+    KINDS as KINDS,
+)
+from fleetlore.events.installed_kinds import (
+    beats as beats,
+)
+from fleetlore.events.installed_kinds import (
+    check_kind as check_kind,
+)
+from fleetlore.events.installed_kinds import (
+    check_kinds as check_kinds,
+)
+from fleetlore.events.installed_kinds import (
+    marked as marked,
+)

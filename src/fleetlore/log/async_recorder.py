@@ -74,7 +74,7 @@ class Recorder:
         self._readers.shutdown(wait=False)
 
     def for_threads(self) -> BlockingRecorder:
-        """The same log for threads, as `state/recall.py` wants it. It is closed with this one: leave it open."""
+        """The same log for threads, as `prompts/agent_context.py` wants it. It is closed with this one: leave it open."""
         return BlockingRecorder(lambda: self._backend, self._admission).__enter__()
 
     async def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:

@@ -9,13 +9,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from fleetlore import clock
-from fleetlore.config import SERVERS
 from fleetlore.errors import InvalidUrl, LogError, Unwritable
 from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
 from fleetlore.log.admission import Admission
 from fleetlore.log.base import Backend
 from fleetlore.redact import Redactor
+from fleetlore.settings import SERVERS
 
 if TYPE_CHECKING:
     from fleetlore.log.async_recorder import Recorder
@@ -97,7 +97,7 @@ def unknown(scheme: str) -> InvalidUrl:
 
 
 def _open_memory(options: dict[str, str], town: str) -> Backend:
-    from fleetlore.log.memory import MemoryLog
+    from fleetlore.log.memory.log import MemoryLog
 
     if options:
         raise InvalidUrl(f"memory: takes no options, not ?{next(iter(options))}=; leave it out")
@@ -105,24 +105,24 @@ def _open_memory(options: dict[str, str], town: str) -> Backend:
 
 
 def _open_sqlite(path: str, options: dict[str, str], town: str) -> Backend:
-    from fleetlore.log import sqlite_file
-    from fleetlore.log.sqlite import SqliteLog
+    from fleetlore.log.sqlite import file as sqlite_file
+    from fleetlore.log.sqlite.log import SqliteLog
 
     return SqliteLog(file_of(path), town=town, **sqlite_file.parse_options(options))
 
 
 def _open_redis(address: str, options: dict[str, str], town: str) -> Backend:
     with extra("redis"):
-        from fleetlore.log import redis
+        from fleetlore.log.redis import log as redis_log
 
-    return redis.RedisLog(address, town=town, **redis.parse_options(options))
+    return redis_log.RedisLog(address, town=town, **redis_log.parse_options(options))
 
 
 def _open_nats(address: str, options: dict[str, str], town: str) -> Backend:
     with extra("nats"):
-        from fleetlore.log import nats
+        from fleetlore.log.nats import log as nats_log
 
-    return nats.NatsLog(address, town=town, **nats.parse_options(options))
+    return nats_log.NatsLog(address, town=town, **nats_log.parse_options(options))
 
 
 @contextmanager
@@ -136,7 +136,7 @@ def extra(name: str) -> Iterator[None]:
 
 def file_of(path: str) -> str:
     """The file that a `sqlite:` address means. The user's own log gets its directory made."""
-    from fleetlore.log import sqlite_file
+    from fleetlore.log.sqlite import file as sqlite_file
 
     if path.startswith(":"):
         raise InvalidUrl(f"sqlite:{path} is no file; say memory: for a log that is not kept")

@@ -1,1 +1,1 @@
-"""What acts: a cast on its stage, and more to come."""
+"""Import paths of 0.1, kept until 0.3."""

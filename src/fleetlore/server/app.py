@@ -13,20 +13,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fleetlore.errors import FleetloreError
 from fleetlore.server import health, openapi, pages, problems, views_routes
-from fleetlore.server.doors import chat as doors_chat
-from fleetlore.server.doors import events as doors_events
-from fleetlore.server.doors import goals as doors_goals
-from fleetlore.server.doors import graphs as doors_graphs
-from fleetlore.server.doors import hooks as doors_hooks
-from fleetlore.server.doors import otlp as doors_otlp
-from fleetlore.server.doors import stage as doors_stage
-from fleetlore.server.doors import town as doors_town
-from fleetlore.server.house import House
+from fleetlore.server.context import House
+from fleetlore.server.endpoints import chat as doors_chat
+from fleetlore.server.endpoints import events as doors_events
+from fleetlore.server.endpoints import goals as doors_goals
+from fleetlore.server.endpoints import graphs as doors_graphs
+from fleetlore.server.endpoints import hooks as doors_hooks
+from fleetlore.server.endpoints import otlp as doors_otlp
+from fleetlore.server.endpoints import stage as doors_stage
+from fleetlore.server.endpoints import town as doors_town
 from fleetlore.server.live import chat, sockets, stream
 from fleetlore.server.mcp import http as mcp_http
-from fleetlore.server.meters import Meters
-from fleetlore.server.safety.guard import Guard
-from fleetlore.server.safety.limits import STREAMS, Limited
+from fleetlore.server.metrics import Meters
+from fleetlore.server.security.guard import Guard
+from fleetlore.server.security.limits import STREAMS, Limited
 
 
 def routes() -> list[BaseRoute]:

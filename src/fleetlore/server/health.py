@@ -10,10 +10,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from fleetlore.errors import LogError
-from fleetlore.server import shapes
-from fleetlore.server.house import House
-from fleetlore.server.meters import CONTENT_TYPE
+from fleetlore.server.context import House
+from fleetlore.server.metrics import CONTENT_TYPE
 from fleetlore.server.problems import Problem
+from fleetlore.server.types import common
 
 ANSWER_SECONDS = 2.0
 """How long the log may take to say where it ends."""
@@ -31,7 +31,7 @@ async def readyz(request: Request) -> Response:
     trouble = house.feed.trouble or warm.trouble or await _trouble(house)
     if trouble and not await _may_read(house, request):
         trouble = "the log cannot be read just now; who may read is told why"
-    ready = shapes.Ready(
+    ready = common.Ready(
         ready=trouble is None,
         caught_up=warm.caught_up,
         done=warm.done,

@@ -13,14 +13,15 @@ from starlette.routing import Route
 
 from fleetlore import __version__
 from fleetlore.events.envelope import Event
-from fleetlore.server import queries, shapes, shapes_graph
-from fleetlore.server.doors.chat import ChatQuery, Clearing, Message
-from fleetlore.server.doors.goals import Decided, Steering
-from fleetlore.server.doors.graphs import GraphQuery, Switching
-from fleetlore.server.doors.stage import Injection
-from fleetlore.server.doors.town import ENTRANCES, NewMission
+from fleetlore.server import queries
+from fleetlore.server.endpoints.chat import ChatQuery, Clearing, Message
+from fleetlore.server.endpoints.goals import Decided, Steering
+from fleetlore.server.endpoints.graphs import GraphQuery, Switching
+from fleetlore.server.endpoints.stage import Injection
+from fleetlore.server.endpoints.town import ENTRANCES, NewMission
 from fleetlore.server.queries import Query
-from fleetlore.server.shown import VIEWS
+from fleetlore.server.types import common, graph
+from fleetlore.server.view_table import VIEWS
 
 _REF = "#/components/schemas/{name}"
 
@@ -35,21 +36,21 @@ class Problem(Struct, kw_only=True):
 
 
 _READS: tuple[tuple[str, str, type[Query], type[Struct]], ...] = (
-    ("/api/events", "Stored events, by scope, kind and place, or by their ids", queries.EventsQuery, shapes.Events),
-    ("/api/search", "Events by their words, newest first", queries.SearchQuery, shapes.Found),
-    ("/api/meta", "What this server shows, and how far it has read", queries.Query, shapes.Meta),
-    ("/api/chat", "One's own sessions with an agent, and all of one; needs a token", ChatQuery, shapes_graph.Chat),
-    ("/api/graph/list", "The graphs that a session can have", queries.Query, shapes_graph.GraphList),
-    ("/api/graph/active", "The graph of a session of one's own, or of a new one", GraphQuery, shapes_graph.GraphActive),
+    ("/api/events", "Stored events, by scope, kind and place, or by their ids", queries.EventsQuery, common.Events),
+    ("/api/search", "Events by their words, newest first", queries.SearchQuery, common.Found),
+    ("/api/meta", "What this server shows, and how far it has read", queries.Query, common.Meta),
+    ("/api/chat", "One's own sessions with an agent, and all of one; needs a token", ChatQuery, graph.Chat),
+    ("/api/graph/list", "The graphs that a session can have", queries.Query, graph.GraphList),
+    ("/api/graph/active", "The graph of a session of one's own, or of a new one", GraphQuery, graph.GraphActive),
     *((shown.path, shown.summary, shown.query, shown.answer) for shown in VIEWS),
 )
 _BY_NAME = ("/api/events", "/api/search", "/api/story", "/api/timeline")
 """Reads that take names of agents, tasks and the like; one that is not on the log is a 404 with suggestions."""
-_TALK = (Message, Clearing, Switching, shapes_graph.ChatReply, shapes_graph.ChatStanding)
+_TALK = (Message, Clearing, Switching, graph.ChatReply, graph.ChatStanding)
 _TYPES = (
     *dict.fromkeys(answer for _, _, _, answer in _READS),
-    shapes.Stored,
-    shapes.Ready,
+    common.Stored,
+    common.Ready,
     Event,
     Injection,
     Steering,

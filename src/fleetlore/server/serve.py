@@ -16,10 +16,10 @@ import uvicorn
 from fleetlore.errors import ConfigError, Invalid
 from fleetlore.server import memory
 from fleetlore.server.app import make_app
-from fleetlore.server.house import House
-from fleetlore.server.safety.hosts import HIGHEST_PORT
-from fleetlore.server.safety.limits import STREAMS
-from fleetlore.server.wire import HttpWire
+from fleetlore.server.context import House
+from fleetlore.server.security.hosts import HIGHEST_PORT
+from fleetlore.server.security.limits import STREAMS
+from fleetlore.server.uvicorn_protocols import HttpWire
 
 HOST, PORT = "127.0.0.1", 7077
 BACKLOG = 2048

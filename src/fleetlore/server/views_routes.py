@@ -10,16 +10,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from fleetlore import __version__, config
+from fleetlore import __version__, settings
 from fleetlore.errors import Invalid
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import Position, just_after
-from fleetlore.server import queries, shapes
-from fleetlore.server.house import House
-from fleetlore.server.shown import VIEWS, Shown
-from fleetlore.state import search
-from fleetlore.state.newest import read_newest
+from fleetlore.projections import search
+from fleetlore.projections.newest_events import read_newest
+from fleetlore.server import queries
+from fleetlore.server.context import House
+from fleetlore.server.types import common
+from fleetlore.server.view_table import VIEWS, Shown
 from fleetlore.views.fleet import SILENT_AFTER
 
 JSON = "application/json"
@@ -68,11 +69,11 @@ async def events(request: Request) -> Response:
     return answer(await house.run(_events, house, queries.read(request, queries.EventsQuery)))
 
 
-def _events(house: House, query: queries.EventsQuery) -> shapes.Events:
+def _events(house: House, query: queries.EventsQuery) -> common.Events:
     end = _end(house, query.as_of)
     if query.id:
         found = [event for event in house.log.get(query.id) if end is None or (event.position or "") < end]
-        return shapes.Events(events=[_raw(event) for event in found], next=None)
+        return common.Events(events=[_raw(event) for event in found], next=None)
     is_newest = query.order == "newest" or (query.order is None and query.after is None and query.since is None)
     scope = house.desk.scope(query.scope)
     before = house.desk.check_place(query.before, "before")
@@ -100,7 +101,7 @@ def _events(house: House, query: queries.EventsQuery) -> shapes.Events:
     return _page(events, query.limit)
 
 
-def _page(found: Iterable[Event], limit: int) -> shapes.Events:
+def _page(found: Iterable[Event], limit: int) -> common.Events:
     """As many as are wanted, fewer if they are long: `next` leads on."""
     shown: list[dict[str, Any]] = []
     size = 0
@@ -109,8 +110,8 @@ def _page(found: Iterable[Event], limit: int) -> shapes.Events:
         shown.append(msgspec.json.decode(raw) | {"position": event.position})
         size += len(raw)
         if size > MOST_BYTES or len(shown) == limit:
-            return shapes.Events(events=shown, next=event.position)
-    return shapes.Events(events=shown, next=None)
+            return common.Events(events=shown, next=event.position)
+    return common.Events(events=shown, next=None)
 
 
 def _end(house: House, as_of: str | None) -> Position | None:
@@ -134,14 +135,14 @@ async def find(request: Request) -> Response:
     return answer(await house.look(request, _find, house, queries.read(request, queries.SearchQuery)))
 
 
-def _find(house: House, query: queries.SearchQuery) -> shapes.Found:
+def _find(house: House, query: queries.SearchQuery) -> common.Found:
     if not query.q.strip():
         raise Invalid("q: nothing to look for; say a word")
     by_time = bool(house.desk.newest_blocks())
     wanted = search.Wanted(house.desk.scope(query.scope), tuple(query.kind), before=_end(house, query.as_of), by_time=by_time)
     found, indexing = house.finder.find(query.q, wanted, query.limit)
     terms = search.terms_of(query.q)
-    return shapes.Found(events=[_raw(event, excerpt=search.excerpt(event, terms)) for event in found], indexing=indexing)
+    return common.Found(events=[_raw(event, excerpt=search.excerpt(event, terms)) for event in found], indexing=indexing)
 
 
 async def meta(request: Request) -> Response:
@@ -153,13 +154,13 @@ async def meta(request: Request) -> Response:
     return answer(await house.run(_meta, house, scopes, await house.keys.is_sealed()))
 
 
-def _meta(house: House, scopes: list[str], sealed: bool) -> shapes.Meta:
+def _meta(house: House, scopes: list[str], sealed: bool) -> common.Meta:
     warm = house.desk.warm
     with house.desk.looking(None, ()) as look:
         first_at, last_at = look.states["calendar"].first, look.at
-    return shapes.Meta(
+    return common.Meta(
         town=house.town,
-        log=config.masked(house.url),
+        log=settings.masked(house.url),
         version=__version__,
         head=house.log.head(),
         events=warm.done if warm.caught_up else warm.total,

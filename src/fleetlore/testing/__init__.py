@@ -24,7 +24,7 @@ from typing import Generic, Protocol, TypeVar
 from msgspec.structs import replace
 
 from fleetlore.events.envelope import Event
-from fleetlore.minds.scripted import AnyOf, BreaksOff, Calls, ScriptedMind, Slow, Stall
+from fleetlore.models.scripted import AnyOf, BreaksOff, Calls, ScriptedMind, Slow, Stall
 from fleetlore.testing.dialects import check_dialect
 from fleetlore.testing.runners import check_harness, check_node
 from fleetlore.testing.stories import check_arc, check_vocabulary

@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from fleetlore.graph import scripted
+from fleetlore.graph.model import Edge, Graph
+from fleetlore.graph.registry import REGISTRY
+from fleetlore.graph.sessions import Sessions
+from fleetlore.graph.settings import Settings
+from fleetlore.graph.sink import Heard as Listener
 from fleetlore.log.connect import connect
-from fleetlore.minds.harness import Ended, Harness, Heard, How, Order
-from fleetlore.minds.scripted import ScriptedMind
-from fleetlore.runtime.graph import scripted
-from fleetlore.runtime.graph.model import Edge, Graph
-from fleetlore.runtime.graph.registry import REGISTRY
-from fleetlore.runtime.graph.sessions import Sessions
-from fleetlore.runtime.graph.settings import Settings
-from fleetlore.runtime.graph.sink import Heard as Listener
+from fleetlore.models.scripted import ScriptedMind
+from fleetlore.programs.harness import Ended, Harness, Heard, How, Order
 
 _PROMPTS = ("Say hello.", "", "a\n# b\0 {x} $(false) ; \x1b[31m \u202e", "word " * 20_000)
 

@@ -13,14 +13,14 @@ from zlib import crc32
 
 import msgspec
 
-from fleetlore.dialects.deeds import is_polling
+from fleetlore.dialects.commands.classify import is_polling
 from fleetlore.events.catalog import bare_beats, beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.events.payload import Beat
 from fleetlore.events.tools import CHECKING
-from fleetlore.views.hands import VERSION as VERSION
-from fleetlore.views.hands import Beats, Call, Hand, Note
-from fleetlore.views.reading import Stamp, stamp_of
+from fleetlore.views.event_text import Stamp, stamp_of
+from fleetlore.views.recent_calls import VERSION as VERSION
+from fleetlore.views.recent_calls import Beats, Call, Hand, Note
 
 LOOP = 3
 """So many times the same call in a row, with no other between, are a loop."""

@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field
 
 from fleetlore.events.envelope import Event
+from fleetlore.views.event_text import Stamp, stamp_of
 from fleetlore.views.prices import PICO, Counts, Prices
-from fleetlore.views.reading import Stamp, stamp_of
 
 VERSION = 4
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""

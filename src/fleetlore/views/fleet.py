@@ -14,8 +14,8 @@ from msgspec import Struct, field
 
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
-from fleetlore.views.reading import EPOCH, Stamp, line_of, stamp_of
-from fleetlore.views.standings import BEGETS, CLOSES, ENDS, STANDINGS, WITH_CHILD, Effect, Standing, effect_of, says_what
+from fleetlore.views.agent_status_rules import BEGETS, CLOSES, ENDS, STANDINGS, WITH_CHILD, Effect, Standing, effect_of, says_what
+from fleetlore.views.event_text import EPOCH, Stamp, line_of, stamp_of
 
 VERSION = 3
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""

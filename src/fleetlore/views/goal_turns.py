@@ -5,7 +5,7 @@ from __future__ import annotations
 from fleetlore.events import driver, goals
 from fleetlore.events.driver_types import CompactAndRetry, Escalate, FreshSessionRetry, NeedsRetry, NextTurn, Sleep, Verdict
 from fleetlore.events.envelope import Event
-from fleetlore.views.goal_reading import count_in, dollars_in, kind_of, read, reason_in, spent_in, text_in
+from fleetlore.views.goal_payloads import count_in, dollars_in, kind_of, read, reason_in, spent_in, text_in
 from fleetlore.views.goal_state import LONGEST_SUMMARY, LONGEST_WORDS, TURNS_KEPT, Attempt, Ending, GoalState, Running, Spent, Turn
 
 CRITERIA_KEPT = 100

@@ -16,9 +16,11 @@ from fleetlore.events.driver_types import Deny, GoalOutcome, Observe
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import KEY, Plan
 from fleetlore.views import goal_turns
-from fleetlore.views.goal_reading import converted, dollars_in, earlier, kind_of, moment_in, read, reason_in, seconds_in, spent_in
-from fleetlore.views.goal_reading import label_of as label_of
-from fleetlore.views.goal_reading import usage_of as usage_of
+from fleetlore.views.goal_control import controlled
+from fleetlore.views.goal_control import limits_in as limits_in
+from fleetlore.views.goal_payloads import converted, dollars_in, earlier, kind_of, moment_in, read, reason_in, seconds_in, spent_in
+from fleetlore.views.goal_payloads import label_of as label_of
+from fleetlore.views.goal_payloads import usage_of as usage_of
 from fleetlore.views.goal_state import (
     DECISIONS_KEPT,
     LONGEST_WORDS,
@@ -32,8 +34,6 @@ from fleetlore.views.goal_state import (
     Spent,
     rests,
 )
-from fleetlore.views.goal_steering import controlled
-from fleetlore.views.goal_steering import limits_in as limits_in
 from fleetlore.views.goal_turns import CRITERIA_KEPT as CRITERIA_KEPT
 from fleetlore.views.goal_turns import EXTRA as EXTRA
 from fleetlore.views.goal_turns import FREE as FREE

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec import Struct, field
 
 from fleetlore.events.envelope import Event
-from fleetlore.views.reading import Stamp, stamp_of
+from fleetlore.views.event_text import Stamp, stamp_of
 
 VERSION = 6
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""

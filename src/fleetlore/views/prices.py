@@ -11,7 +11,7 @@ from functools import cache
 from hashlib import sha256
 from typing import Literal, NamedTuple
 
-from fleetlore.config import PRICE_KEYS
+from fleetlore.settings import PRICE_KEYS
 from fleetlore.views.prices_table import DATE, ROWS
 
 PICO = 1_000_000_000_000

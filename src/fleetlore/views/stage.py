@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from msgspec import Struct, field
 
 from fleetlore.events.envelope import Event
-from fleetlore.views.reading import stamp_of
+from fleetlore.views.event_text import stamp_of
 
 VERSION = 4
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""

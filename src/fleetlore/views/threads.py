@@ -15,9 +15,9 @@ from statistics import median
 
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
-from fleetlore.views.reading import EPOCH, Stamp, is_shell_prompt, stamp_of
-from fleetlore.views.thread import MOST_CLOSED, MOST_MOVES, PRUNED_EVERY, Thread, Threads
-from fleetlore.views.thread import VERSION as VERSION
+from fleetlore.views.event_text import EPOCH, Stamp, is_shell_prompt, stamp_of
+from fleetlore.views.thread_state import MOST_CLOSED, MOST_MOVES, PRUNED_EVERY, Thread, Threads
+from fleetlore.views.thread_state import VERSION as VERSION
 
 TOWN = "town"
 """The thread of what names nobody."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from fleetlore.events.envelope import Event
 from fleetlore.views import town_agents, town_missions, town_tasks
-from fleetlore.views.town_reading import LONGEST_WORDS, name_in, words_in
+from fleetlore.views.town_payloads import LONGEST_WORDS, name_in, words_in
 from fleetlore.views.town_state import PERSONS, PRIORITIES, Message, Task, Town
 
 VERSION = 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleetlore.events.envelope import Event
-from fleetlore.views.town_reading import LONGEST_TITLE, names_in, words_in
+from fleetlore.views.town_payloads import LONGEST_TITLE, names_in, words_in
 from fleetlore.views.town_rules import AGENT_STEPS, agent_refusal
 from fleetlore.views.town_state import Agent, AgentState, Town
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fleetlore.events.envelope import Event
-from fleetlore.views.town_reading import (
+from fleetlore.views.town_payloads import (
     LONGEST_DESCRIPTION,
     LONGEST_TITLE,
     LONGEST_WORDS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fleetlore.events.envelope import Event
 from fleetlore.views import town_agents, town_missions
-from fleetlore.views.town_reading import (
+from fleetlore.views.town_payloads import (
     LONGEST_DESCRIPTION,
     LONGEST_TITLE,
     LONGEST_WORDS,

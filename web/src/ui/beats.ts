@@ -10,7 +10,7 @@ const BY_BEAT: Record<BeatName, Family> = {
   pulse: "quiet", rest: "quiet",
 };
 
-/** The family of a beat, as the server has it (`views/pace.py`): what has no beat is work. */
+/** The family of a beat, as the server has it (`views/activity.py`): what has no beat is work. */
 export function familyOf(beat: string | null | undefined): Family {
   return BY_BEAT[beat as BeatName] ?? "work";
 }

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fleetlore.events.goal_plan import Plan
-from fleetlore.minds.harness import Ended, Heard, Order, Watch
+from fleetlore.programs.harness import Ended, Heard, Order, Watch
 
 LONGEST = 4096
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from fleetlore.runtime.graph.node import Node
-from fleetlore.runtime.graph.registry import node
-from fleetlore.runtime.graph.step import Step
+from fleetlore.graph.node import Node
+from fleetlore.graph.registry import node
+from fleetlore.graph.step import Step
 
 
 @node("echo_v1")

@@ -8,7 +8,7 @@ from html import escape
 from fleetlore.chronicle.grammar import plural, span
 from fleetlore.chronicle.narrate import EARLIEST, LATEST, day_name
 from fleetlore.chronicle.timeline import Timeline
-from fleetlore.views.pace import FAMILIES
+from fleetlore.views.activity import FAMILIES
 
 HEIGHT, STEP, BAR = 60, 8, 7
 NAMES = {"work": "work", "done": "done and mended", "trouble": "trouble", "talk": "words and verdicts", "quiet": "signs of life"}

@@ -1,1 +1,1 @@
-"""Programs that are run for a turn, watched, and ended with everything that they started."""
+"""Import paths of 0.1, kept until 0.3."""

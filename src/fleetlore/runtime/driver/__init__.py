@@ -1,1 +1,1 @@
-"""One goal, pursued turn after turn to an honest end."""
+"""Import paths of 0.1, kept until 0.3."""

@@ -1,1 +1,1 @@
-"""How one agent thinks: nodes, wired by a graph, and the session of whoever talks to it."""
+"""Import paths of 0.1, kept until 0.3."""

@@ -1,100 +1,20 @@
-"""Where implementations are found by their versioned name: ours, those registered by a decorator, and those of installed packages.
+"""Import path of 0.1, kept until 0.3: use `fleetlore.graph.registry`."""
 
-    @node("shout_v1")
-    async def shout(step: Step) -> str:
-        return step.inputs["thought"].response.upper()
-
-A package offers its own under the entry point `fleetlore.nodes`: the name of a module, or of a class, that registers when it is loaded.
-"""
-
-from __future__ import annotations
-
-import re
-from collections.abc import Awaitable, Callable
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from fleetlore.errors import Invalid
-from fleetlore.extensions import Point
-
-if TYPE_CHECKING:
-    from fleetlore.runtime.graph.conditions import Test
-    from fleetlore.runtime.graph.node import Node
-    from fleetlore.runtime.graph.step import Step
-
-NODES: Point[Any] = Point("fleetlore.nodes", lambda name, thing: thing)
-"""What is loaded registers itself; one that cannot be loaded leaves the others alone."""
-OURS = ("input", "thinker", "output", "ui", "memorizer", "director", "sensor", "critic")
-"""Those that come with Fleetlore, each in its module of `nodes/`, loaded when it is asked for."""
-_OWN_NAMES = frozenset(f"{role}_v1" for role in OURS)
-_VERSIONED = re.compile(r"[a-z][a-z0-9_]*_v[0-9]+")
-_Made = TypeVar("_Made", bound="type[Node] | Callable[[Step], Awaitable[Any]]")
-_Test = TypeVar("_Test", bound="Test")
-
-
-class Registry:
-    """Implementations and conditions by name."""
-
-    def __init__(self) -> None:
-        self._nodes: dict[str, type[Node]] = {}
-        self._conditions: dict[str, Test] = {}
-        self._looked = False
-
-    def node(self, name: str) -> Callable[[_Made], _Made]:
-        """Register a subclass of `Node`, or an async function of one step, under a versioned name."""
-        if not _VERSIONED.fullmatch(name):
-            raise Invalid(f"{name!r} is no name of an implementation; it ends with its version, as in thinker_v1")
-        if self is REGISTRY and name in _OWN_NAMES:
-            raise Invalid(f"{name} is one of ours; give yours another name or version")
-
-        def register(made: _Made) -> _Made:
-            from fleetlore.runtime.graph.node import as_node
-
-            known = self._nodes.get(name)
-            if known is not None and known.made_of is not made:
-                raise Invalid(f"{name} is taken already, by {known.made_of!r}; give yours another name or version")
-            self._nodes[name] = as_node(made)
-            return made
-
-        return register
-
-    def condition(self, name: str) -> Callable[[_Test], _Test]:
-        """Register a function of what a source made and the turn, which says whether an edge is followed."""
-
-        def register(test: _Test) -> _Test:
-            self._conditions[name] = test
-            return test
-
-        return register
-
-    def find(self, name: str) -> type[Node] | None:
-        """The implementation of that name."""
-        role = name.removesuffix("_v1")
-        if name not in self._nodes and role in OURS and role != name:
-            self._nodes[name] = import_module(f"fleetlore.runtime.graph.nodes.{role}").NODE
-        if name not in self._nodes:
-            self._look_around()
-        return self._nodes.get(name)
-
-    def find_condition(self, name: str) -> Test | None:
-        """The condition that was registered under a name."""
-        if name not in self._conditions:
-            self._look_around()
-        return self._conditions.get(name)
-
-    def names(self) -> list[str]:
-        """Every implementation that there is."""
-        self._look_around()
-        return sorted({*self._nodes, *_OWN_NAMES})
-
-    def _look_around(self) -> None:
-        """Load what installed packages offer, once."""
-        if not self._looked and self is REGISTRY:
-            self._looked = True
-            NODES.all()
-
-
-REGISTRY = Registry()
-"""The one that `node` and `condition` register in."""
-node = REGISTRY.node
-condition = REGISTRY.condition
+from fleetlore.graph.registry import (
+    NODES as NODES,
+)
+from fleetlore.graph.registry import (
+    OURS as OURS,
+)
+from fleetlore.graph.registry import (
+    REGISTRY as REGISTRY,
+)
+from fleetlore.graph.registry import (
+    Registry as Registry,
+)
+from fleetlore.graph.registry import (
+    condition as condition,
+)
+from fleetlore.graph.registry import (
+    node as node,
+)

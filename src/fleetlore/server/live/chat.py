@@ -21,16 +21,16 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from fleetlore.errors import FleetloreError
+from fleetlore.log.tokens import is_secret
 from fleetlore.server import queries
-from fleetlore.server.doors.chat import Dashboard, Id, Text
+from fleetlore.server.endpoints.chat import Dashboard, Id, Text
 from fleetlore.server.live.stream import cutter
 from fleetlore.server.problems import Problem, problem_of
-from fleetlore.server.safety.guard import refuse
-from fleetlore.state.tokens import is_secret
+from fleetlore.server.security.guard import refuse
 
 if TYPE_CHECKING:
-    from fleetlore.runtime.graph.session import Session
-    from fleetlore.server.house import House
+    from fleetlore.graph.session import Session
+    from fleetlore.server.context import House
 
 PATH = "/ws/chat"
 PROTOCOL = "fleetlore.chat"

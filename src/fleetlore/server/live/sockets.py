@@ -13,7 +13,7 @@ from fleetlore.errors import FleetloreError
 from fleetlore.server.live.stream import LET_GO, cutter, may_read, subscribed, watched
 from fleetlore.server.live.subscription import SIGN_OF_LIFE, Subscription
 from fleetlore.server.problems import Problem, problem_of
-from fleetlore.server.safety.guard import refuse
+from fleetlore.server.security.guard import refuse
 
 COME_BACK = 1012
 """The code with which a client is let go: "service restart"."""

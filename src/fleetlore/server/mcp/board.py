@@ -8,11 +8,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from fleetlore.chronicle.grammar import plural, times
-from fleetlore.context import fence
 from fleetlore.errors import Invalid
 from fleetlore.log.base import check_scope
-from fleetlore.server.mcp import answers, asks
-from fleetlore.server.mcp.quoting import (
+from fleetlore.prompts import text_safety
+from fleetlore.server.mcp import requests, responses
+from fleetlore.server.mcp.reading import head
+from fleetlore.server.mcp.sanitise import (
     LINE,
     MOST_BYTES,
     WORDS,
@@ -28,9 +29,8 @@ from fleetlore.server.mcp.quoting import (
     with_dots,
     words,
 )
-from fleetlore.server.mcp.reading import head
 from fleetlore.server.mcp.sources import Caller, Source, meant
-from fleetlore.server.mcp.telling import event_told, row_of
+from fleetlore.server.mcp.story import event_told, row_of
 from fleetlore.views import town as town_view
 from fleetlore.views import town_state as state
 
@@ -49,7 +49,7 @@ _THIRD = MOST_BYTES // 3
 # --- tasks
 
 
-def tasks(source: Source, caller: Caller, ask: asks.Tasks) -> answers.Tasks:
+def tasks(source: Source, caller: Caller, ask: requests.Tasks) -> responses.Tasks:
     """The board."""
     ask = _with_names_of_the_log(source, ask)
     with source.looking(None, NEEDS) as look:
@@ -58,23 +58,23 @@ def tasks(source: Source, caller: Caller, ask: asks.Tasks) -> answers.Tasks:
         wanted = [task for task in town.tasks.values() if _is_wanted(task, ask)]
         wanted.sort(key=lambda task: (_ORDER.index(task.state), _RANK.get(task.priority, len(_RANK))))
         rows, next = page(wanted, _task, limit=ask.limit, page=ask.page)
-        return answers.Tasks(**head(look), next=next, tasks=rows, counts=dict(sorted(counts.items())))
+        return responses.Tasks(**head(look), next=next, tasks=rows, counts=dict(sorted(counts.items())))
 
 
-def _with_names_of_the_log(source: Source, ask: asks.Tasks) -> asks.Tasks:
+def _with_names_of_the_log(source: Source, ask: requests.Tasks) -> requests.Tasks:
     agent = None if ask.agent is None else meant(source, f"agent:{ask.agent}").partition(":")[2]
     mission = None if ask.mission is None else meant(source, f"mission:{ask.mission}").partition(":")[2]
     return replace(ask, agent=agent, mission=mission)
 
 
-def _is_wanted(task: state.Task, ask: asks.Tasks) -> bool:
+def _is_wanted(task: state.Task, ask: requests.Tasks) -> bool:
     is_over = task.state in state.OVER
     is_asked_for = ask.state in ("all", task.state, "over" if is_over else "open")
     return is_asked_for and ask.agent in (None, task.agent) and ask.mission in (None, task.mission)
 
 
-def _task(task: state.Task) -> answers.TaskRow:
-    return answers.TaskRow(
+def _task(task: state.Task) -> responses.TaskRow:
+    return responses.TaskRow(
         id=task.id,
         state=task.state,
         title=line(task.title or task.description),
@@ -88,20 +88,20 @@ def _task(task: state.Task) -> answers.TaskRow:
     )
 
 
-def tasks_told(answer: answers.Tasks) -> str:
+def tasks_told(answer: responses.Tasks) -> str:
     """Tasks as text."""
     counts = ", ".join(f"{count:,} {state}" for state, count in answer.counts.items()) or "none yet"
     return told(f"Tasks of the town: {counts}.", quoted(*map(_task_told, answer.tasks)), going_on(answer.next))
 
 
-def _task_told(task: answers.TaskRow) -> str:
+def _task_told(task: responses.TaskRow) -> str:
     waits = f"waits for {', '.join(task.waits_for)}" if task.waits_for else None
     mission = f"mission {task.mission}" if task.mission else None
     aside = "put aside" if task.dead_letter else None
     return with_dots(task.id, task.state, task.priority, task.agent, mission, waits, aside, task.title)
 
 
-def task(source: Source, caller: Caller, ask: asks.Task) -> answers.Task:
+def task(source: Source, caller: Caller, ask: requests.Task) -> responses.Task:
     """All of one task."""
     with source.looking(None, NEEDS) as look:
         found: state.Task | None = look.states["town"].tasks.get(ask.id)
@@ -114,8 +114,8 @@ def task(source: Source, caller: Caller, ask: asks.Task) -> answers.Task:
     return answer
 
 
-def _whole_task(task: state.Task, start: dict[str, Any]) -> answers.Task:
-    return answers.Task(
+def _whole_task(task: state.Task, start: dict[str, Any]) -> responses.Task:
+    return responses.Task(
         **start,
         task=_task(task),
         description=words(task.description),
@@ -136,7 +136,7 @@ def _whole_task(task: state.Task, start: dict[str, Any]) -> answers.Task:
     )
 
 
-def task_told(answer: answers.Task) -> str:
+def task_told(answer: responses.Task) -> str:
     """A task as text."""
     parts = (("It is to be done:", answer.description), ("What came of it:", answer.result), ("What went wrong:", answer.error))
     begun = f"begun {times(answer.task.attempt)}" if answer.task.attempt else "not begun yet"
@@ -144,7 +144,7 @@ def task_told(answer: answers.Task) -> str:
     return told(
         f"One task, {begun}{depends}:",
         quoted(_task_told(answer.task)),
-        *(told(title, fence.record(text, WORDS)) for title, text in parts if text),
+        *(told(title, text_safety.record(text, WORDS)) for title, text in parts if text),
         "What happened last:" if answer.recent else "",
         quoted(*map(event_told, answer.recent)),
     )
@@ -153,7 +153,7 @@ def task_told(answer: answers.Task) -> str:
 # --- missions
 
 
-def missions(source: Source, caller: Caller, ask: asks.Missions) -> answers.Missions:
+def missions(source: Source, caller: Caller, ask: requests.Missions) -> responses.Missions:
     """Missions."""
     with source.looking(None, NEEDS) as look:
         town: state.Town = look.states["town"]
@@ -161,17 +161,17 @@ def missions(source: Source, caller: Caller, ask: asks.Missions) -> answers.Miss
         wanted.sort(key=lambda mission: str(mission.moved_at or mission.at or ""), reverse=True)
         wanted.sort(key=lambda mission: mission.help is None)
         rows, next = page(wanted, _mission, limit=ask.limit, page=ask.page)
-        return answers.Missions(**head(look), next=next, missions=rows)
+        return responses.Missions(**head(look), next=next, missions=rows)
 
 
-def _is_mission_wanted(mission: state.Mission, ask: asks.Missions) -> bool:
+def _is_mission_wanted(mission: state.Mission, ask: requests.Missions) -> bool:
     if ask.state == "open":
         return mission.state not in _ENDED and not mission.is_archived
     return ask.state in ("all", mission.state)
 
 
-def _mission(mission: state.Mission) -> answers.MissionRow:
-    return answers.MissionRow(
+def _mission(mission: state.Mission) -> responses.MissionRow:
+    return responses.MissionRow(
         id=mission.id,
         state=mission.state,
         title=line(mission.title),
@@ -183,7 +183,7 @@ def _mission(mission: state.Mission) -> answers.MissionRow:
     )
 
 
-def missions_told(answer: answers.Missions) -> str:
+def missions_told(answer: responses.Missions) -> str:
     """Missions as text."""
     return told(
         "Missions:" if answer.missions else "There are no such missions.",
@@ -192,13 +192,13 @@ def missions_told(answer: answers.Missions) -> str:
     )
 
 
-def _mission_told(mission: answers.MissionRow) -> str:
+def _mission_told(mission: responses.MissionRow) -> str:
     items = ", ".join(f"{count:,} {state}" for state, count in mission.items.items())
     asks_for = f"asks for help: {mission.help}" if mission.help else None
     return with_dots(mission.id, mission.state, mission.title, f"items: {items}" if items else None, asks_for, mission.reason)
 
 
-def mission(source: Source, caller: Caller, ask: asks.Mission) -> answers.Mission:
+def mission(source: Source, caller: Caller, ask: requests.Mission) -> responses.Mission:
     """All of one mission."""
     with source.looking(None, NEEDS) as look:
         found: state.Mission | None = look.states["town"].missions.get(ask.id)
@@ -207,11 +207,11 @@ def mission(source: Source, caller: Caller, ask: asks.Mission) -> answers.Missio
         items = fill(found.items.values(), _item, limit=200, most=2 * _THIRD)
         notes = fill(reversed(found.notes), _note, limit=20, most=_THIRD)
         left_out = len(found.items) - len(items) + len(found.notes) - len(notes)
-        return answers.Mission(**head(look), mission=_mission(found), items=items, notes=notes, left_out=left_out)
+        return responses.Mission(**head(look), mission=_mission(found), items=items, notes=notes, left_out=left_out)
 
 
-def _item(item: state.Item) -> answers.Item:
-    return answers.Item(
+def _item(item: state.Item) -> responses.Item:
+    return responses.Item(
         id=item.id,
         state=item.state,
         title=line(item.title or item.description),
@@ -225,11 +225,11 @@ def _item(item: state.Item) -> answers.Item:
     )
 
 
-def _note(note: state.Note) -> answers.Note:
-    return answers.Note(by=note.by, text=line(note.text, 2 * LINE), at=note.at)
+def _note(note: state.Note) -> responses.Note:
+    return responses.Note(by=note.by, text=line(note.text, 2 * LINE), at=note.at)
 
 
-def mission_told(answer: answers.Mission) -> str:
+def mission_told(answer: responses.Mission) -> str:
     """A mission as text."""
     notes = [with_dots(clock_of(note.at), note.by, note.text) for note in answer.notes]
     return told(
@@ -243,7 +243,7 @@ def mission_told(answer: answers.Mission) -> str:
     )
 
 
-def _item_told(item: answers.Item) -> str:
+def _item_told(item: responses.Item) -> str:
     waits = f"waits for {', '.join(item.waits_for)}" if item.waits_for else None
     task = f"task {item.task}" if item.task else None
     return with_dots(item.id, item.type, item.state, task, waits, item.verdict, "needs a person" if item.stuck else None, item.title)
@@ -252,7 +252,7 @@ def _item_told(item: answers.Item) -> str:
 # --- inbox
 
 
-def inbox(source: Source, caller: Caller, ask: asks.Inbox) -> answers.Inbox:
+def inbox(source: Source, caller: Caller, ask: requests.Inbox) -> responses.Inbox:
     """Messages that were not acknowledged yet."""
     agent = ask.agent or caller.name
     if agent is None:
@@ -265,7 +265,7 @@ def inbox(source: Source, caller: Caller, ask: asks.Inbox) -> answers.Inbox:
             agent = meant(source, f"agent:{agent}").partition(":")[2]
         waiting = list(town_view.inbox(outside(source, agent), agent))
     rows, next = page(waiting, _message, limit=ask.limit, page=ask.page)
-    return answers.Inbox(**start, next=next, agent=agent, messages=rows, waiting=len(waiting))
+    return responses.Inbox(**start, next=next, agent=agent, messages=rows, waiting=len(waiting))
 
 
 def outside(source: Source, agent: str) -> state.Town:
@@ -278,8 +278,8 @@ def outside(source: Source, agent: str) -> state.Town:
     return town
 
 
-def _message(message: state.Message) -> answers.Message:
-    return answers.Message(
+def _message(message: state.Message) -> responses.Message:
+    return responses.Message(
         id=message.id,
         sender=message.sender,
         type=line(message.type),
@@ -292,13 +292,13 @@ def _message(message: state.Message) -> answers.Message:
     )
 
 
-def inbox_told(answer: answers.Inbox) -> str:
+def inbox_told(answer: responses.Inbox) -> str:
     """An inbox as text."""
-    waiting = f"{answer.waiting:,} {'message waits' if answer.waiting == 1 else 'messages wait'} for {fence.name(answer.agent)}."
-    shown = [told(quoted(_message_told(message)), fence.record(message.body, WORDS)) for message in answer.messages]
+    waiting = f"{answer.waiting:,} {'message waits' if answer.waiting == 1 else 'messages wait'} for {text_safety.name(answer.agent)}."
+    shown = [told(quoted(_message_told(message)), text_safety.record(message.body, WORDS)) for message in answer.messages]
     return told(waiting, *shown, going_on(answer.next))
 
 
-def _message_told(message: answers.Message) -> str:
+def _message_told(message: responses.Message) -> str:
     about = f"task {message.task}" if message.task else None
     return with_dots(clock_of(message.at), f"from {message.sender}", message.type, message.priority, about, f"id {message.id}")

@@ -14,15 +14,15 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from fleetlore.log.tokens import Token, included
 from fleetlore.server.mcp.sources import Caller, Served, Source
 from fleetlore.server.problems import Problem
-from fleetlore.server.safety.own_token import LABEL
-from fleetlore.state.tokens import Token, included
+from fleetlore.server.security.local_token import LABEL
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
-    from fleetlore.server.house import House
+    from fleetlore.server.context import House
     from fleetlore.server.mcp.protocol import Context
 
 PATH = "/mcp"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from fleetlore.errors import Invalid
-from fleetlore.server.mcp.quoting import QUOTED, line
+from fleetlore.server.mcp.sanitise import QUOTED, line
 from fleetlore.server.mcp.sources import Caller, Source
 from fleetlore.server.mcp.tools import BY_NAME, use
 

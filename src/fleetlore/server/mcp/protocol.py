@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 from fleetlore import __version__
 from fleetlore.errors import FleetloreError
 from fleetlore.server.mcp import pages, tools
-from fleetlore.server.mcp.quoting import QUOTED
+from fleetlore.server.mcp.sanitise import QUOTED
 from fleetlore.server.mcp.sources import Caller, Source
 from fleetlore.server.problems import Problem
 

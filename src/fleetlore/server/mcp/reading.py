@@ -7,18 +7,18 @@ from typing import Any
 
 from fleetlore.chronicle.vocabulary import arc_kinds
 from fleetlore.errors import Invalid
-from fleetlore.server.desk import Look
-from fleetlore.server.mcp import answers, asks, moments
-from fleetlore.server.mcp.quoting import MOST_BYTES, clock_of, fill, going_on, line, page, quoted, some, told, with_dots
+from fleetlore.server.answers import arcs as arcs_show
+from fleetlore.server.answers import costs as costs_show
+from fleetlore.server.answers import fleet as fleet_show
+from fleetlore.server.mcp import requests, responses, times
+from fleetlore.server.mcp.sanitise import MOST_BYTES, clock_of, fill, going_on, line, page, quoted, some, told, with_dots
 from fleetlore.server.mcp.sources import Caller, Source
 from fleetlore.server.queries import zone_of
-from fleetlore.server.shapes import ArcRow
-from fleetlore.server.shows import arcs as arcs_show
-from fleetlore.server.shows import costs as costs_show
-from fleetlore.server.shows import fleet as fleet_show
+from fleetlore.server.types.common import ArcRow
+from fleetlore.server.view_cache import Look
 from fleetlore.views import fleet as fleet_view
 from fleetlore.views import names as names_view
-from fleetlore.views.standings import Standing
+from fleetlore.views.agent_status_rules import Standing
 
 MOST_ARCS = 1000
 """The newest that can be paged through."""
@@ -33,7 +33,7 @@ def head(look: Look) -> dict[str, Any]:
 # --- fleet
 
 
-def fleet(source: Source, caller: Caller, ask: asks.Fleet) -> answers.Fleet:
+def fleet(source: Source, caller: Caller, ask: requests.Fleet) -> responses.Fleet:
     """Who does what."""
     with source.looking(None, ("fleet", "names")) as look:
         state: fleet_view.Fleet = look.states["fleet"]
@@ -42,18 +42,18 @@ def fleet(source: Source, caller: Caller, ask: asks.Fleet) -> answers.Fleet:
         stood.sort(key=lambda pair: fleet_show.ORDER.index(pair[0]))
         agents, next = page(stood, lambda pair: _agent(*pair, shown), limit=ask.limit, page=ask.page)
         asking = fill(sorted(state.asking.items()), lambda pair: _asking(*pair), limit=20, most=_ASKING_BYTES)
-        return answers.Fleet(**head(look), next=next, now=look.now, counts=fleet_show.counts(look), agents=agents, asking=asking)
+        return responses.Fleet(**head(look), next=next, now=look.now, counts=fleet_show.counts(look), agents=agents, asking=asking)
 
 
-def _is_wanted(standing: Standing, agent: fleet_view.Agent, ask: asks.Fleet, now: datetime) -> bool:
+def _is_wanted(standing: Standing, agent: fleet_view.Agent, ask: requests.Fleet, now: datetime) -> bool:
     if ask.standing is not None:
         return standing == ask.standing
     return ask.everybody or not fleet_view.is_at_rest(agent, standing, now)
 
 
-def _agent(standing: Standing, agent: fleet_view.Agent, shown: dict[str, str]) -> answers.Agent:
+def _agent(standing: Standing, agent: fleet_view.Agent, shown: dict[str, str]) -> responses.Agent:
     called = shown.get(agent.name, agent.name)
-    return answers.Agent(
+    return responses.Agent(
         name=agent.name,
         standing=standing,
         shown="" if called == agent.name else line(called),
@@ -67,11 +67,11 @@ def _agent(standing: Standing, agent: fleet_view.Agent, shown: dict[str, str]) -
     )
 
 
-def _asking(mission: str, ask: fleet_view.Ask) -> answers.Asking:
-    return answers.Asking(mission=mission, text=line(ask.text), since=ask.since)
+def _asking(mission: str, ask: fleet_view.Ask) -> responses.Asking:
+    return responses.Asking(mission=mission, text=line(ask.text), since=ask.since)
 
 
-def fleet_told(answer: answers.Fleet) -> str:
+def fleet_told(answer: responses.Fleet) -> str:
     """The fleet as text."""
     counts = ", ".join(f"{count} {standing}" for standing, count in answer.counts.items() if count) or "nobody is about"
     asking = [f"mission {line(each.mission)} asks for help since {clock_of(each.since)} · {each.text}" for each in answer.asking]
@@ -82,7 +82,7 @@ def fleet_told(answer: answers.Fleet) -> str:
     )
 
 
-def _agent_told(agent: answers.Agent) -> str:
+def _agent_told(agent: responses.Agent) -> str:
     since = f"since {clock_of(agent.since)}" if agent.since else None
     name = f"{agent.name} ({agent.shown})" if agent.shown else agent.name
     places = [f"{kind} {value}" for kind in ("task", "mission", "goal", "parent") if (value := getattr(agent, kind))]
@@ -92,7 +92,7 @@ def _agent_told(agent: answers.Agent) -> str:
 # --- arcs
 
 
-def arcs(source: Source, caller: Caller, ask: asks.Arcs) -> answers.Arcs:
+def arcs(source: Source, caller: Caller, ask: requests.Arcs) -> responses.Arcs:
     """Patterns."""
     for kind in ask.kind:
         if kind not in arc_kinds():
@@ -101,11 +101,11 @@ def arcs(source: Source, caller: Caller, ask: asks.Arcs) -> answers.Arcs:
         found = arcs_show.show(look, state=ask.state, kinds=ask.kind, limit=MOST_ARCS)
         start = head(look)
     rows, next = page(found.arcs, _arc, limit=ask.limit, page=ask.page)
-    return answers.Arcs(**start, next=next, arcs=rows, counts=found.counts)
+    return responses.Arcs(**start, next=next, arcs=rows, counts=found.counts)
 
 
-def _arc(row: ArcRow) -> answers.Arc:
-    return answers.Arc(
+def _arc(row: ArcRow) -> responses.Arc:
+    return responses.Arc(
         kind=row.kind,
         state=row.state,
         thread=row.thread,
@@ -118,7 +118,7 @@ def _arc(row: ArcRow) -> answers.Arc:
     )
 
 
-def arcs_told(answer: answers.Arcs) -> str:
+def arcs_told(answer: responses.Arcs) -> str:
     """Arcs as text."""
     counts = ", ".join(f"{count:,} {kind}" for kind, count in answer.counts.items()) or "none yet"
     rows = [with_dots(arc.kind, arc.state, arc.thread, f"until {clock_of(arc.last_at)}", arc.text) for arc in answer.arcs]
@@ -128,26 +128,26 @@ def arcs_told(answer: answers.Arcs) -> str:
 # --- costs
 
 
-def costs(source: Source, caller: Caller, ask: asks.Costs) -> answers.Costs:
+def costs(source: Source, caller: Caller, ask: requests.Costs) -> responses.Costs:
     """What it cost."""
     zone = zone_of(ask.tz)
     with source.looking(None, costs_show.NEEDS) as look:
-        since = moments.since(ask.since, now=look.now, zone=zone)
+        since = times.parse_since(ask.since, now=look.now, zone=zone)
         found = costs_show.show(look, dimensions=(ask.by,), since=since, zone=zone, prices=source.prices)
         start = head(look)
     rows, next = page(found.by, lambda row: _cost(row.get(ask.by), row), limit=ask.limit, page=ask.page)
     unpriced = dict(sorted(found.unpriced.items(), key=lambda pair: -pair[1])[:10])
     total, older = _cost("all", found.total), None if found.older is None else _cost("older", found.older)
-    return answers.Costs(**start, next=next, by=ask.by, total=total, rows=rows, unpriced=unpriced, prices=found.prices, older=older)
+    return responses.Costs(**start, next=next, by=ask.by, total=total, rows=rows, unpriced=unpriced, prices=found.prices, older=older)
 
 
-def _cost(key: str | None, row: dict[str, Any]) -> answers.Cost:
+def _cost(key: str | None, row: dict[str, Any]) -> responses.Cost:
     called = row.get("name")
     shown = line(called) if isinstance(called, str) and called != key else ""
-    return answers.Cost(key=key, tokens=row["tokens"], usd=row["usd"], shown=shown)
+    return responses.Cost(key=key, tokens=row["tokens"], usd=row["usd"], shown=shown)
 
 
-def costs_told(answer: answers.Costs) -> str:
+def costs_told(answer: responses.Costs) -> str:
     """Costs as text."""
     unpriced = [with_dots(model, f"{tokens:,} tokens") for model, tokens in answer.unpriced.items()]
     return told(
@@ -160,5 +160,5 @@ def costs_told(answer: answers.Costs) -> str:
     )
 
 
-def _figures(cost: answers.Cost) -> str:
+def _figures(cost: responses.Cost) -> str:
     return f"{cost.tokens:,} tokens, {'price unknown' if cost.usd is None else f'${cost.usd:,.2f}'}"

@@ -12,14 +12,14 @@ from fleetlore import clock
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.server.desk import Look
-from fleetlore.state import lookup, search
-from fleetlore.state.runner import Course, Runner, View, go_on
-from fleetlore.state.store import fits
-from fleetlore.state.warm import FindStore
+from fleetlore.projections import name_lookup, search
+from fleetlore.projections.live_views import FindStore
+from fleetlore.projections.runner import Course, Runner, View, go_on
+from fleetlore.projections.store import fits
+from fleetlore.server.view_cache import Look
 
 if TYPE_CHECKING:
-    from fleetlore.server.house import House
+    from fleetlore.server.context import House
 
 NEAR = 2000
 """So many events that are not in the index are put there in passing."""
@@ -60,7 +60,7 @@ class Source(Protocol):
 
 def meant(source: Source, scope: str) -> str:
     """The scope of the log that a question means; an error with suggestions if there is none."""
-    return lookup.resolve_scope(source.log, scope, lambda: source.looking(None, lookup.NEEDS))
+    return name_lookup.resolve_scope(source.log, scope, lambda: source.looking(None, name_lookup.NEEDS))
 
 
 class Served:

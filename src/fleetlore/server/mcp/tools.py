@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fleetlore.errors import Invalid
-from fleetlore.server.mcp import answers, asks, board, reading, telling, writing
-from fleetlore.server.mcp.quoting import QUOTED, told
+from fleetlore.server.mcp import board, reading, requests, responses, story, writing
+from fleetlore.server.mcp.sanitise import QUOTED, told
 from fleetlore.server.mcp.sources import Caller, Source
 
 
@@ -20,9 +20,9 @@ class Tool(NamedTuple):
     name: str
     title: str
     description: str
-    ask: type[asks.Ask]
-    answer: type[answers.Answer]
-    make: Callable[[Source, Caller, Any], answers.Answer]
+    ask: type[requests.Ask]
+    answer: type[responses.Answer]
+    make: Callable[[Source, Caller, Any], responses.Answer]
     """Blocks."""
     tell: Callable[[Any], str]
     writes: bool = False
@@ -44,8 +44,8 @@ TOOLS: tuple[Tool, ...] = (
         "fleet",
         "Who does what",
         "Every agent of the fleet: what it is doing, since when, and on which task; those that need a person come first, then the silent.",
-        asks.Fleet,
-        answers.Fleet,
+        requests.Fleet,
+        responses.Fleet,
         reading.fleet,
         reading.fleet_told,
     ),
@@ -54,18 +54,18 @@ TOOLS: tuple[Tool, ...] = (
         "What happened",
         "What happened, told in prose: in the whole town, or in the scope of one agent, task, mission, goal or run; of the newest events, "
         "and page by page of what came before.",
-        asks.Story,
-        answers.Story,
-        telling.story,
-        telling.story_told,
+        requests.Story,
+        responses.Story,
+        story.story,
+        story.story_told,
         is_costly=True,
     ),
     Tool(
         "arcs",
         "Patterns in the story",
         "Patterns that the log shows, each with its proof: rescues, struggles, stalls, handoffs and more. The open ones tell who is stuck.",
-        asks.Arcs,
-        answers.Arcs,
+        requests.Arcs,
+        responses.Arcs,
         reading.arcs,
         reading.arcs_told,
     ),
@@ -73,8 +73,8 @@ TOOLS: tuple[Tool, ...] = (
         "tasks",
         "The board",
         "Tasks of the town: who has which, what waits for what. By state, agent or mission.",
-        asks.Tasks,
-        answers.Tasks,
+        requests.Tasks,
+        responses.Tasks,
         board.tasks,
         board.tasks_told,
     ),
@@ -82,8 +82,8 @@ TOOLS: tuple[Tool, ...] = (
         "task",
         "One task",
         "All of one task: what is to be done, who tried, what came of it, and its newest events.",
-        asks.Task,
-        answers.Task,
+        requests.Task,
+        responses.Task,
         board.task,
         board.task_told,
     ),
@@ -91,8 +91,8 @@ TOOLS: tuple[Tool, ...] = (
         "missions",
         "Missions",
         "Missions of the town and how far they are; those that ask a person for help come first.",
-        asks.Missions,
-        answers.Missions,
+        requests.Missions,
+        responses.Missions,
         board.missions,
         board.missions_told,
     ),
@@ -100,8 +100,8 @@ TOOLS: tuple[Tool, ...] = (
         "mission",
         "One mission",
         "All of one mission: its items, what each waits for, and its newest notes.",
-        asks.Mission,
-        answers.Mission,
+        requests.Mission,
+        responses.Mission,
         board.mission,
         board.mission_told,
     ),
@@ -109,8 +109,8 @@ TOOLS: tuple[Tool, ...] = (
         "inbox",
         "Messages",
         "Messages that wait for an agent, the urgent ones first, then the oldest. To read them acknowledges nothing.",
-        asks.Inbox,
-        answers.Inbox,
+        requests.Inbox,
+        responses.Inbox,
         board.inbox,
         board.inbox_told,
     ),
@@ -118,8 +118,8 @@ TOOLS: tuple[Tool, ...] = (
         "costs",
         "What it cost",
         "What the models cost in tokens and dollars, by agent, day, model, task, session, project or person.",
-        asks.Costs,
-        answers.Costs,
+        requests.Costs,
+        responses.Costs,
         reading.costs,
         reading.costs_told,
     ),
@@ -127,27 +127,27 @@ TOOLS: tuple[Tool, ...] = (
         "search",
         "Find events",
         "Events by their words, newest first. Every word must be there; the last may be the beginning of one.",
-        asks.Search,
-        answers.Events,
-        telling.search,
-        telling.events_told,
+        requests.Search,
+        responses.Events,
+        story.search,
+        story.events_told,
         is_costly=True,
     ),
     Tool(
         "events",
         "Events of a scope",
         "Stored events of the town or of one scope, newest or oldest first. What others only thought is passed over.",
-        asks.Events,
-        answers.Events,
-        telling.events,
-        telling.events_told,
+        requests.Events,
+        responses.Events,
+        story.events,
+        story.events_told,
     ),
     Tool(
         "send_message",
         "Send a message",
         "Put a message into an agent's inbox. It is sent under your own name, which this server knows.",
-        asks.Send,
-        answers.Stored,
+        requests.Send,
+        responses.Stored,
         writing.send_message,
         writing.stored_told,
         writes=True,
@@ -156,8 +156,8 @@ TOOLS: tuple[Tool, ...] = (
         "note",
         "Note something to a mission",
         "Add a note to a mission, for everybody who works on it. It is kept under your own name, which this server knows.",
-        asks.Note,
-        answers.Stored,
+        requests.Note,
+        responses.Stored,
         writing.note,
         writing.stored_told,
         writes=True,
@@ -183,7 +183,7 @@ def use(tool: Tool, source: Source, caller: Caller, arguments: Mapping[str, Any]
     return Done(msgspec.to_builtins(answer), text if tool.writes else told(QUOTED, text))
 
 
-def _read(tool: Tool, arguments: Mapping[str, Any]) -> asks.Ask:
+def _read(tool: Tool, arguments: Mapping[str, Any]) -> requests.Ask:
     try:
         return msgspec.convert(dict(arguments), tool.ask)
     except msgspec.ValidationError as error:

@@ -11,17 +11,17 @@ from fleetlore.errors import Busy, Conflict, Invalid
 from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
 from fleetlore.log.base import check_scope
-from fleetlore.runtime.town import steering
-from fleetlore.runtime.town.steering import Wish
-from fleetlore.server.mcp import answers, asks, board
+from fleetlore.server.mcp import board, requests, responses
 from fleetlore.server.mcp.sources import Caller, Source
+from fleetlore.town import commands
+from fleetlore.town.commands import Wish
 from fleetlore.views.town_state import PERSONS, Agent, Town
 
 TRIES = 20
 """How often a message is prepared again because somebody else wrote first."""
 
 
-def send_message(source: Source, caller: Caller, ask: asks.Send) -> answers.Stored:
+def send_message(source: Source, caller: Caller, ask: requests.Send) -> responses.Stored:
     """Send a message as the caller's own agent. A message that it answers is acknowledged, if it waits in that agent's inbox."""
     sender = _speaker(caller)
     # Sessions that somebody runs by hand belong to no town, but are on the log and have an inbox here (`board.inbox`).
@@ -35,8 +35,8 @@ def send_message(source: Source, caller: Caller, ask: asks.Send) -> answers.Stor
             town = replace(town, inboxes={**town.inboxes, sender: waiting})
         _need_recipient(town, ask.to)
         if ask.correlation is None:
-            return steering.send(town, ask.to, ask.body, by=sender, type=ask.type, priority=ask.priority, task=ask.task)
-        return steering.reply(
+            return commands.send(town, ask.to, ask.body, by=sender, type=ask.type, priority=ask.priority, task=ask.task)
+        return commands.reply(
             town,
             ask.to,
             ask.body,
@@ -49,14 +49,14 @@ def send_message(source: Source, caller: Caller, ask: asks.Send) -> answers.Stor
         )
 
     [sent] = [event for event in _store_wish(source, prepare) if event.kind == "work.message_sent"]
-    return answers.Stored(id=sent.id or "", position=sent.position or "", sender=sender)
+    return responses.Stored(id=sent.id or "", position=sent.position or "", sender=sender)
 
 
 def _need_recipient(town: Town, to: str) -> None:
     if to.lower() in PERSONS:
         return
     try:
-        steering.agent_named(town, to)
+        commands.agent_named(town, to)
     except Invalid as error:
         raise Invalid(f"to: nobody here is called {to!r}: {error}; `fleet` lists everybody by name") from None
 
@@ -80,7 +80,7 @@ def _store_wish(source: Source, prepare: Callable[[Town], Wish]) -> list[Event]:
     raise Busy("others wrote to the same town all the time, and nothing was stored; try again")
 
 
-def note(source: Source, caller: Caller, ask: asks.Note) -> answers.Stored:
+def note(source: Source, caller: Caller, ask: requests.Note) -> responses.Stored:
     """One `town.mission_event`."""
     sender = _speaker(caller)
     if source.log.head(check_scope(f"mission:{ask.mission}")) is None:
@@ -94,12 +94,12 @@ def _speaker(caller: Caller) -> str:
     return caller.name
 
 
-def _stored(source: Source, event: Event, sender: str) -> answers.Stored:
+def _stored(source: Source, event: Event, sender: str) -> responses.Stored:
     record = source.log.admit(event)
     [position] = source.log.append_records([record])
-    return answers.Stored(id=record.id, position=position, sender=sender)
+    return responses.Stored(id=record.id, position=position, sender=sender)
 
 
-def stored_told(answer: answers.Stored) -> str:
+def stored_told(answer: responses.Stored) -> str:
     """What became of it, as text."""
     return f"Stored as {answer.id}, at {answer.position}."

@@ -1,1 +1,1 @@
-"""Whether a goal is reached: criteria, checked out of the agent's reach."""
+"""Import paths of 0.1, kept until 0.3."""

@@ -1,78 +1,29 @@
-"""Verifiers by name, for `custom` criteria: ours, and those of other packages, by the entry point group `fleetlore.verifiers`.
+"""Import path of 0.1, kept until 0.3: use `fleetlore.goal.acceptance.verifiers`."""
 
-A verifier is called with the criterion's arguments and a `Site`, and answers `None` if the criterion is met, else an `Unmet`. It may block.
-It is never given the agent's words, and what it raises is a failure of the criterion.
-"""
-
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any, TypeAlias
-
-from msgspec import Struct
-
-from fleetlore.errors import Invalid
-from fleetlore.extensions import Point
-from fleetlore.runtime.driver.acceptance.findings import Unmet
-from fleetlore.runtime.driver.workspace.workspace import Workspace
-
-_SHOWN = 50
-
-
-class Site(Struct, frozen=True, kw_only=True):
-    """What a verifier may look at."""
-
-    workspace: Workspace
-    start: str
-    """The checkpoint before the first turn."""
-
-    @property
-    def path(self) -> str:
-        """Where the agent worked."""
-        return self.workspace.path
-
-
-Verifier: TypeAlias = Callable[[Any, Site], Unmet | None]
-
-
-def prefixes_in(args: Any) -> list[str]:
-    """The prefixes of `no_paths_touched`; `Invalid` if there are none."""
-    given = args.get("prefixes") if isinstance(args, dict) else None
-    if not isinstance(given, list) or not given or not all(isinstance(one, str) and one for one in given):
-        raise Invalid('no_paths_touched needs {"prefixes": ["docs/", …]}: the beginnings of the paths that must stay as they are')
-    return given
-
-
-def no_paths_touched(args: Any, site: Site) -> Unmet | None:
-    """Met if nothing with one of these beginnings was changed since the start: committed, uncommitted or untracked."""
-    touched = site.workspace.touched(site.start, prefixes_in(args))
-    return Unmet(message=f"{len(touched)} paths were touched that must not be", evidence="\n".join(touched[:_SHOWN])) if touched else None
-
-
-def git_clean(_: Any, site: Site) -> Unmet | None:
-    """Met if everything is committed."""
-    unclean = site.workspace.unclean()
-    return Unmet(message=f"{len(unclean)} paths are not committed", evidence="\n".join(unclean[:_SHOWN])) if unclean else None
-
-
-OURS: dict[str, Verifier] = {"no_paths_touched": no_paths_touched, "git_clean": git_clean}
-
-
-def _fit(name: str, thing: Any) -> Verifier:
-    if not callable(thing):
-        raise TypeError(f"something to call with arguments and a Site is needed, not {type(thing).__name__}")
-    verifier: Verifier = thing
-    return verifier
-
-
-VERIFIERS: Point[Verifier] = Point("fleetlore.verifiers", _fit, ours=OURS)
-
-
-def known() -> tuple[str, ...]:
-    """Every verifier that a criterion can name."""
-    return (*OURS, *VERIFIERS.names())
-
-
-def find(name: str) -> Verifier | None:
-    """The verifier of this name; ours come first."""
-    return OURS[name] if name in OURS else VERIFIERS.find(name)
+from fleetlore.goal.acceptance.verifiers import (
+    OURS as OURS,
+)
+from fleetlore.goal.acceptance.verifiers import (
+    VERIFIERS as VERIFIERS,
+)
+from fleetlore.goal.acceptance.verifiers import (
+    Site as Site,
+)
+from fleetlore.goal.acceptance.verifiers import (
+    Verifier as Verifier,
+)
+from fleetlore.goal.acceptance.verifiers import (
+    find as find,
+)
+from fleetlore.goal.acceptance.verifiers import (
+    git_clean as git_clean,
+)
+from fleetlore.goal.acceptance.verifiers import (
+    known as known,
+)
+from fleetlore.goal.acceptance.verifiers import (
+    no_paths_touched as no_paths_touched,
+)
+from fleetlore.goal.acceptance.verifiers import (
+    prefixes_in as prefixes_in,
+)

@@ -1,0 +1,153 @@
+"""What the demo's scenes are played on: a folder of their own, processes, the log to wait on, and somebody who tells what happens."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
+from pathlib import Path
+from threading import Event, Lock
+from typing import TYPE_CHECKING, TypeVar
+
+from fleetlore import clock
+from fleetlore.cli import terminal
+from fleetlore.cli.demo.children import Child, Children
+from fleetlore.ingest.git import environment
+from fleetlore.settings import anchored
+
+if TYPE_CHECKING:
+    from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.settings import Settings
+
+FILES = Path(__file__).with_name("files")
+SHORTEST_PACE = 0.3
+"""Seconds that an agent thinks at least: what is over at once cannot be killed in the middle."""
+_Found = TypeVar("_Found")
+
+
+class Stopped(Exception):
+    """The demo ends."""
+
+
+class Ground:
+    """Everything that a scene needs."""
+
+    def __init__(self, folder: Path, settings: Settings, *, speed: float, teller: Teller) -> None:
+        self.folder, self.speed, self._settings, self._teller = folder, speed, settings, teller
+        self.stopping, self._starting = Event(), Lock()
+        pace = max(SHORTEST_PACE, 1.0 / speed)
+        # By the environment: an address may hold a password, and arguments are seen by everybody.
+        address = anchored(settings.log.value, os.getcwd())
+        told = {"FLEETLORE_LOG": address, "FLEETLORE_TOWN": settings.town.value, "DEMO_PACE": f"{pace:.2f}"}
+        self._children = Children(folder, told)
+
+    def tell(self, scene: str, what: str) -> None:
+        """One line for whoever watches the terminal."""
+        self._teller(scene, what)
+
+    def lore(self, *argv: str) -> Child:
+        """Start `lore`."""
+        with self._starting:
+            if self.stopping.is_set():
+                raise Stopped
+            return self._children.start(*argv)
+
+    def done(self, *argv: str) -> None:
+        """Have `lore` do something, to its end."""
+        child = self.lore(*argv)
+        if self.end_of(child):
+            raise child.failure()
+
+    def end_of(self, child: Child) -> int:
+        """Wait until it ends; the exit code."""
+        while not child.is_over:
+            self.rest(0.05)
+        return child.process.returncode
+
+    def rest(self, seconds: float) -> None:
+        """Let some time pass."""
+        if self.stopping.wait(seconds):
+            raise Stopped
+
+    def look(self, at: Callable[[BlockingRecorder], _Found]) -> _Found:
+        """What is to be seen on the log."""
+        with self._log() as log:
+            return at(log)
+
+    def until(self, look: Callable[[BlockingRecorder], _Found], *, of: Child) -> _Found:
+        """Wait until something is found on the log, which a process is to bring about."""
+        with self._log() as log, closing(log.follow_pages(after=log.head())) as pages:
+            while True:
+                was_over = of.is_over
+                if found := look(log):
+                    return found
+                if was_over:
+                    raise of.failure()
+                if self.stopping.is_set():
+                    raise Stopped
+                next(pages)
+
+    def _log(self) -> BlockingRecorder:
+        from fleetlore.log.connect import connect
+
+        return connect(self._settings.log.value, town=self._settings.town.value).blocking()
+
+    def workspace(self, name: str) -> None:
+        """A folder that comes with the demo, as a repository of its own where there is git."""
+        shutil.copytree(FILES / name, self.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        if shutil.which("git") is None:
+            return
+        who = ("-c", "user.name=demo", "-c", "user.email=demo@example.org")
+        for words in (
+            ("init", "--quiet", "--template="),
+            ("config", "commit.gpgsign", "false"),
+            ("add", "."),
+            (*who, "commit", "--quiet", "--no-verify", "-m", "As it was"),
+        ):
+            # Not by the caller's environment: a hook's `GIT_DIR` would have the demo commit to that repository.
+            subprocess.run(["git", *words], cwd=self.folder / name, env=environment(), capture_output=True, check=True)
+
+    def file(self, name: str, **more: str) -> str:
+        """A file that comes with the demo, beginning with what is known only now; its path."""
+        first = "".join(f'{key} = "{value}"\n' for key, value in more.items())
+        path = self.folder / name
+        path.write_text(first + (FILES / name).read_text(encoding="utf-8"), encoding="utf-8")
+        return str(path)
+
+    def end(self) -> None:
+        """End whatever runs."""
+        with self._starting:  # whoever comes later starts nothing
+            self.stopping.set()
+        self._children.end()
+
+
+class Teller:
+    """Tells what happens, a line each; until the story is told, the lines wait."""
+
+    def __init__(self, *, json: bool) -> None:
+        self._say = terminal.err if json else terminal.out
+        self._lock, self._waiting = Lock(), list[str]()
+        self._is_open = False
+
+    def __call__(self, scene: str, what: str) -> None:
+        """One line."""
+        line = f"{clock.now().astimezone():%H:%M:%S}  {scene:<5}  {terminal.sanitise(what)}"
+        with self._lock:
+            if self._is_open:
+                self._put(line)
+            else:
+                self._waiting.append(line)
+
+    def open(self, first: Iterable[str]) -> None:
+        """From now on, at once; but first of all these lines."""
+        with self._lock:
+            self._is_open = True
+            for line in (*first, *self._waiting):
+                self._put(line)
+
+    def _put(self, line: str) -> None:
+        with suppress(OSError):  # nobody reads it any more; the scenes go on until somebody ends them
+            self._say(line)
+            terminal.flush()

@@ -1,0 +1,323 @@
+"""The demo's story: five agents make sure that no webhook is lost. Forty minutes of it, told task by task.
+
+ada takes over what bram could not finish, and bram what ada had begun; dov sends a change back once;
+edda joins ada when the retries all fire at once, and proves the whole thing in the end. When the story stops,
+bram needs a person, edda works, ada has nothing to do, cleo has fallen silent, and dov is gone.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from fleetlore.events.envelope import Event
+from fleetlore.events.ids import derive_id
+
+# --- What the demo's story is written with: a pen for the whole, and one thread for each task of it.
+
+MISSION = "reliable-webhooks"
+PERSON = "mira"
+MODEL = "sonnet"
+
+_JITTER = 4.0
+"""Seconds; less than half of what lies between two events of one thread."""
+
+
+class Pen:
+    """Collects events in any order and gives them back in the order of their time. The same seed writes the same events."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self._seed = seed
+        self._told: list[tuple[float, Event]] = []
+
+    def id_of(self, label: str) -> str:
+        """The id of the event with this label, told already or not."""
+        return derive_id("demo", f"{self._seed}/{label}".encode())
+
+    def write(
+        self, minute: float, kind: str, text: str | None, *, label: str | None = None, because: str | None = None, **fields: Any
+    ) -> str:
+        """Tell one event, as having happened so many minutes into the story; answers its label."""
+        label = label or f"#{len(self._told)}"
+        seconds = round(minute * 60 + self.chance.uniform(0, _JITTER), 3)
+        cause = None if because is None else self.id_of(because)
+        fields.setdefault("actor", fields.get("agent") or PERSON)
+        self._told.append((seconds, Event(id=self.id_of(label), kind=kind, text=text, cause=cause, **fields)))
+        return label
+
+    def pages(self) -> list[tuple[float, Event]]:
+        """Everything told, oldest first, the first at zero."""
+        told = sorted(self._told, key=lambda page: page[0])
+        first = told[0][0]
+        return [(round(seconds - first, 3), event) for seconds, event in told]
+
+
+class Thread:
+    """One task of the mission. Each event is caused by the one before it on the thread, unless another is named."""
+
+    def __init__(self, pen: Pen, task: str) -> None:
+        self.pen, self.task, self._last = pen, task, None
+
+    _last: str | None
+
+    def tell(
+        self,
+        minute: float,
+        who: str,
+        kind: str,
+        text: str | None,
+        *,
+        label: str | None = None,
+        because: str | None = None,
+        by: str | None = None,
+        child: str | None = None,
+        **data: Any,
+    ) -> None:
+        """One deed of an agent; `by` is who did it, where that is not the agent."""
+        scopes = {"agent": who, "run": None if by else session(who), "child": child, "task": self.task, "mission": MISSION}
+        cause = because or self._last
+        self._last = self.pen.write(minute, kind, text, label=label, because=cause, actor=by or who, data=data, **scopes)
+
+    def create(self, minute: float, title: str, *, because: str | None = None, role: str, depends_on: tuple[str, ...] = ()) -> None:
+        """The task is written down."""
+        data = {"title": title, "role": role} | ({"depends_on": list(depends_on)} if depends_on else {})
+        scopes = {"task": self.task, "mission": MISSION}
+        self._last = self.pen.write(minute, "work.task_created", title, label=f"{self.task} created", because=because, data=data, **scopes)
+
+    def give(self, minute: float, who: str, text: str, *, because: str | None = None) -> None:
+        """The task is given to an agent, which begins."""
+        self.tell(minute, who, "fleet.dispatch", text, because=because, by=PERSON)
+
+    def commit(self, minute: float, who: str, text: str) -> None:
+        """A change is committed."""
+        self.tell(minute, who, "fleet.commit", text, sha=f"{self.pen.chance.getrandbits(28):07x}")
+
+    def tool(self, minute: float, who: str, command: str, result: str, *, minutes: float = 0.3, exit_code: int = 0) -> None:
+        """A command is run, and ends well or not."""
+        call = f"call-{self.pen.chance.getrandbits(24):06x}"
+        self.tell(minute, who, "tool.called", command, tool="Bash", call_id=call, input={"command": command})
+        outcome: dict[str, Any] = {"tool": "Bash", "call_id": call, "exit_code": exit_code, "duration_ms": round(minutes * 60_000)}
+        if exit_code:
+            self.tell(minute + minutes, who, "tool.failed", result, error=result, **outcome)
+        else:
+            self.tell(minute + minutes, who, "tool.returned", result, **outcome)
+
+
+def session(who: str) -> str:
+    """The run of an agent's session."""
+    return f"{who}-1"
+
+
+# ---
+
+CAST = {"ada": "backend", "bram": "backend", "cleo": "frontend", "dov": "reviewer", "edda": "tester"}
+
+
+def script(seed: int = 1) -> list[tuple[float, Event]]:
+    """The story: how many seconds after its beginning each event happened, and the event, without its time."""
+    pen = Pen(seed)
+    _opening(pen)
+    for act in (_outbox, _retries, _signatures, _delivery_log, _outage_drill, _roll_out, _handbook, _soak):
+        act(pen)
+    _in_between(pen)
+    _ending(pen)
+    return pen.pages()
+
+
+def _opening(pen: Pen) -> None:
+    aim = "No customer loses a webhook while their server is down"
+    pen.write(0, "town.mission_state_changed", aim, label="go", mission=MISSION, old_state="planning", new_state="running")
+    for number, (who, role) in enumerate(CAST.items()):
+        data = {"source": "startup", "project": "parcel-api", "branch": "main", "program": "agent", "model": MODEL, "title": role}
+        text = f"{who} joins as {role}"
+        pen.write(0.1 + number * 0.1, "session.started", text, label=f"{who} joins", because="go", agent=who, run=session(who), data=data)
+
+
+def _outbox(pen: Pen) -> None:
+    """bram gives up; ada retries and delivers."""
+    task = Thread(pen, "wh-1")
+    task.create(0.8, "Write every webhook to an outbox before it is sent", because="go", role="backend")
+    task.give(1.4, "bram", "Write every webhook to an outbox before it is sent")
+    task.tool(1.9, "bram", "rg -n 'deliver\\(' src/", "14 calls, all of them through deliver()")
+    task.commit(3.2, "bram", "Add the outbox table and fill it in the same migration")
+    task.tool(4.2, "bram", "make migrate-staging", "The migration locked the deliveries table for 41 s and was stopped", exit_code=1)
+    task.tell(5.0, "bram", "fleet.error", "Filling the outbox locks the deliveries table; checkout would hang for 41 s")
+    task.tell(
+        6.6,
+        "bram",
+        "fleet.abandon",
+        "Letting go of the outbox: it has to be filled online, and I have not done that before",
+    )
+    task.tell(
+        7.0,
+        "ada",
+        "work.message_sent",
+        "I have done online backfills. Swap? You finish the signatures",
+        child="bram",
+        label="offer",
+        type="query",
+    )
+    task.give(8.2, "ada", "Take over the outbox from bram's branch", because="swap")
+    task.commit(9.4, "ada", "Create the outbox empty and fill it in batches of 1,000")
+    task.tool(10.6, "ada", "make migrate-staging", "Migrated; the longest lock took 90 ms")
+    task.tell(11.7, "ada", "fleet.pr_open", "PR #312: outbox table, filled in batches", number=312)
+    task.tell(14.4, "ada", "fleet.pr_merge", "PR #312 merged: every webhook is written down before it is sent", number=312)
+    task.tell(14.6, "ada", "town.task_completed", "The outbox is in, and all 14 calls go through it", label="outbox done")
+
+
+def _retries(pen: Pen) -> None:
+    """ada runs into a retry storm; edda helps to see it; ada puts it right."""
+    task = Thread(pen, "wh-2")
+    task.create(0.9, "Retry failed deliveries for 24 hours", because="go", role="backend", depends_on=("wh-1",))
+    task.give(15.2, "ada", "Retry failed deliveries for 24 hours", because="outbox done")
+    task.tell(15.5, "ada", "work.started", "Reading the outbox for deliveries that are due", attempt=1)
+    task.commit(17.0, "ada", "Retry after 1, 2, 4 … minutes, for 24 hours")
+    task.tool(18.2, "ada", "make drill RECEIVERS=500", "500 retries in one second; 212 of them timed out", exit_code=1)
+    task.tell(18.8, "ada", "fleet.error", "Retry storm: after an outage every receiver is tried in the same second", label="storm")
+    task.tell(20.8, "edda", "fleet.collab", "Reproduced ada's storm with 500 fake receivers: drill/storm.py", child="ada")
+    task.commit(22.2, "ada", "Spread the retries with full jitter")
+    task.tool(23.3, "ada", "make drill RECEIVERS=500", "At most 23 retries a second; none timed out")
+    task.tell(23.9, "ada", "fleet.recovery", "The storm is gone: retries are spread over their whole interval")
+    task.tell(24.4, "ada", "fleet.pr_open", "PR #314: retries with back-off and jitter", number=314)
+    task.tell(24.7, "ada", "town.reviewer_handoff", "PR #314 is ready for review", child="dov")
+    task.tell(26.2, "dov", "town.reviewer_approval", "Approved: the jitter is tested with a fixed seed")
+    task.tell(26.8, "ada", "fleet.pr_merge", "PR #314 merged: failed deliveries are retried for 24 hours", number=314)
+    task.tell(27.0, "ada", "town.task_completed", "Retries are in", label="retries done")
+
+
+def _signatures(pen: Pen) -> None:
+    """ada begins, bram goes on, dov sends it back once and then approves."""
+    task = Thread(pen, "wh-3")
+    task.create(1.0, "Sign every delivery, with keys that can be rotated", because="go", role="backend")
+    task.give(1.5, "ada", "Sign every delivery, with keys that can be rotated")
+    task.commit(2.7, "ada", "Sign the body with HMAC-SHA-256; the header names the key")
+    task.tool(4.0, "ada", "pytest tests/signing", "22 passed")
+    task.tell(
+        7.6,
+        "ada",
+        "town.task_delegated",
+        "bram, signing is yours: it works, but rotation has no tests yet",
+        label="swap",
+        because="offer",
+        child="bram",
+    )
+    task.tell(8.0, "bram", "work.started", "Picking up signing where ada left it", attempt=2)
+    task.commit(9.2, "bram", "Test rotation: the old key is good for 24 hours, then refused")
+    task.tell(10.8, "bram", "fleet.pr_open", "PR #311: signed deliveries with key rotation", number=311)
+    task.tell(11.0, "bram", "town.reviewer_handoff", "PR #311 is ready for review", child="dov")
+    task.tool(11.5, "dov", "git diff main...signing", "6 files, 214 lines")
+    complaint = "Signatures are compared with ==: compare in constant time, and test a truncated one"
+    task.tell(13.0, "dov", "work.review_rejected", complaint, child="bram", reason=complaint, round=1)
+    task.commit(14.3, "bram", "Compare signatures in constant time; refuse truncated ones")
+    task.tool(15.0, "bram", "pytest tests/signing", "33 passed")
+    task.tell(15.6, "bram", "town.reviewer_handoff", "Both points are in; please look again", child="dov")
+    task.tell(16.6, "dov", "town.reviewer_approval", "Approved: both points are fixed and tested")
+    task.tell(17.2, "bram", "fleet.pr_merge", "PR #311 merged: every delivery is signed", number=311)
+    task.tell(17.4, "bram", "town.task_completed", "Signatures are in", label="signatures done")
+
+
+def _delivery_log(pen: Pen) -> None:
+    """cleo, alone and in one go."""
+    task = Thread(pen, "wh-4")
+    task.create(1.1, "Show customers their deliveries in the console", because="go", role="frontend")
+    task.give(1.6, "cleo", "Show customers their deliveries in the console")
+    task.commit(3.6, "cleo", "List deliveries with state, attempts and last answer")
+    task.tool(5.8, "cleo", "npm test -- deliveries", "18 passed")
+    task.commit(8.6, "cleo", "Filter by endpoint and state, and keep the filter in the address")
+    task.tell(11.4, "cleo", "fleet.push", "Pushed delivery-log, 2 commits")
+    task.tell(11.8, "cleo", "fleet.pr_open", "PR #313: delivery log in the console", number=313)
+    task.tell(15.8, "cleo", "fleet.pr_merge", "PR #313 merged: customers see what was sent to them, and when", number=313)
+    task.tell(16.0, "cleo", "town.task_completed", "The delivery log is in the console", label="log done")
+
+
+def _outage_drill(pen: Pen) -> None:
+    """edda waits for the retries, then proves them."""
+    task = Thread(pen, "wh-5")
+    task.create(1.2, "Prove it: a receiver that is down for three minutes", because="go", role="tester", depends_on=("wh-2", "wh-3"))
+    scopes = {"task": "wh-5", "mission": MISSION}
+    ready = "wh-2 and wh-3 are done: the drill can start"
+    pen.write(27.2, "town.mission_work_promoted", ready, label="drill ready", because="retries done", data={"item": "wh-5"}, **scopes)
+    task.give(27.5, "edda", "Prove it: a receiver that is down for three minutes", because="drill ready")
+    task.commit(28.8, "edda", "Drill: 200 deliveries a second into a receiver that goes away")
+    task.tool(29.4, "edda", "make drill OUTAGE=180 RATE=200", "36,000 sent, 36,000 received, 118 of them twice, none lost", minutes=4.0)
+    task.tell(34.0, "edda", "fleet.pr_open", "PR #315: outage drill, run every night", number=315)
+    task.tell(35.4, "edda", "fleet.pr_merge", "PR #315 merged: the drill runs every night", number=315)
+    task.tell(35.6, "edda", "town.task_completed", "Three minutes down, nothing lost", label="drill done")
+
+
+def _roll_out(pen: Pen) -> None:
+    """bram prepares it, and then must ask."""
+    task = Thread(pen, "wh-6")
+    task.create(18.4, "Turn it on for 5 % of customers", because="signatures done", role="backend", depends_on=("wh-5",))
+    task.give(18.8, "bram", "Put everything behind a flag, then turn it on for 5 % of customers")
+    task.commit(20.6, "bram", "Flag webhooks.outbox, off by default")
+    task.tell(21.8, "bram", "fleet.push", "Pushed the flag; nothing changes until it is turned on")
+    task.tell(22.4, "bram", "fleet.idle", "Waiting for the drill before anything is turned on")
+    task.tell(35.9, "bram", "work.started", "The drill has passed; looking at the flag", because="drill done", attempt=2)
+    task.tool(36.2, "bram", "flagctl show webhooks.outbox", "off, 0 % of customers")
+    task.tell(37.4, "bram", "session.waiting", "May I run `flagctl set webhooks.outbox 5%` in production?", why="permission", tool="Bash")
+
+
+def _handbook(pen: Pen) -> None:
+    """cleo begins, and falls silent."""
+    task = Thread(pen, "wh-7")
+    task.create(16.4, "Explain signatures and retries to customers", because="log done", role="frontend")
+    task.give(16.7, "cleo", "Explain signatures and retries to customers")
+    task.commit(19.4, "cleo", "Describe the signature header, with examples in three languages")
+    task.tell(24.6, "cleo", "tool.called", "make docs", tool="Bash", call_id="call-docs", input={"command": "make docs"})
+
+
+def _soak(pen: Pen) -> None:
+    """edda goes on."""
+    task = Thread(pen, "wh-8")
+    task.create(36.4, "Leave it running on staging over night", because="drill done", role="tester")
+    task.give(36.8, "edda", "Leave it running on staging over night")
+    task.tell(
+        38.6,
+        "edda",
+        "tool.called",
+        "make soak HOURS=8 RATE=50",
+        tool="Bash",
+        call_id="call-soak",
+        input={"command": "make soak HOURS=8 RATE=50"},
+    )
+
+
+def _in_between(pen: Pen) -> None:
+    """Signs of life, waiting, and what the models cost."""
+    for minute, who, text in (
+        (2.2, "edda", "Nothing to drill until there are retries"),
+        (12.6, "edda", "The drill rig is ready; still waiting for retries"),
+        (29.0, "ada", "Nothing open for me"),
+    ):
+        pen.write(minute, "fleet.idle", text, because=f"{who} joins", agent=who, run=session(who), mission=MISSION)
+    pulses = {
+        "ada": (5.4, 13.2, 21.4, 33.2),
+        "bram": (6.0, 12.2, 25.6, 33.6),
+        "cleo": (7.0, 13.8, 26.4),
+        "dov": (5.8, 21.8),
+        "edda": (7.2, 31.6),
+    }
+    for who, minutes in pulses.items():
+        for cycle, minute in enumerate(minutes, start=1):
+            data = {"cycle": cycle, "model": MODEL, "status": "ok"}
+            pen.write(minute, "fleet.heartbeat", f"Cycle {cycle}", agent=who, run=session(who), data=data)
+    for minute, who, task in (
+        (3.0, "bram", "wh-1"),
+        (9.0, "ada", "wh-1"),
+        (8.2, "cleo", "wh-4"),
+        (12.0, "dov", "wh-3"),
+        (28.4, "edda", "wh-5"),
+    ):
+        tokens = {"input": pen.chance.randrange(2_000, 9_000), "output": pen.chance.randrange(400, 1_800), "cache_read": 41_000}
+        usd = round(tokens["input"] * 3e-6 + tokens["output"] * 15e-6 + tokens["cache_read"] * 3e-7, 4)
+        data = {"model": MODEL, **tokens, "usd": usd, "latency_ms": pen.chance.randrange(1_500, 9_000)}
+        pen.write(minute, "model.replied", None, agent=who, run=session(who), task=task, mission=MISSION, data=data)
+
+
+def _ending(pen: Pen) -> None:
+    over = "Nothing is left to review"
+    pen.write(27.6, "session.ended", over, because="retries done", agent="dov", run=session("dov"), data={"reason": "done"})
+    feat = "36,000 webhooks through a three-minute outage, and not one was lost"
+    pen.write(39.4, "fleet.milestone", feat, because="drill done", actor=PERSON, agent="edda", mission=MISSION)

@@ -1,0 +1,67 @@
+"""`lore goal pause`, `cancel`, `say`, `raise`: wishes put on the log. Whoever drives the goal hears of them; nobody need drive it now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fleetlore.cli import terminal
+from fleetlore.cli.goal import find
+from fleetlore.errors import Invalid
+from fleetlore.goal import commands
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from fleetlore.cli.goal.find import Place
+    from fleetlore.views.goal_state import GoalState
+
+_AXES = ("turns", "wall_time", "tokens", "usd", "consecutive_denies", "consecutive_errors", "consecutive_413")
+
+
+def steer(args: Namespace) -> int:
+    """Check every wish before the first is stored."""
+    value = _value(args)
+    with find.opened(args) as place:
+        ids = [find.find(place.log, id) for id in getattr(args, "ids", None) or [args.id]]
+        key = place.key(f"to {args.verb} a goal")  # before they are looked at: what an agent forged must not stand in a person's way
+        goals = [find.one(place, id, key) for id in ids]
+        for goal in goals:
+            try:
+                commands.check(goal, args.verb, value)
+            except Invalid as error:
+                raise Invalid(f"{commands.short(goal)}: {error}") from error
+        by, reason = find.person(), getattr(args, "reason", None)
+        place.put(
+            [commands.control(goal.id, args.verb, by=by, value=value, reason=reason, agent=goal.agent or None) for goal in goals], key
+        )
+        for goal in goals:
+            terminal.out(f"{commands.short(goal)}  {_done(args.verb, goal, place, value)}")
+    return 0
+
+
+def _value(args: Namespace) -> Any:
+    if args.verb == "say":
+        return " ".join(args.text)
+    if args.verb != "raise":
+        return None
+    wanted = {axis: told for axis in _AXES if (told := getattr(args, axis)) is not None}
+    if not wanted:
+        raise Invalid(
+            "raise what? Say --turns, --wall-time, --tokens, --usd, or one of --consecutive-denies, --consecutive-errors, --consecutive-413"
+        )
+    return wanted
+
+
+def _done(verb: str, goal: GoalState, place: Place, value: Any) -> str:
+    """What comes of it, and when."""
+    driver, short = place.driver_of(goal.id), commands.short(goal)
+    nobody = f"; nobody drives it now: lore goal resume {short} goes on with it"
+    match verb:
+        case "pause":
+            return "pauses when its turn is over" if driver else "is paused; nobody drives it now"
+        case "cancel":
+            return "is called off" if driver else f"is called off; nobody drives it now, so it ends with the next lore goal resume {short}"
+        case "say":
+            return "is told with its next turn" + ("" if driver else nobody)
+    told = ", ".join(f"{axis.replace('_', ' ')} up to {each}" for axis, each in value.items())
+    return f"may use more: {told}" + ("" if driver else nobody)

@@ -1,0 +1,140 @@
+"""The log that goals are on, the goals there, and the one that is meant."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleetlore.cli import open_log
+from fleetlore.cli.emit import user_name
+from fleetlore.errors import Invalid
+from fleetlore.views import goals as view
+from fleetlore.views.goal_state import GoalState
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator, Sequence
+
+    from fleetlore.events.envelope import Event
+    from fleetlore.log.coordination import Shared
+    from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.log.seal import OperatorKey
+    from fleetlore.settings import Settings
+
+SHORTEST = 4
+SHORT = 8
+
+
+class Place(NamedTuple):
+    """An open log, and what its users share."""
+
+    log: BlockingRecorder
+    shared: Shared
+    settings: Settings
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether goals here obey only what is signed."""
+        return self.shared.seal() is not None
+
+    def key(self, why: str) -> OperatorKey | None:
+        """What signs, asked for at the terminal; `None` where the log is not sealed."""
+        from fleetlore.cli import passphrase
+
+        return passphrase.ask_key(self.shared, why)
+
+    def put(self, events: Sequence[Event], key: OperatorKey | None) -> None:
+        """Store what steers, signed where it has to be."""
+        self.log.append([event if key is None else key.sign(event, admit=self.log.admit) for event in events])
+
+    def driver_of(self, id: str) -> str | None:
+        """Who drives a goal just now."""
+        from fleetlore.kernel.lease import is_dead
+
+        lease = self.shared.holder_of(f"goal:{id}")
+        return None if lease is None or is_dead(lease.holder) else lease.holder
+
+
+@contextmanager
+def opened(args: Namespace, *, new: bool = False) -> Iterator[Place]:
+    """The log and what is shared beside it; made, if it is `new`."""
+    from fleetlore.log.coordination import open_shared
+
+    settings = open_log.settings_of(args)
+    opener = open_log.open_log if new else open_log.open_existing_log
+    with opener(args, settings=settings) as log, open_shared(settings.log.value, town=settings.town.value) as shared:
+        yield Place(log, shared, settings)
+
+
+def need_all_kept(place: Place) -> None:
+    """Refuse a log that would lose what a goal is pursued by."""
+    if place.log.info().details.get("keeps", "everything") != "everything":
+        raise Invalid(
+            "this log drops its oldest events (?keep=tinytown), and a goal is pursued by what is on the log; name another one with --log"
+        )
+    levels = place.settings.redact_levels.value
+    if levels:
+        raise Invalid(
+            f"[redact] level ({place.settings.redact_levels.source}) takes {', '.join(levels)} out of events, and a goal is pursued by"
+            " what is on the log: it would not know what it is to reach; leave `level` out, or run the goal under other settings"
+        )
+
+
+def all_goals(place: Place) -> list[GoalState]:
+    """Every goal on the log, the oldest first."""
+    if not place.is_sealed:
+        from fleetlore.cli import fold
+
+        return list(fold.fold(place.log, view, "goals").goals.values())
+    return [goal for id in ids(place.log) if (goal := one(place, id)).goal is not None]
+
+
+def one(place: Place, id: str, key: OperatorKey | None = None) -> GoalState:
+    """One goal as the log tells it. On a sealed log unsigned facts count for nothing; only with the key are signatures checked, too."""
+    from fleetlore.projections.signed_goals import BelievedGoals
+
+    goal, seal = GoalState(id=id), place.shared.seal()
+    is_signed = BelievedGoals(seal, key).is_signed
+    for event in place.log.read(f"goal:{id}"):
+        if seal is None or is_signed(event):
+            view.take(goal, event)
+        elif event.kind == "control.requested":
+            goal.unsigned += 1
+    if key is not None and goal.goal is None:
+        raise Invalid(f"no goal {id} was begun with this log's passphrase, and none else is steered; begin it anew with `lore goal run`")
+    return goal
+
+
+def ids(log: BlockingRecorder) -> list[str]:
+    """Of all goals that were begun, the oldest first."""
+    started = log.read(kinds=("driver.goal_started",))
+    return list(dict.fromkeys(event.goal for event in started if event.goal is not None))
+
+
+def find(log: BlockingRecorder, text: str) -> str:
+    """The id that is meant, by its beginning."""
+    known = ids(log)
+    found = [id for id in known if text and id.startswith(text.lower())]
+    if text.lower() in known:
+        return text.lower()
+    if not known:
+        raise Invalid("there are no goals on this log yet; `lore goal run FILE` begins one")
+    if not found or len(text) < SHORTEST:
+        short = f"at least {SHORTEST} characters of the id are needed" if found else f"no goal's id begins with {text!r}"
+        raise Invalid(f"{short}; `lore goal list --all` shows them")
+    if len(found) > 1:
+        raise Invalid(f"{len(found)} goals begin with {text!r}: {', '.join(found[:5])}; write more of the id")
+    return found[0]
+
+
+def short_ids(known: Sequence[str]) -> dict[str, str]:
+    """For each id the beginning by which it is found."""
+    return {
+        id: next((id[:size] for size in range(SHORT, len(id)) if sum(other.startswith(id[:size]) for other in known) == 1), id)
+        for id in known
+    }
+
+
+def person() -> str:
+    """Who steers, by name."""
+    return user_name()

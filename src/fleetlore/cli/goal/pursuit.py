@@ -1,0 +1,149 @@
+"""Goals pursued by this process, so many at a time, watched to their ends; stopped cleanly when somebody wants that."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from fleetlore import settings
+from fleetlore.cli import errors, terminal
+from fleetlore.cli.goal import find
+from fleetlore.cli.goal.screen import viewer
+from fleetlore.cli.main import FAILED, INTERRUPTED, OK
+from fleetlore.errors import FleetloreError
+from fleetlore.events.goal_plan import plan_of
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from fleetlore.cli.goal.find import Place
+    from fleetlore.events.driver_types import Goal
+    from fleetlore.goal.workspace.handover import Beside, Handover
+    from fleetlore.log.seal import OperatorKey
+
+STOPPING = (signal.SIGTERM, signal.SIGHUP)
+"""A kind `kill` and a closed terminal stop it as Ctrl-C does."""
+
+
+class Pursuit:
+    """The goals of one command. `after` says up to where those that are taken up again were known; new ones are begun."""
+
+    def __init__(
+        self, args: Namespace, place: Place, key: OperatorKey | None, goals: Mapping[str, Goal], *, after: Mapping[str, str] | None = None
+    ) -> None:
+        self._args, self._place, self._key, self._goals, self._after = args, place, key, goals, after
+        self._on = f" --log {settings.masked(args.log)}" if args.log else ""
+        self._view = viewer(json=args.json, names=_names(goals), on=self._on)
+
+    def run(self) -> int:
+        """To the end of all; answers the exit code."""
+        try:
+            with self._view:
+                asyncio.run(self._pursue())
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            terminal.flush()
+            self._say_how_to_go_on()
+            return INTERRUPTED
+        for message in self._view.troubles:
+            terminal.err(f"lore: {message}")
+        return OK if not self._view.troubles and all(self._view.outcome(id) == "done" for id in self._goals) else FAILED
+
+    async def _pursue(self) -> None:
+        """What befalls one is told, and the others go on. Stopped, all stop."""
+        _hear_signals()
+        # Each goal blocks in a thread or two at a time, and none is to wait for another's.
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2 * self._args.parallel + 8, "fleetlore-goal"))
+        room = asyncio.Semaphore(self._args.parallel)
+        try:
+            async with self._view.refreshing(), asyncio.TaskGroup() as group:
+                for goal in self._goals.values():
+                    group.create_task(self._one(goal, room))
+        except ExceptionGroup as several:  # what nobody foresaw; the other goals were stopped cleanly
+            raise several.exceptions[0] from None
+
+    async def _one(self, goal: Goal, room: asyncio.Semaphore) -> None:
+        async with room:
+            try:
+                await self._drive(goal)
+            except (FleetloreError, OSError) as error:
+                reason = errors.os_reason(error) if isinstance(error, OSError) else str(error)
+                self._view.troubles.append(f"{goal.id[:8]}: {reason}" if len(self._goals) > 1 else reason)
+
+    async def _drive(self, goal: Goal) -> None:
+        from fleetlore.goal.driver import Driver
+        from fleetlore.goal.setup import open_crew
+
+        expect = None if self._after is None else find.one(self._place, goal.id, self._key).verifiers
+        self._view.prepare(goal.id, plan_of(goal).agent)
+        async with open_crew(goal, home=home(), expect=expect) as crew:
+            driver = Driver(self._place.log, goal.id, crew, shared=self._place.shared, key=self._key, watch=self._view.watch)
+            after = "" if self._after is None else self._after[goal.id]
+            self._view.add(goal.id, lambda: driver.state, heard=lambda: driver.heard, after=after)
+            if self._after is None:
+                await driver.start(goal)
+                self._view.begin(driver.state, await asyncio.to_thread(_beside, crew.workspace, goal, self._args.files))
+            state = await driver.pursue()
+            is_kept = state.outcome != "done" or self._args.keep_worktree
+            self._view.end(state, await asyncio.to_thread(handed_over, crew.workspace, goal, is_kept=is_kept))
+
+    def _say_how_to_go_on(self) -> None:
+        left = [id[:8] for id in self._goals if self._view.has_begun(id) and self._view.outcome(id) is None]
+        if (self._args.log or "").startswith("memory:"):
+            terminal.err("\nstopped")
+        elif left:
+            terminal.err(f"\nstopped; nothing is lost. Go on with: lore goal resume {' '.join(left)}{self._on}")
+        else:
+            terminal.err("\nstopped; no goal is left open")
+
+
+def _names(goals: Mapping[str, Goal]) -> dict[str, str]:
+    """What lines of several goals begin with: the agent, or the goal's id where agents are called alike; nothing for one goal alone."""
+    agents = {id: plan_of(goal).agent for id, goal in goals.items()}
+    alike = Counter(agents.values())
+    return {id: agent if alike[agent] == 1 else id[:8] for id, agent in agents.items()} if len(goals) > 1 else {}
+
+
+def _hear_signals() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    for number in STOPPING:
+        if signal.getsignal(number) is signal.SIG_IGN:  # as `nohup` wants it
+            continue
+        with suppress(NotImplementedError, RuntimeError, ValueError):  # not in the main thread
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+
+
+def _beside(workspace: Any, goal: Goal, files: Sequence[str]) -> Beside | None:
+    from fleetlore.goal.workspace.handover import beside
+    from fleetlore.goal.workspace.workspace import Workspace
+
+    return beside(workspace, goal.workspace or "", apart=files) if isinstance(workspace, Workspace) else None
+
+
+def handed_over(workspace: Any, goal: Goal, *, is_kept: bool) -> Handover:
+    """Where the work is: on the goal's branch alone, once all of it is committed there."""
+    from msgspec.structs import replace
+
+    from fleetlore.goal.workspace.handover import Handover, handover, is_settled
+    from fleetlore.goal.workspace.workspace import Workspace
+
+    if not isinstance(workspace, Workspace):
+        return Handover(path=str(workspace.path))
+    work = handover(workspace, goal.workspace or "")
+    if is_kept or not is_settled(workspace):
+        return work
+    workspace.close(remove=True)
+    return replace(work, path=None)
+
+
+def home() -> str:
+    """Where worktrees, snapshots and memories are kept: beside the user's own log."""
+    from fleetlore.log.sqlite import file as sqlite_file
+
+    return os.path.dirname(sqlite_file.default_path())

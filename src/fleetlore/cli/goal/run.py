@@ -1,0 +1,169 @@
+"""`lore goal run`, `resume`, `check`: from files or ids to goals that can be pursued."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from fleetlore import clock
+from fleetlore.cli import open_log, terminal
+from fleetlore.cli.goal import find, lines
+from fleetlore.cli.goal.pursuit import Pursuit
+from fleetlore.cli.main import OK
+from fleetlore.errors import Invalid
+from fleetlore.events.driver_types import Goal
+from fleetlore.events.goal_plan import KEY, Plan, plan_of
+from fleetlore.goal import commands
+from fleetlore.log.seal import obeyed
+from fleetlore.views.goal_state import GoalState, exhausted
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+    from fleetlore.cli.goal.find import Place
+    from fleetlore.events.envelope import Event
+    from fleetlore.log.seal import OperatorKey
+
+MOST_LOOKED_AT = 100
+_LASTING = ("turns", "wall_time", "tokens", "usd")
+"""Budgets that taking a goal up again does not give back."""
+
+
+def check(args: Namespace) -> int:
+    """Say whether each file tells a goal that can be pursued; what is wrong is told for all of them."""
+    problems: list[str] = []
+    for path in args.files:
+        try:
+            goal = _load(path, args)
+        except Invalid as error:
+            problems.append(str(error))
+            continue
+        if args.json:
+            terminal.out_value({"file": path, "ok": True, "goal": goal})
+        else:
+            terminal.out(terminal.sanitise(f"{path}: fine. {_told(goal)}"))
+    if problems:
+        raise Invalid("\n".join(problems))
+    return OK
+
+
+def _told(goal: Goal) -> str:
+    plan, budget = plan_of(goal), goal.budget
+    who = f"{plan.agent} ({plan.harness}{f', {plan.mind}' if plan.mind else ''})"
+    money = f", ${plan.max_usd:,.2f}" if plan.max_usd is not None else ""
+    many = len(goal.acceptance)
+    checked = f"{many} criteri{'on' if many == 1 else 'a'}" if many else "no criteria: the agent's word will be taken for it"
+    return (
+        f"{who}, {checked}; at most {budget.max_turns} turns, {budget.max_wall_time}, {budget.max_tokens:,} tokens{money}{_missing(plan)}"
+    )
+
+
+def _missing(plan: Plan) -> str:
+    """A word about a program that is not to be found here; one within the workspace may come to be there."""
+    usual = {"claude-code": ("claude",), "codex": ("codex",)}.get(plan.harness, ())
+    program = next(iter(plan.command or usual), None)
+    if program is None or shutil.which(program) or ("/" in program and not os.path.isabs(program)):
+        return ""
+    return f". But there is no program {program} here; install it, or name it with `command`"
+
+
+def _load(path: str, args: Namespace) -> Goal:
+    from fleetlore.goal.files import load
+
+    return load(path, redactor=open_log.redactor_of(open_log.settings_of(args)))
+
+
+# --- run and resume
+
+
+def run(args: Namespace) -> int:
+    """Pursue what files tell. All of them are read before the first begins."""
+    goals = [_as_asked(_load(path, args), args) for path in args.files]
+    with find.opened(args, new=True) as place:
+        find.need_all_kept(place)
+        _need_new(place, goals)
+        key = place.key("to pursue a goal")
+        return Pursuit(args, place, key, {goal.id: goal for goal in goals}).run()
+
+
+def _need_new(place: Place, goals: Sequence[Goal]) -> None:
+    """A file that chooses its goal's id begins that goal once."""
+    for index, goal in enumerate(goals):
+        if place.log.head(f"goal:{goal.id}") is not None:
+            raise Invalid(f"the goal {goal.id} is on this log already; go on with it by `lore goal resume {goal.id}`")
+        if any(other.id == goal.id for other in goals[:index]):
+            raise Invalid(f"two of these files choose the same id, {goal.id}; leave it out of one of them")
+
+
+def _as_asked(goal: Goal, args: Namespace) -> Goal:
+    """The goal with what the command line says otherwise."""
+    plan = plan_of(goal)
+    if args.mind is not None:
+        from fleetlore.models.open import split
+
+        split(args.mind)
+        plan = replace(plan, mind=args.mind, harness="mind", command=())
+    if args.agent is not None:
+        from fleetlore.events.names import is_name
+
+        if not is_name(args.agent):
+            raise Invalid("--agent: 1 to 200 bytes without control characters are needed")
+        plan = replace(plan, agent=args.agent)
+    return replace(goal, metadata=goal.metadata | {KEY: msgspec.to_builtins(plan)})
+
+
+def resume(args: Namespace) -> int:
+    """Go on with goals. One that another process drives is only told to. After crashes a person's request counts: it is tried again."""
+    with find.opened(args) as place:
+        find.need_all_kept(place)
+        ids = [find.find(place.log, id) for id in args.ids]
+        key = place.key("to go on with a goal")
+        states = [find.one(place, id, key) for id in ids] or [_newest_open(place, key)]
+        for state in states:
+            _need_resumable(state)
+        wishes = [_wish(state) for state in states if state.outcome is not None or state.is_paused or state.crashes]
+        if wishes:
+            place.put(wishes, key)
+        mine = [state for state in states if not _is_driven(place, state)]
+        goals = {state.id: state.goal for state in mine if state.goal is not None}
+        return Pursuit(args, place, key, goals, after={state.id: state.position or "" for state in mine}).run() if goals else OK
+
+
+def _newest_open(place: Place, key: OperatorKey | None) -> GoalState:
+    """The goal that was begun last among those that have not ended, and that nobody drives."""
+    started = (event for event in place.log.read(kinds=["driver.goal_started"], newest_first=True) if obeyed(event, key))
+    for event in islice(started, MOST_LOOKED_AT):
+        state = find.one(place, event.goal or "", key)
+        if state.plan is not None and state.outcome is None and place.driver_of(state.id) is None:
+            return state
+    raise Invalid("no goal is open that nobody drives; `lore goal list --all` shows those that have ended, which are taken up by their ids")
+
+
+def _need_resumable(state: GoalState) -> None:
+    short = commands.short(state)
+    if state.plan is None or state.outcome == "done":
+        commands.check(state, "resume")
+    if state.outcome is None:
+        return
+    axis = exhausted(state, clock.now())
+    if axis in _LASTING:
+        option = axis.replace("_", "-")
+        raise Invalid(f"{short}: its budget of {axis.replace('_', ' ')} is spent; `lore goal raise {short} --{option} …` first")
+
+
+def _wish(state: GoalState) -> Event:
+    return commands.control(state.id, "resume", by=find.person(), agent=state.agent or None)
+
+
+def _is_driven(place: Place, state: GoalState) -> bool:
+    driver = place.driver_of(state.id)
+    if driver is None:
+        return False
+    terminal.out(f"{commands.short(state)}  goes on, driven by {lines.driver_words(driver)}; lore goal show {commands.short(state)}")
+    return True

@@ -1,0 +1,370 @@
+"""How goals look while they are pursued: what happens goes by as lines; below them, on a terminal, each goal as it stands now."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Self
+
+from msgspec.structs import replace
+
+from fleetlore import clock
+from fleetlore.cli import terminal
+from fleetlore.cli.event_lines import cells, pad
+from fleetlore.cli.goal import lines as goal_lines
+from fleetlore.cli.goal import workspace_notes
+from fleetlore.cli.goal.lines import BAD, BOLD, DIM, GOOD, WARN, Line
+from fleetlore.cli.terminal import sanitise
+from fleetlore.events import codec
+from fleetlore.views.goal_state import GoalState
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rich.console import Console, Group
+    from rich.live import Live
+
+    from fleetlore.events.envelope import Event
+    from fleetlore.goal.workspace.handover import Beside, Handover
+    from fleetlore.programs.harness import Heard
+    from fleetlore.views.goal_state import GoalState
+
+
+# --- What of a goal's events is told while it is pursued, in a line or two each; the rest is on the log.
+
+EVIDENCE_LINES = 2
+_ASKS = "bold yellow"
+
+
+def lines(event: Event, goal: GoalState | None) -> Iterator[Line]:
+    """The lines that an event is worth; none for most."""
+    tell = _TOLD.get(event.kind)
+    if tell is not None:
+        yield from tell(event, goal)
+
+
+def _started(event: Event, goal: GoalState | None) -> Iterator[Line]:
+    yield [(sanitise(event.text or ""), BOLD), (f"  goal {event.goal}", DIM)]
+
+
+def _attempt_started(event: Event, goal: GoalState | None) -> Iterator[Line]:
+    is_summary = goal is not None and goal.attempt is not None and goal.attempt.is_summary
+    yield [
+        (f"turn {event.data.get('turn_index')}", BOLD),
+        (" makes a summary, so that its context is smaller" if is_summary else " begins", DIM),
+    ]
+
+
+def _attempt_completed(event: Event, goal: GoalState | None) -> Iterator[Line]:
+    result = _object(event.data.get("result"))
+    kind = str(_object(result.get("outcome")).get("kind"))
+    style = {"done": GOOD, "escalate": _ASKS, "budget_exhausted": BAD}.get(kind, "")
+    if goal is not None and goal.put_back:
+        yield [("  put back  ", WARN), (", ".join(map(sanitise, goal.put_back)), ""), ("  which the agent had changed", DIM)]
+    turn, words = result.get("turn_index"), goal_lines.in_a_line(str(result.get("final_text") or ""))
+    yield [(f"turn {turn}: ", BOLD), (goal_lines.OUTCOMES.get(kind, sanitise(kind)), style), (f"  {words}" if words else "", "italic")]
+
+
+def _acceptance(event: Event, goal: GoalState | None) -> Iterator[Line]:
+    verdict = _object(event.data.get("verdict"))
+    failures = [_object(each) for each in verdict.get("failures") or ()]
+    for failure in failures:
+        yield [("  ✗ ", BAD), (sanitise(str(failure.get("criterion_label"))), ""), (f"  {sanitise(str(failure.get('message')))}", BAD)]
+        yield from _evidence(str(failure.get("evidence") or ""))
+    if verdict.get("met") is True:
+        many = len(goal.criteria) if goal is not None else 0
+        yield [("  ✓ ", GOOD), ("all criteria are met" if many else "there are no criteria; its word is taken for it", "")]
+
+
+def _evidence(text: str) -> Iterator[Line]:
+    """The last words of a check that failed: mostly these say why."""
+    said = [line for line in text.splitlines() if line.strip(" -") not in ("", "stderr")][-EVIDENCE_LINES:]
+    yield from ([("    | ", DIM), (goal_lines.in_a_line(line), DIM)] for line in said)
+
+
+def _asked(event: Event, goal: GoalState | None) -> Iterator[Line]:
+    asked = goal_lines.question(event.id or "", str(event.data.get("tool")), event.data.get("input"))
+    yield from ([("  ", ""), *line] for line in asked)
+
+
+def _decided(event: Event, goal: GoalState | None) -> Iterator[Line]:
+    decision = _object(event.data.get("decision"))
+    if _object(decision.get("choice")).get("kind") == "deny":
+        yield [("  denied  ", BAD), (sanitise(str(decision.get("tool"))), ""), (f"  {sanitise(str(decision.get('rationale')))}", DIM)]
+
+
+def _waiting(event: Event, goal: GoalState | None) -> Iterator[Line]:
+    until = f" until {goal.wake.astimezone():%H:%M}" if goal is not None and goal.wake is not None else ""
+    yield [(f"  waits{until}  ", "cyan"), (sanitise(str(event.data.get("why"))), "")]
+
+
+def _replayed(event: Event, goal: GoalState | None) -> Iterator[Line]:
+    words = {
+        "fresh_session_retry": "tries it again in a new session",
+        "next_turn": "goes on with the next turn",
+        "compact_and_retry": "makes its context smaller, and tries again",
+        "escalate": "cannot go on",
+    }
+    kind = str(_object(event.data.get("decision")).get("kind"))
+    yield [("  trouble  ", WARN), (sanitise(str(event.data.get("error_message"))), ""), (f"  {words.get(kind, sanitise(kind))}", DIM)]
+
+
+def _remembered(event: Event, goal: GoalState | None) -> Iterator[Line]:
+    saved = event.data.get("memories_saved")
+    if saved:
+        yield [(f"  wrote down {saved} thing{'' if saved == 1 else 's'} worth keeping", DIM)]
+
+
+def _controlled(event: Event, goal: GoalState | None) -> Iterator[Line]:
+    action, who = sanitise(str(event.data.get("action"))), sanitise(event.actor or "somebody")
+    yield [(f"  {who}: ", BOLD), (action, ""), (f"  {sanitise(event.text)}" if event.text else "", "italic")]
+
+
+def _completed(event: Event, goal: GoalState | None) -> Iterator[Line]:
+    outcome = _object(_object(event.data.get("outcome")).get("outcome"))
+    kind = str(outcome.get("kind"))
+    style = {"done": GOOD, "cancelled": DIM, "escalate": _ASKS}.get(kind, BAD)
+    why = sanitise(str(outcome.get("reason") or outcome.get("axis") or "")).replace("_", " ")
+    spent = "" if goal is None or event.at is None else f"  {goal_lines.spent_words(goal, event.at)}"
+    yield [
+        (goal_lines.OUTCOMES.get(kind, sanitise(kind)), f"bold {style}" if "bold" not in style else style),
+        (f": {why}" if why else "", ""),
+        (spent, DIM),
+    ]
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+_TOLD: Mapping[str, Callable[[Event, GoalState | None], Iterator[Line]]] = {
+    "driver.goal_started": _started,
+    "driver.attempt_started": _attempt_started,
+    "driver.attempt_completed": _attempt_completed,
+    "driver.acceptance": _acceptance,
+    "driver.decision": _decided,
+    "driver.replay_decision": _replayed,
+    "driver.extract_memories_completed": _remembered,
+    "driver.goal_completed": _completed,
+    "goal.permission_asked": _asked,
+    "goal.waiting": _waiting,
+    "control.requested": _controlled,
+}
+
+
+# ---
+
+TICK = 0.5
+_WIDEST = 120
+_WIDEST_NAME = 16
+_CRITERIA_SHOWN = 8
+_PANELS = 4
+"""More goals than this are shown with one line each."""
+
+
+class View:
+    """Keeps to itself; the others show more. Knows how each goal ended, and what went wrong."""
+
+    def __init__(self) -> None:
+        self.troubles: list[str] = []
+        self.states: dict[str, Callable[[], GoalState]] = {}
+        self._heard: dict[str, Callable[[], Heard | None]] = {}
+        self._after: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is left to be done."""
+
+    def add(self, goal: str, state: Callable[[], GoalState], *, heard: Callable[[], Heard | None] = lambda: None, after: str = "") -> None:
+        """One more goal is pursued from now on; what is not behind `after` was told before. `heard` is what the open turn says."""
+        self.states[goal], self._heard[goal], self._after[goal] = state, heard, after
+
+    def has_begun(self, goal: str) -> bool:
+        """Whether it is on the log."""
+        return goal in self.states and self.states[goal]().goal is not None
+
+    def outcome(self, goal: str) -> str | None:
+        """How it ended; `None` as long as it has not."""
+        return self.states[goal]().outcome if goal in self.states else None
+
+    async def watch(self, event: Event) -> None:
+        """One more event of a goal."""
+        if (event.position or "") > self._after.get(event.goal or "", ""):
+            self.tell(event)
+
+    def tell(self, event: Event) -> None:
+        """Show what there is to show of it."""
+
+    def prepare(self, goal: str, agent: str) -> None:
+        """Its workspace is being opened, which takes a while in a large repository."""
+
+    def begin(self, state: GoalState, beside: Beside | None) -> None:
+        """A goal has begun; this much of its repository the agent does not see."""
+
+    def end(self, state: GoalState, work: Handover) -> None:
+        """A goal has ended; the work is there."""
+
+    @asynccontextmanager
+    async def refreshing(self) -> AsyncIterator[None]:
+        """As long as goals are pursued."""
+        yield
+
+
+def viewer(*, json: bool, names: Mapping[str, str], on: str = "") -> View:
+    """What shows goals in the way that the output can take. `on` names the log in commands that are proposed."""
+    if json:
+        return Json()
+    return Screen(names=names, on=on) if terminal.is_terminal(sys.stdout) else Plain(names=names, on=on)
+
+
+class Json(View):
+    """Each event as a line of JSON."""
+
+    def tell(self, event: Event) -> None:
+        """As `lore events --json` prints it."""
+        terminal.out_json(codec.encode_with_position(event))
+        terminal.flush()
+
+
+class Plain(View):
+    """What happens, in lines; each begins with the name of its goal, where it has one."""
+
+    def __init__(self, *, names: Mapping[str, str], on: str = "") -> None:
+        super().__init__()
+        self._names, self._on = names, on
+        self._widest = min(_WIDEST_NAME, max((cells(sanitise(name)) for name in names.values()), default=0))
+
+    def tell(self, event: Event) -> None:
+        """The lines that an event is worth."""
+        state = self.states[event.goal or ""]() if event.goal in self.states else None
+        for line in lines(event, state):
+            self.show([*self._whose(event.goal or ""), *line])
+
+    def begin(self, state: GoalState, beside: Beside | None) -> None:
+        """What the agent does not see."""
+        for line in workspace_notes.notes(beside):
+            self.show([*self._whose(state.id), *line])
+
+    def end(self, state: GoalState, work: Handover) -> None:
+        """Where the work is, how to take it over, and how to go on."""
+        for line in (*workspace_notes.lines(work), *goal_lines.going_on(state, on=self._on)):
+            self.show([*self._whose(state.id), *line])
+
+    def show(self, line: Line) -> None:
+        """One line."""
+        [text] = goal_lines.plain([line])
+        terminal.out(text)
+        terminal.flush()
+
+    def _whose(self, goal: str) -> Line:
+        return [(f"{pad(sanitise(self._names[goal]), self._widest)}  ", BOLD)] if goal in self._names else []
+
+
+class Screen(Plain):
+    """The same on a terminal, and below it every goal that is pursued, as it stands."""
+
+    def __init__(self, *, names: Mapping[str, str], on: str = "", console: Console | None = None) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        super().__init__(names=names, on=on)
+        self._console = console or Console(file=sys.stdout, highlight=False, no_color=not terminal.has_colour(sys.stdout))
+        self._preparing: dict[str, str] = {}
+        self._live: Live = Live(console=self._console, auto_refresh=False, transient=True, get_renderable=self._panels)
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._live.__exit__(*error)
+
+    def prepare(self, goal: str, agent: str) -> None:
+        """Shown until there is more to show."""
+        self._preparing[goal] = agent
+        self._live.refresh()
+
+    def tell(self, event: Event) -> None:
+        """The lines that an event is worth, and the goals as they stand after it."""
+        super().tell(event)
+        self._live.refresh()
+
+    def show(self, line: Line) -> None:
+        """One line, above what is live."""
+        from rich.text import Text
+
+        is_whole = goal_lines.is_whole(line)
+        self._console.print(Text.assemble(*line), soft_wrap=is_whole, overflow=None if is_whole else "fold")
+
+    @asynccontextmanager
+    async def refreshing(self) -> AsyncIterator[None]:
+        """Time passes on the screen, too."""
+        ticking = asyncio.create_task(self._tick())
+        try:
+            yield
+        finally:
+            ticking.cancel()
+            with suppress(asyncio.CancelledError):
+                await ticking
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            self._live.refresh()
+
+    def _panels(self) -> Group:
+        from rich.console import Group
+        from rich.text import Text
+
+        width = min(self._console.width, _WIDEST)
+        now = clock.now()
+        states = [
+            _at_work(state, self._heard[id]())
+            for id, each in self.states.items()
+            if (state := each()).goal is not None and state.outcome is None
+        ]
+        waiting = [agent for id, agent in self._preparing.items() if id not in self.states]
+        lines: list[Line] = [[("○ ", DIM), (sanitise(agent), BOLD), ("  its workspace is being opened", DIM)] for agent in waiting]
+        lines += [line for state in states for line in panel(state, now, columns=width, brief=len(states) > _PANELS)]
+        return Group(*(Text.assemble(*goal_lines.fitted(line, width), no_wrap=True) for line in lines))
+
+
+def _at_work(goal: GoalState, heard: Heard | None) -> GoalState:
+    """The goal with what its agent has said and spent in this turn, of which the log is told at the turn's end."""
+    if goal.attempt is not None and goal.attempt.ending is not None:
+        return replace(goal, words=goal.attempt.ending.words or goal.words)
+    if heard is None or goal.attempt is None:
+        return goal
+    attempt = replace(goal.attempt, tokens=max(goal.attempt.tokens, heard.tokens), usd=max(goal.attempt.usd, heard.usd or 0.0))
+    return replace(goal, attempt=attempt, words=heard.words or goal.words)
+
+
+def panel(goal: GoalState, now: datetime, *, columns: int, brief: bool = False) -> Iterator[Line]:
+    """One goal as it stands: turn, budgets, what it does, what it said, its criteria."""
+    if not brief:
+        yield []
+    yield goal_lines.headline(goal, now)
+    if brief:
+        return
+    yield from ([("  ", ""), *line] for line in goal_lines.bars(goal, now, columns=columns - 2))
+    yield from ([("  ", ""), *line] for line in _doing(goal))
+    criteria = list(goal_lines.criteria(goal))
+    for line in criteria[:_CRITERIA_SHOWN]:
+        yield [("  ", ""), *line]
+    if len(criteria) > _CRITERIA_SHOWN:
+        yield [(f"  … {len(criteria) - _CRITERIA_SHOWN} more criteria", DIM)]
+
+
+def _doing(goal: GoalState) -> Iterator[Line]:
+    if goal.attempt is not None and goal.attempt.last_tool and goal.attempt.ending is None:
+        yield [("now      ", DIM), (sanitise(goal.attempt.last_tool), "")]
+    for each in goal.questions.values():
+        yield from goal_lines.question(each.id, each.tool, each.input)
+    if words := goal_lines.in_a_line(goal.words):
+        yield [("said     ", DIM), (words, "italic")]
+    if goal.messages:
+        yield [("heard    ", DIM), (f"{len(goal.messages)} for its next turn", "")]

@@ -1,0 +1,276 @@
+"""`lore stage`: scenarios, and a cast that plays one, live in the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import AsyncExitStack, suppress
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from fleetlore import clock
+from fleetlore import settings as config
+from fleetlore.cli import arguments, open_log, terminal
+from fleetlore.cli.main import INTERRUPTED, OK, UsageError
+from fleetlore.errors import Invalid, LogError
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Coroutine, Mapping, Sequence
+    from typing import Any
+
+    from fleetlore.events.envelope import Event
+    from fleetlore.log.recorder import BlockingRecorder
+    from fleetlore.prompts.memory import Nearness
+    from fleetlore.prompts.turn import Manner
+    from fleetlore.stage.conductor import Conductor, Watch
+    from fleetlore.stage.run_state import Play
+    from fleetlore.stage.scenario import Scenario
+
+SUMMARY = "have a cast play a scene: a debate, a committee, a hidden role"
+
+VERBS = ("list", "check", "run")
+MOST_TURNS = 1_000_000
+_EXAMPLES = (
+    ("lore stage run the-tin", "four neighbours and a clerk, offline; nothing to install, nothing to pay"),
+    ("lore stage run night-train --seed fog --read-minds", "the same fog always hides the same stowaway; see what they think"),
+    (
+        "lore stage run monday --inject 'Fire drill!' --turns 20",
+        "break in at once, and let it last; or type a line and press Enter while it plays",
+    ),
+    ("lore stage run ./my.yaml --mind openai:gpt-5-mini", "a scenario of your own, played by a model"),
+    ("lore stage run --resume the-tin-4f2a9c", "go on where it stopped: after Ctrl-C, a crash, or a closed laptop"),
+    ("lore stage check ./my.yaml", "what is wrong with a scenario, line by line"),
+)
+_NOTES = """\
+A run is recorded in your log as it is played; nothing but the log is needed to take it up again. The same seed with the scripted mind plays
+the same run. docs/stage.md tells how scenarios are written, and in which order a cast acts.
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """What to do, with which scenario, and how it is shown."""
+    parser.add_argument("verb", metavar="VERB", choices=VERBS, help="list the scenarios, check one, or run it")
+    parser.add_argument("scenario", metavar="SCENARIO", nargs="*", default=[], help="a name that `lore stage list` shows, or a YAML file")
+    parser.add_argument("--seed", metavar="TEXT", help="what the run is about and how chance falls (else one of the scenario's)")
+    parser.add_argument("--turns", metavar="N", type=int, help="how many turns at most (else the scenario's)")
+    parser.add_argument(
+        "--inject", metavar="TEXT", action="append", default=[], help="have a visitor say this as it begins; may be repeated"
+    )
+    parser.add_argument("--mind", metavar="ADDRESS", help="who answers for the whole cast: scripted:, openai:MODEL, anthropic:MODEL")
+    parser.add_argument("--read-minds", action="store_true", help="show what they think, too")
+    parser.add_argument("--resume", metavar="RUN", help="go on with a run that was not finished")
+    parser.add_argument("--speed", metavar="X", type=float, help="2 is twice as fast, 0 as fast as it can (1 on a terminal, else 0)")
+    arguments.add_json(parser, "print each event as JSON, as `lore events --json` does")
+    arguments.teach(parser, _EXAMPLES, _NOTES)
+
+
+def run(args: Namespace) -> int:
+    """List, check or play."""
+    if args.verb != "run":
+        for name in ("seed", "turns", "mind", "resume", "speed"):
+            if getattr(args, name) is not None:
+                raise UsageError(f"--{name} is for `lore stage run`")
+        if args.inject or args.read_minds:
+            raise UsageError(f"--{'inject' if args.inject else 'read-minds'} is for `lore stage run`")
+    return {"list": _list, "check": _check, "run": _run}[args.verb](args)
+
+
+# --- list and check
+
+
+def _list(args: Namespace) -> int:
+    from fleetlore.stage import files
+
+    if args.scenario:
+        raise UsageError("`lore stage list` takes no scenario; `lore stage check` looks at one")
+    scenarios = [files.load(name) for name in files.names()]
+    waiting = _waiting(args)
+    if args.json:
+        shown = [{"name": each.name, "title": each.title, "about": each.about, "seeds": each.seeds} for each in scenarios]
+        terminal.out_value({"scenarios": shown, "unfinished": [event.run for event in waiting]})
+        return OK
+    for each in scenarios:
+        terminal.out(f"{each.name:<12}  {each.about}")
+    for event in waiting:
+        what = terminal.sanitise(f"{event.run} ({event.text}, {event.data.get('seed')})")
+        terminal.out(f"not finished: {what}; go on with: lore stage run --resume {terminal.sanitise(event.run or '')}")
+    return OK
+
+
+def _waiting(args: Namespace) -> Sequence[Event]:
+    """Beginnings of runs that were not finished; none where there is no log yet."""
+    from fleetlore.stage.resume import unfinished
+
+    settings = open_log.settings_of(args)
+    path = open_log.find_file(settings)
+    if path is not None and not os.path.exists(path):
+        return ()
+    with open_log.open_existing_log(args, settings=settings) as log:
+        return unfinished(log)
+
+
+def _check(args: Namespace) -> int:
+    from fleetlore.stage import files as stage_files
+
+    for place in args.scenario or stage_files.names():
+        scenario = stage_files.load(place)
+        cast = ", ".join(f"{manifest.name} ({manifest.role})" for manifest in scenario.cast)
+        if args.json:
+            terminal.out_value({"scenario": scenario.name, "ok": True, "cast": [manifest.name for manifest in scenario.cast]})
+        else:
+            terminal.out(terminal.sanitise(f"{place}: fine. {scenario.title}; {cast}; {scenario.governor.max_turns} turns at most"))
+    return OK
+
+
+# --- run
+
+
+def _run(args: Namespace) -> int:
+    _need(args)
+    settings = open_log.settings_of(args)
+    manner, near = _prompting(settings.context.value)
+    with open_log.open_log(args, settings=settings) as log:
+        play = _taken_up(args, log) if args.resume else _begun(args, log)
+        try:
+            asyncio.run(_perform(args, log, play, manner, near))
+        except KeyboardInterrupt:
+            terminal.flush()
+            terminal.err(f"\nstopped; nothing is lost. Go on with: {_again(args, play.run)}")
+            return INTERRUPTED
+    return OK
+
+
+def _prompting(said: Mapping[str, Any]) -> tuple[Manner, Nearness | None]:
+    """How prompts are built, as the settings say it; what they name and is not there is said before anything is asked."""
+    from fleetlore.prompts.embeddings import WORDS, nearness
+    from fleetlore.prompts.tokens import tokenizer
+    from fleetlore.prompts.turn import Manner
+
+    manner = Manner.of(said)
+    tokenizer(manner.tokenizer)
+    return manner, nearness(said.get("nearness", WORDS))
+
+
+def _need(args: Namespace) -> None:
+    if len(args.scenario) > 1:
+        raise UsageError("one scenario at a time; name one, as in `lore stage run the-tin`")
+    if not args.scenario and not args.resume:
+        raise UsageError("which scenario? `lore stage list` shows them, as in `lore stage run the-tin`")
+    if args.resume and (args.seed is not None or args.turns is not None):
+        raise UsageError("--resume goes on with the run as it was begun; --seed and --turns are for new ones")
+    if args.turns is not None and not 1 <= args.turns <= MOST_TURNS:
+        raise Invalid(f"--turns: at least 1 is needed{'' if args.turns < 1 else f', and at most {MOST_TURNS:,}'}")
+    if not all(text.strip() for text in args.inject):
+        raise Invalid("--inject: a visitor who says nothing disturbs nobody; give some words")
+    if args.speed is not None and not 0 <= args.speed < float("inf"):
+        raise Invalid("--speed: a number from 0 on is needed, such as 2 for twice as fast")
+
+
+def _begun(args: Namespace, log: BlockingRecorder) -> Play:
+    from fleetlore.stage import files as stage_files
+    from fleetlore.stage.resume import unfinished
+    from fleetlore.stage.run_state import begin
+    from fleetlore.stage.seeded_random import pick
+
+    scenario = stage_files.load(args.scenario[0])
+    if args.turns is not None:
+        scenario = replace(scenario, governor=replace(scenario.governor, max_turns=args.turns))
+    for event in unfinished(log):
+        if event.data.get("scenario") == scenario.name:
+            terminal.err(f"an earlier run of it was not finished; go on with that one by: {_again(args, event.run or '')}")
+            break
+    mark = clock.uuid7()
+    return begin(scenario, f"{scenario.name}-{mark[-6:]}", args.seed if args.seed is not None else pick(scenario.seeds, mark))
+
+
+def _taken_up(args: Namespace, log: BlockingRecorder) -> Play:
+    from fleetlore.stage import files as stage_files
+    from fleetlore.stage.resume import take_up
+
+    scenario: Scenario | None = stage_files.load(args.scenario[0]) if args.scenario else None
+    return take_up(log, args.resume, scenario=scenario)
+
+
+def _again(args: Namespace, run: str) -> str:
+    log = f" --log {config.masked(args.log)}" if args.log else ""
+    mind = f" --mind {args.mind}" if args.mind else ""
+    return f"lore stage run --resume {run}{mind}{log}"
+
+
+async def _perform(args: Namespace, log: BlockingRecorder, play: Play, manner: Manner, near: Nearness | None) -> None:
+    from fleetlore.cli.stage.screen import viewer
+    from fleetlore.projections.runner import SAVE_AFTER
+    from fleetlore.projections.store import open_store
+    from fleetlore.prompts.agent_context import Recall
+    from fleetlore.stage.actors import troupe_of
+    from fleetlore.stage.conductor import Conductor
+
+    speed = args.speed if args.speed is not None else float(terminal.is_terminal(sys.stdout) and not args.json)
+    watch: Watch = viewer(play.scenario, json=args.json, read_minds=args.read_minds, speed=speed)
+    info = log.info()
+    store = open_store(info) if info.events >= SAVE_AFTER or info.trimmed_before is not None else None
+    async with troupe_of(play.scenario, args.mind) as troupe, AsyncExitStack() as stack:
+        if store is not None:  # of a long log, what was folded before is not read again
+            stack.enter_context(store)
+        conductor = Conductor(log, play, troupe, recall=Recall(log, store=store, nearness=near), manner=manner, watch=watch)
+        await conductor.begin()
+        if play.finished is not None:
+            raise Invalid(f"{play.run} is over; `lore events --scope run:{play.run}` reads it again")
+        for text in args.inject:
+            await conductor.inject(text)
+        with _Ear(conductor, quiet=args.json):
+            await conductor.perform()
+    if not args.json:
+        _say_what_next(args, play)
+
+
+class _Ear:
+    """Hears what is typed while a run is played: each line is a visitor's."""
+
+    def __init__(self, conductor: Conductor, *, quiet: bool) -> None:
+        self._conductor = conductor
+        self._hears = not quiet and terminal.is_terminal(sys.stdin) and terminal.is_terminal(sys.stdout) and _is_in_front()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def __enter__(self) -> None:
+        if self._hears:
+            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._hear)
+
+    def __exit__(self, *_: object) -> None:
+        if self._hears:
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+
+    def _hear(self) -> None:
+        line = os.read(sys.stdin.fileno(), 4096).decode(errors="replace").strip()
+        if line:
+            self._start(self._conductor.inject(line))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(_forgiving(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _forgiving(work: Coroutine[Any, Any, None]) -> None:
+    with suppress(Invalid, LogError):
+        await work
+
+
+def _is_in_front() -> bool:
+    """Whether this process may read from its terminal without being stopped."""
+    try:
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def _say_what_next(args: Namespace, play: Play) -> None:
+    if (args.log or "").startswith("memory:"):
+        return  # nothing is left of it
+    log = f" --log {config.masked(args.log)}" if args.log else ""
+    terminal.err(
+        f"lore context --agent {play.scenario.cast[0].name} --run {play.run}{log}  shows what one of them knew; docs/stage.md has more"
+    )

@@ -1,0 +1,212 @@
+"""How a run looks: speakers in colours, scenes set off, thoughts for those who read minds, the verdict apart; plain lines in pipes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import textwrap
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from fleetlore import clock
+from fleetlore.cli import terminal
+from fleetlore.cli.event_lines import cells, cut, pad
+from fleetlore.cli.terminal import sanitise
+from fleetlore.events import codec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fleetlore.events.envelope import Event
+    from fleetlore.stage.conductor import Watch
+    from fleetlore.stage.scenario import Scenario
+
+# Colours of the 256 that can be read on dark and on light ground, far from one another.
+_COLOURS = (75, 173, 71, 176, 179, 109, 167, 103)
+_WIDEST, _NARROW, _NAME = 100, 56, 12
+_SECONDS_A_LINE, _SECONDS_A_CHARACTER = 0.7, 0.022
+_DIM, _BOLD, _SCENE, _THOUGHT, _BAD, _VISITOR, _VERDICT = "2", "1", "3;2", "3;38;5;103", "31", "1;33", "1;36"
+_SPEECH = ("agent.spoke", "oracle.spoke")
+_HUSHED = ("model.called", "model.replied", "context.built", "tool.called")
+
+
+def viewer(scenario: Scenario, *, json: bool, read_minds: bool, speed: float) -> Watch:
+    """What shows a run's events in the way that the output can take, no faster than they can be read."""
+    if json:
+        return _json
+    screen: Screen | Plain
+    if terminal.is_terminal(sys.stdout):
+        colour = terminal.has_colour(sys.stdout)
+        screen = Screen(scenario, width=min(terminal.width(sys.stdout), _WIDEST), colour=colour, read_minds=read_minds)
+    else:
+        screen = Plain(read_minds=read_minds)
+    return _Pace(screen, speed).show
+
+
+async def _json(event: Event) -> None:
+    terminal.out_json(codec.encode_with_position(event))
+    terminal.flush()
+
+
+class _Pace:
+    """Shows each event once there was time to read the one before; an answer that took as long itself is shown at once."""
+
+    def __init__(self, screen: Screen | Plain, speed: float) -> None:
+        self._screen, self._speed, self._due = screen, speed, 0.0
+        self._began = clock.now()
+
+    async def show(self, event: Event) -> None:
+        """One more event."""
+        lines = list(self._screen.lines(event))
+        if not lines:
+            return
+        is_past = event.at is not None and event.at < self._began  # of a run that is taken up: shown at once
+        if self._speed and not is_past and (early := self._due - monotonic()) > 0:
+            await asyncio.sleep(early)
+        for line in lines:
+            terminal.out(line)
+        terminal.flush()
+        reading = _SECONDS_A_LINE + _SECONDS_A_CHARACTER * len(event.text or "")
+        self._due = monotonic() + (reading / self._speed if self._speed else 0.0)
+
+
+class Plain:
+    """One whole line an event."""
+
+    def __init__(self, *, read_minds: bool) -> None:
+        self._reads_minds = read_minds
+
+    def lines(self, event: Event) -> Iterator[str]:
+        """What of an event is shown."""
+        text, turn, name = told(event, read_minds=self._reads_minds), event.data.get("turn"), sanitise(event.agent or event.actor or "?")
+        if text:
+            yield f"{turn if isinstance(turn, int) else 0:>3}  {name}  {sanitise(event.kind)}  {text}"
+        if self._reads_minds and (thought := _thought(event)):
+            yield f"{turn if isinstance(turn, int) else 0:>3}  {name}  thought  {thought}"
+
+
+def told(event: Event, *, read_minds: bool) -> str:
+    """The words of an event that are for the audience; empty if there are none."""
+    if event.kind in _HUSHED or ((event.visibility == "private" or event.kind == "agent.reflected") and not read_minds):
+        return ""
+    if event.kind == "model.failed":
+        return sanitise(f"gave no answer ({event.data.get('error')})")
+    if event.kind == "judge.verdict":
+        return sanitise(f"{event.text} {_ruling(event)}").strip()
+    return sanitise(event.text or "")
+
+
+def _thought(event: Event) -> str:
+    thought = event.data.get("thought")
+    return sanitise(thought) if isinstance(thought, str) else ""
+
+
+def _ruling(event: Event) -> str:
+    """Who won, was accused, or was unmasked."""
+    data = event.data
+    parts = []
+    if data.get("accused"):
+        parts.append(f"accused: {data['accused']}, {'rightly' if data.get('correct') else 'wrongly'}")
+    parts += [f"{entry.get('agent')} was the {entry.get('role')}" for entry in data.get("reveal") or () if isinstance(entry, dict)]
+    if data.get("winner"):
+        parts.append(f"winner: {data['winner']}")
+    if data.get("no_contest"):
+        parts.append("no contest")
+    return f"[{'; '.join(parts)}]" if parts else ""
+
+
+class Screen:
+    """A run on a terminal."""
+
+    def __init__(self, scenario: Scenario, *, width: int, colour: bool, read_minds: bool) -> None:
+        self._width, self._colour, self._reads_minds = width, colour, read_minds
+        names = [manifest.name for manifest in scenario.cast]
+        self._colours = {name: f"1;38;5;{_COLOURS[index % len(_COLOURS)]}" for index, name in enumerate(names)}
+        longest = max(cells(sanitise(name)) for name in (*names, "visitor"))
+        self._name = 0 if width < _NARROW else min(longest, _NAME)
+        self._indent = "  " if not self._name else " " * (self._name + 4)
+
+    def lines(self, event: Event) -> Iterator[str]:
+        """What of an event is shown, wrapped to the width."""
+        text = told(event, read_minds=self._reads_minds)
+        match event.kind:
+            case "run.started":
+                yield from self._heading(event)
+            case "world.observed" if text:
+                if event.data.get("turn") != 0 or self._reads_minds:
+                    yield ""
+                yield from self._wrapped(text, "  ", _SCENE)
+                yield ""
+            case "judge.verdict":
+                yield from self._verdict(event)
+            case "run.finished":
+                yield from self._end(event)
+            case "user.injected" if text:
+                yield from self._said("visitor", text, _VISITOR)
+            case _ if text:
+                yield from self._by_one(event, text)
+
+    def _by_one(self, event: Event, text: str) -> Iterator[str]:
+        name = sanitise(event.agent or event.actor or "?")
+        if event.kind in ("agent.thought", "agent.reflected"):
+            yield from self._said(name, f"({text})", self._colours.get(name, _BOLD), _THOUGHT)
+            return
+        quiet = {"model.failed": _BAD, "log.rejected": _BAD, "commentary.posted": _DIM, "tool.returned": _DIM}.get(event.kind, "")
+        yield from self._said(name, text, self._colours.get(name, _BOLD), quiet)
+        if self._reads_minds and (thought := _thought(event)):
+            yield from self._wrapped(f"({thought})", self._indent, _THOUGHT)
+
+    def _said(self, name: str, text: str, name_style: str, style: str = "") -> Iterator[str]:
+        if not self._name:
+            yield self._paint(name, name_style)
+            yield from self._wrapped(text, self._indent, style)
+            return
+        first = self._paint(pad(cut(name, self._name), self._name), name_style)
+        for index, line in enumerate(self._wrapped(text, self._indent, style)):
+            yield f"  {first}  {line[len(self._indent) :]}" if index == 0 else line
+
+    def _heading(self, event: Event) -> Iterator[str]:
+        yield ""
+        yield from self._wrapped(sanitise(event.text or ""), "  ", _BOLD)
+        yield self._paint(f"  {sanitise(str(event.data.get('seed', '')))} · run {sanitise(event.run or '')}", _DIM)
+        yield ""
+
+    def _verdict(self, event: Event) -> Iterator[str]:
+        """Set apart: who rules, the ruling, and the marks."""
+        name, rule = sanitise(event.agent or "?"), self._width - 4
+        yield ""
+        title = f"── {name} "
+        yield self._paint("  " + title + "─" * max(0, rule - cells(title)), _VERDICT)
+        yield from self._wrapped(sanitise(event.text or ""), "  ", "")
+        if ruling := sanitise(_ruling(event)).strip("[]"):
+            yield ""
+            yield from self._wrapped(ruling, "  ", _VERDICT)
+        yield from self._marks(event)
+        yield self._paint("  " + "─" * rule, _VERDICT)
+
+    def _marks(self, event: Event) -> Iterator[str]:
+        scores = event.data.get("scores")
+        marks = (
+            {sanitise(str(name)): mark for name, mark in scores.items() if isinstance(mark, int | float)}
+            if isinstance(scores, dict)
+            else {}
+        )
+        column = max((cells(name) for name in marks), default=0)
+        for name, mark in sorted(marks.items(), key=lambda pair: -pair[1]):
+            yield f"  {pad(name, column)}  {mark:>4.1f}  {self._paint('▪' * round(mark), _VERDICT)}"
+
+    def _end(self, event: Event) -> Iterator[str]:
+        data = event.data
+        yield ""
+        yield from self._wrapped(sanitise(event.text or ""), "  ", _BOLD)
+        spent = f"{data.get('turns')} turns, {data.get('calls')} calls, {data.get('tokens')} tokens, ${data.get('usd') or 0:.2f}"
+        yield self._paint(f"  {spent}", _DIM)
+        yield ""
+
+    def _wrapped(self, text: str, indent: str, style: str) -> Iterator[str]:
+        room = max(20, self._width - 2 - len(indent))
+        for line in textwrap.wrap(text, room) or [""]:
+            yield f"{indent}{self._paint(line, style)}"
+
+    def _paint(self, text: str, style: str) -> str:
+        return f"\x1b[{style}m{text}\x1b[0m" if self._colour and style else text

@@ -1,0 +1,31 @@
+"""`lore town`: a fleet that shares work, looked at and steered. docs/town.md tells how a town lives."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from fleetlore.cli import arguments
+from fleetlore.cli.main import UsageError
+from fleetlore.cli.town import help as town_help
+from fleetlore.cli.town import verbs
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+SUMMARY = "have agents share work: spawn them, give them tasks and missions, and steer"
+
+
+def configure(parser: ArgumentParser) -> None:
+    """A parser for each verb."""
+    verbs.configure(parser)
+    arguments.teach(parser, town_help.EXAMPLES, town_help.NOTES)
+
+
+def run(args: Namespace) -> int:
+    """Do what the verb says; its module is loaded only now."""
+    if args.does is None:
+        raise UsageError(f"what is to be done? `lore town VERB`, with one of {', '.join(verbs.VERBS)}; see lore town --help")
+    module, _, name = args.does.partition(".")
+    code: int = getattr(import_module(f"fleetlore.cli.town.{module}"), name)(args)
+    return code

@@ -1,0 +1,139 @@
+"""`lore town init`: say in a folder's settings which town is meant there, and on which log."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from fleetlore import settings as config
+from fleetlore.cli import open_log, terminal
+from fleetlore.cli.town import commands
+from fleetlore.errors import ConfigError, Invalid
+from fleetlore.events.names import is_name
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Mapping
+
+_NEXT = (
+    ("lore town spawn ada bob", "two agents join"),
+    ("lore worker --concurrency 2", "run them, in another terminal or on another machine"),
+    ("lore town backlog add 'What is to be done'", "give them something to do"),
+    ("lore town status --watch", "look on"),
+)
+
+
+def init(args: Namespace) -> int:
+    """Write what is missing in this folder's file, make the log, and say what to do next."""
+    path = os.path.join(os.getcwd(), config.FILE_NAME)
+    text, said = _read(path)
+    wanted = {"town": _name(args, said)} | _log(args, path)
+    missing = {key: value for key, value in wanted.items() if _is_missing(path, said, key, value)}
+    args.town = None  # from here on the file says it
+    args.log = None
+    if missing:
+        _write(path, "".join(f"{key} = {_quoted(value)}\n" for key, value in missing.items()) + (text or ""))
+    settings = _prepared(args, path, text)
+    if args.json:
+        shown = {"town": settings.town.value, "log": config.masked(settings.log.value), "file": path, "written": sorted(missing)}
+        terminal.out_value(shown)
+        return 0
+    _say(settings, path, missing)
+    return 0
+
+
+def _name(args: Namespace, said: Mapping[str, object]) -> str:
+    if args.name is not None and args.town is not None and args.name != args.town:
+        raise Invalid(f"{args.name!r} or {args.town!r}? say the town's name once")
+    name = args.name or args.town or said.get("town") or os.path.basename(os.getcwd()) or config.DEFAULT_TOWN
+    if not isinstance(name, str) or not is_name(name):
+        raise Invalid(f"not a name for a town: {name!r}; 1 to 200 bytes without control characters are needed")
+    return name
+
+
+def _log(args: Namespace, path: str) -> dict[str, str]:
+    """The address to be written down: what is said here, or the user's own log where nothing else is said."""
+    if args.log is None:
+        return {"log": config.DEFAULT_LOG} if config.load().log.source == config.DEFAULT else {}
+    address: str = args.log
+    if config.masked(address) != address:
+        raise Invalid(f"the address holds a password, and {path} is no place for one; leave --log out, and set FLEETLORE_LOG")
+    if address.startswith("memory:"):
+        raise Invalid("a log that is not kept cannot be a town's; name a file (sqlite:town.db) or a server")
+    folder = os.path.dirname(path)
+    if not config.is_project_log(config.anchored(address, folder), folder):
+        raise Invalid(
+            f"{address}: {path} may only name a SQLite file inside its own folder. Leave --log out, and put the address into"
+            f" {config.user_file()}, or set FLEETLORE_LOG"
+        )
+    return {"log": address}
+
+
+def _read(path: str) -> tuple[str | None, Mapping[str, object]]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        return text, tomllib.loads(text)
+    except FileNotFoundError:
+        return None, {}
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: not TOML: {error}; mend it first") from error
+
+
+def _is_missing(path: str, said: Mapping[str, object], key: str, value: str) -> bool:
+    if key not in said:
+        return True
+    if said[key] != value and not (key == "log" and value == config.DEFAULT_LOG):
+        raise Invalid(f"{path} says {key} = {said[key]!r} already; change it there, if {value!r} is meant")
+    return False
+
+
+def _quoted(text: str) -> str:
+    """A text as TOML writes it: what JSON escapes, TOML understands."""
+    return msgspec.json.encode(text).decode()
+
+
+def _write(path: str, text: str) -> None:
+    """Whole or not at all; a file that was there keeps its permissions."""
+    target = os.path.realpath(path)
+    part = f"{target}.{os.getpid()}.part"
+    mode = os.stat(target).st_mode & 0o777 if os.path.exists(target) else 0o644
+    try:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, target)
+    finally:
+        if os.path.exists(part):
+            os.unlink(part)
+
+
+def _prepared(args: Namespace, path: str, before: str | None) -> config.Settings:
+    """The settings that hold now, and the log made; where that cannot be, the file is as it was."""
+    try:
+        settings = open_log.settings_of(args)
+        with open_log.open_log(args, settings=settings) as log:
+            commands.need_all_kept(log, settings)
+    except BaseException:
+        if before is None:
+            os.unlink(path)
+        else:
+            _write(path, before)
+        raise
+    return settings
+
+
+def _say(settings: config.Settings, path: str, missing: Mapping[str, str]) -> None:
+    shown = terminal.sanitise(f"The town {settings.town.value}, on {config.masked(settings.log.value)}")
+    wrote = f"{path} says so now" if missing else f"{path} said so already"
+    terminal.out(f"{shown}; {terminal.sanitise(wrote)}.")
+    for what, setting in (("town", settings.town), ("log", settings.log)):
+        if setting.source not in (path, config.DEFAULT):
+            terminal.err(f"the {what} that holds here is told by {setting.source}, and not by that file")
+    terminal.out("\nNow:")
+    for command, what in _NEXT:
+        terminal.out(f"  {command}\n      {what}")

@@ -1,0 +1,103 @@
+"""What `lore up` sees to beside serving: notices, shipping, and letting go of what is too old."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+from fleetlore.cli import open_log, terminal
+from fleetlore.errors import FleetloreError
+from fleetlore.log.connect import connect
+
+if TYPE_CHECKING:
+    from fleetlore.chronicle.naming import Naming
+    from fleetlore.server.context import House
+    from fleetlore.settings import Settings
+
+DAY = 86_400.0
+JOIN_SECONDS = 5.0
+Chore = Callable[[Event], None]
+"""Works until the flag is set."""
+
+
+@contextmanager
+def chores(settings: Settings, house: House, url: str) -> Iterator[None]:
+    """Do them, each in a thread of its own, as long as the block lasts."""
+    stop = Event()
+    threads = [Thread(target=_guarded, args=(chore, stop), name="fleetlore-chore", daemon=True) for chore in _chores(settings, house, url)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(JOIN_SECONDS)
+
+
+def _chores(settings: Settings, house: House, url: str) -> Iterator[Chore]:
+    if settings.notify.value:
+        yield _notifying(settings, house, url)
+    if settings.ship_to.value:
+        yield _shipping(settings)
+    if settings.keep_days.value is not None:
+        yield lambda stop: _keeping(settings, house, stop)
+
+
+def _guarded(chore: Chore, stop: Event) -> None:
+    try:
+        chore(stop)
+    except FleetloreError as error:
+        terminal.err(f"lore: {error}")
+
+
+def _notifying(settings: Settings, house: House, url: str) -> Chore:
+    from fleetlore.log.coordination import open_shared
+    from fleetlore.server.notifications.rules import rules_of
+    from fleetlore.server.notifications.service import Notifier
+
+    def naming() -> Naming:
+        with house.desk.looking(None, ("names",)) as look:
+            return look.naming
+
+    notifier = Notifier(
+        lambda: connect(settings.log.value, town=settings.town.value, redactor=open_log.redactor_of(settings)).blocking(),
+        lambda: open_shared(settings.log.value, town=settings.town.value),
+        rules_of(settings),
+        naming=naming,
+        url=url,
+        on_trouble=lambda trouble: terminal.err(f"lore: {trouble}"),
+    )
+    return notifier.run
+
+
+def _shipping(settings: Settings) -> Chore:
+    from fleetlore.cli.ship import town_in, trouble
+    from fleetlore.ingest.ship import Shipper, Standing
+
+    to = settings.ship_to.value or ""
+    source = connect(settings.log.value, town=settings.town.value)
+    target = connect(to, town=town_in(to) or settings.town.value, redactor=open_log.redactor_of(settings))
+    shipper = Shipper(source.blocking, target.blocking, full=settings.ship_full.value)
+    lost = False
+
+    def tell(standing: Standing) -> None:
+        """The beginning of each outage, and no more."""
+        nonlocal lost
+        if standing.state == "lost" and not lost:
+            terminal.err(f"lore: {terminal.sanitise(trouble(standing))}")
+        lost = standing.state in ("lost", "trying")
+
+    def ship(stop: Event) -> None:
+        shipper.run(stop, on_progress=tell)
+
+    return ship
+
+
+def _keeping(settings: Settings, house: House, stop: Event) -> None:
+    while True:
+        open_log.keep_to(house.log, settings, key=house.operator)
+        if stop.wait(DAY):
+            return

@@ -1,0 +1,145 @@
+"""What a file of ours says, checked against the shapes that it may have: each complaint with its place and what to write instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import date, time
+from difflib import get_close_matches
+from typing import Any, Protocol, get_args
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import FieldInfo, fields
+
+from fleetlore.documents import durations
+from fleetlore.errors import Invalid
+
+DEEPEST = 30
+MOST_PROBLEMS = 100
+
+KeyPath = tuple[str | int, ...]
+
+_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text in quotes",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+    "null": "nothing",
+    "datetime": "a date",
+    "date": "a date",
+    "time": "a time",
+}
+_expected = re.compile(r"Expected `([^`]+)`, got `([^`]+)`")
+_bound = re.compile(r"Expected `[^`]+` (>=|<=|>|<) (\S+)")
+_index = re.compile(r"\[(\d+)\]")
+
+
+class Complaints(Protocol):
+    """Whatever keeps what is wrong with a file."""
+
+    def complain(self, path: KeyPath, problem: str) -> None:
+        """Keep a problem; where is said by its path."""
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """TOML knows dates; JSON does not."""
+    if depth > DEEPEST:
+        raise ValueError("nested too deeply")
+    if isinstance(value, dict):
+        return {key: plain(inner, depth + 1) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [plain(inner, depth + 1) for inner in value]
+    return value.isoformat() if isinstance(value, date | time) else value
+
+
+def fit(sheet: Complaints, path: KeyPath, value: Any, shape: type[Struct], *, spans: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The fields of a table that fit a struct's; complaints about the others. `spans` are seconds that may be written like `20m`."""
+    if not isinstance(value, Mapping):
+        sheet.complain(path, f"a table is needed, not {_name_of(value)}")
+        return {}
+    known = {each.name: each for each in fields(shape)}
+    found = {}
+    for name, told in value.items():
+        here = (*path, name)
+        if name not in known:
+            sheet.complain(here, unknown(name, tuple(known)))
+            continue
+        try:
+            found[name] = msgspec.convert(seconds(told) if name in spans else told, known[name].type)
+        except msgspec.ValidationError as error:
+            sheet.complain(*_explained(here, str(error), known[name], told))
+        except Invalid as error:
+            sheet.complain(here, str(error))
+    return found
+
+
+def missing(shape: type[Struct], given: Mapping[str, Any]) -> list[str]:
+    """The fields that a struct needs, and that are not there."""
+    return [each.name for each in fields(shape) if each.required and each.name not in given]
+
+
+def seconds(value: Any) -> Any:
+    """`20m` as seconds; anything else as it is."""
+    return durations.parse(value) / 1e9 if isinstance(value, str) else value
+
+
+def unknown(name: str, names: tuple[str, ...]) -> str:
+    """That there is no such key, and which there are."""
+    near = _nearest(name.lower().replace("-", "_"), names)
+    return f"is not known here; did you mean {near}?" if near else f"is not known here; known: {', '.join(names)}"
+
+
+def one_of(value: str, names: tuple[str, ...]) -> str:
+    """That something is called otherwise."""
+    near = _nearest(value, names)
+    return f"{value[:60]!r} is none of {', '.join(names)}" + (f"; did you mean {near}?" if near else "")
+
+
+def _nearest(word: str, names: tuple[str, ...]) -> str | None:
+    near = get_close_matches(word, names, n=1) or [name for name in names if len(word) > 2 and name.startswith(word)]
+    return near[0] if near else None
+
+
+def _explained(path: KeyPath, error: str, field: FieldInfo, value: Any) -> tuple[KeyPath, str]:
+    """msgspec's words in ours, and the place of the very item."""
+    reason, _, inner = error.partition(" - at `$")
+    for index in _index.findall(inner):
+        path = (*path, int(index))
+        value = value[int(index)] if isinstance(value, list) else value
+    if match := _expected.search(reason):
+        wanted = " or ".join(_WORDS.get(word.strip(), word.strip()) for word in match[1].split("|") if word.strip() != "null")
+        return path, f"{wanted} is needed, not {_WORDS.get(match[2], match[2])}"
+    if match := _bound.search(reason):
+        words = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
+        return path, f"{words[match[1]]} {_number(match[2])} is needed"
+    if isinstance(value, str) and (names := _names(field.type)):
+        return path, one_of(value, names)
+    return path, "is no UUID; leave it out, and one is made" if "regex" in reason else f"{reason[:1].lower()}{reason[1:]}"
+
+
+def _names(type: Any) -> tuple[str, ...]:
+    """What a `Literal` lets stand."""
+    found = get_args(type)
+    return tuple(found) if found and all(isinstance(each, str) for each in found) else ()
+
+
+def _number(text: str) -> str:
+    number = float(text)
+    return f"{number:,.0f}" if number == int(number) else text
+
+
+def _name_of(value: Any) -> str:
+    names = {dict: "object", list: "array", type(None): "null"}
+    name = names.get(type(value), type(value).__name__)
+    return _WORDS.get(name, name)
+
+
+def written(path: KeyPath) -> str:
+    """A path as people write it: `agents.Juno.script.lines[2]`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text

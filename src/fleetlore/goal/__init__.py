@@ -1,0 +1,1 @@
+"""One goal, pursued turn after turn to an honest end."""

@@ -1,0 +1,1 @@
+"""Whether a goal is reached: criteria, checked out of the agent's reach."""

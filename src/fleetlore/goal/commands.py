@@ -1,0 +1,161 @@
+"""What people ask of a goal: each wish as an event, and whether it makes sense. Used by commands, pages and tests alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from fleetlore import clock
+from fleetlore.documents import durations
+from fleetlore.errors import Invalid
+from fleetlore.events.envelope import Event
+from fleetlore.views.goal_state import GoalState
+from fleetlore.views.goals import limits_in
+
+ACTIONS = ("pause", "resume", "cancel", "say", "raise", "decide")
+"""What our driver obeys; other actions belong to other steersmen."""
+AXES = ("turns", "wall_time", "tokens", "usd", "consecutive_denies", "consecutive_errors", "consecutive_413")
+"""What can be raised."""
+LONGEST_MESSAGE = 16 * 1024
+LONGEST_TEXT = 300
+_FIELDS = dict(zip(AXES, ("turns", "seconds", "tokens", "usd", "denies", "errors", "overflows"), strict=True))
+
+
+def control(
+    goal_id: str,
+    action: str,
+    *,
+    by: str,
+    value: Any = None,
+    of: str | None = None,
+    reason: str | None = None,
+    agent: str | None = None,
+    now: clock.Clock = clock.now,
+    new_id: Callable[[], str] = clock.uuid7,
+) -> Event:
+    """The wish as it goes on the log; on a sealed log it is still to be signed."""
+    told = {"action": action, "value": value, "of": of, "reason": reason}
+    return Event(
+        id=new_id(),
+        at=now(),
+        kind="control.requested",
+        actor=by,
+        agent=agent,
+        goal=goal_id,
+        cause=of,
+        text=_words(action, value, reason)[:LONGEST_TEXT] or None,
+        data={name: each for name, each in told.items() if each is not None},
+    )
+
+
+def check(goal: GoalState, action: str, value: Any = None, *, of: str | None = None) -> None:
+    """`Invalid`, with a reason, for what makes no sense as the goal stands."""
+    if action not in ACTIONS:
+        near = get_close_matches(action, ACTIONS, n=1)
+        raise Invalid(f"a goal cannot be asked to {action!r}; " + (f"did you mean {near[0]}?" if near else f"known: {', '.join(ACTIONS)}"))
+    if goal.goal is None:
+        raise Invalid(f"no goal {goal.id} is on this log; `lore goal list` shows those there are")
+    if goal.plan is None:
+        raise Invalid(f"{goal.id} is driven by another program, and only watched here; steer it there")
+    _CHECKS[action](goal, value, of)
+
+
+def _check_pause(goal: GoalState, value: Any, of: str | None) -> None:
+    _need_open(goal, "there is nothing to pause")
+    if goal.is_paused:
+        raise Invalid(f"it is paused already; `lore goal resume {short(goal)}` goes on with it")
+
+
+def _check_resume(goal: GoalState, value: Any, of: str | None) -> None:
+    if goal.outcome == "done":
+        raise Invalid("it is done, all criteria are met; write a new goal for what is still to do")
+    if goal.outcome is None and not goal.is_paused:
+        raise Invalid("it is neither paused nor over, so there is nothing to resume")
+
+
+def _check_cancel(goal: GoalState, value: Any, of: str | None) -> None:
+    _need_open(goal, "there is nothing to call off")
+    if goal.cancel is not None:
+        raise Invalid("it is called off already, and ends as soon as whoever drives it hears of it")
+
+
+def _check_say(goal: GoalState, value: Any, of: str | None) -> None:
+    if goal.outcome == "done":
+        raise Invalid("it is done, and nobody would hear it; write a new goal for what is still to do")
+    if not isinstance(value, str) or not value.strip():
+        raise Invalid("a message needs words; say something")
+    if len(value.encode(errors="replace")) > LONGEST_MESSAGE:
+        raise Invalid(
+            f"a message of at most {LONGEST_MESSAGE // 1024} KiB is taken; put the rest into a file of the workspace, and name that"
+        )
+
+
+def _check_raise(goal: GoalState, value: Any, of: str | None) -> None:
+    if goal.outcome == "done":
+        raise Invalid("it is done, and needs nothing more")
+    if not isinstance(value, Mapping) or not value:
+        raise Invalid(f"which budget is to be raised? Say {', '.join(AXES)}")
+    for name, told in value.items():
+        axis = str(name).removeprefix("max_")
+        if axis not in AXES:
+            near = get_close_matches(axis, AXES, n=1)
+            raise Invalid(f"no budget is called {name!r}; " + (f"did you mean {near[0]}?" if near else f"known: {', '.join(AXES)}"))
+        _check_limit(goal, axis, limits_in({axis: told}).get(_FIELDS[axis]), told)
+
+
+def _check_limit(goal: GoalState, axis: str, wanted: Any, told: Any) -> None:
+    held = getattr(goal.limits, _FIELDS[axis])
+    if wanted is None:
+        raise Invalid(
+            f"{axis}: not a limit: {told!r}; write a number above the present one" + (", or like 6h" if axis == "wall_time" else "")
+        )
+    if held is None or (held == 0 and axis in ("consecutive_errors", "consecutive_413")):
+        raise Invalid(f"{axis}: there is no limit, so there is none to raise")
+    if wanted <= held:
+        raise Invalid(f"{axis}: the limit is {shown(axis, held)} already; a budget can only be raised")
+
+
+def _check_decide(goal: GoalState, value: Any, of: str | None) -> None:
+    _need_open(goal, "nothing waits for an answer")
+    if of is None or of not in goal.questions:
+        raise Invalid("no such question waits; it was answered, or its time is up; `lore decide` shows those that wait")
+
+
+_CHECKS: Mapping[str, Callable[[GoalState, Any, str | None], None]] = {
+    "pause": _check_pause,
+    "resume": _check_resume,
+    "cancel": _check_cancel,
+    "say": _check_say,
+    "raise": _check_raise,
+    "decide": _check_decide,
+}
+
+
+def _need_open(goal: GoalState, what: str) -> None:
+    if goal.outcome is not None:
+        raise Invalid(f"it is over ({goal.outcome.replace('_', ' ')}); {what}")
+
+
+def short(goal: GoalState) -> str:
+    """The beginning of its id, which is enough for people."""
+    return goal.id[:8]
+
+
+def shown(axis: str, value: float) -> str:
+    """A limit as people write it."""
+    if axis == "wall_time":
+        return durations.format(int(value) * 1_000_000_000)
+    return f"${value:,.2f}" if axis == "usd" else f"{value:,.0f}"
+
+
+def _words(action: str, value: Any, reason: str | None) -> str:
+    """What there is to say beside the action, in a line."""
+    match action, value:
+        case "say", str():
+            return " ".join(value.split())
+        case "raise", Mapping():
+            return ", ".join(f"{str(axis).removeprefix('max_').replace('_', ' ')} to {told}" for axis, told in value.items())
+        case "decide", str():
+            return f"{value}: {reason}" if reason else value
+    return reason or ""

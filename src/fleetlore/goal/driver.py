@@ -1,0 +1,417 @@
+"""Pursues one goal: asks what comes next (`course.py`), does it, and reads the log again. All that it knows is on the log.
+
+Stored before anything outward happens: a turn before it begins, a process as it starts, the end of the agent's part before it is judged.
+What the agent does in between is stored in order, a little later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import datetime, timedelta
+from functools import cache, partial
+from hashlib import sha256
+from uuid import UUID
+
+import msgspec
+
+from fleetlore import clock
+from fleetlore.errors import Held, Invalid, LogError
+from fleetlore.events import codec
+from fleetlore.events.driver_types import AttemptOutcome, Goal, Verdict
+from fleetlore.events.envelope import Event
+from fleetlore.events.goal_plan import Plan, plan_of
+from fleetlore.goal import turn_result
+from fleetlore.goal.acceptance.check import mark_of
+from fleetlore.goal.between_turns import Chores
+from fleetlore.goal.gate.permissions import Permits
+from fleetlore.goal.journal import Book, Watch, nobody
+from fleetlore.goal.next_step import Attempt, Compact, Dream, Finish, Interrupted, Judge, Over, Remember, Step, Wait, age_minutes, next_step
+from fleetlore.goal.prompts import prompt_for
+from fleetlore.goal.recorded_model import ToldMind
+from fleetlore.goal.resources import Checked, Crew
+from fleetlore.goal.sinks import DriverEventSink
+from fleetlore.goal.truncate import fitted
+from fleetlore.goal.turn import Turn, axis_over, rest_of
+from fleetlore.goal.turn_result import Found
+from fleetlore.kernel.lease import Hold
+from fleetlore.log.coordination import Lease, Shared
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.log.seal import OperatorKey
+from fleetlore.process.identity import Process
+from fleetlore.process.kill_tree import end_leftovers
+from fleetlore.programs.failures import classify
+from fleetlore.programs.harness import Ended, Heard, Order
+from fleetlore.views.goal_state import Ending, GoalState, Limits
+from fleetlore.views.goals import LONGEST_NAP
+
+ASKING = ("claude-code", "mind")
+"""Harnesses whose tools a person may be asked about."""
+LISTEN_SECONDS = 0.1
+"""How soon a person is heard while an agent works."""
+LOOK_SECONDS = 30.0
+"""How often whoever waits looks at the time: clocks are set, and machines sleep."""
+STEERING = frozenset(("control.requested", "goal.spent"))
+"""What others put on a goal that may end its turn."""
+
+
+class Driver:
+    """One goal, pursued to its end, from wherever the log says that it stands."""
+
+    def __init__(
+        self,
+        log: BlockingRecorder,
+        goal_id: str,
+        crew: Crew,
+        *,
+        shared: Shared,
+        key: OperatorKey | None = None,
+        sinks: Sequence[DriverEventSink] = (),
+        watch: Watch = nobody,
+        now: clock.Clock = clock.now,
+        new_id: Callable[[], str] = clock.uuid7,
+        holder: str | None = None,
+    ) -> None:
+        self.book = Book(log, goal_id, key=key, sinks=sinks, watch=watch, now=now, new_id=new_id)
+        self._crew, self._shared, self._new_id, self._holder = crew, shared, new_id, holder
+        self._permits = Permits(self.book, crew.doorkeeper)
+        self._chores = Chores(self.book, crew, shared)
+        self._turn: Turn | None = None
+        self._called_off, self._stirred = asyncio.Event(), asyncio.Event()
+        self._failure: BaseException | None = None
+        self.book.listeners.append(self._hear)
+
+    @property
+    def state(self) -> GoalState:
+        """The goal as it stands."""
+        return self.book.state
+
+    @property
+    def heard(self) -> Heard | None:
+        """What the agent has said and spent in the turn that goes on; the log is told when it is over."""
+        return None if self._turn is None else self._turn.heard
+
+    async def start(self, goal: Goal) -> None:
+        """Put the goal on the log."""
+        await self.book.catch_up()
+        self.book.set_out(plan_of(goal))
+        teller, crew = self.book.teller, self._crew
+        started = teller.goal_started(goal)
+        self._need_whole(started)
+        saved = teller.checkpointed(0, crew.verifiers.start, crew.workspace.path, verifiers=crew.verifiers.digest)
+        if not await self.book.append([started, saved], unless=lambda: self.state.goal is not None):
+            raise Invalid(f"the goal {goal.id} is on this log already; go on with it by `lore goal resume {goal.id}`")
+
+    def _need_whole(self, started: Event) -> None:
+        """A goal is pursued by what is on the log."""
+        if codec.decode(self.book.log.admit(started).raw).origin is not None:
+            raise Invalid(
+                "the goal would not be kept as it is: something in it looks like a secret, or is longer than 16 KiB;"
+                " put secrets into the environment, and let the goal name files that tell the rest"
+            )
+
+    async def pursue(self) -> GoalState:
+        """Lead it to its end. Cancelled, it stops the agent, tells that, and can be taken up again."""
+        await self.book.catch_up()
+        if self.state.goal is None or self.state.plan is None:
+            unsigned = "signed with this log's key (it may have been begun before the log was sealed)"
+            missing = unsigned if self.book.is_sealed else "of ours"
+            raise Invalid(f"no goal {self.state.id} {missing} is on this log; `lore goal list` shows those there are")
+        async with self._held():
+            while not isinstance(step := self._next(), Over):
+                await self._do(step)
+        return self.state
+
+    def _next(self) -> Step:
+        return next_step(self.state, self.book.moment(), above=self.book.above)
+
+    # --- around it all
+
+    @asynccontextmanager
+    async def _held(self) -> AsyncIterator[None]:
+        """Nobody else drives it meanwhile, and what others say is heard."""
+        await self.book.find_above()
+        if isinstance(self._next(), Over):
+            yield
+            return
+        hold = Hold(self._shared, f"goal:{self.state.id}", holder=self._holder)
+        async with _alone(hold, self.state.id) as lease, self._permits.open(self._crew.workspace.path):
+            self.book.hold, self.book.is_patient, self._failure = hold, True, None
+            tasks: list[asyncio.Task[None]] = []
+            pursuit = asyncio.current_task()
+            try:
+                await self.book.append([self.book.teller.lease_taken(lease.holder, lease.epoch)])
+                await asyncio.to_thread(end_leftovers, mark_of(self.state.id), ())
+                tasks += [asyncio.create_task(self._listen()), asyncio.create_task(_lost(hold))]
+                for task in tasks:
+                    task.add_done_callback(partial(self._fail, pursuit))
+                yield
+            except BaseException:
+                if self._failure is not None and pursuit is not None and pursuit.uncancel() == 0:
+                    raise self._failure from None
+                raise
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, self._chores.close(), self.book.outbox.close(), return_exceptions=True)
+
+    def _fail(self, pursuit: asyncio.Task[object] | None, task: asyncio.Task[None]) -> None:
+        """What goes on beside the pursuit has failed: stop, and say why."""
+        if not task.cancelled() and self._failure is None and pursuit is not None:
+            self._failure = task.exception()
+            pursuit.cancel()
+
+    async def _listen(self) -> None:
+        """Take in what others say, and neighbours spend, while a turn or a check goes on."""
+        while True:
+            await asyncio.sleep(LISTEN_SECONDS)
+            with suppress(LogError):  # whoever writes next is told
+                await self.book.hear()
+            if self.book.above:
+                self._obey()
+
+    def _hear(self, event: Event) -> None:
+        if event.kind in STEERING:
+            self._obey()
+        elif event.kind == "work.lease_taken" and self.book.hold is not None:
+            self.book.hold.hear(event.data.get("epoch"))
+
+    def _obey(self) -> None:
+        """Wake who waits, and end what may not go on."""
+        self._stirred.set()
+        if self.state.cancel is not None:
+            self._called_off.set()
+        else:
+            self._called_off.clear()
+        if self._turn is not None and (how := self._turn.why_stop()) is not None:
+            self._turn.call_off(how)
+
+    # --- steps
+
+    async def _do(self, step: Step) -> None:
+        match step:
+            case Interrupted():
+                await self._tell_interrupted()
+            case Judge():
+                await self._judge()
+            case Attempt():
+                await self._attempt(step.turn)
+            case Wait():
+                await self._wait(step)
+            case Compact():
+                await self._ask_for_summary(step)
+            case Remember():
+                await self._chores.remember()
+            case Dream():
+                await self._chores.dream()
+            case Finish():
+                await self.book.append(lambda: self._finished(step.outcome))
+
+    def _finished(self, outcome: AttemptOutcome) -> list[Event]:
+        above = turn_result.told_above(self.book.teller, self.state, self.book.above)
+        return [*above, *self.book.teller.finish(self.state, outcome, self.state.words)]
+
+    async def _tell_interrupted(self) -> None:
+        """End what a turn left running, and only then say that it is over."""
+        attempt = self.state.attempt
+        assert attempt is not None
+        left = [Process(pid=each.pid, group=each.group, born=each.born, command=each.command) for each in attempt.processes]
+        await asyncio.to_thread(end_leftovers, attempt.id, left)
+        usd = max(attempt.usd, await asyncio.to_thread(self._priced, attempt.at))
+        reason = "cut short: the driver ended while the agent was at work; its changes are kept"
+        ended = Ended(how="stopped", error=reason, tokens=attempt.tokens, usd=usd or None)
+        told = self.book.teller.attempt_ended(attempt.turn, ended, complaint=turn_result.CRASHED, until=None, seconds=0, cause=attempt.id)
+        await self.book.append([told])
+
+    def _priced(self, since: datetime | None) -> float:
+        """What the log says of a turn that nobody summed up, in US dollars."""
+        replies = self.book.log.read(self.book.scope, kinds=["model.replied"], since=since)
+        return sum(self._crew.cost(event) for event in replies if self.book.obeys(event))
+
+    async def _wait(self, step: Wait) -> None:
+        if step.until is None and self.state.waiting_for != step.why:
+            await self.book.append([self.book.teller.waiting(step.why, until=None, turn=self.state.turn)])
+            return
+        self._stirred.clear()
+        left = None if step.until is None else min(LOOK_SECONDS, max(0.0, (step.until - self.book.moment()).total_seconds()))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stirred.wait(), left)
+
+    async def _ask_for_summary(self, step: Compact) -> None:
+        state, plan = self.state, self._plan
+        age = age_minutes(state.session_at or self.book.moment(), self.book.moment())
+        window = plan.compaction.context_window
+        await self.book.append([self.book.teller.compact_requested(state, step.trigger, age_minutes=age, window=window)])
+
+    # --- a turn
+
+    async def _attempt(self, turn: int) -> None:
+        book, steered = self.book, self.book.steered
+        begun, began, limits = cache(partial(self._begun, turn)), book.moment(), self._limits()
+        try:
+            if not await book.append(begun, unless=lambda: book.steered != steered):
+                return  # see what comes next now
+            order = await self._order()
+            order = msgspec.structs.replace(order, gate=self._permits.gate(order))
+            session = order.session or (order.new_session if self._crew.chooses_session else None)
+            self._turn = Turn(book, self._crew, order, session=session)
+            ended = await self._turn.run()
+        except asyncio.CancelledError:
+            await self._break_off(began)
+            raise
+        finally:
+            self._turn = None
+        await self._end_attempt(self._unless_raised(ended, limits), began)
+
+    async def _break_off(self, began: datetime) -> None:
+        """Tell that the turn was cut short, if the log lets us: nobody wants to wait for it now."""
+        self.book.is_patient = False
+        if self.state.attempt is not None and self.state.attempt.ending is None:
+            await self._end_attempt(Ended(how="stopped") if self._turn is None else self._turn.cut_short(), began)
+            await self._judge()
+
+    def _limits(self) -> list[Limits]:
+        return [msgspec.structs.replace(goal.limits) for goal in (self.state, *self.book.above)]
+
+    def _unless_raised(self, ended: Ended, limits: list[Limits]) -> Ended:
+        """How it ended; one that came to the end of a budget that was raised meanwhile was only stopped."""
+        goals = [self.state, *self.book.above]
+        if ended.how != "over_budget" or limits == self._limits() or axis_over(goals, ended.tokens, ended.usd, self.book.moment()):
+            return ended
+        return msgspec.structs.replace(ended, how="stopped", error="stopped at a budget that was raised meanwhile")
+
+    def _begun(self, turn: int) -> list[Event]:
+        """The workspace is as it is to be, and was saved; blocks."""
+        teller, workspace = self.book.teller, self._crew.workspace
+        if self.state.roll_back_to is not None:
+            workspace.roll_back(self.state.roll_back_to)
+        saved = workspace.checkpoint(turn)
+        return [teller.checkpointed(turn, saved.sha, workspace.path), teller.attempt_started(self.state, turn)]
+
+    async def _order(self) -> Order:
+        """What the agent is told, and within which bounds."""
+        state, plan, crew = self.state, self._plan, self._crew
+        attempt = state.attempt
+        assert attempt is not None
+        session = state.session if crew.harness.has_sessions else None
+        is_fresh = session is None
+        memory = await asyncio.to_thread(crew.memory_text, state.description) if is_fresh else ""
+        diff = await asyncio.to_thread(crew.work_so_far, state) if is_fresh and state.turns else ""
+        prompt = prompt_for(state, attempt, is_fresh=is_fresh, memory=memory, diff=diff)
+        new_session = str(UUID(self._new_id()))
+        self.book.tell_later([self.book.teller.owned(prompt.event(id=self._new_id(), cause=attempt.id))])
+        if is_fresh and crew.chooses_session:
+            self.book.tell_later(
+                [self.book.teller.session_bound(new_session, harness=crew.harness.name, model=plan.model, workspace=crew.workspace.path)]
+            )
+        rest = rest_of([state, *self.book.above], self.book.moment())
+        return Order(
+            goal=state.id,
+            agent=plan.agent,
+            turn=attempt.turn,
+            prompt=prompt.text,
+            workspace=crew.workspace.path,
+            session=session,
+            new_session=new_session,
+            mark=attempt.id,
+            model=plan.model,
+            rest=rest,
+            allow=plan.permissions.allow,
+            deny=plan.permissions.deny,
+            is_summary=attempt.is_summary,
+            timeout=min(plan.turn_timeout, rest.seconds or plan.turn_timeout),
+            idle=_idle(plan),
+        )
+
+    async def _end_attempt(self, ended: Ended, began: datetime) -> None:
+        book, attempt = self.book, self.state.attempt
+        assert attempt is not None
+        complaint, until = self._complaint(ended)
+        seconds = (book.moment() - began).total_seconds()
+        told = book.teller.attempt_ended(attempt.turn, ended, complaint=complaint, until=until, seconds=seconds, cause=attempt.id)
+        await book.append([told])
+
+    def _complaint(self, ended: Ended) -> tuple[str | None, datetime | None]:
+        """What was wrong, in a word, and when to go on."""
+        now = self.book.moment()
+        if ended.how == "finished":
+            return None, None
+        if ended.how == "asleep":
+            return None, now + min(max(0, ended.sleep_ms or 0) / 1000, LONGEST_NAP.total_seconds()) * timedelta(seconds=1)
+        axis = ended.extras.get("axis") or axis_over([self.state, *self.book.above], ended.tokens, ended.usd, now)
+        if ended.how == "over_budget":
+            return str(axis or "tokens"), None
+        if ended.how == "timed_out" and axis == "wall_time":
+            return "wall_time", None
+        diagnosis = classify(ended, now.astimezone())
+        return diagnosis.complaint, diagnosis.until
+
+    # --- its end
+
+    async def _judge(self) -> None:
+        """Settle the turn whose agent's part is over."""
+        assert self.state.attempt is not None
+        ending = self.state.attempt.ending
+        assert ending is not None
+        found = Found()
+        if not self.state.attempt.is_summary and (ending.how != "stopped" or ending.complaint == turn_result.CRASHED):
+            tree, diff, sha = await asyncio.to_thread(self._left_behind)  # before the checks, which leave traces of their own
+            is_due = turn_result.needs_check(self.state, diff, self.book.moment(), above=self.book.above)
+            checked = await self._check_criteria(ending) if is_due else None
+            verdict, put_back = (None, ()) if checked is None else (checked.verdict, checked.put_back)
+            verdict = verdict and fitted(verdict)
+            found = Found(verdict=verdict, mark=_digest(tree, verdict, ending.words), diff=diff, sha=sha, put_back=tuple(put_back))
+        await self.book.append(lambda: self._settled(found))
+
+    def _settled(self, found: Found) -> list[Event]:
+        return turn_result.settle(self.book.teller, self.state, found, self.book.moment(), above=self.book.above)
+
+    def _left_behind(self) -> tuple[str, str, str]:
+        """The workspace after the turn, what changed in it, and since when; blocks."""
+        workspace, sha = self._crew.workspace, self.state.checkpoint.sha if self.state.checkpoint else ""
+        return workspace.tree(), workspace.diff(sha).stat if sha else "", sha
+
+    async def _check_criteria(self, ending: Ending) -> Checked:
+        goal = self.state.goal
+        assert goal is not None
+        judge = None if self._crew.judge is None else ToldMind(self.book, self._crew.judge, purpose="judge")
+        return await self._crew.verifiers.check(goal, self._crew.workspace, judge=judge, cancel=self._called_off, words=ending.words)
+
+    @property
+    def _plan(self) -> Plan:
+        assert self.state.plan is not None
+        return self.state.plan
+
+
+@asynccontextmanager
+async def _alone(hold: Hold, goal: str) -> AsyncIterator[Lease]:
+    """The lease on a goal; whoever has it is named to those who come too late."""
+    async with AsyncExitStack() as stack:
+        try:
+            lease = await stack.enter_async_context(hold)
+        except Held as other:
+            raise LogError(
+                f"the goal is being driven by {other.holder}; watch it with `lore goal show {goal}`"
+                f" (should that one be gone, the goal is free after {other.seconds:.0f} seconds)"
+            ) from other
+        yield lease
+
+
+async def _lost(hold: Hold) -> None:
+    """Raise, once the goal may be driven by another."""
+    await hold.lost.wait()
+    raise hold.loss()
+
+
+def _idle(plan: Plan) -> float:
+    """While a person is asked, the agent is silent, and does not hang."""
+    asks = plan.permissions.ask and plan.harness in ASKING
+    return max(plan.idle_timeout, plan.permissions.patience + 60) if asks else plan.idle_timeout
+
+
+def _digest(tree: str, verdict: Verdict | None, words: str) -> str:
+    """What tells one turn from the next: numbers and spaces in words do not."""
+    failing = [] if verdict is None else [(each.criterion_index, each.message) for each in verdict.failures]
+    said = "".join(character for character in words.casefold() if character.isalpha())
+    return sha256(msgspec.json.encode((tree, failing, said))).hexdigest()[:16]

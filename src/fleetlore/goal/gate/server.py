@@ -1,0 +1,218 @@
+"""The driver's side of the gate: a socket that only this user reaches, where an agent's program asks by `lore gate`.
+
+One connection is one gate process. It says its token first; then each line is a request, answered by its id, in whatever order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import os
+import re
+import secrets
+import shutil
+import socket
+import sys
+import tempfile
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from fleetlore.goal.gate import client as gate_door
+from fleetlore.goal.gate.decision import Answer, Decider, Request, denied
+from fleetlore.programs.harness import Gate, Order
+
+LONGEST_LINE = 32 * 1024 * 1024
+MOST_AT_ONCE = 64
+HELLO_WITHIN = 10.0
+_LONGEST_PATH = 100
+"""What a socket's path may be on every system, in bytes."""
+_MARGIN = 30.0
+_NUMBERED = re.compile(rb'\{"id": ([0-9]{1,9}),')
+
+
+class Hello(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a gate process says first."""
+
+    token: str
+
+
+class Ask(Struct, frozen=True, forbid_unknown_fields=True):
+    """A request, or the end of one."""
+
+    id: int
+    tool: str = ""
+    input: Any = None
+    call_id: str | None = None
+    cancel: bool = False
+
+
+class GateServer:
+    """Listens as long as it is open; a token is good for one turn of one goal."""
+
+    def __init__(self, decider: Decider, *, path: str | None = None, patience: float = 600.0) -> None:
+        self._decider, self._patience = decider, patience
+        self._folder: str | None = None
+        self.path = path or ""
+        self._bound: dict[str, tuple[str, int]] = {}
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> GateServer:
+        if not self.path:
+            self._folder = _short_folder()
+            self.path = os.path.join(self._folder, "gate")
+        self._server = await asyncio.start_unix_server(self._connected, sock=_private_socket(self.path), limit=LONGEST_LINE)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._server is not None:
+            self._server.close()
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+        with suppress(FileNotFoundError):
+            os.unlink(self.path)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def gate(self, order: Order) -> Gate:
+        """How the program of this turn asks. What earlier turns of the goal were given is good no more."""
+        self._bound = {token: bound for token, bound in self._bound.items() if bound[0] != order.goal}
+        token = secrets.token_urlsafe(32)
+        self._bound[token] = (order.goal, order.turn)
+        env = {
+            gate_door.SOCKET: self.path,
+            gate_door.TOKEN: token,
+            gate_door.DRIVER: str(os.getpid()),
+            gate_door.PATIENCE: str(self._patience + _MARGIN),
+        }
+        # Isolated and by its path: the workspace is its folder, and no module that an agent put there must be taken for one of ours.
+        return Gate(command=(sys.executable, "-I", "-S", os.path.abspath(gate_door.__file__)), env=env)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            await self._talk(reader, writer)
+        except (asyncio.CancelledError, OSError, TimeoutError):
+            pass  # the program is gone, or we are: whoever waits there is denied by the gate process itself
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(HELLO_WITHIN):
+            bound = self._bound_to(await _line(reader))
+        await _send(writer, {"ok": bound is not None})
+        if bound is not None:
+            await _Talk(self._decider, bound, writer).listen(reader)
+
+    def _bound_to(self, line: bytes) -> tuple[str, int] | None:
+        """The goal and the turn that a token is good for; every token is compared, each in constant time."""
+        try:
+            given = msgspec.json.decode(line, type=Hello).token.encode()
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return None
+        found = None
+        for token, bound in self._bound.items():
+            if hmac.compare_digest(token.encode(), given):
+                found = bound
+        return found
+
+
+class _Talk:
+    """One gate process, and what it asks."""
+
+    def __init__(self, decider: Decider, bound: tuple[str, int], writer: asyncio.StreamWriter) -> None:
+        self._decider, self._goal, self._turn, self._writer = decider, bound[0], bound[1], writer
+        self._asked: dict[int, asyncio.Task[None]] = {}
+
+    async def listen(self, reader: asyncio.StreamReader) -> None:
+        """Until it goes, or says what makes no sense."""
+        try:
+            while line := await _line(reader):
+                ask = _read(line)
+                if ask is None:
+                    return
+                self._take(ask)
+        finally:
+            tasks = list(self._asked.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _take(self, ask: Ask) -> None:
+        if ask.cancel:
+            if task := self._asked.get(ask.id):
+                task.cancel()
+            return
+        if ask.id in self._asked:
+            return
+        self._asked[ask.id] = task = asyncio.create_task(self._answer(ask))
+        task.add_done_callback(lambda _: self._asked.pop(ask.id, None))
+
+    async def _answer(self, ask: Ask) -> None:
+        answer = await self._decided(ask)
+        told = {"id": ask.id, "choice": answer.choice.__struct_config__.tag, "message": answer.reason}
+        with suppress(OSError):
+            await _send(self._writer, told | ({"message": answer.choice.message} if hasattr(answer.choice, "message") else {}))
+
+    async def _decided(self, ask: Ask) -> Answer:
+        if len(self._asked) > MOST_AT_ONCE:
+            return denied("too many tools are asked for at once; ask for fewer")
+        if not ask.tool or not isinstance(ask.input, dict):
+            return denied("the request names no tool, or has no input that is an object")
+        request = Request(tool=ask.tool, input=ask.input, call_id=ask.call_id, goal=self._goal, turn=self._turn)
+        return await self._decider.decide(request) or denied("nobody decided it")
+
+
+def _read(line: bytes) -> Ask | None:
+    """What is asked; one that only says its number cannot be decided, and is denied."""
+    try:
+        return msgspec.json.decode(line, type=Ask)
+    except RecursionError:
+        numbered = _NUMBERED.match(line)
+        return None if numbered is None else Ask(id=int(numbered[1]))
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    """The next whole line; nothing at the end, or where it is longer than any can be."""
+    try:
+        return await reader.readuntil(b"\n")
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        return b""
+
+
+async def _send(writer: asyncio.StreamWriter, told: dict[str, Any]) -> None:
+    writer.write(msgspec.json.encode(told) + b"\n")
+    await writer.drain()
+
+
+def _private_socket(path: str) -> socket.socket:
+    """A socket that nobody else can open, not even for a moment."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listening.bind(path)
+    except OSError:
+        listening.close()
+        raise
+    finally:
+        os.umask(before)
+    return listening
+
+
+def _short_folder() -> str:
+    """A folder of our own whose path leaves room for a socket's."""
+    folder = tempfile.mkdtemp(prefix="lore-")
+    if len(os.fsencode(folder)) + len("/gate") <= _LONGEST_PATH:
+        return folder
+    os.rmdir(folder)
+    return tempfile.mkdtemp(prefix="lore-", dir="/tmp")

@@ -1,0 +1,136 @@
+"""The tools that are programs: a command of the shell, and a search that can be ended. Both carry the turn's mark."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+
+from fleetlore.goal.model_tools.search import MOST_MATCHES
+from fleetlore.goal.model_tools.text import Told
+from fleetlore.process.environment import scrubbed
+from fleetlore.process.identity import Process
+from fleetlore.process.pipes import readable
+from fleetlore.process.run import Finished, Line, Program, run
+
+USUAL_SECONDS = 120.0
+SEARCH_SECONDS = 10.0
+KEEP = ("VIRTUAL_ENV", "NVM_*", "JAVA_HOME", "GOPATH", "CARGO_HOME", "RUSTUP_HOME", "PYTHONDONTWRITEBYTECODE", "CI")
+"""What people's programs need; keys of models are not among it."""
+_HALF = 65_536
+"""Bytes that are kept of a command's output, of its beginning and of its end."""
+_FINDER = Path(__file__).with_name("search.py")
+
+OnStart = Callable[[Process], Awaitable[bool]]
+
+
+class Programs:
+    """Runs programs in one workspace, for one turn. `on_start` is told of each, and answers `False` to have it stopped."""
+
+    def __init__(
+        self,
+        workspace: str,
+        *,
+        mark: str,
+        on_start: OnStart,
+        time_left: Callable[[], float],
+        environ: Mapping[str, str] = os.environ,
+        keep: Sequence[str] = (),
+        search_seconds: float = SEARCH_SECONDS,
+        grace: float = 5.0,
+    ) -> None:
+        self._workspace, self._mark, self._on_start, self._time_left = workspace, mark, on_start, time_left
+        self._env = scrubbed(environ, keep=(*KEEP, *keep), mark=mark)
+        self._search_seconds, self._grace = search_seconds, grace
+
+    async def shell(self, command: str, *, seconds: float | None = None) -> Told:
+        """Both its outputs as they came, and its exit code."""
+        allowed = max(0.1, min(seconds or USUAL_SECONDS, self._time_left()))
+        output = _Ends()
+        if "\0" in command:
+            return Told(text="not a command: it holds what none can hold", failed=True)
+        finished = await self._run(("/bin/sh", "-c", f"exec 2>&1\n{command}"), allowed, output.take)
+        notes = _notes(finished, allowed)
+        said = "\n".join(part for part in (output.text(), *notes) if part)
+        return Told(text=said or "it printed nothing", failed=finished.code != 0, exit_code=finished.code)
+
+    async def search(self, steps: Sequence[str], pattern: str, *, fixed: bool, glob: str | None) -> Told:
+        """The lines found, for as long as there is time."""
+        asked = {"root": self._workspace, "steps": list(steps), "pattern": pattern, "fixed": fixed, "glob": glob}
+        found: list[str] = []
+
+        async def take(line: Line) -> bool:
+            path, number, text = json.loads(line.text)
+            found.append(f"{path}:{number}: {text}")
+            return True
+
+        argv = (sys.executable, "-I", "-S", "-B", str(_FINDER))
+        finished = await self._run(argv, min(self._search_seconds, self._time_left()), take, stdin=json.dumps(asked).encode())
+        if finished.why != "ended":
+            found.append(
+                f"[there was no time to look everywhere: {self._search_seconds:g} s; name a folder, or look for something simpler]"
+            )
+        elif finished.code:
+            return Told(
+                text=f"it cannot be looked for: {finished.stderr.splitlines()[-1] if finished.stderr else 'no reason was given'}",
+                failed=True,
+            )
+        elif len(found) >= MOST_MATCHES:
+            found.append(f"[these are the first {MOST_MATCHES}; name a folder, or look for something rarer]")
+        return Told(text="\n".join(found) or "nothing was found", failed=False)
+
+    async def _run(self, argv: tuple[str, ...], seconds: float, take: Callable[[Line], Awaitable[bool]], *, stdin: bytes = b"") -> Finished:
+        program = Program(
+            argv=argv,
+            cwd=self._workspace,
+            env=self._env,
+            mark=self._mark,
+            stdin=stdin,
+            timeout=max(seconds, 0.1),
+            idle=max(seconds, 0.1) + 60.0,
+            grace=self._grace,
+            longest_line=_HALF,
+        )
+        return await run(program, self._on_start, take)
+
+
+class _Ends:
+    """The beginning and the end of an output, however long it is."""
+
+    def __init__(self) -> None:
+        self._first, self._last, self._size = bytearray(), bytearray(), 0
+
+    async def take(self, line: Line) -> bool:
+        piece = line.text + (b" [cut]\n" if line.is_cut else b"\n")
+        self._size += len(piece)
+        room = _HALF - len(self._first)
+        if room > 0:
+            self._first += piece[:room]
+            piece = piece[room:]
+        self._last += piece
+        if len(self._last) > 4 * _HALF:
+            del self._last[:-_HALF]
+        return True
+
+    def text(self) -> str:
+        last = bytes(self._last[-_HALF:])
+        gap = self._size - len(self._first) - len(last)
+        between = f"\n… {gap:,} bytes left out …\n".encode() if gap else b""
+        return readable(bytes(self._first) + between + last).rstrip("\n")
+
+
+def _notes(finished: Finished, allowed: float) -> list[str]:
+    notes = []
+    if finished.why == "timed_out":
+        notes.append(f"[it was ended after {allowed:g} s; give `seconds` for longer, or do less at once]")
+    elif finished.why == "told":
+        notes.append("[it was called off]")
+    elif finished.signal:
+        notes.append(f"[it was ended by signal {finished.signal}]")
+    elif finished.code:
+        notes.append(f"[exit code {finished.code}]")
+    if finished.left:
+        notes.append(f"[{finished.left} processes that it had left running were ended]")
+    return notes

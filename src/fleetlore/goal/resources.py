@@ -1,0 +1,120 @@
+"""Who and what a goal needs to be pursued: an agent, a place to work in, those who check, and what is remembered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from fleetlore.events.driver_types import Goal, Verdict
+from fleetlore.events.envelope import Event
+from fleetlore.goal.gate.permissions import Doorkeeper
+from fleetlore.goal.memory.folder import MemoryFolder
+from fleetlore.models.base import Mind
+from fleetlore.programs.harness import Harness
+from fleetlore.views.goal_state import GoalState
+from fleetlore.views.prices import PICO, Counts, Prices
+
+LONGEST_MEMORY = 6_000
+
+
+class Saved(Protocol):
+    """A checkpoint."""
+
+    @property
+    def sha(self) -> str:
+        """Its name."""
+
+
+class Change(Protocol):
+    """What is different."""
+
+    @property
+    def stat(self) -> str:
+        """In short."""
+
+
+class Place(Protocol):
+    """Where the agent works. Its verbs block."""
+
+    @property
+    def path(self) -> str:
+        """The folder."""
+
+    def checkpoint(self, turn: int) -> Saved:
+        """Keep everything as it is."""
+
+    def roll_back(self, sha: str) -> None:
+        """Have everything as it was."""
+
+    def tree(self) -> str:
+        """A digest of everything."""
+
+    def diff(self, sha: str) -> Change:
+        """What changed since a checkpoint."""
+
+
+class Checked(Protocol):
+    """What a check came to."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """As the log tells it."""
+
+    @property
+    def put_back(self) -> Sequence[str]:
+        """Protected files that had been changed."""
+
+
+class Checks(Protocol):
+    """Those who check a goal's criteria, out of the agent's reach."""
+
+    @property
+    def start(self) -> str:
+        """The checkpoint before the first turn."""
+
+    @property
+    def digest(self) -> str:
+        """Of what the criteria are checked with."""
+
+    async def check(self, goal: Goal, place: Any, *, judge: Mind | None, cancel: asyncio.Event, words: str = "") -> Checked:
+        """Every criterion, each with its evidence."""
+
+
+@dataclass(kw_only=True)
+class Crew:
+    """One goal's."""
+
+    harness: Harness
+    workspace: Place
+    verifiers: Checks
+    doorkeeper: Doorkeeper = field(default_factory=Doorkeeper)
+    judge: Mind | None = None
+    memory: MemoryFolder | None = None
+    thinker: Mind | None = None
+    """Who says what is worth keeping."""
+    prices: Prices = field(default_factory=Prices)
+
+    def cost(self, replied: Event) -> float:
+        """What a `model.replied` cost in US dollars: as it says, else by the table; nought where neither is known."""
+        data = replied.data
+        if isinstance(said := data.get("usd"), int | float):
+            return max(0.0, float(said))
+        at, model = replied.at, data.get("model")
+        price = self.prices.find(model, at.date().isoformat()) if isinstance(model, str) and at is not None else None
+        counts = (data.get(name) for name in ("input", "output", "cache_read", "cache_write", "cache_write_1h"))
+        return 0.0 if price is None else price.cost(Counts(*(each if isinstance(each, int) else 0 for each in counts))) / PICO
+
+    @property
+    def chooses_session(self) -> bool:
+        """Whether a session's id is ours to choose."""
+        return self.harness.has_sessions and self.harness.name != "codex"
+
+    def memory_text(self, about: str) -> str:
+        """What the agent remembers of other goals, nearest to this one first. Blocks."""
+        return "" if self.memory is None else self.memory.plain(LONGEST_MEMORY, about=about)
+
+    def work_so_far(self, goal: GoalState) -> str:
+        """What changed in the workspace since the goal began. Blocks."""
+        return self.workspace.diff(goal.first_checkpoint).stat if goal.first_checkpoint else ""

@@ -1,0 +1,213 @@
+"""What counts of a workspace's files, now or by the rules of an earlier moment; and how they are put back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from tempfile import TemporaryDirectory
+from typing import TypeAlias
+
+from fleetlore import clock
+from fleetlore.goal.workspace import files, git
+from fleetlore.goal.workspace.files import RULES, Found, joined, opened
+from fleetlore.goal.workspace.snapshots import Changed, Kept, Read, Snapshot, Store
+from fleetlore.goal.workspace.temporary_git import apart
+
+# --- What a file holds, read again only when it may have changed.
+
+# Two changes in one tick of a file system's clock look like one: what was changed so lately is read again.
+_LATELY = 2 * 10**9
+
+Look: TypeAlias = tuple[int, int, int, int]
+"""Inode, size, and the times of change; the last one nobody can set."""
+
+
+class Digests:
+    """Of the files below a root."""
+
+    def __init__(self, root: str, store: Store) -> None:
+        self._root, self._store = root, store
+        self._known: dict[str, tuple[Look, str]] = {}
+
+    def kept(self, path: str, found: Found, *, read: bool) -> Kept:
+        """What lies there, by the name of its content, unless it is not to be read."""
+        if found.kind == "link":
+            return Kept(
+                "link", 0o777, self._store.name_of("blob", os.fsencode(os.readlink(os.path.join(self._root, path)))) if read else ""
+            )
+        if found.kind == "file":
+            return Kept("file", found.mode, self._name(path, found) if read else "")
+        return Kept(found.kind, found.mode if found.kind == "folder" else 0)
+
+    def _name(self, path: str, found: Found) -> str:
+        look = found.stat.st_ino, found.stat.st_size, found.stat.st_mtime_ns, found.stat.st_ctime_ns
+        before = self._known.get(path)
+        if before is not None and before[0] == look:
+            return before[1]
+        name = self._read(path)
+        if clock.now().timestamp() * 10**9 - look[3] > _LATELY:
+            self._known[path] = look, name
+        return name
+
+    def _read(self, path: str) -> str:
+        try:
+            with opened(self._root, path) as file:
+                return self._store.name_of_file(file, os.fstat(file.fileno()).st_size)
+        except OSError as error:
+            raise Changed(f"{path}: cannot be read: {error.strerror}") from error
+
+
+# --- Which paths are ignored: asked of git, in a folder of ours that holds nothing but the rules.
+
+RulesOf: TypeAlias = Callable[[str], bytes | None]
+"""Of a folder, what its `.gitignore` says, if it has one."""
+
+# What git is told at once must fit into a pipe, whatever it answers meanwhile.
+_MOST_ASKED = 8 * 1024
+_PIECE = 64 * 1024
+
+
+@contextmanager
+def rules(git_dir: str, rules_of: RulesOf, *, base: bytes) -> Iterator[Rules]:
+    """The rules of one moment, and those that hold everywhere."""
+    with ExitStack() as held:
+        yield Rules(git_dir, rules_of, held, base)
+
+
+class Rules:
+    """Answers which names are ignored, folder by folder from the root on."""
+
+    def __init__(self, git_dir: str, rules_of: RulesOf, held: ExitStack, base: bytes) -> None:
+        self._git_dir, self._rules_of, self._held, self._base = git_dir, rules_of, held, base
+        self._place = ""
+        self._git: git.Running | None = None
+        self._is_ruled: dict[str, bool] = {}
+        self._has_base = bool(base.strip())
+
+    def __call__(self, folder: str, names: Sequence[str], folders: Collection[str]) -> set[str]:
+        """Those of the names that are ignored."""
+        own = self._rules_of(folder)
+        above = self._is_ruled.get(os.path.dirname(folder), self._has_base) if folder else self._has_base
+        self._is_ruled[folder] = above or bool(own)
+        if not self._is_ruled[folder] or not names:
+            return set()
+        asked = self._asked()
+        place = os.path.join(self._place, folder)
+        os.makedirs(place, exist_ok=True)
+        if own:
+            with open(os.path.join(place, RULES), "wb") as file:
+                file.write(own)
+        for name in folders:
+            os.mkdir(os.path.join(place, name))
+        return {name for few in _portions(folder, names) for name in self._ask(asked, folder, few)}
+
+    def _asked(self) -> git.Running:
+        if self._git is None:
+            self._place = self._held.enter_context(TemporaryDirectory(prefix="rules-", dir=os.path.dirname(self._git_dir)))
+            command = ("-c", "core.bare=false", f"--work-tree={self._place}", "check-ignore", "--stdin", "-z", "-v", "-n", "--no-index")
+            clean = self._held.enter_context(apart(self._git_dir, exclude=self._base, form="sha1"))
+            self._git = self._held.enter_context(git.running(*command, git_dir=clean, cwd=self._place, timeout=git.LONG))
+            # It says by its exit code whether anything was ignored.
+            self._git.is_stopped = True
+        return self._git
+
+    def _ask(self, asked: git.Running, folder: str, names: Sequence[str]) -> Iterator[str]:
+        asked.stdin.write(b"".join(b"./" + os.fsencode(joined(folder, name)) + b"\0" for name in names))
+        asked.stdin.flush()
+        # Of each: where the rule stands, its line, the rule, the path.
+        told = self._fields(asked, 4 * len(names))
+        for name, rule in zip(names, told[2::4], strict=True):
+            if rule and not rule.startswith(b"!"):
+                yield name
+
+    def _fields(self, asked: git.Running, wanted: int) -> list[bytes]:
+        told = b""
+        while told.count(b"\0") < wanted:
+            piece = asked.stdout.read1(_PIECE)
+            if not piece:
+                raise git.GitFailed("check-ignore", "it ended before it had answered")
+            told += piece
+        return told.split(b"\0")[:wanted]
+
+
+def _portions(folder: str, names: Sequence[str]) -> Iterator[list[str]]:
+    few: list[str] = []
+    size = 0
+    for name in names:
+        size += len(os.fsencode(joined(folder, name))) + 4
+        if few and size > _MOST_ASKED:
+            yield few
+            few, size = [], len(os.fsencode(joined(folder, name))) + 4
+        few.append(name)
+    if few:
+        yield few
+
+
+# ---
+
+
+class Content:
+    """The files below a root; but for what is passed over."""
+
+    def __init__(self, root: str, store: Store, passed_over: Collection[str]) -> None:
+        self._root, self._store, self._passed_over = root, store, passed_over
+        self._digests = Digests(root, store)
+
+    def now(self, also: Collection[str]) -> dict[str, Kept]:
+        """All that counts: what the rules that lie there do not ignore, and what is named besides."""
+        return self._seen(lambda folder: files.rules_in(self._root, folder), also)
+
+    def by(
+        self, snapshot: Snapshot, *, within: Callable[[str], bool] | None = None, known: Collection[str] | None = None
+    ) -> dict[str, Kept]:
+        """All that counts by the rules of a snapshot, in the folders `within`. Of what is not `known`, the content is not read."""
+        return self._seen(self._rules_of(snapshot), snapshot.things if known is None else known, within=within, known=known)
+
+    def _seen(
+        self, rules_of: RulesOf, also: Collection[str], *, within: Callable[[str], bool] | None = None, known: Collection[str] | None = None
+    ) -> dict[str, Kept]:
+        with rules(self._store.git_dir, rules_of, base=self._store.exclude) as ignored:
+            found = dict(files.walk(self._root, ignored, passed_over=self._passed_over, within=within))
+        for path in also:
+            if path not in found and (one := files.seen(self._root, path)) and one.kind != "folder":
+                found[path] = one
+        return {path: self._digests.kept(path, one, read=known is None or path in known) for path, one in sorted(found.items())}
+
+    def _rules_of(self, snapshot: Snapshot) -> RulesOf:
+        """The rules as they were, whatever was done to them since."""
+        with self._store.reading() as read:
+            held = {
+                os.path.dirname(path): read(thing.sha, "blob")
+                for path, thing in snapshot.things.items()
+                if thing.kind == "file" and os.path.basename(path) == files.RULES
+            }
+        return held.get
+
+    def put_back(self, snapshot: Snapshot) -> None:
+        """Have all that counts as it was: what came since goes, what was changed or went is there again."""
+        now, then = self.by(snapshot), snapshot.things
+        replaced = {path for path, thing in then.items() if thing.kind == "other" and path in now and now[path].kind != "other"}
+        for path in sorted(replaced.union(now.keys() - then.keys()), reverse=True):
+            # Of a folder that came since, what is ignored stays.
+            (files.remove_empty if now[path].kind == "folder" else files.remove)(self._root, path)
+        with self._store.reading() as read:
+            for path, thing in snapshot.things.items():
+                if thing.sha and now.get(path) != thing:
+                    self._put(read, path, thing)
+        for path, thing in sorted(snapshot.things.items(), reverse=True):
+            if thing.kind == "folder":
+                files.put_folder(self._root, path, mode=thing.mode)
+
+    def _put(self, read: Read, path: str, thing: Kept) -> None:
+        if thing.kind == "link":
+            files.put_link(self._root, path, read(thing.sha, "blob"))
+        else:
+            files.put_file(self._root, path, mode=thing.mode, fill=lambda file: read.copy(thing.sha, file))
+
+    def wrong(self, snapshot: Snapshot) -> list[str]:
+        """What is not as it was. What could not be kept is not asked for, nor folders that came since: what is ignored may lie there."""
+        now, then = self.by(snapshot), snapshot.things
+        lost = {path for path, thing in then.items() if thing.kind == "other" and path not in now}
+        left = {path for path, thing in now.items() if thing.kind == "folder" and path not in then}
+        return sorted(path for path in (now.keys() | then.keys()) - lost - left if now.get(path) != then.get(path))

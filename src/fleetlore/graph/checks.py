@@ -1,0 +1,132 @@
+"""What is wrong with a graph, all of it at once, each with what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from fleetlore.errors import Invalid
+from fleetlore.events.names import is_name
+from fleetlore.graph.conditions import BadCondition, Test, read
+from fleetlore.graph.edges import cycle_in
+from fleetlore.graph.model import REQUIRED, USER, Edge, Graph
+from fleetlore.graph.node import Node
+from fleetlore.graph.registry import Registry
+
+
+class InvalidGraph(Invalid):
+    """A graph that cannot be run; `problems` are all that were found."""
+
+    def __init__(self, name: str, problems: list[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(f"{name}: {problem}" for problem in problems))
+
+
+class Checked(NamedTuple):
+    """What a graph's names stand for."""
+
+    nodes: dict[str, type[Node]]
+    conditions: dict[str, Test]
+
+    def of(self, name: str) -> Test:
+        """The test of a condition."""
+        return self.conditions[name]
+
+
+def checked(graph: Graph, registry: Registry) -> Checked:
+    """What its names stand for; `InvalidGraph` says everything that is wrong with it."""
+    found = {name: kind for name in graph.nodes.values() if (kind := registry.find(name)) is not None}
+    tests, problems = _tests(graph, found, registry)
+    problems = [
+        *_roles(graph, found, registry),
+        *problems,
+        *(problem for edge in graph.edges for problem in _edge(graph, edge, tests)),
+        *_ways(graph),
+        *_options(graph, found),
+    ]
+    if problems:
+        raise InvalidGraph(graph.source or graph.name, problems)
+    return Checked(found, tests)
+
+
+def _roles(graph: Graph, found: dict[str, type[Node]], registry: Registry) -> Iterator[str]:
+    if not is_name(graph.agent):
+        yield "agent: a name is needed, of 1 to 200 bytes without control characters"
+    for role in REQUIRED:
+        if role not in graph.nodes:
+            yield f'the role {role} is missing; every graph has one: add {role} = "{role}_v1" to [nodes]'
+    for role, name in graph.nodes.items():
+        if role == USER:
+            yield f"no node may be called {USER}: edges from there carry what the user said"
+        if name not in found:
+            yield f"{role}: no implementation is called {name!r}; known are {', '.join(registry.names())}; others register with @node(…)"
+        elif missing := [need for need in found[name].needs if need not in graph.nodes]:
+            yield f"{role}: {name} needs the role {missing[0]}, which the graph does not have; add it to [nodes]"
+
+
+def _tests(graph: Graph, found: dict[str, type[Node]], registry: Registry) -> tuple[dict[str, Test], list[str]]:
+    """Every condition that an edge names, or that the graph describes; and what is wrong with those."""
+    tests: dict[str, Test] = {name: test for kind in found.values() for name, test in kind.conditions.items()}
+    problems: list[str] = []
+    for name in dict.fromkeys(name for edge in graph.edges for name in (*edge.when, *edge.unless)):
+        if name not in graph.conditions and (test := registry.find_condition(name)) is not None:
+            tests[name] = test
+    for name, said in graph.conditions.items():
+        try:
+            tests[name] = read(said, graph.words)
+        except BadCondition as error:
+            problems.append(f"condition {name}: {error}")
+            tests[name] = lambda made, turn: False
+    return tests, problems
+
+
+def _edge(graph: Graph, edge: Edge, tests: dict[str, Test]) -> Iterator[str]:
+    where = f"the edge {edge.source} → {edge.target}"
+    if edge.target not in graph.nodes:
+        yield f"{where} leads to nowhere: there is no node {edge.target}; known are {', '.join(graph.nodes)}"
+    if edge.source not in graph.nodes and edge.source != USER:
+        yield f"{where} comes from nowhere: there is no node {edge.source}; known are {USER}, {', '.join(graph.nodes)}"
+    if edge.source == USER and edge.type != "data":
+        yield f"{where}: only data comes from the {USER}, no {edge.type}"
+    if edge.type != "data" and (edge.when or edge.unless or edge.after):
+        yield f"{where}: conditions and `after` belong to data edges; a {edge.type} edge always holds"
+    for name in (*edge.when, *edge.unless):
+        if name not in tests:
+            yield f"{where}: no condition is called {name!r}; known are {', '.join(sorted(tests)) or 'none'}; write one under [conditions]"
+
+
+def _ways(graph: Graph) -> Iterator[str]:
+    """Circles, roles that cannot be reached, and names that would hide each other."""
+    for after in (False, True):
+        edges = [edge for edge in graph.edges if edge.type == "data" and edge.after == after]
+        if (circle := cycle_in(edges)) is not None:
+            yield f"data goes in a circle: {' → '.join(circle)}; take an edge away, or mark one `after`, or make it a context or state edge"
+        elif not after:
+            yield from _out_of_reach(edges)
+    seen: set[tuple[str, str, str, str]] = set()
+    for edge in graph.edges:
+        key = (edge.source, edge.target, edge.type, edge.carries)
+        if key in seen:
+            yield f"the {edge.type} edge {edge.source} → {edge.target} that carries {edge.carries} is there twice; take one away"
+        seen.add(key)
+
+
+def _out_of_reach(edges: list[Edge]) -> Iterator[str]:
+    reached, targets = {USER}, {edge.target for edge in edges}
+    while more := {edge.target for edge in edges if edge.source in reached} - reached:
+        reached |= more
+    for role in dict.fromkeys(edge.source for edge in edges if edge.source not in reached):
+        why = "nothing that runs leads to it" if role in targets else "no data edge leads to it"
+        yield f"{role} leads on, but never runs: {why}; add one that comes from the {USER} or from a node that runs"
+
+
+def _options(graph: Graph, found: dict[str, type[Node]]) -> Iterator[str]:
+    for table, names in (("options", graph.options), ("minds", graph.minds)):
+        for role in names:
+            if role not in graph.nodes:
+                yield f"{table}.{role}: there is no such node; known are {', '.join(graph.nodes)}"
+    for role, told in graph.options.items():
+        kind = found.get(graph.nodes.get(role, ""))
+        for key in told:
+            if kind is not None and key not in kind.options:
+                yield f"options.{role}.{key}: {graph.nodes[role]} has no such option; known are {', '.join(kind.options) or 'none'}"

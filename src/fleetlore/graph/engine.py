@@ -1,0 +1,205 @@
+"""Runs a graph. The edges drive it: a node runs when every data edge that can reach it has been decided, and at least one was followed.
+
+A chain is one coroutine; a fork becomes tasks, one a branch, and the last branch to arrive at a node where they meet goes on. If a branch
+fails, the others are cancelled. Edges marked `after` make a second walk, from what the first one made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fleetlore.graph.edges import Plan, Road
+from fleetlore.graph.model import USER, Edge, Graph
+from fleetlore.graph.node import Node
+from fleetlore.graph.step import Host, Step
+from fleetlore.graph.turn import Turn
+
+if TYPE_CHECKING:
+    from fleetlore.graph.registry import Registry
+
+
+class NodeError(Exception):
+    """A node failed; its cause is what it raised."""
+
+    def __init__(self, role: str, error: BaseException) -> None:
+        self.role = role
+        super().__init__(f"{role}: {error or type(error).__name__}")
+
+
+class Sources(NamedTuple):
+    """The nodes whose words and whose state a role is given, each with the name of what it carries."""
+
+    context: tuple[tuple[str, Node], ...]
+    state: tuple[tuple[str, Node], ...]
+
+
+class Engine:
+    """A graph made ready to run. It holds nothing of a session: one engine serves any number."""
+
+    def __init__(self, graph: Graph, registry: Registry) -> None:
+        from fleetlore.graph.checks import checked
+
+        tests = checked(graph, registry)
+        self.graph = graph
+        self.nodes = {role: tests.nodes[name](role, graph.options.get(role, {})) for role, name in graph.nodes.items()}
+        self._turn = Plan(graph, tests.of, after=False)
+        self._after = Plan(graph, tests.of, after=True)
+        self._sources = {role: self._sources_of(role) for role in graph.nodes}
+
+    def _sources_of(self, role: str) -> Sources:
+        def of(edges: tuple[Edge, ...]) -> tuple[tuple[str, Node], ...]:
+            return tuple((edge.carries, self.nodes[edge.source]) for edge in edges)
+
+        return Sources(of(self.graph.into(role, "context")), of(self.graph.into(role, "state")))
+
+    def sources(self, role: str) -> Sources:
+        """Whose words and state a role is given."""
+        return self._sources[role]
+
+    async def run(self, turn: Turn, host: Host | None = None) -> dict[str, Any]:
+        """One turn; answers what each role that ran has made. `NodeError` if one failed, once the others are stopped."""
+        walk = Walk(self._turn, self.nodes, turn, host)
+        await walk.go({USER: turn})
+        return walk.made
+
+    async def run_after(self, turn: Turn, made: Mapping[str, Any], host: Host | None = None) -> dict[str, Any]:
+        """What comes after the reply, from what the turn made."""
+        walk = Walk(self._after, self.nodes, turn, host)
+        await walk.go(made)
+        return walk.made
+
+    @property
+    def has_after(self) -> bool:
+        """Whether anything comes after the reply."""
+        return bool(self._after.entries)
+
+
+class Walk:
+    """One run along the edges of a plan."""
+
+    __slots__ = ("_host", "_inputs", "_led", "_nodes", "_plan", "_turn", "_waiting", "made")
+
+    def __init__(self, plan: Plan, nodes: Mapping[str, Node], turn: Turn, host: Host | None) -> None:
+        self._plan, self._nodes, self._turn, self._host = plan, nodes, turn, host
+        self._waiting = plan.waiting.copy()
+        self._inputs: dict[str, dict[str, Any]] = {}
+        self._led: dict[str, Step] = {}
+        self.made: dict[str, Any] = {}
+
+    async def go(self, sources: Mapping[str, Any]) -> None:
+        """Along every edge from these."""
+        ready: list[str] = []
+        for source, roads in self._plan.entries.items():
+            if source in sources:
+                self._arrive(roads, self._followed(roads, sources[source]), sources[source], None, ready)
+            else:
+                self._decide(roads, ready)
+        await self._on(ready)
+
+    async def _on(self, ready: list[str]) -> None:
+        if len(ready) == 1:
+            await self._along(ready[0])
+        elif ready:
+            await self._fork(ready)
+
+    async def _along(self, role: str) -> None:
+        """This node, and those that it leads to."""
+        take = self._bare if self._host is None else self._step
+        while True:
+            ready: list[str] = []
+            await take(role, ready)
+            if len(ready) != 1:
+                break
+            role = ready[0]
+        if ready:
+            await self._fork(ready)
+
+    async def _fork(self, ready: list[str]) -> None:
+        """Several branches at once; if one fails, the others are stopped."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for role in ready:
+                    group.create_task(self._along(role))
+        except BaseExceptionGroup as errors:
+            first = _first(errors)
+            raise first from first.__cause__
+
+    async def _bare(self, role: str, ready: list[str]) -> None:
+        """A step that nobody records."""
+        node = self._nodes[role]
+        step = Step(node, self._turn, self._inputs[role], None)  # type: ignore[arg-type]  # without a host it can only compute
+        try:
+            made = self.made[role] = await node.run(step)
+            roads = self._plan.leads[role]
+            self._arrive(roads, self._followed(roads, made), made, step, ready)
+        except Exception as error:  # a node is anybody's code; whoever called for the turn is told what it raised
+            raise NodeError(role, error) from error
+
+    async def _step(self, role: str, ready: list[str]) -> None:
+        """A step that the host hears of."""
+        host, begun = self._host, perf_counter()
+        assert host is not None
+        step = Step(self._nodes[role], self._turn, self._inputs[role], host)
+        wait = host.started(step, self._led.get(role))
+        if wait is not None:
+            await wait
+        try:
+            made = self.made[role] = await step.node.run(step)
+            roads = self._plan.leads[role]
+            followed = self._followed(roads, made)
+        except Exception as error:  # as above
+            host.failed(step, error, perf_counter() - begun)
+            raise NodeError(role, error) from error
+        except asyncio.CancelledError as error:
+            host.failed(step, error, perf_counter() - begun)
+            if not _is_being_cancelled():  # it came from within, and would else be taken for the end of the session
+                raise NodeError(role, error) from error
+            raise
+        wait = host.finished(step, made, [road.target for road in followed], perf_counter() - begun)
+        if wait is not None:
+            await wait
+        self._arrive(roads, followed, made, step, ready)
+
+    def _followed(self, roads: tuple[Road, ...], made: Any) -> tuple[Road, ...] | list[Road]:
+        """The roads whose conditions hold."""
+        for road in roads:
+            if road.test is not None:
+                return [road for road in roads if road.test is None or road.test(made, self._turn)]
+        return roads
+
+    def _arrive(self, roads: tuple[Road, ...], followed: Sequence[Road], made: Any, step: Step | None, ready: list[str]) -> None:
+        """Carry what was made along the roads that are followed; what waits for nothing more is ready."""
+        for road in followed:
+            target = road.target
+            inputs = self._inputs.get(target)
+            if inputs is None:
+                inputs = self._inputs[target] = {}
+            inputs[road.carries] = made
+            if step is not None:
+                self._led[target] = step
+        self._decide(roads, ready)
+
+    def _decide(self, roads: tuple[Road, ...], ready: list[str]) -> None:
+        """These roads are decided; where nothing came along any road to a node, its own lead nowhere."""
+        waiting = self._waiting
+        for road in roads:
+            target = road.target
+            waiting[target] -= 1
+            if not waiting[target]:
+                if target in self._inputs:
+                    ready.append(target)
+                else:
+                    self._decide(self._plan.leads[target], ready)
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = errors.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

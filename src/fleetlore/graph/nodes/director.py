@@ -1,0 +1,108 @@
+"""Sets the course: after the reply, in which mode and style to go on; before a hard one, a plan by a stronger mind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from fleetlore.errors import MindError
+from fleetlore.graph.history import fitting, messages
+from fleetlore.graph.node import Node, as_node
+from fleetlore.graph.nodes.memorizer import told_lines
+from fleetlore.graph.step import Step
+from fleetlore.graph.turn import Command
+from fleetlore.models.base import Ask, Schema
+from fleetlore.prompts import text_safety
+from fleetlore.views.conversation_state import Conversation
+
+MODES = ("casual", "building", "debugging", "exploring")
+MODE_TASK = (
+    "You set an agent's course. From what was said, decide as one JSON object: mode, style (a few words), proactive (true or false)."
+)
+PLAN_TASK = """\
+You plan an agent's answer before it begins. As one JSON object: goal (one sentence), steps (at most six short ones, each naming the tool
+to use where one is needed), present_as (table, summary, machine or buttons)."""
+MOST_STEPS = 6
+LONGEST = 300
+
+MODE_SCHEMA: Schema = {
+    "type": "object",
+    "properties": {"mode": {"type": "string", "enum": list(MODES)}, "style": {"type": "string"}, "proactive": {"type": "boolean"}},
+    "required": ["mode", "style", "proactive"],
+    "additionalProperties": False,
+}
+PLAN_SCHEMA: Schema = {
+    "type": "object",
+    "properties": {
+        "goal": {"type": "string"},
+        "steps": {"type": "array", "items": {"type": "string"}},
+        "present_as": {"type": "string", "enum": ["table", "summary", "machine", "buttons"]},
+    },
+    "required": ["goal", "steps", "present_as"],
+    "additionalProperties": False,
+}
+
+
+class Director(Node):
+    """Who decides how to go on."""
+
+    options: ClassVar[Mapping[str, Any]] = {"history_tokens": 1500, "plan_profile": "strong"}
+
+    async def run(self, step: Step) -> dict[str, Any]:
+        """A plan where a command leads here; else the mode. Either is kept beside the other."""
+        kept = {name: value for name, value in _kept(step.session, self.role).items() if name != "plan"}
+        if isinstance(command := step.inputs.get("command"), Command):
+            plan = await self._planned(step, command)
+            return {**kept, **({"plan": plan} if plan else {})}
+        recent = fitting(step.session.history, int(step.options["history_tokens"]))
+        ask = Ask(
+            prompt=f"## What was said\n{told_lines(recent)}",
+            system=step.briefing(MODE_TASK),
+            schema=MODE_SCHEMA,
+            max_tokens=200,
+            role=step.role,
+        )
+        said = (await step.ask(ask)).data or {}
+        return {"mode": said.get("mode", "casual"), "style": str(said.get("style", ""))[:LONGEST], "proactive": bool(said.get("proactive"))}
+
+    async def _planned(self, step: Step, command: Command) -> dict[str, Any] | None:
+        """A plan is a help, no more: where the stronger mind fails, the turn goes on without."""
+        ask = Ask(
+            prompt=command.text,
+            system=step.briefing(PLAN_TASK),
+            messages=messages(step.session, int(step.options["history_tokens"])),
+            schema=PLAN_SCHEMA,
+            max_tokens=600,
+            role=f"{step.role}:plan",
+        )
+        try:
+            said = (await step.ask(ask, profile=str(step.options["plan_profile"]))).data or {}
+        except MindError:
+            return None
+        steps = [str(each)[:LONGEST] for each in said.get("steps", ())][:MOST_STEPS]
+        return {"goal": str(said.get("goal", ""))[:LONGEST], "steps": steps, "present_as": said.get("present_as"), "turn": step.turn.number}
+
+    def told(self, made: Any) -> Any:
+        """All of it: the newest holds."""
+        return made
+
+    def context(self, session: Conversation) -> str:
+        """The mode, and the plan of this turn."""
+        kept = _kept(session, self.role)
+        lines = [f"mode: {kept['mode']}; style: {kept.get('style')}"] if kept.get("mode") else []
+        plan = kept.get("plan")
+        if isinstance(plan, dict) and session.open is not None and plan.get("turn") == session.turn:
+            lines += [
+                f"goal: {plan.get('goal')}",
+                *(f"step: {each}" for each in plan.get("steps", ())),
+                f"present as: {plan.get('present_as')}",
+            ]
+        return "## The course\n" + "\n".join(text_safety.record(line, LONGEST + 20) for line in lines) if lines else ""
+
+
+def _kept(session: Conversation, role: str) -> Mapping[str, Any]:
+    kept = session.kept.get(role)
+    return kept if isinstance(kept, dict) else {}
+
+
+NODE = as_node(Director)

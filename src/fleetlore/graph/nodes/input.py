@@ -1,0 +1,101 @@
+"""Hears the user: who it is, the language, the intent, the topic, the tone, and how hard it will be. A press needs no model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import msgspec
+
+from fleetlore.errors import MindNonsense
+from fleetlore.graph.history import messages
+from fleetlore.graph.node import Node, as_node
+from fleetlore.graph.screen import OnScreen, control_of, is_local
+from fleetlore.graph.step import Step
+from fleetlore.graph.turn import Analysis, Command, Complexity, Intent, Tone, Turn
+from fleetlore.models.base import Ask, Schema
+
+TASK = """\
+You listen for an agent. Say what the user's last message is, as one JSON object:
+language: its two-letter code. intent: question, request (something is to be made or done), social (greeting, thanks, small talk), action
+or feedback. topic: at most eight words. tone: casual, frustrated, playful or urgent. complexity: trivial (needs no thought), simple, or
+complex (several steps, or data to be looked up)."""
+LONGEST_TOPIC = 120
+NOWHERE = OnScreen([], {}, {})
+"""What is seen of the screen where no state edge leads here from it."""
+
+
+def _choice(kind: Any) -> dict[str, Any]:
+    return {"type": "string", "enum": list(kind.__args__)}
+
+
+SCHEMA: Schema = {
+    "type": "object",
+    "properties": {
+        "language": {"type": "string"},
+        "intent": _choice(Intent),
+        "topic": {"type": "string"},
+        "tone": _choice(Tone),
+        "complexity": _choice(Complexity),
+    },
+    "required": ["language", "intent", "topic", "tone", "complexity"],
+    "additionalProperties": False,
+}
+
+
+class Input(Node):
+    """The first to hear a message."""
+
+    options: ClassVar[Mapping[str, Any]] = {"history_tokens": 1000}
+
+    async def run(self, step: Step) -> Command:
+        """What the message is, as far as a look at it tells."""
+        turn = step.turn
+        if turn.action is not None:
+            analysis = Analysis(who=turn.identity, intent="action", topic=turn.action[:LONGEST_TOPIC], language=_language(step))
+            screen = step.state.get("screen") or NOWHERE
+            return Command(analysis=analysis, text=pressed(screen, turn), local=is_local(screen, turn.action))
+        return Command(analysis=await self._analysed(step), text=turn.text)
+
+    async def _analysed(self, step: Step) -> Analysis:
+        ask = Ask(
+            prompt=step.turn.text,
+            system=step.briefing(f"{TASK}\nThe user is {step.turn.identity}, on {step.turn.channel}."),
+            messages=messages(step.session, int(step.options["history_tokens"])),
+            schema=SCHEMA,
+            max_tokens=300,
+            role=step.role,
+        )
+        try:
+            said = (await step.ask(ask)).data or {}
+        except MindNonsense:
+            said = {}  # an answer that cannot be used costs the analysis, not the turn
+        known = {**said, "who": step.turn.identity, "topic": str(said.get("topic", ""))[:LONGEST_TOPIC]}
+        return msgspec.convert(known, Analysis)
+
+    def told(self, made: Any) -> Any:
+        """The analysis."""
+        return {**msgspec.to_builtins(made.analysis), "local": made.local}
+
+
+def pressed(screen: OnScreen, turn: Turn) -> str:
+    """A press in words, with what it brought."""
+    control = control_of(screen, turn.action)
+    name = f"the button {control['label']}" if control is not None else "a button that is not on the screen any more"
+    payload = turn.data if turn.data is not None else (control or {}).get("payload")
+    brought = "" if payload is None else f", with {msgspec.json.encode(payload).decode()[:1000]}"
+    return f"[The user pressed {name} (action {turn.action}){brought}]"
+
+
+def _language(step: Step) -> str:
+    earlier = step.earlier
+    language = earlier.get("language") if isinstance(earlier, Mapping) else None
+    return language if isinstance(language, str) else "en"
+
+
+def _is_local(made: Any, turn: Turn) -> bool:
+    return isinstance(made, Command) and made.local
+
+
+Input.conditions = {"local": _is_local}
+NODE = as_node(Input)

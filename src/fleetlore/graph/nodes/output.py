@@ -1,0 +1,122 @@
+"""Says it: streams the reply, from what the thinker came to, what a press did, or, by reflex, from nothing but the message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from fleetlore.graph.history import messages
+from fleetlore.graph.node import Node, as_node
+from fleetlore.graph.step import Step
+from fleetlore.graph.turn import Command, Shown, Thought
+from fleetlore.graph.word_match import words_of
+from fleetlore.models.base import Ask
+from fleetlore.prompts import text_safety
+
+TASK = """\
+You give the agent its voice. Say in the user's language what the notes below hold, in the style that is asked for: no headings, no code
+unless it is asked for, and nothing that the notes do not hold. Buttons, labels and tables are on the screen already: do not repeat them."""
+REFLEX = (
+    "You give the agent its voice. Answer this small talk in one short sentence, in the user's language. Never repeat the user's words."
+)
+SAID, NOTES = "The user said:", "The notes:"
+LONGEST_DRAFT = 12_000
+PIECE = 24
+"""Characters of a piece, where a text that is there already is streamed."""
+
+
+class Output(Node):
+    """The agent's voice."""
+
+    options: ClassVar[Mapping[str, Any]] = {
+        "history_tokens": 2000,
+        "max_tokens": 1024,
+        "rewords": True,
+        "greeting": "Hello! What can I do?",
+    }
+
+    async def run(self, step: Step) -> str:
+        """The words, streamed as they come."""
+        shown, thought = step.inputs.get("shown"), step.inputs.get("thought")
+        if isinstance(shown, Shown):
+            return self._recited(step, shown.text)
+        if isinstance(thought, Thought):
+            return await self._reworded(step, thought) if step.options["rewords"] else self._recited(step, thought.response)
+        if isinstance(command := step.inputs.get("command"), Command):
+            return await self._reflex(step, command)
+        said = next((value for value in step.inputs.values() if isinstance(value, str)), "")
+        return self._recited(step, said)
+
+    def _recited(self, step: Step, words: str) -> str:
+        for start in range(0, len(words), PIECE):
+            step.send({"type": "delta", "content": words[start : start + PIECE]})
+        return words
+
+    async def _reworded(self, step: Step, thought: Thought) -> str:
+        notes = text_safety.record(thought.response or "(It is done; there is nothing to add.)", LONGEST_DRAFT)
+        said = text_safety.record(step.turn.said, LONGEST_DRAFT)
+        return await self._streamed(step, TASK, f"{SAID}\n{said}\n\n{NOTES}\n{notes}", _sender(step))
+
+    async def _reflex(self, step: Step, command: Command) -> str:
+        """By reflex, without the thinker. The user never hears himself: words are held back as long as they might be his own."""
+        guard = NoEcho(command.text, _sender(step))
+        await self._streamed(step, REFLEX, command.text, guard.hear)
+        if guard.echoes:
+            return self._recited(step, str(step.options["greeting"]))
+        return guard.end()
+
+    async def _streamed(self, step: Step, task: str, prompt: str, hear: Callable[[str], None]) -> str:
+        ask = Ask(
+            prompt=prompt,
+            system=step.briefing(task),
+            messages=messages(step.session, int(step.options["history_tokens"])),
+            max_tokens=int(step.options["max_tokens"]),
+            role=step.role,
+            hear=hear,
+        )
+        return (await step.ask(ask)).text
+
+
+def _sender(step: Step) -> Callable[[str], None]:
+    return lambda piece: step.send({"type": "delta", "content": piece}) if piece else None
+
+
+class NoEcho:
+    """Passes words on once they are more than the beginning of what the user said."""
+
+    def __init__(self, said: str, send: Callable[[str], None]) -> None:
+        self._said, self._send = words_of(said), send
+        self._held = ""
+        self._all: list[str] = []
+        self._is_open = False
+
+    def hear(self, piece: str) -> None:
+        """One more piece."""
+        self._all.append(piece)
+        if self._is_open:
+            self._send(piece)
+            return
+        self._held += piece
+        heard = words_of(self._held)
+        whole = heard[:-1]  # the last word may go on
+        if whole != self._said[: len(whole)] or len(heard) > len(self._said) + 1:
+            self._open()
+
+    @property
+    def echoes(self) -> bool:
+        """Whether all that was heard is what the user said, or nothing."""
+        heard = words_of("".join(self._all))
+        return not self._is_open and (not heard or heard == self._said)
+
+    def end(self) -> str:
+        """Nothing more comes: what was held is passed on. Answers all words."""
+        if not self._is_open:
+            self._open()
+        return "".join(self._all)
+
+    def _open(self) -> None:
+        self._is_open = True
+        self._send(self._held)
+
+
+NODE = as_node(Output)

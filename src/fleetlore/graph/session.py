@@ -1,0 +1,401 @@
+"""One user's conversation with one agent: turns one after the other, folded from the log and told to it.
+
+A turn belongs to the session, not to whoever asked for it: a caller that goes away does not break it off, `close` does. What comes after
+the reply (memory, course) runs while the user reads. The next message waits for it, so that no turn thinks with half a memory; a press
+does not wait, and takes memory as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import msgspec
+
+from fleetlore import clock
+from fleetlore.errors import Closed, FleetloreError, Invalid
+from fleetlore.graph import controls
+from fleetlore.graph.engine import Engine, NodeError
+from fleetlore.graph.journal import Pen
+from fleetlore.graph.model import Graph
+from fleetlore.graph.node import Node, watches
+from fleetlore.graph.settings import Toolbox
+from fleetlore.graph.sink import Message, Sink
+from fleetlore.graph.step_runner import TurnHost, named
+from fleetlore.graph.turn import Turn
+from fleetlore.models.base import Mind
+from fleetlore.redact import Redactor
+from fleetlore.views.conversation_state import Control, Conversation, Screen
+from fleetlore.views.conversations import PROGRAM
+
+if TYPE_CHECKING:
+    from fleetlore.graph.settings import Settings
+
+LONGEST_TEXT = 16_000
+LONGEST_ACTION = 200
+LONGEST_DATA = 16_000
+GRACE = 5.0
+"""Seconds that a closing session gives to what comes after a reply."""
+CLOSED = "the session was closed in the middle of the turn"
+_Result = TypeVar("_Result")
+
+
+class Ended(NamedTuple):
+    """Which turn it was, and what the user was told went wrong, if anything did."""
+
+    turn: int
+    error: str | None
+
+
+class Surroundings:
+    """What every session of a log shares: minds, settings, graphs, time."""
+
+    def __init__(
+        self,
+        *,
+        minds: Mapping[str, Mind],
+        settings: Settings,
+        engine_of: Callable[[str], Engine],
+        fresh_engine_of: Callable[[str], Engine],
+        reload: Callable[[str], Awaitable[Pen]],
+        now: clock.Clock,
+        sleep: Callable[[float], Awaitable[object]],
+    ) -> None:
+        self.minds, self.settings, self.now, self.sleep = minds, settings, now, sleep
+        self.engine_of, self.fresh_engine_of, self.reload = engine_of, fresh_engine_of, reload
+
+
+class Session:
+    """A conversation. Turns wait for each other; each ends in `done`, a failed one in `error` and then `done`."""
+
+    def __init__(self, pen: Pen, around: Surroundings) -> None:
+        self.id = pen.session.id
+        self._pen, self._around = pen, around
+        self._sinks: list[Sink] = []
+        self._lock = asyncio.Lock()
+        self._work: set[asyncio.Task[Any]] = set()
+        self._watchers: list[asyncio.Task[None]] = []
+        self._after: asyncio.Task[None] | None = None
+        self._behind: set[asyncio.Task[None]] = set()
+        """What comes after replies and is not over: each waits for the one before, `_after` is the newest."""
+        self._closed = False
+        self._use(around.engine_of(pen.session.graph))
+
+    def _use(self, engine: Engine) -> None:
+        """Go by this engine from now on."""
+        for task in self._watchers:
+            task.cancel()
+        self._engine, self._tools = engine, Toolbox(engine.graph, self._around.settings)
+        beside = [node for node in engine.nodes.values() if watches(node)]
+        self._watchers = [asyncio.ensure_future(_guarded(node, self)) for node in beside]
+
+    @property
+    def graph(self) -> Graph:
+        """The graph by which it goes now."""
+        return self._engine.graph
+
+    @property
+    def session(self) -> Conversation:
+        """The fold."""
+        return self._pen.session
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it takes no more turns."""
+        return self._closed
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is being done and nobody listens."""
+        return not self._work and not self._sinks and (self._after is None or self._after.done())
+
+    def attach(self, sink: Sink) -> None:
+        """Let a sink hear all that comes from now on."""
+        self._sinks.append(sink)
+
+    def detach(self, sink: Sink) -> None:
+        """Let it hear no more."""
+        self._sinks = [each for each in self._sinks if each is not sink]
+
+    def send(self, message: Message) -> None:
+        """Tell every sink."""
+        for sink in self._sinks:
+            try:
+                sink.send(message)
+            except Exception:  # noqa: BLE001 - a sink is another's; one that breaks is let go, and the turn goes on
+                self.detach(sink)
+
+    async def handle_text(self, text: str, dashboard: list[Control] | None = None) -> Ended:
+        """The user said something; `dashboard` is what the browser shows. Ends when the turn does. Never raises for what a node did."""
+        words = text.encode(errors="replace").decode().strip()
+        if not words:
+            raise Invalid("nothing was said; send some words")
+        if (size := len(words.encode())) > LONGEST_TEXT:
+            raise Invalid(f"a message has at most {LONGEST_TEXT:,} bytes, not {size:,}; say it in parts")
+        return await self._hand_over(self._taken(_Said(self.session.controls, text=words, dashboard=dashboard)))
+
+    async def handle_action(self, action: str, data: Any = None, dashboard: list[Control] | None = None) -> Ended:
+        """The user pressed a control."""
+        if not action or len(action) > LONGEST_ACTION:
+            raise Invalid(f"an action has 1 to {LONGEST_ACTION} characters; give it such a name")
+        _check_json(action, data)
+        return await self._hand_over(self._taken(_Said(self.session.controls, action=action, data=data, dashboard=dashboard)))
+
+    async def report(self, dashboard: list[Control]) -> None:
+        """The browser tells what it shows. Only changes are kept; what does not fit is audited."""
+        self._check_open()
+        self._note_dashboard(dashboard)
+        for node in self._engine.nodes.values():
+            node.reported(self)
+
+    async def switch(self, graph: str) -> None:
+        """Go on by another graph, between two turns; history and state stay. `Invalid` if there is none of that name."""
+        engine = self._around.fresh_engine_of(graph)
+        await self._hand_over(self._restarted("switch", engine))
+
+    async def clear(self) -> None:
+        """Forget history, controls, state, machines and memory; the log keeps what was."""
+        await self._hand_over(self._restarted("clear"))
+
+    async def close(self) -> None:
+        """Stop everything: the running turn, the sensor, children. The session can be opened again."""
+        if self._closed:
+            return
+        self._closed = True
+        for task in (*self._work, *self._watchers):
+            task.cancel()
+        await asyncio.gather(*self._work, *self._watchers, return_exceptions=True)
+        if behind := list(self._behind):
+            await asyncio.wait(behind, timeout=GRACE)
+            for task in behind:
+                task.cancel()
+            await asyncio.gather(*behind, return_exceptions=True)
+        with suppress(Exception):  # whose turn it was has been told; what the log does not have, it does not have
+            await self._pen.durable()
+
+    async def settled(self) -> None:
+        """Wait until what comes after the last reply is over, and on the log."""
+        if self._after is not None:
+            await asyncio.wait([self._after])
+        await self._pen.durable()
+
+    def screen(self) -> Screen:
+        """What the page shows."""
+        fold = self.session
+        memory, mode = fold.kept.get("memorizer"), fold.kept.get("director")
+        return Screen(
+            session=self.id,
+            graph=self.graph.name,
+            turn=fold.turn,
+            busy=fold.open is not None,
+            history=list(fold.history),
+            controls=list(fold.controls),
+            state=dict(fold.state),
+            machines=dict(fold.machines),
+            memory=memory if isinstance(memory, dict) else {},
+            mode=mode if isinstance(mode, dict) else {},
+        )
+
+    # What nodes that live beside the turns are given.
+
+    def seconds_since_activity(self) -> float:
+        """How long ago the user last did something."""
+        active = self.session.active_at
+        return 0.0 if active is None else max(0.0, (self._around.now() - active).total_seconds())
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await self._around.sleep(seconds)
+
+    def note(self, kind: str, data: Mapping[str, Any], **envelope: Any) -> str:
+        """Tell the log, without waiting."""
+        return self._pen.note(kind, data, **envelope)
+
+    # One turn.
+
+    async def _hand_over(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        """Let the session do it, in a task of its own, and wait for that."""
+        if self._closed:
+            work.close()
+        self._check_open()
+        task = asyncio.ensure_future(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():  # not whoever waits, but the turn
+                self._check_open()
+            raise
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the session was closed; open it again")
+
+    async def _taken(self, said: _Said) -> Ended:
+        """One turn, from what was said to `done`."""
+        async with self._lock:
+            began = perf_counter()
+            try:
+                await self._make_ready(wait=said.action is None)
+                host, made, turn = await self._played(said, began)
+            except asyncio.CancelledError:
+                await self._end_badly("interrupted", CLOSED, began)
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a node, a mind or the log raised, the user is told, and the next turn works
+                await self._end_badly("error", words := _told_to_user(error), began)
+                return Ended(self.session.turn, words)
+            self.send({"type": "done"})
+            if self._engine.has_after:
+                self._after = asyncio.ensure_future(self._come_after(self._engine, turn, made, host, self._after))
+                self._behind.add(self._after)
+                self._after.add_done_callback(self._behind.discard)
+            return Ended(turn.number, None)
+
+    async def _make_ready(self, *, wait: bool) -> None:
+        if wait and self._after is not None:
+            await asyncio.wait([self._after])
+        if self._pen.broken is not None:  # something that was folded is not on the log
+            self._pen = await self._around.reload(self.id)
+
+    async def _played(self, said: _Said, began: float) -> tuple[TurnHost, dict[str, Any], Turn]:
+        away = self.seconds_since_activity()
+        fold = self.session
+        dashboard = said.dashboard if said.screen is fold.controls else None  # of another screen, it is no news
+        cause = self._begin(said, dashboard)
+        turn = Turn(
+            number=fold.turn,
+            identity=fold.identity or "",
+            channel=fold.channel,
+            text=said.text,
+            action=said.action,
+            data=said.data,
+            dashboard=None if dashboard is None else tuple(fold.reported or ()),
+            away=away,
+        )
+        host = TurnHost(self._engine, self._pen, self._tools, self._around.minds, self.send, turn.number, cause)
+        made = await self._engine.run(turn, host)
+        self._speak(turn, made, host)
+        took = round((perf_counter() - began) * 1000, 3)
+        self._pen.note("session.turn_ended", {"reason": "done", "turn": turn.number, "duration_ms": took}, cause=cause)
+        await self._pen.durable()
+        return host, made, turn
+
+    def _begin(self, said: _Said, dashboard: list[Control] | None) -> str:
+        """What the user did, told; answers its id."""
+        if dashboard is not None:
+            self._note_dashboard(dashboard)
+        fold = self.session
+        if said.action is None:
+            return self._pen.note("prompt.submitted", {"prompt": said.text}, actor=fold.identity, text=said.text[:300])
+        control = next((each for each in fold.controls if each.get("action") == said.action), {})
+        words = f"[pressed {control.get('label', said.action)}]"
+        data = {"action": said.action, **({} if said.data is None else {"payload": said.data})}
+        return self._pen.note("ui.action", data, actor=fold.identity, text=words)
+
+    def _note_dashboard(self, dashboard: list[Control]) -> None:
+        shown = controls.reported(dashboard)
+        if shown != self.session.reported:
+            self._pen.note("ui.reported", {"controls": shown}, actor=self.session.identity)
+
+    def _speak(self, turn: Turn, made: Mapping[str, Any], host: TurnHost) -> None:
+        """The reply, whole and once. An output node that streams nothing is heard all the same."""
+        reply = made.get("output")
+        if not isinstance(reply, str) or not reply:
+            return
+        if not host.streamed:
+            self.send({"type": "delta", "content": reply})
+        data: dict[str, Any] = {"turn": turn.number, "graph": self.graph.name}
+        if "thinker" not in made and turn.action is not None:
+            data["local"] = True
+        elif self.session.flags:
+            data["answered"] = list(host.noticed)
+        self._pen.note("agent.spoke", data, cause=host.spoken, text=_kept_of(reply))
+
+    async def _end_badly(self, reason: str, words: str, began: float) -> None:
+        """`error`, then `done`: always, whatever the log says to it."""
+        try:
+            if self.session.open is not None:
+                took = round((perf_counter() - began) * 1000, 3)
+                data = {"reason": reason, "turn": self.session.turn, "duration_ms": took}
+                self._pen.note("session.turn_ended", data, cause=self.session.open, text=words)
+                await self._pen.durable()
+        except Exception:  # noqa: BLE001 - the pen knows that it is broken; the next turn begins with what the log has
+            pass
+        finally:
+            self.send({"type": "error", "message": words})
+            self.send({"type": "done"})
+
+    async def _come_after(
+        self, engine: Engine, turn: Turn, made: Mapping[str, Any], host: TurnHost, earlier: asyncio.Task[None] | None
+    ) -> None:
+        """Memory and course, once what came after the turn before is done; what fails is on the log, and costs nobody a reply."""
+        if earlier is not None and not earlier.done():
+            await asyncio.wait([earlier])
+        try:
+            await engine.run_after(turn, made, host)
+        except Exception:  # noqa: BLE001 - a node's failure is on the log; a log that takes nothing is noticed by the next turn
+            pass
+        finally:
+            with suppress(Exception):  # the next turn reads again what the log has
+                await self._pen.durable()
+
+    async def _restarted(self, source: str, engine: Engine | None = None) -> None:
+        """By another engine, or by the one that there is by then."""
+        async with self._lock:
+            await self._make_ready(wait=True)
+            fold, engine = self.session, engine or self._engine
+            data = {"source": source, "program": PROGRAM, "person": fold.identity, "channel": fold.channel, "graph": engine.graph.name}
+            fold.agent = engine.graph.agent
+            self._pen.note("session.started", data, actor=fold.identity)
+            await self._pen.durable()
+            if engine is not self._engine:
+                self._use(engine)
+            if source == "clear":
+                self.send({"type": "controls", "controls": [], "state": {}})
+
+
+class _Said:
+    """What the user did."""
+
+    def __init__(
+        self, screen: list[Control], *, text: str = "", action: str | None = None, data: Any = None, dashboard: list[Control] | None = None
+    ) -> None:
+        self.screen = screen
+        """What was on the screen when it was said: it may change while it waits for its turn."""
+        self.text, self.action, self.data, self.dashboard = text, action, data, dashboard
+
+
+def _kept_of(reply: str) -> str:
+    """As much as an event keeps of it, so that the screen is the same after a restart."""
+    raw = reply.encode(errors="replace")
+    return reply if len(raw) <= LONGEST_TEXT else f"{raw[:LONGEST_TEXT].decode(errors='ignore')}…"
+
+
+def _check_json(action: str, data: Any) -> None:
+    try:
+        size = len(msgspec.json.encode((action, data)))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:  # half a character, for one, which JSON can spell
+        raise Invalid(f"an action and its data must be JSON: {error}") from error
+    if size > LONGEST_DATA:
+        raise Invalid(f"an action's data has at most {LONGEST_DATA:,} bytes of JSON, not {size:,}")
+
+
+def _told_to_user(error: BaseException) -> str:
+    """What the user may know: what we raise on purpose says what to do; of anything else only where it happened."""
+    inner = error.__cause__ if isinstance(error, NodeError) else error
+    where = f"{error.role}: " if isinstance(error, NodeError) else ""
+    if isinstance(inner, FleetloreError):
+        return Redactor().clean(f"{where}{inner}")[0]
+    return f"{where}something went wrong ({type(inner).__name__}); say it again, or look into the trace"
+
+
+async def _guarded(node: Node, session: Session) -> None:
+    """A node beside the turns that fails is told of, and missed, no more."""
+    try:
+        await node.watch(session)
+    except Exception as error:  # noqa: BLE001 - it is anybody's code
+        session.note("node.failed", {"node": node.role, "graph": session.graph.name, "error": named(error)})

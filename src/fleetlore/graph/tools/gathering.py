@@ -1,0 +1,84 @@
+"""What a query finds, taken row by row until there is enough, each value as JSON can hold it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from math import isfinite
+from typing import Any
+
+from fleetlore.graph.tools.database import Cell, Limits, Table
+
+_EXACT = 2**53
+"""Beyond it, a browser's numbers have gaps."""
+_SHOWN_BYTES = 32
+
+
+class Gathering:
+    """Rows, until one of the limits is reached."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits, self._rows, self._left = limits, list[tuple[Cell, ...]](), limits.bytes
+        self.columns: tuple[str, ...] = ()
+        self.cut: str | None = None
+
+    def name(self, columns: Iterable[str]) -> None:
+        """What the columns are called."""
+        self.columns = tuple(one[: self._limits.cell] for one in columns)
+
+    def take(self, row: Sequence[Any]) -> bool:
+        """Takes one more; `False` if there was no room for it, and none is wanted after it."""
+        if len(self._rows) >= self._limits.rows:
+            self.cut = f"after {self._limits.rows:,} rows"
+            return False
+        cells = tuple(cell_of(value, self._limits.cell) for value in row)
+        self._left -= sum(len(str(cell).encode(errors="replace")) + 2 for cell in cells)
+        if self._left < 0:
+            self.cut = f"after {self._limits.bytes:,} bytes"
+            return False
+        self._rows.append(cells)
+        return True
+
+    def table(self) -> Table:
+        """All that was taken."""
+        return Table(columns=self.columns, rows=tuple(self._rows), cut=self.cut)
+
+
+def cell_of(value: Any, longest: int) -> Cell:
+    """One value of a database as JSON has it; text that says it where JSON has nothing like it."""
+    match value:
+        case None | bool():
+            return value
+        case int():
+            return value if abs(value) <= _EXACT else str(value)
+        case float():
+            return value if isfinite(value) else str(value)
+        case Decimal():
+            return _number(value)
+        case str():
+            return _text(value, longest)
+        case bytes() | bytearray() | memoryview():
+            raw = bytes(value)
+            return f"0x{raw[:_SHOWN_BYTES].hex()}" + (f"… ({len(raw):,} bytes)" if len(raw) > _SHOWN_BYTES else "")
+        case datetime() | date() | time():
+            return value.isoformat()
+        case dict() | list() | tuple():
+            return _text(json.dumps(value, ensure_ascii=False, default=str), longest)
+        case _:
+            return _text(str(value), longest)
+
+
+def _number(value: Decimal) -> Cell:
+    """A number where that loses nothing."""
+    if not value.is_finite() or abs(value) > _EXACT:
+        return str(value)
+    if value == value.to_integral_value():
+        return int(value)
+    return float(value) if Decimal(repr(float(value))) == value else str(value)
+
+
+def _text(value: str, longest: int) -> str:
+    whole = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if not value.isascii() else value
+    return whole if len(whole) <= longest else f"{whole[:longest]}…"

@@ -1,0 +1,68 @@
+"""`query_db`: one query of a database, which only reads, answered as a table.
+
+Two walls, each of which would do: the query is parsed, and every part of it must be known to only read (`sql_check.py`); and the connection
+or its transaction is for reading only, with an end on the server to what takes too long (`sqlite_reader.py`, `postgres_reader.py`,
+`mysql_reader.py`). `QueryRefused` and `QueryFailed` say what is wrong in words that a model can correct itself by; to ask it once more
+is the caller's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
+
+from fleetlore.errors import QueryFailed
+from fleetlore.graph.tools.database import Database, Kind, Limits, Table
+from fleetlore.graph.tools.sql_names import Dialect
+
+__all__ = ["Database", "Limits", "Table", "outline", "query"]
+
+_Read: TypeAlias = Callable[[Database, str, Limits], Awaitable[Table]]
+
+_DIALECTS: dict[Kind, Dialect] = {"sqlite": "sqlite", "postgresql": "postgres", "mysql": "mysql"}
+
+_COLUMNS = "SELECT table_name AS table_name, column_name AS column_name, data_type AS type FROM information_schema.columns"
+_OUTLINES: dict[Kind, str] = {
+    "sqlite": (
+        "SELECT t.name AS table_name, c.name AS column_name, c.type AS type FROM sqlite_master AS t, pragma_table_info(t.name) AS c "
+        "WHERE t.type IN ('table', 'view') AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY t.name, c.cid"
+    ),
+    "postgresql": f"{_COLUMNS} WHERE table_schema NOT IN ('pg_catalog', 'information_schema') ORDER BY table_name, ordinal_position",
+    "mysql": f"{_COLUMNS} WHERE table_schema = database() ORDER BY table_name, ordinal_position",
+}
+
+
+async def query(database: Database, sql: str, *, limits: Limits | None = None) -> Table:
+    """What the query finds. `QueryRefused` if it does more than read, or may; `QueryFailed` if the database cannot answer."""
+    with _extra():
+        from fleetlore.graph.tools.sql_check import checked
+
+        # In a thread: the parser takes half a second to load, and its time with the longest queries.
+        said = await asyncio.to_thread(checked, sql, _DIALECTS[database.kind])
+        return await _reader(database.kind)(database, said, limits or Limits())
+
+
+async def outline(database: Database, *, limits: Limits | None = None) -> Table:
+    """The tables that there are, a row a column, for a model that has to ask."""
+    return await query(database, _OUTLINES[database.kind], limits=limits)
+
+
+def _reader(kind: Kind) -> _Read:
+    """The client of each kind is loaded when it is needed."""
+    if kind == "sqlite":
+        from fleetlore.graph.tools.sqlite_reader import read
+    elif kind == "postgresql":
+        from fleetlore.graph.tools.postgres_reader import read
+    else:
+        from fleetlore.graph.tools.mysql_reader import read
+    return read
+
+
+@contextmanager
+def _extra() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise QueryFailed(f"databases cannot be asked here ({error.name} is missing); pip install 'fleetlore[sql]'") from error

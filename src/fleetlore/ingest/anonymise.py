@@ -1,0 +1,444 @@
+"""What a log is not to hold beside secrets: prompts, code, paths, names, any of them. docs/privacy.md tells each.
+
+Who did what when, how long it took, how it ended and what it cost stays, and so do ids and order: the story of a veiled log
+can be told. Prompts and code are withheld as they are when a log is shipped; paths and names become pseudonyms, the same for
+the same, so that what belongs together still does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from fleetlore.events.envelope import SCOPE_FIELDS, Event, Origin
+from fleetlore.ingest.ship_filter import withhold
+from fleetlore.ingest.ship_filter_rules import Hold
+from fleetlore.ingest.ship_filter_words import is_placeholder
+from fleetlore.log.admission import OWN_DIALECT
+
+# --- Words that one event is known to hold, and what is put in their place wherever else it says them.
+
+
+class Known:
+    """Replaces words that stand by themselves, not in the middle of others or of a longer path, by pseudonyms."""
+
+    def __init__(self, words: Mapping[str, str]) -> None:
+        self._words = [(word, words[word]) for word in sorted(words, key=len, reverse=True)]
+        self.count = 0
+
+    def replace(self, text: str) -> str:
+        """The text with each of them replaced, the longest first."""
+        for word, other in self._words:
+            if word in text:
+                text, found = re.subn(rf"(?<![\w/@-]){re.escape(word)}(?![\w/\\@-])", other, text)
+                self.count += found
+        return text
+
+
+# --- People, machines, mail addresses and branches as pseudonyms: `person-`, `host-`, `mail-`, `branch-` and a hash of eight digits.
+
+_SORTS = {
+    "host": "host", "hostname": "host", "machine": "host", "computer": "host",
+    "branch": "branch", "gitbranch": "branch", "ref": "branch",
+    "email": "mail", "mail": "mail",
+    "person": "person", "user": "person", "username": "person", "login": "person", "author": "person", "committer": "person",
+    "owner": "person", "fullname": "person", "displayname": "person", "pusher": "person", "operator": "person",
+}  # fmt: skip
+"""What stands under a name, by the name without capitals, hyphens and underscores."""
+
+_ANYBODYS = frozenset(
+    {"user", "human", "you", "me", "root", "unknown", "anonymous", "system", "lore", "fleetlore", "localhost"}
+    | {"main", "master", "trunk", "develop", "dev", "head", "refs/heads/main", "refs/heads/master"}
+)
+"""Names that tell nothing of anybody."""
+
+_PEOPLES_DIALECTS = frozenset({"git", "forge"})
+"""Where the agents are people, as the authors of commits are."""
+
+_NAME_PSEUDONYM = re.compile(r"(?:person|host|mail|branch)-[0-9a-f]{8}")
+_MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_HOME = re.compile(
+    r"(/home/|/Users/|\\Users\\|(?<![\w.])-(?:home|Users)-)((?<=-)(?:person-[0-9a-f]{8}|[^-/\\\s\"'<>]+)|(?<!-)[^/\\\s\"'<>]+)"
+)
+"""A person's folder, also as programs make one name of a path: `-home-ann-shop`."""
+_LISTED = re.compile(r"^([dlcbps-][rwxsStT-]{9}[.+@]? +\d+ )( *)(\S+)( +)(\S+)(?= )", re.MULTILINE)
+"""A line of `ls -l`: who owns a file, and which group."""
+_SHORTEST_KNOWN_NAME = 3
+"""What is shorter may be found in a line by chance."""
+
+
+class Names:
+    """What one event tells of people and machines."""
+
+    def __init__(self, event: Event) -> None:
+        self._count = 0
+        self._agents = frozenset(name for name in (event.agent, event.parent, event.child) if name)
+        self._dialect = event.origin.dialect if event.origin is not None else ""
+        self._owner = _owner_of(event)
+        branch = event.data.get("branch")
+        self._branch = branch if isinstance(branch, str) and _is_telling(branch) and not is_placeholder(branch) else None
+        self._known = Known(self._know(event))
+
+    @property
+    def count(self) -> int:
+        """How many were replaced."""
+        return self._count + self._known.count
+
+    def _know(self, event: Event) -> dict[str, str]:
+        """The names that stand under names for names, and in the envelope, each with its pseudonym."""
+        # A branch of one word would be found in every other sentence.
+        names = [(sort, value) for sort, value in _names_in(event.data) if len(value) >= _SHORTEST_KNOWN_NAME]
+        known = {value: _name_pseudonym(sort, value) for sort, value in names if sort != "branch" or not value.isalpha()}
+        for name in ("actor", "agent", "parent", "child"):
+            value = getattr(event, name)
+            if value is not None and len(value) >= _SHORTEST_KNOWN_NAME and self._is_person(name, value):
+                known.setdefault(value, _name_pseudonym("person", value))
+        return known
+
+    def holds(self, key: str) -> bool:
+        """Whether a name says that it holds one of a person or a machine."""
+        return _sort(key) is not None
+
+    def whole(self, key: str, value: str) -> str:
+        """A name, unless it is anybody's or an agent's."""
+        if not _is_telling(value) or value in self._agents - self._people():
+            return value
+        self._count += 1
+        return _name_pseudonym(_sort(key) or "person", value)
+
+    def within(self, text: str) -> str:
+        """A text without mail addresses, home folders, and the names that this event tells elsewhere."""
+        if "@" in text:
+            text = _MAIL.sub(self._replace_mail, text)
+        text = self._known.replace(text)
+        if self._owner is not None and f"/{self._owner}/" in text:
+            text = text.replace(f"/{self._owner}/", f"/{self._owned()}/")
+        if "rw" in text:
+            text = _LISTED.sub(self._replace_listed, text)
+        return _HOME.sub(self._replace_home, text) if "home" in text or "Users" in text else text
+
+    def line(self, text: str) -> str:
+        """The event's line is a text like any other; where a forge's names a branch, that may be any word."""
+        text = self.within(text)
+        if self._dialect != "forge" or self._branch is None:
+            return text
+        self._count += self._branch in text
+        return re.sub(rf"\b{re.escape(self._branch)}\b", _name_pseudonym("branch", self._branch), text)
+
+    def scope(self, name: str, value: str) -> str:
+        """Who did it, where that is a person; other scopes keep their names, but for mail addresses."""
+        if name in ("actor", "agent", "parent", "child") and self._is_person(name, value):
+            self._count += 1
+            return _name_pseudonym("person", value)
+        if name == "mission" and self._owner is not None:
+            return f"{self._owned()}/{value.partition('/')[2]}"
+        return _MAIL.sub(self._replace_mail, value) if "@" in value else value
+
+    def _is_person(self, name: str, value: str) -> bool:
+        if not _is_telling(value) or value == self._dialect or value.endswith("[bot]"):
+            return False
+        return self._dialect in _PEOPLES_DIALECTS or (name == "actor" and value not in self._agents)
+
+    def _owned(self) -> str:
+        self._count += 1
+        return _name_pseudonym("person", self._owner or "")
+
+    def _replace_listed(self, match: re.Match[str]) -> str:
+        owner, group = (self._known_as(name) for name in (match[3], match[5]))
+        return f"{match[1]}{match[2]}{owner}{match[4]}{group}"
+
+    def _known_as(self, name: str) -> str:
+        if not _is_telling(name) or name.isdigit():
+            return name
+        self._count += 1
+        return _name_pseudonym("person", name)
+
+    def _people(self) -> frozenset[str]:
+        return self._agents if self._dialect in _PEOPLES_DIALECTS else frozenset()
+
+    def _replace_mail(self, match: re.Match[str]) -> str:
+        self._count += 1
+        return _name_pseudonym("mail", match[0])
+
+    def _replace_home(self, match: re.Match[str]) -> str:
+        if not _is_telling(match[2]):
+            return match[0]
+        self._count += 1
+        return match[1] + _name_pseudonym("person", match[2])
+
+
+def _owner_of(event: Event) -> str | None:
+    """Whose a forge's repository is: `ann/shop` names a person."""
+    owner, slash, _ = (event.mission or "").partition("/")
+    is_forge = event.origin is not None and event.origin.dialect == "forge"
+    return owner if is_forge and slash and _is_telling(owner) else None
+
+
+def _names_in(value: Any, sort: str | None = None) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        if sort is not None and not is_placeholder(value) and _is_telling(value):
+            yield sort, value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _names_in(item, sort)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _names_in(item, _sort(key))
+
+
+@lru_cache(maxsize=4096)
+def _sort(key: str) -> str | None:
+    return _SORTS.get(key.lower().replace("_", "").replace("-", ""))
+
+
+def _is_telling(value: str) -> bool:
+    return bool(value) and value.casefold() not in _ANYBODYS and _NAME_PSEUDONYM.fullmatch(value) is None
+
+
+@lru_cache(maxsize=8192)
+def _name_pseudonym(sort: str, value: str) -> str:
+    return f"{sort}-{sha256(value.casefold().encode(errors='replace')).hexdigest()[:8]}"
+
+
+# --- Paths as pseudonyms: `path-` and a hash of eight digits, with the file's extension, the same for the same path.
+
+_PSEUDONYM = re.compile(r"path-[0-9a-f]{8}(?:\.\w+)?")
+_BARE = re.compile(r"(?<![\w/.@-])[\w-][\w.-]*\.[A-Za-z]\w{0,7}(?![\w/@-])")
+_FILE = re.compile(
+    r"(?<![\w/.@-])[\w-][\w.-]*\.(?:py|pyi|js|mjs|cjs|jsx|ts|mts|tsx|vue|svelte|html?|css|scss|json|jsonl|ya?ml|toml|ini|cfg|conf|lock|md|mdx|rst"
+    r"|txt|csv|tsv|sql|db|sh|bash|zsh|fish|ps1|bat|go|rs|rb|java|kts?|scala|swift|cs|cpp|cc|hpp|php|pl|lua|exs?|erl|hs|mli?|clj|dart|zig|proto"
+    r"|graphql|tf|xml|svg|png|jpe?g|gif|pdf|ipynb|log|diff|patch|env|pem|key)(?![\w/@(-]|\.\w)"
+)
+"""The name of a file, by the extensions that nothing else has."""
+_PRODUCTS = frozenset({"node.js", "next.js", "vue.js", "nuxt.js", "three.js", "express.js", "d3.js", "asp.net"})
+_LINES = frozenset({"subject", "pattern", "glob"})
+"""In what a tool did, these may name a file without its folder, as its line does."""
+_EXTENSION = re.compile(r"\.[A-Za-z]\w{0,7}")
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_PATH_WORDS = frozenset({"path", "paths", "file", "files", "filename", "filenames", "dir", "directory", "folder", "folders", "cwd"})
+_PATH_WORDS_ALONE = frozenset({"project", "root", "workspace", "worktree", "repo", "repository", "workdir"})
+_LEAST_KNOWN = 4
+"""The name of a file that is shorter may be found in a line by chance."""
+
+_STOP = r"\s\"'`<>|:;,()\[\]{}=*?!"
+_FOUND = re.compile(
+    r"(?P<web>\b(?!file:)[a-z][a-z0-9+.-]*://[^\s\"'<>]+)"
+    r"|(?P<quote>[\"'`])(?P<quoted>(?:~|\.{0,2}/)[^\"'`\n]*/[^\"'`\n]*)(?P=quote)"
+    r"|file://[^\s\"'<>]+"
+    rf"|(?<![\w/.~])(?:~[\w.-]*|\.{{1,2}}|\$\w+|\$\{{\w+\}})?/(?:[^{_STOP}]|\([\w.-]+\)|\[[\w.-]+\])+"
+    r"|(?<!\w)[A-Za-z]:\\[^\s\"'<>|]+"
+    r"|(?<![\w/.@-])(?P<near>[\w.@+-]+(?:/(?:[\w.@+-]|\\?\([\w.-]+\\?\)|\\?\[[\w.-]+\\?\])+)+/?)"
+)
+
+
+class Paths:
+    """What one event tells of files and folders."""
+
+    def __init__(self, event: Event) -> None:
+        self._count = 0
+        self._names = frozenset(name for name in (event.actor, event.agent, event.parent, event.child, event.run, event.task) if name)
+        self._is_tool = event.kind.startswith(("tool.", "process."))
+        self._known = Known(_known_in(event.data))
+
+    @property
+    def count(self) -> int:
+        """How many were replaced."""
+        return self._count + self._known.count
+
+    def holds(self, key: str) -> bool:
+        """Whether a name says that it holds a path."""
+        return _holds(key) or (self._is_tool and key in _LINES)
+
+    def whole(self, key: str, value: str) -> str:
+        """A path; under `source`, which may name anything, only what looks like one."""
+        if key in _LINES:
+            return self.line(value)
+        if _PSEUDONYM.fullmatch(value) or (key == "source" and not _looks_like_file(value)):
+            return value
+        self._count += 1
+        return _pseudonym(value)
+
+    def within(self, text: str) -> str:
+        """A text whose paths are replaced: those by form, and those that this event names elsewhere."""
+        text = self._known.replace(text)
+        text = _FOUND.sub(self._replace, text) if "/" in text or "\\" in text else text
+        return _FILE.sub(self._replace_bare, text) if "." in text else text
+
+    def line(self, text: str) -> str:
+        """The event's line; that of a tool may name a file without its folder, and the event say no more of it."""
+        text = self.within(text)
+        return _BARE.sub(self._replace_bare, text) if self._is_tool else text
+
+    def scope(self, name: str, value: str) -> str:
+        """A scope that is named after a file or a folder."""
+        if not value.startswith(("/", "~/", "./", "../")) and value[1:3] != ":\\":
+            return value
+        self._count += 1
+        return _pseudonym(value)
+
+    def _replace_bare(self, match: re.Match[str]) -> str:
+        if _PSEUDONYM.fullmatch(match[0]) or match[0].lower() in _PRODUCTS:
+            return match[0]
+        self._count += 1
+        return _pseudonym(match[0])
+
+    def _replace(self, match: re.Match[str]) -> str:
+        if match["web"] or (match["near"] and not self._is_path(match["near"])):
+            return match[0]
+        self._count += 1
+        if match["quote"]:
+            return f"{match['quote']}{_pseudonym(match['quoted'])}{match['quote']}"
+        path = match[0].rstrip(".")
+        return _pseudonym(path) + match[0][len(path) :]
+
+    def _is_path(self, text: str) -> bool:
+        """Whether words with a slash between them are a path: more than one slash, a file's extension, or a tool's; no name, no date."""
+        if text in self._names or not any(map(str.isalpha, text)):
+            return False
+        return self._is_tool or text.count("/") > 1 or _extension(text.rstrip(".")) != ""
+
+
+def _known_in(data: Any) -> dict[str, str]:
+    """The paths that stand under names of paths, and the names of their files, each with its pseudonym."""
+    known: dict[str, str] = {}
+    for path in _paths_in(data):
+        known[path] = known[path.rstrip("/")] = _pseudonym(path)
+        name = re.split(r"[/\\]", path.rstrip("/\\"))[-1]
+        if len(name) >= _LEAST_KNOWN:
+            known.setdefault(name, _pseudonym(path))
+    known.pop("", None)
+    return known
+
+
+def _paths_in(value: Any, *, is_path: bool = False) -> Iterator[str]:
+    if isinstance(value, str):
+        if is_path and value and not is_placeholder(value) and not _PSEUDONYM.fullmatch(value):
+            yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _paths_in(item, is_path=is_path)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _paths_in(item, is_path=_holds(key) and key != "source")
+
+
+@lru_cache(maxsize=4096)
+def _holds(key: str) -> bool:
+    if key == "source" or key.lower() in _PATH_WORDS_ALONE:
+        return True
+    words = [word.lower() for word in _WORD.findall(key)]
+    return bool(words) and words[-1] in _PATH_WORDS
+
+
+def _looks_like_file(text: str) -> bool:
+    return "/" in text or "\\" in text or _extension(text) != ""
+
+
+@lru_cache(maxsize=8192)
+def _pseudonym(path: str) -> str:
+    plain = path.removeprefix("file://").rstrip("/") or path
+    return f"path-{sha256(plain.encode(errors='replace')).hexdigest()[:8]}{_extension(plain)}"
+
+
+def _extension(path: str) -> str:
+    dot = path.rfind(".")
+    return path[dot:] if dot > 0 and _EXTENSION.fullmatch(path, dot) else ""
+
+
+# ---
+
+_ROUGH = Hold(prompts=True, code=True)
+
+
+class Mask(Protocol):
+    """Puts pseudonyms in the place of one sort of thing, as far as one event tells of them."""
+
+    @property
+    def count(self) -> int:
+        """How many were replaced."""
+
+    def holds(self, key: str) -> bool:
+        """Whether what stands under a name is such a thing."""
+
+    def whole(self, key: str, value: str) -> str:
+        """The pseudonym of one."""
+
+    def within(self, text: str) -> str:
+        """A text with those in it replaced."""
+
+    def line(self, text: str) -> str:
+        """The same for the event's line for people."""
+
+    def scope(self, name: str, value: str) -> str:
+        """The same for the envelope's actor and scopes, where most names are those of agents."""
+
+
+def veiling(levels: Collection[str]) -> Callable[[Event], Event]:
+    """`veil` for these levels."""
+    return lambda event: veil(event, levels)
+
+
+def veil(event: Event, levels: Collection[str]) -> Event:
+    """The event without what the levels name: `prompts`, `code`, `paths`, `names`. Twice changes nothing more."""
+    if not levels:
+        return event
+    hold = Hold(prompts="prompts" in levels, code="code" in levels, titles=True)
+    if hold.prompts or hold.code:
+        event = withhold(event, hold)
+    elif event.kind == "log.rejected":
+        event = withhold(event, _ROUGH)  # a line of which nobody knows what it holds
+    if "paths" in levels:
+        event = _masked(event, Paths(event))
+    if "names" in levels:
+        event = _masked(event, Names(event))
+    return event
+
+
+def _masked(event: Event, mask: Mask) -> Event:
+    names = {name: mask.scope(name, value) for name in ("actor", *SCOPE_FIELDS) if (value := getattr(event, name)) is not None}
+    text = None if event.text is None else mask.line(event.text)
+    data = _walked(event.data, mask)
+    origin = None if event.origin is None else _origin(event.origin, mask)
+    count = mask.count + (event.origin is not None and event.origin.rest is not None)
+    if not count:
+        return event
+    origin = origin or Origin(dialect=OWN_DIALECT)
+    return replace(event, **names, text=text, data=data, origin=replace(origin, redacted=origin.redacted + count))
+
+
+def _origin(origin: Origin, mask: Mask) -> Origin:
+    """Without the rest of a foreign record, which may hold the same again."""
+    source = origin.source and (mask.whole("source", origin.source) if mask.holds("source") else mask.within(origin.source))
+    cut = tuple(replace(each, path=mask.within(each.path)) for each in origin.cut)
+    return replace(origin, rest=None, source=source, id=origin.id and mask.within(origin.id), cut=cut)
+
+
+def _walked(value: Any, mask: Mask) -> Any:
+    if isinstance(value, str):
+        return value if is_placeholder(value) else mask.within(value)
+    if isinstance(value, list):
+        return [_walked(item, mask) for item in value]
+    if isinstance(value, dict):
+        return {_key(key, mask): _under(key, item, mask) for key, item in value.items()}
+    return value
+
+
+def _key(key: str, mask: Mask) -> str:
+    """The name of a part, which may itself be a path or an address; else it is left, whatever else it may mean."""
+    return mask.within(key) if "/" in key or "@" in key or "\\" in key else key
+
+
+def _under(key: str, value: Any, mask: Mask) -> Any:
+    """What stands under a name."""
+    if not mask.holds(key):
+        return _walked(value, mask)
+    if isinstance(value, str):
+        return value if is_placeholder(value) or not value else mask.whole(key, value)
+    if isinstance(value, list):
+        return [_under(key, item, mask) for item in value]
+    return _walked(value, mask)

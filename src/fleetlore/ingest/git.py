@@ -1,0 +1,511 @@
+"""A repository's history, read by git itself and told in records of the `git` dialect, parents first.
+
+Nothing is written to the repository, nothing is fetched, and no settings but its own are heard. Whatever stands in a
+commit, its record is bounded: at most 20 files, the first lines of its message.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import subprocess
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, timezone
+from functools import cache
+from heapq import heappop, heappush
+from tempfile import TemporaryFile
+from typing import IO, Any, NamedTuple
+
+import msgspec
+
+from fleetlore.dialects.fields import EPOCH, without_none
+from fleetlore.dialects.git import COLLAB, COMMIT, TAG, count_reverts, find_mended, find_reverted, is_version
+from fleetlore.dialects.wire import Record
+from fleetlore.errors import FleetloreError, Invalid
+from fleetlore.ingest import files
+from fleetlore.ingest.files import Source
+
+# --- Git itself, run so that it writes nothing, fetches nothing, asks nobody, and hears no settings but the repository's own.
+
+# A message may have any length; of one field no more than this is held.
+MOST_FIELD = 64 * 1024
+
+_QUIET = (
+    "core.quotepath=false",
+    "core.fsmonitor=false",
+    f"core.attributesFile={os.devnull}",
+    "log.showSignature=false",
+    "protocol.allow=never",
+)
+
+
+def git_tokens(path: str, *arguments: str) -> Generator[bytes, None, None]:
+    """What git writes, cut at every NUL; what it complains of, if it fails, is a `FleetloreError`."""
+    with TemporaryFile() as complaints, start(path, *arguments, stderr=complaints) as process:
+        try:
+            assert process.stdout is not None
+            yield from _split(process.stdout)
+        except BaseException:
+            process.kill()
+            raise
+        if process.wait():
+            complaints.seek(0)
+            raise FleetloreError(f"{path}: git {arguments[0]} failed: {_last_words(complaints.read(MOST_FIELD))}")
+
+
+def _split(file: IO[bytes]) -> Generator[bytes, None, None]:
+    held = bytearray()
+    while chunk := file.read(_CHUNK):
+        *ended, rest = chunk.split(b"\0")
+        for part in ended:
+            held += part[: MOST_FIELD - len(held)]
+            yield bytes(held)
+            held.clear()
+        held += rest[: MOST_FIELD - len(held)]
+
+
+def ask(path: str, *arguments: str, silent: bool = False) -> str:
+    """Git's answer; `Invalid` with its reason where it has none, unless that is an answer too."""
+    with start(path, *arguments, stderr=subprocess.PIPE) as process:
+        answer, complaints = process.communicate()
+    if process.returncode == 0:
+        return os.fsdecode(answer).rstrip("\n")
+    if silent:
+        return ""
+    if b"not a git repository" in complaints:
+        raise Invalid(f"{path}: no git repository; give the folder of one, bare or not")
+    raise Invalid(f"{path}: git does not read it: {_last_words(complaints)}")
+
+
+def _last_words(complaints: bytes) -> str:
+    lines = [line for line in text_of(complaints[:MOST_FIELD]).splitlines() if line.startswith(("fatal: ", "error: "))]
+    return lines[-1].partition(": ")[2] if lines else "no reason was given"
+
+
+def start(path: str, *arguments: str, stderr: int | IO[bytes], stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+    """Git, started on a repository; the caller ends it."""
+    settings = [part for setting in _QUIET for part in ("-c", setting)]
+    command = ["git", "--no-pager", *settings, "-C", path, *arguments]
+    try:
+        return subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, env=environment())
+    except FileNotFoundError as error:
+        raise FleetloreError("git is not installed, or not on the PATH; install it, then try again") from error
+
+
+def environment() -> dict[str, str]:
+    """The caller's environment without anything that would lead git elsewhere, as a hook's `GIT_DIR` does."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return inherited | _trusted() | {
+        "LC_ALL": "C",
+        "GIT_ALLOW_PROTOCOL": "",  # a repository's own `protocol.ext.allow` would beat `protocol.allow`
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+    }  # fmt: skip
+
+
+@cache
+def _trusted() -> dict[str, str]:
+    """The one setting of the user that is heard: which repositories of other users may be read."""
+    try:
+        answer = subprocess.run(
+            ["git", "config", "--null", "--get-all", "safe.directory"],
+            env=os.environ | {"GIT_DIR": os.devnull},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        ).stdout
+    except FileNotFoundError:
+        return {}
+    values = os.fsdecode(answer).split("\0")[:-1]
+    numbered = {f"GIT_CONFIG_KEY_{n}": "safe.directory" for n, _ in enumerate(values)}
+    return {"GIT_CONFIG_COUNT": str(len(values)), **numbered, **{f"GIT_CONFIG_VALUE_{n}": value for n, value in enumerate(values)}}
+
+
+def text_of(raw: bytes, most: int = MOST_FIELD) -> str:
+    """UTF-8, else Latin-1, which has a character for every byte."""
+    try:
+        return raw.decode()[:most]
+    except UnicodeDecodeError as error:
+        was_cut = len(raw) == MOST_FIELD and error.start > MOST_FIELD - 4
+        return (raw[: error.start].decode() if was_cut else raw.decode("latin-1"))[:most]
+
+
+# ---
+
+MOST_FILES = 20
+MOST_LINES = 20
+MOST_TEXT = 2000
+MOST_NAME = 500
+MOST_COAUTHORS = 20
+_CHUNK = 256 * 1024
+
+Counted = Callable[[int, int], None]
+"""Told how many commits are done, and out of how many."""
+
+_FIELDS = (
+    "%H",
+    "%P",
+    "%aN",
+    "%aE",
+    "%ad",
+    "%cN",
+    "%cE",
+    "%cd",
+    "%s",
+    "%b",
+    "%(trailers:key=Co-authored-by,valueonly,unfold,separator=%x0A)",
+)
+_TAG_FIELDS = (
+    "refname:strip=2",
+    "objectname",
+    "objecttype",
+    "*objectname",
+    "*objecttype",
+    "taggername",
+    "taggeremail",
+    "taggerdate:raw",
+    "contents:subject",
+)
+_LOG = (
+    "log", "-z", "--reverse", "--date-order", "--date=raw", "--encoding=UTF-8", "--no-color", "--no-show-signature",
+    "--no-ext-diff", "--no-textconv", "--no-renames", "--no-relative", "--no-diff-merges", "--diff-algorithm=myers", f"-O{os.devnull}",
+    f"--format=tformat:@{'%x00'.join(_FIELDS)}%x00",
+)  # fmt: skip
+_start = re.compile(rb"@[0-9a-f]{40,64}")
+_contact = re.compile(rb"\s*([^<>\n]*?)\s*(?:<([^<>\n]*)>.*)?")
+
+
+class Repository(NamedTuple):
+    """A repository, and which part of its history is meant."""
+
+    path: str
+    name: str
+    """Of the folder, without `.git`: the same for a clone, a bare one and a worktree."""
+    start: tuple[str, ...]
+    """Where the walk begins, as arguments."""
+    commits: int
+    edge: frozenset[str] = frozenset()
+    """The commits of a shallow clone whose parents are not there."""
+    partial: bool = False
+    """Whether files are missing that only the network could give."""
+
+
+def open_repository(path: str, *, all_branches: bool = False) -> Repository:
+    """The history of `HEAD`, or of every branch and tag; `Invalid` where there is no repository.
+
+    Where `HEAD` names a branch that has no commit yet, every branch is meant.
+    """
+    if not os.path.isdir(path):
+        raise Invalid(f"{path}: no git repository; give the folder of one, bare or not")
+    common, _, is_shallow = ask(path, "rev-parse", "--path-format=absolute", "--git-common-dir", "--is-shallow-repository").rpartition("\n")
+    head = ask(path, "rev-parse", "--verify", "--quiet", "HEAD", silent=True)
+    start = ("--exclude=refs/stash", "--all") if all_branches or not head else (head,)
+    return Repository(
+        path=path,
+        name=_name(common),
+        start=start,
+        commits=int(ask(path, "rev-list", "--count", *start, "--")),
+        edge=_read_edge(common) if is_shallow == "true" else frozenset(),
+        partial=bool(ask(path, "config", "--get-regexp", r"^(remote\..*\.promisor|extensions\.partialclone)$", silent=True)),
+    )
+
+
+@contextmanager
+def open_all(paths: Sequence[str], *, on_commit: Counted = lambda done, total: None) -> Iterator[list[Source]]:
+    """Every directory as a repository, every file as records that were exported from one; all of them or none."""
+    repositories = [open_repository(path) for path in paths if os.path.isdir(path)]
+    count = _counting(on_commit, sum(repository.commits for repository in repositories))
+    with ExitStack() as stack:
+        exported = stack.enter_context(files.open_all([path for path in paths if not os.path.isdir(path)]))
+        walked = [_source(repository, count, stack) for repository in sorted(repositories, key=lambda each: (each.name, each.path))]
+        yield [*exported, *walked]
+
+
+def _counting(on_commit: Counted, total: int) -> Callable[[], None]:
+    done = 0
+
+    def add() -> None:
+        nonlocal done
+        done += 1
+        on_commit(done, total)
+
+    return add
+
+
+def _source(repository: Repository, on_commit: Callable[[], None], stack: ExitStack) -> Source:
+    told = stack.enter_context(closing(records(repository, on_commit=on_commit)))
+    file = stack.enter_context(io.BufferedReader(_Lines(told), _CHUNK))
+    modified = datetime.fromtimestamp(os.stat(repository.path).st_mtime, UTC)
+    return Source(repository.name, file, modified, 0)
+
+
+class _Lines(io.RawIOBase):
+    """Records as a file of one JSON a line."""
+
+    def __init__(self, told: Iterable[Record]) -> None:
+        self._told = iter(told)
+        self._held = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._held and (record := next(self._told, None)) is not None:
+            self._held = msgspec.json.encode(record) + b"\n"
+        size = min(len(buffer), len(self._held))
+        buffer[:size], self._held = self._held[:size], self._held[size:]
+        return size
+
+
+def records(repository: Repository, *, on_commit: Callable[[], None] = lambda: None) -> Generator[Record, None, None]:
+    """One record a commit, each followed by one for every co-author; tags that name versions come in at their time."""
+    tags = _Tags(repository)
+    reverts = _Reverts()
+    with closing(_Mailmap(repository.path)) as mailmap:
+        for commit in _commits(repository):
+            record = _record(commit, repository, reverts)
+            yield from tags.due(commit.moment)
+            yield record
+            yield from _coauthors(commit, record, mailmap)
+            tags.reach(record, mailmap)
+            on_commit()
+        yield from tags.due(None)
+
+
+@dataclass(slots=True)
+class _Commit:
+    """One commit as git tells it; texts may be in any encoding."""
+
+    sha: str
+    fields: Sequence[bytes]
+    files: list[str] = field(default_factory=list)
+    changed: int = 0
+    insertions: int = 0
+    deletions: int = 0
+
+    @property
+    def moment(self) -> int:
+        """When it was committed, in seconds since 1970."""
+        return _seconds(self.fields[6])
+
+    def count(self, line: bytes) -> None:
+        """Add one line of `--numstat`; a binary file has dashes for numbers."""
+        insertions, deletions, name = line.split(b"\t", 2)
+        self.changed += 1
+        self.insertions += int(insertions) if insertions.isdigit() else 0
+        self.deletions += int(deletions) if deletions.isdigit() else 0
+        if len(self.files) < MOST_FILES:
+            self.files.append(text_of(name, MOST_NAME))
+
+
+def _commits(repository: Repository) -> Iterator[_Commit]:
+    stat = () if repository.partial else ("--numstat",)
+    with closing(git_tokens(repository.path, *_LOG, *stat, *repository.start, "--")) as tokens:
+        commit: _Commit | None = None
+        for token in tokens:
+            if _start.fullmatch(token):
+                if commit:
+                    yield commit
+                commit = _Commit(token[1:].decode(), [next(tokens) for _ in _FIELDS[1:]])
+            elif commit and token.count(b"\t") >= 2:
+                commit.count(token.removeprefix(b"\n"))
+        if commit:
+            yield commit
+
+
+def _record(commit: _Commit, repository: Repository, reverts: _Reverts) -> Record:
+    parents, author, email, authored, committer, committer_email, committed, subject, body, _ = commit.fields
+    said, more = text_of(subject, MOST_TEXT), text_of(body)
+    by_another = (committer, committer_email) != (author, email)
+    is_edge = commit.sha in repository.edge
+    counts = commit.changed and not is_edge
+    return without_none(
+        type=COMMIT,
+        sha=commit.sha,
+        author=text_of(author, MOST_NAME),
+        authored=_time(authored),
+        subject=said or None,
+        parents=None if is_edge else parents.decode().split(),
+        email=text_of(email, MOST_NAME) or None,
+        committer=text_of(committer, MOST_NAME) if by_another else None,
+        committer_email=text_of(committer_email, MOST_NAME) if by_another else None,
+        committed=_time(committed) if committed != authored else None,
+        body=_first_lines(more) or None,
+        files=commit.files if counts else None,
+        changed=commit.changed if counts else None,
+        insertions=commit.insertions if counts else None,
+        deletions=commit.deletions if counts else None,
+        recovers=reverts.note(commit.sha, said, more),
+        shallow=True if is_edge else None,
+    )
+
+
+def _coauthors(commit: _Commit, record: Record, mailmap: _Mailmap) -> Iterator[Record]:
+    """A record for everybody else who is named in a trailer, once; numbered as they stand there."""
+    seen = {record["author"]}
+    for n, line in enumerate(commit.fields[9].splitlines()[:MOST_COAUTHORS], 1):
+        name, email = mailmap.find(*_parse_contact(line))
+        if not name or name in seen:
+            continue
+        seen.add(name)
+        yield without_none(
+            type=COLLAB,
+            sha=commit.sha,
+            author=name,
+            authored=record.get("authored"),
+            subject=record.get("subject"),
+            email=email or None,
+            n=n,
+            **{"with": [record["author"]]},
+        )
+
+
+def _parse_contact(line: bytes) -> tuple[bytes, bytes]:
+    match = _contact.fullmatch(line)
+    return (match[1], match[2] or b"") if match else (line, b"")
+
+
+class _Tags:
+    """Version tags that wait for their commit, and then for their time."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._of: dict[str, list[tuple[bytes, ...]]] = {}
+        self._waiting: list[tuple[int, str, Record]] = []
+        for tag in _read_tags(repository.path):
+            # A light tag is its commit's own name.
+            self._of.setdefault((tag[3] or tag[1]).decode(), []).append(tag)
+
+    def reach(self, commit: Record, mailmap: _Mailmap) -> None:
+        """A commit was told: its tags wait for their time."""
+        for name, own, _, peeled, _, tagger, email, tagged, subject in self._of.pop(commit["sha"], ()):
+            by, address = mailmap.find(tagger, email.strip(b"<>")) if tagged else (commit["author"], commit.get("email"))
+            record = without_none(
+                type=TAG,
+                sha=commit["sha"],
+                author=by,
+                authored=_time(tagged) if tagged else commit.get("authored"),
+                subject=text_of(subject, MOST_TEXT) or None if peeled else None,
+                email=address or None,
+                tag=text_of(name, MOST_NAME),
+                object=own.decode() if peeled else None,
+            )
+            heappush(self._waiting, (_seconds(tagged), record["tag"], record))
+
+    def due(self, moment: int | None) -> Iterator[Record]:
+        """The waiting tags that were set by then, oldest first; `None` for all."""
+        while self._waiting and (moment is None or self._waiting[0][0] <= moment):
+            yield heappop(self._waiting)[2]
+
+
+def _read_tags(path: str) -> Iterator[tuple[bytes, ...]]:
+    # A new line ends each tag, and stands in none of these fields.
+    layout = "%00".join(f"%({name})" for name in _TAG_FIELDS) + "%00"
+    tokens = git_tokens(path, "for-each-ref", f"--format={layout}", "refs/tags/")
+    for name in tokens:
+        tag = (name.removeprefix(b"\n"), *(next(tokens) for _ in _TAG_FIELDS[1:]))
+        if b"commit" in (tag[2], tag[4]) and is_version(text_of(tag[0], MOST_NAME)):
+            yield tag
+
+
+class _Reverts:
+    """What was taken back so far, to know a commit that says that it mends it."""
+
+    def __init__(self) -> None:
+        self._by_start: dict[str, list[tuple[str, str]]] = {}
+
+    def note(self, sha: str, subject: str, body: str) -> str | None:
+        """Remember a revert; of any other commit, the revert that it makes good."""
+        times, reverted = count_reverts(subject, body), find_reverted(body)
+        if times % 2:
+            for name in filter(None, (sha, reverted)):
+                self._by_start.setdefault(name[:7], []).append((name, sha))
+        if times or not self._by_start:
+            return None
+        return next(filter(None, map(self._find, find_mended(f"{subject}\n{body}"))), None)
+
+    def _find(self, name: str) -> str | None:
+        known = self._by_start.get(name[:7], ())
+        return next((revert for whole, revert in known if whole.startswith(name) or name.startswith(whole)), None)
+
+
+class _Mailmap:
+    """Names as the repository's `.mailmap` gives them, for those that `git log` does not map itself."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._process: subprocess.Popen[bytes] | None = None
+        self._known: dict[tuple[bytes, bytes], str] = {}
+
+    def find(self, name: bytes, email: bytes) -> tuple[str, str]:
+        """The proper name, and the address as it was given."""
+        known = self._known.get((name, email))
+        if known is None:
+            known = self._known[name, email] = text_of(self._ask(name, email) or name, MOST_NAME)
+        return known, text_of(email, MOST_NAME)
+
+    def _ask(self, name: bytes, email: bytes) -> bytes:
+        if not email or re.search(rb"[<>\n]", name + email):
+            return b""
+        if self._process is None:
+            self._process = start(self._path, "check-mailmap", "--stdin", stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(b"%s <%s>\n" % (name, email))
+            self._process.stdin.flush()
+        except OSError:  # it is gone: names stay as they are
+            return b""
+        return _parse_contact(self._process.stdout.readline().rstrip(b"\n"))[0]
+
+    def close(self) -> None:
+        """End the process behind it."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+
+
+def _first_lines(body: str) -> str:
+    return "\n".join(body[:MOST_TEXT].splitlines()[:MOST_LINES]).strip()
+
+
+def _seconds(raw: bytes) -> int:
+    try:
+        return int(raw.partition(b" ")[0])
+    except ValueError:
+        return 0
+
+
+def _time(raw: bytes) -> str | None:
+    """Git's `seconds zone` as RFC 3339, `None` where no calendar reaches."""
+    try:
+        at = EPOCH + timedelta(seconds=_seconds(raw))
+        return at.astimezone(_zone(raw.partition(b" ")[2])).isoformat().replace("+00:00", "Z")
+    except OverflowError:
+        return None
+
+
+@cache
+def _zone(raw: bytes) -> timezone:
+    try:
+        minutes = int(raw[1:3]) * 60 + int(raw[3:5])
+        return timezone(timedelta(minutes=-minutes if raw.startswith(b"-") else minutes))
+    except ValueError:
+        return UTC
+
+
+def _name(common: str) -> str:
+    folder, name = os.path.split(common.rstrip("/"))
+    return (os.path.basename(folder) if name == ".git" else name.removesuffix(".git")) or "git"
+
+
+def _read_edge(common: str) -> frozenset[str]:
+    with open(os.path.join(common, "shallow"), encoding="ascii", errors="replace") as file:
+        return frozenset(file.read().split())

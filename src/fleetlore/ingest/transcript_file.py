@@ -1,0 +1,249 @@
+"""One file of a recording, read from its beginning or on from where it was left.
+
+The file is open only while a piece of it is read, so that thousands can be merged at once. One that is compressed by zstd, as Codex
+does with rollouts of more than a week ago, is decompressed as it is read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from fleetlore import clock
+from fleetlore.dialects.recording import QUIET, Recording
+from fleetlore.errors import DialectError
+from fleetlore.events.envelope import Event
+from fleetlore.ingest import zstd
+from fleetlore.ingest.batch_writer import Item, rejection
+from fleetlore.ingest.lines import LONGEST_LINE, Line, Splitter, as_utf8, wide
+from fleetlore.projections.import_offsets import TapePlace
+
+if TYPE_CHECKING:
+    from fleetlore.dialects.recording import Reader
+
+
+# --- Files that hold JSON over many lines: one document, or an array of them, in place of one a line.
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def find(path: str, name: str) -> list[Line] | None:
+    """The documents of a file that is not one a line; `None` for one that is, and for what is no JSON at all."""
+    with open(path, "rb") as file:
+        raw = file.read(LONGEST_LINE + 1).removeprefix(_BYTE_ORDER_MARK)
+    first = raw.lstrip().partition(b"\n")[0]
+    if len(raw) > LONGEST_LINE or (first.startswith(b"{") and _is_json(first)):
+        return None
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    parts = [msgspec.json.encode(part) for part in value] if isinstance(value, list) else [raw]
+    return [Line(name, n, part, 0, len(part)) for n, part in enumerate(parts, 1)]
+
+
+def _is_json(raw: bytes) -> bool:
+    try:
+        msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
+# ---
+
+CHUNK = 256 * 1024
+HEAD = 256
+"""So many bytes tell one file from another."""
+_PACKED = {b"\x1f\x8b": "zcat", b"\xfd7zXZ": "xzcat", b"BZh91AY&SY": "bzcat"}
+"""How files begin that are compressed in a way that is not read here, and what unpacks them."""
+
+
+class Tape:
+    """Reads a file of records. `live`: it may still grow, so an unfinished last line waits."""
+
+    def __init__(self, path: str, recording: Recording, *, place: TapePlace | None = None, live: bool = False) -> None:
+        self.path, self._recording, self._live = path, recording, live
+        # A rollout that is compressed later keeps its name, so that a line that was rejected is not rejected a second time.
+        self.name = os.path.basename(path).removesuffix(zstd.SUFFIX).encode(errors="replace").decode()
+        status = os.stat(path)
+        self.modified = datetime.fromtimestamp(status.st_mtime, UTC)
+        self.size = status.st_size
+        self._piece = CHUNK
+        self._trouble: str | None = None
+        self._beginning = self._look()
+        self._is_compressed = path.endswith(zstd.SUFFIX) or self._beginning.startswith(zstd.MAGIC)
+        self._from = place if place is not None and self._goes_on_from(place) else None
+        self.place: TapePlace | None = self._from
+        """Where it was left, once all items were taken."""
+        self.is_at_rest = not live
+        """Whether what the last lines held back is told, for want of others; should they come after all, they tell it better."""
+
+    def _look(self) -> bytes:
+        try:
+            return _read_at(self.path, 0, HEAD)
+        except OSError as error:  # it is there, and nobody lets us read it
+            self._trouble = error.strerror or str(error)
+            return b""
+
+    def _goes_on_from(self, place: TapePlace) -> bool:
+        """Whether this is the file that was left there, and what was kept in mind is still understood.
+
+        A compressed file is read whole or not at all: nobody appends to one.
+        """
+        if place.offset > self.size or self._trouble or place.head != self._mark(place.offset):
+            return False
+        if self._is_compressed and place.offset < self.size:
+            return False
+        try:
+            self._recording.open(place.mind)
+        except msgspec.DecodeError:  # a newer version keeps other things in mind
+            return False
+        return True
+
+    def _mark(self, offset: int) -> str:
+        """By which a file is known again: how it begins, and how it goes on up to a place."""
+        # Up to the first line's end: a file that has only begun is still the same when it has grown.
+        begin = max(0, offset - HEAD)
+        return sha256(self._beginning.partition(b"\n")[0] + _read_at(self.path, begin, offset - begin)).hexdigest()[:16]
+
+    @property
+    def left(self) -> int:
+        """How many bytes there are to read; of a file that cannot be read, that is still to be said."""
+        if self._trouble is not None or (self._is_compressed and not self.size):
+            return 1
+        return self.size - (self._from.offset if self._from else 0)
+
+    @property
+    def was_finished(self) -> bool:
+        """Whether the file was read to its end after the last change, and all that its end shows is in the log."""
+        return self._from is None or self._from.finished
+
+    def items(self, *, on_read: Callable[[int], None] = lambda size: None, piece: int | None = None) -> Iterator[Item]:
+        """One item a line, read in pieces of so many bytes; what the last lines held back comes with the last of them.
+
+        A file that cannot be read, or not to its end, says so in one more.
+        """
+        if reason := _packed(self._beginning):
+            yield self._rejection(Line(self.name, 1, self._beginning, 0, self.size), reason)
+            return
+        self._trouble = None
+        start = None if self._is_compressed else self._from
+        reader = self._recording.open(start.mind if start else None)
+        if start is None:
+            _read_beside(self.path, reader)
+        offset, lines = (start.offset, start.lines) if start else (0, 0)
+        mind: bytes | None = None
+        held: Item | None = None
+        self._piece = piece or CHUNK
+        for line, size in self._lines(Splitter(self.name, n=lines, counting=False), offset, on_read):
+            if held is not None:
+                yield held
+            if size == 0 and mind is None:
+                mind = reader.save()  # it has no end, and is read again if the file grows
+            held = self._item(line, reader)
+            offset, lines = offset + size, line.n if size else lines
+        if not self.is_at_rest:
+            held = self._with(held, reader.settle())
+            mind = reader.save()
+        else:
+            mind = mind or reader.save()  # what the end brings to light is not remembered: the file may grow after all
+            held = held or Item(Line(self.name, lines, b"", 0, 0), ())
+            held = self._with(held, reader.end(clock.now()))
+        if held is not None and (held.events or held.line.size or held.rejected):
+            yield held
+        if self._trouble is not None:
+            yield self._rejection(Line(self.name, lines + 1, b"", 0, 0), f"cannot be read: {self._trouble}")
+        else:
+            self._remember(self.size if self._is_compressed else offset, lines, mind)
+
+    def _remember(self, offset: int, lines: int, mind: bytes) -> None:
+        if wide(self._beginning) is not None:  # places in it are not those in what was read
+            return
+        with suppress(OSError):
+            finished = self.is_at_rest and clock.now() - self.modified >= QUIET
+            self.place = TapePlace(offset=offset, lines=lines, head=self._mark(offset), mind=mind, finished=finished)
+
+    def _with(self, item: Item | None, events: list[Event]) -> Item | None:
+        return None if item is None else item._replace(events=item.events + tuple(self._placed(event, item.line) for event in events))
+
+    def _lines(self, splitter: Splitter, offset: int, on_read: Callable[[int], None]) -> Iterator[tuple[Line, int]]:
+        """Each line, and how many bytes were used up by it and the empty ones before it."""
+        may_be_whole = self._recording.whole_files and offset == 0 and not self._is_compressed
+        if may_be_whole and (whole := find(self.path, self.name)) is not None:
+            on_read(self.size)
+            yield from ((line, self.size if index == 0 else 0) for index, line in enumerate(whole))
+            return
+        used = 0
+        chunks = self._decompressed(on_read) if self._is_compressed else self._chunks(offset, on_read)
+        for chunk in chunks if offset else as_utf8(chunks):
+            for line in splitter.feed(chunk):
+                yield line, splitter.consumed - used
+                used = splitter.consumed
+        if not self._live and self._trouble is None:
+            yield from ((line, 0) for line in splitter.end())
+
+    def _chunks(self, offset: int, on_read: Callable[[int], None]) -> Iterator[bytes]:
+        while chunk := self._read_at(offset):
+            offset += len(chunk)
+            yield chunk
+            on_read(len(chunk))
+
+    def _decompressed(self, on_read: Callable[[int], None]) -> Iterator[bytes]:
+        try:
+            yield from zstd.decompress(self._chunks(0, on_read))
+        except zstd.Damaged as error:
+            self._trouble = self._trouble or str(error)
+
+    def _read_at(self, offset: int) -> bytes:
+        try:
+            return _read_at(self.path, offset, self._piece)
+        except OSError as error:  # it was there a moment ago
+            self._trouble = error.strerror or str(error)
+            return b""
+
+    def _item(self, line: Line, reader: Reader) -> Item:
+        if line.too_long:
+            return self._rejection(line, f"longer than {LONGEST_LINE} bytes")
+        try:
+            # Where a disk lost power, nothing stands in front of what was written next.
+            events = reader.read(line.raw.lstrip(b"\0"))
+        except Exception as error:  # noqa: BLE001  # a record that nobody foresaw must not hold up the others
+            reason = str(error) if isinstance(error, DialectError) else f"not foreseen: {type(error).__name__}: {error}"
+            return self._rejection(line, reason)
+        return Item(line, tuple(self._placed(event, line) for event in events))
+
+    def _rejection(self, line: Line, reason: str) -> Item:
+        return rejection(line._replace(path=self.path), reason, dialect=self._recording.name, at=None)
+
+    def _placed(self, event: Event, line: Line) -> Event:
+        return event if event.origin is None else replace(event, origin=replace(event.origin, source=line.source, n=line.n))
+
+
+def _read_at(path: str, offset: int, size: int) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        file.seek(offset)
+        return file.read(size)
+
+
+def _packed(beginning: bytes) -> str | None:
+    """What to do about a file whose lines cannot be seen."""
+    unpack = next((unpack for magic, unpack in _PACKED.items() if beginning.startswith(magic)), None)
+    return f"it is compressed; unpack it first, as in {unpack} FILE | lore import DIALECT -" if unpack else None
+
+
+def _read_beside(path: str, reader: Reader) -> None:
+    """What a small file beside this one says of it."""
+    beside = f"{path.removesuffix(zstd.SUFFIX).removesuffix('.jsonl')}.meta.json"
+    try:
+        with open(beside, "rb") as file:
+            reader.read(file.read(LONGEST_LINE))
+    except (OSError, DialectError):
+        return

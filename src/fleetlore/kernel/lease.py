@@ -1,0 +1,156 @@
+"""Who may do a thing: one process at a time, by a lease that it renews as long as it lives."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import count
+
+from fleetlore.errors import FleetloreError, Held, LeaseLost
+from fleetlore.log.coordination import Lease, Shared
+
+LEASE_SECONDS = 30.0
+RENEW_SECONDS = 8.0
+AGAIN_SECONDS = 1.0
+"""How soon a renewal that failed is tried again."""
+
+_numbers = count(1)
+
+
+def own_name() -> str:
+    """A holder, as others are told of it: its machine, where its process's number counts, that, and which of its holders it is."""
+    return f"{_place()}:{os.getpid()}/{next(_numbers)}"
+
+
+def _place() -> str:
+    try:
+        within = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        within = 0
+    return f"{socket.gethostname()[:100]}:{within}"
+
+
+def is_dead(holder: str) -> bool:
+    """Whether a holder's process is known to be gone; of another machine's nothing is known."""
+    place, _, name = holder.rpartition(":")
+    pid = name.partition("/")[0]
+    if place != _place() or not pid.isdecimal():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def ticks() -> float:
+    """Seconds that go on while the machine sleeps, where it tells them: a lease ends in that time, too."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+class Hold:
+    """A lease, renewed as long as the block lasts. `lost` is set when it could not be, and nothing more may be done."""
+
+    def __init__(
+        self, shared: Shared, name: str, *, holder: str | None = None, seconds: float | None = None, renew: float | None = None
+    ) -> None:
+        self._shared, self._name, self._holder = shared, name, holder or own_name()
+        self._seconds, self._pause = seconds or LEASE_SECONDS, renew or RENEW_SECONDS
+        self.lost = asyncio.Event()
+        self.lease: Lease | None = None
+        self.trouble: BaseException | None = None
+        """Why it could not be renewed, the last time that it could not."""
+        self._sure_until = 0.0
+        self._renewing: asyncio.Task[None] | None = None
+        # A thread of its own: whatever else blocks, the lease is renewed.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="lease")
+
+    async def __aenter__(self) -> Lease:
+        asked = ticks()
+        try:
+            lease = await asyncio.get_running_loop().run_in_executor(self._thread, self._take)
+        except BaseException:
+            self._thread.shutdown(wait=False)
+            raise
+        self.lease, self._sure_until = lease, asked + self._seconds
+        self._renewing = asyncio.create_task(self._keep())
+        return lease
+
+    def _take(self) -> Lease:
+        lease = self._shared.take(self._name, self._holder, self._seconds)
+        if lease is not None:
+            return lease
+        other = self._shared.holder_of(self._name)
+        if other is not None and is_dead(other.holder):
+            lease = self._follow(other.holder)
+        if lease is None:
+            raise Held(self._name, other.holder if other else "another process", self._seconds)
+        return lease
+
+    def _follow(self, dead: str) -> Lease | None:
+        """Let go of it in the name of one who is dead: nobody else can. Of several who do that at once one gets it."""
+        left = self._shared.take(self._name, dead, self._seconds)
+        if left is not None:
+            self._shared.release(left)
+        return self._shared.take(self._name, self._holder, self._seconds)
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.wait([self._renewing])
+        try:
+            if self.lease is not None:
+                with suppress(FleetloreError):
+                    await asyncio.get_running_loop().run_in_executor(self._thread, self._shared.release, self.lease)
+        finally:
+            self.lost.set()
+            self._thread.shutdown(wait=False)
+
+    async def assure(self) -> None:
+        """Return if nobody else can hold it just now. That is asked only where it is not known: after a sleep of the machine, say."""
+        assert self.lease is not None
+        if self.lost.is_set():
+            raise self.loss()
+        if ticks() >= self._sure_until:
+            await self._renew()
+
+    def hear(self, epoch: object) -> None:
+        """Somebody took the lease, as the log says: it is lost, unless that was long ago, or this one."""
+        if isinstance(epoch, int) and self.lease is not None and epoch > self.lease.epoch:
+            self.lost.set()
+
+    def loss(self) -> LeaseLost:
+        """What is to be said of it once it is lost."""
+        assert self.lease is not None
+        lost = LeaseLost(self.lease.name, self.lease.holder, self.lease.epoch)
+        if self.trouble is not None and not isinstance(self.trouble, LeaseLost):
+            reason = str(self.trouble) or "the log does not answer in time"  # a time-out says nothing
+            lost.args = (f"{lost}. It could not be renewed: {reason}",)
+        return lost
+
+    async def _renew(self) -> None:
+        assert self.lease is not None
+        asked = ticks()
+        self.lease = await asyncio.get_running_loop().run_in_executor(self._thread, self._shared.renew, self.lease)
+        self._sure_until, self.trouble = asked + self._seconds, None
+
+    async def _keep(self) -> None:
+        """Troubles with the log are waited out for as long as the lease holds."""
+        pause = self._pause
+        while True:
+            await asyncio.sleep(pause)
+            try:
+                async with asyncio.timeout(max(AGAIN_SECONDS, self._sure_until - ticks())):
+                    await self._renew()
+                pause = self._pause
+            except Exception as error:  # noqa: BLE001 - whatever it is, the lease ends
+                self.trouble, pause = error, AGAIN_SECONDS
+                if isinstance(error, LeaseLost) or ticks() >= self._sure_until:
+                    break
+        self.lost.set()

@@ -1,0 +1,152 @@
+"""What a mind is asked and answers, told to the log: `model.called` before, `model.replied` or `model.failed` after.
+
+An answer that cannot be used was paid for: it is told by both, the usage on `model.replied`, the reason on `model.failed`.
+A crash in between leaves a `model.called` that nothing follows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from time import monotonic
+from typing import Any, Literal, Protocol
+
+from msgspec.structs import replace
+
+from fleetlore import clock
+from fleetlore.errors import LogError, MindError
+from fleetlore.events.envelope import Event, Visibility
+from fleetlore.models import usage as models_usage
+from fleetlore.models.base import Ask, Mind, Reply, estimate_tokens
+from fleetlore.views.prices import PICO, Counts, Prices
+
+Keep = Literal["sizes", "words"]
+"""Of prompts and answers: how large they were and their hashes, or every word."""
+
+
+class Log(Protocol):
+    """Whatever stores events, durably."""
+
+    async def append(self, events: Sequence[Event]) -> object:
+        """Store them, in their order."""
+
+
+async def asked(
+    log: Log,
+    mind: Mind,
+    ask: Ask,
+    *,
+    agent: str,
+    scopes: Mapping[str, str] | None = None,
+    cause: str | None = None,
+    purpose: str | None = None,
+    data: Mapping[str, object] | None = None,
+    keep: Keep = "sizes",
+    prices: Prices | None = None,
+    new_id: Callable[[], str] = clock.uuid7,
+) -> Reply:
+    """Ask, and tell the log. `model.called` is durable before the mind hears anything; the reply has its price and its event's id.
+
+    `scopes` are further fields of the envelope (`run`, `task`, …), `data` is added to each event's (`turn`, …). Whatever is raised is
+    told first; of a `MindError` its `event` says where.
+    """
+    teller = _Teller(log, mind.name, {"agent": agent, **(scopes or {})}, data or {}, purpose, keep, new_id)
+    prices, start = prices or _table(), monotonic()
+    try:
+        await teller.called(ask, cause)
+        reply = priced(await mind.reply(ask), prices)
+        return replace(reply, event=await teller.replied(reply))
+    except MindError as error:
+        if isinstance(error.reply, Reply):
+            error.reply = priced(error.reply, prices)
+        error.event = await teller.failed(error, monotonic() - start)
+        raise
+    except LogError:
+        raise
+    except BaseException as error:
+        with suppress(LogError):
+            await teller.failed(error, monotonic() - start)
+        raise
+
+
+class _Teller:
+    """Writes down one question and what became of it."""
+
+    def __init__(
+        self,
+        log: Log,
+        name: str,
+        envelope: Mapping[str, Any],
+        data: Mapping[str, object],
+        purpose: str | None,
+        keep: Keep,
+        new_id: Callable[[], str],
+    ) -> None:
+        provider, _, model = name.partition(":")
+        self._log, self._envelope, self._keeps_words, self._new_id = log, envelope, keep == "words", new_id
+        self._call = new_id()
+        self._shared = {**data, "provider": provider, "model": model or name, "purpose": purpose, "call_id": self._call}
+
+    async def called(self, ask: Ask, cause: str | None) -> None:
+        """Before the mind is asked."""
+        prompt = "\n\n".join(filter(None, (ask.besides, ask.prompt)))
+        whole = f"{ask.system}\n\n{prompt}" if ask.system else prompt
+        sizes = {"prompt_tokens": estimate_tokens(whole), "prompt_chars": len(whole), "prompt_sha256": _hash(whole)}
+        words = {"prompt": prompt, "system": ask.system} if self._keeps_words else {}
+        await self._log.append([self._event("model.called", self._call, cause, sizes | words)])
+
+    async def replied(self, reply: Reply) -> str:
+        """What came; answers the event's id."""
+        event = self._replied(reply)
+        await self._log.append([event])
+        return event.id or ""
+
+    async def failed(self, error: BaseException, seconds: float) -> str:
+        """What did not come, and what it took all the same; answers the event's id."""
+        paid = [self._replied(error.reply)] if isinstance(error, MindError) and isinstance(error.reply, Reply) else []
+        told = {"error": _named(error), **models_usage.of_failure(error)}
+        if not paid:  # else that event tells it
+            told["latency_ms"] = round(seconds * 1000)
+        event = self._event("model.failed", self._new_id(), paid[0].id if paid else self._call, told)
+        await self._log.append([*paid, event])
+        return event.id or ""
+
+    def _replied(self, reply: Reply) -> Event:
+        taken = models_usage.of_reply(reply) | {"model": reply.model or self._shared["model"]}
+        words = {"said": reply.text} if self._keeps_words else {}
+        return self._event("model.replied", self._new_id(), self._call, taken | words)
+
+    def _event(self, kind: str, id: str, cause: str | None, data: Mapping[str, object]) -> Event:
+        # A prompt holds what its agent knows, and others need not.
+        visibility: Visibility = "private" if self._keeps_words else "public"
+        known = {name: value for name, value in {**self._shared, **data}.items() if value is not None}
+        return Event(id=id, kind=kind, cause=cause, visibility=visibility, data=known, **self._envelope)
+
+
+@cache
+def _table() -> Prices:
+    return Prices()
+
+
+def priced(reply: Reply, prices: Prices) -> Reply:
+    """The reply with its cost, by the table where the endpoint does not say it."""
+    if reply.usd is not None:
+        return reply
+    price = prices.find(reply.model, clock.now().date().isoformat())
+    if price is None:
+        return reply
+    usage = reply.usage
+    return replace(reply, usd=price.cost(Counts(usage.input, usage.output, usage.cache_read, usage.cache_write)) / PICO)
+
+
+def _named(error: BaseException) -> str:
+    if isinstance(error, asyncio.CancelledError):
+        return "cancelled"
+    return str(error) if isinstance(error, MindError) else f"{type(error).__name__}: {error}"
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode(errors="surrogatepass")).hexdigest()

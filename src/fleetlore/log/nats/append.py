@@ -1,0 +1,353 @@
+"""Storing batches: sent one after the other without waiting, answered in any order, repeated when the answer was lost.
+
+A batch whose ids the stream knows is refused as a whole, and does not say which; then a probe that
+never stores anything finds out which and where, and the rest is sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+
+import nats.errors
+from nats.aio.msg import Msg
+
+from fleetlore import clock
+from fleetlore.errors import Conflict, Forgotten, Invalid, LogError, TooLarge, Unanswered, Unreachable
+from fleetlore.log.base import Batch, Expect, Outcome, Record
+from fleetlore.log.nats.client import NatsClient
+from fleetlore.log.nats.errors import KNOWN_ID, NO_ROLLUP, WRONG_LAST, Lost, Nobody, Refused, closed, homeless, in_our_words
+from fleetlore.log.nats.loop import for_all
+from fleetlore.log.nats.marks import Marks
+from fleetlore.log.nats.read import END, Reader
+from fleetlore.log.nats.stream import Ack, NatsStream, Row, ack_of
+from fleetlore.log.nats.subjects import events_of, filters_of, meta_of, subject_of
+from fleetlore.log.sequence import to_position, to_sequence
+
+MOST_BATCHES = 256
+MOST_OPEN = 40
+"""The server refuses the 51st atomic batch that is open at a time, whoever sends it."""
+MOST_MESSAGES = 4000
+MOST_BYTES = 16 << 20
+MOST_TURNS = 8
+PAUSE_SECONDS = 0.05
+MARGIN = 1000
+_IMPOSSIBLE = str(END)
+
+
+class Job:
+    """One batch on its way into the stream."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.ids = [record.id for record in batch.records]
+        self.expect = batch.expect
+        self.todo: dict[str, Record] = {}
+        for record in batch.records:
+            self.todo.setdefault(record.id, record)
+        self.bytes = sum(len(record.raw) for record in batch.records)
+        self.seqs: dict[str, int] = {}
+        self.stored: list[tuple[Record, int]] = []
+        self.outcome: Outcome | None = None
+        self.answer: asyncio.Future[Msg] | None = None
+        self.is_sent = False
+        self.is_unsure = False
+        """It was sent, and no answer came: it may be stored."""
+        self.is_homeless = False
+        """Nobody took it: its stream is gone, or not there yet."""
+        self.turns = 0
+        self.batches: set[str] = set()
+        """The names under which it was sent as an atomic batch, a new one each time."""
+        self.moved: set[str] = set()
+        """Ids of which it turned out that they were stored before, and are gone."""
+        if not self.todo:
+            self.outcome = []
+
+    @property
+    def is_atomic(self) -> bool:
+        """Whether it goes as several messages that are stored together."""
+        return len(self.todo) > 1
+
+    def store(self, ack: Ack) -> None:
+        """Everything that was still to do now stands at the end of the stream."""
+        first = ack.seq - len(self.todo) + 1
+        self.stored += [(record, seq) for seq, record in enumerate(self.todo.values(), first)]
+        self.know({record.id: seq for record, seq in self.stored})
+
+    def know(self, seqs: dict[str, int]) -> None:
+        """These are in the stream."""
+        self.seqs |= seqs
+        for id in seqs:
+            self.todo.pop(id, None)
+        if not self.todo:
+            self.outcome = [to_position(self.seqs[id]) for id in self.ids]
+
+    def suspects(self) -> list[Record]:
+        """Those that the stream may know: ids that were made just now are new, unless they were sent before."""
+        return [record for record in self.todo.values() if self.is_unsure or not record.minted or record.id in self.moved]
+
+
+class Writer:
+    """Stores batches in one stream. Its methods are coroutines for the client's loop."""
+
+    def __init__(self, stream: NatsStream, marks: Marks, reader: Reader) -> None:
+        self._stream, self._marks, self._reader = stream, marks, reader
+        self._client: NatsClient = stream.client
+        self._town = stream.town
+        self._events = events_of(stream.town)[:-1]
+        self._probe_on = meta_of(stream.town, "probe")
+        self._highest = 0
+
+    async def commit(self, batches: Sequence[Batch]) -> list[Job]:
+        """Store each batch that nothing speaks against; every job has its outcome afterwards."""
+        jobs = [Job(batch) for batch in batches]
+        # Nothing is repeated for longer than the server knows the ids.
+        deadline = self._client.time() + min(self._client.timeout, self._stream.window / 2)
+        try:
+            while waiting := [job for job in jobs if job.outcome is None]:
+                if await self._client.online(deadline) and self._client.time() < deadline:
+                    await self._try(waiting, deadline)
+                else:
+                    self._give_up(waiting)
+        except asyncio.CancelledError:
+            if not self._client.is_over:
+                raise
+            self._give_up([job for job in jobs if job.outcome is None], closed())
+        return jobs
+
+    async def _try(self, jobs: Sequence[Job], deadline: float) -> None:
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._prepare(jobs)
+        except (TimeoutError, Unreachable):
+            return
+        except (LogError, Refused) as error:
+            self._give_up(jobs, in_our_words(self._client.place, error))
+            return
+        for job in jobs:
+            if forgotten := [id for id in job.todo if self._marks.is_erased(id)]:
+                job.outcome = Forgotten(forgotten)
+        await self._turn([job for job in jobs if job.outcome is None], deadline)
+
+    async def _prepare(self, jobs: Sequence[Job]) -> None:
+        """Know what the server knows before anything is sent, after a reconnection too, and that it is the same stream still."""
+        await self._marks.refresh()
+        if any(job.is_homeless for job in jobs):
+            with suppress(Refused):
+                await self._stream.verify()
+
+    def _give_up(self, jobs: Sequence[Job], why: LogError | None = None) -> None:
+        for job in jobs:
+            error = why or self._client.unreachable()
+            if job.is_homeless and why is None:
+                error = homeless(self._client.place, self._stream.name)
+            if job.is_unsure or job.is_sent:
+                words = "whether the events were stored is not known; append them again with the same ids"
+                what = "did not answer in time" if why is None else f"had not answered yet ({why})"
+                error = Unanswered(f"{self._client.place}: {what}; {words}", job.ids)
+            job.outcome = error
+
+    async def _turn(self, jobs: Sequence[Job], deadline: float) -> None:
+        """Send every batch once, and look at the answers."""
+        # Without an answer it is sent again before all the time is over: a cluster that changes its leader drops messages.
+        patience = min(deadline, self._client.time() + max(1.0, self._client.timeout / 4))
+        await self._send_all(jobs, patience)
+        if answers := [job.answer for job in jobs if job.answer is not None]:
+            await asyncio.wait(answers, timeout=max(0.0, patience - self._client.time()))
+        pause = False
+        for job in jobs:
+            pause = not await self._settle(job) or pause
+        if pause:
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _send_all(self, jobs: Sequence[Job], patience: float) -> None:
+        window = _Window()
+        try:
+            async with asyncio.timeout_at(patience):
+                for job in jobs:
+                    await window.room_for(job)
+                    await self._send(job, patience)
+        except (TimeoutError, Lost, nats.errors.Error):
+            return  # those without an answer have their next turn
+
+    async def _send(self, job: Job, patience: float) -> None:
+        messages = [(subject_of(self._town, record.kind, record.raw), record) for record in job.todo.values()]
+        headers = _expecting(self._town, job.expect)
+        if too_large := _too_large(messages, self._client.connection.max_payload):
+            job.outcome = too_large  # type: ignore[assignment]  # the recorder raises whatever it is
+            return
+        inbox, job.answer = self._client.awaits(*(subject for subject, _ in messages))
+        job.is_sent = True
+        if not job.is_atomic:
+            [(subject, record)] = messages
+            await self._client.connection.publish(subject, record.raw, inbox, headers | {"Nats-Msg-Id": self._marks.name_of(record.id)})
+            return
+        job.batches.add(name := clock.uuid7())
+        for n, (subject, record) in enumerate(messages, 1):
+            if self._client.time() > patience:
+                raise Lost("the server takes nothing")  # nats-py swallows the cancellation that a time limit is
+            headers |= {"Nats-Msg-Id": self._marks.name_of(record.id), "Nats-Batch-Id": name, "Nats-Batch-Sequence": str(n)}
+            is_last = n == len(messages)
+            if is_last:
+                headers["Nats-Batch-Commit"] = "1"
+            await self._client.connection.publish(subject, record.raw, inbox if is_last else "", headers=headers)
+            headers = {}
+
+    async def _settle(self, job: Job) -> bool:
+        """Look at an answer; `False` if the batch should be sent again after a pause."""
+        answer, job.answer = job.answer, None
+        if job.outcome is not None or not job.is_sent:
+            return True
+        job.is_sent = False
+        try:
+            if answer is None or not answer.done():
+                raise Lost("no answer")
+            return await self._understand(job, ack_of(answer.result()))
+        except Nobody:
+            job.is_homeless = True
+            return False
+        except Lost:
+            job.is_unsure = True
+            return False
+        except (Refused, LogError) as error:
+            job.outcome = in_our_words(self._client.place, error)
+            if isinstance(job.outcome, Unreachable):
+                self._give_up([job])
+            return True
+
+    async def _understand(self, job: Job, ack: Ack) -> bool:
+        if ack.error is None:
+            if ack.duplicate:
+                await self._recognise(job, dict.fromkeys(job.todo, ack.seq))
+            else:
+                await self._expect_growth(ack.seq)
+                job.store(ack)
+            return True
+        refusal = Refused(ack.error)
+        if refusal.code == KNOWN_ID or refusal.code in WRONG_LAST:
+            await self._resolve(job, refusal)
+            return True
+        if refusal.passing:
+            return False
+        if refusal.is_no_room and (job.is_atomic or job.is_unsure):
+            await self._take_back(job)
+        if job.outcome is None:
+            raise refusal
+        return True
+
+    async def _expect_growth(self, seq: int) -> None:
+        """Numbers that begin anew are another stream's. (Answers to several threads may cross; then it is the same one.)"""
+        if seq <= self._highest:
+            await self._stream.verify()
+        self._highest = max(seq, self._highest)
+
+    async def _resolve(self, job: Job, refusal: Refused) -> None:
+        """A known id, or a scope that moved on, perhaps by this very batch when its answer was lost."""
+        job.turns += 1
+        suspects = job.suspects()
+        acks = await for_all([self._marks.name_of(record.id) for record in suspects], self._locate, at_once=MOST_BATCHES)
+        known = {record.id: ack.seq for record, ack in zip(suspects, acks, strict=True) if ack.duplicate}
+        if known:
+            await self._recognise(job, known)
+        elif refusal.code in WRONG_LAST and job.expect is not None:
+            actual = await self._reader.head(job.expect.scope)
+            job.outcome = Conflict(job.expect.scope, job.expect.head, actual)
+        elif job.turns > MOST_TURNS:
+            raise refusal
+        else:
+            job.is_unsure = True  # the stream knows one of them, so none is above suspicion
+
+    async def _locate(self, name: str) -> Ack:
+        """Where a known id is. Never stores anything: a known id is answered before the rollup, which is no such thing, is refused."""
+        # Not with Nats-Expected-Last-Msg-Id: on a cluster (2.15.1) its refusal leaves the whole stream hanging.
+        headers = {"Nats-Msg-Id": name, "Nats-Rollup": "never"}
+
+        async def attempt() -> Ack:
+            ack = ack_of(await (await self._client.send(self._probe_on, b"", headers)))
+            if ack.error is not None and ack.error.err_code != NO_ROLLUP:
+                raise Refused(ack.error)
+            return ack
+
+        return await self._client.retry(attempt)
+
+    async def _recognise(self, job: Job, seqs: dict[str, int]) -> None:
+        """These ids were answered as known: positions for those that are events here, `Forgotten` for those erased."""
+        rows = await self._stream.all_at(seqs.values())
+        gone = [id for id, row in zip(seqs, rows, strict=True) if not self._is_here(id, row)]
+        if forgotten := [id for id in gone if await self._marks.was_erased(id)]:
+            job.outcome = Forgotten(forgotten)
+            return
+        # Trimmed, or its batch was stored by half and taken back: what is not here must not be acknowledged. The server refuses
+        # the id still, so it is stored under another name; whoever stores it again gives it the same one, so that it is stored once.
+        moved = {id: seqs[id] for id in gone}
+        await self._marks.move(moved)
+        job.moved |= moved.keys()
+        job.know({id: seq for id, seq in seqs.items() if id not in moved})
+
+    def _is_here(self, id: str, row: Row | None) -> bool:
+        return row is not None and row.id == id and self._marks.shows(row)
+
+    async def _take_back(self, job: Job) -> None:
+        """A server that runs out of room stores an atomic batch by half and says nothing (2.15 does): remove what it has stored."""
+        last = (await self._stream.info()).state.last_seq
+        start, more, ours = max(1, last - len(job.todo) - MARGIN), True, dict[str, int]()
+        while more:
+            rows, more = await self._stream.rows(f"{self._events}>", start, MARGIN)
+            ours |= {row.id: row.seq for row in rows if row.id in job.todo and (row.batch in job.batches or not job.is_atomic)}
+            start = rows[-1].seq + 1 if rows else start
+        if len(ours) == len(job.todo):
+            job.know(ours)  # it was stored whole, before the room ended
+        else:
+            await for_all(ours.values(), self._stream.delete, at_once=MOST_BATCHES)
+
+
+class _Window:
+    """How much may be on its way at a time."""
+
+    def __init__(self) -> None:
+        self._sent: deque[Job] = deque()
+        self._messages = self._bytes = self._open = 0
+
+    async def room_for(self, job: Job) -> None:
+        """Wait until enough of what was sent before is answered."""
+        while self._sent and self._is_full(job):
+            first = self._sent.popleft()
+            if first.answer is not None:
+                await asyncio.wait([first.answer])
+            self._add(first, -1)
+        self._sent.append(job)
+        self._add(job, 1)
+
+    def _is_full(self, job: Job) -> bool:
+        return (
+            len(self._sent) >= MOST_BATCHES
+            or (job.is_atomic and self._open >= MOST_OPEN)
+            or self._messages + len(job.todo) > MOST_MESSAGES
+            or self._bytes + job.bytes > MOST_BYTES
+        )
+
+    def _add(self, job: Job, sign: int) -> None:
+        self._messages += sign * len(job.todo)
+        self._bytes += sign * job.bytes
+        self._open += sign * job.is_atomic
+
+
+def _expecting(town: str, expect: Expect | None) -> dict[str, str]:
+    if expect is None:
+        return {}
+    [subject] = filters_of(town, expect.scope)
+    try:
+        head = "0" if expect.head is None else str(to_sequence(expect.head))
+    except Invalid:
+        head = _IMPOSSIBLE  # a position of another log: no scope has it as its head
+    return {"Nats-Expected-Last-Subject-Sequence": head, "Nats-Expected-Last-Subject-Sequence-Subject": subject}
+
+
+def _too_large(messages: Sequence[tuple[str, Record]], limit: int) -> TooLarge | None:
+    """The server would close the connection, and say nothing."""
+    room = limit - 4096
+    for _, record in messages:
+        if len(record.raw) > room:
+            return TooLarge("an event for this server (its max_payload), in bytes", len(record.raw), room)
+    return None

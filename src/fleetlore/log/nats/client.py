@@ -1,0 +1,520 @@
+"""One connection to a NATS server, or to a cluster of them, that comes back by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import ssl
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import unquote
+
+import msgspec
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.js import JetStreamContext
+
+from fleetlore.errors import Denied, FleetloreError, InvalidUrl, LogError, Unreachable, Unsuitable
+from fleetlore.log.nats.errors import THEIRS, ApiError, Lost, Nobody, Refused, denied, silent, unreachable
+from fleetlore.log.nats.loop import LoopThread, cancel
+from fleetlore.settings import masked
+
+# --- What the address of a NATS server says: where to go, and how to be let in.
+
+_is_host = re.compile(r"([\w.~-]+|\[[0-9A-Fa-f:.]+(%\w+)?\])(:\d{1,5})?").fullmatch
+
+
+class Address(NamedTuple):
+    """The servers hold no secret, so that they may be shown; the rest may not."""
+
+    servers: list[str]
+    user: str | None = None
+    password: str | None = None
+    token: str | None = None
+
+    @property
+    def is_tls(self) -> bool:
+        """Whether nothing may be sent in the clear."""
+        return self.servers[0].startswith("tls:")
+
+
+def parse(address: str) -> Address:
+    """The parts of `nats://user:password@one:4222,two:4222` or `nats://token@one`; what stands before the `@` may be escaped."""
+    scheme, found, rest = address.partition("://")
+    if not found:
+        scheme, _, rest = address.partition(":")
+        host = rest.rpartition("@")[2]
+        raise InvalidUrl(f"{scheme}: two slashes are missing; did you mean {scheme}://{host if _is_host(host) else 'HOST:4222'}?")
+    names, at, hosts = rest.rpartition("@")
+    if "://" in rest or ("@" in names and "," in names):
+        raise InvalidUrl(f"{scheme}: several servers share one name and one password: say {scheme}://USER:PASSWORD@ONE:4222,TWO:4222")
+    servers = [f"{scheme}://{host}" for host in _hosts(scheme, hosts)]
+    if not at:
+        return Address(servers)
+    user, colon, password = names.partition(":")
+    return Address(servers, unquote(user), unquote(password)) if colon else Address(servers, token=unquote(user))
+
+
+def _hosts(scheme: str, hosts: str) -> list[str]:
+    hosts, _, path = hosts.partition("/")
+    if path:
+        raise InvalidUrl(f"{scheme}: there is a path behind the server, which means nothing to NATS; a town is named with ?town=NAME")
+    found = hosts.split(",")
+    if not all(map(_is_real_host, found)):
+        raise InvalidUrl(
+            f"{scheme}: not an address of a NATS server; say {scheme}://HOST:4222, and escape / ? @ : in a password (%2F %3F %40 %3A)"
+        )
+    return found
+
+
+def _is_real_host(host: str) -> bool:
+    found = _is_host(host)
+    return found is not None and int((found[3] or ":1")[1:]) in range(1, 65536)
+
+
+# ---
+
+OLDEST = (2, 12, 1)
+LEAST_PAYLOAD = 512 * 1024
+"""An event is at most 256 KiB; its subject and headers come on top."""
+PING_SECONDS = 5
+RETRY_SECONDS = 0.1
+ATTEMPT_SECONDS = 1.0
+"""How long one attempt may be silent before the request is sent again. An election takes a cluster 4 to 9 s, and requests that come
+meanwhile are dropped, so with the usual timeout of 10 s the next one has to follow soon."""
+MOST_ATTEMPTS = 20
+"""With a longer timeout than that allows for, they follow less often: no server that hangs has hundreds of requests to catch up with."""
+TIDY_EVERY = 10_000
+MOST_CREDENTIALS = 1 << 20
+_DENIED = ("authorization violation", "authentication")
+_Answer = TypeVar("_Answer")
+_log = logging.getLogger("fleetlore.log")
+
+Hear = Callable[[Msg], None]
+Hook = Callable[[], Awaitable[None]]
+
+
+class _NoTls(nats.errors.Error):
+    """A server in the clear, where a safe one was asked for."""
+
+
+class _Client(Client):
+    """nats-py sends the password in the clear to a server that offers no TLS, even if the address says `tls://`; this one does not."""
+
+    needs_tls = False
+
+    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+        if self.needs_tls and initial_connection and info.get("tls_available"):
+            info["tls_required"] = True  # it leaves the choice to us
+        await super()._process_info(info, initial_connection)
+
+    def _connect_command(self) -> bytes:
+        writer = getattr(self._transport, "_io_writer", None)
+        if self.needs_tls and (writer is None or writer.get_extra_info("ssl_object") is None):
+            raise _NoTls
+        return super()._connect_command()
+
+
+class _Greeting(msgspec.Struct):
+    error: ApiError | None = None
+
+
+class _Reply:
+    """Waits for what is answered on one inbox: the first message, or all up to an end that `more` knows."""
+
+    __slots__ = ("future", "more", "subjects")
+
+    def __init__(self, subjects: Sequence[str], future: asyncio.Future[Msg], more: Callable[[Msg], bool] | None) -> None:
+        self.subjects, self.future, self.more = subjects, future, more
+
+    def hear(self, message: Msg) -> bool:
+        """Take an answer; says whether it was the last one."""
+        if self.more is not None and self.more(message):
+            return False
+        if not self.future.done():
+            self.future.set_result(message)
+        return True
+
+    def fail(self, error: Exception) -> None:
+        """There will be no answer."""
+        if not self.future.done():
+            self.future.set_exception(error)
+            self.future.exception()  # whoever waited may be gone; that is no cause for a warning
+
+
+class NatsClient(LoopThread):
+    """`run` takes a coroutine to the client's loop, from any thread; all that is said of coroutines here is for inside of one."""
+
+    def __init__(self, address: str, *, timeout: float = 10.0, creds: str | None = None) -> None:
+        self._access, self._creds = parse(address), creds
+        super().__init__(masked(",".join(self._access.servers)))
+        self.timeout = timeout
+        self.generation = 0
+        """How often the connection was lost: what the server keeps for a connection is gone with it."""
+        self._connection: Client | None = None
+        self._newest: Client | None = None
+        self._online = asyncio.Event()
+        self._inbox = ""
+        self._asked = 0
+        self._waiting: dict[str, _Reply] = {}
+        self._hearers: dict[str, Hear] = {}
+        self._subscriptions: dict[str, Subscription] = {}
+        self._hooks: list[Hook] = []
+        self._refusal: asyncio.Future[LogError] | None = None
+        self._denial: Denied | None = None
+        """That the server does not let us hear its answers."""
+        self._last_error: Exception | None = None
+        try:
+            self.run(self._open())
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def connection(self) -> Client:
+        """The nats-py client."""
+        if self._connection is None:
+            raise Lost("not connected")
+        return self._connection
+
+    @property
+    def jetstream(self) -> JetStreamContext:
+        """The nats-py JetStream context."""
+        return self.connection.jetstream(timeout=self.timeout)
+
+    @property
+    def version(self) -> str:
+        """The server's version."""
+        return ".".join(map(str, _version(self.connection)))
+
+    @property
+    def is_online(self) -> bool:
+        """Whether something can be sent just now."""
+        return self._online.is_set() and self._connection is not None and self._connection.is_connected
+
+    def deadline(self) -> float:
+        """When something that begins now has taken too long, in the loop's time."""
+        return self.time() + self.timeout
+
+    async def online(self, deadline: float) -> bool:
+        """Wait for the connection; `False` if it was not there by `deadline`, in the loop's time."""
+        while not self.is_online:
+            left = deadline - self.time()
+            if left <= 0:
+                return False
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(RETRY_SECONDS, left)):
+                    await self._online.wait()
+                    await asyncio.sleep(0 if self.is_online else RETRY_SECONDS)
+        return True
+
+    async def send(
+        self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None, more: Callable[[Msg], bool] | None = None
+    ) -> asyncio.Future[Msg]:
+        """Send a request without waiting; the future has the answer, or `Lost`. With `more`, answers are taken until it says no."""
+        inbox, future = self.awaits(subject, more=more)
+        await self.connection.publish(subject, payload, inbox, headers=headers)  # type: ignore[arg-type]
+        return future
+
+    def awaits(self, *subjects: str, more: Callable[[Msg], bool] | None = None) -> tuple[str, asyncio.Future[Msg]]:
+        """An inbox, and the answer that will come there to what is now sent to these subjects."""
+        if not self.is_online:
+            raise Lost("not connected")
+        self._asked += 1
+        token = str(self._asked)
+        reply = _Reply(subjects, self._loop.create_future(), more)
+        self._waiting[token] = reply
+        if self._asked % TIDY_EVERY == 0:
+            self._waiting = {token: reply for token, reply in self._waiting.items() if not reply.future.done()}
+        if self._denial is not None:
+            reply.fail(self._denial)
+        return f"{self._inbox}.{token}", reply.future
+
+    async def retry(
+        self, attempt: Callable[[], Awaitable[_Answer]], *, limit: float = 0.0, progress: Callable[[], int] = lambda: 0
+    ) -> _Answer:
+        """Try until it is answered or the time is over. For what may be done twice, even at once.
+
+        A cluster that elects a leader drops requests without a word, so an attempt that is silent for long is joined by another one.
+        The first answer to any of them counts: a server that is just slow is not asked in vain. `limit` are the seconds until then,
+        where the usual ones are too few. `progress` counts the parts that have arrived of a long answer; while it grows, nothing is
+        repeated.
+        """
+        deadline, arrived = self.deadline(), 0
+        limit = max(limit, ATTEMPT_SECONDS, self.timeout / MOST_ATTEMPTS)
+        attempts: set[asyncio.Task[_Answer]] = set()
+        try:
+            while await self.online(deadline) and self.time() < deadline:
+                if not attempts or progress() == arrived:
+                    attempts.add(task := self._loop.create_task(_coroutine(attempt)))
+                    task.add_done_callback(_is_failed)  # asyncio warns of exceptions that nobody has looked at
+                arrived = progress()
+                timeout = min(limit, deadline - self.time())
+                ended, attempts = await asyncio.wait(attempts, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+                if settled := [task for task in ended if not _is_passing(task.exception())]:
+                    return min(settled, key=_is_failed).result()
+                if ended:
+                    await asyncio.sleep(min(RETRY_SECONDS, max(0.0, deadline - self.time())))
+        finally:
+            await cancel(attempts)
+        raise self.unreachable()
+
+    def unreachable(self) -> Unreachable:
+        """What to say when the time is over."""
+        return silent(self.place) if self.is_online else unreachable(self.place)
+
+    async def ask(self, subject: str, payload: bytes = b"") -> Msg:
+        """The answer to a request that may be repeated."""
+
+        async def attempt() -> Msg:
+            message = await (await self.send(subject, payload))
+            if is_nobody(message):
+                raise Nobody
+            return message
+
+        return await self.retry(attempt)
+
+    def on_reconnect(self, hook: Hook) -> None:
+        """Have something done whenever the connection is back."""
+        self._hooks.append(hook)
+
+    async def listen(self, subject: str, hear: Hear) -> None:
+        """Hear every message on a subject, on any connection to come."""
+        self._hearers[subject] = hear
+        if self._connection is not None:
+            self._subscriptions[subject] = await self._subscribe(subject, hear)
+
+    async def unlisten(self, subject: str) -> None:
+        """Hear no more of it."""
+        self._hearers.pop(subject, None)
+        subscription = self._subscriptions.pop(subject, None)
+        if subscription is not None:
+            with suppress(nats.errors.Error):
+                await subscription.unsubscribe()
+
+    # --- the connection's life
+
+    async def _open(self) -> None:
+        await self._connect()
+        version, max_payload = _version(self.connection), self.connection.max_payload
+        if version < OLDEST:
+            raise Unsuitable(
+                f"{self.place}: nats-server {'.'.join(map(str, version))} is too old, and would silently ignore what a log needs;"
+                f" install nats-server {'.'.join(map(str, OLDEST))} or newer"
+            )
+        if max_payload < LEAST_PAYLOAD:
+            raise Unsuitable(f"{self.place}: max_payload is {max_payload}; set it to {LEAST_PAYLOAD} or more (1MB is the default)")
+
+        async def greet() -> Msg:
+            return await (await self.send("$JS.API.INFO"))
+
+        message = await self.retry(greet)
+        if is_nobody(message):
+            raise Unsuitable(f"{self.place}: JetStream is off; start the server with -js, or with `jetstream {{}}` in its settings")
+        if (error := msgspec.json.decode(message.data, type=_Greeting).error) is not None:
+            raise Refused(error)
+
+    async def _connect(self) -> None:
+        """A new connection. nats-py itself would try for ever, with a wrong password too."""
+        connection = self._newest = _Client()
+        connection.needs_tls = self._access.is_tls
+        self._refusal = self._loop.create_future()
+        trying = self._loop.create_task(self._connect_as(connection))
+        try:
+            waiting: set[asyncio.Future[Any]] = {trying, self._refusal}
+            await asyncio.wait(waiting, timeout=self.timeout, return_when=asyncio.FIRST_COMPLETED)
+            if trying.done() and trying.exception() is None:
+                self._connection = connection
+                await self._subscribe_all()
+                self._online.set()
+                return
+        finally:
+            refusal = self._refusal.result() if self._refusal.done() else None
+            self._refusal.cancel()
+            await cancel({trying})
+            if self._connection is not connection:
+                await _close(connection)
+        error = None if trying.cancelled() else trying.exception()
+        if isinstance(error, FleetloreError):
+            raise error
+        raise refusal or self._why_not(error) from error
+
+    def _why_not(self, error: BaseException | None) -> LogError:
+        if self._creds is not None and error is not None and not isinstance(error, THEIRS):
+            return Denied(f"{self.place}: ?creds={self._creds}: no credentials that can be used ({type(error).__name__})")
+        if isinstance(self._last_error, ssl.SSLError):
+            return Unreachable(f"{self.place}: no safe connection ({self._last_error.reason}); check the server's certificate")
+        return unreachable(self.place)
+
+    async def _connect_as(self, connection: Client) -> None:
+        if self._creds is not None:
+            check_credentials(self._creds)
+        await connection.connect(
+            self._access.servers,
+            name="fleetlore",
+            user=self._access.user,
+            password=self._access.password,
+            token=self._access.token,
+            user_credentials=self._creds,
+            tls=ssl.create_default_context() if self._access.is_tls else None,
+            error_cb=self._on_error,
+            disconnected_cb=self._on_disconnected,
+            reconnected_cb=self._on_reconnected,
+            closed_cb=self._on_closed,
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=RETRY_SECONDS,  # type: ignore[arg-type]  # any number of seconds will do
+            connect_timeout=max(1, int(self.timeout)),
+            ping_interval=PING_SECONDS,
+        )
+
+    async def _on_error(self, error: Exception) -> None:
+        self._last_error = error
+        if self._newest is not None and not self._newest.is_connected:
+            _drop_transport(self._newest)
+        words = str(error).lower()
+        if isinstance(error, _NoTls):
+            self._refuse(Unsuitable(f"{self.place}: the server offers no TLS, so nothing was sent; set `tls {{…}}` there, or say nats://"))
+        elif any(word in words for word in _DENIED):
+            self._refuse(denied(self.place))
+        if "permissions violation" in words:
+            self._forbid(words.removeprefix("nats: "))
+
+    def _refuse(self, why: LogError) -> None:
+        if self._refusal is not None and not self._refusal.done():
+            self._refusal.set_result(why)
+
+    def _forbid(self, words: str) -> None:
+        """Told here only: whoever asked would wait in vain. The words name the subject, in lower case."""
+        why = denied(self.place, words)
+        if "subscription" in words and any(f'"{subject.lower()}"' in words for subject in (f"{self._inbox}.*", *self._hearers)):
+            self._denial = why
+        for token, reply in list(self._waiting.items()):
+            if self._denial is not None or any(f'"{subject.lower()}"' in words for subject in reply.subjects):
+                del self._waiting[token]
+                reply.fail(why)
+
+    async def _on_disconnected(self) -> None:
+        if self._online.is_set() and not self._closed:
+            _log.warning("%s: the connection was lost; trying again until it is back", self.place)
+        self._online.clear()
+        self._denial = None
+        self.generation += 1
+        self._lose_all()
+
+    def _lose_all(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for reply in waiting.values():
+            reply.fail(Lost("the connection broke"))
+
+    async def _on_reconnected(self) -> None:
+        self._online.set()
+        _log.info("%s: connected again", self.place)
+        for hook in self._hooks:
+            self.spawn(_quietly(hook))
+
+    async def _on_closed(self) -> None:
+        """nats-py gives up on some of the server's errors, such as expired credentials; the log does not."""
+        if not self._closed and self._connection is not None and self._connection.is_closed:
+            self._connection = None
+            self.spawn(self._reopen())
+
+    async def _reopen(self) -> None:
+        while self._connection is None:
+            try:
+                await self._connect()
+            except LogError as error:
+                _log.debug("%s", error)
+                await asyncio.sleep(RETRY_SECONDS)
+        await self._on_reconnected()
+
+    async def _subscribe_all(self) -> None:
+        self._inbox, self._denial = self.connection.new_inbox(), None
+        await self._subscribe(f"{self._inbox}.*", self._on_answer)
+        for subject, hear in self._hearers.items():
+            self._subscriptions[subject] = await self._subscribe(subject, hear)
+
+    async def _subscribe(self, subject: str, hear: Hear) -> Subscription:
+        async def callback(message: Msg) -> None:
+            hear(message)
+
+        # No limits: what comes is bounded by what was asked for, and nats-py would drop what is over.
+        return await self.connection.subscribe(subject, cb=callback, pending_msgs_limit=0, pending_bytes_limit=0)
+
+    def _on_answer(self, message: Msg) -> None:
+        token = message.subject[len(self._inbox) + 1 :]
+        reply = self._waiting.get(token)
+        if reply is not None and reply.hear(message):
+            del self._waiting[token]
+
+    def _hang_up(self) -> None:
+        with suppress(AttributeError, OSError):
+            self._newest._transport._io_writer.transport.abort()  # type: ignore[union-attr]
+
+    async def _let_go(self) -> None:
+        if self._connection is not None:
+            await _close(self._connection)
+
+
+def check_credentials(file: str) -> None:
+    """Whether a file has what `?creds=` needs; nats-py would try for ever."""
+    if find_spec("nkeys") is None:
+        raise LogError("nats: for ?creds= the module nkeys is needed; pip install 'fleetlore[nats]'")
+    try:
+        with open(file, "rb") as opened:
+            content = opened.read(MOST_CREDENTIALS)
+    except OSError as error:
+        raise Denied(f"?creds={file}: cannot be read ({error.strerror}); name another file, or let yourself read it") from error
+    if b"BEGIN NATS USER JWT" not in content or b"BEGIN USER NKEY SEED" not in content:
+        raise Denied(f"?creds={file}: no NATS credentials in it; make some with `nsc generate creds`")
+
+
+def status_of(message: Msg) -> str:
+    """The status line of an answer; empty where there is none."""
+    return (message.headers or {}).get("Status", "")
+
+
+def is_nobody(message: Msg) -> bool:
+    """Whether the server says that nobody listens there."""
+    return not message.data and status_of(message) == "503"
+
+
+async def _coroutine(attempt: Callable[[], Awaitable[_Answer]]) -> _Answer:
+    return await attempt()
+
+
+def _is_failed(task: asyncio.Task[Any]) -> bool:
+    return task.cancelled() or task.exception() is not None
+
+
+def _is_passing(error: BaseException | None) -> bool:
+    """Whether another attempt may do better."""
+    if isinstance(error, Refused):
+        return error.passing
+    return isinstance(error, Lost | TimeoutError | nats.errors.ConnectionClosedError)
+
+
+def _version(connection: Client) -> tuple[int, int, int]:
+    version = connection.connected_server_version
+    return version.major, version.minor, version.patch
+
+
+async def _quietly(hook: Hook) -> None:
+    with suppress(LogError, *THEIRS):
+        await hook()
+
+
+def _drop_transport(connection: Client) -> None:
+    """nats-py 2.16 forgets to close the socket of an attempt that failed after it was connected."""
+    with suppress(AttributeError, OSError):
+        connection._transport.close()  # type: ignore[union-attr]
+
+
+async def _close(connection: Client) -> None:
+    with suppress(nats.errors.Error, OSError, TimeoutError, AttributeError, AssertionError):
+        async with asyncio.timeout(5):
+            await connection.close()

@@ -1,0 +1,189 @@
+"""Following a scope: a task on the client's loop keeps a consumer busy, and whoever follows takes what has arrived."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from contextlib import suppress
+from threading import Condition
+from time import monotonic
+
+import nats.errors
+from nats.aio.msg import Msg
+
+from fleetlore.errors import Closed, LogError
+from fleetlore.log.base import PAGE, Page, Stored
+from fleetlore.log.nats.errors import Lost, Refused
+from fleetlore.log.nats.marks import Marks
+from fleetlore.log.nats.pull import HEARTBEAT_SECONDS, Pull, place_of
+from fleetlore.log.nats.stream import NatsStream, Row, id_of
+from fleetlore.log.nats.subjects import filters_of, fits
+from fleetlore.log.sequence import to_position
+
+PORTION = 256
+AHEAD = 1024
+AHEAD_BYTES = 16 << 20
+"""So much may wait for a slow follower here; the rest waits on the server."""
+RETRY_SECONDS = 0.1
+_log = logging.getLogger("fleetlore.log")
+
+
+class NatsTail:
+    """One follower. What arrived before a trim or an erasure, and was not taken yet, is not given out after it."""
+
+    def __init__(self, stream: NatsStream, marks: Marks, scope: str, after: int | None) -> None:
+        self._stream, self._marks = stream, marks
+        self._filters = filters_of(stream.town, scope)
+        self._after = after
+        self._received = after or 0
+        self._sure = self._received
+        """Up to here it is known whether what did not come was trimmed; what lies behind waits, or a gap could go untold."""
+        self._arrived: deque[Row] = deque()
+        self._bytes = 0
+        self._changed = Condition()
+        self._wake = asyncio.Event()
+        self._ready = after is None
+        """Whether the horizon was looked at, so that a gap before the first event is told at once."""
+        self._is_dead = False
+        self._closed = self._log_closed = False
+        stream.client.spawn(self._live())
+
+    # --- for whoever follows
+
+    def next(self, timeout: float) -> Page:
+        """The next records."""
+        deadline = monotonic() + timeout
+        while (rows := self._take(deadline)) is not None:
+            page = self._page(rows)
+            if page.rows or page.gap:
+                return page
+        return Page([])
+
+    def _take(self, deadline: float) -> list[Row] | None:
+        """What has arrived, or nothing where there is a gap to tell of; `None` when the time is over."""
+        with self._changed:
+            while not (self._has_some() or self._has_gap()):
+                self._check_open()
+                left = deadline - monotonic()
+                if self._closed or left <= 0:
+                    return None
+                self._changed.wait(left)
+            if self._closed:
+                return None
+            self._check_open()
+            rows: list[Row] = []
+            while self._has_some() and len(rows) < PAGE:
+                rows.append(self._arrived.popleft())
+            self._bytes -= sum(len(row.raw) for row in rows)
+        if len(self._arrived) <= PORTION:
+            self._stream.client.call_soon(self._wake.set)
+        return rows
+
+    def _has_some(self) -> bool:
+        return bool(self._arrived) and self._arrived[0].seq <= self._sure
+
+    def _has_gap(self) -> bool:
+        return self._ready and self._after is not None and self._after < self._marks.horizon
+
+    def _page(self, rows: list[Row]) -> Page:
+        gap = None
+        if self._has_gap():
+            gap = to_position(self._marks.horizon)
+            self._after = self._marks.horizon
+        if rows:
+            self._after = max(rows[-1].seq, self._after or 0)
+        return Page([Stored(to_position(row.seq), row.raw) for row in rows if self._marks.shows(row)], gap)
+
+    def _check_open(self) -> None:
+        if self._log_closed:
+            raise Closed("the log was closed; open it again with connect()")
+        self._stream.client.check_open()
+
+    def close(self) -> None:
+        """Stop waiting, and let the consumer go."""
+        self._closed = True
+        self.wake()
+        self._stream.client.call_soon(self._wake.set)
+
+    def wake(self) -> None:
+        """Have whoever waits look again."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def nudge(self) -> None:
+        """Have the consumer looked at: the connection was lost meanwhile. For the loop."""
+        self._wake.set()
+
+    def end(self) -> None:
+        """The log was closed."""
+        self._log_closed = True
+        self.wake()
+
+    # --- on the loop
+
+    async def _live(self) -> None:
+        """From one consumer to the next, until the follower is closed."""
+        troubled = False
+        while not (self._closed or self._stream.client.is_over):
+            pull = Pull(self._stream, self._filters, self._hear, on_end=self._wake.set)
+            try:
+                await self._pump(pull)
+            except (LogError, Lost, Refused, nats.errors.Error) as error:
+                if not troubled and self._stream.client.is_online:
+                    _log.warning("%s: cannot be followed just now (%s); trying again", self._stream.client.place, error)
+                troubled = True
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                troubled = False
+            finally:
+                with suppress(LogError, Lost, nats.errors.Error):
+                    await pull.stop()
+
+    async def _pump(self, pull: Pull) -> None:
+        """One consumer's life."""
+        self._is_dead = False
+        await self._stream.client.online(self._stream.client.deadline())
+        await pull.start(max(self._received, self._marks.horizon) + 1)
+        await self._make_sure()
+        self._ready = True
+        self.wake()
+        while True:
+            self._wake.clear()
+            if self._closed or self._is_dead or pull.is_dead():
+                return
+            if pull.asked <= PORTION // 2 and len(self._arrived) < AHEAD and self._bytes < AHEAD_BYTES:
+                await pull.ask(PORTION)
+            if self._sure < self._received:
+                await self._make_sure()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HEARTBEAT_SECONDS):
+                    await self._wake.wait()
+
+    async def _make_sure(self) -> None:
+        """Something is missing before what has arrived: other scopes' events, most often. A trim says so before it takes anything away."""
+        received = self._received
+        await self._marks.look_at_horizon()
+        self._sure = received
+        self.wake()
+
+    def _hear(self, message: Msg | None) -> None:
+        if message is None:
+            self._is_dead = True
+            self._wake.set()
+            return
+        seq = place_of(message).seq
+        if seq <= self._received:
+            return  # a consumer before this one has brought it
+        if self._sure == self._received == seq - 1:
+            self._sure = seq
+        self._received = seq
+        if self._stream.refuses_overlaps and not fits(message.subject, self._filters):
+            self._wake.set()
+            return
+        row = Row(seq, message.subject, id_of(message), message.data)
+        with self._changed:
+            self._arrived.append(row)
+            self._bytes += len(row.raw)
+            self._changed.notify_all()
+        self._wake.set()

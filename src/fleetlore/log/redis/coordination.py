@@ -1,0 +1,165 @@
+"""Cursors, leases, tokens and the seal in hashes beside the town's streams, by the server's clock.
+
+    tt:<town>:fleetlore:cursors    name → position
+    tt:<town>:fleetlore:leases     name → `EPOCH UNTIL SECONDS HOLDER`, the end in microseconds since 1970
+    tt:<town>:fleetlore:epochs     name → the last epoch that was given
+    tt:<town>:fleetlore:tokens     id → what is kept of a token, as JSON
+    tt:<town>:fleetlore:seal       the seal, as JSON
+
+Each verb is one script or one command, and may be sent again after a broken connection.
+"""
+
+from __future__ import annotations
+
+from fleetlore.errors import LeaseLost
+from fleetlore.log.base import Position
+from fleetlore.log.coordination import Lease, lease_of, microseconds
+from fleetlore.log.redis.client import RedisClient, check_server
+from fleetlore.log.redis.entry import Keys
+from fleetlore.log.tokens import Token, decoded, encoded
+
+# KEYS: leases, and for a taking: epochs. ARGV: name, holder, then the verb's own.
+_HELD = """
+local NAME, HOLDER = ARGV[1], ARGV[2]
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+
+local function held()
+  local text = redis.call('HGET', KEYS[1], NAME)
+  if not text then return nil, nil end
+  local epoch, till, holder = string.match(text, '^(%d+) (%d+) %S+ (.*)$')
+  if tonumber(till) <= now then return nil, nil end
+  return epoch, holder
+end
+
+local function hold(epoch, microseconds, seconds)
+  local till = string.format('%.0f', now + tonumber(microseconds))
+  redis.call('HSET', KEYS[1], NAME, epoch .. ' ' .. till .. ' ' .. seconds .. ' ' .. HOLDER)
+  return {epoch, till}
+end
+"""
+
+# ARGV: … microseconds, seconds. The epoch is `next_epoch` of shared.py.
+_TAKE = f"""#!lua
+{_HELD}
+local _, holder = held()
+if holder and holder ~= HOLDER then return false end
+local last = tonumber(redis.call('HGET', KEYS[2], NAME) or '0')
+local epoch = string.format('%.0f', math.max(last + 1, now))
+redis.call('HSET', KEYS[2], NAME, epoch)
+return hold(epoch, ARGV[3], ARGV[4])
+"""
+
+# ARGV: … epoch, microseconds, seconds.
+_RENEW = f"""#!lua flags=allow-oom
+{_HELD}
+local epoch, holder = held()
+if epoch ~= ARGV[3] or holder ~= HOLDER then return false end
+return hold(epoch, ARGV[4], ARGV[5])
+"""
+
+# ARGV: … epoch.
+_RELEASE = f"""#!lua flags=allow-oom
+{_HELD}
+local epoch, holder = held()
+if epoch == ARGV[3] and holder == HOLDER then redis.call('HDEL', KEYS[1], NAME) end
+return 1
+"""
+
+# ARGV: the new one, the one expected or nothing.
+_SET_SEAL = """#!lua
+local found = redis.call('GET', KEYS[1]) or ''
+if found ~= ARGV[1] and found ~= ARGV[2] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1])
+return 1
+"""
+
+
+class RedisShared:
+    """One town on one server."""
+
+    def __init__(self, address: str, *, town: str, timeout: float = 10.0) -> None:
+        own = f"tt:{town}:fleetlore"
+        self._cursors, self._leases, self._epochs = f"{own}:cursors", f"{own}:leases", f"{own}:epochs"
+        self._tokens, self._seal = f"{own}:tokens", Keys(town).seal
+        self._client = RedisClient(address, timeout=timeout)
+        try:
+            check_server(self._client)
+        except BaseException:
+            self._client.close()
+            raise
+
+    def load(self, name: str) -> Position | None:
+        """The position of a cursor."""
+        [found] = self._client.ask(("HGET", self._cursors, name))
+        return None if found is None else found.decode()
+
+    def commit(self, name: str, position: Position) -> None:
+        """Move a cursor."""
+        self._client.ask(("HSET", self._cursors, name, position))
+
+    def cursors(self) -> dict[str, Position]:
+        """Every cursor."""
+        [pairs] = self._client.ask(("HGETALL", self._cursors))
+        return {name.decode(): position.decode() for name, position in zip(pairs[::2], pairs[1::2], strict=True)}
+
+    def forget(self, name: str) -> None:
+        """Drop a cursor."""
+        self._client.ask(("HDEL", self._cursors, name))
+
+    def take(self, name: str, holder: str, seconds: float) -> Lease | None:
+        """Take a lease if it is free or the holder's own."""
+        answer = self._client.run(_TAKE, [self._leases, self._epochs], [name, holder, microseconds(seconds), repr(seconds)])
+        if answer is None:
+            return None
+        epoch, until = map(int, answer)
+        return lease_of(name, holder, epoch, until, seconds)
+
+    def renew(self, lease: Lease, seconds: float) -> Lease:
+        """Let a lease last longer."""
+        answer = self._client.run(_RENEW, [self._leases], [lease.name, lease.holder, lease.epoch, microseconds(seconds), repr(seconds)])
+        if answer is None:
+            raise LeaseLost(lease.name, lease.holder, lease.epoch)
+        epoch, until = map(int, answer)
+        return lease_of(lease.name, lease.holder, epoch, until, seconds)
+
+    def release(self, lease: Lease) -> None:
+        """End a lease, if it is still this one."""
+        self._client.run(_RELEASE, [self._leases], [lease.name, lease.holder, lease.epoch])
+
+    def holder_of(self, name: str) -> Lease | None:
+        """The lease as it is held now."""
+        text, (seconds, rest) = self._client.ask(("HGET", self._leases, name), ("TIME",))
+        if text is None:
+            return None
+        epoch, until, length, holder = text.decode().split(" ", 3)
+        if int(until) <= int(seconds) * 1_000_000 + int(rest):
+            return None
+        return lease_of(name, holder, int(epoch), int(until), float(length))
+
+    def keep_token(self, token: Token) -> None:
+        """Keep a token under its id."""
+        self._client.ask(("HSET", self._tokens, token.id, encoded(token)))
+
+    def tokens(self) -> list[Token]:
+        """Every token."""
+        [kept] = self._client.ask(("HVALS", self._tokens))
+        return decoded(kept)
+
+    def drop_token(self, id: str) -> None:
+        """Drop a token."""
+        self._client.ask(("HDEL", self._tokens, id))
+
+    def seal(self) -> bytes | None:
+        """The seal."""
+        kept: bytes | None
+        [kept] = self._client.ask(("GET", self._seal))
+        return kept
+
+    def set_seal(self, seal: bytes, expect: bytes | None) -> bool:
+        """Put a seal in the place of another."""
+        return bool(self._client.run(_SET_SEAL, [self._seal], [seal, expect or b""]))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()

@@ -1,0 +1,499 @@
+"""The log on Redis Streams, in tinytown's layout: one stream for the town, and a copy of each event in the stream of every scope.
+
+All copies of an event share one entry id, which is its position: the script that appends picks it above the last id
+of every stream that it writes to. tinytown itself may write to the same streams meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from hashlib import sha1
+from typing import Any, Literal, TypeAlias
+from weakref import WeakSet
+
+import msgspec
+from msgspec import Struct
+
+from fleetlore import clock
+from fleetlore.errors import Busy, Conflict, Denied, Forgotten, Invalid, InvalidUrl, LogError, NoRoom, Unwritable
+from fleetlore.log.base import (
+    PAGE,
+    TOWN,
+    Batch,
+    Expect,
+    Info,
+    Outcome,
+    Position,
+    Query,
+    Record,
+    Stored,
+    matches_kind,
+)
+from fleetlore.log.redis import scripts
+from fleetlore.log.redis.client import Answer, Broken, Command, RedisClient, check_server, info_of
+from fleetlore.log.redis.entry import (
+    HIGHEST,
+    LOWEST,
+    Keys,
+    data_of,
+    foreign,
+    id_in,
+    just_after,
+    just_before,
+    kind_of,
+    read,
+    scopes_in,
+    to_entry,
+    to_position,
+    write,
+)
+from fleetlore.log.redis.tail import RedisTail
+
+# --- Where an event is: its entry in the town's stream, and all its copies, also where others have cut the town's.
+
+Copies: TypeAlias = list[tuple[str, bytes]]
+"""Streams, and the entry in each."""
+Place: TypeAlias = tuple[bytes, Copies]
+"""The entry that an id is known by, if it is, and the event's copies."""
+
+NOWHERE: Place = (b"", [])
+
+
+def find_in_town(log: RedisLog, ids: Sequence[str]) -> Iterator[tuple[str, bytes, bytes]]:
+    """The town's entries of these events: id, entry, data."""
+    known = _known(log, ids)
+    for id, entry, data in _at(log, log.keys.events, known):
+        yield id, entry, data
+    # Ids that tinytown's entries were given when they were read stand in no index.
+    unknown = {id for id in ids if id not in known and id[14] == "8"}
+    if unknown and is_shared(log):
+        for entry, data in _all(log, log.keys.events):
+            event = foreign(data)
+            if event is not None and event.id in unknown:
+                yield event.id, entry, data
+
+
+def find_copies(log: RedisLog, ids: Sequence[str]) -> dict[str, Place]:
+    """Every copy of these events."""
+    known = _known(log, ids)
+    found: dict[str, Place] = {id: (entry, []) for id, entry in known.items()}
+    missing = dict(known)
+    for id, entry, data in _at(log, log.keys.events, known):
+        scopes = scopes_in(read(entry, [b"data", data]).raw)
+        found[id] = (entry, [(stream, entry) for stream in (log.keys.events, *log.keys.streams(scopes))])
+        del missing[id]
+    if missing:  # somebody cut them off the town's stream; the scopes still have them
+        for streams in log.scope_streams():
+            for stream in streams:
+                for id, entry, _ in _at(log, stream, missing):
+                    found[id][1].append((stream, entry))
+    unknown = {id for id in ids if id not in known}
+    if unknown and is_shared(log):
+        _look_everywhere(log, unknown, found)
+    return {id: place for id, place in found.items() if place[0] or place[1]}
+
+
+def is_shared(log: RedisLog) -> bool:
+    """Whether others write to this town, or cut it: then there may be events that stand in no index."""
+    length, known = log.client.ask(("XLEN", log.keys.events), ("HLEN", log.keys.ids))
+    return bool(length != known) or log.cut_by_others() > 0
+
+
+def _look_everywhere(log: RedisLog, ids: set[str], found: dict[str, Place]) -> None:
+    """tinytown gives each copy an entry id of its own, and only the data tells whose it is."""
+    for streams in ([log.keys.events], *log.scope_streams()):
+        for stream in streams:
+            for entry, data in _all(log, stream):
+                if (id := id_in(data)) in ids:
+                    found.setdefault(id, (b"", []))[1].append((stream, entry))
+
+
+def _known(log: RedisLog, ids: Sequence[str]) -> dict[str, bytes]:
+    ids = list(dict.fromkeys(ids))
+    if not ids:
+        return {}
+    [entries] = log.client.ask(("HMGET", log.keys.ids, *ids))
+    return {id: entry for id, entry in zip(ids, entries, strict=True) if entry}
+
+
+def _at(log: RedisLog, stream: str, entries: dict[str, bytes]) -> Iterator[tuple[str, bytes, bytes]]:
+    """Those of these entries that a stream has."""
+    answers = log.client.ask(*(("XRANGE", stream, entry, entry) for entry in entries.values())) if entries else []
+    for (id, entry), answer in zip(list(entries.items()), answers, strict=True):
+        if answer:
+            yield id, entry, data_of(answer[0][1])
+
+
+def _all(log: RedisLog, stream: str) -> Iterator[tuple[bytes, bytes]]:
+    start = "-"
+    while True:
+        [entries] = log.client.ask(("XRANGE", stream, start, "+", "COUNT", PAGE))
+        for entry, fields in entries:
+            yield entry, data_of(fields)
+        if len(entries) < PAGE:
+            return
+        start = f"({entries[-1][0].decode()}"
+
+
+# ---
+
+Keep = Literal["everything", "tinytown"]
+
+CAPS = {"agent": 100, "mission": 500}
+TOWN_CAP, OTHER_CAP = 1000, 500
+TRIM_STEP = 1000
+MOST_ORPHANS = 1000
+LONGEST_WAIT = 86_400
+MOST_TURNS = 50
+_NOTHING = ""
+
+
+class _When(Struct):
+    at: datetime | None = None
+
+
+_when = msgspec.json.Decoder(_When).decode
+
+
+class RedisLog:
+    """One town on one server."""
+
+    def __init__(self, address: str, *, town: str, keep: Keep = "everything", timeout: float = 10.0, ca: str | None = None) -> None:
+        self._town, self._keep = town, keep
+        self.keys = Keys(town)
+        self.client = RedisClient(address, timeout=timeout, ca=ca)
+        self._tails: WeakSet[RedisTail] = WeakSet()
+        self._new_log_id = clock.uuid7()
+        try:
+            self._server = check_server(self.client)
+            self._check_caps()
+            with suppress(Denied, Unwritable, NoRoom):  # whoever may only read leaves them where they are
+                self._drop_orphans()
+        except BaseException:
+            self.client.close()
+            raise
+
+    # --- writing
+
+    def commit(self, batches: Sequence[Batch]) -> list[Outcome]:
+        """Store each batch that nothing speaks against, all in one round trip."""
+        calls = [self._append_call(batch.records, batch.expect) for batch in batches if batch.records]
+        try:
+            answers = iter(self.client.run_scripts(calls) if calls else ())
+        except Broken as broken:
+            raise self.client.unheard(broken, [record.id for batch in batches for record in batch.records]) from broken
+        return [self._outcome(batch, next(answers)) if batch.records else [] for batch in batches]
+
+    def commit_at_once(self, batches: Sequence[Batch]) -> list[Outcome] | None:
+        """Never: a server has to be waited for."""
+
+    def _append_call(self, records: Sequence[Record], expect: Expect | None = None) -> Command:
+        targets = _Targets(self.keys)
+        expected = targets.number(self.keys.stream(expect.scope)) if expect is not None else 0
+        head = _entry_expected(expect)
+        events: list[str | bytes] = []
+        for record in records:
+            events += (record.id, *write(record.kind, record.raw, self._town), targets.numbers(record.scopes))
+        arguments = [self._new_log_id, self._caps(targets), expected, head, len(records), *events]
+        return self.client.script(scripts.APPEND, targets.keys, arguments)
+
+    def _caps(self, targets: _Targets) -> str:
+        if self._keep == "everything":
+            return _NOTHING
+        kinds = [stream.removeprefix(f"{self.keys.events}:").partition(":")[0] for stream in targets.streams]
+        return " ".join(map(str, (TOWN_CAP, *(CAPS.get(kind, OTHER_CAP) for kind in kinds))))
+
+    def _check_caps(self) -> None:
+        if self._keep == "tinytown" and self.client.ask(("EXISTS", self.keys.seal)) != [0]:
+            raise Denied(
+                f"{self.client.address}: this town is sealed, and ?keep=tinytown would cut off what its goals rest on; leave it out"
+            )
+
+    def _outcome(self, batch: Batch, answer: Answer) -> Outcome:
+        try:
+            what, *rest = self.client.accepted(answer)
+        except LogError as error:
+            return error
+        if what == b"ok":
+            return [to_position(entry) for entry in rest]
+        if what == b"forgotten":
+            return Forgotten([id.decode() for id in rest])
+        assert batch.expect is not None
+        return Conflict(batch.expect.scope, batch.expect.head, to_position(rest[0]) if rest[0] else None)
+
+    def trim(self, before: Position) -> int:
+        """Drop the oldest records. First they are hidden, then taken away a thousand at a time; whoever was interrupted does it again."""
+        limit = to_entry(before)
+        if before > LOWEST:
+            self._raise_horizon(before, limit)
+        [horizon] = self.client.ask(("HGET", self.keys.meta, "horizon"))
+        if horizon is None:
+            return 0
+        count = 0
+        while step := self.client.run(scripts.CUT_TOWN, [self.keys.events, self.keys.ids, self.keys.removed], [horizon, TRIM_STEP]):
+            count += step
+        for streams in self.scope_streams():
+            self.client.run(scripts.CUT_SCOPES, [self.keys.removed, *streams], [horizon])
+        self._drop_orphans()
+        return count
+
+    def _raise_horizon(self, before: Position, limit: str) -> None:
+        [cut, newest] = self.client.ask(
+            ("XREVRANGE", self.keys.events, f"({limit}", "-", "COUNT", 1), ("XREVRANGE", self.keys.events, "+", "-", "COUNT", 1)
+        )
+        if cut:
+            horizon = min(just_before(before), to_position(newest[0][0]))
+            self.client.run(scripts.RAISE_HORIZON, [self.keys.meta], [to_entry(horizon), cut[0][0]])
+
+    def scope_streams(self) -> Iterator[list[str]]:
+        """The streams of every scope of the town, some at a time."""
+        cursor: bytes | int = 0
+        while True:
+            [(cursor, names)] = self.client.ask(("SCAN", cursor, "MATCH", self.keys.pattern, "COUNT", 1000, "TYPE", "stream"))
+            if mine := [name.decode() for name in names if self.keys.is_scope(name)]:
+                yield mine
+            if cursor == b"0":
+                return
+
+    def _drop_orphans(self) -> None:
+        """Forget the ids of events that others cut off the town's stream, as tinytown's own writers do beside us."""
+        [known, length, first] = self.client.ask(
+            ("HLEN", self.keys.ids), ("XLEN", self.keys.events), ("XRANGE", self.keys.events, "-", "+", "COUNT", 1)
+        )
+        if not first or known <= length + MOST_ORPHANS:
+            return
+        oldest, cursor = to_position(first[0][0]), b"0"
+        while True:
+            [(cursor, pairs)] = self.client.ask(("HSCAN", self.keys.ids, cursor, "COUNT", 1000))
+            gone = [part for pair in zip(pairs[::2], pairs[1::2], strict=True) if to_position(pair[1]) < oldest for part in pair]
+            if gone:
+                self.client.run(scripts.DROP_IDS, [self.keys.ids], gone)
+            if cursor == b"0":
+                return
+
+    def erase(self, ids: Sequence[str], fact: Record) -> int:
+        """Drop these records from all their streams, and remember only the hashes of their ids."""
+        count = 0
+        for _ in range(MOST_TURNS):
+            found = find_copies(self, ids)
+            count = max(count, len(found))  # an answer that was lost may have been the one that erased them
+            targets = _Targets(self.keys)
+            listed: list[str | bytes | int] = []
+            for id in ids:
+                known, copies = found.get(id, NOWHERE)
+                listed += (id, known, len(copies))
+                for stream, entry in copies:
+                    listed += (targets.number(stream), entry)
+            event = (fact.id, *write(fact.kind, fact.raw, self._town), targets.numbers(fact.scopes))
+            arguments = [self._new_log_id, self._caps(targets), 0, _NOTHING, 1, *event, *listed]
+            [what, *_] = self.client.run(scripts.ERASE, targets.keys, arguments)
+            if what != b"again":  # else an event came or went while we looked
+                return count
+        raise Busy(f"{self.client.address}: these events are being written all the time; try again")
+
+    # --- reading
+
+    def read(self, query: Query) -> list[Stored]:
+        """The records asked for."""
+        stream = self.keys.stream(query.scope)
+        low, high = query.after or "", query.before or ""
+        for place in filter(None, (low, high)):
+            to_entry(place)
+        filtered = bool(query.kinds) or query.since is not None
+        rows: list[Stored] = []
+        while len(rows) < query.limit and low < HIGHEST and high != LOWEST:
+            size = PAGE if filtered else query.limit
+            floor, ceiling = f"({to_entry(low)}" if low else "-", f"({to_entry(high)}" if high else "+"
+            span = ("XREVRANGE", stream, ceiling, floor) if query.newest_first else ("XRANGE", stream, floor, ceiling)
+            entries, (horizon, erased) = self.client.ask((*span, "COUNT", size), ("HMGET", self.keys.meta, "horizon", "erased"))
+            hidden = to_position(horizon) if horizon else ""
+            wanted = [entry for entry in entries if matches_kind(kind_of(entry[1]), query.kinds)]
+            rows += [row for row in self.shown(wanted, erased=bool(erased)) if row.position > hidden and _is_since(row, query.since)]
+            low = max(low, hidden)
+            if len(entries) < size:
+                break
+            last = to_position(entries[-1][0])
+            if not query.newest_first:
+                low = max(low, last)
+            elif last <= low:
+                break
+            else:
+                high = last
+        return rows[: query.limit]
+
+    def shown(self, entries: Sequence[Any], *, erased: bool) -> list[Stored]:
+        """The records of entries. An erased event of tinytown's may still be written to a stream by tinytown itself."""
+        rows = [read(entry, fields) for entry, fields in entries]
+        if not erased:
+            return rows
+        foreigners = {row.position: event.id for row, (_, fields) in zip(rows, entries, strict=True) if (event := foreign(data_of(fields)))}
+        if not foreigners:
+            return rows
+        marks = [sha1(str(id).encode(), usedforsecurity=False).hexdigest() for id in foreigners.values()]
+        [answers] = self.client.ask(("SMISMEMBER", self.keys.forgotten, *marks))
+        hidden = {position for position, is_forgotten in zip(foreigners, answers, strict=True) if is_forgotten}
+        return [row for row in rows if row.position not in hidden]
+
+    def tail(self, scope: str, after: Position | None) -> RedisTail:
+        """Wait for what follows, on a connection of its own."""
+        self.client.check_open()
+        if after is not None:
+            to_entry(after)
+        tail = RedisTail(self, self.keys.stream(scope), after)
+        self._tails.add(tail)
+        return tail
+
+    def get(self, ids: Sequence[str]) -> list[Stored]:
+        """The records with these ids."""
+        hidden = self._horizon() or ""
+        rows = {entry: read(entry, [b"data", data]) for _, entry, data in find_in_town(self, ids)}
+        return sorted((row for row in rows.values() if row.position > hidden), key=lambda row: row.position)
+
+    def head(self, scope: str) -> Position | None:
+        """The newest position in a scope."""
+        newest = self.read(Query(scope=scope, newest_first=True, limit=1))
+        return newest[0].position if newest else None
+
+    def _horizon(self) -> Position | None:
+        [horizon] = self.client.ask(("HGET", self.keys.meta, "horizon"))
+        return to_position(horizon) if horizon else None
+
+    def info(self) -> Info:
+        """What this log holds, and what it promises."""
+        length, first, facts = self.client.ask(
+            ("XLEN", self.keys.events), ("XRANGE", self.keys.events, "-", "+", "COUNT", 1), ("HMGET", self.keys.meta, "log_id", "keep")
+        )
+        if length and facts[0] is None:  # only tinytown has written so far
+            with suppress(Denied, Unwritable, NoRoom):  # whoever may only read does without
+                self.client.ask(("HSETNX", self.keys.meta, "log_id", self._new_log_id))
+            [facts] = self.client.ask(("HMGET", self.keys.meta, "log_id", "keep"))
+        log_id, keep = ("" if fact is None else fact.decode() for fact in facts)
+        horizon, server = self._horizon(), info_of(self.client)
+        return Info(
+            backend="redis",
+            town=self._town,
+            log_id=log_id,
+            events=length,
+            first=to_position(first[0][0]) if first else None,
+            head=self.head(TOWN),
+            trimmed_before=just_after(horizon) if horizon else None,
+            bytes=self._bytes(),
+            dedup="as long as the event is kept",
+            durability=self._durability(server),
+            details={
+                "server": self._server,
+                "address": self.client.address,
+                "keeps": keep or self._keep,
+                "cut_by_others": self.cut_by_others(),
+                "eviction": server.get("maxmemory_policy", "unknown"),
+            },
+        )
+
+    def _bytes(self) -> int:
+        names = [self.keys.events, *self.keys.own]
+        for streams in self.scope_streams():
+            names += streams
+        try:
+            sizes = self.client.ask(*(("MEMORY", "USAGE", name) for name in names))
+        except Denied:
+            return 0
+        return sum(size or 0 for size in sizes)
+
+    def cut_by_others(self) -> int:
+        """How many entries were cut off the town's stream by somebody else."""
+        try:
+            stream, removed = self.client.ask(("XINFO", "STREAM", self.keys.events), ("HGET", self.keys.removed, self.keys.events))
+        except LogError:  # there is no stream yet
+            return 0
+        facts = dict(zip(stream[::2], stream[1::2], strict=True))
+        return int(facts[b"entries-added"]) - int(facts[b"length"]) - int(removed or 0)
+
+    def _durability(self, server: dict[str, str]) -> str:
+        if server.get("aof_enabled") != "1":
+            return "none against a crash of the server: its append-only file is off (appendonly yes turns it on)"
+        try:
+            [(_, policy)] = self.client.ask(("CONFIG", "GET", "appendfsync"))
+        except (LogError, ValueError):  # managed servers do not tell
+            return "the server's append-only file is on; how often it is synced, the server does not tell"
+        lost = {b"always": "", b"everysec": "the last second or two"}.get(policy, "the newest")
+        if not lost:
+            return "every acknowledged append is on the server's disk"
+        return f"safe from crashes of the server's program; a power cut may take {lost} (appendfsync always: nothing)"
+
+    def close(self) -> None:
+        """Close every connection; waiting tails return."""
+        self.client.close()
+        for tail in list(self._tails):
+            tail.close()
+
+
+class _Targets:
+    """The keys that one script touches, and their numbers in it."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._names = keys
+        self.keys = [keys.events, *keys.own]
+        self._numbers = {keys.events: 1}
+        self._told: dict[tuple[str, ...], bytes] = {}
+        self._own = len(self.keys)
+
+    def numbers(self, scopes: tuple[str, ...]) -> bytes:
+        """The numbers of the streams that an event goes to, the town's first, two bytes each."""
+        told = self._told.get(scopes)
+        if told is None:
+            streams = (self._names.events, *self._names.streams(scopes))
+            told = self._told[scopes] = b"".join([self.number(stream).to_bytes(2, "big") for stream in streams])
+        return told
+
+    def number(self, stream: str) -> int:
+        """The number of a stream's key, from one as Lua counts."""
+        number = self._numbers.get(stream)
+        if number is None:
+            self.keys.append(stream)
+            number = self._numbers[stream] = len(self.keys)
+        return number
+
+    @property
+    def streams(self) -> list[str]:
+        """The scopes' streams, in the order of their numbers."""
+        return self.keys[self._own :]
+
+
+def _entry_expected(expect: Expect | None) -> str:
+    """The entry that must be the newest of a scope; one that no stream has, for a position that is none of ours."""
+    if expect is None or expect.head is None:
+        return _NOTHING
+    try:
+        return to_entry(expect.head)
+    except Invalid:
+        return "no entry"
+
+
+def _is_since(row: Stored, since: datetime | None) -> bool:
+    if since is None:
+        return True
+    try:
+        at = _when(row.raw).at
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return True  # it cannot be read; whoever reads it is told so
+    return at is not None and at >= since
+
+
+def parse_options(options: dict[str, str]) -> dict[str, Any]:
+    """What `?keep=` and `?timeout=` ask for."""
+    known: dict[str, Any] = {}
+    for name, value in options.items():
+        if name == "keep" and value in ("everything", "tinytown"):
+            known["keep"] = value
+        elif name == "timeout" and value.replace(".", "", 1).isdecimal() and 0 < float(value) <= LONGEST_WAIT:
+            known["timeout"] = float(value)
+        elif name == "ca" and value:
+            known["ca"] = os.path.expanduser(value)
+        else:  # the value is not shown: it may be a password
+            raise InvalidUrl(
+                f"?{name}=: not an option of redis:, or no value for it; say keep=everything|tinytown, timeout=SECONDS or ca=FILE"
+            )
+    return known

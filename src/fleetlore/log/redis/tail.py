@@ -1,0 +1,147 @@
+"""Following a stream: woken by the server, and told when entries were cut before they were read."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from threading import Event, Lock
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fleetlore.log.base import PAGE, Page, Position
+from fleetlore.log.redis import scripts
+from fleetlore.log.redis.client import Broken, Forgets
+from fleetlore.log.redis.entry import HIGHEST, just_before, to_entry, to_position
+
+if TYPE_CHECKING:
+    from fleetlore.log.redis.log import RedisLog
+
+_logger = logging.getLogger("fleetlore.log")
+_FROM_THE_START = "0-0"
+_LONGEST_BLOCK = 1.0
+_PAUSE = 0.25
+
+
+class _Look(NamedTuple):
+    """A stream at one moment, as the script tells it."""
+
+    entries: list[Any]
+    added: int
+    length: int
+    first: bytes
+    last: bytes
+    horizon: bytes
+    cut: bytes
+    erased: bytes
+    removed: bytes
+
+    def cut_by_others(self) -> int:
+        """How many entries somebody else has taken out."""
+        gone, removed = self.added - self.length, int(self.removed)
+        return gone - removed if removed <= self.added else gone  # else the stream was deleted, and begun anew
+
+
+class RedisTail:
+    """Waits on a connection of its own. A server that is gone for a while is waited for."""
+
+    def __init__(self, log: RedisLog, stream: str, after: Position | None) -> None:
+        self._log, self._stream, self._after = log, stream, after
+        self._hidden = ""
+        """What is at or below this position was trimmed, and need not be asked for."""
+        self._line = log.client.line()
+        self._cut_by_others = 0
+        self._in_use = Lock()
+        self._ended = Event()
+        self._lost = False
+
+    def next(self, timeout: float) -> Page:
+        """The next records."""
+        deadline = monotonic() + timeout
+        with self._in_use:
+            while not self._ended.is_set():
+                self._log.client.check_open()
+                try:
+                    page = self._page()
+                    if page.rows or page.gap or monotonic() >= deadline:
+                        return page
+                    self._wait(deadline - monotonic())
+                except Broken as broken:
+                    self._say_lost(broken)
+                    if self._ended.wait(max(0.0, min(_PAUSE, deadline - monotonic()))) or monotonic() >= deadline:
+                        break
+            if self._ended.is_set():
+                self._line.hang_up()
+        return Page([])
+
+    def _page(self) -> Page:
+        start = max(self._after or "", self._hidden)
+        if start >= HIGHEST:
+            return Page([])
+        keys = self._log.keys
+        call = self._log.client.script(
+            scripts.LOOK, [self._stream, keys.meta, keys.removed], [f"({to_entry(start)}" if start else "-", PAGE]
+        )
+        look = _Look(*self._run(call))
+        self._hidden = to_position(look.horizon) if look.horizon else ""
+        gap = self._gap(look)
+        rows = [row for row in self._log.shown(look.entries, erased=bool(look.erased)) if row.position > max(self._hidden, gap or "")]
+        last = to_position(look.entries[-1][0]) if look.entries else ""
+        if last > self._hidden or gap:  # to have read what is hidden is to have read nothing
+            self._after = max(last, gap or "", self._after or "")
+        return Page(rows, gap)
+
+    def _gap(self, look: _Look) -> Position | None:
+        """Up to where something was cut that we had not read; never too low, for a scope perhaps too high."""
+        after, known = self._after, self._cut_by_others
+        self._cut_by_others = look.cut_by_others()
+        if after is None:
+            return None
+        trimmed = look.cut if self._stream == self._log.keys.events else look.horizon
+        places = [to_position(trimmed)] if trimmed else []
+        if self._cut_by_others > known:
+            if not look.first:
+                places.append(to_position(look.last))
+            elif to_position(look.first) > after:
+                places.append(just_before(to_position(look.first)))
+        gap = max(places, default="")
+        return gap if gap > after else None
+
+    def _wait(self, seconds: float) -> None:
+        """Until something is added behind what we have read, or the time is over."""
+        longest = min(seconds, _LONGEST_BLOCK, self._log.client.timeout / 2)
+        start = max(self._after or "", self._hidden)
+        if start >= HIGHEST:
+            self._ended.wait(longest)
+            return
+        place = to_entry(start) if start else _FROM_THE_START
+        self._ask([("XREAD", "COUNT", 1, "BLOCK", max(1, int(longest * 1000)), "STREAMS", self._stream, place)])
+
+    def _run(self, call: Sequence[Any]) -> Any:
+        try:
+            return self._ask([call])
+        except Forgets:
+            return self._ask([self._log.client.spelled_out(call)])
+
+    def _ask(self, commands: Sequence[Any]) -> Any:
+        [answer] = self._line.ask(commands)
+        if self._lost:
+            self._lost = False
+            _logger.info("%s: the server is back; following goes on", self._log.client.address)
+        if isinstance(answer, Forgets):
+            raise answer
+        return self._log.client.accepted(answer)
+
+    def _say_lost(self, broken: Broken) -> None:
+        if not self._lost and not self._ended.is_set():
+            self._lost = True
+            _logger.warning("%s: the connection is lost (%s); following goes on when the server is back", self._log.client.address, broken)
+
+    def close(self) -> None:
+        """Stop waiting, and let the connection go; whoever waits in another thread does that on its way out."""
+        self._ended.set()
+        if self._log.client.is_inherited:
+            return  # the connection is the parent's
+        self._line.interrupt()
+        if self._in_use.acquire(blocking=False):
+            self._line.hang_up()
+            self._in_use.release()

@@ -1,0 +1,274 @@
+"""Is a log sound? Everything that is written twice is compared, at one moment, while others go on using it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from typing import Any, NamedTuple, TypeAlias
+
+import apsw
+from msgspec import Struct
+
+from fleetlore.errors import Damaged, InvalidEvent, LogError
+from fleetlore.events import codec
+from fleetlore.events.envelope import Event
+from fleetlore.events.ids import is_uuid, uuid_bytes
+from fleetlore.log.base import hash_of, microseconds, scopes_of
+from fleetlore.log.sequence import to_position
+from fleetlore.log.sqlite import file as sqlite_file
+from fleetlore.log.sqlite.file import ask, our_errors
+from fleetlore.log.sqlite.query import ZONE
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Told how much is done, and of how much."""
+
+MOST_PROBLEMS = 200
+EVENTS = 1000
+_NAMES_KEPT = 100_000
+
+
+class Report(Struct, frozen=True):
+    """What was found in a log; no problems means that it is sound."""
+
+    events: int
+    towns: int
+    problems: list[str]
+
+
+class Town(NamedTuple):
+    """A town's row."""
+
+    n: int
+    name: str
+    trimmed: int
+    highest: int
+    indexed: int
+
+
+def check(path: str, *, progress: Progress | None = None) -> Report:
+    """Read the whole log as it is at one moment, and compare everything that is written twice. Nothing is changed."""
+    problems = _Problems()
+    with our_errors(path), closing(open_existing(path)) as connection:
+        connection.execute("BEGIN")
+        if not _scan(problems, "the file", lambda: _check_pages(connection, problems)):
+            return Report(0, 0, problems.told())
+        towns = towns_of(connection)
+        done, total = 0, 0
+        with suppress(apsw.CorruptError, apsw.SQLError):
+            total = sum(count_of(connection, town.n) for town in towns)
+        for town in towns:
+            done += _TownCheck(connection, town, problems, progress, done, total).run()
+        connection.execute("ROLLBACK")
+    return Report(done, len(towns), problems.told())
+
+
+class _Problems:
+    """The first problems, in words, and how many more there were."""
+
+    def __init__(self) -> None:
+        self._first: list[str] = []
+        self._count = 0
+
+    def add(self, problem: str) -> None:
+        self._count += 1
+        if self._count <= MOST_PROBLEMS:
+            self._first.append(problem)
+
+    def told(self) -> list[str]:
+        more = self._count - len(self._first)
+        return [*self._first, f"and {more} more"] if more else list(self._first)
+
+
+def _scan(problems: _Problems, where: str, work: Callable[[], None]) -> bool:
+    """Do a part of the check; a page that SQLite cannot read ends that part alone."""
+    try:
+        work()
+    except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError) as error:
+        problems.add(f"{where}: cannot be read to its end ({error})")
+        return False
+    return True
+
+
+def _check_pages(connection: apsw.Connection, problems: _Problems) -> None:
+    for (line,) in connection.execute(f"PRAGMA integrity_check({MOST_PROBLEMS})"):
+        if line != "ok":
+            problems.add(f"the file: {' '.join(str(line).split())}")
+    towns_of(connection)
+    for kind, name in ask(connection, "SELECT type, name FROM sqlite_schema WHERE type IN ('trigger', 'view')"):
+        problems.add(f"the file: a {kind} that is not ours: {name}")
+
+
+class _TownCheck:
+    """One town: its records one by one, then its indexes against them."""
+
+    def __init__(
+        self, connection: apsw.Connection, town: Town, problems: _Problems, progress: Progress | None, done: int, total: int
+    ) -> None:
+        self._connection, self._town, self._problems = connection, town, problems
+        self._progress, self._done, self._total = progress, done, total
+        self._kinds: dict[int, str | None] = {}
+        self._scopes: dict[int, str | None] = {}
+        self._forgets = False
+        self._count = 0
+
+    def run(self) -> int:
+        """Check everything; answers how many events there are."""
+        name = f"town {self._town.name}"
+        _scan(self._problems, f"{name}, records", self._check_records)
+        for part in (self._check_row, self._check_ids, self._check_members, self._check_zones):
+            _scan(self._problems, f"{name}, indexes", part)
+        return self._count
+
+    def _tell(self, problem: str, seq: int | None = None) -> None:
+        place = "" if seq is None else f", {to_position(seq)}"
+        self._problems.add(f"town {self._town.name}{place}: {problem}")
+
+    def _check_records(self) -> None:
+        n = self._town.n
+        self._forgets = bool(self._rows(f"SELECT 1 FROM forgotten_{n} LIMIT 1"))
+        records: Iterator[Any] = self._connection.execute(
+            f"SELECT seq, id, at, kind, scopes, CAST(raw AS BLOB) FROM events_{n} ORDER BY seq"
+        )
+        for seq, key, at, kind, scopes, raw in records:
+            self._count += 1
+            if self._progress is not None and self._count % EVENTS == 0:
+                self._progress(min(self._done + self._count, self._total), self._total)
+            try:
+                event = codec.decode(raw)
+            except InvalidEvent as error:
+                self._tell(f"the record cannot be read: {error}", seq)
+            else:
+                self._compare(seq, event, (key, at, kind, scopes))
+        if self._progress is not None:
+            self._progress(min(self._done + self._count, self._total), self._total)
+
+    def _compare(self, seq: int, event: Event, row: tuple[bytes, int, int, str]) -> None:
+        key, at, kind, scopes = row
+        if event.id is None or not is_uuid(event.id) or uuid_bytes(event.id) != key:
+            self._tell("the row's id is not the event's", seq)
+        elif self._forgets and self._rows(f"SELECT 1 FROM forgotten_{self._town.n} WHERE hash = ?", hash_of(event.id)):
+            self._tell("the event was erased for good, and is here", seq)
+        if event.at is None or microseconds(event.at) != at:
+            self._tell("the row's time is not the event's", seq)
+        if self._name("kinds", self._kinds, kind) != event.kind:
+            self._tell("the row's kind is not the event's", seq)
+        if self._scope_names(scopes) != sorted(scopes_of(event)):
+            self._tell("the row's scopes are not the event's", seq)
+
+    def _scope_names(self, text: str) -> list[str] | None:
+        numbers = text.split()
+        if text != (f" {' '.join(numbers)} " if numbers else "") or not all(number.isdigit() for number in numbers):
+            return None
+        return sorted(self._name("scopes", self._scopes, int(number)) or "" for number in numbers)
+
+    def _name(self, table: str, known: dict[int, str | None], number: int) -> str | None:
+        """What a small number stands for; remembered, but not without end."""
+        if number not in known:
+            if len(known) >= _NAMES_KEPT:
+                known.clear()
+            rows = self._rows(f"SELECT name FROM {table}_{self._town.n} WHERE id = ?", number)
+            known[number] = rows[0][0] if rows else None
+        return known[number]
+
+    def _check_row(self) -> None:
+        """The numbers in the town's own row, which say what was given away and what is indexed."""
+        town = self._town
+        [(first, last)] = self._rows(f"SELECT (SELECT min(seq) FROM events_{town.n}), (SELECT max(seq) FROM events_{town.n})")
+        if first is not None and first <= town.trimmed:
+            self._tell(f"an event before the trimmed {to_position(town.trimmed)} is still here", first)
+        if first is not None and first < 1:
+            self._tell(f"a sequence number below one: {first}")
+        if town.trimmed > town.highest:
+            self._tell("trimmed numbers could be given again: `highest` is too low")
+        if town.indexed > max(last or 0, town.highest):
+            self._tell("`indexed` is ahead of every event")
+
+    def _check_ids(self) -> None:
+        n, indexed = self._town.n, self._town.indexed
+        self._tell_each(
+            "the id is not in its index",
+            f"SELECT e.seq FROM events_{n} e LEFT JOIN ids_{n} i ON i.id = e.id WHERE e.seq <= {indexed} AND i.seq IS NOT e.seq",
+        )
+        self._tell_each(
+            "the index of ids has no such event",
+            f"SELECT i.seq FROM ids_{n} i LEFT JOIN events_{n} e ON e.seq = i.seq WHERE e.id IS NOT i.id OR i.seq > {indexed}",
+        )
+        self._tell_each(
+            "the same id is stored before",
+            f"SELECT e.seq FROM events_{n} e WHERE e.seq > {indexed} AND EXISTS (SELECT 1 FROM ids_{n} i WHERE i.id = e.id)"
+            f" UNION ALL SELECT max(seq) FROM events_{n} WHERE seq > {indexed} GROUP BY id HAVING count(*) > 1",
+        )
+
+    def _check_members(self) -> None:
+        n, indexed = self._town.n, self._town.indexed
+        numbers = "'[' || replace(trim(e.scopes), ' ', ',') || ']'"
+        self._tell_each(
+            "a scope does not list the event",
+            f"SELECT DISTINCT e.seq FROM events_{n} e, json_each(iif(json_valid({numbers}), {numbers}, '[]')) s"
+            f" WHERE e.seq <= {indexed} AND NOT EXISTS (SELECT 1 FROM members_{n} m WHERE m.scope = s.value AND m.seq = e.seq)",
+        )
+        self._tell_each(
+            "a scope lists an event that is not there, or not in it",
+            f"SELECT m.seq FROM members_{n} m LEFT JOIN events_{n} e ON e.seq = m.seq"
+            f" WHERE e.seq IS NULL OR m.seq > {indexed} OR NOT instr(e.scopes, ' ' || m.scope || ' ')",
+        )
+
+    def _check_zones(self) -> None:
+        """A zone that is missing, or older than its events, would hide them from `since`."""
+        n = self._town.n
+        self._tell_each(
+            "a time index does not cover the event",
+            f"SELECT t.seq FROM (SELECT seq / {ZONE} AS zone, max(at) AS newest, max(seq) AS seq FROM events_{n}"
+            f" WHERE seq < (SELECT (max(zone) + 1) * {ZONE} FROM zones_{n}) GROUP BY 1) t"
+            f" LEFT JOIN zones_{n} z ON z.zone = t.zone WHERE z.newest IS NULL OR z.newest < t.newest",
+        )
+
+    def _tell_each(self, problem: str, sql: str) -> None:
+        found: Iterator[Any] = self._connection.execute(sql)
+        for (seq,) in found:
+            self._tell(problem, seq)
+
+    def _rows(self, sql: str, *values: Any) -> list[Any]:
+        return ask(self._connection, sql, values)
+
+
+# --- the file
+
+
+def open_existing(path: str) -> apsw.Connection:
+    """A connection to a log that must be there; the file is not changed."""
+    if not os.path.exists(path):
+        raise LogError(f"{path}: there is no such file; check the path")
+    with our_errors(path):
+        connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            connection.set_busy_timeout(10_000)
+            _check_is_log(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _check_is_log(connection: apsw.Connection, path: str) -> None:
+    [(application,)] = connection.execute("PRAGMA application_id").fetchall()
+    if application != sqlite_file.APPLICATION_ID:
+        raise Damaged(f"{path}: is not a log of Fleetlore; give another path")
+    [(schema,)] = ask(connection, "SELECT max(n) FROM migrations")
+    if schema > len(sqlite_file.MIGRATIONS):
+        raise Damaged(
+            f"{path}: written by a newer Fleetlore (schema {schema}, known here: {len(sqlite_file.MIGRATIONS)}); upgrade fleetlore"
+        )
+
+
+def towns_of(connection: apsw.Connection) -> list[Town]:
+    """Every town of a log."""
+    return [Town(*row) for row in ask(connection, "SELECT n, name, trimmed, highest, indexed FROM towns ORDER BY n")]
+
+
+def count_of(connection: apsw.Connection, n: int) -> int:
+    """How many events a town holds, without reading them all."""
+    late = f"seq > (SELECT indexed FROM towns WHERE n = {n})"
+    [(count,)] = ask(connection, f"SELECT (SELECT count(*) FROM ids_{n}) + (SELECT count(*) FROM events_{n} WHERE {late})")
+    return int(count)

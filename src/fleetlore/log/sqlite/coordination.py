@@ -1,0 +1,164 @@
+"""Cursors, leases, tokens and the seal in the log's own file, by this machine's clock.
+
+They are small tables, kept by the town's name: a backup carries them, and a restore, which gives towns new
+numbers, leaves them right. Every change is synced before it returns, whatever `?sync=` says for events.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+import apsw
+
+from fleetlore import clock
+from fleetlore.errors import Closed, LeaseLost
+from fleetlore.log.base import Position
+from fleetlore.log.coordination import Lease, lease_of, microseconds, next_epoch, since_1970
+from fleetlore.log.sqlite import file as sqlite_file
+from fleetlore.log.sqlite.file import OpenedFile, ask, our_errors, transaction
+from fleetlore.log.tokens import Token, decoded, encoded
+
+
+class SqliteShared:
+    """One town in one file."""
+
+    def __init__(self, path: str, *, town: str, timeout: float = 10.0, now: clock.Clock = clock.now) -> None:
+        self._path = os.path.abspath(path)
+        self._town, self._now = town, now
+        self._process, self._closed = os.getpid(), False
+        self._lock = Lock()
+        self._connection = sqlite_file.open_file(self._path, sync="full", timeout=timeout)
+        try:
+            sqlite_file.migrate(self._connection, self._path)
+            self._file = OpenedFile(self._path, self._connection)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def load(self, name: str) -> Position | None:
+        """The position of a cursor."""
+        with self._reading() as connection:
+            rows = ask(connection, "SELECT position FROM cursors WHERE town = ? AND name = ?", (self._town, name))
+        return rows[0][0] if rows else None
+
+    def commit(self, name: str, position: Position) -> None:
+        """Move a cursor."""
+        with self._writing() as connection:
+            connection.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?, ?)", (self._town, name, position))
+
+    def cursors(self) -> dict[str, Position]:
+        """Every cursor."""
+        with self._reading() as connection:
+            return dict(ask(connection, "SELECT name, position FROM cursors WHERE town = ?", (self._town,)))
+
+    def forget(self, name: str) -> None:
+        """Drop a cursor."""
+        with self._writing() as connection:
+            connection.execute("DELETE FROM cursors WHERE town = ? AND name = ?", (self._town, name))
+
+    def take(self, name: str, holder: str, seconds: float) -> Lease | None:
+        """Take a lease if it is free or the holder's own."""
+        with self._writing() as connection:
+            now = since_1970(self._now())
+            rows = ask(connection, "SELECT epoch, holder, until FROM leases WHERE town = ? AND name = ?", (self._town, name))
+            last, held_by, until = rows[0] if rows else (0, None, 0)
+            if held_by not in (None, holder) and until > now:
+                return None
+            epoch, until = next_epoch(last, now), now + microseconds(seconds)
+            values = (self._town, name, epoch, holder, until, seconds)
+            connection.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?, ?)", values)
+        return lease_of(name, holder, epoch, until, seconds)
+
+    def renew(self, lease: Lease, seconds: float) -> Lease:
+        """Let a lease last longer."""
+        with self._writing() as connection:
+            now = since_1970(self._now())
+            until = now + microseconds(seconds)
+            connection.execute(
+                "UPDATE leases SET until = ?, seconds = ? WHERE town = ? AND name = ? AND epoch = ? AND holder = ? AND until > ?",
+                (until, seconds, self._town, lease.name, lease.epoch, lease.holder, now),
+            )
+            if not connection.changes():
+                raise LeaseLost(lease.name, lease.holder, lease.epoch)
+        return lease_of(lease.name, lease.holder, lease.epoch, until, seconds)
+
+    def release(self, lease: Lease) -> None:
+        """End a lease, if it is still this one; its epoch is remembered."""
+        with self._writing() as connection:
+            connection.execute(
+                "UPDATE leases SET holder = NULL WHERE town = ? AND name = ? AND epoch = ? AND holder = ?",
+                (self._town, lease.name, lease.epoch, lease.holder),
+            )
+
+    def holder_of(self, name: str) -> Lease | None:
+        """The lease as it is held now."""
+        with self._reading() as connection:
+            rows = ask(
+                connection,
+                "SELECT holder, epoch, until, seconds FROM leases WHERE town = ? AND name = ? AND holder IS NOT NULL AND until > ?",
+                (self._town, name, since_1970(self._now())),
+            )
+        return lease_of(name, *rows[0]) if rows else None
+
+    def keep_token(self, token: Token) -> None:
+        """Keep a token under its id."""
+        with self._writing() as connection:
+            connection.execute("INSERT OR REPLACE INTO tokens VALUES (?, ?, ?)", (self._town, token.id, encoded(token).decode()))
+
+    def tokens(self) -> list[Token]:
+        """Every token."""
+        with self._reading() as connection:
+            rows = ask(connection, "SELECT token FROM tokens WHERE town = ?", (self._town,))
+        return decoded(raw for (raw,) in rows)
+
+    def drop_token(self, id: str) -> None:
+        """Drop a token."""
+        with self._writing() as connection:
+            connection.execute("DELETE FROM tokens WHERE town = ? AND id = ?", (self._town, id))
+
+    def seal(self) -> bytes | None:
+        """The seal."""
+        with self._reading() as connection:
+            return _seal_in(connection, self._town)
+
+    def set_seal(self, seal: bytes, expect: bytes | None) -> bool:
+        """Put a seal in the place of another."""
+        with self._writing() as connection:
+            if _seal_in(connection, self._town) not in (expect, seal):
+                return False
+            connection.execute("INSERT OR REPLACE INTO seals VALUES (?, ?)", (self._town, seal.decode()))
+            return True
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._closed = True
+            self._connection.close()
+
+    @contextmanager
+    def _reading(self) -> Iterator[apsw.Connection]:
+        with self._lock, our_errors(self._path, self._file):
+            self._check_open()
+            yield self._connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[apsw.Connection]:
+        with self._reading() as connection:
+            with transaction(connection):
+                yield connection
+            self._file.check_quickly()  # a file that was deleted or replaced during the commit keeps no lease
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the log was closed; open it again with open_shared()")
+        if os.getpid() != self._process:  # SQLite's locks stay behind with the parent
+            raise Closed("the log was opened before a fork; open it again in the child with open_shared()")
+        self._file.check()
+
+
+def _seal_in(connection: apsw.Connection, town: str) -> bytes | None:
+    rows = ask(connection, "SELECT seal FROM seals WHERE town = ?", (town,))
+    return rows[0][0].encode() if rows else None

@@ -1,0 +1,316 @@
+"""The SQLite file itself: opening it, its tables and migrations, its errors in our words."""
+
+from __future__ import annotations
+
+import os
+import sys
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from math import inf
+from time import monotonic, sleep
+from typing import Any, Literal
+
+import apsw
+
+from fleetlore import clock
+from fleetlore.errors import Busy, Damaged, DiskFull, InvalidUrl, LogError, Unwritable
+
+Sync = Literal["full", "normal", "off"]
+
+APPLICATION_ID = 0x464C4F52  # "FLOR"
+LONGEST_WAIT = 86_400
+CHECKED_SECONDS = 0.02
+"""How old a full check of `OpenedFile` may be at a commit. One takes 3 to 10 µs, and a commit without a sync 25. So each time SQLite is
+asked whether the inode at the path has changed, for half of that; symbolic links, mounts and side files are left for the full check."""
+
+_ERRORS: tuple[tuple[type[apsw.Error], type[LogError], str], ...] = (
+    (apsw.FullError, DiskFull, "the disk is full; make room and try again (what was acknowledged is safe)"),
+    (apsw.ReadOnlyError, Unwritable, "cannot be written; check the permissions of the file and its directory"),
+    (apsw.CantOpenError, Unwritable, "cannot be opened; check that the directory exists and can be written"),
+    (apsw.PermissionsError, Unwritable, "cannot be written; check the permissions of the file and its directory"),
+    (apsw.AuthError, Unwritable, "cannot be written; check the permissions of the file and its directory"),
+    (apsw.BusyError, Busy, "another program holds it locked; try again, or raise ?timeout= (seconds)"),
+    (apsw.LockedError, Busy, "another program holds it locked; try again, or raise ?timeout= (seconds)"),
+    (apsw.NotADBError, Damaged, "is not a SQLite file; give another path, or restore a backup"),
+    (apsw.CorruptError, Damaged, "is damaged; run `lore verify`, then `lore restore` from a backup"),
+    (apsw.IOError, LogError, "could not be read or written; check the disk (what was acknowledged is safe)"),
+)
+
+_RESTART = "stop every process that uses this log, restore a backup with `lore restore`, and start them again"
+_GONE = (
+    f"{{path}}: was deleted or moved away while the log was open; nothing appended since then is acknowledged; move it back, or {_RESTART}"
+)
+_REPLACED = (
+    f"{{path}}: was replaced by another file while the log was open; nothing appended since then is acknowledged; {_RESTART}"
+    " (`lore restore` also replaces a log that is in use; mv and cp do not)"
+)
+_UNKNOWN = "{path}: cannot be checked ({reason}), so nothing is acknowledged; make it reachable again"
+
+Migration = Sequence[str]
+MIGRATIONS: tuple[Migration, ...] = (
+    (
+        """CREATE TABLE towns (
+            n INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, log_id TEXT NOT NULL, created TEXT NOT NULL,
+            trimmed INTEGER NOT NULL DEFAULT 0, -- the last sequence number that was trimmed away
+            highest INTEGER NOT NULL DEFAULT 0, -- the highest one that was ever removed: none is given twice
+            indexed INTEGER NOT NULL DEFAULT 0, -- the last one that stands in ids_N and members_N
+            erasures INTEGER NOT NULL DEFAULT 0 -- how often events were erased for good
+        ) STRICT""",
+    ),
+    (  # of log/sqlite/coordination.py; by the town's name, for a restore changes its number
+        """CREATE TABLE cursors (
+            town TEXT NOT NULL, name TEXT NOT NULL, position TEXT NOT NULL, PRIMARY KEY (town, name)
+        ) STRICT, WITHOUT ROWID""",
+        """CREATE TABLE leases (
+            town TEXT NOT NULL, name TEXT NOT NULL,
+            epoch INTEGER NOT NULL, -- the last one that was given; the row stays, so that none is given twice
+            holder TEXT, -- nobody after a release
+            until INTEGER NOT NULL, -- microseconds since 1970
+            seconds REAL NOT NULL,
+            PRIMARY KEY (town, name)
+        ) STRICT, WITHOUT ROWID""",
+    ),
+    (
+        """CREATE TABLE tokens (
+            town TEXT NOT NULL, id TEXT NOT NULL,
+            token TEXT NOT NULL, -- JSON of log/tokens.py: the secret's hash, never the secret
+            PRIMARY KEY (town, id)
+        ) STRICT, WITHOUT ROWID""",
+    ),
+    (
+        """CREATE TABLE seals (
+            town TEXT PRIMARY KEY,
+            seal TEXT NOT NULL -- JSON of log/seal.py: the operator key under the passphrase's pad, never the key
+        ) STRICT, WITHOUT ROWID""",
+    ),
+)
+"""Each step runs together with its own record in one transaction; a step is never changed once released."""
+
+_TOWN_TABLES = (
+    """CREATE TABLE events_{n} (
+        seq INTEGER PRIMARY KEY, id BLOB NOT NULL, at INTEGER NOT NULL, kind INTEGER NOT NULL, scopes TEXT NOT NULL, raw TEXT NOT NULL
+    ) STRICT""",
+    "CREATE TABLE ids_{n} (id BLOB PRIMARY KEY, seq INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+    "CREATE TABLE scopes_{n} (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT",
+    "CREATE TABLE kinds_{n} (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT",
+    "CREATE TABLE members_{n} (scope INTEGER NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (scope, seq)) STRICT, WITHOUT ROWID",
+    "CREATE TABLE zones_{n} (zone INTEGER PRIMARY KEY, newest INTEGER NOT NULL) STRICT",
+    "CREATE TABLE forgotten_{n} (hash BLOB PRIMARY KEY) STRICT, WITHOUT ROWID",
+)
+
+
+def ask(connection: apsw.Connection, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+    """Every row of an answer; no statement stays open behind it."""
+    return connection.execute(sql, values).fetchall()
+
+
+@contextmanager
+def our_errors(path: str, file: OpenedFile | None = None) -> Iterator[None]:
+    """SQLite's errors, said in our words. It has none for a file that was deleted or replaced: `file`, where given, is checked for that."""
+    try:
+        yield
+    except apsw.Error as error:
+        if file is not None:
+            file.check()
+        raise in_our_words(path, error) from error
+
+
+def in_our_words(path: str, error: apsw.Error) -> LogError:
+    """What one of SQLite's errors means, and what to do next."""
+    for theirs, ours, advice in _ERRORS:
+        if isinstance(error, theirs):
+            return ours(f"{path}: {advice} ({error})")
+    return LogError(f"{path}: {error}")
+
+
+class OpenedFile:
+    """The file that a handle has open. The checks raise `LogError` once its path leads to another file, or to none.
+
+    SQLite does not look at the path again: after `rm fleet.db` or `mv backup.db fleet.db` it would go on to store events in a file
+    that nobody can open any more. Make it after `migrate`: by then PATH-wal and PATH-shm are there.
+    """
+
+    def __init__(self, path: str, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._has_moved = array("i", [0])
+        self._address = self._has_moved.buffer_info()[0]
+        # A backup that is read from a read-only disk has no side files.
+        self._files = [(name, _identity_of(name)) for name in (path, f"{path}-wal", f"{path}-shm") if name == path or os.path.exists(name)]
+        self._checked_at = -inf
+        if self._has_other_inode():
+            raise LogError(_REPLACED.format(path=path))  # since it was opened
+
+    def check(self) -> None:
+        """Make sure that the path leads to this file, and that its side files are the ones in use."""
+        self._checked_at = -inf  # unless all are as they were
+        for name, identity in self._files:
+            if _identity_of(name) != identity:
+                raise LogError(_REPLACED.format(path=name))
+        self._checked_at = monotonic()
+
+    def check_quickly(self) -> None:
+        """The same before and after a commit; for whoever may use the connection just now. Nothing is acknowledged unless both pass."""
+        if self._has_other_inode() or monotonic() - self._checked_at >= CHECKED_SECONDS:
+            self.check()
+
+    def _has_other_inode(self) -> bool:
+        self._connection.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, self._address)
+        return bool(self._has_moved[0])
+
+
+def _identity_of(path: str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise LogError(_GONE.format(path=path)) from error
+    except OSError as error:
+        raise LogError(_UNKNOWN.format(path=path, reason=error.strerror)) from error
+    return found.st_dev, found.st_ino
+
+
+def open_file(path: str, *, sync: Sync = "full", timeout: float = 10.0, vfs: str | None = None, create: bool = True) -> apsw.Connection:
+    """A connection to a log file, which is made if it is not there (unless `create` is false), readable by its owner only."""
+    with our_errors(path):
+        if create and vfs is None and not os.path.exists(path):
+            _create_private(path)
+        flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+        connection = apsw.Connection(path, flags=flags, vfs=vfs)
+        try:
+            connection.set_busy_timeout(int(timeout * 1000))
+            harden(connection)
+            _check_ours(connection, path)
+            if not connection.readonly("main"):  # a backup on a read-only disk is read as it is
+                _use_wal(connection, timeout)
+            connection.execute(f"PRAGMA synchronous={sync}")
+            # macOS: without it a sync stops at the drive's cache. Means nothing elsewhere.
+            connection.execute(f"PRAGMA fullfsync={int(sync == 'full')}")
+            # Pages that are split, emptied or freed leave no copies of events behind that `erase` could not find.
+            ask(connection, "PRAGMA secure_delete=ON")
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def _use_wal(connection: apsw.Connection, timeout: float) -> None:
+    """Several processes may make a new log at the same moment; SQLite does not wait for this one by itself."""
+    deadline = monotonic() + timeout
+    while True:
+        try:
+            ask(connection, "PRAGMA journal_mode=WAL")
+        except apsw.BusyError:
+            if monotonic() >= deadline:
+                raise
+            sleep(0.002)
+        else:
+            return
+
+
+def harden(connection: apsw.Connection) -> None:
+    """A file may come from anywhere: nothing that was hidden in its schema is run."""
+    for feature in (apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, apsw.SQLITE_DBCONFIG_ENABLE_VIEW, apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA):
+        connection.config(feature, 0)
+
+
+def _create_private(path: str) -> None:
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    except OSError as error:
+        raise Unwritable(f"{path}: cannot be made ({error.strerror}); check that the directory exists and can be written") from error
+
+
+def _check_ours(connection: apsw.Connection, path: str) -> None:
+    # In this order: another process that makes the log right now has set its id by the time that its tables are seen.
+    [(tables,)] = ask(connection, "SELECT count(*) FROM sqlite_schema")
+    [(application,)] = ask(connection, "PRAGMA application_id")
+    if application != APPLICATION_ID and tables:
+        raise Damaged(f"{path}: a SQLite file of another program; give another path")
+
+
+def migrate(connection: apsw.Connection, path: str, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+    """Bring the file up to the newest schema, one transaction a step."""
+    with our_errors(path):
+        while (done := _schema_version(connection)) < len(migrations):
+            with transaction(connection):
+                if _schema_version(connection) != done:
+                    continue  # another process took this step meanwhile
+                if done == 0:
+                    connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+                    connection.execute("CREATE TABLE migrations (n INTEGER PRIMARY KEY, at TEXT NOT NULL) STRICT")
+                for statement in migrations[done]:
+                    connection.execute(statement)
+                connection.execute("INSERT INTO migrations VALUES (?, ?)", (done + 1, clock.now().isoformat()))
+        if done > len(migrations):
+            raise Damaged(f"{path}: written by a newer Fleetlore (schema {done}, known here: {len(migrations)}); upgrade fleetlore")
+
+
+def _schema_version(connection: apsw.Connection) -> int:
+    if not ask(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'migrations'"):
+        return 0
+    [(done,)] = ask(connection, "SELECT coalesce(max(n), 0) FROM migrations")
+    return int(done)
+
+
+@contextmanager
+def transaction(connection: apsw.Connection) -> Iterator[None]:
+    """A write transaction: all of it or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # Some errors, a full disk for one, have rolled back already.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def find_town(connection: apsw.Connection, name: str) -> int | None:
+    """The number under which a town's tables are kept."""
+    rows = ask(connection, "SELECT n FROM towns WHERE name = ?", (name,))
+    return rows[0][0] if rows else None
+
+
+def found_town(connection: apsw.Connection, name: str) -> int:
+    """The town's number; its tables are made if they are not there. Runs in a transaction."""
+    number = find_town(connection, name)
+    if number is None:
+        [(number,)] = ask(
+            connection,
+            "INSERT INTO towns (name, log_id, created) VALUES (?, ?, ?) RETURNING n",
+            (name, clock.uuid7(), clock.now().isoformat()),
+        )
+        for statement in _TOWN_TABLES:
+            connection.execute(statement.format(n=number))
+    return number
+
+
+def remove_events(connection: apsw.Connection, n: int, sequences: Iterable[int]) -> None:
+    """Take events out of a town's table and out of its indexes. Runs in a transaction."""
+    for seq in sequences:
+        [(key, scopes)] = ask(connection, f"DELETE FROM events_{n} WHERE seq = ? RETURNING id, scopes", (seq,))
+        connection.execute(f"DELETE FROM ids_{n} WHERE id = ?", (key,))
+        connection.executemany(f"DELETE FROM members_{n} WHERE scope = ? AND seq = ?", [(int(scope), seq) for scope in scopes.split()])
+
+
+def parse_options(options: dict[str, str]) -> dict[str, Any]:
+    """What `?sync=` and `?timeout=` ask for."""
+    known: dict[str, Any] = {}
+    for name, value in options.items():
+        if name == "sync" and value in ("full", "normal", "off"):
+            known["sync"] = value
+        elif name == "timeout" and value.replace(".", "", 1).isdigit() and float(value) <= LONGEST_WAIT:
+            known["timeout"] = float(value)
+        else:
+            raise InvalidUrl(f"?{name}={value}: not an option of sqlite:; say sync=full|normal or timeout=SECONDS")
+    return known
+
+
+def default_path() -> str:
+    """The user's one log: in the data directory of the platform."""
+    if sys.platform == "darwin":
+        home = os.path.expanduser("~/Library/Application Support")
+    else:
+        home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    return os.path.join(home, "fleetlore", "fleet.db")

@@ -1,0 +1,336 @@
+"""Looking after a log's file while others use it: check it (`sqlite_check`), back it up, restore it.
+
+A backup is one plain file that opens as a log anywhere, read-only places included. A restore goes into
+the live file in one transaction, so that other processes see the log as it was or as it is then. What
+must outlive it is carried over: numbers that were given are not given again, what was forgotten stays so,
+and a town that was sealed stays sealed by its own seal.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import Any, NamedTuple
+
+import apsw
+
+from fleetlore.errors import Damaged, DiskFull, LogError, Unwritable
+from fleetlore.events.ids import format_uuid
+from fleetlore.log.base import hash_of
+from fleetlore.log.sqlite import file as sqlite_file
+from fleetlore.log.sqlite.check import Progress, Report, Town, check, count_of, open_existing, towns_of
+from fleetlore.log.sqlite.file import ask, our_errors, transaction
+
+__all__ = ["Progress", "Report", "backup", "check", "restore"]
+
+PAGES = 1000
+# Given up when a damaged log cannot tell how far its numbers went: more than any log has given since its last backup.
+LEAP = 10**9
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+# --- backing up
+
+
+def backup(path: str, target: str, *, overwrite: bool = False, progress: Progress | None = None) -> int:
+    """Copy a log, in use or not, to one plain file; answers how many events it holds. The target is there whole or not at all."""
+    _check_target(path, target, overwrite)
+    with closing(open_existing(path)) as log, _part_file(target) as part:
+        events = _copy_plain(path, log, part, target, progress)
+        with _os_errors(target):
+            _sync(part)
+            _move(part, target, overwrite)
+            _sync(os.path.dirname(os.path.abspath(target)))
+    return events
+
+
+def _check_target(path: str, target: str, overwrite: bool) -> None:
+    if os.path.realpath(path) == os.path.realpath(target):
+        raise Unwritable(f"{target}: is the log itself; name another file")
+    if not os.path.lexists(target):
+        return
+    if not overwrite:
+        raise Unwritable(f"{target}: is there already; name another file, or let it be replaced (`lore backup --force`)")
+    if not os.path.isfile(target):
+        raise Unwritable(f"{target}: is not a plain file; name another")
+    # A -wal that outlives its file would be played into the new one.
+    if any(os.path.exists(target + end) for end in ("-wal", "-journal")):
+        raise Unwritable(f"{target}: seems to be a log in use (there is a {os.path.basename(target)}-wal); name another file")
+
+
+def _move(part: str, target: str, overwrite: bool) -> None:
+    if not overwrite:
+        try:
+            os.link(part, target)  # fails, unlike a rename, if another program made the target meanwhile
+        except FileExistsError:
+            raise
+        except OSError:
+            pass  # a file system without links
+        else:
+            return
+    os.replace(part, target)
+
+
+def _copy_plain(path: str, log: apsw.Connection, part: str, target: str, progress: Progress | None) -> int:
+    """Copy one moment of a log to a file without WAL, so that it needs no second file and can be read from a read-only disk."""
+    with closing(apsw.Connection(part, flags=apsw.SQLITE_OPEN_READWRITE)) as copy:
+        with our_errors(path):
+            # Held until the copy is done: without it, every commit of others would start the copy again.
+            log.execute("BEGIN")
+            events = sum(count_of(log, town.n) for town in towns_of(log))
+        with our_errors(target):
+            copy.execute("PRAGMA synchronous=OFF")  # synced once, when it is whole
+            with copy.backup("main", log, "main") as pages:
+                _copy_pages(pages, progress)
+            copy.execute("PRAGMA journal_mode=DELETE").fetchall()
+        log.execute("ROLLBACK")
+    return events
+
+
+def _copy_pages(pages: apsw.Backup, progress: Progress | None) -> None:
+    while not pages.done:
+        pages.step(PAGES)
+        if progress is not None:
+            progress(pages.page_count - pages.remaining, pages.page_count)
+
+
+# --- restoring
+
+
+def restore(source: str, path: str, *, overwrite: bool = False, timeout: float = 10.0, progress: Progress | None = None) -> int:
+    """Put a backup in a log's place, in use or not; answers how many events it then holds.
+
+    The backup is checked first. A log that has events is replaced only with `overwrite`. What is written
+    next gets a number above all that the replaced log ever gave, and ids that it forgot stay forgotten.
+    A log too damaged to be written into is moved aside to `PATH.damaged`.
+    """
+    if os.path.realpath(source) == os.path.realpath(path):
+        raise Unwritable(f"{path}: is the backup itself; name the log to restore")
+    with _part_file(path) as staged:
+        with closing(open_existing(source)) as backup_file:
+            _copy_plain(source, backup_file, staged, path, _part_of(progress, 0))
+        with closing(apsw.Connection(staged)) as connection:
+            _check_staged(source, staged, connection, _part_of(progress, 1))
+            try:
+                events = _restore_into(path, connection, overwrite, timeout, _part_of(progress, 2))
+            except _Unusable as error:
+                if not overwrite:
+                    raise error.reason from error
+                with our_errors(path), transaction(connection):
+                    connection.execute(f"UPDATE towns SET highest = highest + {LEAP}")
+                events = sum(count_of(connection, town.n) for town in towns_of(connection))
+                connection.close()
+                _replace_damaged(path, staged)
+    return events
+
+
+class _Unusable(Exception):
+    """The log that is to be replaced is too damaged to be written into."""
+
+    def __init__(self, reason: LogError) -> None:
+        self.reason = reason
+        super().__init__(str(reason))
+
+
+def _check_staged(source: str, staged: str, connection: apsw.Connection, progress: Progress | None) -> None:
+    sqlite_file.migrate(connection, source)
+    problems = check(staged, progress=progress).problems
+    if problems:
+        raise Damaged(f"{source}: is damaged and was not restored: {problems[0]}; take another backup (`lore verify` says more)")
+
+
+def _restore_into(path: str, staged: apsw.Connection, overwrite: bool, timeout: float, progress: Progress | None) -> int:
+    """Write the staged log over the live one, in one transaction of the latter."""
+    with _damage_told(path), closing(_open_log(path, timeout)) as log, closing(_open_log(path, timeout)) as reader, our_errors(path):
+        _match_page_size(staged, log)
+        with log.backup("main", staged, "main") as pages:
+            pages.step(0)  # takes the write lock: from here on nobody gives a number away
+            old = _Old.of(reader)
+            if old.has_events and not overwrite:
+                raise Unwritable(f"{path}: has events already; name another path, or let it be replaced (`lore restore --force`)")
+            with transaction(staged):
+                _carry_over(staged, old)
+            _copy_pages(pages, progress)
+        # Best done now, while the whole log is in the WAL; if others read it, they will do it.
+        log.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    return sum(count_of(staged, town.n) for town in towns_of(staged))
+
+
+@contextmanager
+def _damage_told(path: str) -> Iterator[None]:
+    """A file that SQLite cannot read, told apart from one that is not for us."""
+    try:
+        yield
+    except Damaged as error:
+        if isinstance(error.__cause__, apsw.CorruptError | apsw.NotADBError):
+            raise _Unusable(error) from error
+        raise
+
+
+def _open_log(path: str, timeout: float) -> apsw.Connection:
+    connection = sqlite_file.open_file(path, timeout=timeout)
+    try:
+        sqlite_file.migrate(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _match_page_size(staged: apsw.Connection, log: apsw.Connection) -> None:
+    """The pages of a WAL file cannot change their size, so the copy's must."""
+    [[wanted]] = log.execute("PRAGMA page_size").fetchall()
+    if staged.execute("PRAGMA page_size").fetchall() != [(wanted,)]:
+        staged.execute(f"PRAGMA page_size={wanted}")
+        staged.execute("VACUUM")
+
+
+class _Old(NamedTuple):
+    """What has to outlive the log that is replaced."""
+
+    has_events: bool
+    last_n: int
+    rows: list[tuple[str, str, str, int]]
+    """Of each town the name, the log's id, the time of its founding, and the last number given."""
+    forgotten: dict[str, list[bytes]]
+    """The hashes of what each town has erased."""
+    seals: list[tuple[str, str]]
+    """Of each sealed town the name and the seal."""
+
+    @classmethod
+    def of(cls, log: apsw.Connection) -> _Old:
+        """Read it, as far as it can be read."""
+        towns = towns_of(log)
+        founding = {n: (log_id, created) for n, log_id, created in ask(log, "SELECT n, log_id, created FROM towns")}
+        return cls(
+            has_events=any(_has_events(log, town.n) for town in towns),
+            last_n=max((town.n for town in towns), default=0),
+            rows=[(town.name, *founding[town.n], _last_given(log, town)) for town in towns],
+            forgotten={town.name: hashes for town in towns if (hashes := _forgotten(log, town.n))},
+            seals=ask(log, "SELECT town, seal FROM seals"),
+        )
+
+
+def _has_events(log: apsw.Connection, n: int) -> bool:
+    try:
+        return bool(ask(log, f"SELECT 1 FROM events_{n} LIMIT 1"))
+    except (apsw.CorruptError, apsw.SQLError):
+        return True
+
+
+def _last_given(log: apsw.Connection, town: Town) -> int:
+    try:
+        [(last,)] = ask(log, f"SELECT max(seq) FROM events_{town.n}")
+    except (apsw.CorruptError, apsw.SQLError):
+        return max(town.highest, town.indexed) + LEAP
+    return max(last or 0, town.highest)
+
+
+def _forgotten(log: apsw.Connection, n: int) -> list[bytes]:
+    try:
+        return [hash for (hash,) in ask(log, f"SELECT hash FROM forgotten_{n}")]
+    except (apsw.CorruptError, apsw.SQLError):
+        return []
+
+
+def _carry_over(staged: apsw.Connection, old: _Old) -> None:
+    _renumber(staged, old.last_n)
+    for name, log_id, created, last in old.rows:
+        if sqlite_file.find_town(staged, name) is None:
+            n = sqlite_file.found_town(staged, name)
+            staged.execute("UPDATE towns SET log_id = ?, created = ? WHERE n = ?", (log_id, created, n))
+        staged.execute("UPDATE towns SET highest = max(highest, ?) WHERE name = ?", (last, name))
+    staged.executemany("INSERT OR REPLACE INTO seals VALUES (?, ?)", old.seals)
+    for name, hashes in old.forgotten.items():
+        _forget(staged, sqlite_file.found_town(staged, name), hashes)
+
+
+def _renumber(staged: apsw.Connection, above: int) -> None:
+    """Give each town's tables a number that the replaced log never used.
+
+    A handle that remembers the old number, and with it the numbers of kinds and scopes, then finds no table
+    where it would otherwise write into one that means something else.
+    """
+    towns = towns_of(staged)
+    shift = max([above, *(town.n for town in towns)]) if above else 0
+    for town in towns if shift else ():
+        for (table,) in ask(staged, "SELECT name FROM sqlite_schema WHERE type = 'table'"):
+            if match := re.fullmatch(rf"([a-z]+)_{town.n}", table):
+                staged.execute(f"ALTER TABLE {table} RENAME TO {match[1]}_{town.n + shift}")
+        staged.execute("UPDATE towns SET n = ? WHERE n = ?", (town.n + shift, town.n))
+
+
+def _forget(staged: apsw.Connection, n: int, hashes: list[bytes]) -> None:
+    """Take out of a backup what was erased from the log after it was made."""
+    run = staged.execute
+    staged.executemany(f"INSERT OR IGNORE INTO forgotten_{n} VALUES (?)", [(hash,) for hash in hashes])
+    staged.create_scalar_function("hash_of_key", _hash_of_key, 1, deterministic=True)
+    run("PRAGMA secure_delete=ON").fetchall()
+    gone = [seq for (seq,) in ask(staged, f"SELECT seq FROM events_{n} WHERE hash_of_key(id) IN (SELECT hash FROM forgotten_{n})")]
+    sqlite_file.remove_events(staged, n, gone)
+    last = max(gone, default=0)
+    run("UPDATE towns SET highest = max(highest, ?), erasures = erasures + 1 WHERE n = ?", (last, n))
+
+
+def _hash_of_key(*keys: Any) -> bytes:
+    return hash_of(format_uuid(keys[0]))
+
+
+def _replace_damaged(path: str, staged: str) -> None:
+    """Keep what is left of a damaged log, and put the restored one in its place."""
+    with _os_errors(path):
+        _sync(staged)
+        for end in ("-wal", "-shm", "-journal"):
+            if os.path.exists(path + end):
+                os.replace(path + end, f"{path}.damaged{end}")
+        os.replace(path, f"{path}.damaged")
+        os.replace(staged, path)
+        _sync(os.path.dirname(os.path.abspath(path)))
+
+
+# --- files
+
+
+@contextmanager
+def _part_file(target: str) -> Iterator[str]:
+    """An empty file next to the target, readable by its owner only; gone at the end, unless it was renamed."""
+    with _os_errors(target):
+        directory, name = os.path.split(os.path.abspath(target))
+        handle, part = tempfile.mkstemp(prefix=f".{name}.", suffix=".part", dir=directory)
+        os.close(handle)
+    try:
+        yield part
+    finally:
+        for end in ("", "-wal", "-shm", "-journal"):
+            with suppress(FileNotFoundError):
+                os.unlink(part + end)
+
+
+def _sync(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _os_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise DiskFull(f"{path}: the disk is full; make room and try again") from error
+        raise Unwritable(f"{path}: cannot be made ({error.strerror}); check that the directory exists and can be written") from error
+
+
+def _part_of(progress: Progress | None, part: int, parts: int = 3) -> Progress | None:
+    """Progress of one of several parts of a job, told as progress of the whole."""
+    if progress is None:
+        return None
+    scale = 1000
+    return lambda done, total: progress(part * scale + (done * scale // total if total else scale), parts * scale)

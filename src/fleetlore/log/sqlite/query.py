@@ -1,0 +1,107 @@
+"""Reading a town's tables: by scope, kind and time, in either direction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+
+from fleetlore.events.ids import uuid_bytes
+from fleetlore.log.base import TOWN, Position, Query, Stored, microseconds
+from fleetlore.log.sequence import to_position, to_sequence, to_stored
+from fleetlore.log.sqlite.file import ask
+
+ZONE = 4096
+_NO_END = 1 << 62
+
+
+def select(connection: apsw.Connection, n: int, query: Query) -> list[Stored]:
+    """The records that a query asks for."""
+    where, values = _filters(connection, n, query)
+    if query.scope == TOWN:
+        source = f"SELECT e.seq, CAST(e.raw AS BLOB) FROM events_{n} e WHERE e.seq > ? AND e.seq < ?{where}"
+    else:
+        scope = _scope_number(connection, n, query.scope)
+        if scope is None:
+            return []
+        indexed = f"(SELECT indexed FROM towns WHERE n = {n})"
+        # The two halves meet at `indexed`, so that they are one list in log order. CROSS JOIN keeps SQLite from starting with the events.
+        source = (
+            f"SELECT m.seq, CAST(e.raw AS BLOB) FROM members_{n} m CROSS JOIN events_{n} e ON e.seq = m.seq"
+            f" WHERE m.scope = {scope} AND m.seq > ?1 AND m.seq < ?2{where}"
+            f" UNION ALL SELECT e.seq, CAST(e.raw AS BLOB) FROM events_{n} e"
+            f" WHERE e.seq > max(?1, {indexed}) AND e.seq < ?2 AND instr(e.scopes, ' {scope} '){where}"
+        )
+    order = "DESC" if query.newest_first else "ASC"
+    return to_stored(ask(connection, f"{source} ORDER BY 1 {order} LIMIT {int(query.limit)}", values))
+
+
+def span(query: Query) -> tuple[int, int]:
+    """The sequence numbers between which a query reads."""
+    after = -1 if query.after is None else to_sequence(query.after)
+    return after, _NO_END if query.before is None else to_sequence(query.before)
+
+
+def _filters(connection: apsw.Connection, n: int, query: Query) -> tuple[str, tuple[int, int]]:
+    after, before = span(query)
+    where = ""
+    if query.kinds:
+        where += f" AND e.kind IN ({', '.join(str(number) for number in _kind_numbers(connection, n, query.kinds))})"
+    if query.since is not None:
+        since = microseconds(query.since)
+        after = max(after, _last_before(connection, n, since))
+        where += f" AND e.at >= {since}"
+    return where, (after, before)
+
+
+def _kind_numbers(connection: apsw.Connection, n: int, kinds: Sequence[str]) -> list[int]:
+    # A kind holds no character that means something to GLOB, so `town.*` is its own pattern, and a plain kind too.
+    sql = f"SELECT id FROM kinds_{n} WHERE name GLOB ?"
+    return sorted({number for kind in kinds for (number,) in ask(connection, sql, (kind,))})
+
+
+def _scope_number(connection: apsw.Connection, n: int, scope: str) -> int | None:
+    rows = ask(connection, f"SELECT id FROM scopes_{n} WHERE name = ?", (scope,))
+    return rows[0][0] if rows else None
+
+
+def _last_before(connection: apsw.Connection, n: int, since: int) -> int:
+    """A sequence number up to which every event is older than `since`: the last of the zones in a row that are."""
+    rows = ask(
+        connection,
+        f"SELECT coalesce((SELECT min(zone) FROM zones_{n} WHERE newest >= ?), (SELECT max(zone) + 1 FROM zones_{n}), 0)",
+        (since,),
+    )
+    return int(rows[0][0]) * ZONE - 1
+
+
+def select_by_id(connection: apsw.Connection, n: int, ids: Sequence[str]) -> list[tuple[int, bytes]]:
+    """The sequence numbers and bytes of the records with these ids."""
+    if not ids:
+        return []
+    keys = apsw.carray(tuple([uuid_bytes(id) for id in ids]))
+    return ask(
+        connection,
+        f"SELECT seq, CAST(raw AS BLOB) FROM events_{n} WHERE seq IN (SELECT seq FROM ids_{n} WHERE id IN carray(?1))"
+        f" UNION ALL SELECT seq, CAST(raw AS BLOB) FROM events_{n}"
+        f" WHERE seq > (SELECT indexed FROM towns WHERE n = {n}) AND id IN carray(?1) ORDER BY 1",
+        (keys,),
+    )
+
+
+def newest(connection: apsw.Connection, n: int, scope: str) -> int | None:
+    """The newest sequence number in a scope."""
+    seq: int | None
+    if scope == TOWN:
+        [(seq,)] = ask(connection, f"SELECT max(seq) FROM events_{n}")
+        return seq
+    number = _scope_number(connection, n, scope)
+    behind = f"SELECT max(seq) FROM events_{n} WHERE seq > (SELECT indexed FROM towns WHERE n = {n}) AND instr(scopes, ?1)"
+    indexed = f"SELECT max(seq) FROM members_{n} WHERE scope = ?2"
+    [(seq,)] = ask(connection, f"SELECT coalesce(({behind}), ({indexed}))", (f" {number} ", number))
+    return seq
+
+
+def as_position(sequence: int | None) -> Position | None:
+    """The position of a sequence number that may be missing."""
+    return None if sequence is None else to_position(sequence)

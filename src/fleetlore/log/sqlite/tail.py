@@ -1,0 +1,149 @@
+"""Followers of the embedded log: told at once of what this process writes; of what others write, one of them asks for all.
+
+SQLite cannot wake another process. Asking for its change counter costs some microseconds, and the thread that wakes up to ask costs
+more: so of all who wait on one log only one keeps a lookout, and the longer nothing came, the less often it asks. Followers wake within
+some ten milliseconds all the same, as is promised.
+"""
+
+from __future__ import annotations
+
+from threading import Condition, Lock
+from time import monotonic
+from typing import Any, Protocol
+
+import apsw
+
+from fleetlore.log.base import Page, Query
+from fleetlore.log.sequence import to_position, to_sequence
+from fleetlore.log.sqlite.file import OpenedFile, ask, our_errors
+from fleetlore.log.sqlite.query import as_position, select
+
+POLL_SECONDS, IDLE_POLL_SECONDS = 0.004, 0.01
+PATIENCE = 1 / 50
+"""Of the silence so far, how much longer an event of another process may take."""
+
+
+class Changes:
+    """How often the file is known to have changed. Whoever waits for that waits here."""
+
+    def __init__(self) -> None:
+        self.condition = Condition()
+        self.count = 0
+        self.heard_at = monotonic()
+        self.listeners = 0
+        self.lookout: SqliteTail | None = None
+        """Who asks the file while the others wait."""
+
+    def tell(self) -> None:
+        """Something is different: wake everybody."""
+        if self.listeners:  # who comes later looks before it waits
+            with self.condition:
+                self.count += 1
+                self.heard_at = monotonic()
+                self.condition.notify_all()
+
+
+class Followed(Protocol):
+    """What a follower needs of its log."""
+
+    path: str
+    file: OpenedFile
+    changes: Changes
+
+    def check_open(self) -> None:
+        """Refuse to go on once it was closed, or its file was deleted or replaced."""
+
+    def look(self, connection: apsw.Connection, work: Any) -> Any:
+        """Ask the town's tables."""
+
+
+class SqliteTail:
+    """Waits for its scope to grow."""
+
+    def __init__(self, log: Followed, connection: apsw.Connection, scope: str, after: int | None) -> None:
+        self._log, self._connection, self._scope, self._after = log, connection, scope, after
+        self._changes = log.changes
+        self._closed = False
+        self._in_use = Lock()
+        self._seen: int | None = None
+        """The count of changes behind which there was nothing new."""
+        self._version: list[Any] | None = None
+        """Of the file, when it was asked last: at first none, so that what came before is told to the others, too."""
+        with self._changes.condition:
+            self._changes.listeners += 1
+
+    def next(self, timeout: float) -> Page:
+        """The next records."""
+        deadline = monotonic() + timeout
+        with self._in_use, our_errors(self._log.path, self._log.file):
+            while not self._closed:
+                self._log.check_open()
+                count = self._changes.count
+                if count != self._seen:
+                    page = self._page()
+                    if page.rows or page.gap:
+                        self._seen = None  # there may be more
+                        return page
+                    self._seen = count
+                if monotonic() >= deadline:
+                    break
+                self._wait(count, deadline)
+        return Page([])
+
+    def _wait(self, count: int, deadline: float) -> None:
+        """Until there was a change, or the time is over; perhaps not even so long."""
+        changes = self._changes
+        with changes.condition:
+            if changes.count != count or self._closed:
+                return
+            if changes.lookout is not None:
+                changes.condition.wait(max(0.0, deadline - monotonic()))
+                return
+            changes.lookout = self
+        try:
+            self._look_out(count, deadline)
+        finally:
+            with changes.condition:
+                changes.lookout = None
+                changes.condition.notify_all()  # somebody else has to
+
+    def _look_out(self, count: int, deadline: float) -> None:
+        changes = self._changes
+        while True:
+            self._log.check_open()
+            version = ask(self._connection, "PRAGMA data_version")
+            if version != self._version:
+                self._version = version
+                changes.tell()
+                return
+            with changes.condition:
+                now = monotonic()
+                if changes.count != count or self._closed or now >= deadline:
+                    return
+                pause = min(max(POLL_SECONDS, (now - changes.heard_at) * PATIENCE), IDLE_POLL_SECONDS)
+                changes.condition.wait(min(pause, deadline - now))
+
+    def _page(self) -> Page:
+        return self._log.look(self._connection, self._read) or Page([])
+
+    def _read(self, connection: apsw.Connection, n: int) -> Page:
+        rows = select(connection, n, Query(scope=self._scope, after=as_position(self._after)))
+        # Asked after the rows: what was trimmed in between is told as a gap, never passed over.
+        [(trimmed,)] = ask(connection, "SELECT trimmed FROM towns WHERE n = ?", (n,))
+        gap = None
+        if self._after is not None and self._after < trimmed:
+            gap = to_position(trimmed)
+            rows = [row for row in rows if row.position > gap]
+            self._after = trimmed
+        if rows:
+            self._after = to_sequence(rows[-1].position)
+        return Page(rows, gap)
+
+    def close(self) -> None:
+        """Stop waiting, and let the connection go."""
+        with self._changes.condition:
+            self._changes.listeners -= not self._closed
+            self._closed = True
+            self._changes.condition.notify_all()
+        with self._in_use:
+            self._connection.close()

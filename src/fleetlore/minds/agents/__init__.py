@@ -1,1 +1,0 @@
-"""Agents that take turns: coding programs, any command, a mind with tools."""

@@ -1,1 +1,0 @@
-"""The tools of a mind, which reach no further than its workspace."""

@@ -1,1 +1,0 @@
-"""What goes wrong with agents and endpoints, told apart by their words."""

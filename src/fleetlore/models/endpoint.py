@@ -1,0 +1,314 @@
+"""What all models behind HTTP have in common: patience, attempts, parameters that an endpoint does not know, and an end to long answers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
+from time import monotonic
+from types import ModuleType, TracebackType
+from typing import Any, ClassVar, Protocol
+
+from msgspec import Struct
+
+from fleetlore import clock
+from fleetlore.errors import MindBusy, MindError, MindNonsense, MindRefused, MindTimeout
+from fleetlore.models.base import TIMEOUT, Ask, Reply
+from fleetlore.models.http_client import http_client, raised_by_http
+from fleetlore.models.parse_reply import settled
+from fleetlore.models.retry import CONNECTION, Attempts, Retrying, retry_after
+from fleetlore.models.stream_accumulator import Heard
+from fleetlore.models.text_stream import Speech
+from fleetlore.redact import MASK, Redactor
+
+# --- What clients of models raise and endpoints complain of, in our own words, without the key.
+
+_SHOWN = 300
+_LEAST_HIDDEN = 4
+"""A shorter key would be found in every other word."""
+
+_STATUS_BY_WORD = (
+    ("quota", 402),
+    ("billing", 402),
+    ("rate", 429),
+    ("overloaded", 529),
+    ("unavailable", 503),
+    ("timeout", 504),
+    ("server", 500),
+    ("api_error", 500),
+    ("internal", 500),
+    ("authentication", 401),
+    ("permission", 403),
+    ("not_found", 404),
+)
+_ADVICE = {
+    401: "see to the key in its variable",
+    402: "there is no credit left, or none for this",
+    403: "see to the key in its variable, and what it may do",
+    404: "see to the model's name and to base_url",
+    413: "make the prompt shorter",
+}
+
+
+class Failures:
+    """The words of one mind. `sdk` is its client library; both libraries name their errors alike."""
+
+    def __init__(self, name: str, sdk: ModuleType, key: str) -> None:
+        self.name, self._sdk, self._key = name, sdk, key
+
+    def in_our_words(self, error: Exception) -> MindError:
+        """The same failure as a `MindError`."""
+        if isinstance(error, MindError):
+            return error
+        if isinstance(error, self._sdk.APIStatusError):
+            return self._of_status_error(error)
+        if _is_named(error, "APITimeoutError", "ConnectTimeout", "PoolTimeout"):
+            return MindTimeout(f"{self.name}: no connection in time; see to base_url and the network", waiting_for=CONNECTION)
+        if isinstance(error, self._sdk.APIConnectionError) or _is_named(error, "TransportError", "StreamError"):
+            return MindBusy(f"{self.name}: the connection failed ({self._said(error.__cause__ or error)})")
+        if isinstance(error, self._sdk.APIError):
+            return self.of_complaint(error.body or {"message": error.message})
+        return MindNonsense(f"the endpoint sent what its protocol does not know ({type(error).__name__}: {self._said(error)})")
+
+    def of_complaint(self, body: object) -> MindError:
+        """What a body says that came with status 200."""
+        status, words = complaint(body)
+        return self.of_status(status or 400, words or "it reports an error and does not say which")
+
+    def of_status(self, status: int, words: str, headers: Mapping[str, str] | None = None) -> MindError:
+        """By an HTTP status: 429 and 5xx pass, everything else does not."""
+        told = f"{self.name}: {status}: {self._said(words)}"
+        if status == 429 or status >= 500:
+            return MindBusy(told, status=status, retry_after=retry_after(headers or {}, clock.now()))
+        advice = _ADVICE.get(status)
+        return MindRefused(f"{told}; {advice}" if advice else told, status=status)
+
+    def _of_status_error(self, error: Any) -> MindError:
+        status, words = complaint(error.body)
+        # A stream that has begun with 200 may still end in an error.
+        if error.status_code == 200 or (status == 402 and error.status_code == 429):
+            return self.of_status(status or 500, words or error.message)
+        if 300 <= error.status_code < 400:
+            words = f"it points to {error.response.headers.get('location', 'another place')}; name that in base_url"
+        return self.of_status(error.status_code, words or error.message, error.response.headers)
+
+    def _said(self, words: object) -> str:
+        """One line of what was said, without secrets."""
+        line = " ".join(str(words).split())
+        if len(self._key) >= _LEAST_HIDDEN:
+            line = line.replace(self._key, MASK)
+        line = Redactor().clean(line)[0]
+        return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
+
+
+def complaint(body: object) -> tuple[int | None, str]:
+    """The status and the words of an endpoint's error, wherever in its body they stand."""
+    if isinstance(body, Mapping) and isinstance(body.get("error"), Mapping | str):
+        body = body["error"]
+    if not isinstance(body, Mapping):
+        return None, body if isinstance(body, str) else ""
+    words = next((body[key] for key in ("message", "detail", "error") if isinstance(body.get(key), str)), "")
+    for key in ("code", "status", "type"):
+        if (status := _status(body.get(key))) is not None:
+            return status, words
+    return None, words
+
+
+def _status(said: object) -> int | None:
+    if isinstance(said, int):
+        return said if 400 <= said < 600 else None
+    word = said.lower() if isinstance(said, str) else ""
+    if word.isdecimal():
+        return _status(int(word)) if len(word) == 3 else None
+    return next((status for part, status in _STATUS_BY_WORD if part in word), None)
+
+
+def _is_named(error: Exception, *names: str) -> bool:
+    """By the names of its classes: those of httpx2 are known where its clients are, and not here."""
+    return any(each.__name__ in names for each in type(error).__mro__)
+
+
+# ---
+
+FORMAT = "format"
+"""The parameter that holds a model to a schema, whatever its endpoint calls it."""
+
+_OF_TOOLS = re.compile(r"\btools?\b|tool[_ ]|function.?call", re.IGNORECASE)
+
+
+class Patience(Struct, frozen=True, kw_only=True):
+    """Seconds for each step of an answer. What an endpoint sends to show that it lives is no token."""
+
+    connect: float = 10.0
+    first: float = 60.0
+    between: float = 30.0
+    total: float = TIMEOUT
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """Where a model is asked, and with what."""
+
+    model: str
+    base_url: str | None = None
+    """`None` for the provider's own."""
+    key: str = ""
+
+
+class _Stream(Protocol):
+    """A response of which the client library makes pieces."""
+
+    response: Any
+
+    async def __aenter__(self) -> _Stream: ...
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    def __aiter__(self) -> AsyncIterator[Any]: ...
+
+
+class HttpMind:
+    """A model behind HTTP. Open it with `async with`; its connections end with it."""
+
+    provider: ClassVar[str]
+    parameters: ClassVar[dict[str, tuple[str, ...]]]
+    """What an endpoint may not know, and the words by which it then complains."""
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        patience: Patience | None = None,
+        attempts: Attempts | None = None,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.place, self.patience = place, patience or Patience()
+        self.name = f"{self.provider}:{place.model}"
+        self._retrying = partial(Retrying, attempts or Attempts(), sleep=sleep, chance=chance)
+        self._unknown: frozenset[str] = frozenset()
+        self._client: Any = None
+        sdk = self._sdk()
+        self._failures = Failures(self.name, sdk, place.key)
+        self._raised = (sdk.APIError, *raised_by_http(), ValueError, TypeError, LookupError, AttributeError, RecursionError)
+
+    def _sdk(self) -> ModuleType:
+        """The client library, imported now."""
+        raise NotImplementedError
+
+    def _new_client(self, http: Any) -> Any:
+        """The library's client, which asks once and no more."""
+        raise NotImplementedError
+
+    async def _hear(self, ask: Ask, unknown: frozenset[str], heard: Heard) -> None:
+        """One attempt, without the parameters that the endpoint does not know."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> HttpMind:
+        # In a thread: it loads more of the library, and certificates.
+        self._client = await asyncio.to_thread(lambda: self._new_client(http_client(self.patience.connect)))
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        client, self._client = self._client, None
+        await client.close()
+
+    async def reply(self, ask: Ask) -> Reply:
+        """The answer, asked for again as long as that may help and there is time."""
+        if self._client is None:
+            raise MindRefused(f"{self.name} is not open; ask it within `async with`")
+        start, seconds, tries = monotonic(), self.patience.total if ask.timeout is None else ask.timeout, self._retrying()
+        speech = Speech(ask.hear) if ask.hear and ask.schema is None else None
+
+        def time_left() -> float:
+            # Whoever has heard a beginning would hear it twice.
+            return 0.0 if speech and speech.begun else start + seconds - monotonic()
+
+        try:
+            async with asyncio.timeout(seconds):
+                heard = await tries.run(partial(self._adapting, ask, speech), time_left)
+        except TimeoutError as error:
+            raise MindTimeout(
+                f"{self.name}: no answer within {seconds:g} s", waiting_for="the whole answer", attempts=tries.number
+            ) from error
+        return settled(ask, heard, model=self.place.model, latency_ms=round((monotonic() - start) * 1000), attempts=tries.number)
+
+    async def _adapting(self, ask: Ask, speech: Speech | None) -> Heard:
+        """One attempt; what the endpoint refuses to know is left out, now and from now on."""
+        unknown = self._unknown
+        while True:
+            try:
+                heard = await self._one(ask, unknown, speech)
+            except MindRefused as refusal:
+                if ask.tools and (plainly := self._without_tools(refusal)):
+                    raise plainly from refusal
+                name = self._refused(refusal, ask)
+                if name is None or name in unknown:
+                    raise
+                unknown |= {name}
+            else:
+                self._unknown |= unknown
+                return heard
+
+    def _refused(self, refusal: MindRefused, ask: Ask) -> str | None:
+        """The parameter that a refusal is about. One that says nothing may be about the schema, which fewest endpoints know."""
+        if refusal.status not in (400, 404, 415, 422):
+            return None
+        words = str(refusal).lower()
+        named = next((name for name, signs in self.parameters.items() if any(sign in words for sign in signs)), None)
+        return named or (FORMAT if ask.schema is not None and refusal.status in (400, 422) else None)
+
+    def _without_tools(self, refusal: MindRefused) -> MindRefused | None:
+        """The same refusal, said plainly, if it is about tools; what it would do without them is not what was asked for."""
+        words = str(refusal).removeprefix(f"{self.name}: ")
+        if refusal.status not in (400, 404, 415, 422) or not _OF_TOOLS.search(words):
+            return None
+        told = f"{self.name}: the endpoint will not take the tools ({words}); choose a model that calls tools, or ask without them"
+        return MindRefused(told, status=refusal.status)
+
+    async def _one(self, ask: Ask, unknown: frozenset[str], speech: Speech | None) -> Heard:
+        heard = Heard(wants_calls=bool(ask.tools), speech=speech)
+        if speech:
+            speech.restart()
+        try:
+            await self._hear(ask, unknown, heard)
+        except self._raised as error:
+            if speech and speech.failed is error:
+                raise
+            raise self._failures.in_our_words(error) from error
+        if heard.finish is None:
+            raise self._failures.of_status(502, "the answer broke off before its end")
+        if speech:
+            speech.end()
+        return heard
+
+    async def _listen(
+        self, create: Callable[[], Awaitable[_Stream]], take: Callable[[Any], bool], take_whole: Callable[[Any], None]
+    ) -> Any:
+        """Read a stream to its end; `take` says whether a piece was a token. Answers the response's headers."""
+        waiting_for, loop = "the first token", asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self.patience.first) as limit, await create() as stream:
+                if not _is_stream(stream.response):
+                    take_whole(await self._whole(stream.response))
+                async for piece in stream:
+                    if take(piece):
+                        waiting_for = "the next token"
+                        limit.reschedule(loop.time() + self.patience.between)
+        except TimeoutError as error:
+            raise MindTimeout(f"{self.name}: {waiting_for} did not come in time", waiting_for=waiting_for) from error
+        return stream.response.headers
+
+    async def _whole(self, response: Any) -> Any:
+        """The body of a response that is no stream, as an endpoint sends it that cannot stream, or has an error to report."""
+        await response.aread()
+        kind = response.headers.get("content-type", "nothing")
+        if "json" not in kind:
+            raise MindNonsense(f"the endpoint answered with {kind[:80]} where a stream was wanted; see to base_url")
+        body = response.json()
+        if isinstance(body, dict) and body.get("error"):
+            raise self._failures.of_complaint(body)
+        return body
+
+
+def _is_stream(response: Any) -> bool:
+    return "event-stream" in response.headers.get("content-type", "")

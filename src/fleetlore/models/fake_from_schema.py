@@ -1,0 +1,183 @@
+"""An object that fits a JSON schema, made by chance that is none: the same `Dice` make the same object."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any, TypeVar
+
+from fleetlore.models.json_schema import resolved
+
+# --- What a scripted mind says where no script tells it: lines that fit into most conversations, and lead nowhere dangerous.
+
+SPOKEN = (
+    "Let us look at what we know before we guess at what we do not.",
+    "I agree with half of that, and the other half is the interesting one.",
+    "Somebody moved the lamp. Ask yourselves who needed the dark.",
+    "If that is true, then the bell should have rung twice. I heard it once.",
+    "We keep talking about the door. Nobody has mentioned the window.",
+    "Give me one fact that would change your mind, and I will go and look for it.",
+    "It is simpler than we make it: start small, and see what breaks.",
+    "I was wrong about the first part. I still think the second part holds.",
+    "There is a cost to that which nobody has counted yet: our time.",
+    "Then we try it the other way round, and compare.",
+    "The quiet one in the corner has not been asked. I should like to hear from there.",
+    "That explains the footprints. It does not explain the umbrella.",
+    "Two of us saw the same thing and told it differently. That is worth a closer look.",
+    "Write it down as it happened, not as we wish it had.",
+    "I would rather have a small answer today than a grand one too late.",
+    "We have the map, the rope and the hour. What we lack is a reason to wait.",
+    "Strange: it only happens when it rains.",
+    "Leave that open for now. The next clue will close it, or it will not matter.",
+    "Suppose our guess is the wrong way round. What would we see then?",
+    "That is the best argument so far, and it comes from the least likely side.",
+)
+
+THOUGHT = (
+    "They have not noticed yet. I had better be plain about it.",
+    "I am less sure than I sound.",
+    "That answer came too quickly.",
+    "One more fact and I will make up my mind.",
+    "I must not say this again in other words; it needs something new.",
+    "Somebody here knows more than they tell.",
+    "If nobody asks, I will bring it up myself.",
+    "This is going better than I feared.",
+)
+
+JUDGED = (
+    "Having weighed it all, I decide for the one who brought facts where others brought feelings.",
+    "It was close. The clearer line of thought carries it.",
+    "Both made their case; one of them also answered the other's.",
+    "The boldest claim was also the best supported. That settles it.",
+    "I looked for a reason to doubt it, and found none that would hold.",
+    "The winner said less, and more of it was true.",
+)
+
+WORDS = ("amber", "birch", "candle", "drift", "ember", "fern", "gable", "harbour", "ivory", "juniper", "kettle", "lantern")
+
+
+# ---
+
+_Item = TypeVar("_Item")
+_DEEPEST = 24
+_USUAL_SPAN = 10
+
+
+class Dice:
+    """Numbers that follow from a seed, on every machine and in every version."""
+
+    def __init__(self, *seed: object) -> None:
+        self._seed = "\x1f".join(map(str, seed))
+        self._thrown = 0
+
+    def throw(self, sides: int) -> int:
+        """The next number below `sides`."""
+        self._thrown += 1
+        digest = sha256(f"{self._thrown}\x1f{self._seed}".encode(errors="surrogatepass")).digest()
+        return int.from_bytes(digest[:8]) % max(1, sides)
+
+    def choose(self, items: Sequence[_Item]) -> _Item:
+        """One of several."""
+        return items[self.throw(len(items))]
+
+
+def line(dice: Dice, *, role: str | None = None, field: str = "text") -> str:
+    """Something to say, as one who judges, thinks or speaks."""
+    if field in ("thought", "thoughts", "thinking", "reasoning"):
+        return dice.choose(THOUGHT)
+    return dice.choose(JUDGED if role and "judge" in role.lower() else SPOKEN)
+
+
+def fitted(schema: Any, dice: Dice, *, role: str | None = None) -> Any:
+    """A value that fits the schema, where any of ours can."""
+    return _Fitter(schema, dice, role).value(schema, "text", 0)
+
+
+class _Fitter:
+    """Walks through one schema."""
+
+    def __init__(self, root: Any, dice: Dice, role: str | None) -> None:
+        self._root, self._dice, self._role = root, dice, role
+
+    def value(self, schema: Any, field: str, depth: int) -> Any:
+        """One value; `field` is the name that it stands under."""
+        schema = resolved(schema, self._root)
+        if not isinstance(schema, dict) or depth > _DEEPEST:
+            return None
+        if "const" in schema:
+            return schema["const"]
+        if schema.get("enum"):
+            return self._dice.choose(schema["enum"])
+        for forms in ("anyOf", "oneOf"):
+            if schema.get(forms):
+                return self.value(schema[forms][0], field, depth + 1)
+        if schema.get("allOf"):
+            schema = _merged([schema, *(resolved(part, self._root) for part in schema["allOf"])])
+        return self._of_type(schema, field, depth)
+
+    def _of_type(self, schema: dict[str, Any], field: str, depth: int) -> Any:
+        match _type_of(schema):
+            case "object":
+                return self._object(schema, depth)
+            case "array":
+                most = schema.get("maxItems", schema.get("minItems", 0) + 2)
+                count = schema.get("minItems", min(1, most))
+                return [self.value(schema.get("items", {"type": "string"}), field, depth + 1) for _ in range(count)]
+            case "integer" | "number" as kind:
+                return self._number(schema, kind)
+            case "boolean":
+                return self._dice.throw(2) == 1
+            case "null":
+                return None
+            case _:
+                return self._string(schema, field)
+
+    def _object(self, schema: dict[str, Any], depth: int) -> dict[str, Any]:
+        known = schema.get("properties", {})
+        wanted = dict.fromkeys([*known, *schema.get("required", ())])
+        return {
+            name: self.value(known.get(name, {}), name, depth + 1) for name in wanted if depth < 4 or name in schema.get("required", ())
+        }
+
+    def _number(self, schema: dict[str, Any], kind: str) -> float:
+        least = schema.get("minimum", schema.get("exclusiveMinimum"))
+        most = schema.get("maximum", schema.get("exclusiveMaximum"))
+        if least is None:
+            least = 0 if most is None or most > 0 else most - _USUAL_SPAN
+        if most is None:
+            most = least + _USUAL_SPAN
+        if kind == "integer":
+            low = int(-(-least // 1)) + (schema.get("exclusiveMinimum") == least)
+            high = int(most // 1) - (schema.get("exclusiveMaximum") == most)
+            return low + self._dice.throw(high - low + 1)
+        return round(float(least + (most - least) * (1 + self._dice.throw(98)) / 100), 4)
+
+    def _string(self, schema: dict[str, Any], field: str) -> str:
+        is_short = schema.get("maxLength", 1000) < 20 or field in ("mood", "name", "kind", "label")
+        said = self._dice.choose(WORDS) if is_short else line(self._dice, role=self._role, field=field)
+        while len(said) < schema.get("minLength", 0):
+            said += f" {line(self._dice, role=self._role, field=field)}"
+        return said[: schema.get("maxLength", len(said))]
+
+
+def _type_of(schema: dict[str, Any]) -> str:
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        kind = kind[0] if kind else None
+    return kind or ("object" if "properties" in schema or "required" in schema else "array" if "items" in schema else "string")
+
+
+def _merged(parts: list[Any]) -> dict[str, Any]:
+    """Several schemas that must all hold, as one."""
+    whole: dict[str, Any] = {}
+    for part in parts:
+        for key, item in part.items() if isinstance(part, dict) else ():
+            match whole.get(key), item:
+                case dict(before), dict():
+                    whole[key] = before | item
+                case list(before), list():
+                    whole[key] = [*before, *item]
+                case _:
+                    whole[key] = item
+    whole.pop("allOf", None)
+    return whole

@@ -1,0 +1,154 @@
+"""From an address to a mind. The only module that knows which there are.
+
+scripted:                                                    lines for tests and for shows without a network
+openai:gpt-5-mini                                            the key is in OPENAI_API_KEY
+openai:qwen3:8b?base_url=http://localhost:11434/v1           no key is sent
+openai:m?base_url=https://host/v1&key_env=HOST_KEY           the key is in HOST_KEY
+anthropic:claude-sonnet-5?total=300&attempts=2               patience in seconds: connect, first, between, total
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from math import isfinite
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from fleetlore.errors import InvalidMind, MindError
+from fleetlore.models.base import Mind
+from fleetlore.redact import Redactor
+
+if TYPE_CHECKING:
+    from fleetlore.models.endpoint import Patience, Place
+    from fleetlore.models.retry import Attempts
+
+DEFAULT = "scripted:"
+_PROVIDERS = ("scripted", "openai", "anthropic")
+_SECONDS = ("connect", "first", "between", "total")
+_OPTIONS = ("base_url", "key_env", "attempts", *_SECONDS)
+_SECRETS = ("key", "api_key", "apikey", "token", "password")
+
+
+class Address(NamedTuple):
+    """The parts of an address, checked."""
+
+    provider: str
+    model: str
+    options: Mapping[str, str]
+
+
+def open_mind(address: str = DEFAULT, *, environ: Mapping[str, str] = os.environ) -> AbstractAsyncContextManager[Mind]:
+    """The mind at an address, for `async with`. What is wrong is said at once: `InvalidMind`, or `MindError` for what is missing."""
+    parts = split(address)
+    if parts.provider == "scripted":
+        return _scripted(address, parts.model)
+    place, patience, attempts = _place(parts, environ), _patience(parts.options), _attempts(parts.options)
+    with _extra(parts.provider):
+        if parts.provider == "openai":
+            from fleetlore.models.openai import OpenAIMind
+
+            return OpenAIMind(place, patience=patience, attempts=attempts)
+        from fleetlore.models.anthropic import AnthropicMind
+
+        return AnthropicMind(place, patience=patience, attempts=attempts)
+
+
+def split(address: str) -> Address:
+    """The parts of an address; `InvalidMind` if there is anything wrong with them."""
+    provider, colon, rest = address.partition(":")
+    if not colon or provider not in _PROVIDERS:
+        raise InvalidMind(f"no mind at {_shown(address)!r}; say scripted:, openai:MODEL or anthropic:MODEL")
+    model, _, query = rest.partition("?")
+    options = {name: unquote(value) for name, _, value in (part.partition("=") for part in query.split("&") if part)}
+    _check_names(provider, options)
+    if provider != "scripted" and not model:
+        raise InvalidMind(f"{provider}: which model? Say {provider}:MODEL")
+    if "base_url" in options:
+        _check_url(options["base_url"])
+    return Address(provider, unquote(model), options)
+
+
+def _check_names(provider: str, options: Mapping[str, str]) -> None:
+    for name in options:
+        if name in _SECRETS:
+            raise InvalidMind(f"no ?{name}= in an address, which may be shown; put it into a variable and name that with ?key_env=")
+        if provider == "scripted":
+            raise InvalidMind(f"scripted: takes no options, not ?{name}=")
+        if name not in _OPTIONS:
+            raise InvalidMind(f"{provider}: takes no ?{name}=; it takes {', '.join(_OPTIONS)}")
+
+
+def _check_url(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host, parts = None, urlsplit("")
+    if parts.scheme not in ("http", "https") or not host:
+        raise InvalidMind("base_url is no address of an endpoint; write it like https://HOST/v1")
+    asked = {part.partition("=")[0].casefold() for part in parts.query.split("&")}
+    if parts.username is not None or parts.password is not None or not asked.isdisjoint(_SECRETS):
+        raise InvalidMind("no password in base_url, which may be shown; put it into a variable and name that with ?key_env=")
+
+
+def _place(parts: Address, environ: Mapping[str, str]) -> Place:
+    from fleetlore.models.endpoint import Place
+
+    base_url = parts.options.get("base_url")
+    variable = parts.options.get("key_env")
+    if variable is None and base_url is None:
+        variable = f"{parts.provider.upper()}_API_KEY"
+    # To an endpoint of somebody else goes no key but the one that is named for it.
+    key = environ.get(variable, "").strip() if variable else ""
+    if variable and not key:
+        raise MindError(
+            f"{parts.provider}:{parts.model}: there is no key in ${variable}; export {variable}=…, or name another one with ?key_env="
+        )
+    if not (key.isascii() and key.isprintable()):
+        raise MindError(f"{parts.provider}:{parts.model}: what is in ${variable} cannot be a key; it holds characters that no header can")
+    return Place(model=parts.model, base_url=base_url, key=key)
+
+
+def _patience(options: Mapping[str, str]) -> Patience:
+    from fleetlore.models.endpoint import Patience
+
+    return Patience(**{name: _above_nought(name, options[name], float) for name in _SECONDS if name in options})
+
+
+def _attempts(options: Mapping[str, str]) -> Attempts:
+    from fleetlore.models.retry import Attempts
+
+    return Attempts(most=int(_above_nought("attempts", options["attempts"], int))) if "attempts" in options else Attempts()
+
+
+def _above_nought(name: str, said: str, kind: Callable[[str], float]) -> float:
+    try:
+        number = kind(said)
+    except ValueError:
+        number = 0
+    if not isfinite(number) or number <= 0:
+        raise InvalidMind(f"?{name}={said[:40]}: a number above 0 is needed")
+    return number
+
+
+@asynccontextmanager
+async def _scripted(address: str, name: str) -> AsyncIterator[Mind]:
+    from fleetlore.models.scripted import ScriptedMind, script_of
+
+    yield ScriptedMind(script_of(name), name=address)
+
+
+@contextmanager
+def _extra(name: str) -> Iterator[None]:
+    """What to install where a client library is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise MindError(f"{name}: its client is not installed ({error.name}); pip install 'fleetlore[{name}]'") from error
+
+
+def _shown(address: str) -> str:
+    """As much of an address as cannot be a secret: some give the key itself."""
+    return Redactor().clean(address.partition("?")[0])[0][:60]

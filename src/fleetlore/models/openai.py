@@ -1,0 +1,166 @@
+"""Models behind the chat completions of OpenAI, and everybody who speaks like it. The only module that knows its client library."""
+
+from __future__ import annotations
+
+import json
+from types import ModuleType
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
+
+from fleetlore.models.base import Ask, Finish, Message, Schema, Tool, Usage
+from fleetlore.models.conversation import turns
+from fleetlore.models.endpoint import FORMAT, HttpMind
+from fleetlore.models.parse_reply import instruction
+from fleetlore.models.stream_accumulator import Heard, count_of, dig, text_of
+
+OWN_URL = "https://api.openai.com/v1"
+
+_OF_THE_USER = ("OpenAI-Organization", "OpenAI-Project")
+_FINISHES: dict[str, Finish] = {
+    "stop": "stop",
+    "eos": "stop",
+    "tool_calls": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "content_filter": "filtered",
+}
+
+
+class OpenAIMind(HttpMind):
+    """A model behind an OpenAI-compatible endpoint."""
+
+    provider = "openai"
+    parameters: ClassVar = {
+        FORMAT: ("response_format", "json_schema", "structured output", "grammar"),
+        "stream_options": ("stream_options", "include_usage"),
+        "max_tokens": ("max_tokens", "max_completion_tokens"),
+        "temperature": ("temperature",),
+        "seed": ("'seed'", '"seed"', "seed "),
+        "stop": ("'stop'", '"stop"', "stop "),
+    }
+
+    def _sdk(self) -> ModuleType:
+        import openai
+
+        return openai
+
+    def _new_client(self, http: Any) -> Any:
+        import openai
+
+        # The library wants a key even where none is needed.
+        key, url = self.place.key or "none", self.place.base_url or OWN_URL
+        # Who its user is at OpenAI, the library takes from the environment; that is nobody else's business.
+        headers: Any = {name: openai.Omit() for name in _OF_THE_USER} if self.place.base_url else None
+        client = openai.AsyncOpenAI(api_key=key, base_url=url, max_retries=0, default_headers=headers, http_client=http)
+        _ = client.chat.completions  # loads more of the library: now, and not in the time of the first answer
+        return client
+
+    async def _hear(self, ask: Ask, unknown: frozenset[str], heard: Heard) -> None:
+        asked = self._request(ask, unknown)
+        headers = await self._listen(
+            lambda: self._client.chat.completions.create(**asked),
+            lambda piece: _take(heard, piece, "delta"),
+            lambda body: _take_whole(heard, body),
+        )
+        heard.request_id = text_of(headers.get("x-request-id"))
+
+    def _request(self, ask: Ask, unknown: frozenset[str]) -> dict[str, Any]:
+        if ask.schema is not None and FORMAT in unknown:
+            ask = replace(ask, prompt=f"{ask.prompt}\n\n{instruction(ask.schema)}")
+        system = [{"role": "system", "content": ask.system}] if ask.system else []
+        asked: dict[str, Any] = {"model": self.place.model, "messages": [*system, *map(_message, turns(ask))], "stream": True}
+        # The newest models of the provider itself refuse the older name, which is the only one that others know.
+        is_new = (self.place.base_url is None) != ("max_tokens" in unknown)
+        asked["max_completion_tokens" if is_new else "max_tokens"] = ask.max_tokens
+        optional = {
+            FORMAT: ask.schema and {"response_format": _response_format(ask.schema)},
+            "stream_options": {"stream_options": {"include_usage": True}},
+            "temperature": ask.temperature is not None and {"temperature": ask.temperature},
+            "seed": ask.seed is not None and {"seed": ask.seed},
+            "stop": ask.stop and {"stop": list(ask.stop)},
+            "tools": ask.tools and {"tools": [*map(_tool, ask.tools)]},
+        }
+        for name, given in optional.items():
+            if given and name not in unknown:
+                asked |= given
+        return asked
+
+
+def _message(message: Message) -> dict[str, Any]:
+    if message.role == "tool":
+        return {"role": "tool", "tool_call_id": message.call, "content": message.text}
+    said: dict[str, Any] = {"role": message.role, "content": message.text}
+    if message.calls:
+        said["content"] = message.text or None
+        said["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
+            for call in message.calls
+        ]
+    return said
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": tool.schema}}
+
+
+def _response_format(schema: Schema) -> dict[str, Any]:
+    named: dict[str, Any] = {"name": "answer", "schema": schema}
+    if _is_strict(schema):
+        named["strict"] = True
+    return {"type": "json_schema", "json_schema": named}
+
+
+def _is_strict(schema: Any) -> bool:
+    """Whether every object in it names all its fields and allows no other: what the endpoint can hold a model to exactly."""
+    if isinstance(schema, list):
+        return all(map(_is_strict, schema))
+    if not isinstance(schema, dict):
+        return True
+    if schema.get("type") == "object":
+        fields = schema.get("properties", {})
+        if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(fields):
+            return False
+    return all(map(_is_strict, schema.values()))
+
+
+def _take(heard: Heard, piece: Any, where: str) -> bool:
+    """Take in a piece; whether it was a token."""
+    choice = dig(piece, "choices", 0)
+    said = dig(choice, where)
+    heard.model = heard.model or text_of(dig(piece, "model"))
+    heard.message_id = heard.message_id or text_of(dig(piece, "id"))
+    finish = dig(choice, "finish_reason")
+    if isinstance(finish, str) and finish:
+        heard.finish = _FINISHES.get(finish, "other")
+    _count(heard, dig(piece, "usage"))
+    if dig(said, "refusal"):
+        heard.finish = "filtered"
+    thought = dig(said, "reasoning_content") or dig(said, "reasoning")
+    is_called = _take_calls(heard, dig(said, "tool_calls"))
+    return heard.add(dig(said, "content")) or is_called or bool(thought)
+
+
+def _take_calls(heard: Heard, calls: Any) -> bool:
+    took = False
+    for number, call in enumerate(calls if isinstance(calls, list) else ()):
+        place, made = dig(call, "index"), dig(call, "function")
+        place = number if place is None else place
+        took |= heard.call(place, id=dig(call, "id"), name=dig(made, "name"), arguments=dig(made, "arguments"))
+    return took
+
+
+def _take_whole(heard: Heard, body: Any) -> None:
+    _take(heard, body, "message")
+    if heard.parts or heard.calls:
+        heard.finish = heard.finish or "other"
+
+
+def _count(heard: Heard, usage: Any) -> None:
+    if usage is None or not (read := count_of(dig(usage, "prompt_tokens"))) + count_of(dig(usage, "completion_tokens")):
+        return
+    cached = min(read, count_of(dig(usage, "prompt_tokens_details", "cached_tokens")))
+    heard.usage = Usage(input=read - cached, output=count_of(dig(usage, "completion_tokens")), cache_read=cached)
+    cost = dig(usage, "cost")  # some endpoints say it, in dollars
+    if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 10**6:
+        heard.usd = float(cost)

@@ -1,0 +1,215 @@
+"""A mind that answers by a script: deterministic, offline, free.
+
+    ScriptedMind(["First answer.", {"text": "an object"}, MindBusy("too many questions"), Stall()])
+    ScriptedMind({"judge": {"winner": "ada"}, re.compile("lantern|lamp"): AnyOf(["It was lit.", "It was out."])})
+    ScriptedMind(lambda ask: f"You said {len(ask.prompt)} characters.")
+    ScriptedMind([Calls([("query_db", {"sql": "SELECT 1"})], text="Let me look."), "It is one.", BreaksOff("It is", MindBusy("gone"))])
+
+Without a script it answers by curated lines, and makes whatever object is wanted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias, Union
+
+from msgspec import Struct
+
+from fleetlore.errors import InvalidMind, MindError, MindTimeout
+from fleetlore.models.base import TIMEOUT, Ask, Reply
+from fleetlore.models.fake_from_schema import Dice, fitted, line
+from fleetlore.models.parse_reply import settled
+from fleetlore.models.stream_accumulator import Heard
+from fleetlore.models.text_stream import Speech
+
+# --- Scripts that come with Fleetlore, each played by the mind `scripted:NAME`: agents for demos and first steps, offline and free.
+
+
+def script_of(name: str) -> Callable[[Ask], dict[str, Any]] | None:
+    """The script of that name; `None` where there is none, and lines are made up."""
+    return _SCRIPTS.get(name)
+
+
+def _herald(ask: Ask) -> dict[str, Any]:
+    """Puts a notice on the board, which is asked of a person first; takes no for an answer."""
+    turn = ask.prompt.rpartition(" task, turn ")[2]
+    if "what shell told" in turn:
+        if "You may not do that" in turn:
+            return {"say": "I was not allowed to, so the board is as it was. The table waits in table.txt.", "done": True}
+        return {"say": "The new table is on the board.", "done": True}
+    if "what read told" in turn:
+        return {
+            "say": "The table is complete. What is on the board is read by everybody, so I ask first.",
+            "tool": "shell",
+            "args": {"command": "cp table.txt board.txt"},
+        }
+    return {"say": "I read the table before I put it up.", "tool": "read", "args": {"path": "table.txt"}}
+
+
+_SCRIPTS: Mapping[str, Callable[[Ask], dict[str, Any]]] = {"herald": _herald}
+
+
+# ---
+
+Answer: TypeAlias = Union[str, "dict[str, Any]", Exception, "Calls", "BreaksOff", "Stall", "Slow", "AnyOf", "Callable[[Ask], Answer]"]
+"""Words, an object, calls, an error to raise, a stall, a delay, a choice, or a function that gives one of these."""
+
+Key: TypeAlias = "str | re.Pattern[str]"
+"""A role, or what is found in the prompt."""
+
+# A mapping's keys are of one type to mypy, hence Any.
+Script: TypeAlias = "Sequence[Answer] | Mapping[Any, Answer | Sequence[Answer]] | Callable[[Ask], Answer]"
+"""Answers one after the other; or by `Key`, a role before a pattern; or what a function says."""
+
+Sleep: TypeAlias = Callable[[float], Awaitable[object]]
+
+_FREE = 0.0
+_WORD = re.compile(r"\s*\S+\s*|\s+")
+
+
+class Calls(Struct, frozen=True):
+    """Tools to call, each with its arguments: an object, or the text that stands where one should."""
+
+    calls: Sequence[tuple[str, dict[str, Any] | str]]
+    text: str = ""
+    """What is said with it."""
+
+
+class BreaksOff(Struct, frozen=True):
+    """The beginning of an answer, which is heard, and an error."""
+
+    text: str
+    error: Exception
+
+
+class Stall(Struct, frozen=True):
+    """Nothing comes: the question's time runs out."""
+
+
+class Slow(Struct, frozen=True):
+    """An answer that takes some seconds."""
+
+    seconds: float
+    answer: Any
+    """Any other `Answer`."""
+
+
+class AnyOf(Struct, frozen=True):
+    """One of several answers, chosen by a hash of the question: the same one gets the same answer, after a restart, too."""
+
+    answers: Sequence[Any]
+
+
+class ScriptedMind:
+    """Answers by a script. Takes no time but what the script says, and costs nothing."""
+
+    def __init__(self, script: Script | None = None, *, name: str = "scripted:", sleep: Sleep = asyncio.sleep) -> None:
+        self.name, self._script, self._sleep = name, script, sleep
+        self._told: Counter[Key] = Counter()
+        self.asked: list[Ask] = []
+        """What it was asked, in order."""
+
+    async def reply(self, ask: Ask) -> Reply:
+        """What the script says."""
+        self.asked.append(ask)
+        answer, seconds = self._next(ask), 0.0
+        while True:
+            match answer:
+                case Slow():
+                    seconds += answer.seconds
+                    await self._wait(answer.seconds, ask, seconds)
+                    answer = answer.answer
+                case Stall():
+                    await self._wait(float("inf"), ask, float("inf"))
+                case AnyOf():
+                    answer = self._dice(ask).choose(answer.answers)
+                case Exception():
+                    raise answer
+                case BreaksOff():
+                    await _speak(Heard(speech=_speech(ask)), answer.text)
+                    raise answer.error
+                case str() | dict() | Calls():
+                    return await self._settled(ask, answer, seconds)
+                case _ if callable(answer):
+                    answer = answer(ask)
+                case _:
+                    raise InvalidMind(f"{self.name}: a script cannot answer with {answer!r}; give it text, a dict, an error, or a function")
+
+    async def _settled(self, ask: Ask, answer: str | dict[str, Any] | Calls, seconds: float) -> Reply:
+        heard = Heard(finish="stop", usd=_FREE, wants_calls=True, speech=_speech(ask))
+        match answer:
+            case Calls():
+                await _speak(heard, answer.text)
+                for number, (name, arguments) in enumerate(answer.calls):
+                    heard.call(number, name=name, arguments=arguments)
+            case str():
+                await _speak(heard, answer)
+            case _:
+                await _speak(heard, json.dumps(answer, ensure_ascii=False))
+        return settled(ask, heard, model=self.name, latency_ms=round(seconds * 1000))
+
+    async def _wait(self, seconds: float, ask: Ask, altogether: float) -> None:
+        patience = TIMEOUT if ask.timeout is None else ask.timeout
+        if altogether >= patience:
+            await self._sleep(patience - (0 if seconds == altogether else altogether - seconds))
+            raise MindTimeout(f"{self.name}: no answer within {patience:g} s", waiting_for="the whole answer")
+        await self._sleep(seconds)
+
+    def _next(self, ask: Ask) -> Answer:
+        match self._script:
+            case None:
+                return self._improvised(ask)
+            case Mapping() as parts:
+                key = _key_of(parts, ask)
+                return self._improvised(ask) if key is None else self._in_turn(parts[key], key)
+            case Sequence() as answers:
+                return self._in_turn(answers, "")
+            case function:
+                return function(ask)
+
+    def _in_turn(self, answers: Answer | Sequence[Answer], key: Key) -> Answer:
+        if isinstance(answers, str) or not isinstance(answers, Sequence):
+            return answers
+        number = self._told[key]
+        if number >= len(answers):
+            whose = f" for {key if isinstance(key, str) else key.pattern}" if key else ""
+            raise MindError(
+                f"{self.name}: the script{whose} has no more than {len(answers)} answers; add some, or give AnyOf(…) or a function"
+            )
+        self._told[key] += 1
+        return answers[number]
+
+    def _improvised(self, ask: Ask) -> str | dict[str, Any]:
+        dice = self._dice(ask)
+        if ask.schema is None:
+            return line(dice, role=ask.role)
+        made: dict[str, Any] = fitted(ask.schema, dice, role=ask.role)
+        return made
+
+    def _dice(self, ask: Ask) -> Dice:
+        return Dice(self.name, ask.role, ask.seed, ask.system, ask.prompt, *filter(None, (ask.besides,)))
+
+
+def _speech(ask: Ask) -> Speech | None:
+    return Speech(ask.hear) if ask.hear and ask.schema is None else None
+
+
+async def _speak(heard: Heard, text: str) -> None:
+    """Word by word where somebody listens, with room for everybody else in between."""
+    if heard.speech is None:
+        heard.add(text)
+        return
+    for word in _WORD.findall(text):
+        heard.add(word)
+        await asyncio.sleep(0)
+    heard.speech.end()
+
+
+def _key_of(parts: Mapping[Any, Any], ask: Ask) -> Key | None:
+    if ask.role in parts:
+        return ask.role
+    return next((key for key in parts if isinstance(key, re.Pattern) and key.search(ask.newest)), None)

@@ -1,0 +1,35 @@
+"""What an answer took, and why one did not come, as figures for the log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleetlore.errors import MindBusy, MindError
+from fleetlore.models.base import Reply, Usage
+
+
+def of_reply(reply: Reply) -> dict[str, Any]:
+    """What `model.replied` says; not what was said."""
+    return _counts(reply.usage) | {
+        "model": reply.model or None,
+        "usd": reply.usd,
+        "latency_ms": reply.latency_ms,
+        "stop_reason": reply.finish,
+        "attempts": reply.attempts,
+        "message_id": reply.message_id,
+        "request_id": reply.request_id,
+    }
+
+
+def of_failure(error: BaseException) -> dict[str, Any]:
+    """What `model.failed` says besides the error's own words."""
+    if not isinstance(error, MindError):
+        return {}
+    waits = {"retry_after_ms": error.retry_after * 1000} if isinstance(error, MindBusy) and error.retry_after is not None else {}
+    return {"status": error.status, "attempt": error.attempts, **waits}
+
+
+def _counts(usage: Usage) -> dict[str, Any]:
+    counts: dict[str, Any] = {"input": usage.input, "output": usage.output}
+    counts |= {name: count for name in ("cache_read", "cache_write") if (count := getattr(usage, name))}
+    return counts | ({"estimated": True} if usage.estimated else {})

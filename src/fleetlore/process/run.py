@@ -1,0 +1,306 @@
+"""A program is run for a turn: heard line by line, watched, and ended with everything that it started.
+
+Whatever it prints, memory stays bounded; whatever it does, `run` ends, and when it has, or was cancelled, nothing of the program runs
+(`leftovers.py` says what is found).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from threading import Event
+from typing import IO, Literal, TypeAlias
+
+from msgspec import Struct
+
+from fleetlore.errors import NotStarted
+from fleetlore.process.environment import marked
+from fleetlore.process.identity import Process
+from fleetlore.process.kill_tree import GIVE_UP, born_of, end, of_leader
+from fleetlore.process.pipes import Line, Lines, Outlet, Tail, pour, ready
+from fleetlore.process.shield import see_through
+from fleetlore.redact import Redactor
+
+# --- A program is started, in a session and a group of its own; or it is said why it cannot be, and what to do.
+
+_LONGEST_READ, _LONGEST_ARGUMENT, _LONGEST_COMMAND = 4096, 120, 500
+
+
+class Program(Struct, frozen=True, kw_only=True):
+    """What is to be run, and how long it may take. `cwd` and `env` are all that it gets from us."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+    mark: str
+    """Put into its environment, so that everything that it starts is found."""
+    stdin: bytes = b""
+    timeout: float = 3600.0
+    idle: float = 600.0
+    """Seconds without a byte on stdout or stderr after which it is taken to hang."""
+    grace: float = 5.0
+    """Seconds between a gentle stop and a hard one."""
+    longest_line: int = 8 * 1024 * 1024
+
+
+def start(program: Program) -> subprocess.Popen[bytes]:
+    """In a session and a group of its own."""
+    if not program.argv:
+        raise NotStarted("no command is given; name the program that is to be run")
+    try:
+        return subprocess.Popen(
+            program.argv,
+            bufsize=0,
+            cwd=program.cwd,
+            env=marked(program.env, program.mark),
+            stdin=subprocess.PIPE if program.stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise NotStarted(_advice(program, error)) from error
+
+
+def told(program: Program, popen: subprocess.Popen[bytes]) -> Process:
+    """So that it can be found again."""
+    return Process(pid=popen.pid, group=popen.pid, born=born_of(popen.pid) or "", command=_as_written(program.argv))
+
+
+def _as_written(argv: tuple[str, ...]) -> str:
+    """A command as people write it: long arguments cut, secrets out."""
+    clean, _ = Redactor().clean([one[:_LONGEST_READ] for one in argv])
+    return shlex.join(one if len(one) <= _LONGEST_ARGUMENT else one[:_LONGEST_ARGUMENT] + "…" for one in clean)[:_LONGEST_COMMAND]
+
+
+def _advice(program: Program, error: OSError | ValueError) -> str:
+    """What is wrong, and what to do."""
+    name = program.argv[0]
+    if not os.path.isdir(program.cwd):
+        return f"{program.cwd}: there is no such folder to work in; make it, or name another"
+    match getattr(error, "errno", None):
+        case errno.ENOENT if os.path.sep in name and os.path.exists(os.path.join(program.cwd, name)):
+            return f"{name}: what its first line says is to run it is not there; install that, or correct the line"
+        case errno.ENOENT | errno.ENOTDIR:
+            return f"{name}: there is no such program; install it, or say where it is with its full path"
+        case errno.EACCES | errno.EPERM:
+            return f"{name}: may not be run; make it executable (chmod +x), and see that {program.cwd} may be entered"
+        case errno.ENOEXEC:
+            return f"{name}: is no program for this machine; a script needs a first line such as #!/bin/sh"
+        case errno.E2BIG:
+            return f"{name}: its arguments and environment are too long for the system; give it less, or on its stdin"
+        case _:
+            return f"{name}: cannot be started: {error}"
+
+
+# ---
+
+__all__ = ["Finished", "Line", "OnLine", "OnStart", "Program", "Why", "run"]
+
+Why: TypeAlias = Literal["ended", "timed_out", "silent", "told"]
+"""Why a program is over: it ended by itself, lasted too long, said nothing for too long, or was called off."""
+
+SETTLE = 0.25
+"""Seconds that what a program started has to go by itself, once the program has ended."""
+
+_LOOK_AGAIN = 0.05
+
+
+class Finished(Struct, frozen=True, kw_only=True):
+    """How a program ended."""
+
+    code: int | None
+    """Its exit code; `None` where a signal ended it."""
+    signal: int | None
+    why: Why
+    stderr: str
+    """The end of it, at most 4 KiB, as people read it; no secrets."""
+    left: int
+    """How many processes that it had started had to be ended."""
+
+
+OnStart: TypeAlias = Callable[[Process], Awaitable[bool]]
+OnLine: TypeAlias = Callable[[Line], Awaitable[bool]]
+
+
+async def run(program: Program, on_start: OnStart, on_line: OnLine) -> Finished:
+    """Runs it to its end. Either callback answers `False` to have it stopped; nothing more is read while one is awaited.
+
+    What it prints after it was told to stop is not heard. Raises `NotStarted` if it cannot be run, and what a callback raises.
+    """
+    popen = start(program)
+    talk = _Talk(program, popen, on_line)
+    try:
+        why: Why = await talk.hold() if await on_start(told(program, popen)) else "told"
+        left = await talk.end(why)
+        why = await talk.hear_out(why)
+    finally:
+        await talk.close()
+    code = popen.returncode
+    return Finished(
+        code=code if code is not None and code >= 0 else None,
+        signal=-code if code is not None and code < 0 else None,
+        why=why,
+        stderr=talk.complaints(),
+        left=left,
+    )
+
+
+class _Talk:
+    """One program while it runs, and the ways to and from it."""
+
+    def __init__(self, program: Program, popen: subprocess.Popen[bytes], on_line: OnLine) -> None:
+        self._program, self._popen, self._on_line = program, popen, on_line
+        self._loop = asyncio.get_running_loop()
+        self._began = self._life = self._loop.time()
+        self._out, self._err = Outlet(_pipe(popen.stdout)), Outlet(_pipe(popen.stderr))
+        self._tail = Tail()
+        self._is_heard, self._is_busy = True, False
+        self._told = self._loop.create_future()
+        self._ending: asyncio.Future[int] | None = None
+        self._hurry = Event()
+        self._gone = self._loop.create_task(_gone(popen))
+        self._drainer = self._loop.create_task(self._drain())
+        self._feeder = self._loop.create_task(pour(popen.stdin, program.stdin)) if popen.stdin else None
+        self._reader: asyncio.Task[None] | None = None
+
+    async def hold(self) -> Why:
+        """Hears it, until it ends, is to be stopped, lasts too long or falls silent."""
+        self._life = self._loop.time()
+        self._reader = self._loop.create_task(self._listen())
+        while True:
+            now = self._loop.time()
+            if why := self._verdict(now):
+                return why
+            quiet = now if self._is_busy else self._life
+            until = min(self._began + self._program.timeout, quiet + self._program.idle)
+            running = {one for one in (self._gone, self._told, self._reader) if not one.done()}
+            await asyncio.wait(running, timeout=until - now, return_when=asyncio.FIRST_COMPLETED)
+
+    def _verdict(self, now: float) -> Why | None:
+        if self._reader and self._reader.done():
+            self._reader.result()
+        if self._told.done():
+            return "told"
+        if self._gone.done():
+            return "ended"
+        if now >= self._began + self._program.timeout:
+            return "timed_out"
+        return None if self._is_busy or now < self._life + self._program.idle else "silent"
+
+    async def _listen(self) -> None:
+        lines = Lines(self._program.longest_line)
+        while piece := await self._out.read():
+            self._life = self._loop.time()
+            for line in lines.take(piece) if self._is_heard else ():
+                await self._hand_over(line)
+            # A flood leaves room for everybody else.
+            await asyncio.sleep(0)
+        for line in lines.rest():
+            await self._hand_over(line)
+
+    async def _hand_over(self, line: Line) -> None:
+        if not self._is_heard:
+            return
+        self._is_busy = True
+        go_on = await self._on_line(line)
+        self._is_busy, self._life = False, self._loop.time()
+        if not go_on:
+            self._is_heard = False
+            self._told.set_result(None)
+
+    async def _drain(self) -> None:
+        while piece := await self._err.read():
+            self._life = self._loop.time()
+            self._tail.take(piece)
+            await asyncio.sleep(0)
+
+    async def end(self, why: Why) -> int:
+        """Ends whatever runs, and says how much of it was not the program itself. Cancelled, it hurries, and ends it all the same."""
+        if why != "ended":
+            self._is_heard = False
+        if self._ending is None:
+            work = partial(_end, self._popen, self._program, settle=SETTLE if why == "ended" else 0.0, hurry=self._hurry)
+            # A thread of its own: many turns that are ended at once hold up nothing else.
+            with_thread = ThreadPoolExecutor(1)
+            self._ending = self._loop.run_in_executor(with_thread, work)
+            with_thread.shutdown(wait=False)
+        await see_through(self._ending, self._hurry.set)
+        return self._ending.result()
+
+    async def hear_out(self, why: Why) -> Why:
+        """What is left in the pipes, whoever holds them open."""
+        self._out.let_run_dry()
+        self._err.let_run_dry()
+        if self._reader:
+            await self._reader
+        await self._drainer
+        return "told" if self._told.done() else why
+
+    async def close(self) -> None:
+        """Nothing runs, nothing is open."""
+        if self._reader and self._is_busy:
+            self._reader.cancel()
+        try:
+            await self.end("told")
+        finally:
+            tasks = [task for task in (self._gone, self._drainer, self._feeder, self._reader) if task]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for pipe in (self._popen.stdin, self._popen.stdout, self._popen.stderr):
+                if pipe:
+                    pipe.close()
+
+    def complaints(self) -> str:
+        """The end of what it wrote to stderr."""
+        return Redactor().clean(self._tail.text())[0]
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    assert pipe is not None
+    return pipe
+
+
+def _end(popen: subprocess.Popen[bytes], program: Program, *, settle: float, hurry: Event) -> int:
+    """Ends all of it; only then is the program's exit code taken, and its id given free."""
+    leader = popen.pid
+    ended = end(lambda: of_leader(leader, program.mark), grace=program.grace, settle=settle, hurry=hurry)
+    if popen.returncode is None:
+        with suppress(OSError):
+            os.killpg(leader, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            popen.wait(GIVE_UP)
+    return sum(pid != leader for pid, _ in ended)
+
+
+async def _gone(popen: subprocess.Popen[bytes]) -> None:
+    """Until the program has ended; its exit code is left where it is, for as long as the code is not taken its id is its own."""
+    try:
+        held = os.pidfd_open(popen.pid)
+    except (AttributeError, OSError):
+        return await _seen_gone(popen)
+    try:
+        await ready(held)
+    finally:
+        os.close(held)
+
+
+async def _seen_gone(popen: subprocess.Popen[bytes]) -> None:
+    """Where the system has no better way to tell: looked for again and again."""
+    while not _has_ended(popen):  # noqa: ASYNC110 - nobody would set an event
+        await asyncio.sleep(_LOOK_AGAIN)
+
+
+def _has_ended(popen: subprocess.Popen[bytes]) -> bool:
+    if hasattr(os, "waitid"):
+        return os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    return popen.poll() is not None

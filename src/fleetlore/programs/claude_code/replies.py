@@ -1,0 +1,134 @@
+"""Answers of models in Claude Code's transcripts: each told once, with its final usage, however many rows repeat it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleetlore.dialects.fields import as_count, as_name, as_object, as_text
+from fleetlore.dialects.wire import Record
+from fleetlore.events.envelope import Event
+from fleetlore.programs.claude_code.ids import derive
+from fleetlore.programs.claude_code.prompts import parts_of
+from fleetlore.programs.claude_code.reader_state import Reply, Voice
+from fleetlore.programs.sessions import Scene, shorten
+
+SYNTHETIC = "<synthetic>"
+"""The model of what the program itself puts into the conversation: it costs nothing."""
+
+_COUNTED = ("input", "output", "cache_read", "cache_write")
+
+
+def grow(voice: Voice, row: Record, message: Record, scene: Scene, *, nested: bool = False) -> list[Event]:
+    """Take in one more row of an answer; the answer before it is whole."""
+    usage, model = message.get("usage"), as_text(message.get("model"))
+    if not isinstance(usage, dict) or model == SYNTHETIC:
+        return []
+    own, request = as_name(message.get("id")), as_name(row.get("requestId"))
+    key = f"{own}\0{request or ''}" if own else str(row.get("uuid"))
+    if key in voice.counted:
+        return [] if nested else _tell_more(voice, key, row, message, scene)
+    done = flush(voice, scene) if voice.reply is not None and voice.reply.key != key else []
+    if voice.reply is None:
+        voice.reply = Reply(key=key, message=own, request=request, cause=voice.cause, nested=nested)
+    reply = voice.reply
+    reply.model, reply.at = model or reply.model, scene.at or reply.at
+    reply.stop_reason = as_text(message.get("stop_reason")) or reply.stop_reason
+    _note_usage(reply, usage, _dollars(row.get("costUSD")))
+    reply.said += _words_of(message)
+    return done
+
+
+def _note_usage(reply: Reply, usage: Record, usd: float | None) -> None:
+    """Usage only grows while an answer streams: of rows that differ, the one that knows most is right."""
+    if reply.usage and (usage != reply.usage or usd != reply.usd):
+        before, now = _sum(reply.usage), _sum(usage)
+        if now < before or (now == before and (reply.usd is not None or usd is None)):
+            return
+    reply.usage, reply.usd = usage, usd
+
+
+def flush(voice: Voice, scene: Scene, *, whole: bool = True) -> list[Event]:
+    """Tell the answer that is held back, if there is one."""
+    reply, voice.reply = voice.reply, None
+    if reply is None:
+        return []
+    said = "\n".join(reply.said)
+    voice.said = shorten(said) or voice.said
+    own = derive("reply", *reply.key.split("\0"))
+    data: dict[str, Any] = {
+        "model": reply.model,
+        "provider": "anthropic" if (reply.model or "").startswith("claude") else None,
+        **_tokens(reply.usage),
+        "speed": "fast" if reply.usage.get("speed") == "fast" else None,
+        "usd": reply.usd,
+        "message_id": reply.message,
+        "request_id": reply.request,
+        "stop_reason": reply.stop_reason,
+        "said": said or None,
+    }
+    if not whole or reply.nested:
+        data |= {"partial": True, "whole": own}
+        own = derive("partial", reply.key, *data.values())
+    else:
+        voice.note_counted(reply.key, _counted(reply.usage))
+    return [scene._replace(at=reply.at).tell("model.replied", own, text=said, data=data, cause=reply.cause)]
+
+
+def _tell_more(voice: Voice, key: str, row: Record, message: Record, scene: Scene) -> list[Event]:
+    """What a late row of an answer adds to what was told of it: what is stored cannot be changed any more."""
+    now, before, request = _counted(message["usage"]), voice.counted[key], as_name(row.get("requestId"))
+    more = {name: max(0, count - before.get(name, 0)) for name, count in now.items()}
+    if sum(now[name] for name in _COUNTED) <= sum(before.get(name, 0) for name in _COUNTED) or row.get("costUSD") is not None:
+        return []
+    voice.note_counted(key, now)
+    # A late row may be the first to state the ages of writes that were counted already.
+    more["cache_write_1h"] = min(more["cache_write_1h"], more["cache_write"])
+    said = "\n".join(_words_of(message))
+    data: dict[str, Any] = {
+        "model": (model := as_text(message.get("model"))),
+        "provider": "anthropic" if (model or "").startswith("claude") else None,
+        **{name: count or None for name, count in more.items()},
+        "speed": "fast" if message["usage"].get("speed") == "fast" else None,
+        "message_id": as_name(message.get("id")),
+        "request_id": request,
+        "stop_reason": as_text(message.get("stop_reason")),
+        "said": said or None,
+    }
+    own = derive("reply", *key.split("\0"), "more", *now.values())
+    return [scene.tell("model.replied", own, text=said, data=data, cause=voice.cause)]
+
+
+def _words_of(message: Record) -> list[str]:
+    texts = (as_text(block.get("text")) for block in parts_of(message.get("content")) if block.get("type") == "text")
+    return [words for text in texts if (words := (text or "").strip())]
+
+
+def _counted(usage: Record) -> dict[str, int]:
+    return {name: count or 0 for name, count in _tokens(usage).items()}
+
+
+def _sum(usage: Record) -> int:
+    counts = _tokens(usage)
+    return sum(counts[name] or 0 for name in _COUNTED)
+
+
+def _tokens(usage: Record) -> dict[str, int | None]:
+    by_age = usage.get("cache_creation")
+    total = as_count(usage.get("cache_creation_input_tokens"))
+    return {
+        "input": as_count(usage.get("input_tokens")),
+        "output": as_count(usage.get("output_tokens")),
+        "cache_read": as_count(usage.get("cache_read_input_tokens")),
+        # The split by age may leave out part of the total, or be all zero where an endpoint sends only the total. The larger of the two
+        # counts everything once, and what the split leaves out is priced as a 5-minute write.
+        "cache_write": max(total or 0, _sum_ages(by_age)) if isinstance(by_age, dict) else total,
+        "cache_write_1h": as_count(as_object(by_age).get("ephemeral_1h_input_tokens")) or None,
+    }
+
+
+def _sum_ages(by_age: Record) -> int:
+    return sum(as_count(by_age.get(f"ephemeral_{age}_input_tokens")) or 0 for age in ("5m", "1h"))
+
+
+def _dollars(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None

@@ -1,0 +1,59 @@
+"""Claude Code's settings: where they are, and at which of its steps it is to call us."""
+
+from __future__ import annotations
+
+import os
+
+from fleetlore.ingest.discovery import claude_folder
+from fleetlore.ingest.hook_settings import HookFile
+
+PROGRAM = "claude-code"
+FILE_NAME = "settings.json"
+
+EVENTS = (
+    "SessionStart",
+    "Setup",
+    "UserPromptSubmit",
+    "UserPromptExpansion",
+    "PreToolUse",
+    "PermissionRequest",
+    "PermissionDenied",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PostToolBatch",
+    "Notification",
+    "SubagentStart",
+    "SubagentStop",
+    "TaskCreated",
+    "TaskCompleted",
+    "TeammateIdle",
+    "Elicitation",
+    "ElicitationResult",
+    "InstructionsLoaded",
+    "ConfigChange",
+    "CwdChanged",
+    "FileChanged",
+    "Stop",
+    "StopFailure",
+    "SessionEnd",
+)
+"""Every hook of Claude Code 2.1 that can be listened to without changing what it does or shows."""
+
+LEFT_ALONE = {
+    "WorktreeCreate": "a hook there makes the worktree in the program's stead, and has to say where it is",
+    "WorktreeRemove": "a hook that ends well counts as having removed the worktree: one made by another hook would stay for ever",
+    "PreCompact": "/compact would show a line about us, also to the model; SessionStart and the transcript tell of it",
+    "PostCompact": "/compact would show a line about us, also to the model; SessionStart and the transcript tell of it",
+    "MessageDisplay": "it runs many times a second, before the text is shown; the text is in the transcript",
+}
+"""The others, and why."""
+
+
+def user_file() -> HookFile:
+    """The user's own settings, for all projects."""
+    return HookFile(os.path.join(claude_folder(), FILE_NAME), PROGRAM, EVENTS)
+
+
+def project_file(folder: str) -> HookFile:
+    """The settings that a project shares with all who work on it."""
+    return HookFile(os.path.join(folder, ".claude", FILE_NAME), PROGRAM, EVENTS)

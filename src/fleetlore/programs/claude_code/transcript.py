@@ -1,0 +1,598 @@
+"""`claude-code`: the transcripts of Claude Code, one JSON object a row. docs/dialects.md tells what becomes of each type of row.
+
+Rows of one answer repeat its usage while it streams: it is told once, when the next answer, prompt or end shows that it is whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+
+import msgspec
+
+from fleetlore.dialects.fields import as_count, as_name, as_number, as_object, as_text, read_time
+from fleetlore.dialects.recording import Recording, parse
+from fleetlore.dialects.wire import Record
+from fleetlore.events.envelope import Event
+from fleetlore.programs.claude_code.ids import (
+    NAME,
+    PROGRAM,
+    Scene,
+    agent_of,
+    called_id,
+    compacted_id,
+    derive,
+    launched_id,
+    outcome_id,
+    prompt_id,
+    returned_id,
+    started_id,
+    turn_id,
+)
+from fleetlore.programs.claude_code.prompts import INTERRUPTED, Prompt, parts_of, tell_prompt, text_inside, words_of
+from fleetlore.programs.claude_code.reader_state import Compaction, Helper, Mind, Refused, Voice
+from fleetlore.programs.claude_code.replies import SYNTHETIC, flush, grow
+from fleetlore.programs.claude_code.tools import (
+    LAUNCHERS,
+    in_words,
+    is_refusal_by_person,
+    tell_call,
+    tell_denial,
+    tell_helper,
+    tell_interruption,
+    tell_outcome,
+    text_of,
+)
+from fleetlore.programs.claude_code.turns import is_stop_mark
+from fleetlore.programs.sessions import NO_BRANCH, UNKNOWN, guess_task, project_of, snake, within_bounds
+
+# --- What `claude -p --output-format stream-json` prints: the rows of the transcript, under other names and without their final usage.
+
+IGNORED_STREAM_TYPES = frozenset(("task_progress", "task_updated"))
+"""Subtypes that tell nothing beside what the rows of the helper tell."""
+MOST_HELPERS = 1000
+_NAMES = {"request_id": "requestId", "session_id": "sessionId", "tool_use_result": "toolUseResult"}
+
+
+def is_printed(row: Record) -> bool:
+    """Whether a row was printed and not written down."""
+    return "session_id" in row and "sessionId" not in row
+
+
+def as_written(row: Record, helpers: dict[str, str]) -> Record:
+    """The row under the names of a transcript. `helpers`: the calls that launched one, which rows of helpers name in its stead."""
+    call = as_text(row.get("parent_tool_use_id"))
+    own: Record = {"agentId": helpers.get(call) or as_name(f"{PROGRAM}/{call}")} if call else {}
+    if row.get("type") == "assistant" and as_text(row.get("error")):
+        own["isApiErrorMessage"] = True
+    return row | {new: row[name] for name, new in _NAMES.items() if name in row} | own
+
+
+def note_helper(row: Record, helpers: dict[str, str]) -> bool:
+    """Remember whom a call has launched; answers whether the row says so."""
+    call, helper = as_text(row.get("tool_use_id")), as_name(row.get("task_id"))
+    if row.get("subtype") != "task_started" or row.get("task_type") != "local_agent" or call is None or helper is None:
+        return False
+    if len(helpers) >= MOST_HELPERS:
+        del helpers[next(iter(helpers))]
+    helpers[call] = helper
+    return True
+
+
+# ---
+
+FOLDED = frozenset(
+    (
+        "file-history-snapshot",
+        "file-history-delta",
+        "queue-operation",
+        "last-prompt",
+        "mode",
+        "permission-mode",
+        "content-replacement",
+        "speculation-accept",
+        "attribution-snapshot",
+        "worktree-state",
+        "tag",
+    )
+)
+"""Types of rows that tell nothing beside what others tell."""
+_MOSTLY_FOLDED = frozenset(("progress", "attachment"))
+_FOLDED_SYSTEM = IGNORED_STREAM_TYPES | frozenset(
+    ("local_command", "microcompact_boundary", "hook_started", "hook_response", "hook_progress", "init")
+)
+_TOOL_USE, _TOOL_RESULT = "tool_use", "tool_result"
+"""How the types of all blocks end that call a tool, or give its result: `server_tool_use`, `web_fetch_tool_result`."""
+_TOLD_BLOCKS = frozenset(("text", "thinking", "redacted_thinking"))
+_PLUMBING = frozenset(
+    ("uuid", "parentUuid", "sessionId", "session_id", "timestamp", "type", "cwd", "version", "gitBranch", "userType", "entrypoint", "slug")
+)
+_task_id = re.compile(r"<task-id>\s*([^<\s]+)\s*</task-id>")
+_status = re.compile(r"<status>([^<]+)</status>")
+_NOTIFICATION = "<task-notification>"
+_CONTINUED = "This session is being continued from a previous conversation"
+"""How a summary begins: a branch of a session that was summed up is given it for a title, and says nothing by it."""
+COMPACTOR = "acompact"
+"""How the name of the helper begins that sums a session up. It is the session itself that does so: `session.compacted` tells it."""
+
+
+class Transcript:
+    """Reads the rows of one session, or of one helper of it."""
+
+    def __init__(self, mind: Mind) -> None:
+        self._mind = mind
+        self._printed = False
+
+    def read(self, raw: bytes) -> list[Event]:
+        """The events of one more row, and of those before it that it shows to be whole."""
+        row = parse(raw)
+        row_type = as_text(row.get("type"))
+        if row_type is None and self._is_of_helper(row):
+            return []
+        row_type = row_type or UNKNOWN
+        if row_type in FOLDED or (row_type in _MOSTLY_FOLDED and not (_is_helper_s(row) or _is_queued(row) or is_stop_mark(row))):
+            self._note_time(row)
+            return []
+        if as_name(row.get("uuid")) is None:
+            row["uuid"] = derive("row", raw.decode(errors="replace"))  # what is known by its row must not be taken for another
+        if printed := is_printed(row):
+            row = as_written(row, self._mind.helpers)
+        self._printed = printed
+        held = [] if row.get("isCompactSummary") else self._release_compaction(None)
+        held += self._release_refused(row)
+        # A type from the future may still be a message as we know them.
+        read = _ROWS.get(row_type) or _ROWS.get(f"{as_object(row.get('message')).get('role')}")
+        if read is None:
+            return held + self._read_other(row, row_type, len(raw))
+        voice, scene = self._enter(row)
+        events = [*held, *self._start(row, scene), *self._name_by_leaf(row, scene)]
+        if is_stop_mark(row):
+            self._note_stop(row, voice, scene)
+            return events
+        return [*events, *read(self, row, voice, scene)]
+
+    def settle(self) -> list[Event]:
+        """What is whole already, though rows may follow."""
+        ended = self._end_settled_turn()
+        whole = [voice for voice in self._mind.voices.values() if voice.reply is not None and voice.reply.stop_reason]
+        return [*ended, *(event for voice in whole for event in flush(voice, self._scene(voice)))]
+
+    def end(self, now: datetime | None = None) -> list[Event]:
+        """What was held back; answers that may have lacked a row say so."""
+        own = self._own_voice()
+        is_ended = own is not None and not self._printed and own.turn.is_at_end(now)
+        voices = self._mind.voices.values()
+        return [
+            *self._release_compaction(None),
+            *self._release_refused({}),
+            *(event for voice in voices for event in flush(voice, self._scene(voice), whole=bool(voice.reply and voice.reply.stop_reason))),
+            *(self._end_turn(own) if own is not None and is_ended else ()),
+        ]
+
+    def save(self) -> bytes:
+        """All that it keeps in mind."""
+        return msgspec.json.encode(self._mind)
+
+    # --- who speaks
+
+    def _enter(self, row: Record) -> tuple[Voice, Scene]:
+        mind = self._mind
+        if "forkedFrom" in row or row.get("sessionId") != mind.session:
+            named = (as_object(row.get("forkedFrom")).get("sessionId"), row.get("sessionId"))
+            mind.session = next((session for name in named if (session := as_name(name))), mind.session)
+        branch = as_text(row.get("gitBranch"))
+        mind.branch = branch if branch and branch != NO_BRANCH else mind.branch
+        self._note_time(row)
+        own = agent_of(mind.session)
+        helper = as_name(row.get("agentId")) or (self._side_chain(row) if row.get("isSidechain") is True else None)
+        if helper and helper.startswith(COMPACTOR):
+            voice = self._mind.voices.setdefault(helper, Voice(agent=own))
+        else:
+            voice = self._voice(helper, own) if helper else self._voice(own, None)
+        return voice, self._scene(voice)._replace(at=read_time(row.get("timestamp")))
+
+    def _voice(self, agent: str | None, parent: str | None) -> Voice:
+        voice = self._mind.voices.get(agent or "")
+        if voice is None:
+            deeper = parent is not None and self._mind.helper is not None and (self._mind.helper.depth or 1) > 1
+            voice = self._mind.voices[agent or ""] = Voice(agent=agent, parent=None if deeper else parent)
+            if parent is not None and agent is not None:
+                voice.prompt = voice.cause = launched_id(agent)
+        return voice
+
+    def _scene(self, voice: Voice) -> Scene:
+        return Scene(None, voice.agent, self._mind.session, voice.parent)
+
+    def _side_chain(self, row: Record) -> str | None:
+        """Older programs name no agent: its first row stands for it."""
+        own = as_name(row.get("uuid"))
+        return None if own is None else f"{PROGRAM}/{self._mind.link(own, str(row.get('parentUuid')))[:8]}"
+
+    def _note_time(self, row: Record) -> None:
+        if self._mind.first_at is None and "forkedFrom" not in row:
+            self._mind.first_at = read_time(row.get("timestamp"))
+
+    def _start(self, row: Record, scene: Scene) -> Iterator[Event]:
+        """The session's start, at the first row that says where it is. A helper's transcript leaves it to the session's own."""
+        mind = self._mind
+        is_own = mind.session is not None and scene.agent == agent_of(mind.session) and not row.get("agentId")
+        if mind.started or mind.session is None or not is_own or not row.get("cwd") or row.get("forkedFrom"):
+            return
+        mind.started = True
+        cwd, task = as_text(row.get("cwd")), guess_task(mind.branch)
+        data = {
+            "cwd": cwd,
+            "project": project_of(cwd),
+            "branch": mind.branch,
+            "program": PROGRAM,
+            "version": as_text(row.get("version")),
+            "model": as_text(row.get("model")),
+            "task_guessed": True if task else None,
+        }
+        scene = scene._replace(at=mind.first_at, task=task)
+        yield scene.tell("session.started", started_id(mind.session), text=project_of(cwd), data=data)
+
+    def _name_by_leaf(self, row: Record, scene: Scene) -> Iterator[Event]:
+        title = self._mind.titles.pop(str(row.get("uuid")), None) if self._mind.titles else None
+        if title is not None:
+            yield scene.tell("agent.named", derive("title", scene.run, title), text=title, data={"title": title})
+
+    # --- rows
+
+    def _read_user(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+        content = as_object(row.get("message")).get("content")
+        if row.get("isCompactSummary") is True:
+            return self._release_compaction(text_of(content))
+        results = [part for part in parts_of(content) if _sort(part).endswith(_TOOL_RESULT)]
+        if results:
+            ended = self._end_marked_turn(voice)
+            return [*ended, *self._flush_whole(voice), *(event for part in results for event in self._read_result(part, row, voice, scene))]
+        words, images = words_of(content)
+        if row.get("isMeta") is True or (not words and not images) or str(row.get("agentId")).startswith(COMPACTOR):
+            return []
+        return [*flush(voice, self._scene(voice)), *self._read_words(words, images, row, voice, scene)]
+
+    def _read_words(self, words: str, images: int, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+        own = str(row["uuid"])
+        if words.startswith(INTERRUPTED):
+            voice.interrupted = True
+            return self._end_interrupted_turn(words, own, voice, scene)
+        if words.startswith(_NOTIFICATION):
+            return [*self._end_answered_turn(voice), *self._read_notification(words, own, scene)]
+        if voice.agent != agent_of(self._mind.session):
+            return self._read_order(words, own, row, voice, scene)
+        ended = self._end_answered_turn(voice)
+        voice.turn.begin()
+        voice.said = None
+        named = as_name(row.get("promptId")) or own
+        if named != voice.prompt_key:
+            voice.prompt_key, voice.prompt_row = named, own
+        return [*ended, *self._tell_prompt(words, images, named if own == voice.prompt_row else own, voice, scene)]
+
+    def _tell_prompt(self, words: str, images: int, key: str, voice: Voice, scene: Scene) -> list[Event]:
+        prompt = Prompt(words, id=prompt_id(key), key=key, images=images)
+        event = tell_prompt(scene, prompt, branch=self._mind.branch, interrupted=voice.interrupted)
+        voice.prompt = voice.cause = event.id
+        voice.interrupted = False
+        return [event]
+
+    def _read_queued(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+        """What was said while the agent was at work, and reached it between two steps: the same turn goes on."""
+        own, (words, images) = str(row["uuid"]), words_of(as_object(row.get("attachment")).get("prompt"))
+        if words.startswith(_NOTIFICATION):
+            return self._read_notification(words, own, scene)
+        if (not words and not images) or voice.agent != agent_of(self._mind.session):
+            return []
+        voice.turn.answer = None
+        return self._tell_prompt(words, images, own, voice, scene)
+
+    def _read_order(self, words: str, own: str, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+        """What a helper was told by its launcher: the first words are its launch."""
+        if voice.agent is None or voice.launched:
+            return [scene.tell(f"{NAME}.message", derive("message", own), text=words, data={"message": words}, actor=voice.parent)]
+        call = as_text(row.get("parent_tool_use_id"))
+        known = self._mind.helper or Helper(role=as_text(row.get("attributionAgent")), call=call, depth=1 if call else None)
+        return self._tell_launch(voice, scene, words, known)
+
+    def _tell_launch(self, voice: Voice, scene: Scene, words: str, known: Helper) -> list[Event]:
+        """A helper's first words; who launched it is sure only where the file beside its transcript tells."""
+        child = voice.agent or UNKNOWN
+        voice.launched = True
+        data = {"role": known.role, "prompt": words, "call_id": known.call, "launcher_guessed": True if known.depth != 1 else None}
+        scene = scene._replace(agent=agent_of(self._mind.session), parent=None)
+        cause = called_id(known.call) if known.call else None
+        return [scene.tell("agent.launched", launched_id(child), text=known.words or words, data=data, child=child, cause=cause)]
+
+    def _read_notification(self, words: str, own: str, scene: Scene) -> list[Event]:
+        """Something that ran in the background came to its end."""
+        task, status = (match[1].strip() if (match := found.search(words)) else None for found in (_task_id, _status))
+        summary = text_inside(words, "summary")
+        if task in self._mind.background and task is not None:
+            self._mind.background.remove(task)
+            data = {"status": status, "result": summary}
+            return [scene.tell("agent.returned", returned_id(task), text=summary, data=data, child=as_name(task))]
+        data = {"task_id": task, "status": status, "summary": summary}
+        own_id = derive("notification", own)
+        return [scene.tell(f"{NAME}.task_notification", own_id, text=summary or words, data=data, visibility="system")]
+
+    def _read_result(self, part: Record, row: Record, voice: Voice, scene: Scene) -> Iterator[Event]:
+        call = as_text(part.get("tool_use_id"))
+        if call is None:
+            return
+        result = row.get("toolUseResult")
+        known = self._mind.calls.pop(call, None)
+        tool, given = (known.tool, known.input) if known else (UNKNOWN, None)
+        interrupted = as_object(result).get("interrupted") is True
+        output = part.get("content")
+        voice.cause = outcome_id(call)
+        voice.turn.note_result(call)
+        if part.get("is_error") is True and is_refusal_by_person(words := text_of(output)):
+            refused = Refused(call=call, tool=tool, input=given, reason=words, at=scene.at, voice=voice.agent or "")
+            self._mind.refused.append(refused)
+            return
+        yield tell_outcome(
+            scene,
+            tool,
+            call,
+            given,
+            output=output if output else result,
+            failed=part.get("is_error") is True or interrupted or _sort(as_object(output)).endswith("_error"),
+            interrupted=interrupted,
+            duration=as_object(result).get("durationMs"),
+        )
+        if tool in LAUNCHERS and result is None:
+            result = in_words(output)
+        helpers = tell_helper(scene, call, given, result) if known is None or tool in LAUNCHERS else []
+        for event in helpers:
+            helper = self._mind.voices.get(event.child or "")
+            if helper is not None and event.kind == "agent.returned":
+                yield from flush(helper, self._scene(helper))
+        self._mind.background += [event.child for event in helpers if event.kind == "agent.launched" and event.child]
+        yield from helpers
+
+    def _read_assistant(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+        message = as_object(row.get("message"))
+        content = message.get("content")
+        if row.get("isApiErrorMessage") is True:
+            error = text_of(content)
+            failed = scene.tell("model.failed", derive("failed", row.get("uuid")), text=error, data={"error": error}, cause=voice.cause)
+            events = [*self._end_marked_turn(voice), *flush(voice, self._scene(voice)), failed]
+            voice.turn.note_error(str(row.get("uuid")), error, at=scene.at)
+            return events
+        events = self._end_marked_turn(voice)
+        if message.get("model") != SYNTHETIC:
+            voice.turn.note_answer(row, at=scene.at)
+        events += grow(voice, row, message, scene, nested=self._printed)
+        for block in parts_of(content):
+            events += self._read_block(block, row, message, voice, scene)
+        return events
+
+    def _read_block(self, block: Record, row: Record, message: Record, voice: Voice, scene: Scene) -> Iterator[Event]:
+        sort = _sort(block)
+        if sort.endswith(_TOOL_USE) and (call := as_text(block.get("id"))):
+            tool, given = as_text(block.get("name")) or UNKNOWN, block.get("input")
+            self._mind.remember(call, tool, given)
+            yield tell_call(scene, tool, call, given, cwd=as_text(row.get("cwd")), cause=voice.prompt)
+        elif sort.endswith(_TOOL_RESULT):
+            yield from self._read_result(block, row, voice, scene)
+        elif sort == "thinking" and (words := (as_text(block.get("thinking")) or "").strip()):
+            own = derive("thought", message.get("id") or row.get("uuid"), words)
+            yield scene.tell("agent.thought", own, text=words, data={"thought": words}, cause=voice.cause, visibility="private")
+        elif sort not in _TOLD_BLOCKS:
+            raw = msgspec.json.encode(block)
+            own = derive("block", message.get("id") or row.get("uuid"), raw.decode())
+            data = within_bounds(block, len(raw))
+            yield scene.tell(f"{NAME}.{snake(sort)}", own, text=sort, data=data, cause=voice.cause, visibility="system")
+
+    def _read_progress(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+        """Older programs repeat a helper's rows inside the session's; the helper's own transcript, if there is one, knows better."""
+        told = as_object(row.get("data"))
+        inner, helper = as_object(told.get("message")), as_name(told.get("agentId"))
+        if helper is None:
+            return []
+        voice = self._voice(helper, agent_of(self._mind.session))
+        scene = self._scene(voice)._replace(at=read_time(inner.get("timestamp")) or scene.at)
+        message = as_object(inner.get("message"))
+        content = message.get("content")
+        events = grow(voice, inner, message, scene, nested=True) if inner.get("type") == "assistant" else []
+        events += [event for part in parts_of(content) for event in self._read_block(part, row, message, voice, scene)]
+        if inner.get("type") == "user" and not voice.launched and (words := words_of(content)[0]):
+            call = as_text(row.get("parentToolUseID"))
+            given = as_object(self._mind.calls[call].input) if call in self._mind.calls else {}
+            known = Helper(role=as_text(given.get("subagent_type")), words=as_text(given.get("description")), call=call, depth=1)
+            events += self._tell_launch(voice, scene, words, known)
+        return events
+
+    def _read_system(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+        subtype, own = as_text(row.get("subtype")) or UNKNOWN, row.get("uuid")
+        if subtype in _FOLDED_SYSTEM or note_helper(row, self._mind.helpers):
+            return []
+        if subtype == "compact_boundary":
+            self._note_compaction(row, scene)
+            return []
+        if subtype == "turn_duration":
+            if voice.turn.is_over:  # the Stop hooks have already marked it
+                return []
+            return [*flush(voice, self._scene(voice)), self._tell_end(voice, scene, str(own), duration=as_number(row.get("durationMs")))]
+        words = as_text(row.get("content")) or as_text(as_object(row.get("error")).get("message"))
+        if subtype == "api_error":
+            error = words or text_of(row.get("error")) or subtype
+            return [scene.tell("model.failed", derive("failed", own), text=error, data={"error": error}, cause=voice.cause)]
+        data = {key: value for key, value in row.items() if key not in _PLUMBING}
+        own_id = derive("system", own)
+        return [scene.tell(f"{NAME}.{snake(subtype)}", own_id, text=words or subtype, data=data, visibility="system")]
+
+    def _read_summary(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+        """A title written by an older program, for the session that a row belongs to."""
+        leaf, title = as_text(row.get("leafUuid")), as_text(row.get("summary"))
+        if leaf and title and len(self._mind.titles) < 100:
+            self._mind.titles[leaf] = title
+        return []
+
+    def _read_title(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+        by_person = as_text(row.get("customTitle"))
+        title = by_person or as_text(row.get("aiTitle")) or as_text(row.get("agentName"))
+        if title is None or title.startswith(_CONTINUED):
+            return []
+        return [scene.tell("agent.named", derive("title", scene.run, title), text=title, data={"name" if by_person else "title": title})]
+
+    def _read_end(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+        """The last row of what `claude -p --output-format stream-json` prints."""
+        reason = None if row.get("subtype") == "success" else as_text(row.get("subtype"))
+        data = {"reason": reason, "duration_ms": as_number(row.get("duration_ms"))}
+        own, words = _ended_id(voice, str(row["uuid"])), as_text(row.get("result"))
+        voice.turn.close()
+        ended = scene.tell("session.turn_ended", own, text=words, data=data, cause=voice.prompt)
+        return [*flush(voice, self._scene(voice)), ended]
+
+    def _read_other(self, row: Record, row_type: str, size: int) -> list[Event]:
+        """A type of row from the future, with all that it says."""
+        _, scene = self._enter(row)
+        data = within_bounds({key: value for key, value in row.items() if key not in _PLUMBING}, size)
+        words = next((value for key in ("content", "message", "text", "title", "summary") if (value := as_text(row.get(key)))), row_type)
+        own = derive(row_type, row["uuid"])
+        return [scene.tell(f"{NAME}.{snake(row_type)}", own, text=words, data=data, visibility="system")]
+
+    def _is_of_helper(self, row: Record) -> bool:
+        """Take in the small file beside a helper's transcript, which says who it is."""
+        if "agentType" not in row and "toolUseId" not in row:
+            return False
+        depth = row.get("spawnDepth")
+        self._mind.helper = Helper(
+            role=as_text(row.get("agentType")),
+            words=as_text(row.get("description")),
+            call=as_text(row.get("toolUseId")),
+            depth=depth if isinstance(depth, int) else None,
+        )
+        return True
+
+    # --- where a turn ends
+
+    def _own_voice(self) -> Voice | None:
+        """The session's own agent. Rows of sub-agents never end the session's turn."""
+        return self._mind.voices.get(agent_of(self._mind.session) or "")
+
+    def _note_stop(self, row: Record, voice: Voice, scene: Scene) -> None:
+        if voice is self._own_voice():
+            self._mind.has_stop_hooks = True
+            voice.turn.note_mark(row, at=scene.at)
+
+    def _end_interrupted_turn(self, words: str, own: str, voice: Voice, scene: Scene) -> list[Event]:
+        ended = self._end_marked_turn(voice)
+        if voice.turn.is_over:
+            return ended
+        voice.turn.close()
+        return [scene.tell("session.turn_ended", derive("interrupted", own), text=words, data={"reason": "interrupted"})]
+
+    def _end_marked_turn(self, voice: Voice) -> list[Event]:
+        """The agent works again although its turn was over, for example because a background task has finished."""
+        mark = voice.turn.mark
+        return self._end_turn(voice) if mark is not None and mark.is_final else []
+
+    def _end_answered_turn(self, voice: Voice) -> list[Event]:
+        """The next prompt came, so the answer before it was the last of its turn."""
+        is_ended = voice is self._own_voice() and (voice.turn.mark is not None or voice.turn.has_answer())
+        return self._end_turn(voice) if is_ended else []
+
+    def _end_settled_turn(self) -> list[Event]:
+        """The turn of a file that may grow, if it is certain that it is over.
+
+        Where Stop hooks run, they decide that: one of them may send the agent back to work.
+        """
+        voice = self._own_voice()
+        if voice is None or self._printed or voice.turn.is_over:
+            return []
+        mark, answer = voice.turn.mark, voice.turn.answer
+        if mark is not None:
+            return self._end_turn(voice) if mark.is_final else []
+        is_final = answer is not None and answer.is_final and answer.error is None and voice.turn.has_answer()
+        return self._end_turn(voice) if is_final and not self._mind.has_stop_hooks else []
+
+    def _end_turn(self, voice: Voice) -> list[Event]:
+        """The end of a turn at its newest mark, else at its answer, after what the answer said."""
+        last = voice.turn.mark or voice.turn.answer
+        if last is None:
+            return []
+        events = flush(voice, self._scene(voice))
+        return [*events, self._tell_end(voice, self._scene(voice)._replace(at=last.at), last.row)]
+
+    def _tell_end(self, voice: Voice, scene: Scene, own: str, *, duration: float | None = None) -> Event:
+        error = voice.turn.answer.error if voice.turn.answer else None
+        data = {"reason": "failed" if error is not None else None, "duration_ms": duration}
+        voice.turn.close()
+        return scene.tell("session.turn_ended", _ended_id(voice, own), text=error or voice.said, data=data, cause=voice.prompt)
+
+    # --- what waits
+
+    def _flush_whole(self, voice: Voice) -> list[Event]:
+        return flush(voice, self._scene(voice)) if voice.reply is not None and voice.reply.stop_reason else []
+
+    def _release_refused(self, row: Record) -> list[Event]:
+        """A running tool that was interrupted looks like one that was not allowed, but for a mark on the row behind it."""
+        held, self._mind.refused = self._mind.refused, []
+        tell = tell_interruption if row.get("interruptedMessageId") else tell_denial
+        return [
+            tell(self._scene(self._mind.voices[was.voice])._replace(at=was.at), was.tool, was.call, was.input, reason=was.reason)
+            for was in held
+        ]
+
+    def _note_compaction(self, row: Record, scene: Scene) -> None:
+        told = as_object(row.get("compactMetadata"))
+        self._mind.compaction = Compaction(
+            key=str(row["uuid"]),
+            at=scene.at,
+            trigger=as_text(told.get("trigger")),
+            before=as_count(told.get("preTokens")),
+            after=as_count(told.get("postTokens")),
+        )
+
+    def _release_compaction(self, summary: str | None) -> list[Event]:
+        held, self._mind.compaction = self._mind.compaction, None
+        if held is None:
+            return []
+        data = {"trigger": held.trigger, "before_tokens": held.before, "after_tokens": held.after, "summary": summary}
+        scene = self._scene(self._voice(agent_of(self._mind.session), None))._replace(at=held.at)
+        return [scene.tell("session.compacted", compacted_id(held.key), data=data)]
+
+
+def _sort(block: Record) -> str:
+    return as_text(block.get("type")) or UNKNOWN
+
+
+def _is_helper_s(row: Record) -> bool:
+    return as_object(row.get("data")).get("type") == "agent_progress"
+
+
+def _is_queued(row: Record) -> bool:
+    return as_object(row.get("attachment")).get("type") == "queued_command"
+
+
+def _ended_id(voice: Voice, own: str) -> str:
+    """Of the end of a turn. What a person types behind a `!` is a turn, too, and belongs to the same prompt: it ends by its own row."""
+    turn = voice.prompt_key or own
+    if turn != voice.ended:
+        voice.ended, voice.ended_row = turn, own
+    return turn_id(turn if own == voice.ended_row else own)
+
+
+_ROWS: Mapping[str, Callable[[Transcript, Record, Voice, Scene], list[Event]]] = {
+    "user": Transcript._read_user,
+    "assistant": Transcript._read_assistant,
+    "attachment": Transcript._read_queued,
+    "progress": Transcript._read_progress,
+    "system": Transcript._read_system,
+    "summary": Transcript._read_summary,
+    "custom-title": Transcript._read_title,
+    "ai-title": Transcript._read_title,
+    "agent-name": Transcript._read_title,
+    "result": Transcript._read_end,
+}
+
+
+def _open(saved: bytes | None) -> Transcript:
+    return Transcript(Mind() if saved is None else msgspec.json.decode(saved, type=Mind))
+
+
+RECORDING = Recording(name=NAME, open=_open)
+"""A session's transcript, or a helper's."""

@@ -1,0 +1,267 @@
+"""Codex takes turns: `codex exec --json`, the prompt on stdin, its records on stdout, one thread over all turns of a goal.
+
+What the gate cannot do here: `codex exec` asks nobody. Its sandbox is the rule: commands write in the workspace and the system's folder
+for temporary files alone, and reach no network, unless the user's own config.toml says otherwise; whatever is within these bounds is
+done without a question, and what is beyond them fails. Names of tools in `allow` and `deny` have no meaning for it, and neither the
+gate nor a person is asked; `extras["ungated"]` says so where somebody wanted it. It has no limit of its own for money or tokens, either:
+it is stopped at the first record past the budget.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from msgspec.structs import replace
+
+from fleetlore import clock
+from fleetlore.dialects.fields import as_count, as_name, as_object, as_uuid
+from fleetlore.dialects.recording import parse
+from fleetlore.dialects.wire import Record
+from fleetlore.errors import DialectError
+from fleetlore.events.envelope import Event
+from fleetlore.process.environment import scrubbed
+from fleetlore.process.pipes import Lines
+from fleetlore.programs.codex.outputs import text_in
+from fleetlore.programs.codex.reader_state import Mind
+from fleetlore.programs.codex.transcript import CodexReader
+from fleetlore.programs.codex.usage import Usage, read_usage
+from fleetlore.programs.harness import Ended, Order, Watch
+from fleetlore.programs.turn_output import LINGER, Report, listen, program_for
+
+# --- What Codex writes down of its threads while it works, read as it grows: its stream tells neither what each answer took nor what its
+
+MOST_THREADS = 100
+_LONGEST = 8 * 1024 * 1024
+_PIECE = 1024 * 1024
+_COUNTS = ("input", "output", "cache_read", "cache_write")
+
+
+class Rollout:
+    """One thread's. The reader goes on where it stopped; what is not a record is passed over, as the import tells of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.mind = Mind()
+        self._reader, self._lines = CodexReader(self.mind), Lines(_LONGEST)
+        self._path, self._at = path, 0
+
+    def read(self) -> list[Event]:
+        """The events of the lines that came since."""
+        events: list[Event] = []
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._at)
+                while piece := file.read(_PIECE):
+                    self._at += len(piece)
+                    for line in self._lines.take(piece):
+                        events += self._understand(line.text)
+        except OSError:
+            return events
+        return events
+
+    def end(self) -> list[Event]:
+        """What was held back."""
+        return [*self.read(), *self._reader.end()]
+
+    def _understand(self, raw: bytes) -> list[Event]:
+        try:
+            return self._reader.read(raw) if raw.strip() else []
+        except DialectError:
+            return []
+
+
+class Rollouts:
+    """Those of a turn's thread and of its sub-agents. What is older than `since` was told in its own time."""
+
+    def __init__(self, home: Path, *, since: datetime) -> None:
+        self._home, self._since = home, since
+        self._open: dict[str, Rollout] = {}
+        self._wanted: set[str] = set()
+        self._early: list[Event] = []
+        self.main: Rollout | None = None
+        self.tokens = 0
+        """What was used since."""
+
+    def follow(self, thread: object) -> bool:
+        """Begin to read a thread's as soon as there is one; answers whether there is. The first is the turn's own."""
+        name = as_uuid(thread)
+        if name is None or name in self._open or len(self._open) >= MOST_THREADS:
+            return name in self._open
+        path = next(self._home.glob(f"sessions/*/*/*/rollout-*-{name}.jsonl"), None)
+        if path is None:
+            self._wanted.add(name)
+            return False
+        self._wanted.discard(name)
+        rollout = self._open[name] = Rollout(path)
+        self.main = self.main or rollout
+        self._early += self._new(rollout.read())
+        return True
+
+    def read(self) -> list[Event]:
+        """What came since in all of them."""
+        for thread in sorted(self._wanted):
+            self.follow(thread)
+        early, self._early = self._early, []
+        return [*early, *self._new(event for rollout in self._open.values() for event in rollout.read())]
+
+    def end(self) -> list[Event]:
+        """What was held back."""
+        return [*self.read(), *self._new(event for rollout in self._open.values() for event in rollout.end())]
+
+    def _new(self, events: Iterable[Event]) -> list[Event]:
+        new = [event for event in events if event.at is None or event.at >= self._since]
+        self.tokens += sum(as_count(event.data.get(key)) or 0 for event in new if event.kind == "model.replied" for key in _COUNTS)
+        return new
+
+
+# --- What `codex exec --json` prints in a turn: how the turn stands, and events where no rollout tells them better.
+
+MOST_HELD = 200
+"""Events of the stream that wait for a rollout to appear; then there is none."""
+_status = re.compile(r"\bstatus:? ([45]\d\d)\b")
+
+
+class Records:
+    """Hears one turn."""
+
+    def __init__(self, order: Order, rollouts: Rollouts) -> None:
+        self.report = Report(session=order.session, model=order.model)
+        self._rollouts = rollouts
+        self._mind = Mind(model=order.model)
+        self._stream = CodexReader(self._mind)
+        self._held: list[Event] = []
+        self._gave_up = False
+        main = rollouts.main
+        self._before = _size(main.mind.meter.totals) if main else 0
+
+    def hear(self, raw: bytes) -> Sequence[Event]:
+        """The events of one more record."""
+        record = parse(raw)
+        told = self._stream.read(raw)
+        self._note(record)
+        return self._better(told)
+
+    def end(self) -> Sequence[Event]:
+        """What was held back."""
+        if not self._has_rollout():
+            return [*self._held, *self._stream.end()]
+        events = self._rollouts.end()
+        self._note_rollouts()
+        return events
+
+    def _better(self, told: list[Event]) -> list[Event]:
+        """The rollout's events for the stream's, once there is one."""
+        if self._has_rollout():
+            self._held.clear()
+            events = self._rollouts.read()
+            self._note_rollouts()
+            return events
+        if self._gave_up:
+            return told
+        self._held += told
+        if len(self._held) <= MOST_HELD:
+            return []
+        self._gave_up = True
+        held, self._held = self._held, []
+        return held
+
+    def _has_rollout(self) -> bool:
+        return not self._gave_up and (self._rollouts.main is not None or self._rollouts.follow(self.report.session))
+
+    def _note_rollouts(self) -> None:
+        report, main = self.report, self._rollouts.main
+        report.tokens = max(report.tokens, self._rollouts.tokens)
+        if main is not None:
+            report.context = main.mind.context or report.context
+            report.model = as_name(main.mind.model) or report.model
+
+    def _note(self, record: Record) -> None:
+        report = self.report
+        match record.get("type"):
+            case "thread.started":
+                report.session = as_uuid(record.get("thread_id")) or report.session
+            case "item.started" | "item.completed":
+                self._note_item(as_object(record.get("item")))
+            case "turn.started":
+                report.how = None
+            case "turn.completed":
+                report.how, report.error = "finished", ""
+                report.tokens = max(report.tokens, _size(read_usage(record.get("usage"))) - self._before)
+            case "turn.failed":
+                self._note_error(as_object(record.get("error")))
+                report.how = "failed"
+            case "error":
+                self._note_error(record)
+
+    def _note_item(self, item: Record) -> None:
+        if item.get("type") in ("agent_message", "assistant_message"):
+            self.report.words = text_in(item.get("text")) or self.report.words
+        threads = item.get("receiver_thread_ids")
+        for thread in threads if isinstance(threads, list) and self._has_rollout() else ():
+            self._rollouts.follow(thread)
+
+    def _note_error(self, told: Record) -> None:
+        self.report.error = text_in(told.get("message")) or "failed"
+        match = _status.search(self.report.error)
+        self.report.status = int(match[1]) if match else None
+
+
+def _size(usage: Usage | None) -> int:
+    """Tokens read and written; those from the cache are among the first."""
+    return 0 if usage is None else usage.input + usage.output
+
+
+# ---
+
+KEEP = ("OPENAI_*", "CODEX_*", "AZURE_OPENAI_*", "RUST_LOG")
+_TOOLS = ("shell_tool", "unified_exec", "view_image", "multi_agent", "goals", "apps", "plugins")
+
+
+class Codex:
+    """The harness of Codex. `command` may bear arguments of its own; `keep` names variables that it needs besides, as for its provider."""
+
+    name = "codex"
+    has_sessions = True
+
+    def __init__(
+        self,
+        command: Sequence[str] = ("codex",),
+        environ: Mapping[str, str] = os.environ,
+        *,
+        keep: Sequence[str] = (),
+        sandbox: Literal["read-only", "workspace-write", "danger-full-access"] = "workspace-write",
+        linger: float = LINGER,
+    ) -> None:
+        self._command, self._environ, self._keep = tuple(command), environ, tuple(keep)
+        self._sandbox, self._linger = sandbox, linger
+
+    async def take_turn(self, order: Order, watch: Watch) -> Ended:
+        """One turn. Its thread is named by Codex itself: `order.new_session` is not used."""
+        rollouts = Rollouts(self._home(), since=clock.now())
+        if order.session:
+            await asyncio.to_thread(rollouts.follow, order.session)
+        env = scrubbed(self._environ, keep=(*KEEP, *self._keep), mark=order.mark)
+        program = program_for(order, (*self._command, *self._arguments(order)), env)
+        ended = await listen(order, program, Records(order, rollouts), watch, linger=self._linger)
+        if order.gate or order.allow or order.deny:
+            return replace(ended, extras={**ended.extras, "ungated": True})
+        return ended
+
+    def _arguments(self, order: Order) -> Iterator[str]:
+        yield from ("exec", "--json", "--skip-git-repo-check", "--color", "never", "-c", 'approval_policy="never"')
+        yield from ("--sandbox", "read-only" if order.is_summary else self._sandbox)
+        if order.model:
+            yield from ("--model", order.model)
+        if order.is_summary:
+            yield from (part for tool in _TOOLS for part in ("-c", f"features.{tool}=false"))
+            yield from ("-c", 'web_search="disabled"')
+        yield from ("resume", order.session, "-") if order.session else ("-",)
+
+    def _home(self) -> Path:
+        named = self._environ.get("CODEX_HOME")
+        return Path(named) if named else Path(self._environ.get("HOME") or "~").expanduser() / ".codex"

@@ -1,0 +1,165 @@
+"""What a reader of Codex's records keeps in mind between two of them: all of it encodes to JSON."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any
+
+from msgspec import Struct, field
+
+from fleetlore.programs.codex.items import Work
+from fleetlore.programs.codex.usage import Meter, Usage
+
+MOST_CALLS = 500
+MOST_CLOSED = 64
+MOST_ECHOES = 100
+LONGEST_INPUT = 4096
+"""So much of each string of a call's input is kept until its result comes: deeds are read off the beginning."""
+LONGEST_ECHO = 200
+"""Words that begin alike so far are the same: pictures and the like may follow in one telling and not in another."""
+
+
+class Call(Struct):
+    """A tool call whose result has not come yet."""
+
+    tool: str
+    input: Any = None
+    work: Work | None = None
+    """What an item has told of it already."""
+    id: str | None = None
+    """Of the event that told of it, where that follows from its place in a stream."""
+    turn: str | None = None
+
+
+class Echo(Struct):
+    """Which words were told: events, items and responses say the same ones, each in its turn."""
+
+    told: dict[str, int] = field(default_factory=dict)
+    heard: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def is_new(self, channel: str, words: str) -> bool:
+        """Whether no other channel has said this before; the same channel saying it again means it."""
+        key = _digest(words)
+        heard = self.heard.setdefault(channel, {})
+        heard[key] = times = heard.get(key, 0) + 1
+        if len(heard) > MOST_ECHOES:
+            heard.pop(next(iter(heard)))
+        if times <= self.told.get(key, 0):
+            return False
+        self.told[key] = times
+        if len(self.told) > MOST_ECHOES:
+            self.told.pop(next(iter(self.told)))
+        return True
+
+    def times(self, words: str) -> int:
+        """How often this was told."""
+        return self.told.get(_digest(words), 0)
+
+
+class Answer(Struct, kw_only=True):
+    """The newest words of the agent, as long as no call follows them."""
+
+    key: str
+    at: datetime | None = None
+    text: str = ""
+
+
+class Waiting(Struct, kw_only=True):
+    """A user's message that an event has yet to confirm."""
+
+    words: str
+    at: datetime | None = None
+    key: str = ""
+    images: int = 0
+
+
+class Replay(Struct, kw_only=True):
+    """A parent's history at the beginning of a rollout."""
+
+    until: int | None = None
+    """The ordinal of the first record that is the thread's own, where that is stated."""
+    born: int | None = None
+    """When the thread began, in milliseconds since 1970."""
+    last: int | None = None
+    """When the record before was written."""
+    sure: bool = False
+    """Whether there is one at all: the parent's own header was met, or times from before the thread."""
+    kept_times: bool = False
+    """Whether the copies bear the times of the originals."""
+
+
+class Mind(Struct, kw_only=True):
+    """One source, as far as it was read."""
+
+    thread: str | None = None
+    agent: str | None = None
+    parent: str | None = None
+    """The agent that launched it."""
+    branch: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    turn: str | None = None
+    prompt: str | None = None
+    """Id of the event that set it going."""
+    prompted: str | None = None
+    """The turn that this was in."""
+    cause: str | None = None
+    """Id of the newest outcome, else of the prompt."""
+    asked: str | None = None
+    """Id of what the answer that is being given answers."""
+    answering: bool = False
+    calls_first: bool = False
+    """Whether this version writes a response's calls down before what it took."""
+    replied: bool = False
+    """Whether the prompt was answered at all."""
+    interrupted: bool = False
+    context: int | None = None
+    """How many tokens the last answer's context held."""
+    n: int = 0
+    """How many records were read, for those that have no key at all."""
+    calls: dict[str, Call] = field(default_factory=dict)
+    running: list[str] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
+    echo: Echo = field(default_factory=Echo)
+    said: list[str] = field(default_factory=list)
+    said_at: datetime | None = None
+    said_key: str = ""
+    waiting: Waiting | None = None
+    meter: Meter = field(default_factory=Meter)
+    replay: Replay | None = None
+    flat: bool = False
+    """Whether it is of the oldest form, without envelopes."""
+    chain: str = ""
+    """A digest of a stream so far."""
+    streamed: Usage | None = None
+    marks_turns: bool = False
+    """The rollout has records for the start and end of turns. Those of 2025 have none: their turns end with an answer."""
+    answer: Answer | None = None
+    ended_turn: str | None = None
+    """The turn that ended last without a record of its end."""
+
+
+def open_call(mind: Mind, call: str, tool: str, given: object, *, id: str | None = None, turn: str | None = None) -> None:
+    """Keep a call in mind until its result comes; of too many, the oldest is forgotten."""
+    if len(mind.calls) >= MOST_CALLS:
+        mind.calls.pop(next(iter(mind.calls)))
+    mind.calls[call] = Call(tool, _clipped(given), id=id, turn=turn)
+
+
+def close_call(mind: Mind, call: str) -> Call | None:
+    """Take a call out of mind, but for its id."""
+    mind.closed = [*mind.closed[-MOST_CLOSED:], call]
+    return mind.calls.pop(call, None)
+
+
+def _digest(words: str) -> str:
+    return blake2b(words.strip()[:LONGEST_ECHO].encode(errors="replace"), digest_size=8).hexdigest()
+
+
+def _clipped(value: object) -> object:
+    if isinstance(value, str):
+        return value[:LONGEST_INPUT]
+    if isinstance(value, dict):
+        return {key: _clipped(item) for key, item in value.items()}
+    return [_clipped(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,224 @@
+"""Rollouts of Codex: `{"timestamp", "type", "payload"}` a line, and the flat lines of the oldest versions.
+
+The program writes most things twice or thrice: as what the model said or was given (`response_item`), as an event for its screens
+(`event_msg`), and as a finished item. Each is told once, when it is first met; `docs/dialects.md` says what becomes of which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from fleetlore.dialects.fields import EPOCH, as_count, as_name, as_object, as_text, read_time
+from fleetlore.dialects.wire import Record
+from fleetlore.events.envelope import Event
+from fleetlore.programs.codex.ids import NAME, PROGRAM, Place, Scene, agent_of, birth_of, derive, launched_id, started_id
+from fleetlore.programs.codex.reader_state import Mind, Replay
+from fleetlore.programs.codex.usage import model_in, note
+from fleetlore.programs.sessions import guess_task, project_of, snake, within_bounds
+
+# --- Which records of a rollout are a parent's: the rollout of a sub-agent or a fork may begin with a copy of the history that it inherits.
+
+PAUSE_MS = 1000
+"""As `ccusage` has it, which found copies written within 40 ms and first turns after 5 s and more."""
+
+
+def parent_of(meta: Record) -> str | None:
+    """The thread that launched this one as a sub-agent."""
+    spawned = spawn_of(meta)
+    launched = bool(spawned) or meta.get("thread_source") == "subagent"
+    return as_text(spawned.get("parent_thread_id")) or (as_text(meta.get("parent_thread_id")) if launched else None)
+
+
+def spawn_of(meta: Record) -> dict[str, Any]:
+    """What is said of a sub-agent's launch."""
+    source = meta.get("source")
+    launched = source.get("subagent") if isinstance(source, dict) else None
+    return as_object(as_object(launched).get("thread_spawn"))
+
+
+def expect_replay(meta: Record, *, ordinal: object, at: datetime | None) -> Replay | None:
+    """The replay that a thread with this header may begin with."""
+    if as_text(meta.get("forked_from_id")) is None and parent_of(meta) is None:
+        return None
+    first, base = as_count(ordinal), as_count(meta.get("forked_from_ordinal_exclusive"))
+    if first is not None and base is not None and first >= base:
+        return None
+    until = as_count(meta.get("subagent_history_start_ordinal"))
+    born = birth_of(meta.get("id"))
+    return Replay(until=until, born=_millis(at) if born is None else born, last=_millis(at))
+
+
+def is_inherited(mind: Mind, record: Record, payload: Record, at: datetime | None) -> bool:
+    """Whether this record repeats the parent's; the first that does not ends the replay."""
+    replay = mind.replay
+    if replay is None:
+        return False
+    ordinal = as_count(record.get("ordinal"))
+    if replay.until is not None and ordinal is not None:
+        inherited = ordinal < replay.until
+    else:
+        inherited = _looks_inherited(mind, replay, record, payload, at)
+    if not inherited:
+        mind.replay = None
+        return False
+    # A doubtful copy costs nothing but its usage: what else it repeats has the ids of the originals.
+    return replay.sure or replay.until is not None or payload.get("type") == "token_count" or record.get("type") == "token_usage_record"
+
+
+def _looks_inherited(mind: Mind, replay: Replay, record: Record, payload: Record, at: datetime | None) -> bool:
+    if record.get("type") == "session_meta":
+        replay.sure = replay.sure or payload.get("id") != mind.thread
+        return True
+    if mind.thread is not None and payload.get("thread_id") == mind.thread:
+        return False
+    turned = birth_of(payload.get("turn_id") or as_object(payload.get("internal_chat_message_metadata_passthrough")).get("turn_id"))
+    if turned is not None and replay.born is not None:
+        return turned < replay.born
+    now, before = _millis(at), replay.last
+    if now is None:
+        return True
+    if replay.born is not None and now < replay.born - PAUSE_MS:
+        replay.kept_times = replay.sure = True
+        return True
+    replay.last = now
+    return not replay.kept_times and (before is None or now - before <= PAUSE_MS)
+
+
+def _millis(at: datetime | None) -> int | None:
+    return None if at is None else int((at - EPOCH).total_seconds() * 1000)
+
+
+# ---
+
+
+class Row(NamedTuple):
+    """One record, and where it stands."""
+
+    record: Record
+    payload: Record
+    scene: Scene
+    size: int
+    key: str
+    """What stands for it where nothing in it does: its time, else its place."""
+
+    def text(self, key: str) -> str | None:
+        """The string under a key of the payload, if it says something."""
+        return as_text(self.payload.get(key))
+
+    def place(self, mind: Mind) -> Place:
+        """The thread and the turn that it belongs to."""
+        return Place(mind.thread, self.text("turn_id") or as_text(as_object(self.payload.get(PASSED_ON)).get("turn_id")) or mind.turn)
+
+
+PASSED_ON = "internal_chat_message_metadata_passthrough"
+"""Under which responses say what turn they belong to, and whose words they are."""
+
+Read = Callable[[Mind, Row], list[Event]]
+
+FOLDED = frozenset(
+    (
+        "world_state",
+        "inter_agent_communication",
+        "inter_agent_communication_metadata",
+        "dynamic_tools_updated",
+        "security_risk_score",
+        "realtime_item",
+        "state",
+        "session_state",
+    )
+)
+"""Types of records that tell nothing beside what others tell."""
+
+
+def row_of(mind: Mind, record: Record, size: int) -> Row:
+    """A record, placed."""
+    mind.n += 1
+    payload = as_object(record.get("payload"))
+    stamp = record.get("timestamp")
+    at = read_time(stamp)
+    scene = Scene(at, mind.agent, mind.thread, mind.parent)
+    return Row(record, payload, scene, size, stamp if at is not None and isinstance(stamp, str) else f"{mind.thread}:{mind.n}")
+
+
+def read_session(mind: Mind, row: Row) -> list[Event]:
+    """The header of a thread: the first is its own; later ones are its parent's, or say the same again."""
+    meta = row.payload
+    thread = as_name(meta.get("id")) or as_name(meta.get("session_id"))
+    if mind.thread is not None or thread is None:
+        return []
+    launcher = parent_of(meta)
+    mind.thread, mind.agent, mind.parent = thread, agent_of(thread), agent_of(launcher)
+    mind.branch = as_text(as_object(meta.get("git")).get("branch"))
+    mind.provider = as_text(meta.get("model_provider"))
+    mind.replay = expect_replay(meta, ordinal=row.record.get("ordinal"), at=row.scene.at)
+    scene = row.scene._replace(agent=mind.agent, run=thread, parent=mind.parent)
+    events = [_tell_start(mind, meta, scene)]
+    if launcher is not None:
+        mind.prompt = mind.cause = launched_id(thread)
+        events.insert(0, _tell_launch(meta, scene, launcher))
+    return events
+
+
+def _tell_start(mind: Mind, meta: Record, scene: Scene) -> Event:
+    cwd, forked = as_text(meta.get("cwd")), as_text(meta.get("forked_from_id"))
+    task = guess_task(mind.branch)
+    data = {
+        "source": "fork" if forked and mind.parent is None else "startup",
+        "cwd": cwd,
+        "project": project_of(cwd),
+        "branch": mind.branch,
+        "program": PROGRAM,
+        "version": as_text(meta.get("cli_version")),
+        "model": as_text(meta.get("model")),
+        "parent_run": forked or parent_of(meta),
+        "originator": as_text(meta.get("originator")),
+        "task_guessed": True if task else None,
+    }
+    at = read_time(meta.get("timestamp")) or scene.at
+    return scene._replace(at=at, task=task).tell("session.started", started_id(scene.run or ""), text=project_of(cwd), data=data)
+
+
+def _tell_launch(meta: Record, scene: Scene, launcher: str) -> Event:
+    spawned = spawn_of(meta)
+    path, role = as_text(spawned.get("agent_path")), as_text(spawned.get("agent_role")) or as_text(meta.get("agent_role"))
+    nickname = as_text(spawned.get("agent_nickname")) or as_text(meta.get("agent_nickname"))
+    data = {"role": role, "nickname": nickname, "path": path, "depth": as_count(spawned.get("depth"))}
+    by = scene._replace(at=read_time(meta.get("timestamp")) or scene.at, agent=agent_of(launcher), run=as_name(launcher), parent=None)
+    return by.tell("agent.launched", launched_id(scene.run or ""), text=path or role or nickname, data=data, child=scene.agent)
+
+
+def read_context(mind: Mind, row: Row) -> list[Event]:
+    """What the turn that begins is done with."""
+    mind.model = model_in(row.payload) or mind.model
+    mind.turn = row.text("turn_id") or mind.turn
+    return []
+
+
+def read_usage_record(mind: Mind, row: Row) -> list[Event]:
+    """A response that has just come."""
+    note(mind.meter, row.payload, row.scene.at)
+    return []
+
+
+def read_unknown(mind: Mind, row: Row) -> list[Event]:
+    """A record from the future, with all that it says."""
+    payload = row.payload or row.record
+    return [] if not payload else [tell_other(row, as_text(payload.get("type")) or as_text(row.record.get("type")) or "record", payload)]
+
+
+def tell_other(row: Row, name: str, payload: Record) -> Event:
+    """Something that has no kind of ours."""
+    words = next((text for key in ("message", "text", "reason", "status", "title", "name") if (text := as_text(payload.get(key)))), None)
+    data = {key: value for key, value in within_bounds(payload, row.size).items() if key != "type"}
+    kind = f"{NAME}.{snake(name)}"
+    return row.scene.tell(kind, derive(kind, row.key, words), text=words or name, data=data, visibility="system")
+
+
+def inherited(mind: Mind, row: Row) -> bool:
+    """Whether the record repeats the history of the thread's parent."""
+    return mind.replay is not None and is_inherited(mind, row.record, row.payload, row.scene.at)
+
+
+CONTEXT: Mapping[str, Read] = {"session_meta": read_session, "turn_context": read_context, "token_usage_record": read_usage_record}

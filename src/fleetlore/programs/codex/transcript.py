@@ -1,0 +1,111 @@
+"""`codex`: what OpenAI's Codex CLI writes down: rollouts, `exec --json` streams and hooks, one JSON object a line, told by one reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+import msgspec
+
+from fleetlore.dialects.fields import as_object, read_time
+from fleetlore.dialects.recording import QUIET, Reader, Recording, parse
+from fleetlore.dialects.wire import Record
+from fleetlore.events.envelope import Event
+from fleetlore.programs.codex.hooks import read_hook
+from fleetlore.programs.codex.ids import NAME, Scene, derive
+from fleetlore.programs.codex.messages import end_answered_turn, flush, release_prompt
+from fleetlore.programs.codex.reader_state import Mind
+from fleetlore.programs.codex.rollout import CONTEXT, FOLDED, Row, inherited, read_session, read_unknown, row_of
+from fleetlore.programs.codex.rollout_events import read_compaction, read_event, read_response
+from fleetlore.programs.codex.stream import end_stream, is_stream, read_stream
+from fleetlore.programs.codex.usage import count, model_in
+
+__all__ = ["RECORDING", "CodexReader", "read_hook"]
+
+_ROWS: Mapping[str, Callable[[Mind, Row], list[Event]]] = {
+    **CONTEXT,
+    "event_msg": read_event,
+    "response_item": read_response,
+    "compacted": read_compaction,
+}
+
+
+class CodexReader:
+    """Reads one source of any of the three sorts, or of all of them."""
+
+    def __init__(self, mind: Mind) -> None:
+        self._mind = mind
+
+    def read(self, raw: bytes) -> list[Event]:
+        """The events of one more record."""
+        record = parse(raw)
+        if "hook_event_name" in record:
+            self._mind.n += 1
+            own = derive("hook", self._mind.n, raw.decode(errors="replace"))
+            return read_hook(record, id=own, at=read_time(record.get("timestamp")))
+        if is_stream(record):
+            return read_stream(self._mind, record, raw)
+        return _read_row(self._mind, row_of(self._mind, record, len(raw)))
+
+    def settle(self) -> list[Event]:
+        """Nothing: words wait for their cost, which comes within the second, and prompts for the event that confirms them."""
+        return []
+
+    def end(self, now: datetime | None = None) -> list[Event]:
+        """The words and the prompt that waited for more, and the end of a turn that no record marks."""
+        mind = self._mind
+        if mind.chain:
+            return end_stream(mind)
+        row = Row({}, {}, Scene(None, mind.agent, mind.thread, mind.parent), 0, f"{mind.thread}:end")
+        events = [*release_prompt(mind, row), *flush(mind, row)]
+        at = mind.answer.at if mind.answer else None
+        # Until then the call that the words announce may still come.
+        is_quiet = now is None or at is None or now - at >= QUIET
+        return events + (end_answered_turn(mind, row) if is_quiet else [])
+
+    def save(self) -> bytes:
+        """All that it keeps in mind."""
+        return msgspec.json.encode(self._mind)
+
+
+def _read_row(mind: Mind, row: Row) -> list[Event]:
+    name = row.record.get("type")
+    if "payload" not in row.record:
+        return _read_flat(mind, row)
+    if inherited(mind, row):
+        return _inherit(mind, row)
+    if not isinstance(name, str):
+        return read_unknown(mind, row)
+    read = _ROWS.get(name)
+    if read is not None:
+        return read(mind, row)
+    return [] if name in FOLDED else read_unknown(mind, row)
+
+
+def _inherit(mind: Mind, row: Row) -> list[Event]:
+    """A parent's record: it was told there; only what the thread goes on with is kept."""
+    if row.record.get("type") == "turn_context":
+        mind.model = model_in(row.payload) or mind.model
+    elif row.payload.get("type") == "token_count":
+        count(mind.meter, as_object(row.payload.get("info")))
+    return []
+
+
+def _read_flat(mind: Mind, row: Row) -> list[Event]:
+    """A line of the oldest form: a header without a type, then the items of responses, bare."""
+    record: Record = row.record
+    mind.flat = mind.flat or mind.thread is None
+    if "type" in record:
+        row = row._replace(payload=record)
+        return read_response(mind, row) if isinstance(record["type"], str) else read_unknown(mind, row)
+    if isinstance(record.get("id"), str) and mind.thread is None:
+        return read_session(mind, row._replace(payload=record))
+    return [] if "record_type" in record else read_unknown(mind, row)
+
+
+def _open(state: bytes | None) -> Reader:
+    return CodexReader(Mind() if not state else msgspec.json.decode(state, type=Mind))
+
+
+RECORDING = Recording(name=NAME, open=_open)
+"""The recordings of Codex."""

@@ -1,0 +1,246 @@
+"""Any command takes the turn: the prompt on its stdin, its words on stdout, its exit code the verdict.
+
+What it may know besides stands in its environment: `LORE_GOAL`, `LORE_AGENT`, `LORE_TURN_NUMBER` (from one), `LORE_TURN` (the mark of the
+turn, to be handed on to whatever it starts), `LORE_MODEL` where one is wished for, `LORE_SUMMARY=1` where only words are wanted, and what
+may still be spent: `LORE_TOKENS_LEFT`, `LORE_USD_LEFT`, `LORE_SECONDS_LEFT`.
+
+A line on stdout that is a JSON object with some of these keys, and no others, is a report and not part of its words:
+
+    {"done": true, "say": "…", "tokens": 12, "usd": 0.01, "context": 900, "model": "…", "sleep_ms": 60000, "error": "…"}
+
+What a later one says stands. Tokens and dollars are those of the turn so far: who reports while it works is stopped as soon as its budget
+is spent. They are told as `model.replied`, by which costs are counted. Exit code 0 is a finished turn, any other a failed one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from fleetlore.errors import NotStarted
+from fleetlore.events.envelope import Event
+from fleetlore.process.environment import scrubbed
+from fleetlore.process.identity import Process
+from fleetlore.process.pipes import Tail, readable
+from fleetlore.process.run import Finished, Line, Program, run
+from fleetlore.programs.harness import Ended, Heard, How, Order, Watch
+from fleetlore.redact import Redactor
+
+LONGEST_WORDS = 16_384
+"""Bytes of what was said last that are kept."""
+
+LONGEST_REPORT = 65_536
+
+KEEP = (
+    *("ANTHROPIC_*", "OPENAI_*", "CLAUDE_*", "CODEX_*", "GEMINI_*", "GOOGLE_API_KEY", "MISTRAL_*", "OPENROUTER_*", "OLLAMA_*"),
+    *("AIDER_*", "VIRTUAL_ENV", "NVM_*", "JAVA_HOME", "GOPATH", "CARGO_HOME", "RUSTUP_HOME"),
+)
+"""What agents' programs and their tools need for themselves."""
+
+_BETWEEN_WORDS = 1.0
+"""Seconds at least between two lines, or two sums, that are told while it works."""
+
+_Count = Annotated[int, Meta(ge=0, le=2**53)]
+
+
+class Report(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a command says of itself."""
+
+    done: bool | None = None
+    say: str | None = None
+    tokens: _Count | None = None
+    usd: Annotated[float, Meta(ge=0, le=1e9)] | None = None
+    context: _Count | None = None
+    model: str | None = None
+    sleep_ms: Annotated[int, Meta(ge=0, le=31_557_600_000)] | None = None
+    error: str | None = None
+
+    def then(self, later: Report) -> Report:
+        """This one, and what a later one says."""
+        return msgspec.structs.replace(self, **_said(later))
+
+
+def _said(report: Report) -> dict[str, Any]:
+    return {name: value for name, value in msgspec.structs.asdict(report).items() if value is not None}
+
+
+def read_report(line: Line) -> Report | None:
+    """The line as a report, if it is one."""
+    text = line.text.strip()
+    if not text.startswith(b"{") or line.is_cut or len(text) > LONGEST_REPORT:
+        return None
+    try:
+        report = msgspec.json.decode(text, type=Report)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return report if _said(report) else None
+
+
+class CommandHarness:
+    """Drives any command. It remembers nothing between turns; what it may do, only the system bounds."""
+
+    name = "command"
+    has_sessions = False
+
+    def __init__(self, command: Sequence[str], *, environ: Mapping[str, str] = os.environ, keep: Sequence[str] = KEEP) -> None:
+        self._command, self._environ, self._keep = tuple(command), environ, tuple(keep)
+
+    async def take_turn(self, order: Order, watch: Watch) -> Ended:
+        """One run of the command."""
+        turn = _Turn(watch)
+        try:
+            finished = await run(self._program(order), turn.on_start, turn.on_line)
+        except NotStarted as error:
+            return Ended(how="not_started", error=str(error))
+        await turn.tell_the_rest()
+        return turn.ended(finished, is_spent=_bound(order) < order.timeout)
+
+    def _program(self, order: Order) -> Program:
+        return Program(
+            argv=self._command,
+            cwd=order.workspace,
+            env={**scrubbed(self._environ, keep=self._keep, mark=order.mark), **_told(order)},
+            mark=order.mark,
+            stdin=order.prompt.encode("utf-8", "replace"),
+            timeout=_bound(order),
+            idle=order.idle,
+        )
+
+
+def _bound(order: Order) -> float:
+    """Seconds that the turn may last."""
+    return order.timeout if order.rest.seconds is None else min(order.timeout, max(order.rest.seconds, 0.0))
+
+
+def _told(order: Order) -> dict[str, str]:
+    """The order, as the command finds it in its environment."""
+    told = {
+        "LORE_GOAL": order.goal,
+        "LORE_AGENT": order.agent,
+        "LORE_TURN_NUMBER": order.turn,
+        "LORE_MODEL": order.model,
+        "LORE_SUMMARY": 1 if order.is_summary else None,
+        "LORE_TOKENS_LEFT": order.rest.tokens,
+        "LORE_USD_LEFT": order.rest.usd,
+        "LORE_SECONDS_LEFT": order.rest.seconds,
+    }
+    return {name: str(value).replace("\0", "") for name, value in told.items() if value is not None}
+
+
+class _Turn:
+    """What is heard of one run."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._report = Report()
+        self._words = Tail(LONGEST_WORDS)
+        self._called_off: How | None = None
+        self._next_words = self._next_sum = 0.0
+        self._told = Report(tokens=0, usd=0.0)
+
+    async def on_start(self, process: Process) -> bool:
+        """Told at once, so that it is found again whatever happens."""
+        return await self._tell(Heard(process=process))
+
+    async def on_line(self, line: Line) -> bool:
+        """A report is taken in; words are kept, and told now and then."""
+        if report := read_report(line):
+            self._report = self._report.then(report)
+            return await self._tell(self._heard(words=report.say, events=self._used_now()))
+        self._words.take(line.text[-LONGEST_WORDS:] + b"\n")
+        now = asyncio.get_running_loop().time()
+        if now < self._next_words or not line.text.strip():
+            return True
+        self._next_words = now + _BETWEEN_WORDS
+        return await self._tell(self._heard(words=readable(line.text[:LONGEST_WORDS])))
+
+    async def tell_the_rest(self) -> None:
+        """What was reported and not told yet."""
+        if events := self._used():
+            await self._watch(self._heard(words=None, events=events))
+
+    def _heard(self, *, words: str | None, events: Sequence[Event] = ()) -> Heard:
+        said = self._report
+        return Heard(tokens=said.tokens or 0, usd=said.usd, context=said.context, model=said.model, words=words, events=events)
+
+    def _used_now(self) -> Sequence[Event]:
+        now = asyncio.get_running_loop().time()
+        if now < self._next_sum:
+            return ()
+        self._next_sum = now + _BETWEEN_WORDS
+        return self._used()
+
+    def _used(self) -> Sequence[Event]:
+        """What it has used since that was last told. How much of that was read it does not say: no table can price it."""
+        said, told = self._report, self._told
+        tokens, usd = (said.tokens or 0) - (told.tokens or 0), round((said.usd or 0.0) - (told.usd or 0.0), 9)
+        if tokens <= 0 and usd <= 0:
+            return ()
+        self._told = Report(tokens=max(said.tokens or 0, told.tokens or 0), usd=max(said.usd or 0.0, told.usd or 0.0))
+        priced = {"usd": usd, "model": said.model} if usd > 0 else {}
+        data = {"input": max(0, tokens), "source": CommandHarness.name, **priced}
+        return (Event(kind="model.replied", data={name: value for name, value in data.items() if value is not None}),)
+
+    async def _tell(self, heard: Heard) -> bool:
+        self._called_off = await self._watch(heard)
+        return self._called_off is None
+
+    def ended(self, finished: Finished, *, is_spent: bool) -> Ended:
+        """How it ended; `is_spent` where its time was what the goal had left."""
+        said = self._report
+        how = self._how(finished, is_spent=is_spent)
+        return Ended(
+            how=how,
+            words=_last(readable(said.say.encode("utf-8", "replace")) if said.say else self._words.text()),
+            error=_complaint(finished, said, how),
+            tokens=said.tokens or 0,
+            usd=said.usd,
+            context=said.context,
+            model=said.model,
+            sleep_ms=said.sleep_ms if how == "asleep" else None,
+            exit_code=finished.code,
+            extras={} if said.done is None else {"done": said.done},
+        )
+
+    def _how(self, finished: Finished, *, is_spent: bool) -> How:
+        if self._called_off:
+            return self._called_off
+        if finished.why == "timed_out":
+            return "over_budget" if is_spent else "timed_out"
+        if finished.why == "silent":
+            return "silent"
+        if finished.code != 0 or self._report.error:
+            return "failed"
+        return "asleep" if self._report.sleep_ms else "finished"
+
+
+def _complaint(finished: Finished, said: Report, how: How) -> str:
+    """What went wrong: in its own words, and how it ended where that was not our doing."""
+    if how in ("finished", "asleep"):
+        return ""
+    end = _end(finished) if how == "failed" else None
+    return Redactor().clean("\n".join(one for one in (said.error, end, finished.stderr) if one))[0]
+
+
+def _end(finished: Finished) -> str | None:
+    if finished.signal:
+        return f"it was ended by {_signal_name(finished.signal)}"
+    return f"it ended with exit code {finished.code}" if finished.code else None
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _last(words: str) -> str:
+    """No more than is kept."""
+    return words.encode("utf-8", "replace")[-LONGEST_WORDS:].decode("utf-8", "ignore")

@@ -1,0 +1,337 @@
+"""What agents and endpoints complain of, and what the driver does about it: one table.
+
+Only the words of errors are read, never an agent's own. Wordings come before HTTP statuses, and both before the way in which the turn
+ended.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta, tzinfo
+from email.utils import parsedate_to_datetime
+from typing import Literal, TypeAlias
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+
+from fleetlore.programs.failure_patterns import COMPLAINTS as COMPLAINTS
+from fleetlore.programs.failure_patterns import Complaint as Complaint
+from fleetlore.programs.failure_patterns import by_status, by_words
+from fleetlore.programs.harness import Ended, How
+
+# --- When to go on, as agents and endpoints say it: in seconds, in words, by the clock of a time zone, as a date.
+
+FARTHEST = timedelta(days=366)
+"""What lies farther ahead was misread."""
+_STALE = timedelta(hours=18)
+"""An hour of the day that comes only so much later has just passed: the limit is over, and whoever told of it is behind."""
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+_SPAN = (
+    r"\d{1,9}(?:\.\d{1,9})?\s?(?:ms|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|hr|h|days?|d|weeks?|w)(?![a-z])"
+    r"|\d{1,9}(?:\.\d{1,9})?(?:ms|s|m|h|d)(?=\d)"
+)
+_MONTH = r"(?P<month>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?\s(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_YEAR = r"(?:,?\s(?P<year>20\d\d))?"
+_HOUR = r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?\s?(?P<half>[ap]\.?m\.?)?(?![\d:])"
+_ZONE = r"(?:\s?\((?P<zone>[^()]{1,40})\)|\s(?P<utc>UTC|GMT)\b)?"
+_ISO = r"(?P<iso>20\d\d-\d\d-\d\d(?:T|\s(?:at\s)?)\d\d:\d\d(?::\d\d)?(?:\.\d{1,6})?(?:[+-]\d\d:?\d\d)?)"
+_WHEN = r"(?:resets?|try again|regain access|available again)(?:\s(?:at|on|after))?"
+
+_Reader: TypeAlias = "Callable[[re.Match[str], datetime], datetime | None]"
+
+
+def reset_in(text: str, now: datetime) -> datetime | None:
+    """The moment that a text names, in UTC; `None` if it names none that lies ahead.
+
+    A time without a zone is one of the zone of `now`.
+    """
+    line = " ".join(text.split())
+    for moment in _moments(line, now):
+        if moment is not None and now < moment <= now + FARTHEST:
+            return moment.astimezone(UTC)
+    return None
+
+
+def _moments(line: str, now: datetime) -> Iterator[datetime | None]:
+    for pattern, read in _READERS:
+        for match in pattern.finditer(line):
+            try:
+                yield read(match, now)
+            except (ValueError, OverflowError, OSError):
+                continue
+
+
+def _epoch(match: re.Match[str], now: datetime) -> datetime:
+    number = int(match["epoch"])
+    return datetime.fromtimestamp(number / 1000 if number >= 10**12 else number, UTC)
+
+
+def _seconds(match: re.Match[str], now: datetime) -> datetime:
+    return now + timedelta(seconds=float(match["seconds"]))
+
+
+def _thousandths(match: re.Match[str], now: datetime) -> datetime:
+    return now + timedelta(milliseconds=float(match["thousandths"]))
+
+
+def _span(match: re.Match[str], now: datetime) -> datetime:
+    parts = re.findall(r"(\d+(?:\.\d+)?)\s?(ms|milli|[smhdw])", match["span"], re.IGNORECASE)
+    return now + timedelta(seconds=sum(float(number) * _UNITS[_unit(name)] for number, name in parts))
+
+
+def _unit(name: str) -> str:
+    name = name.lower()
+    return "ms" if name in ("ms", "milli") else name[0]
+
+
+def _http_date(match: re.Match[str], now: datetime) -> datetime:
+    moment = parsedate_to_datetime(match["http"])
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _iso(match: re.Match[str], now: datetime) -> datetime:
+    said = datetime.fromisoformat(match["iso"].replace(" at ", "T").replace(" ", "T"))
+    return said if said.tzinfo else said.replace(tzinfo=UTC if match["zulu"] else now.tzinfo)
+
+
+def _date(match: re.Match[str], now: datetime) -> datetime | None:
+    here = _here(match, now)
+    if here is None:
+        return None
+    month = _MONTHS.index(match["month"].lower()) + 1
+    year = int(match["year"] or here.year)
+    hour, minute = _clock(match) if match["hour"] else (0, 0)
+    moment = datetime(year, month, int(match["day"]), hour, minute, tzinfo=here.tzinfo)
+    is_of_next_year = not match["year"] and moment < here - timedelta(days=30)
+    return moment.replace(year=year + 1) if is_of_next_year else moment
+
+
+def _time(match: re.Match[str], now: datetime) -> datetime | None:
+    here = _here(match, now)
+    if here is None or not (match["half"] or match["minute"]):  # "resets 5" is no time
+        return None
+    hour, minute = _clock(match)
+    moment = here.replace(hour=hour, minute=minute, second=0, microsecond=0)
+    if moment <= here:
+        moment += timedelta(days=1)
+    return None if moment - here > _STALE else moment
+
+
+def _clock(match: re.Match[str]) -> tuple[int, int]:
+    hour, minute = int(match["hour"]), int(match["minute"] or 0)
+    if match["half"]:
+        hour = hour % 12 + (12 if match["half"].lower().startswith("p") else 0)
+    return hour, minute
+
+
+def _here(match: re.Match[str], now: datetime) -> datetime | None:
+    """`now` by the clock that is meant; `None` if nobody knows that zone."""
+    zone: tzinfo | None = UTC if match["utc"] else _zone(match["zone"]) if match["zone"] else now.tzinfo
+    return None if zone is None else now.astimezone(zone)
+
+
+def _zone(name: str) -> tzinfo | None:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # an unknown name, one that is no name, a folder of zones
+        return None
+
+
+def _reader(pattern: str, read: _Reader) -> tuple[re.Pattern[str], _Reader]:
+    return re.compile(pattern, re.IGNORECASE), read
+
+
+_READERS: tuple[tuple[re.Pattern[str], _Reader], ...] = (
+    _reader(r"limit reached\|(?P<epoch>\d{10}(?:\d{3})?)\b", _epoch),
+    _reader(r"\bresets_at['\"]?\s?[:=]\s?(?P<epoch>\d{10}(?:\d{3})?)\b", _epoch),
+    _reader(r"\b(?:resets_in_seconds|retry_after)['\"]?\s?[:=]\s?(?P<seconds>\d{1,9}(?:\.\d{1,9})?)\b", _seconds),
+    _reader(r"\bretry-after-ms['\"]?\s?[:=]\s?['\"]?(?P<thousandths>\d{1,12}(?:\.\d{1,9})?)\b", _thousandths),
+    _reader(r"\bretry-after['\"]?\s?[:=]\s?['\"]?(?P<seconds>\d{1,9}(?:\.\d{1,9})?)\b", _seconds),
+    _reader(r"\bretry-after['\"]?\s?[:=]\s?['\"]?(?P<http>[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT)", _http_date),
+    _reader(rf"\b(?:try again|retry|resets?|retry after|wait)(?:\sin)?\s(?P<span>(?:{_SPAN})(?:,?\s?(?:and\s)?(?:{_SPAN})){{0,5}})", _span),
+    _reader(r"\bretryDelay['\"]?\s?[:=]\s?['\"]?(?P<span>\d{1,9}(?:\.\d{1,9})?s)\b", _span),
+    _reader(rf"\b{_WHEN}\s{_ISO}(?P<zulu>Z|\sUTC)?", _iso),
+    _reader(rf"\b{_WHEN}\s{_MONTH}{_YEAR}(?:,?\s(?:at\s)?{_HOUR})?{_ZONE}", _date),
+    _reader(rf"\b{_WHEN}\s{_HOUR}{_ZONE}", _time),
+)
+
+
+# ---
+
+Action: TypeAlias = Literal["compact", "fresh", "wait", "retry", "escalate", "next"]
+"""`compact`: make the context smaller, and try again. `fresh`: the same turn in a new session, the workspace as it was before it.
+`wait`: until the stated moment, else with pauses that grow. `retry`: the same again, after a pause. `escalate`: a person is needed.
+`next`: go on with the next turn, which is told of it."""
+
+
+class Diagnosis(Struct, frozen=True, kw_only=True):
+    """What was wrong, until when, and what a person can do."""
+
+    complaint: Complaint
+    until: datetime | None = None
+    """In UTC: when to go on, where the agent or its endpoint says so."""
+    advice: str = ""
+
+
+class Remedy(Struct, frozen=True, kw_only=True):
+    """What the driver does. Pauses are in seconds, the first is doubled up to the longest; a moment that was named counts more."""
+
+    action: Action
+    counts: bool
+    """Whether the attempt counts as a turn."""
+    first_pause: float = 0.0
+    longest_pause: float = 0.0
+    meaning: str
+    advice: str = ""
+
+
+REMEDIES: Mapping[Complaint, Remedy] = {
+    "overflow": Remedy(
+        action="compact",
+        counts=False,
+        meaning="the context is too full for the model",
+        advice="the context is made smaller, and the turn tried again",
+    ),
+    "session_lost": Remedy(
+        action="fresh",
+        counts=False,
+        first_pause=1.0,
+        longest_pause=60.0,
+        meaning="the session is gone or can no longer be taken up",
+        advice="the turn is tried again in a new session",
+    ),
+    "rate_limit": Remedy(
+        action="wait",
+        counts=False,
+        first_pause=10.0,
+        longest_pause=600.0,
+        meaning="too many requests or tokens a minute",
+        advice="it goes on by itself; fewer goals at once would help",
+    ),
+    "overloaded": Remedy(
+        action="wait",
+        counts=False,
+        first_pause=10.0,
+        longest_pause=600.0,
+        meaning="the endpoint has more to do than it can, or is in trouble",
+        advice="it goes on by itself once the endpoint is well again",
+    ),
+    "usage_limit": Remedy(
+        action="wait",
+        counts=False,
+        first_pause=300.0,
+        longest_pause=3600.0,
+        meaning="a plan's allowance is used up for now",
+        advice="it goes on when the limit is reset; another plan or a key would go on at once",
+    ),
+    "network": Remedy(
+        action="retry",
+        counts=False,
+        first_pause=2.0,
+        longest_pause=300.0,
+        meaning="the connection failed",
+        advice="see to the network, the proxy and the address, should it last",
+    ),
+    "auth": Remedy(
+        action="escalate",
+        counts=False,
+        meaning="the key or the login is not accepted",
+        advice="log in again (`claude` and `/login`, `codex login`), or see to the key in its variable; then `lore goal resume`",
+    ),
+    "credit": Remedy(
+        action="escalate",
+        counts=False,
+        meaning="there is no credit left, or none for this",
+        advice="add credit or raise the spending limit where the account is kept, then `lore goal resume`",
+    ),
+    "missing": Remedy(
+        action="escalate",
+        counts=False,
+        meaning="the program is missing, or cannot be run",
+        advice="install it, or name it with `command` in the goal, then `lore goal resume`",
+    ),
+    "max_turns": Remedy(
+        action="next", counts=True, meaning="the agent reached its own limit of steps", advice="the next turn goes on from there"
+    ),
+    "agent_budget": Remedy(
+        action="next",
+        counts=True,
+        meaning="the agent stopped at the budget that it was given",
+        advice="raise the budget with `lore goal raise`, should the goal end by it",
+    ),
+    "interrupted": Remedy(
+        action="retry",
+        counts=False,
+        first_pause=1.0,
+        longest_pause=60.0,
+        meaning="the turn was broken off from outside",
+        advice="the turn is tried again, unless the goal was cancelled",
+    ),
+    "timed_out": Remedy(
+        action="next", counts=True, meaning="the turn lasted too long", advice="raise `turn_timeout` in the goal, should it need longer"
+    ),
+    "silent": Remedy(
+        action="next",
+        counts=True,
+        first_pause=1.0,
+        longest_pause=60.0,
+        meaning="nothing came from the agent for too long",
+        advice="raise `idle_timeout` in the goal, should it need longer",
+    ),
+    "no_result": Remedy(
+        action="next",
+        counts=True,
+        first_pause=2.0,
+        longest_pause=120.0,
+        meaning="the agent ended without saying how",
+        advice="run the agent's program by hand in the workspace to see why, should it go on",
+    ),
+    "unknown": Remedy(
+        action="next",
+        counts=True,
+        first_pause=2.0,
+        longest_pause=120.0,
+        meaning="an error that is not known",
+        advice="read the error; the next turn is told of it",
+    ),
+}
+
+_BY_HOW: Mapping[How, Complaint] = {
+    "stopped": "interrupted",
+    "over_budget": "agent_budget",
+    "timed_out": "timed_out",
+    "silent": "silent",
+    "no_result": "no_result",
+    "not_started": "missing",
+}
+_READ = frozenset[How](("failed", "timed_out", "silent", "no_result"))
+"""Ends of a turn whose error is read."""
+_MOST = 8192
+"""Characters that are read of an error's beginning and of its end."""
+_WAITED_FOR = frozenset[Complaint](("rate_limit", "overloaded", "usage_limit"))
+
+
+def classify(ended: Ended, now: datetime) -> Diagnosis:
+    """What was wrong with a turn. A time without a zone is one of the zone of `now`, which is where the agent runs."""
+    complaint, text = _BY_HOW.get(ended.how, "unknown"), ""
+    if ended.how in _READ:
+        text = _readable(ended.error)
+        complaint = by_words(text) or by_status(ended.status, text) or complaint
+    until = reset_in(text, now) if complaint in _WAITED_FOR else None
+    return Diagnosis(complaint=complaint, until=until, advice=REMEDIES[complaint].advice)
+
+
+def remedy(complaint: Complaint) -> Remedy:
+    """What the driver does about it."""
+    return REMEDIES[complaint]
+
+
+def _readable(text: str) -> str:
+    if len(text) > 2 * _MOST:
+        text = f"{text[:_MOST]}\n{text[-_MOST:]}"
+    # JSON within JSON, as clients print it, is read like JSON.
+    return text.replace("\u2019", "'").replace('\\"', '"').replace("\r", "\n").strip()

@@ -1,0 +1,285 @@
+"""A log read in the order in which things happened, whatever the order in which they were stored.
+
+Most events are stored in the order of their time. Those that are not, an import of last week's files for one, are put aside
+in a first reading, and merged in where they belong in the second. However many they are, memory holds a bounded number.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from functools import partial
+from heapq import merge
+from itertools import compress
+from operator import attrgetter
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, Self, TypedDict, cast
+
+import apsw
+import msgspec
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
+
+from fleetlore.events import codec
+from fleetlore.events.envelope import SCHEMA_VERSION, Event, Moment
+from fleetlore.log.base import Stored
+from fleetlore.log.reading import put_in_place, revive, revive_all, unplaced
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.projections.thread_events import Selection
+from fleetlore.views.event_text import Rank, rank_of
+
+# --- Partial decoding, for counting events
+
+
+class Traits(TypedDict, total=False):
+    """What of a tool's data decides on its beat; msgspec passes over the rest."""
+
+    deed: Any
+    subject: Any
+    interrupted: Any
+
+
+class Source(Struct, frozen=True, gc=False):
+    """What of an origin orders events."""
+
+    dialect: str = ""
+    source: str | None = None
+    id: str | None = None
+    n: int | None = None
+
+
+class Glimpse(Struct, frozen=True, kw_only=True):
+    """What is counted of an event, and what orders it: named as in the event itself."""
+
+    kind: str
+    id: str | None = None
+    at: Moment | None = None
+    actor: str | None = None
+    agent: str | None = None
+    child: str | None = None
+    run: str | None = None
+    origin: Source | None = None
+    data: Traits = field(default_factory=Traits)
+    v: int = SCHEMA_VERSION
+    position: str | None = None
+
+
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_decode = msgspec.json.Decoder(Glimpse).decode
+_OURS = b'{"id":"'
+"""How a record begins that we have written. What else is wrong with another one, a glance would not tell."""
+
+
+def glimpses(rows: Sequence[Stored], closely: Container[str]) -> list[Event]:
+    """Records at a glance; those of the kinds in `closely`, and all of them if one cannot be read, as `revive` gives them."""
+    raws = [row.raw for row in rows]
+    try:
+        found = cast("list[Event]", list(map(_decode, raws)))  # they have all that is asked of an event here
+        if not all(map(bytes.isascii, raws)):
+            deque(map(bytes.decode, raws), maxlen=0)  # what was passed over was not looked at
+    except _UNREADABLE:
+        return list(map(revive, rows))
+    put_in_place(found, rows)
+    for number, (glimpse, raw) in enumerate(zip(found, raws, strict=True)):
+        if glimpse.kind in closely or glimpse.v != SCHEMA_VERSION or not raw.startswith(_OURS):
+            found[number] = revive(rows[number])
+    return found
+
+
+# ---
+
+MOST_IN_MEMORY = 20_000
+BATCH = 100
+"""So many events are decoded before they are looked at: one thing at a time is faster."""
+Order = tuple[Rank, str]
+_at, _origin = attrgetter("at"), attrgetter("origin")
+_LONG_AGO: Rank = ((datetime.min.replace(tzinfo=UTC), "", 0), "")
+
+
+class OutOfOrder(Exception):
+    """An event is older than one that was stored before it: it takes two readings to tell them in order."""
+
+
+class Chronology(AbstractContextManager["Chronology"]):
+    """The events of a scope or of a task's thread between two moments, to be read once by `look_through` and then in order by `in_order`.
+
+    Where nobody has to know beforehand what comes, `while_in_order` may do with one reading.
+    """
+
+    def __init__(self, log: BlockingRecorder, scope: Selection, *, since: datetime | None = None, until: datetime | None = None) -> None:
+        self._log, self._scope, self._since, self._until = log, scope, since, until
+        self._late = _Aside()
+        self._end: str | None = None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._late.close()
+
+    def look_through(self, see: Callable[[Event], None], *, closely: Container[str] | None = None) -> Self:
+        """The first reading: shows every event in the order of the log, and puts aside those that are late.
+
+        Where `closely` names kinds, the others are shown as glimpses, without most of their data.
+        """
+
+        def see_each(batch: Sequence[Event]) -> None:
+            for event in batch:
+                see(event)
+
+        return self.survey(see_each, closely=closely)
+
+    def survey(self, see: Callable[[Sequence[Event]], None], *, closely: Container[str] | None = None) -> Self:
+        """The same, and shows some events at a time."""
+        newest = _LONG_AGO
+        for rows, batch in self._stored(revive_all if closely is None else partial(glimpses, closely=closely)):
+            see(batch)
+            newest = _newest_in_order(batch, newest) or self._put_aside(rows, batch, newest)
+            self._end = rows[-1].position
+        return self
+
+    def while_in_order(self) -> Iterator[Sequence[Event]]:
+        """The one reading of a log that is in order, some events at a time; `OutOfOrder` comes in place of those of which one is late.
+
+        The events need not say their positions.
+        """
+        newest = _LONG_AGO
+        for _, batch in self._stored(unplaced):
+            newest = _newest_in_order(batch, newest) or _newest_by_rank(batch, newest)
+            yield batch
+
+    def _put_aside(self, rows: Sequence[Stored], batch: Sequence[Event], newest: Rank) -> Rank:
+        """Keep those that are older than one before them; answers the newest rank."""
+        for row, event in zip(rows, batch, strict=True):
+            rank = rank_of(event)
+            if rank < newest:  # of one moment, the log's order holds
+                self._late.add((rank, row.position), revive(row))
+            else:
+                newest = rank
+        return newest
+
+    def in_order(self) -> Iterator[Event]:
+        """The second reading: every event that was seen in the first, by time."""
+        if self._end is None:
+            return iter(())
+        if not self._late.count:
+            return self._seen()
+        on_time = ((order, event) for event in self._seen() if (order := order_of(event)) not in self._late)
+        return (event for _, event in merge(on_time, self._late.in_order(), key=lambda pair: pair[0]))
+
+    def _seen(self) -> Iterator[Event]:
+        end = self._end or ""
+        for rows, batch in self._stored(revive_all):
+            if rows[-1].position > end:
+                yield from (event for event in batch if (event.position or "") <= end)
+                return
+            yield from batch
+
+    def _stored(self, read: Callable[[list[Stored]], list[Event]]) -> Iterator[tuple[list[Stored], list[Event]]]:
+        until = self._until
+        for rows, batch in self._batches(read):
+            if until is not None:
+                is_wanted = [event.at is None or event.at < until for event in batch]
+                rows, batch = list(compress(rows, is_wanted)), list(compress(batch, is_wanted))
+            if rows:
+                yield rows, batch
+
+    def _batches(self, read: Callable[[list[Stored]], list[Event]]) -> Iterator[tuple[list[Stored], list[Event]]]:
+        if not isinstance(self._scope, str):  # which events belong to a thread is seen by their names, which a glimpse leaves out
+            yield from self._scope.pages(self._log, since=self._since)
+            return
+        for page in self._log.pages(self._scope, since=self._since):
+            for start in range(0, len(page), BATCH):
+                rows = page[start : start + BATCH]
+                yield rows, read(rows)
+
+
+def _newest_in_order(batch: Sequence[Event], newest: Rank) -> Rank | None:
+    """The newest rank where each event is as new as those before it by its time alone; nothing where that takes a closer look."""
+    if any(map(_origin, batch)):
+        return None
+    times = list(map(_at, batch))
+    try:
+        is_in_order = times[0] > newest[0][0] and sorted(times) == times
+    except TypeError:  # one has no time, or no time zone
+        return None
+    return ((times[-1], "", 0), "") if is_in_order else None
+
+
+def _newest_by_rank(batch: Sequence[Event], newest: Rank) -> Rank:
+    """The newest rank where each event is as new as those before it, by all that orders events."""
+    for rank in map(rank_of, batch):
+        if rank < newest:
+            raise OutOfOrder
+        newest = rank
+    return newest
+
+
+def order_of(event: Event) -> Order:
+    """What orders events in a telling: when, then where in which source, then which line, then where in the log."""
+    return rank_of(event), event.position or ""
+
+
+class _Aside:
+    """Events put aside, to be had again in order; beyond some thousands they are kept in a temporary file."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._orders: set[str] = set()
+        self._events: list[tuple[Order, Event]] = []
+        self._folder: TemporaryDirectory[str] | None = None
+        self._file: apsw.Connection | None = None
+
+    def __contains__(self, order: Order) -> bool:
+        if self._file is None:
+            return order[1] in self._orders
+        return bool(self._file.execute("SELECT 1 FROM late WHERE position = ?", (order[1],)).fetchall())
+
+    def add(self, order: Order, event: Event) -> None:
+        self.count += 1
+        self._orders.add(order[1])
+        self._events.append((order, event))
+        if len(self._events) >= MOST_IN_MEMORY:
+            self._spill()
+
+    def in_order(self) -> Iterator[tuple[Order, Event]]:
+        if self._file is None:
+            return iter(sorted(self._events, key=lambda pair: pair[0]))
+        self._spill()
+        return self._from_file()
+
+    def _from_file(self) -> Iterator[tuple[Order, Event]]:
+        assert self._file is not None
+        for at, source, n, tie, position, raw in self._file.execute(
+            "SELECT at, source, n, tie, position, raw FROM late ORDER BY at, source, n, tie, position"
+        ):
+            event = codec.decode(raw)
+            yield (((datetime.fromisoformat(at), source, n), tie), position), _placed(event, position)
+
+    def _spill(self) -> None:
+        if self._file is None:
+            self._folder = TemporaryDirectory(prefix="fleetlore-")
+            self._file = apsw.Connection(f"{self._folder.name}/late.db")
+            self._file.execute("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF")
+            self._file.execute(
+                "CREATE TABLE late (at TEXT, source TEXT, n INTEGER, tie TEXT, position TEXT PRIMARY KEY, raw BLOB) WITHOUT ROWID"
+            )
+        rows = [
+            (at.isoformat(timespec="microseconds"), source, n, tie, position, codec.encode(event))
+            for (((at, source, n), tie), position), event in self._events
+        ]
+        with self._file:
+            self._file.executemany("INSERT INTO late VALUES (?, ?, ?, ?, ?, ?)", rows)
+        self._events = []
+        self._orders.clear()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
+def _placed(event: Event, position: str) -> Event:
+    force_setattr(event, "position", position)  # nobody else holds this event yet
+    return event

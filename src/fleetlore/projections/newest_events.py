@@ -1,0 +1,66 @@
+"""The newest events by the time at which they happened, whatever the order in which they were stored.
+
+`lore setup` imports months of history behind the newest days. The log's own order would then show the oldest session as the newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from heapq import heappop, heappush
+
+from fleetlore.errors import Invalid
+from fleetlore.events.envelope import Event
+from fleetlore.log.base import TOWN, Position, just_after
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.projections.chronology import Order, order_of
+from fleetlore.projections.thread_events import Selection, read_selection
+from fleetlore.views.event_text import stamp_of
+from fleetlore.views.time_ranges import Block
+
+
+def read_newest(
+    log: BlockingRecorder,
+    blocks: Sequence[Block],
+    scope: Selection = TOWN,
+    *,
+    kinds: Sequence[str] = (),
+    since: datetime | None = None,
+    before: Position | None = None,
+    end: Position | None = None,
+    limit: int,
+) -> Iterable[Event]:
+    """The newest events of a scope, the newest first. `blocks` are those of the log's calendar.
+
+    `before`: only those that come behind the event at this position, in this order. `end`: only what is stored before this position.
+    """
+    if not blocks:
+        ends = [place for place in (before, end) if place is not None]
+        return read_selection(log, scope, kinds=kinds, since=since, before=min(ends, default=None), newest_first=True, limit=limit)
+    cursor = None if before is None else _order_at(log, before)
+    if limit <= 0 or (before is not None and cursor is None):
+        return []
+    found: list[tuple[Order, int, Event]] = []
+    for block in blocks:
+        if len(found) == limit and block.high < stamp_of(found[0][2])[0]:
+            break
+        if cursor is not None and block.through is not None and block.low > cursor[0][0][0]:
+            continue
+        for event in read_selection(log, scope, after=block.after, before=end, kinds=kinds, since=since):
+            if block.through is not None and (event.position or "") > block.through:
+                break
+            order = order_of(event)
+            if cursor is None or order < cursor:
+                # The number keeps events, which have no order, from being compared.
+                heappush(found, (order, id(event), event))
+                if len(found) > limit:
+                    heappop(found)
+    return [event for _, _, event in sorted(found, key=lambda entry: entry[0], reverse=True)]
+
+
+def _order_at(log: BlockingRecorder, position: Position) -> Order | None:
+    """Where the event at a position comes in the order of time; of one that is gone, the event before it."""
+    if not (position.isascii() and position.isdecimal()):
+        raise Invalid(f"not a position of this log: {position!r}; take one as `lore events --json` prints it")
+    event = next(iter(log.read(before=just_after(position), newest_first=True, limit=1)), None)
+    return None if event is None else order_of(event)

@@ -1,0 +1,376 @@
+"""Runs folds over a log: from the nearest checkpoint to its head, on as it grows, and back to any position. docs/state.md tells more.
+
+A view's `apply` consumes the state that it is given, so checkpoints are bytes, and whoever asks is given a state of his own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from queue import Empty, Full, Queue
+from threading import Event as Flag
+from threading import Thread
+from time import monotonic
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from fleetlore.errors import Closed, Invalid
+from fleetlore.events.envelope import Event
+from fleetlore.events.installed_kinds import beats as foreign_beats
+from fleetlore.events.installed_kinds import marked
+from fleetlore.log.base import Position
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.projections.store import Agreement, Checkpoint, Place, Store, fits
+
+State = TypeVar("State")
+
+CHUNK = 1000
+SAVE_AFTER = 1000
+"""Events that must have been folded for a checkpoint to be worth its while at the end."""
+SAVE_EVERY = 10_000
+"""And on the way: what `as_of` starts from later."""
+SAVE_SHARE = 8
+"""A checkpoint on the way is put off until folding has taken so many times as long as the last one took to save."""
+TICK = 0.1
+
+Progress = Callable[[int, int], None]
+"""Told how many events are folded, and out of how many."""
+
+# What makes a state that cannot be kept; it is folded again next time.
+_NOT_KEPT = (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError)
+
+
+class Fold(Protocol[State]):
+    """A fold, as the modules of `fleetlore.views` are."""
+
+    VERSION: int
+
+    def initial(self) -> State:
+        """The state before the first event."""
+
+    def apply(self, state: State, event: Event, /) -> State:
+        """The state after one more event; may consume the one that it is given. Never raises."""
+
+
+@dataclass(frozen=True)
+class View(Generic[State]):
+    """A fold, by name. A checkpoint of another version is not used."""
+
+    name: str
+    version: int
+    state: type[State]
+    """Encodes to bytes and back."""
+    initial: Callable[[], State]
+    apply: Callable[[State, Event], State]
+    encode: Callable[[State], bytes] = msgspec.json.encode
+    decode: Callable[[bytes], State] | None = None
+    """Where the type alone does not say how."""
+    heeds_beats: bool = True
+    """Whether the beats of kinds have a say in it: else what packages add changes nothing, and what it knows of a trimmed log is kept."""
+
+    def revived(self, state: bytes) -> State:
+        """The state that a checkpoint holds."""
+        return msgspec.json.decode(state, type=self.state) if self.decode is None else self.decode(state)
+
+
+class Folded(NamedTuple, Generic[State]):
+    """A fold as it stands; the state is the receiver's own."""
+
+    state: State
+    position: Position | None
+    """Of the last event that is in it."""
+    events: int
+    """How many were folded since the fold began, which on a trimmed log may be later than the log did."""
+
+
+def view_of(fold: Fold[State], name: str) -> View[State]:
+    """The view that a module of `fleetlore.views` is: `view_of(fleet, "fleet")`."""
+    heeds = getattr(fold, "HEEDS_BEATS", True)
+    return View(name=name, version=fold.VERSION, state=type(fold.initial()), initial=fold.initial, apply=fold.apply, heeds_beats=heeds)
+
+
+class Runner(Generic[State]):
+    """One view of one log. With a store it starts from what it folded before, without one at the beginning each time."""
+
+    def __init__(self, log: BlockingRecorder, view: View[State], store: Store | None = None) -> None:
+        # What packages add to the kinds changes what is folded, so a checkpoint made without them, or with others, is not used.
+        added = foreign_beats() if view.heeds_beats else {}
+        self._log, self._view, self._store = log, replace(view, version=marked(view.version, added)), store
+
+    def catch_up(self, progress: Progress | None = None) -> Folded[State]:
+        """The state at the log's head."""
+        return self._run(None, progress).folded()
+
+    def as_of(self, position: Position) -> Folded[State]:
+        """The state as known at a position: all up to it, and nothing behind it."""
+        check_position(self._log, position)
+        return self._run(position, None).folded()
+
+    def keep(self, position: Position) -> None:
+        """Keep a checkpoint of what is known at a position, and none of earlier: whoever trims the log up to there calls this first."""
+        if self._store is not None:
+            run = self._run(position, None)
+            self._store.drop(self._view.name, before=run.position)
+            run.save_now()
+
+    def keep_newest(self) -> None:
+        """Drop every checkpoint but the newest: of a state that is large, and that nobody looks back at."""
+        if self._store is not None and (newest := self._store.newest(self._view.name, self._view.version)) is not None:
+            self._store.drop(self._view.name, before=newest.place.position)
+
+    def rebuild(self, progress: Progress | None = None) -> Folded[State]:
+        """The state at the log's head, folded from the beginning; older checkpoints are dropped."""
+        if self._store is not None:
+            self._store.drop(self._view.name)
+        return self._run(None, progress).folded()
+
+    def follow(self, stop: Flag | None = None) -> Iterator[tuple[State, Event | None]]:
+        """The state at the log's head with no event, and then the state after each event that comes, with the event.
+
+        The state goes on changing: read it before the next step. Ends when the log is closed, or soon after `stop` is set. A
+        `log.gap`, which is not in the log, is handed on and not folded.
+        """
+        run = self._run(None, None)
+        yield run.state, None
+        with suppress(Closed):
+            for event in live(self._log, run.position, stop):
+                if event.kind == "log.forgotten":
+                    run = self._run(event.position, None)
+                elif not _is_gap(event):
+                    run.add([event])
+                    if not run.save_on_the_way():
+                        run = self._run(event.position, None)
+                yield run.state, event
+
+    def course(self, upto: Position | None = None, agreement: Agreement | None = None) -> Course[State]:
+        """The fold as it was last kept, up to a position or at all; `go_on` takes it further. What the store agreed on may be given."""
+        if self._store is None:
+            return self._fresh(None)
+        holds = self._store.agrees(self._log) if agreement is None else agreement.holds
+        return self._start(self._store, upto) if holds else self._fresh(None)
+
+    def _run(self, upto: Position | None, progress: Progress | None) -> Course[State]:
+        """Fold up to a position, or to the head."""
+        agreement = None if self._store is None else self._store.agree(self._log)
+        course = self.course(upto, agreement)
+        total = 0 if progress is None else (self._log.info() if agreement is None else agreement.info).events
+        while not go_on(self._log, [course], upto=upto, progress=progress, total=total):
+            course = self._fresh(self._store if agreement is not None and agreement.holds else None)
+        course.save_at_the_end()
+        return course
+
+    def _start(self, store: Store, upto: Position | None) -> Course[State]:
+        heeded = store.swept
+        checkpoint = store.newest(self._view.name, self._view.version, upto=upto)
+        if checkpoint is None:
+            return self._fresh(store)
+        try:
+            state = self._view.revived(checkpoint.state)
+        except _NOT_KEPT:
+            store.drop(self._view.name)
+            return self._fresh(store)
+        return Course(self._log, self._view, store, Folded(state, checkpoint.place.position, checkpoint.events), heeded, checkpoint.place)
+
+    def _fresh(self, store: Store | None) -> Course[State]:
+        # What was erased up to now is not read any more.
+        return Course(self._log, self._view, store, Folded(self._view.initial(), None, 0), self._log.head())
+
+
+class Course(Generic[State]):
+    """A fold on its way: a state, and how far the log is in it."""
+
+    def __init__(
+        self,
+        log: BlockingRecorder,
+        view: View[State],
+        store: Store | None,
+        start: Folded[State],
+        heeded: Position | None,
+        place: Place | None = None,
+    ) -> None:
+        self._log, self._view, self._store = log, view, store
+        self.state, self.events = start.state, start.events
+        self._heeded = heeded or ""
+        self._place = self._base = place
+        self._saved, self._saved_at, self._cost = start.events, monotonic(), 0.0
+
+    @property
+    def position(self) -> Position | None:
+        """Of the last event that is in it."""
+        return None if self._place is None else self._place.position
+
+    @property
+    def place(self) -> Place | None:
+        """Where that event is, to ask later whether it still is."""
+        return self._place
+
+    def folded(self) -> Folded[State]:
+        """What is handed out."""
+        return Folded(self.state, self.position, self.events)
+
+    def is_undone_by(self, events: Iterable[Event]) -> bool:
+        """Whether events were erased after we began to read."""
+        return any(event.kind == "log.forgotten" and (event.position or "") > self._heeded for event in events)
+
+    def take(self, events: Sequence[Event]) -> bool:
+        """Fold what is new among these; `False`, and nothing is folded, if one of them says that something was erased after we began."""
+        behind = self.position
+        new = (
+            events
+            if behind is None or not events or (events[0].position or "") > behind
+            else [event for event in events if (event.position or "") > behind]
+        )
+        if self.is_undone_by(new):
+            return False
+        if new:
+            self.add(new)
+        return True
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Fold some more."""
+        state, apply = self.state, self._view.apply
+        for event in events:
+            state = apply(state, event)
+        self.state = state
+        self.events += len(events)
+        previous = events[-2].position if len(events) > 1 else self.position
+        self._place = Place(events[-1].position or "", previous, events[-1].id or "")
+        self._base = self._base or self._place
+
+    @property
+    def is_due(self) -> bool:
+        """Whether enough was folded since the last checkpoint for another one."""
+        return self.events - self._saved >= SAVE_EVERY and monotonic() - self._saved_at >= SAVE_SHARE * self._cost
+
+    def save_on_the_way(self) -> bool:
+        """Keep a checkpoint for later looks back, if enough was folded since the last; `False` if the log is not the one it was."""
+        return self._save() if self.is_due else True
+
+    def save_at_the_end(self) -> None:
+        """Keep a checkpoint to go on from, if it is worth its while."""
+        if self.events - self._saved >= SAVE_AFTER:
+            self._save()
+
+    def save_now(self) -> None:
+        """Keep a checkpoint, however little was folded."""
+        self._save()
+
+    def _save(self) -> bool:
+        if self._store is None or self._place is None or self._base is None:
+            return True
+        start = monotonic()
+        if not fits(self._log, self._base):  # a backup was restored, or this erased, while we read: next time it is settled
+            return False
+        try:
+            state = self._view.encode(self.state)
+        except _NOT_KEPT:
+            state = b""
+        if state:
+            checkpoint = Checkpoint(view=self._view.name, version=self._view.version, place=self._place, events=self.events, state=state)
+            self._store.save(checkpoint, heeded=self._heeded)
+        self._base = self._place
+        self._saved, self._saved_at = self.events, monotonic()
+        self._cost = self._saved_at - start
+        return True
+
+
+def check_position(log: BlockingRecorder, position: Position) -> None:
+    """Refuse what cannot be a position of a log."""
+    head = log.head()
+    if head is not None and (len(position) != len(head) or not position.isascii()):
+        raise Invalid(f"not a position of this log: {position!r}; take one as `lore events --json` prints it")
+
+
+def go_on(
+    log: BlockingRecorder,
+    courses: Sequence[Course[Any]],
+    *,
+    upto: Position | None = None,
+    progress: Progress | None = None,
+    total: int = 0,
+    save: bool = True,
+) -> bool:
+    """Take several folds up to a position, or to the head, with one reading; `False` if something was erased while we read.
+
+    What they hold may then be what was erased: they are to be begun anew. Checkpoints are kept on the way unless told otherwise.
+    """
+    known = [course.position for course in courses]
+    after = None if None in known else min(filter(None, known), default=None)
+    for chunk in chunks(log.read(after=after), CHUNK):
+        events = [event for event in chunk if upto is None or (event.position or "") <= upto]
+        for course in courses:
+            if not course.take(events):
+                return False
+        if progress is not None:
+            done = max(course.events for course in courses)
+            progress(done, max(total, done))
+        if len(events) < len(chunk):
+            break
+        for course in courses if save else ():
+            course.save_on_the_way()
+    return True
+
+
+def chunks(events: Iterable[Event], size: int) -> Iterator[list[Event]]:
+    """Events, so many at a time."""
+    each = iter(events)
+    while chunk := list(islice(each, size)):
+        yield chunk
+
+
+# --- living on
+
+
+def live(log: BlockingRecorder, after: Position | None, stop: Flag | None) -> Iterator[Event]:
+    """What comes behind a position, until the log is closed or `stop` is set.
+
+    With `stop` a thread of its own waits for the log, so that a quiet one can be left too; that thread ends with the
+    next event, or when the log is closed.
+    """
+    if stop is None:
+        yield from log.follow(after=after)
+        return
+    arrived: Queue[Event | BaseException | None] = Queue(CHUNK)
+    left = Flag()
+    Thread(target=_listen, args=(log, after, arrived, left), name="fleetlore-follow", daemon=True).start()
+    try:
+        while not stop.is_set():
+            try:
+                event = arrived.get(timeout=TICK)
+            except Empty:
+                continue
+            if event is None:
+                return
+            if isinstance(event, BaseException):
+                raise event
+            yield event
+    finally:
+        left.set()
+
+
+def _listen(log: BlockingRecorder, after: Position | None, arrived: Queue[Event | BaseException | None], left: Flag) -> None:
+    try:
+        for event in log.follow(after=after):
+            if not _hand_over(arrived, event, left):
+                return
+        _hand_over(arrived, None, left)
+    except BaseException as error:  # noqa: BLE001 - it belongs to the one who follows, not to this thread
+        _hand_over(arrived, error, left)
+
+
+def _hand_over(arrived: Queue[Event | BaseException | None], thing: Event | BaseException | None, left: Flag) -> bool:
+    while not left.is_set():
+        try:
+            arrived.put(thing, timeout=TICK)
+        except Full:
+            continue
+        return True
+    return False
+
+
+def _is_gap(event: Event) -> bool:
+    """Whether this was made for a follower whose place was trimmed away, and is not itself in the log."""
+    return event.kind == "log.gap" and event.data.get("through") == event.position

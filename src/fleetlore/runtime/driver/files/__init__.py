@@ -1,1 +1,0 @@
-"""Goals as people write them: TOML and YAML."""

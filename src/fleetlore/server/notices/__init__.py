@@ -1,1 +1,0 @@
-"""Notices: who is told, when something calls for a person."""

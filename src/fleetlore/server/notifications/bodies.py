@@ -1,0 +1,136 @@
+"""A notice in the form that its receiver reads: bodies for webhooks, arguments for commands. Agents' words in it are hostile.
+
+Pure: the same notice gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from fleetlore.chronicle.arcs import Arc
+from fleetlore.events.codec import encode_with_position
+from fleetlore.events.envelope import Event
+from fleetlore.server.notifications.rules import PLACEHOLDERS, Command, Webhook
+
+JSON, TEXT = "application/json", "text/plain; charset=utf-8"
+SIGNATURE, TOLD = "X-Fleetlore-Signature", "X-Fleetlore-Notice"
+LONGEST_CONTENT = 2000
+"""Characters that Discord takes."""
+_MARKDOWN = re.compile(r"([\\*_~`|>#\[\]()<@:-])")
+_is_trace = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}").fullmatch
+
+
+class Message(NamedTuple):
+    """What somebody is told."""
+
+    id: str
+    """The same for the same rule and occasion, so that a receiver knows it again."""
+    rule: str
+    when: str
+    text: str
+    """One sentence on one line."""
+    at: datetime
+    event: Event
+    arc: Arc | None = None
+    url: str | None = None
+    """The page to look at, if it is known."""
+
+
+class Call(NamedTuple):
+    """What is sent to a webhook."""
+
+    body: bytes
+    headers: Mapping[str, str]
+
+
+def call_of(webhook: Webhook, message: Message) -> Call:
+    """The call, signed if there is a secret to sign with."""
+    kind, body, more = FORMS[webhook.format](message)
+    headers = {"Content-Type": kind, TOLD: message.id, **more}
+    trace = message.event.trace
+    if trace is not None and _is_trace(trace):
+        headers["traceparent"] = trace
+    if webhook.token is not None:
+        headers["Authorization"] = f"Bearer {webhook.token}"
+    if webhook.secret is not None:
+        headers[SIGNATURE] = f"sha256={hmac.digest(webhook.secret.encode(), body, 'sha256').hex()}"
+    return Call(body, headers)
+
+
+def arguments_of(command: Command, message: Message) -> list[str]:
+    """The command line: an argument that is a placeholder becomes what it stands for, and nothing else is touched."""
+    values = {
+        "text": message.text,
+        "rule": message.rule,
+        "when": message.when,
+        "kind": message.event.kind,
+        "agent": message.event.agent or message.event.actor or "",
+        "id": message.event.id or "",
+        "url": message.url or "",
+    }
+    placed = {f"{{{name}}}": harmless(values[name]) for name in PLACEHOLDERS}
+    return [placed.get(word, word) for word in command.argv]
+
+
+def harmless(argument: str) -> str:
+    """An argument that a program takes for words: behind a space, `-x` is no option, and `@file` no file."""
+    line = "".join(letter if letter.isprintable() else " " for letter in argument)
+    return line if not line or line[0].isalnum() else f" {line}"
+
+
+def json_of(message: Message) -> bytes:
+    """All of it, for programs."""
+    fields: dict[str, Any] = {"id": message.id, "rule": message.rule, "when": message.when, "text": message.text, "at": message.at}
+    if message.url is not None:
+        fields["url"] = message.url
+    if message.arc is not None:
+        fields["arc"] = message.arc
+    return msgspec.json.encode({**fields, "event": msgspec.Raw(encode_with_position(message.event))})
+
+
+Form = tuple[str, bytes, Mapping[str, str]]
+"""The content type, the body, and further headers."""
+
+
+def _json(message: Message) -> Form:
+    return JSON, json_of(message), {}
+
+
+def _slack(message: Message) -> Form:
+    # These three are all that means something to Slack: without them nobody is called by <!channel>, and no link hides another.
+    text = message.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    link = f" <{message.url}|Open>" if message.url else ""
+    return JSON, msgspec.json.encode({"text": f"{text}{link}", "unfurl_links": False}), {}
+
+
+def _discord(message: Message) -> Form:
+    link = f"\n<{message.url}>" if message.url else ""
+    text = _MARKDOWN.sub(r"\\\1", message.text)[: LONGEST_CONTENT - len(link) - 1].rstrip("\\")
+    return JSON, msgspec.json.encode({"content": f"{text}{link}", "allowed_mentions": {"parse": []}}), {}
+
+
+def _ntfy(message: Message) -> Form:
+    more = {"Title": f"Fleetlore: {message.rule}" if message.rule.isascii() else "Fleetlore"}
+    if message.url:
+        more["Click"] = message.url
+    return TEXT, message.text.encode(errors="replace"), more
+
+
+def _plain(message: Message) -> Form:
+    return TEXT, f"{message.text}\n".encode(errors="replace"), {}
+
+
+FORMS: Mapping[str, Callable[[Message], Form]] = {
+    "json": _json,
+    "slack": _slack,
+    "discord": _discord,
+    "ntfy": _ntfy,
+    "plain": _plain,
+}
+"""Format → how it is written."""

@@ -1,0 +1,167 @@
+"""Sends one notice once: calls an address, or runs a program. Never raises; what went wrong is told without the address."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import ssl
+import subprocess
+from contextlib import suppress
+from http import HTTPStatus
+from http.client import HTTPException
+from ipaddress import ip_address
+from typing import NamedTuple
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import (
+    HTTPDefaultErrorHandler,
+    HTTPErrorProcessor,
+    HTTPHandler,
+    HTTPSHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+)
+
+from fleetlore import __version__
+from fleetlore.server.notifications.bodies import Message, arguments_of, call_of, json_of
+from fleetlore.server.notifications.rules import Command, Target, Webhook
+
+TIMEOUT = 10.0
+"""Seconds that a receiver has to answer, or a program to end."""
+LONGEST_REPLY = 65536
+"""Bytes of an answer that are read, so that the connection ends well."""
+_PASSING = frozenset((HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS))
+"""Refusals after which another try may do."""
+
+
+class Outcome(NamedTuple):
+    """What became of one try."""
+
+    error: str | None = None
+    """What went wrong; `None`: it arrived."""
+    is_final: bool = False
+    """Whether another try would end the same way."""
+    wait: float | None = None
+    """Seconds that the receiver asks to be left alone for."""
+
+
+def deliver(target: Target, message: Message, *, timeout: float = TIMEOUT) -> Outcome:
+    """Send a notice, and say how that ended."""
+    if isinstance(target, Webhook):
+        return _call(target, message, timeout)
+    return _run(target, message, timeout)
+
+
+# --- webhooks
+
+
+def _opener(url: str) -> OpenerDirector:
+    """Only what web addresses need. Redirects are not followed: a notice is meant for the address that the rule names."""
+    proxies = ProxyHandler({}) if _is_here(_host(url)) else ProxyHandler()
+    opener = OpenerDirector()
+    for handler in (proxies, HTTPHandler(), HTTPSHandler(), HTTPDefaultErrorHandler(), HTTPErrorProcessor()):
+        opener.add_handler(handler)
+    return opener
+
+
+def _is_here(host: str) -> bool:
+    """Whether a host is this machine, which no proxy leads to."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _call(webhook: Webhook, message: Message, timeout: float) -> Outcome:
+    call = call_of(webhook, message)
+    headers = {"User-Agent": f"fleetlore/{__version__}", **call.headers}
+    request = Request(webhook.url, data=call.body, headers=headers, method="POST")
+    try:
+        with _opener(webhook.url).open(request, timeout=timeout) as response:
+            response.read(LONGEST_REPLY)
+    except HTTPError as error:
+        with error:
+            return _refused(error)
+    except (OSError, HTTPException, ValueError) as error:
+        return Outcome(_reason(error, timeout))
+    return Outcome()
+
+
+def _refused(error: HTTPError) -> Outcome:
+    code = error.code
+    if 300 <= code < 400:
+        host = _host(error.headers.get("Location") or "") or "nowhere"
+        return Outcome(f"redirected to {host} ({code}), which is not followed; name the final address in the rule", is_final=True)
+    wait = error.headers.get("Retry-After") or ""
+    return Outcome(
+        f"answered {_status(code)}",
+        is_final=code < 500 and code not in _PASSING,
+        wait=float(wait) if wait.isascii() and wait.isdigit() and len(wait) < 6 else None,
+    )
+
+
+def _status(code: int) -> str:
+    """The code in our own words: what the receiver says may be anything."""
+    try:
+        return f"{code} {HTTPStatus(code).phrase}"
+    except ValueError:
+        return str(code)
+
+
+def _host(address: str) -> str:
+    try:
+        return (urlsplit(address).hostname or "").encode("ascii", "replace").decode() if address.isprintable() else ""
+    except ValueError:
+        return ""
+
+
+def _reason(error: Exception, timeout: float) -> str:
+    """Why nobody answered, without the address: what exceptions say may hold it."""
+    cause = error.reason if isinstance(error, URLError) else error
+    if isinstance(cause, TimeoutError):
+        return f"no answer within {timeout:g} s"
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {cause.verify_message}"
+    if isinstance(cause, socket.gaierror):
+        return "its host is not found"
+    if isinstance(cause, OSError) and cause.strerror:
+        return f"cannot be reached: {cause.strerror}"
+    return f"broke off ({type(cause).__name__})"
+
+
+# --- commands
+
+
+def _run(command: Command, message: Message, timeout: float) -> Outcome:
+    try:
+        # A session of its own, so that whatever it starts can be ended with it.
+        process = subprocess.Popen(
+            arguments_of(command, message),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError as error:
+        return Outcome(f"{command.shown} cannot be run: {error.strerror}", is_final=True)
+    with process:
+        try:
+            process.communicate(json_of(message), timeout=timeout)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            return Outcome(f"{command.shown} did not end within {timeout:g} s")
+    code = process.returncode
+    if code < 0:
+        return Outcome(f"{command.shown} was ended by signal {-code}")
+    return Outcome(f"{command.shown} ended with {code}") if code else Outcome()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stdin is not None:
+        with suppress(OSError):
+            process.stdin.close()

@@ -1,1 +1,0 @@
-"""Who may come in, from where, and how often."""

@@ -1,0 +1,250 @@
+"""How much of anything one client, or all of them together, may have. Memory stays bounded whatever comes.
+
+`Limits` holds the numbers and counts what is in use; `Limited` is the middleware that goes by them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from math import ceil
+from time import monotonic
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fleetlore.server.problems import Problem
+from fleetlore.server.security.guard import refuse
+from fleetlore.server.security.rate_limit import Rate
+from fleetlore.server.uvicorn_protocols import HttpWire, SocketWire
+
+MIB = 1 << 20
+STREAMS = ("/api/stream", "/ws", "/ws/chat")
+"""Paths whose requests last. Who answers them counts them by `Limits.stream`; they are not counted with the others."""
+
+_SOON, _LATER = {"retry-after": "1"}, {"retry-after": "5"}
+_MOST_DIGITS = 18
+_DISCONNECT: Message = {"type": "http.disconnect"}
+
+
+@dataclass(kw_only=True, eq=False)
+class Limits:
+    """What is allowed, each to be set as in `Limits(body=1024)`, and how much is in use. For one event loop."""
+
+    body: int = 32 * MIB
+    """Bytes of a body as it comes in."""
+    unpacked: int = 128 * MIB
+    """Bytes of a body once it is decompressed."""
+    bodies: int = 256 * MIB
+    """Bytes of all bodies that are held at the same moment."""
+    body_pause: float = 30
+    """Seconds for which a body may stand still."""
+    body_time: float = 300
+    """Seconds that it may take altogether."""
+    path: int = 2 * 1024
+    """Bytes of a path."""
+    query: int = 8 * 1024
+    """Bytes behind the question mark."""
+    headers: int = 64 * 1024
+    """Bytes of all headers together. So that no more are held, uvicorn's h11 has the same limit (`h11_max_incomplete_event_size`)."""
+    frame: int = 64 * 1024
+    """Bytes of a message that comes in on a WebSocket."""
+    rate: float = 500
+    """Requests a second from one address, in the long run."""
+    burst: int = 2_000
+    """Requests from one address at once."""
+    addresses: int = 10_000
+    """Addresses that are remembered; of more, the one that was silent for longest is forgotten."""
+    requests: int = 1_000
+    """Requests at work at the same moment."""
+    streams: int = 4_000
+    """Streams open at the same moment."""
+    now: Callable[[], float] = monotonic
+    open_requests: int = field(default=0, init=False)
+    open_streams: int = field(default=0, init=False)
+    held: int = field(default=0, init=False)
+    """Bytes of bodies in memory."""
+
+    def __post_init__(self) -> None:
+        self._rate = Rate(self.rate, self.burst, clients=self.addresses, now=self.now)
+
+    @contextmanager
+    def stream(self) -> Iterator[None]:
+        """A place for one stream as long as it lasts; a `Problem` if there is none left."""
+        if self.open_streams >= self.streams:
+            raise Problem(503, f"{self.streams:,} streams are open, and there may be no more; try again in a while", headers=_LATER)
+        self.open_streams += 1
+        try:
+            yield
+        finally:
+            self.open_streams -= 1
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """A place for one request."""
+        self.open_requests += 1
+        try:
+            yield
+        finally:
+            self.open_requests -= 1
+
+    def check(self, scope: Scope) -> None:
+        """Whether a request may come in; a `Problem` if not."""
+        wait = self._rate.count(client_of(scope))
+        if wait > 0:
+            detail = f"more than {self.rate:g} requests a second come from this address; wait, and send several events with one request"
+            raise Problem(429, detail, headers={"retry-after": str(ceil(wait))})
+        if len(scope["path"]) > self.path or len(scope.get("query_string", b"")) > self.query:
+            detail = f"the address is too long; a path has at most {self.path:,} bytes, what follows its question mark {self.query:,}"
+            raise Problem(414, detail)
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > self.headers:
+            raise Problem(431, f"the headers are too long; all together have at most {self.headers:,} bytes")
+        if self.open_requests >= self.requests and scope["path"] not in STREAMS:
+            raise Problem(503, "too many requests are at work at this moment; try again", headers=_SOON)
+
+    def for_uvicorn(self) -> Mapping[str, Any]:
+        """What uvicorn has to be told, for `uvicorn.Config`.
+
+        Forwarded headers are not believed: whoever could send them would have an address of his own for each request.
+        """
+        places = self.requests + self.streams
+        return {
+            "http": HttpWire,  # h11, which limits headers
+            "h11_max_incomplete_event_size": self.headers,
+            "limit_concurrency": places + places // 4,  # it counts connections, those at rest too
+            "ws": SocketWire,
+            "ws_max_size": self.frame,
+            "proxy_headers": False,
+            "server_header": False,
+        }
+
+
+class Limited:
+    """The middleware; `Guard` stands before it."""
+
+    def __init__(self, app: ASGIApp, *, limits: Limits) -> None:
+        self._app, self._limits = app, limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        try:
+            self._limits.check(scope)
+            announced = _announced(scope)
+        except Problem as problem:
+            await refuse(problem, scope, receive, send)
+            return
+        run = self._app if announced == 0 else self._with_body
+        if scope["path"] in STREAMS:
+            await run(scope, receive, send)
+        else:
+            with self._limits.request():
+                await run(scope, receive, send)
+
+    async def _with_body(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = _Body(scope, receive, send, self._limits)
+        try:
+            body.check_announced()
+            await self._app(scope, body.receive, body.send)
+        except Problem as problem:
+            if problem is not body.problem or body.is_answered:
+                raise
+            await refuse(problem, scope, receive, body.send)
+        finally:
+            body.let_go()
+
+
+class _Body:
+    """A body as it comes in. One that is too long or too slow is a `Problem` for whoever reads it."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
+        self._scope, self._receive, self._send, self._limits = scope, receive, send, limits
+        self._taken, self._held, self._is_whole = 0, 0, False
+        self._end = limits.now() + limits.body_time
+        self.is_answered = False
+        self.problem: Problem | None = None
+
+    def check_announced(self) -> None:
+        """Refuse a body that is too long by its own word."""
+        if (_announced(self._scope) or 0) > self._limits.body:
+            self._fail(self._too_long())
+
+    async def receive(self) -> Message:
+        """The next part."""
+        if self._is_whole:
+            return await self._receive()
+        try:
+            async with asyncio.timeout(min(self._limits.body_pause, self._end - self._limits.now())):
+                message = await self._take()
+        except TimeoutError:
+            return self._fail(Problem(408, "the body came too slowly; send it again, in smaller parts", headers={"connection": "close"}))
+        self._hold(len(message.get("body", b"")))
+        return message if self._taken <= self._limits.body else self._fail(self._too_long())
+
+    async def send(self, message: Message) -> None:
+        """Hand on a part of the answer."""
+        if not self.is_answered:
+            self.is_answered = True
+            await self._take_rest()
+        await self._send(message)
+
+    def let_go(self) -> None:
+        """The request has ended, and nobody holds its body any more."""
+        self._limits.held -= self._held
+        self._held = 0
+
+    def _hold(self, size: int) -> None:
+        self._held += size
+        self._limits.held += size
+        if self._limits.held > self._limits.bodies:
+            self._fail(Problem(503, "too many large bodies are coming in at this moment; try again", headers=_LATER))
+
+    async def _take(self) -> Message:
+        message = await self._receive()
+        self._taken += len(message.get("body", b""))
+        self._is_whole = not message.get("more_body", False)
+        return message
+
+    async def _take_rest(self) -> None:
+        """Take in what was not read, up to the limit once more: many a client listens only when it has sent everything."""
+        if any(name.lower() == b"expect" for name, _ in self._scope["headers"]):
+            return  # this one waits for a word before it sends
+        most = 2 * self._limits.body
+        if (_announced(self._scope) or 0) > most:
+            return  # it would not be taken in whole, whatever comes: the sooner it is told the better
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(self._limits.body_pause, self._end - self._limits.now())):
+                while not self._is_whole and self._taken <= most:
+                    await self._take()
+
+    def _too_long(self) -> Problem:
+        return Problem(413, f"the body is longer than {self._limits.body:,} bytes; send it in several requests")
+
+    def _fail(self, problem: Problem) -> Message:
+        if self.is_answered:
+            return _DISCONNECT  # the answer is on its way; there is nobody to be told
+        self.problem = problem
+        raise problem
+
+
+def client_of(scope: Scope) -> str:
+    """The address that a request comes from."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def _announced(scope: Scope) -> int | None:
+    """How long the headers say that the body is; `None` if they do not say."""
+    sizes = [value for name, value in scope["headers"] if name.lower() == b"content-length"]
+    is_chunked = any(name.lower() == b"transfer-encoding" for name, _ in scope["headers"])
+    if not sizes:
+        return None if is_chunked else 0
+    if is_chunked:  # somebody before us may have gone by the other, and then takes the rest for a request of its own
+        raise Problem(400, "a body has a Content-Length or a Transfer-Encoding; send one of them", headers={"connection": "close"})
+    if len(sizes) > 1 or not sizes[0].isdigit() or len(sizes[0]) > _MOST_DIGITS:
+        raise Problem(400, "the Content-Length is no number of bytes; send a right one, or none at all")
+    return int(sizes[0])

@@ -1,0 +1,266 @@
+"""What the API answers, as types: the OpenAPI document is made of them, and the control room's `shapes.ts` says the same."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from fleetlore.views.agent_status_rules import Standing
+
+
+class Head(Struct, kw_only=True):
+    """What every view begins with."""
+
+    as_of: str | None
+    """The position that it shows; nothing in an empty log."""
+    at: datetime | None
+    """The newest time that is known there."""
+    live: bool
+    """Whether it shows the newest state, and not a past one."""
+    caught_up: bool
+    """Whether the whole log is in it: after a start it may still be read."""
+
+
+class Meta(Struct, kw_only=True):
+    """What this server shows."""
+
+    town: str
+    log: str
+    version: str
+    head: str | None
+    events: int
+    first_at: datetime | None
+    last_at: datetime | None
+    caught_up: bool
+    done: int
+    total: int
+    token_needed_to_read: bool
+    scopes_of_token: list[str]
+    sealed: bool
+    silent_after_seconds: float
+
+
+class Events(Struct, kw_only=True):
+    """Stored events, each its canonical JSON and its position."""
+
+    events: list[dict[str, Any]]
+    next: str | None
+    """Where the next page begins: to be given as `before` (newest first) or as `after`."""
+
+
+class AgentCard(Struct, kw_only=True):
+    """One agent."""
+
+    name: str
+    shown: str
+    standing: Standing
+    at_rest: bool
+    """Whether it gave no sign of life for a day, and needs nobody."""
+    since: datetime | None
+    doing: str
+    kind: str
+    last_seen: datetime | None
+    task: str | None
+    mission: str | None
+    goal: str | None
+    run: str | None
+    parent: str | None
+    events: int
+    beats: list[tuple[datetime, str]]
+    """The newest, oldest first."""
+    tokens: int
+    usd: float | None
+    last_id: str | None
+    last_position: str | None
+
+
+class Asking(Struct, kw_only=True):
+    """A mission that asks for help."""
+
+    mission: str
+    text: str
+    since: datetime
+
+
+class Fleet(Head, kw_only=True):
+    """All agents, those that need a person first."""
+
+    now: datetime
+    counts: dict[str, int]
+    """By standing, without those at rest."""
+    at_rest: int
+    agents: list[AgentCard]
+    asking: list[Asking]
+
+
+class ThreadRow(Struct, kw_only=True):
+    """One line of story."""
+
+    key: str
+    title: str
+    state: Literal["open", "closed"]
+    mission: str | None
+    agents: dict[str, int]
+    counts: dict[str, int]
+    first_at: datetime | None
+    last_at: datetime | None
+    events: int
+    stalled_seconds: float | None
+
+
+class Threads(Head, kw_only=True):
+    """Threads, the one that moved last first."""
+
+    threads: list[ThreadRow]
+    total: int
+
+
+class ArcRow(Struct, kw_only=True):
+    """One arc, and the events that prove it."""
+
+    kind: str
+    thread: str
+    title: str
+    agents: list[str]
+    state: Literal["open", "closed"]
+    first: str
+    last: str
+    evidence: list[str]
+    count: int
+    first_at: datetime
+    last_at: datetime
+    note: str
+    text: str
+
+
+class Arcs(Head, kw_only=True):
+    """Arcs: the open ones first, then the newest."""
+
+    arcs: list[ArcRow]
+    counts: dict[str, int]
+
+
+class Costs(Head, kw_only=True):
+    """What it cost, added up."""
+
+    total: dict[str, Any]
+    by: list[dict[str, Any]]
+    unpriced: dict[str, int]
+    prices: str
+    older: dict[str, Any] | None = None
+    """By task or session: what the older ones came to, of which only the sum is known here. It is in the row without a name."""
+
+
+class SentenceRow(Struct, kw_only=True):
+    """One thing that is told, and the events that prove it."""
+
+    text: str
+    thread: str
+    title: str
+    evidence: list[str]
+    at: datetime
+    beat: str
+    agent: str
+    shown: str
+
+
+class ChapterRow(Struct, kw_only=True):
+    """What belongs together."""
+
+    title: str
+    first_at: datetime | None
+    last_at: datetime | None
+    sentences: list[SentenceRow]
+    arcs: list[ArcRow]
+
+
+class OpenThread(Struct, kw_only=True):
+    """A thread with something left to do."""
+
+    key: str
+    title: str
+
+
+class Story(Head, kw_only=True):
+    """The chronicle of one stretch of the log."""
+
+    opening: str
+    chapters: list[ChapterRow]
+    open: list[OpenThread]
+    closing: str
+    more: str | None
+    """Where what came earlier ends: to be given as `before`."""
+
+
+class LaneRow(Struct, kw_only=True):
+    """One agent on the timeline."""
+
+    agent: str
+    shown: str
+    standing: Standing
+    total: int
+    buckets: list[tuple[int, list[int]]]
+    """Number of a bucket, and its events by family."""
+
+
+class Mark(Struct, kw_only=True):
+    """One event on the timeline."""
+
+    id: str
+    at: datetime
+    agent: str
+    beat: str | None
+    family: str
+    kind: str
+    text: str
+    cause: str | None
+    position: str | None
+
+
+class ArcSpan(ArcRow, kw_only=True):
+    """An arc on the timeline."""
+
+    lanes: list[str]
+
+
+class Timeline(Head, kw_only=True):
+    """What happened when, in one window."""
+
+    from_: datetime | None = field(name="from")
+    to: datetime | None
+    first_at: datetime | None
+    last_at: datetime | None
+    exact: bool
+    bucket_seconds: float
+    families: list[str]
+    lanes: list[LaneRow]
+    marks: list[Mark]
+    links: list[tuple[str, str]]
+    arcs: list[ArcSpan]
+    more_lanes: int
+
+
+class Found(Struct, kw_only=True):
+    """Events by their words, newest first."""
+
+    events: list[dict[str, Any]]
+    indexing: bool
+    """Whether older events are still being indexed, and may be missing."""
+
+
+class Stored(Struct, kw_only=True):
+    """Where events were stored, in the order in which they were sent."""
+
+    positions: list[str]
+
+
+class Ready(Struct, kw_only=True):
+    """Whether the server can do its work."""
+
+    ready: bool
+    caught_up: bool
+    done: int
+    total: int
+    detail: str

@@ -1,0 +1,204 @@
+"""Where a run stands: a fold of its events, and of nothing else. Whoever holds the log can go on from here."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from msgspec import Struct, field
+
+from fleetlore.events.catalog import find
+from fleetlore.events.envelope import Event
+from fleetlore.stage.budget import Spent
+from fleetlore.stage.scenario import Scenario, hears
+from fleetlore.views.stage import SPEECH, is_public, line_of, turn_of
+
+MOST_ATTEMPTS = 2
+"""A turn whose answer was lost with its process is asked for once more."""
+OURS = frozenset(("run.started", "run.finished", "world.observed", "user.injected", "log.rejected"))
+_BEFORE_A_CALL = ("model.called", "context.built")
+
+
+class Said(NamedTuple):
+    """A line that all could hear; a scene is spoken by nobody."""
+
+    speaker: str
+    text: str
+    id: str
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """A question to a mind that has no answer yet, and what was known when its turn began."""
+
+    id: str
+    agent: str
+    turn: int
+    number: int
+    """Which of the run's calls it is."""
+    attempt: int
+    cause: str | None
+    purpose: str
+    as_of: str | None
+    """The position up to which the turn may look."""
+    last: Said | None
+    heard: int
+    """How many things had been said then."""
+    visitor: str | None
+    tries: int = 1
+    """How often it was asked because an answer was lost, this time included."""
+    corrects: str | None = None
+    """What was wrong with the answer before, where that is asked for again."""
+
+
+class Seat(Struct, kw_only=True):
+    """One of the cast, as far as the conductor must know."""
+
+    turn: int = 0
+    """The last that it took."""
+    acts: int = 0
+    streak: int = 0
+    """Turns in a row that it took."""
+    woken: str | None = None
+    """The event that calls for its next turn."""
+    visitor: str | None = None
+    """What a visitor said since its last turn."""
+    asked: Call | None = None
+    own: list[str] = field(default_factory=list)
+    """All that it said, for scripts that never say a thing twice."""
+    last_call: Call | None = None
+
+
+class Play(Struct, kw_only=True):
+    """A run as its events tell it."""
+
+    scenario: Scenario
+    run: str
+    seed: str
+    seats: dict[str, Seat]
+    started: str | None = None
+    turn: int = 0
+    head: str | None = None
+    """Position of its newest event."""
+    base: str | None = None
+    """Position of its newest event that is no question: what a round that begins now may look at."""
+    beat: str | None = None
+    """What moved the clock: the newest change of scene, or the beginning."""
+    scenes: set[int] = field(default_factory=set)
+    last: Said | None = None
+    said: list[Said] = field(default_factory=list)
+    """Every line and every scene, in order."""
+    verdicts: list[Event] = field(default_factory=list)
+    forced: str | None = None
+    """Why judges were asked for a last word, once they were."""
+    finished: Event | None = None
+    spent: Spent = field(default_factory=Spent)
+
+    @property
+    def open_calls(self) -> list[Call]:
+        """Questions without an answer, in the order of the log."""
+        return sorted((seat.asked for seat in self.seats.values() if seat.asked is not None), key=lambda call: call.number)
+
+
+def begin(scenario: Scenario, run: str, seed: str) -> Play:
+    """A run before its first event."""
+    return Play(scenario=scenario, run=run, seed=seed, seats={manifest.name: Seat() for manifest in scenario.cast})
+
+
+def apply(play: Play, event: Event) -> None:
+    """One more event of the run; never raises, whatever it holds."""
+    play.head = event.position or play.head
+    if event.kind not in _BEFORE_A_CALL:
+        play.base = play.head
+    play.spent.apply(event)
+    seat = play.seats.get(event.agent or "")
+    if event.kind.startswith("model.") and seat is not None:
+        _apply_model(play, seat, event)
+        return
+    if seat is not None or event.kind in OURS:
+        play.turn = max(play.turn, turn_of(event)) if event.kind != "user.injected" else play.turn
+    _apply_fact(play, event)
+    _hear(play, event)
+
+
+def _apply_model(play: Play, seat: Seat, event: Event) -> None:
+    match event.kind:
+        case "model.called":
+            _ask(play, seat, event)
+        case "model.replied" | "model.failed":
+            seat.asked = None
+            if turn_of(event) > seat.turn:  # no question was asked at all: no prompt could be made
+                play.turn = max(play.turn, turn_of(event))
+                _take(seat, turn_of(event))
+
+
+def _ask(play: Play, seat: Seat, event: Event) -> None:
+    turn, data, earlier = turn_of(event), event.data, seat.last_call
+    play.turn = max(play.turn, turn)
+    if isinstance(forced := data.get("forced"), str):
+        play.forced = forced
+    again = earlier is not None and earlier.turn == turn
+    seat.asked = seat.last_call = Call(
+        id=event.id or "",
+        agent=event.agent or "",
+        turn=turn,
+        number=play.spent.calls,
+        attempt=_whole(data.get("attempt")),
+        cause=event.cause,
+        purpose=str(data.get("purpose")),
+        as_of=earlier.as_of if again and earlier else play.base,
+        last=earlier.last if again and earlier else play.last,
+        heard=earlier.heard if again and earlier else len(play.said),
+        visitor=earlier.visitor if again and earlier else seat.visitor,
+        tries=earlier.tries + (data.get("again") is True) if again and earlier else 1,
+        corrects=corrects if isinstance(corrects := data.get("corrects"), str) else None,
+    )
+    if not again:
+        _take(seat, turn)
+
+
+def _take(seat: Seat, turn: int) -> None:
+    """A turn is taken: what called for it has been heard."""
+    seat.streak = seat.streak + 1 if seat.turn == turn - 1 else 1
+    seat.turn, seat.acts, seat.woken, seat.visitor = turn, seat.acts + 1, None, None
+
+
+def _apply_fact(play: Play, event: Event) -> None:
+    match event.kind:
+        case "run.started":
+            play.started = play.beat = event.id
+        case "world.observed":
+            play.beat = event.id
+            if event.agent is None:
+                play.scenes.add(turn_of(event))
+                play.said.append(Said("", (event.text or "") if is_public(event) else "", event.id or ""))
+        case "judge.verdict" if any(judge.name == event.agent for judge in play.scenario.judges):
+            play.verdicts.append(event)
+        case "user.injected" if is_public(event):
+            for listener in play.seats.values():
+                listener.visitor = event.text or listener.visitor
+        case "run.finished" if play.finished is None:
+            play.finished = event
+    if (seat := play.seats.get(event.agent or "")) is not None and event.text:
+        _say(play, seat, event)
+
+
+def _say(play: Play, seat: Seat, event: Event) -> None:
+    """Keep what somebody of the cast said, and thought."""
+    seat.own.append(event.text or "")
+    line = line_of(event)
+    if line is not None and (line.kind in SPEECH or find(line.kind) is None):
+        play.last = Said(line.speaker, line.text, line.id)
+        play.said.append(play.last)
+
+
+def _hear(play: Play, event: Event) -> None:
+    """Wake who listens. Nobody wakes himself, and several events make one turn."""
+    if event.visibility != "public":
+        return
+    for manifest in play.scenario.cast:
+        seat = play.seats[manifest.name]
+        if seat.woken is None and manifest.name not in (event.agent, event.actor) and hears(manifest, event.kind):
+            seat.woken = event.id
+
+
+def _whole(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 1

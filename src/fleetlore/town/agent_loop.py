@@ -1,0 +1,388 @@
+"""The life of one agent on its worker: it waits for work, claims it, does it, tells what came of it, and heeds whoever steers.
+
+All that it knows of itself is the fold of its own scope. It writes one thing at a time, and goes on once it has read that back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from fleetlore.errors import FleetloreError
+from fleetlore.events.envelope import Event
+from fleetlore.log.base import Position
+from fleetlore.town import events as town_events
+from fleetlore.town import reports
+from fleetlore.town.jobs import Failed, Hearing, Job, Outcome, Question, Unable, Work
+from fleetlore.town.journal import Scribe
+from fleetlore.town.subscriptions import Ears
+from fleetlore.views.town import inbox
+from fleetlore.views.town_rules import task_refusal
+from fleetlore.views.town_state import OVER, Agent, Task, Town
+
+Say: TypeAlias = Callable[[str, str], None]
+"""Told who and what, for whoever watches the worker."""
+WAKING = ("query", "task")
+"""Messages that an agent answers at once when it has nothing else to do."""
+MOST_NOTES = 5
+MOST_MESSAGES = 20
+"""Of an inbox, shown to an agent with its work."""
+
+
+class Left(Exception):
+    """The agent's life on this worker is over; the reason is what people are told."""
+
+
+class Life:
+    """One agent, from the moment that a worker takes it on to the moment that it lets go of it."""
+
+    def __init__(
+        self,
+        name: str,
+        scribe: Scribe,
+        work: Work,
+        *,
+        lease: str,
+        seconds: float,
+        known: Callable[[str], Task | None] = lambda id: None,
+        say: Say = lambda who, what: None,
+    ) -> None:
+        self.name, self._scribe, self._work, self._lease, self._seconds = name, scribe, work, lease, seconds
+        self._known, self._say = known, say
+        self._town: Town = scribe.believed.initial()
+        self._position = ""
+        self._stirred = asyncio.Event()
+        self._job: Job | Question | None = None
+        self._claimed: Task | None = None
+        """The job's task as it is while nobody else writes to it."""
+        self._hearing = Hearing()
+        self._doing: asyncio.Task[Outcome] | None = None
+        self._leaving = ""
+        self._sent_away: set[tuple[str, int]] = set()
+        """Tasks and epochs that are somebody else's by now."""
+
+    @property
+    def agent(self) -> Agent:
+        """As the log has it."""
+        return self._town.agents.get(self.name) or Agent(name=self.name)
+
+    def leave(self, reason: str) -> None:
+        """Have it let go: what it does is broken off, and its task goes back."""
+        self._leaving = self._leaving or reason
+        self._stirred.set()
+
+    async def live(self, ears: Ears) -> str:
+        """To its end; answers why it came."""
+        for event in await ears.past(self.name):
+            self._take(event)
+        async with aclosing(ears.follow(self.name, self._position or None)) as events:
+            tasks = [asyncio.create_task(self._listen(events)), asyncio.create_task(self._act())]
+            try:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                await self._break_off()
+        try:
+            await next(iter(done))
+        except Left as reason:
+            return str(reason)
+        return "the log was closed"
+
+    async def _listen(self, events: AsyncIterator[Event]) -> None:
+        async for event in events:
+            self._take(event)
+
+    def _take(self, event: Event) -> None:
+        if event.kind == "town.task_assigned" and event.agent == self.name:
+            self._forget_end(event.task or "")
+        self._town = self._scribe.believed.apply(self._town, event)
+        self._position = event.position or self._position
+        if isinstance(job := self._job, Job) and self._doing is not None:
+            self._hear(event, job)
+        self._stirred.set()
+
+    def _forget_end(self, id: str) -> None:
+        """That a task was taken up again, or may be tried more often, only its own scope tells; by that it is claimed."""
+        known = self._town.tasks.get(id)
+        if known is not None and known.state in OVER:
+            del self._town.tasks[id]
+            self._town.over.pop(id, None)
+            self._town.completed.discard(id)
+
+    def _hear(self, event: Event, job: Job) -> None:
+        """What concerns the work that goes on."""
+        if event.kind == "work.message_sent" and event.child == self.name:
+            message = self._town.inboxes.get(self.name, {}).get(event.id or "")
+            if message is not None:
+                self._hearing.put(message)
+        elif event.kind == "control.requested" and event.task == job.task and self._scribe.believed.takes(event):
+            is_elsewhere = event.data.get("action") == "redirect" and event.data.get("value") != self.name
+            self._sent_away |= {(job.task, job.epoch)} if is_elsewhere else set()
+
+    # --- acting
+
+    async def _act(self) -> None:
+        await self._join()
+        while True:
+            self._stirred.clear()
+            if not await self._step():
+                await self._stirred.wait()
+
+    async def _join(self) -> None:
+        if self.agent.state != "cold":
+            raise Left(f"it is {self.agent.state}, and run by somebody else")
+        await self._tell([town_events.agent_state(self.name, "cold", "starting", lease=self._lease)])
+        if self.agent.lease != self._lease:
+            raise Left("another worker was quicker")
+        await self._tell([self._becomes("idle")])
+        self._say(self.name, "is ready")
+
+    async def _step(self) -> bool:
+        """Do the next thing; whether there was one."""
+        agent = self.agent
+        if agent.lease != self._lease:
+            raise Left(agent.reason or "somebody else runs it now")
+        if self._doing is not None and self._doing.done() and not self._is_sent_away():
+            await self._finish()
+            return True
+        if self._leaving or agent.wish in ("kill", "restart"):
+            await self._go(agent.wish)
+        if agent.wish:
+            await self._heed(agent)
+            return True
+        if self._is_sent_away():
+            await self._let_go_of_task("it is for somebody else now")
+            return True
+        if self._doing is not None or agent.state == "paused":
+            return False
+        return await self._take_up(agent)
+
+    async def _take_up(self, agent: Agent) -> bool:
+        if agent.state == "draining":
+            await self._tell([town_events.agent_completed(agent)])
+            await self._tell([town_events.stopped(agent, reason="asked to close")])
+            raise Left("closed, with nothing left to do")
+        if agent.state == "working":  # whatever it was at is over, or was taken from it
+            await self._tell([self._becomes("idle")])
+            return True
+        if (id := self._next_task(agent)) is not None:
+            await self._claim(id)
+            return True
+        waking = next((message for message in inbox(self._town, self.name) if message.type in WAKING), None)
+        if waking is not None:
+            await self._tell([self._becomes("working", reason=f"answers {waking.sender}")])
+            self._begin(Question(agent=self.name, message=waking, roles=tuple(agent.roles)))
+            return True
+        return False
+
+    def _next_task(self, agent: Agent) -> str | None:
+        return next((id for id in agent.queue if (id, self._town.tasks[id].epoch) not in self._sent_away), None)
+
+    # --- work
+
+    async def _claim(self, id: str) -> None:
+        epoch = self._town.tasks[id].epoch
+        known = await self._look_at(id)
+
+        def claim(task: Task | None) -> Sequence[Event]:
+            nonlocal known
+            known = task
+            if task is None or task_refusal(task, "start", epoch=epoch, agent=self.name) is not None:
+                return []
+            return [town_events.started(self.agent, task)]
+
+        told = await self._scribe.decide(id, claim, known=(known, known.position if known else None))
+        if not told or known is None:
+            self._sent_away.add((id, epoch))
+            return
+        await self._tell_each(town_events.lease_taken(self.agent, known, seconds=self._seconds), self._becomes("working"))
+        self._claimed = replace(known, state="running", attempt=known.attempt + 1)
+        self._begin(await self._job_of(known))
+
+    async def _look_at(self, id: str) -> Task | None:
+        return self._known(id) or await self._scribe.task(id)
+
+    async def _job_of(self, task: Task) -> Job:
+        of = await self._look_at(task.of) if task.of else None
+        about = "" if of is None else of.result
+        return Job(
+            agent=self.name,
+            task=task.id,
+            title=task.title,
+            description=task.description,
+            purpose=task.purpose,
+            epoch=task.epoch,
+            attempt=task.attempt + 1,
+            tries=task.tries,
+            mission=task.mission,
+            item=task.item,
+            roles=tuple(self.agent.roles),
+            checks=tuple(task.checks),
+            of=task.of,
+            about=about,
+            authors=tuple(task.not_by),
+            round=task.round,
+            failures=task.failures,
+            trouble=task.error,
+            notes=await self._notes(task.mission) if task.mission else (),
+            messages=tuple(inbox(self._town, self.name))[:MOST_MESSAGES],
+        )
+
+    async def _notes(self, mission: str) -> tuple[str, ...]:
+        newest = self._scribe.log.read(f"mission:{mission}", kinds=["town.mission_event"], newest_first=True, limit=MOST_NOTES)
+        notes = [f"{event.actor}: {event.data.get('note') or event.text or ''}" async for event in newest]
+        return tuple(reversed(notes))
+
+    def _begin(self, job: Job | Question) -> None:
+        self._job, self._hearing = job, Hearing()
+        self._doing = asyncio.create_task(self._do(job, self._hearing))
+        self._doing.add_done_callback(lambda _: self._stirred.set())
+        self._say(self.name, f"begins {job.task}" if isinstance(job, Job) else f"answers {job.message.sender}")
+
+    def _go_on(self, job: Job | Question) -> None:
+        """Begin again after a pause; what was sent meanwhile is heard, and what was heard before is not forgotten."""
+        taken = self._hearing.taken
+        self._begin(job)
+        if isinstance(job, Job):
+            self._hearing.taken += taken
+            known = {message.id for message in (*job.messages, *taken)}
+            for message in inbox(self._town, self.name):
+                if message.id not in known:
+                    self._hearing.put(message)
+
+    async def _do(self, job: Job | Question, hearing: Hearing) -> Outcome:
+        try:
+            return await self._work(job, hearing)
+        except FleetloreError as error:
+            return Failed(str(error))
+        except Exception as error:  # noqa: BLE001 - whatever befalls the work is the task's, and the agent lives on
+            return Failed(f"{type(error).__name__}: {error}")
+
+    async def _finish(self) -> None:
+        job, doing, hearing = self._job, self._doing, self._hearing
+        assert job is not None
+        assert doing is not None
+        self._job, self._doing = None, None
+        outcome = Failed("it was broken off") if doing.cancelled() else doing.result()
+        if isinstance(job, Question):
+            await self._tell([*reports.answered(self.name, job, outcome), *self._fault(outcome)])
+        else:
+            await self._report(job, outcome, hearing)
+        if isinstance(outcome, Unable):
+            if self.agent.state != "error":
+                await self._tell(self._fault(outcome))
+            raise Left(outcome.error)
+
+    async def _report(self, job: Job, outcome: Outcome, hearing: Hearing) -> None:
+        used = () if isinstance(outcome, Unable) else (*job.messages, *hearing.taken)
+        read = list(reports.acknowledgements(self.name, used))
+
+        def decide(task: Task | None) -> Sequence[Event]:
+            told = reports.report(self.agent, task, job, outcome)
+            return [*told, *read, *self._fault(outcome)] if told else []
+
+        position = self._town.tasks[job.task].position
+        told = await self._scribe.decide(job.task, decide, known=(self._claimed, position))
+        if told:
+            await self._until(told[-1])
+            self._say(self.name, f"{_word(outcome)} {job.task}")
+        else:
+            self._say(self.name, f"was too late with {job.task}: its lease was lost")
+            self._sent_away.add((job.task, job.epoch))
+
+    def _fault(self, outcome: Outcome) -> list[Event]:
+        """Told together with the outcome, so that who cannot work is given none in between."""
+        return [town_events.agent_failed(self.agent, error=outcome.error, new_state="error")] if isinstance(outcome, Unable) else []
+
+    # --- steering
+
+    async def _heed(self, agent: Agent) -> None:
+        match agent.wish:
+            case "interrupt":
+                await self._break_off()
+                await self._tell([town_events.interrupted(agent, reason=agent.reason)])
+                if isinstance(self._job, Job):
+                    self._job = replace(self._job, is_resumed=True)
+                self._say(self.name, "pauses")
+            case "resume":
+                await self._tell([town_events.resumed(agent)])
+                if self._job is not None:
+                    self._go_on(self._job)
+            case _:
+                await self._tell([self._becomes("draining", reason="asked to close")])
+
+    async def _go(self, wish: str) -> None:
+        """Stop for good, or only let somebody else run it; what it was at goes back either way."""
+        reason = self._leaving or ("killed" if wish == "kill" else "restarted")
+        await self._let_go_of_task(reason)
+        for id in list(self.agent.queue):
+            await self._give_back(id, self._town.tasks[id].epoch, reason)
+        if self._leaving:
+            await self._tell([self._becomes("cold", reason=reason)], wait=False)
+        else:
+            stopped = [town_events.stopped(self.agent, reason=reason)]
+            again = [town_events.agent_state(self.name, "stopped", "cold", reason="to be started anew")] if wish == "restart" else []
+            await self._tell([*stopped, *again], wait=False)
+        raise Left(reason)
+
+    def _is_sent_away(self) -> bool:
+        """Whether its task is somebody else's, or nobody's, by now."""
+        job = self._job
+        if not isinstance(job, Job):
+            return False
+        task = self._town.tasks.get(job.task)
+        is_ours = task is not None and task.state == "running" and task.epoch == job.epoch and task.agent == self.name
+        return not is_ours or (job.task, job.epoch) in self._sent_away
+
+    async def _let_go_of_task(self, reason: str) -> None:
+        await self._break_off()
+        job, self._job = self._job, None
+        if isinstance(job, Job):
+            await self._give_back(job.task, job.epoch, reason)
+
+    async def _give_back(self, id: str, epoch: int, reason: str) -> None:
+        def decide(task: Task | None) -> Sequence[Event]:
+            if task is None or task_refusal(task, "lose", epoch=epoch) is not None:
+                return []
+            return [town_events.lease_lost(task, reason=reason, by=self.name)]
+
+        await self._scribe.decide(id, decide)
+
+    async def _break_off(self) -> None:
+        doing, self._doing = self._doing, None
+        if doing is not None:
+            doing.cancel()
+            await asyncio.gather(doing, return_exceptions=True)
+
+    # --- telling
+
+    def _becomes(self, state: str, reason: str = "") -> Event:
+        return town_events.agent_state(self.name, self.agent.state, state, lease=self._lease, reason=reason)
+
+    async def _tell(self, events: Sequence[Event], *, wait: bool = True) -> None:
+        positions = await self._scribe.append(events)
+        if wait:
+            await self._until(positions[-1])
+
+    async def _tell_each(self, *events: Event) -> None:
+        """In their order, each stored by itself: on NATS one append of several costs some times as much as several appends."""
+        positions = await asyncio.gather(*(self._scribe.append([event]) for event in events))
+        await self._until(positions[-1][0])
+
+    async def _until(self, position: Position) -> None:
+        """Wait until what was told has come back: the last of it is always about the agent itself."""
+        while self._position < position:
+            self._stirred.clear()
+            await self._stirred.wait()
+
+
+def _word(outcome: Outcome) -> str:
+    return {"Done": "completed", "Failed": "failed", "Approved": "approved", "Rejected": "rejected"}.get(
+        type(outcome).__name__, "let go of"
+    )

@@ -1,0 +1,244 @@
+"""Gives work out: one dispatcher a town, elected by a lease. It follows the log, asks `planning.py` what comes next, and writes that down.
+
+Whatever it knows is the fold of the log. Whoever takes its place reads the same and goes on; what both write at once, the log lets in once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import aclosing, suppress
+
+from fleetlore import clock
+from fleetlore.errors import Conflict, Held, Invalid, LeaseLost, LogError
+from fleetlore.events.envelope import Event
+from fleetlore.kernel.lease import Hold
+from fleetlore.log.base import Position
+from fleetlore.log.coordination import Shared
+from fleetlore.projections.runner import Runner, view_of
+from fleetlore.projections.store import Store
+from fleetlore.town import events as town_events
+from fleetlore.town import help_requests, liveness, planning, watches
+from fleetlore.town.journal import Scribe
+from fleetlore.town.liveness import Signs
+from fleetlore.town.planning import Move
+from fleetlore.town.reclaim import release, strays, take_back
+from fleetlore.town.reports import told_conductor
+from fleetlore.views.town_state import Task, Town
+from fleetlore.views.town_tasks import is_spent
+
+LEASE = "dispatcher"
+LEASE_SECONDS = 12.0
+TICK_SECONDS = 1.0
+"""How often the time is looked at: who is dead, who needs help."""
+MOST_AT_ONCE = 128
+NEVER = "~"
+"""Behind every position."""
+Watch = Callable[[str], None]
+
+
+class Dispatcher:
+    """Leads while it holds the lease; `run` waits for its turn, and for the next one."""
+
+    def __init__(
+        self,
+        scribe: Scribe,
+        shared: Shared,
+        *,
+        store: Store | None = None,
+        lease_seconds: float = LEASE_SECONDS,
+        tick: float = TICK_SECONDS,
+        silence: float = liveness.LONGEST_SILENCE,
+        now: clock.Clock = clock.now,
+        say: Watch = lambda text: None,
+    ) -> None:
+        self._scribe, self._shared, self._store, self._now, self._say = scribe, shared, store, now, say
+        self._seconds, self._tick, self._silence = lease_seconds, tick, silence
+        self.town: Town = scribe.believed.initial()
+        self.is_leading = False
+        self._position = ""
+        self._stirred = asyncio.Event()
+        self._missions: dict[str, None] = {}
+        """At which something happened since they were looked at."""
+        self._forge: list[Event] = []
+        self._taken: dict[str, str] = {}
+        """Tasks on their way → the position from which on the fold knows; nothing while that is not known."""
+        self._busy: dict[str, str] = {}
+        self._moving: dict[str, str] = {}
+        self._buried: set[str] = set()
+        self.given = 0
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Lead whenever nobody else does, until told to stop."""
+        while not stop.is_set():
+            try:
+                await self._lead(stop)
+            except Held:
+                pass
+            except LogError as error:
+                self._say(f"cannot lead just now: {error}")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds / 4):
+                    await stop.wait()
+
+    async def _lead(self, stop: asyncio.Event) -> None:
+        hold = Hold(self._shared, LEASE, seconds=self._seconds, renew=self._seconds / liveness.RENEWALS)
+        async with hold:
+            self._say("leads")
+            await self._catch_up()
+            tasks = [asyncio.create_task(work) for work in (self._follow(), self._plan_on(hold), hold.lost.wait(), stop.wait())]
+            self.is_leading = True
+            try:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                self.is_leading = False
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+            for task in done:
+                if (error := task.exception()) is not None and not isinstance(error, LeaseLost):
+                    raise error
+
+    # --- what is known
+
+    async def _catch_up(self) -> None:
+        believed = self._scribe.believed
+        runner = Runner(self._scribe.log.for_threads(), view_of(believed, believed.name), self._store)
+        folded = await asyncio.to_thread(runner.catch_up)
+        self.town, self._position = folded.state, folded.position or ""
+        self._missions = dict.fromkeys(self.town.missions)
+        self._taken, self._busy, self._moving, self._forge = {}, {}, {}, []
+        self._stirred.set()
+
+    async def _follow(self) -> None:
+        async with aclosing(self._scribe.log.follow(after=self._position or None)) as events:
+            async for event in events:
+                self._take(event)
+
+    def _take(self, event: Event) -> None:
+        self.town = self._scribe.believed.apply(self.town, event)
+        self._position = event.position or self._position
+        if event.mission is not None:
+            self._missions[event.mission] = None
+        if event.origin is not None and event.origin.dialect == "forge":
+            self._forge.append(event)
+        self._stirred.set()
+
+    # --- what follows
+
+    async def _plan_on(self, hold: Hold) -> None:
+        next_look = 0.0
+        loop = asyncio.get_running_loop()
+        while True:
+            await hold.assure()
+            if loop.time() >= next_look:
+                next_look = loop.time() + self._tick
+                await self._look_around()
+            self._stirred.clear()
+            if await self._make(self._moves()):
+                continue
+            # `asyncio.wait_for` of 3.11 forgets that it was cancelled if what it waits for comes in the same moment.
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(next_look):
+                    await self._stirred.wait()
+
+    def _moves(self) -> list[Move]:
+        for known in (self._taken, self._busy, self._moving):
+            for name in [name for name, position in known.items() if position and position <= self._position]:
+                del known[name]
+        found = list(self._for_missions())
+        for move in planning.assignments(self.town, taken=self._taken, busy=self._busy):
+            found.append(move)
+            if len(found) >= MOST_AT_ONCE:
+                break
+        return found
+
+    def _for_missions(self) -> Iterable[Move]:
+        now = self._now()
+        heard, self._forge = self._forge, []
+        for event in heard:
+            yield from watches.moves(self.town, event, now)
+        for id in [id for id in self._missions if id not in self._moving]:
+            del self._missions[id]
+            mission = self.town.missions.get(id)
+            if mission is not None:
+                yield from (move for move in planning.for_mission(self.town, mission) if move.task not in self._taken)
+
+    async def _make(self, moves: list[Move]) -> bool:
+        """Write them down, together where they may; whether there was anything."""
+        for move in moves:
+            self._reserve(move, "")
+        await asyncio.gather(*map(self._one, moves))
+        return bool(moves)
+
+    async def _one(self, move: Move) -> None:
+        try:
+            positions = await self._scribe.append(move.events, expect=move.expect)
+        except Conflict as conflict:
+            if (conflict.actual or "") > self._position:  # somebody was quicker; once that is known here, it is looked at again
+                self._reserve(move, conflict.actual or "")
+                self._missions.update(dict.fromkeys([move.mission] if move.mission else []))
+                return
+            positions = await self._insist(move)
+        except Invalid as error:  # what others wrote down leads to what the log does not take: said, and let be
+            self._give_up(move, str(error))
+            return
+        if not positions:
+            self._give_up(move, "its log tells otherwise than the town's; was some of it erased, or has somebody else taken its name?")
+            return
+        self._reserve(move, positions[-1])
+        self.given += bool(move.agent)
+
+    async def _insist(self, move: Move) -> list[Position]:
+        """Nobody was quicker, and yet the task's scope ends elsewhere: others wrote to it before it was there, or its end was erased."""
+        return await self._scribe.decide(move.task, lambda task: move.events if move.still_follows(task) else ())
+
+    def _give_up(self, move: Move, why: str) -> None:
+        self._say(f"cannot go on with {move.task or move.mission}: {why}")
+        self._reserve(move, NEVER)
+        self._busy.pop(move.agent, None)
+        if move.task:
+            self._moving.pop(move.mission, None)
+
+    def _reserve(self, move: Move, position: str) -> None:
+        for known, name in ((self._taken, move.task), (self._busy, move.agent), (self._moving, move.mission)):
+            if name:
+                known[name] = position
+
+    # --- by the clock
+
+    async def _look_around(self) -> None:
+        now = self._now()
+        held = await asyncio.to_thread(lambda: list(liveness.look(self._shared, self.town, now, silence=self._silence)))
+        for signs in held:
+            if signs.is_dead and signs.lease not in self._buried:
+                await self.bury(signs)
+                self._buried.add(signs.lease)
+        for task, reason in list(strays(self.town)):
+            await take_back(self._scribe, task, reason, by=town_events.DISPATCHER, state=task.state)
+        await self._put_aside()
+        for mission in list(self.town.missions.values()):
+            if mission.state == "running" and mission.id not in self._moving:
+                self._missions[mission.id] = None
+                await self._make(list(help_requests.calls(self.town, mission, now)))
+
+    async def bury(self, signs: Signs) -> None:
+        """Say that a worker is dead: its tasks go back, its agents wait for somebody else to run them."""
+        for name in list(self.town.holdings.get(signs.lease, ())):
+            await release(self._scribe, self.town, self.town.agents[name], str(signs), by=town_events.DISPATCHER)
+        self._say(f"{signs.lease} is dead: {signs}")
+
+    async def _put_aside(self) -> None:
+        """What was begun as often as it may be, and is not done, is a dead letter."""
+        for id in list(self.town.spent):
+            await self._scribe.decide(id, _dead_letter)
+
+
+def _dead_letter(task: Task | None) -> list[Event]:
+    if task is None or not is_spent(task):
+        return []
+    error = f"begun {task.attempt} times and never finished: {task.error or 'nobody knows why'}"
+    return [
+        *told_conductor(town_events.DISPATCHER, task, error),
+        town_events.task_failed(task, error=error, by=town_events.DISPATCHER, is_final=True),
+    ]

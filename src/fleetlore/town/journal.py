@@ -1,0 +1,94 @@
+"""Writes a town's facts: signed where the log is sealed, and under the condition that nothing happened meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec.structs import replace
+
+from fleetlore import clock
+from fleetlore.errors import Busy, Conflict, NoRoom, Unreachable
+from fleetlore.events.envelope import Event
+from fleetlore.log.async_recorder import Recorder
+from fleetlore.log.base import Expect, Position
+from fleetlore.log.seal import OperatorKey
+from fleetlore.projections.signed_town import BelievedTown
+from fleetlore.views.town import task_alone
+from fleetlore.views.town_state import Task
+
+TOLD = ("town.*", "work.*", "control.*")
+"""The families that a town's fold listens to."""
+TRIES = 50
+AGAIN_SECONDS = 0.5
+PATIENCE = 60.0
+"""Seconds for which troubles of the log are waited out."""
+TROUBLES = (Busy, Unreachable, NoRoom)
+
+
+class Scribe:
+    """One process's pen."""
+
+    def __init__(
+        self,
+        log: Recorder,
+        *,
+        believed: BelievedTown | None = None,
+        key: OperatorKey | None = None,
+        new_id: Callable[[], str] = clock.uuid7,
+    ) -> None:
+        self.log, self.believed, self._key, self._new_id = log, believed or BelievedTown(), key, new_id
+        self._admit = log.for_threads().admit
+
+    async def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
+        """Store them, all or none. Sent again after a trouble they keep their ids, so that they are there once."""
+        stamped = [self.signed(event) for event in events]
+        waited = 0.0
+        while True:
+            try:
+                return await self.log.append(stamped, expect=expect)
+            except TROUBLES:
+                if waited >= PATIENCE:
+                    raise
+            await asyncio.sleep(AGAIN_SECONDS)
+            waited += AGAIN_SECONDS
+
+    async def append_all(self, events: Iterable[Event]) -> None:
+        """Store any number, in their order."""
+        await self.log.append_all(map(self.signed, events))
+
+    def signed(self, event: Event) -> Event:
+        """The event with an id, and signed where the log is sealed."""
+        known = event if event.id is not None else replace(event, id=self._new_id())
+        return known if self._key is None else self._key.sign(known, admit=self._admit)
+
+    async def task(self, id: str) -> Task | None:
+        """A task as its own scope tells it."""
+        events = [event async for event in self.log.read(f"task:{id}", kinds=TOLD)]
+        return task_alone(filter(self.believed.takes, events), id)
+
+    async def decide(
+        self, id: str, decision: Callable[[Task | None], Sequence[Event]], *, known: tuple[Task | None, Position | None] | None = None
+    ) -> list[Position]:
+        """Tell of a task what follows from how it stands; looked at again as often as somebody else was quicker. Answers where it was told.
+
+        Whoever knows how it stood at a position need not look, unless it has moved on since, or nothing would follow from that.
+        """
+        for _ in range(TRIES):
+            is_fresh = known is None
+            task, head = known or await self._task_and_head(id)
+            known = None
+            events = decision(task)
+            if not events and is_fresh:
+                return []
+            if not events:
+                continue
+            try:
+                return await self.append(events, expect=Expect(f"task:{id}", head))
+            except Conflict:
+                continue
+        raise Busy(f"the task {id} is written to so often that nothing could be decided; try again")
+
+    async def _task_and_head(self, id: str) -> tuple[Task | None, Position | None]:
+        head = await self.log.head(f"task:{id}")  # before it is read, so that nothing between the two is overlooked
+        return await self.task(id), head

@@ -1,0 +1,267 @@
+"""What a dispatcher does next, by the town as it stands: which task goes to whom, which item may begin, which mission is over. Pure.
+
+What a plan costs follows from what waits and who is free, never from what has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from hashlib import sha256
+from typing import Any
+
+from msgspec import Struct
+
+from fleetlore.events.envelope import Event
+from fleetlore.events.names import LONGEST_NAME
+from fleetlore.log.base import Expect
+from fleetlore.town import events as town_events
+from fleetlore.views.town_missions import wants_review
+from fleetlore.views.town_state import PRIORITIES, Agent, Item, Mission, Task, Town
+
+DONE = "done"
+REVIEWER = "reviewer"
+"""Who has only this role is given nothing but reviews: whoever worked on something cannot review it."""
+
+
+class Move(Struct, frozen=True, kw_only=True):
+    """Facts that are told together, under a condition."""
+
+    events: tuple[Event, ...]
+    expect: Expect | None = None
+    task: str = ""
+    """What is taken by it until the log has shown it."""
+    agent: str = ""
+    epoch: int | None = None
+    """Of a task that is given out: how often it was before. Else a task is written down by it, if one is named."""
+    mission: str = ""
+
+    def still_follows(self, known: Task | None) -> bool:
+        """Whether it is still to be made, by the task as its own scope tells it."""
+        if self.epoch is None:
+            return known is None or known.at is None
+        return known is not None and known.state == "pending" and known.epoch == self.epoch
+
+
+# --- who gets what
+
+
+def assignments(town: Town, *, taken: Collection[str] = (), busy: Collection[str] = ()) -> Iterator[Move]:
+    """Work for those who have none: the most urgent first, first come first served; `taken` and `busy` are on their way already."""
+    free = _Free(town, busy)
+    given = set(taken)
+    for priority in PRIORITIES:
+        for key in list(town.queues):
+            for id in town.queues[key].get(priority, ()):
+                task = town.tasks.get(id)
+                if task is None or id in given or _rests(town, task):
+                    continue
+                agent = free.take(task, key)
+                if agent is not None:
+                    given.add(id)
+                    yield _assignment(town, task, agent)
+                elif not task.not_by:
+                    break  # nor is there anybody for the others of this queue
+
+
+def _rests(town: Town, task: Task) -> bool:
+    """Whether its mission does."""
+    mission = town.missions.get(task.mission or "")
+    return mission is not None and task.item is not None and mission.state != "running"
+
+
+class _Free:
+    """Agents with nothing to do. Whoever is taken is passed over from then on, at no cost to those who come later."""
+
+    def __init__(self, town: Town, busy: Collection[str]) -> None:
+        self._town, self._engaged = town, set(busy)
+        self._by_role: dict[str, list[str]] = {}
+
+    def take(self, task: Task, key: str) -> Agent | None:
+        """The one that is wanted or preferred, who can do just this, or who can do anything."""
+        name = self._first_named(task.wanted, task.prefer) if task.wanted or task.prefer else None
+        if name is None and not task.wanted:
+            roles = [key, ""] if key else ["", *(role for role in self._town.idle if role != REVIEWER)]
+            name = next((name for role in roles for name in self._of(role) if name not in task.not_by), None)
+        if name is None:
+            return None
+        self._engaged.add(name)
+        return self._town.agents[name]
+
+    def _first_named(self, *names: str | None) -> str | None:
+        for name in names:
+            agent = self._town.agents.get(name or "")
+            if agent is not None and agent.name not in self._engaged and agent.name in self._town.idle.get((agent.roles or [""])[0], ()):
+                return agent.name
+        return None
+
+    def _of(self, role: str) -> Iterator[str]:
+        if role not in self._by_role:
+            self._by_role[role] = list(self._town.idle.get(role, ()))[::-1]
+        waiting = self._by_role[role]
+        while waiting and waiting[-1] in self._engaged:
+            waiting.pop()
+        return (name for name in reversed(waiting) if name not in self._engaged)
+
+
+def _assignment(town: Town, task: Task, agent: Agent) -> Move:
+    events: list[Event] = []
+    mission = town.missions.get(task.mission or "")
+    item = None if mission is None else mission.items.get(task.item or "")
+    if mission is not None and item is not None and task.purpose == "review":
+        events.append(town_events.handoff(task, agent.name, author=item.authors[-1] if item.authors else None))
+    elif mission is not None and item is not None:
+        events.append(town_events.item_fact("assigned", mission, item, item.title, agent=agent.name, task=task.id))
+    events.append(town_events.task_assigned(task, agent))
+    return Move(events=tuple(events), expect=Expect(f"task:{task.id}", task.position), task=task.id, agent=agent.name, epoch=task.epoch)
+
+
+# --- missions
+
+
+def for_mission(town: Town, mission: Mission) -> Iterator[Move]:
+    """What a mission needs just now."""
+    if mission.state != "running" or mission.is_from_afar:
+        return
+    room = mission.max_parallel - sum(_is_under_way(town, item) for item in mission.items.values())
+    for item in mission.items.values():
+        if item.state == "pending" and not item.missing:
+            yield Move(events=(town_events.item_fact("promoted", mission, item, f"{item.title or item.id} can begin"),), mission=mission.id)
+        elif item.state == "ready" and item.task is None and room > 0:
+            room -= 1
+            yield _begin(town, mission, item)
+        elif item.state == "blocked" and item.work is not None and not item.is_stuck:
+            yield from _after_work(town, mission, item)
+    if mission.items and all(item.state == DONE for item in mission.items.values()) and _is_quiet(mission):
+        ended = town_events.mission_state(
+            mission, "running", "completed", by=town_events.DISPATCHER, text=f"all {len(mission.items)} items are done"
+        )
+        yield Move(events=(ended,), mission=mission.id)
+
+
+def _is_under_way(town: Town, item: Item) -> bool:
+    return item.state in ("assigned", "running") or (item.state == "ready" and item.task is not None)
+
+
+def _is_quiet(mission: Mission) -> bool:
+    return all(watch.state == DONE for watch in mission.watches.values())
+
+
+def task_id(town: Town, mission: Mission, item: Item, purpose: str = "", number: int = 0) -> str:
+    """The name of an item's task: it follows from the item, so that none is written down twice."""
+    behind = f"/{purpose}-{number}" if purpose else ""
+    name = f"{mission.id}/{item.id}{behind}"
+    known = town.tasks.get(name)
+    is_others = known is not None and known.at is not None and (known.mission, known.item) != (mission.id, item.id)
+    if len(name.encode()) <= LONGEST_NAME and not is_others:
+        return name
+    whose = "\n".join((mission.id, item.id))  # which no name holds, so that no two items are called the same
+    return f"{sha256(whose.encode()).hexdigest()[:16]}{behind or '/work'}"
+
+
+def _begin(town: Town, mission: Mission, item: Item) -> Move:
+    created = town_events.task_created(
+        task_id(town, mission, item),
+        title=item.title or item.id,
+        by=town_events.DISPATCHER,
+        description=item.description,
+        roles=item.roles,
+        checks=item.checks,
+        tries=mission.tries,
+        mission=mission.id,
+        item=item.id,
+        purpose="work",
+    )
+    return _creation(created, mission)
+
+
+def _creation(created: Event, mission: Mission, *before: Event) -> Move:
+    return Move(events=(*before, created), expect=Expect(f"task:{created.task}", None), task=created.task or "", mission=mission.id)
+
+
+def _after_work(town: Town, mission: Mission, item: Item) -> Iterator[Move]:
+    if item.verdict == "rejected":
+        yield from _mend(town, mission, item)
+    elif wants_review(mission, item) and item.verdict != "approved":
+        yield from _review(town, mission, item)
+    elif _unwatched(mission, item):
+        yield Move(events=tuple(_watches(mission, item)), mission=mission.id)
+    elif all(watch.state == DONE for watch in mission.watches.values() if watch.item == item.id):
+        told: dict[str, Any] = {"task": item.work, "reviewed": True} if item.verdict == "approved" else {}
+        done = town_events.item_fact("completed", mission, item, f"{item.title or item.id} is done", by_agents=item.authors, **told)
+        yield Move(events=(done,), mission=mission.id)
+
+
+def _review(town: Town, mission: Mission, item: Item) -> Iterator[Move]:
+    if item.reviewed == item.work:
+        return
+    id = task_id(town, mission, item, "review", item.reviews + 1)
+    created = town_events.task_created(
+        id,
+        title=f"Review {item.title or item.id}",
+        by=town_events.DISPATCHER,
+        roles=[REVIEWER],
+        tries=mission.tries,
+        mission=mission.id,
+        item=item.id,
+        purpose="review",
+        of=item.work,
+        round=item.round + 1,
+        not_by=list(item.authors),
+    )
+    yield _creation(created, mission)
+
+
+def fix(mission: Mission, item: Item, id: str, title: str) -> Event:
+    """The task by which an item's work is mended, best by whoever did it."""
+    return town_events.task_created(
+        id,
+        title=title,
+        by=town_events.DISPATCHER,
+        description=item.description,
+        roles=item.roles,
+        checks=item.checks,
+        parent_task=item.work,
+        tries=mission.tries,
+        mission=mission.id,
+        item=item.id,
+        purpose="fix",
+        of=item.work,
+        round=item.round,
+        prefer=item.authors[-1] if item.authors else None,
+    )
+
+
+def _mend(town: Town, mission: Mission, item: Item) -> Iterator[Move]:
+    id = task_id(town, mission, item, "fix", item.round)
+    if item.task == id:
+        return
+    title = f"Mend {item.title or item.id}: {item.reason}" if item.reason else f"Mend {item.title or item.id}"
+    created = fix(mission, item, id, title)
+    reason = item.reason or "changes are wanted"
+    blocked = town_events.item_fact("blocked", mission, item, f"changes are wanted: {item.reason}", reason=reason, fix=id, task=item.work)
+    yield _creation(created, mission, blocked)
+
+
+# --- watches
+
+
+def _unwatched(mission: Mission, item: Item) -> list[str]:
+    """Pull requests of an item that nobody watches yet."""
+    return [pull for pull in item.artifacts if watch_id(pull, "merge") not in mission.watches] if mission.watches_pulls else []
+
+
+def watch_id(target: str, type: str) -> str:
+    """What the watch for something about a pull request is called."""
+    return f"{target} {type}"
+
+
+def _watches(mission: Mission, item: Item) -> Iterator[Event]:
+    for pull in _unwatched(mission, item):
+        for type, action in (("checks", "fix"), ("merge", "advance")):
+            yield Event(
+                kind="work.watch_added",
+                actor=town_events.DISPATCHER,
+                mission=mission.id,
+                text=f"watching the {type} of {pull}",
+                data={"watch": watch_id(pull, type), "type": type, "item": item.id, "target": pull, "action": action},
+            )

@@ -1,0 +1,407 @@
+"""Plans of missions out of issues, as Gitea and GitHub tell them: one, a list of them, or webhooks' deliveries.
+
+An issue that waits for one that was not handed in is a problem, and never passed over: work would begin too early. Whoever knows that
+the other is done says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
+from typing import Any, NamedTuple
+
+import msgspec
+
+from fleetlore.errors import InvalidPlan
+from fleetlore.town.plans.model import (
+    LONGEST_DESCRIPTION,
+    LONGEST_TITLE,
+    MOST_BYTES,
+    MOST_ITEMS,
+    Findings,
+    MissionPlan,
+    PlannedItem,
+    check_links,
+    check_name,
+    check_size,
+    shown,
+    slug,
+)
+
+# --- What an issue's words tell of its work: which others it waits for, of what type it is, and who should take it.
+
+
+class Reference(NamedTuple):
+    """An issue that is named in a text: `#12`, `owner/repo#12`, or an address."""
+
+    number: int
+    repository: str = ""
+    host: str = ""
+    is_done: bool = False
+    """Whether its box is ticked."""
+
+    def __str__(self) -> str:
+        place = f"{self.host}/{self.repository}" if self.host else self.repository
+        return f"{place}#{self.number}"
+
+
+_HIDDEN = re.compile(
+    r"<!--.*?(?:-->|\Z)"  # what a template asks for
+    r"|^[ \t]*(?P<fence>```+|~~~+)[^\n]*\n.*?(?:^[ \t]*(?P=fence)[^\n]*$|\Z)"
+    r"|`[^`\n]+`"
+    r"|~~[^~\n]+~~"
+    r"|^[ \t]*>[^\n]*$",
+    re.DOTALL | re.MULTILINE,
+)
+"""What is not said by the issue itself: comments, code, what is struck out, what others are quoted with."""
+_WAITS = re.compile(
+    r"(?P<no>(?:\bno longer|\bnot|\bnever|n['’]t)\s{1,9})?"
+    r"(?<![\w-])(?:depends[ \t-]+on|blocked[ \t-]+by|requires|after)(?![\w-])[*_]*[ \t]*:?[*_]*",
+    re.IGNORECASE,
+)
+_NAME = r"[\w.-]{1,100}"
+_REFERENCE = re.compile(
+    rf"\[?(?:https?://(?P<host>[\w.:-]{{1,255}})/(?P<path>{_NAME}/{_NAME})/(?:issues|pulls?)/(?P<linked>[0-9]{{1,12}})"
+    rf"|(?P<repository>{_NAME}/{_NAME})?\#(?P<number>[0-9]{{1,12}}))(?![\w-])(?:[?#][^\s)\]]{{0,200}})?\]?(?:\([^()\s]{{0,500}}\))?",
+)
+_BULLET = r"(?:[-*+]|[0-9]{1,9}[.)])[ \t]+"
+_TICK = r"\[(?P<tick>[ xX])\][ \t]+"
+_BOX = re.compile(rf"^[ \t]*{_BULLET}{_TICK}", re.MULTILINE)
+_NOUN = r"(?:(?:the[ \t]+)?(?:issue|ticket|task|pull[ \t]+request|pr)s?[ \t]+)?"
+_FIRST = re.compile(rf"\s*(?P<bullet>{_BULLET}(?:{_TICK})?)?{_NOUN}", re.IGNORECASE)
+_NEXT = re.compile(rf"[ \t]*(?:,?[ \t]*\band\b|[,;&+])(?P<tick>)\s*{_NOUN}", re.IGNORECASE)
+_NEXT_BULLET = re.compile(rf"[^\n]*\n[ \t]*{_BULLET}(?:{_TICK})?")
+
+
+def find_dependencies(body: str) -> list[Reference]:
+    """The issues that a text says it waits for, each once, in its order."""
+    text = _HIDDEN.sub(lambda found: " " * len(found[0]), body)
+    found = sorted((*_worded(text), *_boxed(text)), key=lambda each: each[0])
+    unique: dict[tuple[int, str, str], Reference] = {}
+    for _, each in found:
+        unique.setdefault((each.number, each.repository.lower(), each.host.lower()), each)
+    return list(unique.values())
+
+
+def _worded(text: str) -> Iterator[tuple[int, Reference]]:
+    """After `depends on` and its like, one or several."""
+    for words in _WAITS.finditer(text):
+        if words["no"]:
+            continue
+        between = _FIRST.match(text, words.end())
+        further = _NEXT_BULLET if between and between["bullet"] else _NEXT
+        while between and (found := _REFERENCE.match(text, between.end())):
+            yield found.start(), _reference(found, between["tick"])
+            between = further.match(text, found.end())
+
+
+def _boxed(text: str) -> Iterator[tuple[int, Reference]]:
+    """A list of tasks that are issues: whoever keeps it waits for them."""
+    for box in _BOX.finditer(text):
+        if found := _REFERENCE.match(text, box.end()):
+            yield found.start(), _reference(found, box["tick"])
+
+
+def _reference(found: re.Match[str], tick: str | None) -> Reference:
+    return Reference(
+        number=int(found["linked"] or found["number"]),
+        repository=found["path"] or found["repository"] or "",
+        host=found["host"] or "",
+        is_done=tick in ("x", "X"),
+    )
+
+
+_TYPES: Mapping[str, str] = {
+    word: type
+    for type, words in {
+        "design": "design architecture rfc proposal spec specification",
+        "implement": "implement implementation feature bug bugfix fix fixes enhancement refactor refactoring chore build create support",
+        "test": "test tests testing qa coverage",
+        "review": "review audit",
+        "merge_gate": "merge-gate mergegate",
+        "follow_up": "follow-up followup",
+    }.items()
+    for word in words.split()
+}
+_ROLES: Mapping[str, str] = {
+    word: role
+    for role, words in {
+        "backend": "backend back-end api server database",
+        "frontend": "frontend front-end ui ux css",
+        "tester": "tester qa",
+        "reviewer": "reviewer",
+        "devops": "devops infra infrastructure ci deployment docker",
+        "researcher": "researcher research",
+    }.items()
+    for word in words.split()
+}
+_STATED = re.compile(r"\s*(type|kind|role)\s*[:/=]\s*(.+?)\s*", re.IGNORECASE)
+
+
+def infer_type(labels: Iterable[str], title: str) -> str:
+    """Of what type an issue's work is; `implement` where nothing tells."""
+    for label in labels:
+        if stated := _STATED.fullmatch(label):
+            label = stated[2] if stated[1].lower() != "role" else ""
+        if found := _first(_TYPES, _words(label)):
+            return found
+    words = _words(title)
+    # Whoever writes a page of reviews reviews nothing: the word must be what the title begins with.
+    return _first(_TYPES, [word for index, word in enumerate(words) if not index or _TYPES.get(word) != "review"]) or "implement"
+
+
+def infer_roles(labels: Iterable[str], title: str) -> tuple[str, ...]:
+    """Who should take it: what labels such as `role: backend` say, else a known word of labels or title; else anybody."""
+    stated = [found[2].lower() for label in labels if (found := _STATED.fullmatch(label)) and found[1].lower() == "role"]
+    known = (role for text in (*labels, title) if (role := _first(_ROLES, _words(text))))
+    return tuple(dict.fromkeys(stated)) or tuple(islice(known, 1))
+
+
+def _words(text: str) -> list[str]:
+    """Its words; two that belong together (`follow up`, `merge gate`, `front-end`) as one."""
+    words = re.findall(r"[^\W_]+", text.lower())
+    pairs = [f"{one}-{two}" for one, two in pairwise((*words, ""))]
+    return [pair if pair in _TYPES or pair in _ROLES else word for word, pair in zip(words, pairs, strict=True)]
+
+
+def _first(known: Mapping[str, str], words: Iterable[str]) -> str | None:
+    return next((known[word] for word in words if word in known), None)
+
+
+# ---
+
+_MOST_BODIES = 512 * 1024
+_DEEPEST = 4
+"""A list of requests, each with a body, which holds an issue."""
+_ADDRESS = re.compile(r"https?://([^/\s]{1,255})/(?:api/v1/repos/|repos/|api/v3/repos/)?([^/\s]{1,100}/[^/\s]{1,100})(?:/.*)?", re.DOTALL)
+
+
+class Issue(NamedTuple):
+    """What is needed of an issue."""
+
+    number: int
+    title: str
+    body: str
+    labels: tuple[str, ...]
+    repository: str
+    host: str
+    address: str
+    is_closed: bool
+    is_pull: bool
+    updated_at: str
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """By which others find it."""
+        return self.repository.lower(), self.number
+
+
+def read(text: str, source: str = "the issues", *, title: str = "", done: Collection[str] = ()) -> MissionPlan:
+    """The mission that JSON tells: one value, or one a line. `done` names issues that need not be waited for, as in `#12`."""
+    if len(text.encode(errors="replace")) > MOST_BYTES:
+        raise InvalidPlan([f"{source}: over {MOST_BYTES // 1024**2} MiB; take fewer issues, or only their number, title, body and labels"])
+    return from_values(_values(text, source), source, title=title, done=done)
+
+
+def _values(text: str, source: str) -> list[Any]:
+    try:
+        return [msgspec.json.decode(text)]
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+        if len(lines) < 2:
+            raise InvalidPlan([f"{source}: not JSON: {error}"]) from error
+    try:
+        return [msgspec.json.decode(line) for number, line in lines]
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        raise InvalidPlan([f"{source}: not JSON, neither as a whole nor line by line: {error}"]) from error
+
+
+def from_values(values: Sequence[Any], source: str = "the issues", *, title: str = "", done: Collection[str] = ()) -> MissionPlan:
+    """The mission that issues, lists of them or deliveries tell; `InvalidPlan` names all that is wrong with them."""
+    findings = Findings(source)
+    left_out: list[str] = []
+    all = _newest(_issues(findings, values), left_out)
+    issues = _open(all, left_out)
+    if not issues and not findings.problems:
+        findings.complain((), "there is no open issue in it" + "".join(f"; {each}" for each in left_out[:3]))
+    if len(issues) > MOST_ITEMS:
+        findings.complain((), f"{len(issues)} issues; at most {MOST_ITEMS} are taken: make several missions of them")
+        findings.stop_if_wrong()
+    finder = _Finder(issues, all, done)
+    items = [_item(findings, issue, finder, left_out) for issue in issues]
+    check_links(findings, [((item.id,), item) for item in items])
+    check_size(findings, items)
+    findings.stop_if_wrong()
+    title = _line(title) or _title(issues)
+    return MissionPlan(id=slug(title), title=title, items=tuple(items), left_out=tuple(left_out))
+
+
+def _title(issues: Sequence[Issue]) -> str:
+    if len(issues) == 1:
+        return issues[0].title
+    repositories = dict.fromkeys(issue.repository for issue in issues if issue.repository)
+    return _line(f"{len(issues)} issues{' of ' if repositories else ''}{', '.join(repositories)}")
+
+
+def _issues(findings: Findings, values: Iterable[Any]) -> list[Issue]:
+    found = []
+    for value, around in _unwrapped(values, {}, 0):
+        issue = _issue(value, around)
+        if isinstance(issue, str):
+            findings.complain((), issue)
+        else:
+            found.append(issue)
+    return found
+
+
+def _unwrapped(values: Iterable[Any], around: Mapping[str, Any], depth: int) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+    """Every issue, with the delivery that it came in."""
+    for value in values:
+        inner = _inside(value) if depth < _DEEPEST else None
+        if inner is None:
+            yield value, around
+        else:
+            yield from _unwrapped(inner, value if isinstance(value, dict) else around, depth + 1)
+
+
+def _inside(value: Any) -> list[Any] | None:
+    if isinstance(value, list):
+        return value
+    if not isinstance(value, dict) or isinstance(value.get("title"), str):
+        return None
+    for key in ("issue", "pull_request", "payload", "body"):
+        if isinstance(value.get(key), dict):
+            return [value[key]]
+    return next((value[key] for key in ("issues", "items") if isinstance(value.get(key), list)), None)
+
+
+def _issue(value: Any, around: Mapping[str, Any]) -> Issue | str:
+    """What is needed of an issue, or why it is none."""
+    if not isinstance(value, dict):
+        return f"an issue is an object with a number and a title, not {shown(repr(value)[:60])}"
+    number, title = value.get("number"), value.get("title")
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 10**12:
+        keys = ", ".join(shown(key) for key in list(value)[:6]) or "nothing"
+        return f"an issue has no number: it tells {keys}; hand in issues as the forge tells them"
+    if not isinstance(title, str) or not title.strip():
+        return f"#{number} has no title"
+    address = next((url for key in ("html_url", "url") if _ADDRESS.fullmatch(url := _text(value.get(key)))), "")
+    host, repository = _place(value, around, address)
+    labels = value.get("labels")
+    return Issue(
+        number=number,
+        title=_line(title),
+        body=_text(value.get("body")),
+        labels=tuple(_label(each) for each in labels[:100]) if isinstance(labels, list) else (),
+        repository=repository,
+        host=host,
+        address=_line(address),
+        is_closed=_text(value.get("state")).lower() == "closed",
+        is_pull=isinstance(value.get("pull_request"), dict) or around.get("pull_request") is value or "/pull" in address,
+        updated_at=_text(value.get("updated_at")) or _text(value.get("updatedAt")),
+    )
+
+
+def _place(issue: Mapping[str, Any], around: Mapping[str, Any], address: str) -> tuple[str, str]:
+    """Its host and repository, where anything tells."""
+    told = next((each for each in (issue.get("repository"), around.get("repository")) if isinstance(each, dict)), {})
+    name = _text(told.get("full_name")) or _text(told.get("nameWithOwner"))
+    for url in (address, _text(told.get("html_url")), _text(issue.get("repository_url"))):
+        if found := _ADDRESS.fullmatch(url):
+            return found[1].removeprefix("api.").lower(), _line(name or found[2])
+    return "", _line(name)
+
+
+def _label(value: Any) -> str:
+    return _text(value.get("name") if isinstance(value, dict) else value)[:200]
+
+
+def _text(value: Any) -> str:
+    return value.encode(errors="replace").decode() if isinstance(value, str) else ""
+
+
+def _line(text: str) -> str:
+    """On one line, and not endless."""
+    return _cut(" ".join(_text(text).split()), LONGEST_TITLE)
+
+
+def _cut(text: str, most: int) -> str:
+    raw = text.encode()
+    return text if len(raw) <= most else raw[: most - 3].decode(errors="ignore") + "…"
+
+
+def _newest(issues: Iterable[Issue], left_out: list[str]) -> list[Issue]:
+    """Each once, as it was told last: deliveries tell the same issue again and again."""
+    found: dict[tuple[str, int], Issue] = {}
+    twice: dict[tuple[str, int], None] = {}
+    for issue in issues:
+        if issue.key in found:
+            twice[issue.key] = None
+        if issue.key not in found or issue.updated_at >= found[issue.key].updated_at:
+            found[issue.key] = issue
+    left_out += [f"#{number} is there several times; what was told last is taken" for _, number in twice]
+    return list(found.values())
+
+
+def _open(issues: Iterable[Issue], left_out: list[str]) -> list[Issue]:
+    """Those to be worked on."""
+    kept = []
+    for issue in issues:
+        if issue.is_closed or issue.is_pull:
+            left_out.append(f"#{issue.number} is {'a pull request' if issue.is_pull else 'closed'}: {shown(issue.title)}")
+        else:
+            kept.append(issue)
+    return kept
+
+
+class _Finder:
+    """From a name in a text to the item that is meant."""
+
+    def __init__(self, issues: Sequence[Issue], all: Sequence[Issue], done: Collection[str]) -> None:
+        self.longest = min(LONGEST_DESCRIPTION, _MOST_BODIES // max(1, len(issues)))
+        """Of a body: what one append can hold is shared by all."""
+        self._is_one = len({issue.repository.lower() for issue in issues}) == 1
+        self._ids = {issue.key: self.id(issue) for issue in issues}
+        self._over = {issue.key for issue in all if issue.is_closed}
+        self._hosts = {issue.repository.lower(): issue.host for issue in issues}
+        self._done = {f"#{each}" if each.isdigit() else each.lower() for each in done}
+
+    def id(self, issue: Issue) -> str:
+        """What an item is called."""
+        return f"#{issue.number}" if self._is_one else f"{issue.repository}#{issue.number}"
+
+    def find(self, said: Reference, issue: Issue) -> str | None:
+        """The item that an issue waits for; nothing where it need not wait. `LookupError` where nobody knows."""
+        repository = said.repository or issue.repository
+        key, host = (repository.lower(), said.number), self._hosts.get(repository.lower(), "")
+        is_here = not said.host or not host or said.host.lower() == host
+        if is_here and (key in self._ids or key in self._over):
+            return self._ids.get(key)
+        names = {f"{repository}#{said.number}".lower(), str(said).lower(), *([f"#{said.number}"] if self._is_one else ())}
+        if said.is_done or names & self._done:
+            return None
+        raise LookupError(str(said))
+
+
+def _item(findings: Findings, issue: Issue, finder: _Finder, left_out: list[str]) -> PlannedItem:
+    id = finder.id(issue)
+    check_name(findings, (id,), id, "an id")
+    waits = []
+    for said in find_dependencies(issue.body):
+        try:
+            waits.append(finder.find(said, issue))
+        except LookupError:
+            name = shown(str(said))
+            findings.complain((id,), f"waits for {name}, which is not among the open issues; hand it in, too, or say that it is done")
+    if len(issue.body.encode()) > finder.longest:
+        left_out.append(f"the end of {shown(id)}, which is longer than {finder.longest:,} bytes")
+    return PlannedItem(
+        id=id,
+        title=issue.title,
+        type=infer_type(issue.labels, issue.title),
+        description=_cut(issue.body, finder.longest),
+        depends_on=tuple(dict.fromkeys(each for each in waits if each)),
+        roles=infer_roles(issue.labels, issue.title),
+        source=issue.address,
+    )

@@ -1,0 +1,179 @@
+"""What each kind says about the agent that it names: the rules of docs/status.md, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal
+
+from fleetlore.events.envelope import Event
+from fleetlore.views.event_text import is_shell_prompt
+
+Standing = Literal["needs you", "working", "idle", "silent", "ended"]
+STANDINGS: tuple[Standing, ...] = ("needs you", "working", "idle", "silent", "ended")
+"""How an agent can stand, in the order in which people want to see it."""
+
+Effect = Literal["needs you", "working", "idle", "ended", "alive", "answered", "nothing"]
+"""What an event does: bring about a standing; `alive`: a sign of life and no more; `answered`: working, if it needed you."""
+
+_BY_EFFECT: Mapping[Effect, str] = {
+    "needs you": """
+        session.waiting goal.waiting goal.permission_asked town.mission_help_needed town.conductor_escalation
+        driver.escalate driver.budget_exhausted
+    """,
+    "working": """
+        fleet.dispatch fleet.commit fleet.push fleet.pr_open fleet.error fleet.recovery fleet.collab
+        town.task_assigned town.mission_work_assigned town.agent_resumed
+        driver.goal_started driver.attempt_started driver.attempt_completed driver.acceptance driver.replay_decision
+        run.started agent.spoke agent.thought agent.reflected oracle.spoke judge.verdict commentary.posted
+        agent.launched prompt.submitted tool.called tool.returned tool.failed tool.denied process.started
+        audit.mismatch audit.code_without_tool audit.talk_without_action
+        model.called model.replied model.failed context.built work.started work.lease_taken goal.checkpointed goal.tool_effect
+        goal.attempt_ended
+        node.started node.finished node.failed ui.controls ui.action machine.created machine.moved machine.reset machine.destroyed
+    """,
+    "idle": """
+        fleet.pr_merge fleet.abandon fleet.idle
+        town.agent_spawned town.agent_interrupted town.task_completed town.task_failed town.task_delegated
+        town.mission_work_completed town.mission_work_blocked town.reviewer_handoff town.reviewer_approval
+        session.started session.turn_ended work.cancelled work.lease_lost work.review_rejected
+    """,
+    "ended": """
+        session.ended agent.returned town.agent_stopped town.agent_completed town.agent_failed driver.goal_completed run.finished
+    """,
+    "alive": """
+        fleet.heartbeat fleet.milestone town.agent_state_changed session.compacted process.finished goal.session_bound
+        driver.compact_requested driver.compact_completed driver.compact_summary_stored driver.extract_memories_completed
+        driver.extract_memories_skipped driver.auto_dream_outcome driver.progress driver.decision
+        work.message_sent work.message_acked work.task_created work.item_added work.watch_added world.observed
+    """,
+    "answered": "control.requested user.injected",
+    "nothing": """
+        town.mission_state_changed town.mission_work_promoted town.mission_watch_triggered town.mission_event
+        work.updated work.reopened work.watch_snoozed work.archived ui.reported sensor.idle sensor.returned
+        goal.spent agent.named notify.sent log.gap log.rejected log.trimmed log.forgotten
+    """,
+}
+
+EFFECTS: Mapping[str, Effect] = {kind: effect for effect, kinds in _BY_EFFECT.items() for kind in kinds.split()}
+"""Kind → what it does to `agent`. A kind that is not here is a deed: working."""
+
+WITH_CHILD: Mapping[str, tuple[Effect, Effect]] = {
+    "agent.launched": ("working", "working"),
+    "agent.returned": ("working", "ended"),
+    "fleet.collab": ("working", "working"),
+    "town.agent_spawned": ("alive", "idle"),
+    "town.task_delegated": ("idle", "working"),
+    "town.reviewer_handoff": ("idle", "working"),
+    "work.review_rejected": ("idle", "working"),
+}
+"""Kind → what it does to `agent` and to `child`, where it names both."""
+
+BEGETS = frozenset(("agent.launched", "agent.returned", "town.agent_spawned"))
+"""Kinds whose `agent` is the parent of their `child`."""
+
+CLOSES = frozenset(
+    (
+        "fleet.pr_merge",
+        "fleet.abandon",
+        "town.task_completed",
+        "town.task_failed",
+        "town.task_delegated",
+        "town.mission_work_completed",
+        "town.reviewer_approval",
+        "work.cancelled",
+        "work.lease_lost",
+        "work.review_rejected",
+    )
+)
+"""Kinds after which the agent no longer holds the task that they name."""
+
+ENDS: Mapping[str, tuple[str, ...]] = {
+    "driver.goal_completed": ("goal",),
+    "run.finished": ("run",),
+    "session.ended": ("run",),
+    "agent.returned": ("task", "run"),
+    "town.agent_stopped": ("task", "run"),
+    "town.agent_completed": ("task", "run"),
+    "town.agent_failed": ("task", "run"),
+}
+"""Kind → the scopes that its agent has left."""
+
+_BY_STATE: Mapping[Standing, str] = {
+    "needs you": "waiting blocked needs_input waiting_for_input",
+    "working": "working running starting busy active",
+    "idle": "idle paused cold ready sleeping",
+    "ended": "stopped draining error failed completed done",
+}
+STATES: Mapping[str, Effect] = {state: effect for effect, states in _BY_STATE.items() for state in states.split() if effect != "silent"}
+"""A state by the name that a town gives it (in lower case) → what it means here."""
+
+
+BOOKKEEPING = frozenset(("context.built", "goal.checkpointed", "goal.attempt_ended", "driver.attempt_started"))
+"""Kinds that, without words of their own, do not say what an agent is doing."""
+
+
+def says_what(event: Event) -> bool:
+    """Whether the event tells what its agent is doing. Who holds a goal does not: it names the process."""
+    if event.kind == "work.lease_taken" and event.goal is not None:
+        return False
+    return bool(event.text) or event.kind not in BOOKKEEPING
+
+
+def effect_of(event: Event) -> Effect:
+    """What the event does to its `agent`."""
+    decide = DECIDERS.get(event.kind)
+    effect = EFFECTS.get(event.kind, "working")
+    return effect if decide is None else decide(event, effect)
+
+
+def _by_new_state(event: Event, effect: Effect) -> Effect:
+    return STATES.get((event.new_state or "").lower(), effect)
+
+
+def _by_clock(event: Event, effect: Effect) -> Effect:
+    is_by_itself = isinstance(event.data.get("until"), str) or event.data.get("why") == "paused"
+    return "idle" if is_by_itself else effect
+
+
+def _by_question(event: Event, effect: Effect) -> Effect:
+    return effect if event.cause is None else "answered"
+
+
+def _by_action(event: Event, effect: Effect) -> Effect:
+    return "nothing" if event.goal is not None and event.data.get("action") in ("say", "pause", "raise") else effect
+
+
+def _by_outcome(event: Event, effect: Effect) -> Effect:
+    words = set(_tags(event.data))
+    if "escalate" in words:
+        return "needs you"
+    return "idle" if "sleep" in words else effect
+
+
+def _by_shell(event: Event, effect: Effect) -> Effect:
+    return "alive" if is_shell_prompt(event) else effect
+
+
+def _tags(data: Mapping[str, Any]) -> Iterator[str]:
+    """The `kind` of what a driver decided, wherever its shape keeps it."""
+    for path in (("result", "outcome"), ("outcome", "outcome"), ("decision",)):
+        value: Any = data
+        for key in (*path, "kind"):
+            value = value.get(key) if isinstance(value, dict) else None
+        if isinstance(value, str):
+            yield value
+
+
+DECIDERS: Mapping[str, Callable[[Event, Effect], Effect]] = {
+    "town.agent_state_changed": _by_new_state,
+    "town.agent_spawned": _by_new_state,
+    "town.agent_resumed": _by_new_state,
+    "goal.waiting": _by_clock,
+    "prompt.submitted": _by_shell,
+    "driver.decision": _by_question,
+    "control.requested": _by_action,
+    "driver.attempt_completed": _by_outcome,
+    "driver.replay_decision": _by_outcome,
+    "driver.goal_completed": _by_outcome,
+}
+"""Kinds where the event itself can say more than its kind does."""

@@ -1,0 +1,42 @@
+"""Files as people write them: what cannot be read is said with its place, whatever is in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleetlore.documents.validation import DEEPEST, plain
+from fleetlore.documents.yaml_lines import MOST_BYTES, Tree
+from fleetlore.errors import InvalidScenario
+
+
+def test_a_problem_has_the_line_of_the_nearest_thing_that_has_one() -> None:
+    tree = Tree("play.yaml", "goal: peace\ncast:\n  - ada\n")
+    tree.complain(("cast", 0, "role"), "is needed")
+    tree.complain(("nowhere",), "is needed")
+    tree.complain((), "no scenario")
+    assert tree.problems == ["play.yaml:3: cast[0].role: is needed", "play.yaml:1: nowhere: is needed", "play.yaml:1: no scenario"]
+    with pytest.raises(InvalidScenario, match="no scenario"):
+        tree.stop_if_wrong()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("x" * (MOST_BYTES + 1), "over 1 MiB"),
+        ("[" * (DEEPEST + 2) + "]" * (DEEPEST + 2), "nested too deeply"),
+        ("a: &x [1]\nb: *x\n", "aliases"),
+        ("a: 1\na: 2\n", "twice"),
+        ("a: [1", "not YAML"),
+    ],
+)
+def test_what_is_no_tree_is_refused_with_a_reason(text: str, reason: str) -> None:
+    with pytest.raises(InvalidScenario, match=reason):
+        Tree("play.yaml", text).stop_if_wrong()
+
+
+def test_values_of_toml_are_not_followed_for_ever() -> None:
+    value: object = "the end"
+    for _ in range(DEEPEST + 2):
+        value = [value]
+    with pytest.raises(ValueError, match="nested too deeply"):
+        plain(value)

@@ -1,0 +1,479 @@
+"""Drivers that are stopped, followed, steered and watched at awkward moments."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from fleetlore import connect
+from fleetlore.errors import Held, Invalid, LeaseLost, LogError
+from fleetlore.events.envelope import Event
+from fleetlore.events.goal_plan import Permissions
+from fleetlore.kernel import lease as kernel_lease
+from fleetlore.log.coordination import Shared, open_shared
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.programs.harness import Ended, Heard, Order, Watch
+from fleetlore.views.goal_state import GoalState, seconds_of
+from tests.goal.scripted import GOAL, START, Clock, Led, done, goal, kinds, lead
+from tests.patience import PATIENCE
+
+
+@pytest.fixture
+def log() -> Iterator[BlockingRecorder]:
+    with connect("memory:").blocking() as log:
+        yield log
+
+
+@pytest.fixture
+def shared() -> Iterator[Shared]:
+    with open_shared("memory:") as shared:
+        yield shared
+
+
+def control(action: str, **data: Any) -> Event:
+    return Event(kind="control.requested", actor="eve", goal=GOAL, data={"action": action, **data})
+
+
+async def begun(led: Led, **options: Any) -> asyncio.Task[GoalState]:
+    await led.driver.start(goal(**options))
+    return asyncio.create_task(led.driver.pursue())
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not holds():  # noqa: ASYNC110 - what is waited for happens in threads, and tells nobody
+            await asyncio.sleep(0.005)
+
+
+async def stopped(task: asyncio.Task[Any]) -> None:
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def complaints(log: BlockingRecorder) -> list[Any]:
+    completed = log.read(f"goal:{GOAL}", kinds=["driver.attempt_completed"])
+    return [event.data["result"]["harness_extras"].get("fleetlore.complaint") for event in completed]
+
+
+async def forever(order: Order, watch: Watch) -> Ended:
+    await watch(Heard(tokens=10, words="on my way"))
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+# --- stopped from outside
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_stopped_while_the_workspace_is_saved_it_writes_nothing_once_it_has_let_go(
+    log: BlockingRecorder, shared: Shared, times: int
+) -> None:
+    led = lead(log, [done()], shared=shared)
+    is_saving, may_go_on, checkpoint = threading.Event(), threading.Event(), led.room.checkpoint
+
+    def slowly(turn: int) -> Any:
+        is_saving.set()
+        may_go_on.wait(PATIENCE)
+        return checkpoint(turn)
+
+    led.room.checkpoint = slowly  # type: ignore[method-assign]
+    pursuit = await begun(led)
+    await until(is_saving.is_set)
+    for _ in range(times):
+        pursuit.cancel()
+        await asyncio.sleep(0.02)
+    assert shared.holder_of(f"goal:{GOAL}") is not None  # what it began is not over
+    may_go_on.set()
+    await stopped(pursuit)
+    assert shared.holder_of(f"goal:{GOAL}") is None
+    assert led.harness.orders == []
+    assert "crashed" not in complaints(log)  # it was told, as well as there was time for it
+    assert (await lead(log, [done()], shared=shared).driver.pursue()).outcome == "done"
+
+
+async def test_stopped_while_the_order_is_made_the_turn_is_told_as_cut_short(log: BlockingRecorder) -> None:
+    led = lead(log, [done()])
+    is_reading, may_go_on = threading.Event(), threading.Event()
+
+    def slowly(about: str) -> str:
+        is_reading.set()
+        may_go_on.wait(PATIENCE)
+        return ""
+
+    led.crew.memory_text = slowly  # type: ignore[method-assign]
+    pursuit = await begun(led)
+    await until(is_reading.is_set)
+    pursuit.cancel()
+    may_go_on.set()
+    await stopped(pursuit)
+    assert (led.harness.orders, complaints(log)) == ([], ["interrupted"])
+
+
+async def test_an_agent_that_ends_well_though_it_is_stopped_does_not_make_the_driver_go_on(log: BlockingRecorder) -> None:
+    async def stubborn(order: Order, watch: Watch) -> Ended:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return done("I was done anyway")
+        raise AssertionError
+
+    led = lead(log, [stubborn], met=[False])
+    pursuit = await begun(led)
+    await until(lambda: bool(led.harness.orders))
+    pursuit.cancel()
+    await stopped(pursuit)
+    assert (len(led.harness.orders), complaints(log)) == (1, ["interrupted"])
+
+
+async def test_stopped_while_an_agent_that_is_over_its_budget_is_being_ended(log: BlockingRecorder) -> None:
+    ending, may_end = asyncio.Event(), asyncio.Event()
+
+    async def slow_to_end(order: Order, watch: Watch) -> Ended:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ending.set()
+            await may_end.wait()
+        raise AssertionError
+
+    led = lead(log, [slow_to_end], met=[False])
+    pursuit = await begun(led)
+    await until(lambda: bool(led.harness.orders))
+    assert led.driver._turn is not None
+    led.driver._turn.call_off("over_budget")
+    await ending.wait()
+    pursuit.cancel()
+    may_end.set()
+    await stopped(pursuit)
+    assert led.judges.checks == 0
+
+
+# --- one driver at a time
+
+
+def dead_pid() -> int:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
+
+
+async def test_who_follows_a_dead_driver_is_not_followed_while_it_lives(shared: Shared) -> None:
+    dead = f"{kernel_lease._place()}:{dead_pid()}"
+    assert shared.take(f"goal:{GOAL}", dead, 30) is not None
+    async with kernel_lease.Hold(shared, f"goal:{GOAL}"):
+        with pytest.raises(Held, match="is held by"):
+            async with kernel_lease.Hold(shared, f"goal:{GOAL}"):
+                raise AssertionError
+    async with kernel_lease.Hold(shared, f"goal:{GOAL}"):  # given back
+        pass
+
+
+async def test_two_drivers_of_one_process_do_not_take_a_goal_from_each_other(log: BlockingRecorder, shared: Shared) -> None:
+    led = lead(log, [forever], shared=shared)
+    pursuit = await begun(led)
+    await until(lambda: bool(led.harness.orders))
+    other = lead(log, [done()], shared=shared)
+    with pytest.raises(LogError, match=f":{os.getpid()}/"):
+        await other.driver.pursue()
+    pursuit.cancel()
+    await stopped(pursuit)
+    assert other.harness.orders == []
+
+
+async def test_of_two_who_resume_at_the_same_moment_one_drives(log: BlockingRecorder, shared: Shared) -> None:
+    await lead(log, []).driver.start(goal())
+    both = [lead(log, [done()], shared=shared) for _ in range(2)]
+    ends = await asyncio.gather(*(each.driver.pursue() for each in both), return_exceptions=True)
+    assert sum(len(each.harness.orders) for each in both) == 1
+    assert any(isinstance(end, GoalState) and end.outcome == "done" for end in ends)
+
+
+async def test_a_goal_is_begun_once_though_two_begin_it_at_the_same_moment(log: BlockingRecorder) -> None:
+    both = [lead(log, [done()]) for _ in range(2)]
+    ends = await asyncio.gather(*(each.driver.start(goal()) for each in both), return_exceptions=True)
+    assert [type(end) for end in ends if end is not None] == [Invalid]
+    assert kinds(log).count("driver.goal_started") == 1
+
+
+def stolen(shared: Shared) -> int:
+    """The lease is over, and another machine's driver has it."""
+    held = shared.holder_of(f"goal:{GOAL}")
+    assert held is not None
+    shared.release(held)
+    lease = shared.take(f"goal:{GOAL}", "elsewhere:1:2/1", 30)
+    assert lease is not None
+    return lease.epoch
+
+
+@pytest.mark.parametrize("is_paused", [True, False])
+async def test_a_lost_lease_stops_the_driver_which_says_so_and_writes_nothing_more(
+    log: BlockingRecorder, shared: Shared, monkeypatch: pytest.MonkeyPatch, is_paused: bool
+) -> None:
+    monkeypatch.setattr(kernel_lease, "RENEW_SECONDS", 0.05)
+    led = lead(log, [forever], shared=shared)
+    await led.driver.start(goal())
+    if is_paused:
+        log.append([control("pause")])
+    pursuit = asyncio.create_task(led.driver.pursue())
+    await until(lambda: led.driver.state.waiting_for == "paused" if is_paused else bool(led.harness.orders))
+    stolen(shared)
+    before = log.head()
+    with pytest.raises(LeaseLost):
+        await pursuit
+    assert log.head() == before
+    assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+
+
+async def test_a_driver_that_slept_through_its_lease_writes_nothing_that_the_next_one_would_take_for_its_own(
+    log: BlockingRecorder, shared: Shared
+) -> None:
+    is_awake = asyncio.Event()
+
+    async def sleeper(order: Order, watch: Watch) -> Ended:
+        await is_awake.wait()
+        return done("long ago")
+
+    late = lead(log, [sleeper], shared=shared)
+    pursuit = await begun(late)
+    await until(lambda: bool(late.harness.orders))
+    late.driver.book.hear = asyncio.Event().wait  # type: ignore[assignment,method-assign] # it does not know yet
+    epoch = stolen(shared)
+    teller = late.driver.book.teller
+    state = late.driver.state
+    log.append([teller.lease_taken("elsewhere:1:2/1", epoch), teller.attempt_started(state, 1)])
+    head = log.head()
+    is_awake.set()
+    with pytest.raises(LeaseLost):
+        await pursuit
+    assert log.head() == head
+
+
+async def test_a_lease_that_may_be_over_is_renewed_before_anything_is_written(
+    log: BlockingRecorder, shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a sleep of the whole machine."""
+    led = lead(log, [forever], shared=shared)
+    pursuit = await begun(led)
+    await until(lambda: bool(led.harness.orders))
+    held, now = shared.holder_of(f"goal:{GOAL}"), kernel_lease.ticks()
+    assert held is not None
+    monkeypatch.setattr(kernel_lease, "ticks", lambda: now + 3600)
+    led.driver.book.tell_later([Event(kind="tool.called", agent="ada", goal=GOAL, id=led.driver.book.new_id(), data={"tool": "Bash"})])
+    await led.driver.book.flush()
+    assert kinds(log)[-1] == "tool.called"  # nobody had taken it
+    stolen(shared)
+    led.driver.book.tell_later([Event(kind="tool.called", agent="ada", goal=GOAL, id=led.driver.book.new_id(), data={"tool": "Bash"})])
+    monkeypatch.setattr(kernel_lease, "ticks", lambda: now + 7200)
+    with pytest.raises(LeaseLost):
+        await led.driver.book.flush()
+    pursuit.cancel()
+    await asyncio.gather(pursuit, return_exceptions=True)
+
+
+async def test_a_renewal_that_fails_in_an_unknown_way_gives_the_goal_up_in_time(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise ValueError("nobody foresaw this")
+
+    monkeypatch.setattr(kernel_lease, "RENEW_SECONDS", 0.01)
+    monkeypatch.setattr(kernel_lease, "AGAIN_SECONDS", 0.01)
+    hold = kernel_lease.Hold(shared, f"goal:{GOAL}")
+    async with hold:
+        monkeypatch.setattr(shared, "renew", broken)
+        now = kernel_lease.ticks()
+        monkeypatch.setattr(kernel_lease, "ticks", lambda: now + 60)
+        async with asyncio.timeout(PATIENCE):
+            await hold.lost.wait()
+        assert "nobody foresaw this" in str(hold.loss())
+
+
+# --- steered
+
+
+@pytest.mark.parametrize("where", ["paused", "asleep", "limited", "asking", "checking"])
+async def test_a_goal_is_called_off_wherever_it_is(log: BlockingRecorder, where: str) -> None:
+    nap = Ended(how="asleep", words="the build runs", sleep_ms=3_600_000)
+    limited = Ended(how="failed", error="You've hit your session limit · resets 1:10am", status=429)
+
+    async def ask(order: Order, watch: Watch) -> Ended:
+        await led.crew.doorkeeper.permit("Bash", {"command": "make"})
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    moves: dict[str, Any] = {"asleep": nap, "limited": limited, "asking": ask}
+    led = lead(log, [moves.get(where, done())], met=[False], clock=Clock(0))
+    if where == "checking":
+
+        async def check(*_: Any, cancel: asyncio.Event, **__: Any) -> Any:
+            await cancel.wait()
+            return await type(led.judges).check(led.judges, *_, cancel=cancel, **__)
+
+        led.judges.check = check  # type: ignore[method-assign]
+    await led.driver.start(goal(permissions=Permissions(ask=True)))
+    if where == "paused":
+        log.append([control("pause")])
+    pursuit = asyncio.create_task(led.driver.pursue())
+    state = led.driver
+    reached: dict[str, Callable[[], bool]] = {
+        "paused": lambda: state.state.waiting_for == "paused",
+        "asking": lambda: bool(state.state.questions),
+        "checking": lambda: state.state.attempt is not None and state.state.attempt.ending is not None,
+    }
+    await until(reached.get(where, lambda: state.state.wake is not None))
+    log.append([control("cancel")])
+    async with asyncio.timeout(PATIENCE):
+        assert (await pursuit).outcome == "cancelled"
+
+
+async def test_a_budget_that_is_raised_in_the_midst_of_a_turn_holds_for_that_turn(log: BlockingRecorder) -> None:
+    """An agent that was told the old budget stops by itself at that."""
+
+    async def by_the_order(order: Order, watch: Watch) -> Ended:
+        log.append([control("raise", value={"tokens": 5000})])
+        await until(lambda: led.driver.state.limits.tokens == 5000)
+        return Ended(how="over_budget", tokens=900, extras={"axis": "tokens"})
+
+    led = lead(log, [by_the_order, done()])
+    state = await (await begun(led, budget={"max_tokens": 1000}))
+    assert (state.outcome, state.spent.turns, state.spent.tokens) == ("done", 1, 1000)
+
+
+async def test_words_of_a_person_outlive_a_turn_that_was_stopped(log: BlockingRecorder) -> None:
+    async def hear(order: Order, watch: Watch) -> Ended:
+        log.append([control("say", value="Second.")])
+        return await forever(order, watch)
+
+    led = lead(log, [hear])
+    await led.driver.start(goal())
+    log.append([control("say", value="First.")])
+    pursuit = asyncio.create_task(led.driver.pursue())
+    await until(lambda: [message.text for message in led.driver.state.messages] == ["Second."])
+    pursuit.cancel()
+    await stopped(pursuit)
+    again = lead(log, [done()])
+    await again.driver.pursue()
+    assert again.harness.orders[0].prompt.index("First.") < again.harness.orders[0].prompt.index("Second.")
+
+
+async def test_time_counts_until_a_turn_in_which_a_pause_was_asked_for_is_over(log: BlockingRecorder) -> None:
+    clock = Clock(0)
+
+    async def pause(order: Order, watch: Watch) -> Ended:
+        log.append([msgspec.structs.replace(control("pause"), at=clock.moment)])
+        await until(lambda: led.driver.state.is_paused)
+        clock.moment += timedelta(minutes=10)
+        return done()
+
+    led = lead(log, [pause], met=[False], clock=clock)
+    pursuit = await begun(led)
+    await until(lambda: led.driver.state.waiting_for == "paused")
+    clock.moment += timedelta(hours=5)
+    assert seconds_of(led.driver.state, clock.moment) == 600
+    pursuit.cancel()
+    await stopped(pursuit)
+
+
+async def test_time_goes_on_after_a_clock_was_set_back(log: BlockingRecorder) -> None:
+    clock = Clock(0)
+
+    async def set_back(order: Order, watch: Watch) -> Ended:
+        clock.moment -= timedelta(hours=1)
+        return done()
+
+    async def work(order: Order, watch: Watch) -> Ended:
+        clock.moment += timedelta(minutes=5)
+        return done()
+
+    state = await (await begun(lead(log, [set_back, work], met=[False, True], clock=clock)))
+    assert state.spent.seconds == 300
+
+
+# --- watched
+
+
+async def test_watchers_see_events_in_the_order_of_the_log_however_slow_they_are(log: BlockingRecorder) -> None:
+    seen: list[str] = []
+
+    async def slowly(event: Event) -> None:
+        await asyncio.sleep(0.002)
+        seen.append(event.id or "")
+
+    async def chat(order: Order, watch: Watch) -> Ended:
+        for number in range(20):
+            log.append([control("say", value=str(number))])
+            book = led.driver.book
+            await asyncio.gather(book.append([book.teller.event("agent.spoke", {"turn": number})]), book.catch_up(), book.catch_up())
+        return done()
+
+    led = lead(log, [chat], watch=slowly)
+    await (await begun(led))
+    assert seen == [event.id for event in log.read(f"goal:{GOAL}")]
+
+
+async def test_a_watcher_that_breaks_while_the_agent_works_stops_the_driver(log: BlockingRecorder) -> None:
+    async def breaks(event: Event) -> None:
+        if event.kind == "control.requested":
+            raise BrokenPipeError
+
+    led = lead(log, [forever], watch=breaks)
+    pursuit = await begun(led)
+    await until(lambda: bool(led.harness.orders))
+    log.append([control("say", value="Hello?")])
+    with pytest.raises(BrokenPipeError):
+        await asyncio.wait_for(pursuit, PATIENCE)
+
+
+async def test_a_sink_that_hangs_or_breaks_holds_up_nothing_and_the_others_are_told(
+    log: BlockingRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Hangs:
+        async def publish(self, event: Event) -> None:
+            await asyncio.Event().wait()
+
+    class Breaks:
+        async def publish(self, event: Event) -> None:
+            raise ZeroDivisionError("no way")
+
+    class Keeps:
+        def __init__(self) -> None:
+            self.kinds: list[str] = []
+
+        async def publish(self, event: Event) -> None:
+            await asyncio.sleep(0)
+            self.kinds.append(event.kind)
+
+    monkeypatch.setattr("fleetlore.goal.sinks.PATIENCE", 0.05)
+    keeps = Keeps()
+    led = lead(log, [done()], sinks=[Hangs(), Breaks(), keeps])
+    async with asyncio.timeout(PATIENCE):
+        state = await (await begun(led))
+    assert state.outcome == "done"
+    assert led.driver.book.outbox.trouble == "no way"
+    assert keeps.kinds == [kind for kind in kinds(log) if kind.startswith("driver.")]
+
+
+def test_what_a_driver_tells_of_a_turn_that_another_has_followed_changes_nothing() -> None:
+    from fleetlore.views import goals as view
+
+    led_goal = goal()
+    state = GoalState(id=GOAL)
+
+    def tell(kind: str, data: Any, **more: Any) -> str:
+        event = Event(id=f"00000000-0000-4000-8000-{len(kind):012d}", at=START, kind=kind, goal=GOAL, data=data, **more)
+        view.take(state, event)
+        return event.id or ""
+
+    tell("driver.goal_started", {"goal": msgspec.to_builtins(led_goal)})
+    attempt = tell("driver.attempt_started", {"goal_id": GOAL, "turn_index": 1, "usage": msgspec.to_builtins(view.usage_of(state, START))})
+    tell("goal.attempt_ended", {"turn": 1, "how": "finished", "tokens": 5, "seconds": 1}, cause="00000000-0000-4000-8000-00000000dead")
+    assert state.attempt is not None
+    assert state.attempt.ending is None
+    tell("goal.attempt_ended", {"turn": 1, "how": "finished", "tokens": 5, "seconds": 1}, cause=attempt)
+    assert state.attempt.ending is not None

@@ -1,0 +1,277 @@
+"""What the driver tells of a goal, in its order, along every path. The files in `golden/` are the documented order: docs/driver.md."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetlore import connect
+from fleetlore.events.driver_types import Deny
+from fleetlore.events.envelope import Event
+from fleetlore.events.goal_plan import Compaction, Memory, Permissions
+from fleetlore.goal.memory.folder import MemoryFolder
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.models.scripted import ScriptedMind
+from fleetlore.programs.harness import Ended, Heard, Order, Watch
+from fleetlore.views.goal_state import GoalState
+from tests.goal.scripted import GOAL, Clock, Led, done, goal, lead
+
+GOLDEN = Path(__file__).parent / "golden"
+WRITE = "FLEETLORE_WRITE_GOLDEN" in os.environ
+
+
+@pytest.fixture
+def log() -> Iterator[BlockingRecorder]:
+    with connect("memory:").blocking() as log:
+        yield log
+
+
+def failed(error: str, **more: Any) -> Ended:
+    return Ended(how="failed", error=error, tokens=10, **more)
+
+
+def control(action: str, **data: Any) -> Event:
+    return Event(kind="control.requested", actor="eve", goal=GOAL, data={"action": action, **data})
+
+
+def told(log: BlockingRecorder) -> str:
+    """A line an event, and what it turns on."""
+    return "".join(f"{event.kind} {outcome(event.data) or detail(event)}".rstrip() + "\n" for event in log.read(f"goal:{GOAL}"))
+
+
+def outcome(data: dict[str, Any]) -> str:
+    match data:
+        case {"result": {"outcome": outcome, "turn_index": turn}}:
+            return f"turn {turn}: {outcome['kind']} {outcome.get('axis', '')}"
+        case {"outcome": {"outcome": outcome}}:
+            return f"{outcome['kind']} {outcome.get('axis', '')}"
+        case {"decision": {"choice": choice}}:
+            return str(choice["kind"])
+        case {"decision": {"kind": kind, **rest}}:
+            return f"{kind}{' with rollback' if rest.get('rollback_to') else ''}"
+        case {"verdict": {"met": met}}:
+            return "met" if met else "not met"
+    return ""
+
+
+def detail(event: Event) -> str:
+    match event.data:
+        case {"how": how}:
+            return f"{how} {event.data.get('complaint', '')}"
+        case {"action": more} | {"axis": more} | {"why": more} | {"outcome_kind": more}:
+            return str(more)
+        case {"turn_index": turn}:
+            return f"turn {turn}"
+        case {"reason": reason} if event.kind.endswith("skipped"):
+            return str(reason)
+    return ""
+
+
+def compare(name: str, text: str) -> None:
+    file = GOLDEN / f"{name}.txt"
+    if WRITE:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    assert text == file.read_text()
+
+
+async def pursue(led: Led, **options: Any) -> GoalState:
+    await led.driver.start(goal(**options))
+    return await led.driver.pursue()
+
+
+# --- well
+
+
+async def test_a_goal_that_is_reached_at_once(log: BlockingRecorder) -> None:
+    state = await pursue(lead(log, [done()]))
+    assert (state.outcome, state.spent.turns, state.spent.tokens) == ("done", 1, 100)
+    compare("happy", told(log))
+
+
+async def test_what_failed_is_told_to_the_agent_until_it_is_done(log: BlockingRecorder) -> None:
+    led = lead(log, [done("I think so."), done("Now it holds.")], met=[False, True])
+    state = await pursue(led, progress_every=1)
+    assert (state.outcome, state.spent.turns) == ("done", 2)
+    assert "exit 1 != 0" in led.harness.orders[1].prompt
+    assert "2 failed" in led.harness.orders[1].prompt
+    assert led.harness.orders[1].session == led.harness.orders[0].new_session
+    compare("retry_then_done", told(log))
+
+
+# --- every budget
+
+
+@pytest.mark.parametrize(
+    ("axis", "moves", "budget", "plan"),
+    [
+        ("turns", [done()], {"max_turns": 2}, {}),
+        ("wall_time", [done()], {"max_wall_time": "30s"}, {}),
+        ("tokens", [done(tokens=600)], {"max_tokens": 1000}, {}),
+        ("usd", [done(usd=0.4)], {}, {"max_usd": 0.5}),
+        ("consecutive_errors", [failed("fetch failed: ECONNRESET")], {"max_consecutive_errors": 2}, {}),
+        ("consecutive413", [failed("prompt is too long: 210000 tokens > 200000 maximum")], {"max_consecutive_413": 2}, {}),
+    ],
+)
+async def test_each_budget_ends_the_goal(log: BlockingRecorder, axis: str, moves: Any, budget: Any, plan: Any) -> None:
+    led = lead(log, moves, met=[False], clock=Clock(step=30 if axis.endswith("errors") else 1))
+    state = await pursue(led, budget=budget, stuck_after=0, **plan)
+    assert (state.outcome, state.why) == ("budget_exhausted", axis)
+    compare(f"budget_{axis}", told(log))
+
+
+async def test_an_agent_that_is_denied_again_and_again_is_stopped(log: BlockingRecorder) -> None:
+    async def insist(order: Order, watch: Watch) -> Ended:
+        while (stop := await watch(Heard())) is None:
+            assert isinstance(await led.crew.doorkeeper.permit("Bash", {"command": "rm -rf /"}), Deny)
+        return Ended(how=stop)
+
+    led = lead(log, [insist], met=[False])
+    state = await pursue(led, permissions=Permissions(deny=("Bash",)))
+    assert (state.outcome, state.why, state.denied) == ("budget_exhausted", "consecutive_denies", 3)
+    compare("budget_consecutive_denies", told(log))
+
+
+# --- a person is needed, or steers
+
+
+async def test_what_only_a_person_can_mend_is_handed_to_one_at_once(log: BlockingRecorder) -> None:
+    state = await pursue(lead(log, [failed("Invalid API key · Please run /login")]))
+    assert (state.outcome, state.spent.turns) == ("escalate", 0)
+    assert "log in again" in state.why
+    compare("escalate", told(log))
+
+
+async def test_an_agent_that_changes_nothing_is_stuck(log: BlockingRecorder) -> None:
+    led = lead(log, [done("I tried.")], met=[False])
+    led.room.tree = lambda: "same"  # type: ignore[method-assign]
+    state = await pursue(led, stuck_after=2)
+    assert (state.outcome, state.spent.turns) == ("escalate", 3)
+    assert state.why.startswith("stuck")
+    compare("stuck", told(log))
+
+
+async def test_cancelled_in_the_midst_of_a_turn(log: BlockingRecorder) -> None:
+    async def work_on(order: Order, watch: Watch) -> Ended:
+        log.append([control("cancel", reason="not needed any more")])
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    state = await pursue(lead(log, [work_on]))
+    assert (state.outcome, state.spent.turns) == ("cancelled", 1)
+    compare("cancel", told(log))
+
+
+async def test_paused_between_two_turns_and_taken_up_again(log: BlockingRecorder) -> None:
+    async def first(order: Order, watch: Watch) -> Ended:
+        log.append([control("pause")])
+        return done()
+
+    async def watch(event: Event) -> None:
+        if event.kind == "goal.waiting":
+            log.append([control("say", value="Mind the tests."), control("resume")])
+
+    led = lead(log, [first, done()], met=[False, True], watch=watch)
+    state = await pursue(led)
+    assert (state.outcome, state.is_paused, state.messages) == ("done", False, [])
+    assert "Mind the tests." in led.harness.orders[1].prompt
+    compare("pause", told(log))
+
+
+async def test_a_budget_that_was_spent_is_raised_and_the_goal_goes_on(log: BlockingRecorder) -> None:
+    led = lead(log, [done()], met=[False, False, True])
+    assert (await pursue(led, budget={"max_turns": 2})).outcome == "budget_exhausted"
+    log.append([control("raise", value={"turns": 5}), control("resume")])
+    assert (await led.driver.pursue()).outcome == "done"
+    compare("raise", told(log))
+
+
+# --- sleep and replay
+
+
+async def test_an_agent_that_asks_to_sleep_is_woken(log: BlockingRecorder) -> None:
+    nap = Ended(how="asleep", words="the build runs", sleep_ms=1500, tokens=5)
+    led = lead(log, [nap, done()])
+    state = await pursue(led)
+    assert (state.outcome, state.spent.turns) == ("done", 2)
+    compare("sleep", told(log))
+
+
+@pytest.mark.parametrize(
+    ("name", "trouble"),
+    [
+        ("replay_fresh_session", failed("No conversation found with session ID: 1234")),
+        ("replay_next_turn", Ended(how="timed_out", tokens=10)),
+        ("replay_compact_and_retry", failed("prompt is too long: 210000 tokens > 200000 maximum")),
+        ("replay_wait", failed("rate limited", status=429)),
+    ],
+)
+async def test_how_it_goes_on_after_a_trouble(log: BlockingRecorder, name: str, trouble: Ended) -> None:
+    led = lead(log, [trouble, done()], clock=Clock(step=60))
+    state = await pursue(led)
+    assert state.outcome == "done"
+    assert state.spent.turns == (2 if name == "replay_next_turn" else 1)
+    is_fresh = led.harness.orders[1].session is None
+    assert is_fresh == (name in ("replay_fresh_session", "replay_compact_and_retry"))
+    assert bool(led.room.rolled_back) == (name == "replay_fresh_session")
+    compare(name, told(log))
+
+
+# --- context and memory
+
+
+async def test_a_context_that_is_nearly_full_is_summed_up_and_begun_anew(log: BlockingRecorder) -> None:
+    moves = [done(context=90_000), done("The parser is half done.", context=91_000), done(context=10_000)]
+    led = lead(log, moves, met=[False, True])
+    state = await pursue(led, compaction=Compaction(context_window=100_000))
+    assert (state.outcome, state.spent.turns, state.summary) == ("done", 2, "The parser is half done.")
+    assert [order.is_summary for order in led.harness.orders] == [False, True, False]
+    assert led.harness.orders[1].session == led.harness.orders[0].new_session
+    assert led.harness.orders[2].session is None
+    assert "The parser is half done." in led.harness.orders[2].prompt
+    compare("compaction", told(log))
+
+
+async def test_memories_are_written_down_after_a_turn_and_put_in_order_at_the_end(log: BlockingRecorder, tmp_path: Path) -> None:
+    answers: dict[str, Any] = {
+        "memory": {"memories": [{"title": "How tests are run", "content": "With make test."}]},
+        "dream": {"merges": []},
+    }
+    led = lead(log, [done()], memory=MemoryFolder(str(tmp_path / "ada")), thinker=ScriptedMind(answers))
+    state = await pursue(led, memory=Memory())
+    assert (state.outcome, state.remembering.saved) == ("done", 1)
+    assert "With make test." in led.crew.memory_text("tests")
+    compare("memory", told(log))
+
+
+# --- crash
+
+
+async def test_a_driver_that_dies_in_a_turn_is_followed_by_one_that_says_so(log: BlockingRecorder) -> None:
+    class Dead(BaseException):
+        """Nothing is written any more."""
+
+    async def die(order: Order, watch: Watch) -> Ended:
+        await watch(Heard(tokens=40, events=[Event(kind="model.replied", agent="ada", data={"input": 30, "output": 10})]))
+        led.driver.book.flush = led.driver.book.append = dead  # type: ignore[method-assign, assignment]
+        raise Dead
+
+    async def dead(*args: Any, **more: Any) -> None:
+        raise Dead
+
+    led = lead(log, [die])
+    await led.driver.start(goal())
+    await led.driver.book.flush()
+    with pytest.raises(Dead):
+        await led.driver.pursue()
+    again = lead(log, [done()], met=[False, True])
+    state = await again.driver.pursue()
+    assert (state.outcome, state.spent.turns) == ("done", 1)
+    assert "cut short" in again.harness.orders[0].prompt
+    assert "2 failed" in again.harness.orders[0].prompt, "the agent is told what was checked after the crash"
+    compare("crash_and_resume", told(log))

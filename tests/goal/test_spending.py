@@ -1,0 +1,251 @@
+"""Budgets hold for everything that a goal has done for it: judges, memories, summaries, and goals below goals."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fleetlore import connect
+from fleetlore.errors import MindRefused
+from fleetlore.events.envelope import Event
+from fleetlore.events.goal_plan import Compaction, Memory
+from fleetlore.goal.memory.folder import MemoryFolder
+from fleetlore.goal.recorded_model import ToldMind
+from fleetlore.log.recorder import BlockingRecorder
+from fleetlore.models.base import Ask
+from fleetlore.models.scripted import ScriptedMind
+from fleetlore.programs.command import CommandHarness
+from fleetlore.programs.harness import Ended, Heard, Order, Watch
+from fleetlore.views import costs
+from fleetlore.views import goals as view
+from fleetlore.views.cost_sums import by_agent
+from fleetlore.views.goal_state import GoalState
+from tests.goal.scripted import GOAL, Clock, Led, done, goal, kinds, lead
+from tests.patience import PATIENCE
+
+TOP, MIDDLE, LOW, BESIDE = (f"3f2b8c1e-0000-4000-8000-00000000000{number}" for number in range(1, 5))
+
+
+@pytest.fixture
+def log() -> Iterator[BlockingRecorder]:
+    with connect("memory:").blocking() as log:
+        yield log
+
+
+def known(log: BlockingRecorder, id: str) -> GoalState:
+    state = GoalState(id=id)
+    for event in log.read(f"goal:{id}"):
+        view.take(state, event)
+    return state
+
+
+async def below(log: BlockingRecorder, id: str, parent: str | None, moves: Any, **more: Any) -> Led:
+    options = {name: more.pop(name) for name in ("budget",) if name in more}
+    led = lead(log, moves, id=id, **more)
+    await led.driver.start(goal(id=id, parent=parent, **options))
+    return led
+
+
+def answered(tokens: int, purpose: str) -> Event:
+    return Event(kind="model.replied", agent="ada", data={"input": tokens, "output": 0, "model": "m", "purpose": purpose})
+
+
+async def test_three_goals_deep_everything_counts_above_once_judges_too(log: BlockingRecorder) -> None:
+    await below(log, TOP, None, [])
+    await below(log, MIDDLE, TOP, [])
+    led = await below(log, LOW, MIDDLE, [done(tokens=100), done(tokens=50)], met=[False, True])
+    check = led.judges.check
+
+    async def judged(*args: Any, **more: Any) -> Any:
+        await led.driver.book.append([led.driver.book.teller.owned(answered(7, "judge"))])
+        return await check(*args, **more)
+
+    led.judges.check = judged  # type: ignore[method-assign]
+    state = await led.driver.pursue()
+    assert (state.outcome, state.spent.tokens) == ("done", 164)
+    for above in (TOP, MIDDLE):
+        assert (known(log, above).spent.tokens, known(log, above).spent.turns) == (164, 2)
+
+
+async def test_what_a_command_reports_of_itself_is_in_the_goal_and_in_the_costs(log: BlockingRecorder, tmp_path: Path) -> None:
+    led = lead(log, [])
+    report = '{"tokens": 1200, "usd": 0.25, "model": "of-its-own"}'
+    led.crew.harness = CommandHarness(["sh", "-c", f"cat >/dev/null; echo '{report}'"], environ=os.environ)
+    led.room.path = str(tmp_path)
+    await led.driver.start(goal())
+    state = await led.driver.pursue()
+    assert (state.outcome, state.spent.tokens, state.spent.usd) == ("done", 1200, 0.25)
+    spending = costs.initial()
+    for event in log.read():
+        spending = costs.apply(spending, event)
+    [(agent, amount)] = by_agent(spending).items()
+    assert (agent, amount.tokens, amount.usd) == ("ada", 1200, 0.25)
+
+
+async def test_what_was_told_above_in_a_turn_is_not_told_again_after_a_crash(log: BlockingRecorder) -> None:
+    class Dead(BaseException):
+        """Nothing is written any more."""
+
+    async def die(order: Order, watch: Watch) -> Ended:
+        await watch(Heard(tokens=300, events=[answered(300, "turn")]))
+        await led.driver.book.flush()
+        led.driver.book.flush = led.driver.book.append = dead  # type: ignore[method-assign,assignment]
+        raise Dead
+
+    async def dead(*args: Any, **more: Any) -> None:
+        raise Dead
+
+    await below(log, TOP, None, [])
+    led = await below(log, LOW, TOP, [die])
+    with pytest.raises(Dead):
+        await led.driver.pursue()
+    assert known(log, TOP).spent.tokens == 300
+    await lead(log, [done(tokens=20)], id=LOW, met=[False, True]).driver.pursue()
+    assert (known(log, TOP).spent.tokens, known(log, LOW).spent.tokens) == (320, 320)
+
+
+async def test_neighbours_that_share_a_budget_stop_when_both_together_have_spent_it(log: BlockingRecorder) -> None:
+    async def spend(order: Order, watch: Watch) -> Ended:
+        spent = 0
+        while True:
+            spent += 100
+            if stop := await watch(Heard(tokens=spent, events=[answered(100, "turn")])):
+                return Ended(how=stop, tokens=spent)
+            await asyncio.sleep(0.05)
+
+    await below(log, TOP, None, [], budget={"max_tokens": 2000})
+    both = [await below(log, id, TOP, [spend], met=[False]) for id in (LOW, BESIDE)]
+    for led in both:
+        led.harness.name = "mind"
+    async with asyncio.timeout(PATIENCE):
+        ends = await asyncio.gather(*(led.driver.pursue() for led in both))
+    assert [end.outcome for end in ends] == ["budget_exhausted"] * 2
+    assert 2000 <= known(log, TOP).spent.tokens <= 2000 + 6 * 100  # what was under way as it was spent
+    assert known(log, TOP).spent.tokens == sum(end.spent.tokens for end in ends)
+
+
+async def test_a_goal_below_another_is_pursued_again_by_the_same_driver(log: BlockingRecorder) -> None:
+    await below(log, TOP, None, [])
+    led = await below(log, LOW, TOP, [done(tokens=10)], met=[False, True], budget={"max_turns": 1})
+    assert (await led.driver.pursue()).outcome == "budget_exhausted"
+    more = Event(kind="control.requested", actor="eve", goal=LOW, data={"action": "raise", "value": {"turns": 3}})
+    log.append([more, msgspec.structs.replace(more, data={"action": "resume"})])
+    assert (await led.driver.pursue()).outcome == "done"
+    assert known(log, TOP).spent.tokens == 20
+
+
+async def test_a_mind_is_not_asked_beside_the_work_once_that_would_pass_a_budget(log: BlockingRecorder) -> None:
+    led = lead(log, [done(tokens=990)])
+    await led.driver.start(goal(budget={"max_tokens": 1000}))
+    asked = ScriptedMind({"judge": {"met": True}})
+    mind = ToldMind(led.driver.book, asked, purpose="judge")
+    with pytest.raises(MindRefused, match="budget of tokens"):
+        await mind.reply(Ask(prompt="word " * 2000))
+    assert "model.called" not in kinds(log)
+
+
+@pytest.mark.parametrize("end", ["budget", "cancel"])
+async def test_nothing_is_remembered_or_dreamt_once_a_goal_is_over_its_budget_or_called_off(
+    log: BlockingRecorder, tmp_path: Path, end: str
+) -> None:
+    async def cancelled(order: Order, watch: Watch) -> Ended:
+        log.append([Event(kind="control.requested", actor="eve", goal=GOAL, data={"action": "cancel"})])
+        return done()
+
+    moves: Any = [done(tokens=200_000)] if end == "budget" else [cancelled]
+    thinker = ScriptedMind({"memory": {"memories": []}, "dream": {"merges": []}})
+    led = lead(log, moves, met=[False], memory=MemoryFolder(str(tmp_path / "ada")), thinker=thinker)
+    await led.driver.start(goal(memory=Memory()))
+    assert (await led.driver.pursue()).outcome in ("budget_exhausted", "cancelled")
+    assert "model.called" not in kinds(log)
+
+
+async def test_what_a_slow_memory_takes_during_the_next_turn_counts_besides_that(log: BlockingRecorder) -> None:
+    async def work(order: Order, watch: Watch) -> Ended:
+        await led.driver.book.append([led.driver.book.teller.owned(answered(500, "memory"))])
+        return done(tokens=1000)
+
+    led = lead(log, [work])
+    await led.driver.start(goal())
+    assert (await led.driver.pursue()).spent.tokens == 1500
+
+
+# --- summaries
+
+
+FULL = Compaction(context_window=100_000)
+WORKED = done(context=90_000)
+
+
+async def pursue(log: BlockingRecorder, *moves: Any, met: Any = (False, True), **more: Any) -> tuple[Led, GoalState]:
+    led = lead(log, moves, met=met, clock=Clock(60))
+    await led.driver.start(goal(compaction=FULL, **more))
+    return led, await led.driver.pursue()
+
+
+async def test_a_context_too_full_to_be_summed_up_is_left_behind(log: BlockingRecorder) -> None:
+    overflow = Ended(how="failed", error="prompt is too long: 210000 tokens > 200000 maximum")
+    led, state = await pursue(log, WORKED, overflow, done(context=5000))
+    assert (state.outcome, state.spent.turns) == ("done", 2)
+    assert [order.is_summary for order in led.harness.orders] == [False, True, False]
+    assert led.harness.orders[2].session is None
+
+
+@pytest.mark.parametrize(
+    "trouble", [Ended(how="failed", error="rate limited", status=429), Ended(how="failed", error="fetch failed: ECONNRESET")]
+)
+async def test_a_summary_that_an_endpoint_did_not_give_is_asked_for_again(log: BlockingRecorder, trouble: Ended) -> None:
+    led, state = await pursue(log, WORKED, trouble, done("Half done."), done(context=5000))
+    assert (state.outcome, state.summary, state.compacting.failures) == ("done", "Half done.", 0)
+    assert [order.is_summary for order in led.harness.orders] == [False, True, True, False]
+
+
+async def test_a_summary_in_which_a_login_has_ended_needs_a_person(log: BlockingRecorder) -> None:
+    _, state = await pursue(log, WORKED, Ended(how="failed", error="Invalid API key · Please run /login"))
+    assert (state.outcome, state.spent.turns) == ("escalate", 1)
+    assert "log in again" in state.why
+
+
+async def test_summaries_that_never_come_are_given_up_and_tried_once_more_after_a_while(log: BlockingRecorder) -> None:
+    async def act(order: Order, watch: Watch) -> Ended:
+        return done("", context=90_000) if order.is_summary else done(f"turn {order.turn}", context=90_000)
+
+    led = lead(log, [act], met=[False], clock=Clock(0.001))
+    plan = Compaction(context_window=100_000, min_turns_between=2, max_failures=2)
+    await led.driver.start(goal(compaction=plan, budget={"max_turns": 12}, stuck_after=0))
+    state = await led.driver.pursue()
+    assert (state.outcome, state.why) == ("budget_exhausted", "turns")
+    asked = [order.turn for order in led.harness.orders if order.is_summary]
+    assert asked == sorted(asked)
+    assert 3 <= len(asked) <= 6  # two failures open the breaker, and now and then one more is let through
+
+
+async def test_an_agent_that_waits_for_something_outside_is_not_stuck(log: BlockingRecorder) -> None:
+    nap = Ended(how="asleep", words="the build runs", sleep_ms=1)
+    led = lead(log, [nap, nap, nap, nap, nap, done()])
+    led.room.tree = lambda: "same"  # type: ignore[method-assign]
+    await led.driver.start(goal(stuck_after=2))
+    assert (await led.driver.pursue()).outcome == "done"
+
+
+async def test_what_a_person_did_in_the_workspace_meanwhile_is_not_rolled_back(log: BlockingRecorder) -> None:
+    lost = Ended(how="failed", error="No conversation found with session ID: 1234")
+
+    async def watch(event: Event) -> None:
+        if event.kind == "driver.replay_decision":
+            log.append([Event(kind="control.requested", actor="eve", goal=GOAL, data={"action": "cancel"})])
+
+    led = lead(log, [lost], watch=watch)
+    await led.driver.start(goal())
+    assert (await led.driver.pursue()).outcome == "cancelled"
+    log.append([Event(kind="control.requested", actor="eve", goal=GOAL, data={"action": "resume"})])
+    again = lead(log, [done()])
+    assert (await again.driver.pursue()).outcome == "done"
+    assert again.room.rolled_back == []
+    assert "cut short" in again.harness.orders[0].prompt

@@ -1,0 +1,193 @@
+"""Graphs as people write them: read, checked with reasons, drawn."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetlore.errors import Invalid
+from fleetlore.graph import drawing, files
+from fleetlore.graph.checks import InvalidGraph
+from fleetlore.graph.engine import Engine
+from fleetlore.graph.registry import REGISTRY
+from tests.graph.talking import tracing, wired
+
+TOML = """
+description = "Says it."
+[nodes]
+input = "input_v1"
+output = "output_v1"
+[[edges]]
+from = "user"
+to = "input"
+[[edges]]
+from = "input"
+to = "output"
+carries = "command"
+when = "short"
+[conditions.short]
+not = { longer = 3 }
+"""
+YAML = """
+name: mine
+nodes: {input: input_v1, output: output_v1}
+edges:
+  - {from: user, to: input}
+  - {from: input, to: [output], carries: command}
+"""
+PYTHON = "GRAPH = {'name': 'mine', 'nodes': {'input': 'input_v1', 'output': 'output_v1'}, 'edges': [{'from': 'user', 'to': 'input'}]}"
+
+
+@pytest.mark.parametrize("name", files.shipped())
+def test_every_graph_that_comes_along_can_be_run(name: str) -> None:
+    Engine(files.load(name), REGISTRY)
+
+
+def test_three_graphs_come_along() -> None:
+    assert files.shipped() == ("eight", "reflex", "seven")
+    assert len(files.load("seven").nodes) == 7
+    assert "thinker" not in files.load("reflex").nodes
+
+
+@pytest.mark.parametrize(("file", "text"), [("mine.toml", TOML), ("mine.yaml", YAML), ("mine.py", PYTHON)])
+def test_toml_yaml_and_python_say_the_same(tmp_path: Path, file: str, text: str) -> None:
+    (tmp_path / file).write_text(text if file != "mine.toml" else f'name = "mine"\n{text}')
+    graph = files.load(str(tmp_path / file))
+    assert (graph.name, dict(graph.nodes)) == ("mine", {"input": "input_v1", "output": "output_v1"})
+    Engine(graph, REGISTRY)
+    assert files.names(str(tmp_path))[-1] == "mine"
+    assert files.find("mine", folder=str(tmp_path)) is not None
+
+
+def test_a_browser_can_name_graphs_but_no_files(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(f'name = "mine"\n{TOML}')
+    assert files.find(str(tmp_path / "mine.toml")) is None
+    (tmp_path / "graphs").mkdir()
+    assert files.find("../mine", folder=str(tmp_path / "graphs")) is None
+    with pytest.raises(Invalid, match="the folder of your graphs cannot be read"):
+        files.find("mine", folder=str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"nodes": {"input": "input_v1"}}, "the role output is missing"),
+        ({"nodes": {"input": "input_v9", "output": "output_v1"}}, "no implementation is called 'input_v9'; known are"),
+        ({"edges": [{"from": "user", "to": "inptu"}]}, "leads to nowhere: there is no node inptu"),
+        ({"edges": [{"from": "usr", "to": "input"}]}, "comes from nowhere: there is no node usr"),
+        ({"edges": [{"from": "user", "to": "input", "when": "late"}]}, "no condition is called 'late'; known are"),
+        (
+            {"edges": [{"from": "user", "to": "input"}, {"from": "input", "to": "output"}, {"from": "output", "to": "input"}]},
+            "data goes in a circle: input → output → input",
+        ),
+        ({"edges": [{"from": "input", "to": "output"}]}, "input leads on, but never runs: no data edge leads to it"),
+        ({"edges": [{"from": "user", "to": "input", "type": "context"}]}, "only data comes from the user"),
+        ({"edges": [{"from": "input", "to": "output", "type": "state", "when": "local"}]}, "belong to data edges"),
+        ({"edges": [{"from": "user", "to": "input"}, {"from": "user", "to": "input"}]}, "is there twice"),
+        ({"edges": [{"from": "user", "to": "input", "type": "wish"}]}, "edge 1: no such type: 'wish'"),
+        ({"edges": [{"from": "user", "to": "input", "carry": "x"}]}, "edge 1: no such key: carry"),
+        ({"edges": ["user > input"]}, "edge 1: a table with from and to is needed"),
+        ({"conditions": {"x": {"words": "data"}}}, "condition x: no list of words is called 'data'"),
+        ({"conditions": {"x": {}}}, "condition x: it must hold at least one key"),
+        ({"options": {"output": {"loud": True}}}, "options.output.loud: output_v1 has no such option"),
+        ({"minds": {"nobody": "quick"}}, "minds.nobody: there is no such node"),
+        ({"history_tokens": "many"}, "history_tokens: Expected `int`"),
+        ({"colour": "red"}, "no such key: colour"),
+        ({"agent": "two\nlines"}, "agent: a name is needed"),
+    ],
+)
+def test_what_is_wrong_is_said(change: dict[str, Any], reason: str) -> None:
+    data: dict[str, Any] = {
+        "name": "mine",
+        "nodes": {"input": "input_v1", "output": "output_v1"},
+        "edges": [{"from": "user", "to": "input"}, {"from": "input", "to": "output", "carries": "command"}],
+    }
+    with pytest.raises(InvalidGraph) as caught:
+        Engine(files.from_data(data | change, "mine.toml"), REGISTRY)
+    assert reason in str(caught.value)
+    assert str(caught.value).startswith("mine.toml: ")
+
+
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    registry, _ = tracing("input")
+    with pytest.raises(InvalidGraph) as caught:
+        Engine(wired("user > input", "input > nobody if late"), registry)
+    assert len(caught.value.problems) == 3
+
+
+def test_a_cycle_may_go_through_what_comes_after_and_through_context() -> None:
+    registry, _ = tracing("input", "output", "memorizer")
+    Engine(wired("user > input", "input > output", "output > memorizer after", "memorizer > input after"), registry)
+    Engine(files.load("seven"), REGISTRY)  # where the memorizer's words go to the input
+
+
+def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:
+    for name, text, reason in (
+        ("a.toml", "name = ", "not TOML"),
+        ("a.yaml", "{", "not YAML"),
+        ("b.yaml", "- 1", "a graph is a table"),
+        ("a.py", "X = 1", "puts no graph into GRAPH"),
+    ):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(Invalid, match=reason):
+            files.load(str(tmp_path / name))
+    with pytest.raises(Invalid, match="cannot be read"):
+        files.load(str(tmp_path / "none.toml"))
+    with pytest.raises(Invalid, match="no graph is called 'svn'; known are eight, reflex, seven"):
+        files.load("svn")
+
+
+@pytest.mark.parametrize("form", drawing.FORMS)
+def test_a_drawing_has_every_node_and_every_edge(form: str) -> None:
+    graph = files.load("seven")
+    lines = list(drawing.FORMS[form](graph))
+    assert all(any(f"{role}" in line and name in line for line in lines) for role, name in graph.nodes.items())
+    arrows = {"text": ("──▶", "┄┄▷", "══▷"), "mermaid": ("-->", "-.->", "==>"), "dot": (" -> ",)}[form]
+    assert sum(any(arrow in line for arrow in arrows) for line in lines) == len(graph.edges)
+    assert any("if reflex" in line for line in lines)
+
+
+def test_names_cannot_break_out_of_a_drawing() -> None:
+    graph = files.from_data(
+        {
+            "name": 'x"]; evil',
+            "nodes": {'in"put': "input_v1", "output": "output_v1"},
+            "edges": [{"from": "user", "to": 'in"put', "carries": 'a"|b#'}],
+        },
+        "hostile",
+    )
+    assert '"in#quot;put<br/>input_v1"' in "\n".join(drawing.as_mermaid(graph))
+    assert r'"in\"put"' in "\n".join(drawing.as_dot(graph))
+
+
+def test_an_installed_package_offers_nodes_by_its_entry_point(tmp_path: Path) -> None:
+    (tmp_path / "whispers.py").write_text(
+        "from fleetlore.graph.registry import node\n\n@node('whisper_v1')\nasync def whisper(step):\n    return '…'\n"
+    )
+    info = tmp_path / "whispers-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: whispers\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[fleetlore.nodes]\nwhispers = whispers\n")
+    (tmp_path / "mine.toml").write_text(f'name = "mine"\n{TOML}'.replace("output_v1", "whisper_v1"))
+    # In a process of its own: what is registered stays.
+    found = subprocess.run(
+        [sys.executable, "-m", "fleetlore", "graph", "check", "mine.toml"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (found.returncode, found.stdout) == (0, "mine.toml: fine. 2 nodes, 2 edges\n"), found.stderr
+
+
+@pytest.mark.parametrize("code", ["1 / 0", "def", "raise SystemExit(3)"])
+def test_a_file_of_code_that_fails_is_told_like_any_other_that_is_wrong(tmp_path: Path, code: str) -> None:
+    (tmp_path / "broken.py").write_text(code)
+    with pytest.raises(Invalid, match="fails when it is run"):
+        files.load("broken", folder=str(tmp_path))

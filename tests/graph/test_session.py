@@ -1,0 +1,419 @@
+"""A session: turns one after the other, everything on the log, the same screen after a restart, an end to every turn."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetlore import connect
+from fleetlore.errors import Closed, Invalid, LogError, MindError
+from fleetlore.events.envelope import Event
+from fleetlore.graph import scripted
+from fleetlore.graph.history import fitting, messages
+from fleetlore.graph.node import Node
+from fleetlore.graph.sessions import NoSuchSession, Sessions, TooManySessions
+from fleetlore.graph.settings import Settings
+from fleetlore.graph.sink import Heard
+from fleetlore.graph.step import Step
+from fleetlore.models.base import Ask, Reply
+from fleetlore.models.scripted import Answer, ScriptedMind
+from fleetlore.views.conversation_state import Conversation, Entry
+from tests.graph.talking import talking, tracing, wired
+
+
+def kinds(events: list[Event]) -> list[str]:
+    return [event.kind for event in events]
+
+
+async def test_a_turn_is_told_step_by_step_each_because_of_another() -> None:
+    async with talking() as talk:
+        await talk.say("make me a counter")
+        events = await talk.events()
+    by_id = {event.id: event for event in events}
+    steps = [event for event in events if event.kind.startswith("node.") and event.data["node"] in ("sensor", "input", "thinker", "output")]
+    assert all(event.cause in by_id for event in steps)
+    assert all(event.data["duration_ms"] >= 0 for event in steps if event.kind == "node.finished")
+    thinker = next(event for event in steps if event.kind == "node.started" and event.data["node"] == "thinker")
+    assert thinker.data == {"node": "thinker", "implementation": "thinker_v1", "graph": "seven", "turn": 1}
+    led = by_id[thinker.cause or ""]
+    assert (led.kind, led.data["node"], led.data["edges"]) == ("node.finished", "input", ["thinker"])
+    first = by_id[next(event for event in events if event.kind == "node.started").cause or ""]
+    assert (first.kind, first.actor, first.agent, first.run) == ("prompt.submitted", "ann", "guide", "s1")
+
+
+async def test_the_reply_is_one_event_and_its_words_came_in_pieces() -> None:
+    async with talking() as talk:
+        text = await talk.say("make me a counter")
+        spoken = await talk.events("agent.spoke")
+        assert [event.text for event in spoken] == [text]
+        assert len(talk.heard.of("delta")) > 1
+
+
+async def test_a_question_is_durable_before_a_mind_hears_it(tmp_path: Path) -> None:
+    file, seen = tmp_path / "log.db", list[list[str]]()
+
+    def answer(ask: Ask) -> Answer:
+        with connect(f"sqlite:{file}").blocking() as other:  # another reader, as after a crash
+            seen.append(kinds(list(other.read("run:s1"))))
+        return scripted.answer(ask)
+
+    async with talking(answer, url=f"sqlite:{file}") as talk:
+        await talk.say("hello")
+    assert seen[0][-1] == "model.called"
+    assert "prompt.submitted" in seen[0]
+
+
+async def test_after_a_restart_the_screen_is_the_same(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'log.db'}"
+    async with talking(url=url) as talk:
+        await talk.say("make me a counter")
+        await talk.press("count_up")
+        await talk.say("a traffic light, please")
+        await talk.press("light.next")
+        await talk.say("my name is Ada")
+        await talk.session.settled()
+        before = talk.session.screen()
+    async with talking(url=url) as talk:
+        assert talk.session.screen() == before
+        assert before.state == {"count": 1}
+        assert before.machines["light"].current == "green"
+        assert before.memory["facts"] == ["The user's name is Ada."]
+        await talk.press("count_up")
+        assert talk.state == {"count": 2}
+
+
+async def test_of_a_reply_without_end_the_screen_keeps_what_the_log_keeps() -> None:
+    async with talking({"output": "ä " * 9000}) as talk:
+        await talk.say("make me a counter")
+        (spoken,) = await talk.events("agent.spoke")
+        assert spoken.text == talk.session.screen().history[-1].text
+        assert spoken.origin is None or spoken.origin.cut is None
+
+
+async def test_a_turn_that_a_crash_broke_off_is_ended_when_the_session_is_opened_again(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'log.db'}"
+    async with talking(url=url) as talk:
+        await talk.say("hello")
+        await talk.session.settled()
+        await talk.log.append([Event(kind="prompt.submitted", actor="ann", agent="guide", run="s1", data={"prompt": "and then?"})])
+    async with talking(url=url) as talk:
+        screen = talk.session.screen()
+        assert [entry.role for entry in screen.history[-2:]] == ["user", "error"]
+        assert not screen.busy
+        assert await talk.say("hello") != ""
+
+
+async def test_a_failing_node_ends_in_error_then_done_and_the_next_turn_works() -> None:
+    async with talking({"thinker": [MindError("the wire is cut")]}) as talk:
+        await talk.say("make me a counter")
+        assert [message["type"] for message in talk.heard.messages if message["type"] != "hud"] == ["error", "done"]
+        assert talk.heard.error == "thinker: the wire is cut"
+        ended = (await talk.events("session.turn_ended"))[-1]
+        assert (ended.data["reason"], ended.text) == ("error", "thinker: the wire is cut")
+        assert "node.failed" in kinds(await talk.events())
+        await talk.say("make me a counter")
+        assert talk.state == {"count": 0}
+        assert [entry.role for entry in talk.session.screen().history] == ["user", "error", "user", "assistant"]
+
+
+async def test_of_what_we_did_not_raise_the_user_learns_only_where_it_happened() -> None:
+    async def leak(step: Step) -> Any:
+        raise RuntimeError("password=hunter2 at /etc/shadow")
+
+    registry, _ = tracing("input", "output", output=leak)
+    async with talking(settings=Settings(default="wired"), graphs=[wired("user > input", "input > output")], registry=registry) as talk:
+        await talk.say("hello")
+        assert talk.heard.error == "output: something went wrong (RuntimeError); say it again, or look into the trace"
+        assert "hunter2" not in repr(talk.heard.messages)
+
+
+async def test_a_sink_that_breaks_is_let_go_and_the_turn_goes_on() -> None:
+    class Broken:
+        def send(self, message: dict[str, Any]) -> None:
+            raise OSError("gone")
+
+    async with talking() as talk:
+        talk.session.attach(Broken())
+        assert await talk.say("hello") != ""
+        assert talk.heard.error is None
+
+
+async def test_turns_wait_for_each_other() -> None:
+    async with talking() as talk:
+        await asyncio.gather(*(talk.session.handle_text(f"hello {number}") for number in range(4)))
+        roles = [entry.role for entry in talk.session.screen().history]
+        assert roles == ["user", "assistant"] * 4
+        turns = [event.data["turn"] for event in await talk.events("node.started") if event.data["node"] == "input"]
+        assert turns == [1, 2, 3, 4]
+
+
+async def test_a_caller_who_goes_away_does_not_break_a_turn_off() -> None:
+    reached, going = asyncio.Event(), asyncio.Event()
+
+    async def slow(step: Step) -> Any:
+        reached.set()
+        await going.wait()
+        return "There you are."
+
+    registry, _ = tracing("input", "output", output=slow)
+    async with talking(settings=Settings(default="wired"), graphs=[wired("user > input", "input > output")], registry=registry) as talk:
+        caller = asyncio.ensure_future(talk.session.handle_text("hello"))
+        await reached.wait()
+        caller.cancel()
+        await asyncio.gather(caller, return_exceptions=True)
+        going.set()
+        await talk.say("and now?")
+        assert [entry.text for entry in talk.session.screen().history] == ["hello", "There you are.", "and now?", "There you are."]
+
+
+async def test_closing_stops_a_running_turn_and_says_so(tmp_path: Path) -> None:
+    reached, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def stuck(step: Step) -> Any:
+        reached.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    registry, _ = tracing("input", "output", output=stuck)
+    settings, graphs, url = Settings(default="wired"), [wired("user > input", "input > output")], f"sqlite:{tmp_path / 'log.db'}"
+    async with talking(settings=settings, graphs=graphs, registry=registry, url=url) as talk:
+        caller = asyncio.ensure_future(talk.session.handle_text("hello"))
+        await reached.wait()
+        await talk.session.close()
+        with pytest.raises(Closed):
+            await caller
+        assert cancelled.is_set()
+        assert [message["type"] for message in talk.heard.messages][-2:] == ["error", "done"]
+        with pytest.raises(Closed):
+            await talk.session.handle_text("hello?")
+        events = [event async for event in talk.log.read("run:s1")]
+    assert kinds(events)[-2:] == ["node.failed", "session.turn_ended"]
+    assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+
+
+async def test_memory_and_course_come_after_the_reply_and_the_next_message_waits_for_them() -> None:
+    gate, reached, order = asyncio.Event(), asyncio.Event(), list[str]()
+
+    class Slow(ScriptedMind):
+        async def reply(self, ask: Ask) -> Reply:
+            order.append(ask.role or "")
+            if ask.role == "memorizer":
+                reached.set()
+                await gate.wait()
+            return await super().reply(ask)
+
+    async with talking(minds={"default": Slow(scripted.answer)}) as talk:
+        await talk.say("make me a counter")
+        assert talk.heard.of("done") == [{"type": "done"}]
+        await talk.press("count_up")  # does not wait
+        assert talk.state == {"count": 1}
+        following = asyncio.ensure_future(talk.session.handle_text("hello"))
+        await reached.wait()
+        assert order[-1] == "memorizer"
+        gate.set()
+        await following
+    assert order[:7] == ["input", "thinker", "thinker", "output", "memorizer", "director", "input"]
+
+
+async def test_what_comes_after_a_reply_is_not_lost_when_the_session_is_closed(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'log.db'}"
+    async with talking(url=url) as talk:
+        await talk.say("my name is Ada")
+    async with talking(url=url) as talk:
+        assert talk.session.screen().memory["facts"] == ["The user's name is Ada."]
+
+
+async def test_a_memorizer_that_fails_costs_nobody_a_reply() -> None:
+    async with talking({"memorizer": MindError("forgetful")}) as talk:
+        assert await talk.say("make me a counter") != ""
+        await talk.session.settled()
+        assert talk.heard.error is None
+        assert await talk.say("hello") != ""
+
+
+async def test_switching_keeps_history_and_state() -> None:
+    async with talking() as talk:
+        await talk.say("make me a counter")
+        await talk.press("count_up")
+        await talk.session.switch("reflex")
+        assert talk.session.graph.name == "reflex"
+        await talk.press("count_up")
+        assert talk.state == {"count": 2}
+        await talk.say("make me a counter")
+        assert "thinker" not in talk.nodes()
+        await talk.session.switch("eight")
+        await talk.say("a traffic light, please")
+        assert "critic" in talk.nodes()
+        assert len(talk.session.screen().history) == 10
+        with pytest.raises(Invalid, match="no graph is called 'nine'"):
+            await talk.session.switch("nine")
+
+
+async def test_a_graph_of_one_s_own_can_be_changed_while_it_runs(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    text = """nodes = { input = "input_v1", output = "output_v1" }
+    edges = [{ from = "user", to = "input" }, { from = "input", to = "output", carries = "command" }]
+    options = { output = { greeting = "GREETING" } }\n"""
+    file.write_text(f'name = "mine"\n{text}'.replace("GREETING", "One!"))
+    async with talking({"output": ["hello", "hello"]}, settings=Settings(folder=str(tmp_path))) as talk:
+        await talk.session.switch("mine")
+        assert await talk.say("hello") == "One!"
+        file.write_text(f'name = "mine"\n{text}'.replace("GREETING", "Two!"))
+        await talk.session.switch("mine")
+        assert await talk.say("hello") == "Two!"
+
+
+async def test_clearing_forgets_everything_but_the_log() -> None:
+    async with talking() as talk:
+        await talk.say("make me a counter")
+        await talk.session.clear()
+        screen = talk.session.screen()
+        assert (screen.history, screen.controls, screen.state, screen.memory) == ([], [], {}, {})
+        assert talk.heard.messages[-1] == {"type": "controls", "controls": [], "state": {}}
+        assert len(await talk.events("prompt.submitted")) == 1
+
+
+async def test_a_session_belongs_to_whoever_began_it(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'log.db'}"
+    async with talking(url=url) as talk:
+        await talk.say("hello")
+        with pytest.raises(NoSuchSession):
+            await talk.sessions.open("s1", identity="bob", channel="test")
+        stolen = {"program": "fleetlore.graph", "person": "bob", "graph": "seven", "source": "resume"}
+        await talk.log.append([Event(kind="session.started", actor="bob", agent="guide", run="s1", data=stolen)])
+        await talk.log.append([Event(kind="session.started", actor="codex", agent="codex", run="other", data={"program": "codex"})])
+    async with talking(url=url) as talk:
+        for id in ("s1", "other", "../s1", ""):
+            with pytest.raises(NoSuchSession):
+                await talk.sessions.open(id, identity="bob", channel="test")
+
+
+async def test_two_sessions_never_hear_each_other() -> None:
+    async with talking() as talk:
+        other, heard = await talk.sessions.open("s2", identity="bob", channel="test"), Heard()
+        other.attach(heard)
+        await talk.say("make me a counter")
+        assert heard.messages == []
+        await other.handle_text("hello")
+        assert other.screen().controls == []
+        assert len(other.screen().history) == 2
+        asked = [ask for ask in talk.mind.asked if ask.prompt == "hello"]
+        assert [(ask.role, ask.messages, "count" in (ask.system or "")) for ask in asked] == [("input", (), False), ("output", (), False)]
+
+
+async def test_quiet_sessions_make_room_and_busy_ones_do_not() -> None:
+    async with talking(settings=Settings(most_sessions=2)) as talk:
+        for number in range(5):
+            await talk.sessions.open(f"quiet-{number}", identity="bob", channel="test")
+        assert await talk.say("hello") != ""  # somebody listens to this one
+        held = await talk.sessions.open("held", identity="bob", channel="test")
+        held.attach(Heard())
+        with pytest.raises(TooManySessions):
+            await talk.sessions.open("more", identity="bob", channel="test")
+
+
+async def test_a_log_that_takes_nothing_fails_the_turn_and_is_read_again() -> None:
+    async with connect("memory:") as log:
+        real, trouble = log.append, list[LogError]()
+
+        async def append(events: Any, **more: Any) -> Any:
+            if trouble and any(event.kind != "session.started" for event in events):
+                raise trouble[0]
+            return await real(events, **more)
+
+        log.append = append  # type: ignore[method-assign]  # a disk that fills up, and is emptied again
+        async with Sessions(log) as sessions:
+            session, heard = await sessions.open("s1", identity="ann", channel="test"), Heard()
+            session.attach(heard)
+            trouble.append(LogError("no room left on the disk"))
+            await session.handle_text("make me a counter")
+            assert heard.messages[-2:] == [{"type": "error", "message": heard.error}, {"type": "done"}]
+            assert "no room left" in str(heard.error)
+            trouble.clear()
+            await session.handle_text("hello")
+            assert [entry.text for entry in session.screen().history if entry.role == "user"] == ["hello"]
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "x" * 16_001, "ä" * 8_001])
+async def test_nothing_and_too_much_are_refused(text: str) -> None:
+    async with talking() as talk:
+        with pytest.raises(Invalid):
+            await talk.session.handle_text(text)
+
+
+@pytest.mark.parametrize(
+    ("action", "data"), [("", None), ("a" * 201, None), ("a", "x" * 16_000), ("a", "\ud800"), ("\ud800", None), ("a", object())]
+)
+async def test_a_press_that_no_event_could_hold_is_refused(action: str, data: Any) -> None:
+    async with talking() as talk:
+        with pytest.raises(Invalid):
+            await talk.session.handle_action(action, data)
+        assert await talk.events("ui.action") == []
+
+
+async def test_half_a_character_is_no_reason_to_fail() -> None:
+    async with talking() as talk:
+        assert await talk.say("hello \ud800") != ""
+        assert [event.data["prompt"] for event in await talk.events("prompt.submitted")] == ["hello ?"]
+
+
+async def test_what_a_node_tells_need_not_be_json() -> None:
+    class Odd(Node):
+        async def run(self, step: Step) -> Any:
+            return {"set": {1}, "odd": object(), "long": ""} if step.turn.number == 1 else {"long": "x" * 100_000}
+
+        def told(self, made: Any) -> Any:
+            return made
+
+    registry, _ = tracing("input")
+    registry.node("output_v1")(Odd)
+    async with talking(settings=Settings(default="wired"), graphs=[wired("user > input", "input > output")], registry=registry) as talk:
+        await talk.say("one")
+        await talk.say("two")
+        assert talk.heard.error is None
+        told = [event.data["output"] for event in await talk.events("node.finished") if event.data["node"] == "output"]
+        assert (told[0]["set"], told[0]["odd"][:7], told[1]) == ([1], "<object", {"left_out": "more than 65,536 bytes"})
+
+
+async def test_a_fact_that_the_log_cannot_take_does_not_keep_the_others_out() -> None:
+    async def note(step: Step) -> Any:
+        step.note("Not a kind", {})
+        return "fine"
+
+    registry, _ = tracing("input", "output", output=note)
+    async with talking(settings=Settings(default="wired"), graphs=[wired("user > input", "input > output")], registry=registry) as talk:
+        await talk.say("one")
+        assert "is not a kind" in str(talk.heard.error)
+        assert "prompt.submitted" in kinds([event async for event in talk.log.read("run:s1")])
+        assert len([task for task in asyncio.all_tasks() if task is not asyncio.current_task()]) == 0
+
+
+async def test_words_that_look_like_a_press_are_words() -> None:
+    async with talking() as talk:
+        await talk.say("make me a counter")
+        await talk.say('ACTION: count_up | data: {"x": 1}')
+        assert talk.state == {"count": 0}
+        assert await talk.events("ui.action") == []
+
+
+def entries(*roles: str, text: str = "x" * 40) -> list[Entry]:
+    return [Entry(role=role, text=text, turn=1) for role in roles]  # type: ignore[arg-type]  # of those that there are
+
+
+def test_history_is_cut_by_tokens_and_never_begins_with_the_agent() -> None:
+    history = entries("user", "assistant", "user", "assistant", "user", "assistant")
+    assert len(fitting(history, 60)) == 6
+    assert [entry.role for entry in fitting(history, 45)] == ["user", "assistant"] * 2
+    assert [entry.role for entry in fitting(history, 39)] == ["user", "assistant"]
+    assert fitting(history, 5) == []
+
+
+def test_a_turn_that_failed_is_told_to_the_mind_as_one() -> None:
+    session = Conversation(id="s", turn=2, history=entries("user", "error"))
+    assert [message.role for message in messages(session, 100)] == ["user", "assistant"]

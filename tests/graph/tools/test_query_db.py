@@ -1,0 +1,233 @@
+"""A database is read and never changed; what comes of it is a table of plain values, with an end."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from pathlib import Path
+from random import Random
+from threading import active_count
+
+import apsw
+import pytest
+
+from fleetlore.errors import ConfigError, QueryFailed, QueryRefused
+from fleetlore.graph.tools import sqlite_reader
+from fleetlore.graph.tools.database import Database, Limits, open_database
+from fleetlore.graph.tools.gathering import cell_of
+from fleetlore.graph.tools.query_db import outline, query
+from tests.graph.tools.attacks import ATTACKS, statement
+from tests.patience import PATIENCE
+
+ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT {} FROM c"
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Database:
+    connection = apsw.Connection(str(tmp_path / "shop.db"))
+    connection.execute("""
+        CREATE TABLE lamps (id INTEGER PRIMARY KEY, name TEXT, price REAL, raw BLOB);
+        INSERT INTO lamps VALUES (1, 'lit', 1.5, x'00ff'), (2, 'out', NULL, NULL), (3, 'it''s 😀', 9007199254740993, NULL);
+        CREATE VIEW names AS SELECT name FROM lamps;
+        CREATE TRIGGER loot AFTER DELETE ON lamps BEGIN SELECT 1; END;
+        CREATE VIRTUAL TABLE docs USING fts5(body);
+        INSERT INTO docs VALUES ('the quick fox'), ('a lazy dog');
+    """)
+    connection.close()
+    return Database(name="shop", kind="sqlite", path=str(tmp_path / "shop.db"))
+
+
+def state_of(database: Database) -> dict[str, str]:
+    """Every file around it, by its hash."""
+    folder = Path(database.path).parent
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+
+
+async def test_a_query_is_answered_with_a_table(shop: Database) -> None:
+    found = await query(shop, "SELECT id, name, price FROM lamps ORDER BY id")
+    assert found.columns == ("id", "name", "price")
+    assert found.rows == ((1, "lit", 1.5), (2, "out", None), (3, "it's 😀", 9007199254740992.0))
+    assert found.cut is None
+    assert json.loads(json.dumps(found.told())) == found.told()
+
+
+async def test_nothing_found_is_a_table_all_the_same(shop: Database) -> None:
+    found = await query(shop, "SELECT name AS who FROM names WHERE 1 = 0")
+    assert (found.columns, found.rows) == (("who",), ())
+
+
+async def test_full_text_and_views_can_be_read(shop: Database) -> None:
+    assert (await query(shop, "SELECT snippet(docs, 0, '[', ']', '…', 5) FROM docs WHERE docs MATCH 'fox'")).rows == (("the quick [fox]",),)
+
+
+async def test_a_model_is_told_what_there_is_to_ask_for(shop: Database) -> None:
+    told = await outline(shop)
+    assert ("lamps", "price", "REAL") in told.rows
+    assert ("names", "name", "TEXT") in told.rows
+
+
+async def test_no_attack_changes_a_byte(shop: Database) -> None:
+    before = state_of(shop)
+    for attack in ATTACKS["sqlite"]:
+        with pytest.raises(QueryRefused):
+            await query(shop, attack)
+    assert state_of(shop) == before
+
+
+async def test_behind_the_first_wall_stands_another(shop: Database) -> None:
+    """What nobody has checked is handed to the reader, as if the check had been fooled."""
+    before = state_of(shop)
+    stopped, limits = 0, Limits(seconds=2)
+    for attack in (*ATTACKS["sqlite"], "SELECT * FROM pragma_user_version", "PRAGMA query_only = OFF; DELETE FROM lamps"):
+        try:
+            await sqlite_reader.read(shop, attack, limits)
+        except QueryFailed:
+            stopped += 1
+        except ValueError:
+            continue  # no text at all
+    assert state_of(shop) == before
+    assert stopped > 50
+
+
+async def test_no_statement_by_chance_changes_a_byte(shop: Database) -> None:
+    before, chance = state_of(shop), Random(7)
+    outcomes = {"answered": 0, "failed": 0, "refused": 0}
+    for _ in range(1000):
+        try:
+            await query(shop, statement(chance), limits=Limits(seconds=1))
+            outcomes["answered"] += 1
+        except QueryFailed:
+            outcomes["failed"] += 1
+        except QueryRefused:
+            outcomes["refused"] += 1
+    assert state_of(shop) == before
+    assert min(outcomes.values()) > 0, outcomes
+
+
+async def test_nor_does_one_that_was_never_checked(shop: Database) -> None:
+    before, chance = state_of(shop), Random(8)
+    for _ in range(1000):
+        try:
+            await sqlite_reader.read(shop, statement(chance), Limits(seconds=1))
+        except QueryFailed:
+            continue
+    assert state_of(shop) == before
+
+
+@pytest.mark.parametrize("sql", ["SELECT nope FROM lamps", "SELECT * FROM nowhere"])
+async def test_what_the_database_does_not_like_is_told_for_correction(shop: Database, sql: str) -> None:
+    with pytest.raises(QueryFailed, match="SQLite says: no such") as caught:
+        await query(shop, sql)
+    assert shop.path not in str(caught.value)
+
+
+async def test_a_query_without_end_is_stopped(shop: Database) -> None:
+    with pytest.raises(QueryFailed, match=r"took more than 0\.1 s and was stopped"):
+        await query(shop, ENDLESS.format("count(*)"), limits=Limits(seconds=0.1))
+
+
+async def test_rows_without_end_are_cut(shop: Database) -> None:
+    found = await query(shop, ENDLESS.format("n"), limits=Limits(rows=7))
+    assert ([row[0] for row in found.rows], found.cut) == ([1, 2, 3, 4, 5, 6, 7], "after 7 rows")
+
+
+async def test_bytes_and_long_values_are_cut(shop: Database) -> None:
+    wide = "SELECT printf('%5000s', n) FROM (" + ENDLESS.format("n") + ")"
+    found = await query(shop, wide, limits=Limits(bytes=10_000, cell=100))
+    assert found.cut == "after 10,000 bytes"
+    assert 90 <= len(found.rows) < 100
+    assert all(len(str(row[0])) == 101 for row in found.rows)
+    with pytest.raises(QueryFailed, match="too big"):
+        await query(shop, "SELECT printf('%1000000000s', 1)")
+
+
+async def test_as_many_rows_as_may_be_are_not_cut(shop: Database) -> None:
+    assert (await query(shop, "SELECT * FROM lamps", limits=Limits(rows=3))).cut is None
+
+
+async def test_cancelled_it_ends_at_once_and_leaves_nothing(shop: Database) -> None:
+    threads = active_count()
+    task = asyncio.create_task(query(shop, ENDLESS.format("count(*)"), limits=Limits(seconds=60)))
+    while active_count() == threads:  # noqa: ASYNC110 - nobody sets an event when it begins
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        async with asyncio.timeout(PATIENCE):
+            await task
+
+
+async def test_a_file_that_others_write_can_be_read(shop: Database) -> None:
+    writer = apsw.Connection(shop.path)
+    writer.pragma("journal_mode", "wal")
+    writer.execute("BEGIN IMMEDIATE; UPDATE lamps SET name = 'new'")
+    assert ("lit",) in (await query(shop, "SELECT name FROM lamps")).rows
+    writer.execute("COMMIT")
+    assert ("new",) in (await query(shop, "SELECT name FROM lamps")).rows
+    writer.close()
+
+
+async def test_what_is_not_there_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(QueryFailed, match="there is no file where database shop should be"):
+        await query(Database(name="shop", kind="sqlite", path=str(tmp_path / "none.db")), "SELECT 1")
+    assert not any(tmp_path.glob("*"))  # noqa: ASYNC240 - a test may look
+    (tmp_path / "prose.db").write_text("Once upon a time, " * 100)
+    with pytest.raises(QueryFailed, match="not a database"):
+        await query(Database(name="shop", kind="sqlite", path=str(tmp_path / "prose.db")), "SELECT * FROM lamps")
+
+
+@pytest.mark.parametrize("address", ["postgresql://reader:hush@127.0.0.1:1/shop", "mysql://reader:hush@127.0.0.1:1/shop"])
+async def test_a_server_that_is_not_there_is_told_of_without_its_address(address: str) -> None:
+    with pytest.raises(QueryFailed, match="database shop does not let us in or does not answer") as caught:
+        await query(open_database("shop", address), "SELECT 1")
+    assert "hush" not in str(caught.value)
+    assert "127.0.0.1" not in str(caught.value)
+
+
+def test_addresses_say_where_and_who() -> None:
+    environ = {"SHOP_KEY": "hush"}
+    served = open_database("shop", "postgres://reader@db.house/my%20shop?password_env=SHOP_KEY", environ=environ)
+    assert (served.kind, served.host, served.port, served.user, served.database) == ("postgresql", "db.house", 5432, "reader", "my shop")
+    assert (served.password, served.tls) == ("hush", True)
+    assert "hush" not in repr(served)
+    near = open_database("shop", "mariadb://reader:p%40ss@127.0.0.1:3307/shop")
+    assert (near.kind, near.port, near.password, near.tls) == ("mysql", 3307, "p@ss", False)
+    assert open_database("shop", "sqlite:shop.db").path == "shop.db"
+
+
+@pytest.mark.parametrize(
+    ("address", "advice"),
+    [
+        ("shop.db", "begins with none of"),
+        ("oracle://hush@host/db", "begins with none of"),
+        ("sqlite:", "write sqlite:PATH"),
+        ("postgresql://host/hush", "say who reads"),
+        ("postgresql://hush@host/", "say who reads"),
+        ("mysql://u:hush@host:port/db", "cannot be read"),
+        ("mysql://u:hush@host/db?password=hush", "takes no .password="),
+        ("mysql://u@host/db?password_env=NOTHING", "no password in .NOTHING"),
+        ("mysql://u:hush@host/db?tls=maybe", "tls is on or off"),
+    ],
+)
+def test_an_address_that_cannot_be_is_not_repeated(address: str, advice: str) -> None:
+    with pytest.raises(ConfigError, match=advice) as caught:
+        open_database("shop", address, environ={})
+    assert "hush" not in str(caught.value)
+
+
+def test_every_value_is_plain_json() -> None:
+    from datetime import UTC, date, datetime, timedelta
+    from decimal import Decimal
+    from uuid import UUID
+
+    values = [
+        None, True, 2**53, 2**53 + 1, float("nan"), float("inf"), 0.1, Decimal("12.50"), Decimal("3"), Decimal("0.1234567890123456789"),
+        Decimal("NaN"), "x" * 30, b"\x00" * 40, datetime(2026, 1, 1, tzinfo=UTC), date(2026, 1, 1), timedelta(hours=1), {"a": [1, None]},
+        [Decimal("1.5")], UUID(int=5), "half \ud83d", memoryview(b"a"),
+    ]  # fmt: skip
+    cells = [cell_of(value, 20) for value in values]
+    assert json.loads(json.dumps(cells, allow_nan=False)) == cells
+    assert cells[2:9] == [2**53, str(2**53 + 1), "nan", "inf", 0.1, 12.5, 3]
+    assert cells[9:12] == ["0.1234567890123456789", "NaN", "x" * 20 + "…"]
+    assert cells[12] == "0x" + "00" * 32 + "… (40 bytes)"
+    assert "".join(map(str, cells)).encode()

@@ -1,0 +1,38 @@
+"""How much memory it takes to hear a flood: `python -m tests.models.agents.measure line|lines|stderr BYTES`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import sys
+
+from fleetlore.process.environment import scrubbed
+from fleetlore.process.identity import Process
+from fleetlore.process.run import Line, Program, run
+from tests.models.agents import agent
+
+
+async def on_start(process: Process) -> bool:
+    return True
+
+
+async def on_line(line: Line) -> bool:
+    return True
+
+
+def most() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def main() -> None:
+    flood = agent("flood", *sys.argv[1:])
+    program = Program(argv=flood, cwd="/", env=scrubbed(os.environ, mark="flood"), mark="flood")
+    before = most()
+    finished = asyncio.run(run(program, on_start, on_line))
+    sys.stdout.write(json.dumps({"why": finished.why, "mib": (most() - before) / (1024 if sys.platform == "linux" else 1024**2)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""The same behaviour is asked of every model behind HTTP, whatever its protocol."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pytest
+
+from fleetlore.models.anthropic import AnthropicMind
+from fleetlore.models.endpoint import HttpMind, Patience, Place
+from fleetlore.models.openai import OpenAIMind
+from fleetlore.models.retry import Attempts
+from tests.models.stub import Speech, Stub, chat, message
+
+KEY = "hush-hush-4711"
+
+
+class Protocol(NamedTuple):
+    """One protocol: its mind, and how its endpoint speaks."""
+
+    mind: type[HttpMind]
+    says: Speech
+    alive: str
+    """What an endpoint sends to show that it lives."""
+
+    def at(self, stub: Stub, *, pauses: list[float] | None = None, scheme: str = "http", most: int = 3, **patience: float) -> HttpMind:
+        """A mind that asks the stub; `pauses` are kept instead of made."""
+
+        async def sleep(seconds: float) -> None:
+            if pauses is not None:
+                pauses.append(seconds)
+
+        place = Place(model="small", base_url=f"{scheme}://127.0.0.1:{stub.port}", key=KEY)
+        chance = random.Random(7).random
+        return self.mind(place, patience=Patience(**patience), attempts=Attempts(most=most), sleep=sleep, chance=chance)
+
+    def cut(self, *tokens: str) -> Sequence[str]:
+        """The beginning of an answer."""
+        return self.says(*tokens, finish=None)
+
+    def error(self, kind: str, words: str) -> dict[str, Any]:
+        return {"type": "error", "error": {"type": kind, "message": words}}
+
+
+OPENAI = Protocol(OpenAIMind, chat, ": alive\n\n")
+ANTHROPIC = Protocol(AnthropicMind, message, 'event: ping\ndata: {"type": "ping"}\n\n')
+
+
+@pytest.fixture(params=[OPENAI, ANTHROPIC], ids=["openai", "anthropic"])
+def protocol(request: pytest.FixtureRequest) -> Protocol:
+    chosen: Protocol = request.param
+    return chosen

@@ -1,0 +1,348 @@
+"""Whatever a program does, `run` ends, says how, and leaves nothing running."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from fleetlore.errors import NotStarted
+from fleetlore.process.environment import scrubbed
+from fleetlore.process.identity import Process
+from fleetlore.process.kill_tree import born_of, entry_of, everyone
+from fleetlore.process.run import Finished, Line, Program, run
+from tests.models.agents import agent
+from tests.patience import PATIENCE
+
+
+@pytest.fixture
+def mark() -> Iterator[str]:
+    """A turn; after the test nothing of it may run."""
+    mark = f"test-{uuid4()}"
+    yield mark
+    assert everyone(mark)[1] == set()
+
+
+def is_running(pid: int) -> bool:
+    entry = entry_of(pid)
+    return entry is not None and not entry.is_dead
+
+
+class Ears:
+    """Hears a program; stops it at the first line that is `until`."""
+
+    def __init__(self, until: bytes | None = None) -> None:
+        self.until = until
+        self.lines: list[Line] = []
+        self.started: list[Process] = []
+        self.heard = asyncio.Event()
+
+    @property
+    def texts(self) -> list[bytes]:
+        return [line.text for line in self.lines]
+
+    async def on_start(self, process: Process) -> bool:
+        assert not self.lines
+        self.started.append(process)
+        return True
+
+    async def on_line(self, line: Line) -> bool:
+        self.lines.append(line)
+        self.heard.set()
+        return line.text != self.until
+
+    async def hear(self, argv: tuple[str, ...], mark: str, **options: Any) -> Finished:
+        return await run(program(argv, mark, **options), self.on_start, self.on_line)
+
+
+def program(argv: tuple[str, ...], mark: str, **options: Any) -> Program:
+    options.setdefault("timeout", 60.0)
+    return Program(argv=argv, cwd="/", env=scrubbed(os.environ, mark=mark), mark=mark, **options)
+
+
+async def test_a_program_is_heard_line_by_line_and_its_end_is_told(mark: str) -> None:
+    ears = Ears()
+    finished = await ears.hear(("sh", "-c", "cat; echo; echo oh >&2; exit 3"), mark, stdin=b"one\ntwo")
+    assert ears.texts == [b"one", b"two"]
+    assert finished == Finished(code=3, signal=None, why="ended", stderr="oh", left=0)
+    [process] = ears.started
+    assert process.group == process.pid
+    assert process.born
+    assert process.command == "sh -c 'cat; echo; echo oh >&2; exit 3'"
+    assert born_of(process.pid) != process.born
+
+
+async def test_a_large_prompt_is_written_in_full_while_the_program_answers(mark: str) -> None:
+    ears = Ears()
+    prompt = b"".join(b"%d\n" % number for number in range(50_000))
+    await ears.hear(("cat",), mark, stdin=prompt)
+    assert b"\n".join(ears.texts) + b"\n" == prompt
+
+
+async def test_a_program_that_does_not_read_its_prompt_is_no_trouble(mark: str) -> None:
+    assert (await Ears().hear(("true",), mark, stdin=b"x" * 1_000_000)).code == 0
+
+
+async def test_without_a_prompt_its_input_is_empty(mark: str) -> None:
+    ears = Ears()
+    await ears.hear(("sh", "-c", "cat; echo over"), mark)
+    assert ears.texts == [b"over"]
+
+
+@pytest.mark.parametrize("ending", ["go", "stay"])
+async def test_children_sessions_and_daemons_end_with_the_program(mark: str, ending: str) -> None:
+    ears = Ears(until=b"ready")
+    finished = await ears.hear(agent("family", ending), mark)
+    pids = [int(text) for text in ears.texts if text.isdigit()]
+    assert len(pids) == 4
+    assert not any(map(is_running, pids))
+    assert (finished.why, finished.left) == (("ended", 3) if ending == "go" else ("told", 4))
+
+
+async def test_a_grandchild_that_holds_the_pipes_does_not_hold_us_up(mark: str) -> None:
+    ears = Ears()
+    finished = await ears.hear(("sh", "-c", "sleep 600 & echo done"), mark)
+    assert ears.texts == [b"done"]
+    assert (finished.why, finished.code, finished.left) == ("ended", 0, 1)
+
+
+async def test_even_one_that_is_not_found_does_not_hold_us_up(mark: str, tmp_path: Path) -> None:
+    """It cleared its environment, left the session and lost its parent; the test alone knows it."""
+    known = tmp_path / "pid"
+    hidden = f"env -i setsid -f sh -c 'echo $$ > {known}; exec sleep 600'"
+    ears = Ears()
+    try:
+        finished = await ears.hear(("sh", "-c", f"{hidden}; until [ -s {known} ]; do sleep 0.01; done; echo done"), mark)
+    finally:
+        os.kill(int(known.read_text()), signal.SIGKILL)
+    assert (finished.why, ears.texts) == ("ended", [b"done"])
+
+
+async def test_a_program_that_does_not_listen_is_ended_hard(mark: str) -> None:
+    finished = await Ears(until=b"ready").hear(agent("stubborn"), mark, grace=0.2)
+    assert (finished.why, finished.code, finished.signal) == ("told", None, 9)
+
+
+async def test_one_that_grows_a_new_head_whenever_it_is_asked_to_end_is_ended(mark: str) -> None:
+    finished = await Ears(until=b"ready").hear(agent("hydra"), mark, grace=0.3)
+    assert finished.why == "told"
+    assert finished.left >= 1
+
+
+async def test_one_that_listens_is_asked_and_may_end_in_its_own_way(mark: str) -> None:
+    finished = await Ears(until=b"on").hear(("sh", "-c", "trap 'echo bye >&2; exit 7' TERM; echo on; while :; do sleep 0.01; done"), mark)
+    assert (finished.why, finished.code, finished.stderr[-3:]) == ("told", 7, "bye")
+
+
+async def test_one_that_lasts_too_long_is_ended(mark: str) -> None:
+    finished = await Ears().hear(agent("flood", "forever"), mark, timeout=0.3)
+    assert finished.why == "timed_out"
+
+
+async def test_one_that_says_nothing_for_too_long_is_ended(mark: str) -> None:
+    ears = Ears()
+    finished = await ears.hear(("sh", "-c", "echo hm; exec sleep 600"), mark, idle=0.3)
+    assert (finished.why, ears.texts) == ("silent", [b"hm"])
+
+
+async def test_complaints_are_a_sign_of_life(mark: str) -> None:
+    finished = await Ears().hear(("sh", "-c", "for i in 1 2 3 4 5 6; do sleep 0.1; echo . >&2; done"), mark, idle=0.5)
+    assert finished.why == "ended"
+
+
+async def test_while_we_are_busy_with_a_line_its_silence_does_not_count(mark: str) -> None:
+    held = asyncio.Event()
+
+    async def on_line(line: Line) -> bool:
+        asyncio.get_running_loop().call_later(0.4, held.set)
+        return await held.wait()
+
+    finished = await run(program(("sh", "-c", "echo one; read line"), mark, idle=0.2), Ears().on_start, on_line)
+    assert finished.why == "ended"
+
+
+async def test_one_that_closes_its_output_is_waited_for(mark: str) -> None:
+    ears = Ears()
+    finished = await ears.hear(agent("closed", "soon"), mark, stdin=b"x" * 200_000)
+    assert (finished.why, finished.code, ears.texts) == ("ended", 0, [b"that was all"])
+
+
+async def test_but_not_for_ever(mark: str) -> None:
+    assert (await Ears().hear(agent("closed"), mark, idle=0.3)).why == "silent"
+
+
+async def test_noise_is_handed_over_as_it_came(mark: str) -> None:
+    ears = Ears()
+    await ears.hear(agent("noise"), mark)
+    before, after = bytes(range(256)).split(b"\n")
+    assert ears.texts == [before, after, b"\xc3", b"\x00", b"half a li"]
+
+
+async def test_a_line_that_is_too_long_is_cut_and_the_next_one_is_heard(mark: str) -> None:
+    ears = Ears()
+    await ears.hear(agent("flood", "line", "1000000"), mark, longest_line=1000)
+    assert ears.lines == [Line(b"x" * 1000, is_cut=True), Line(b"after")]
+
+
+async def test_of_its_complaints_the_end_is_kept_readable_and_without_secrets(mark: str) -> None:
+    finished = await Ears().hear(agent("flood", "stderr", "3000000"), mark)
+    assert finished.stderr.endswith("the last wörds api_key=[redacted]")
+    assert len(finished.stderr.encode()) <= 4096 + len("[redacted]")
+
+
+async def test_nothing_is_read_while_a_line_is_looked_at(mark: str, tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    seen: list[int] = []
+
+    async def on_line(line: Line) -> bool:
+        if not seen:
+            last = -1
+            while (now := count.stat().st_size) > last or now == 0:
+                last = now
+                await asyncio.to_thread(subprocess.run, ["sleep", "0.2"], check=True)
+            seen.append(now)
+        return False
+
+    chatty = f"while :; do echo {'x' * 1000}; printf . >> {count}; done"
+    await run(program(("sh", "-c", chatty), mark), Ears().on_start, on_line)
+    assert seen[0] < 200
+
+
+async def test_who_says_no_at_the_start_hears_nothing_of_it(mark: str) -> None:
+    ears = Ears()
+
+    async def no(process: Process) -> bool:
+        return False
+
+    finished = await run(program(agent("flood", "forever"), mark), no, ears.on_line)
+    assert (finished.why, ears.lines) == ("told", [])
+
+
+async def test_what_a_listener_raises_is_raised_once_nothing_runs(mark: str) -> None:
+    async def on_line(line: Line) -> bool:
+        raise RuntimeError("the log is full")
+
+    with pytest.raises(RuntimeError, match="the log is full"):
+        await run(program(agent("family", "stay"), mark), Ears().on_start, on_line)
+    assert everyone(mark)[1] == set()
+
+
+@pytest.mark.parametrize("ticks", [0, 1, 2, 3, 5, 8, 20, 100])
+async def test_cancelled_at_any_moment_it_leaves_nothing(mark: str, ticks: int) -> None:
+    task = asyncio.create_task(Ears().hear(agent("family", "stay"), mark))
+    for _ in range(ticks):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert everyone(mark)[1] == set()
+
+
+async def test_cancelled_while_a_line_is_looked_at_the_listener_is_cancelled_too(mark: str) -> None:
+    reached, ended = asyncio.Event(), asyncio.Event()
+
+    async def on_line(line: Line) -> bool:
+        reached.set()
+        try:
+            return await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    task = asyncio.create_task(run(program(agent("family", "stay"), mark), Ears().on_start, on_line))
+    await reached.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended.is_set()
+    assert everyone(mark)[1] == set()
+
+
+async def test_cancelled_twice_it_hurries(mark: str) -> None:
+    ears = Ears()
+    task = asyncio.create_task(ears.hear(agent("stubborn"), mark, grace=100.0))
+    await ears.heard.wait()
+    task.cancel()
+    await asyncio.sleep(0)
+    task.cancel()
+    async with asyncio.timeout(PATIENCE):
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+def test_a_loop_that_is_closed_ends_it_first(mark: str) -> None:
+    async def leave() -> None:
+        ears = Ears()
+        task = asyncio.create_task(ears.hear(agent("family", "stay"), mark))
+        await ears.heard.wait()
+        assert not task.done()
+
+    asyncio.run(leave())
+    assert everyone(mark)[1] == set()
+
+
+async def test_where_the_system_cannot_tell_of_an_end_it_is_looked_for(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+    assert (await Ears().hear(("sh", "-c", "exit 4"), mark)).code == 4
+    monkeypatch.delattr(os, "waitid")
+    assert (await Ears().hear(("sh", "-c", "sleep 600 & exit 5"), mark)).code == 5
+
+
+@pytest.mark.parametrize(("kind", "size"), [("line", 100_000_000), ("lines", 1_000_000), ("stderr", 100_000_000)])
+def test_memory_stays_bounded_whatever_is_printed(kind: str, size: int) -> None:
+    """Measured in a process of its own, so that nothing else counts."""
+    told = subprocess.run(
+        [sys.executable, "-m", "tests.models.agents.measure", kind, str(size)],
+        capture_output=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    grown = json.loads(told.stdout)
+    assert grown["why"] == "ended"
+    assert grown["mib"] < 40
+
+
+class TestWhatCannotBeStarted:
+    """Each is said, with what to do; nothing runs."""
+
+    @staticmethod
+    async def refused(*argv: str, cwd: str = "/") -> str:
+        program = Program(argv=argv, cwd=cwd, env={"PATH": os.defpath}, mark="nothing")
+        with pytest.raises(NotStarted) as raised:
+            await run(program, Ears().on_start, Ears().on_line)
+        return str(raised.value)
+
+    async def test_a_program_that_is_not_there(self) -> None:
+        assert await self.refused("clod") == "clod: there is no such program; install it, or say where it is with its full path"
+
+    async def test_a_folder_that_is_not_there(self, tmp_path: Path) -> None:
+        assert "there is no such folder" in await self.refused("true", cwd=str(tmp_path / "gone"))
+
+    async def test_a_file_where_a_folder_should_be(self, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+        assert "there is no such folder" in await self.refused("true", cwd=str(tmp_path / "file"))
+        assert "there is no such program" in await self.refused(str(tmp_path / "file" / "program"))
+
+    async def test_a_file_that_may_not_be_run(self, tmp_path: Path) -> None:
+        (tmp_path / "script").write_text("#!/bin/sh\n")
+        assert "chmod +x" in await self.refused(str(tmp_path / "script"))
+
+    async def test_a_script_without_a_first_line_and_one_whose_interpreter_is_missing(self, tmp_path: Path) -> None:
+        for name, text in (("bare", "\x00"), ("lost", "#!/no/such/thing\n")):
+            (tmp_path / name).write_text(text)
+            (tmp_path / name).chmod(0o755)
+        assert "#!/bin/sh" in await self.refused(str(tmp_path / "bare"))
+        assert "first line" in await self.refused(str(tmp_path / "lost"))
+
+    async def test_arguments_that_no_system_takes(self) -> None:
+        assert "too long" in await self.refused("true", *["x" * 100_000] * 100)
+        assert "cannot be started" in await self.refused("true", "a\0b")
+        assert "no command" in await self.refused()

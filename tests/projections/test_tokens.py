@@ -1,0 +1,216 @@
+"""A token lets its bearer in over the network; what is kept of it is a hash, and not the secret."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from fleetlore.errors import Closed, Invalid
+from fleetlore.log.coordination import Shared, open_shared
+from fleetlore.log.sqlite import file as sqlite_file
+from fleetlore.log.sqlite.maintenance import backup, check
+from fleetlore.log.tokens import SCOPES, Token, hash_of, included, is_secret, mint
+from tests.projections.conftest import Opening
+from tests.servers import Nats, Valkey
+
+NOW = datetime(2026, 11, 16, 5, 0, 0, 123456, tzinfo=UTC)
+LATER = NOW + timedelta(days=30)
+
+
+def minted(scope: str = "read", *, label: str = "", now: datetime = NOW, expires_at: datetime | None = None) -> Token:
+    return mint(scope, label=label, now=now, expires_at=expires_at)[1]  # type: ignore[arg-type]  # tests say it in a word
+
+
+def test_there_are_no_tokens_at_first(shared: Shared) -> None:
+    assert shared.tokens() == []
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_a_token_is_kept_with_all_that_is_known_of_it(shared: Shared, scope: str) -> None:
+    token = minted(scope, label="wall screen → 2. floor", expires_at=LATER)
+    shared.keep_token(token)
+    assert shared.tokens() == [token]
+
+
+def test_tokens_are_listed_from_the_oldest_on(shared: Shared) -> None:
+    tokens = [minted(now=NOW + timedelta(seconds=seconds)) for seconds in (3, 1, 2)]
+    for token in tokens:
+        shared.keep_token(token)
+    assert [token.created_at.second for token in shared.tokens()] == [1, 2, 3]
+
+
+def test_a_dropped_token_is_gone_and_the_others_stay(shared: Shared) -> None:
+    one, two = minted(), minted(now=LATER)
+    shared.drop_token(one.id)
+    shared.keep_token(one)
+    shared.keep_token(two)
+    shared.drop_token(one.id)
+    assert shared.tokens() == [two]
+    shared.drop_token(two.id)
+    assert shared.tokens() == []
+
+
+def test_a_token_of_the_same_id_gives_way(shared: Shared) -> None:
+    token = minted()
+    shared.keep_token(token)
+    shared.keep_token(replace(token, label="new"))
+    assert [token.label for token in shared.tokens()] == ["new"]
+
+
+def test_tokens_are_apart_from_cursors_and_leases(shared: Shared) -> None:
+    token = minted()
+    shared.keep_token(token)
+    shared.commit(token.id, "1")
+    shared.take(token.id, "ada", 60)
+    shared.forget(token.id)
+    assert shared.tokens() == [token]
+    assert shared.cursors() == {}
+
+
+def test_tokens_survive_reopening(shared_url: str) -> None:
+    token = minted()
+    with open_shared(shared_url) as shared:
+        shared.keep_token(token)
+    with open_shared(shared_url) as shared:
+        assert shared.tokens() == [token]
+
+
+def test_another_handle_sees_a_token_come_and_go_at_once(another: Opening) -> None:
+    one, two = another(), another()
+    token = minted()
+    one.keep_token(token)
+    assert two.tokens() == [token]
+    two.drop_token(token.id)
+    assert one.tokens() == []
+
+
+def test_tokens_of_towns_are_apart(another: Opening) -> None:
+    here, there = another(town="here"), another(town="there")
+    token = minted()
+    here.keep_token(token)
+    assert there.tokens() == []
+    there.drop_token(token.id)
+    assert here.tokens() == [token]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"id": "1234567"},
+        {"id": "1234ABCD"},
+        {"id": "12345678\n"},
+        {"hash": "lore_secret"},
+        {"hash": "A" * 64},
+        {"scope": "root"},
+        {"label": "two\nlines"},
+        {"label": "x" * 201},
+        {"created_at": datetime(2026, 1, 1)},  # noqa: DTZ001  # that is what is wrong with it
+        {"expires_at": datetime(2026, 1, 1)},  # noqa: DTZ001
+    ],
+)
+def test_what_is_no_token_is_not_kept(shared: Shared, wrong: dict[str, object]) -> None:
+    with pytest.raises(Invalid):
+        shared.keep_token(replace(minted(), **wrong))
+    assert shared.tokens() == []
+
+
+@pytest.mark.parametrize("id", ["", "*", "nothing here", "lore_" + "x" * 43, "\ud800"])
+def test_what_is_no_id_is_refused(shared: Shared, id: str) -> None:
+    with pytest.raises(Invalid, match="lore token list"):
+        shared.drop_token(id)
+
+
+def test_a_handle_gives_tokens_only_while_it_is_open(url: str) -> None:
+    shared = open_shared(url)
+    with pytest.raises(Closed):
+        shared.tokens()
+
+
+async def test_asyncio_has_the_verbs_of_tokens_too(url: str) -> None:
+    token = minted()
+    async with open_shared(url).aio() as shared:
+        await shared.keep_token(token)
+        assert await shared.tokens() == [token]
+        await shared.drop_token(token.id)
+        assert await shared.tokens() == []
+
+
+# --- what is kept
+
+
+def test_the_secret_is_nowhere_in_what_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.db"
+    secret, token = mint("admin", now=NOW)
+    with open_shared(f"sqlite:{path}") as shared:
+        shared.keep_token(token)
+        kept = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert secret.encode() not in kept
+    assert secret.removeprefix("lore_").encode() not in kept
+    assert hash_of(secret).encode() in kept
+    assert secret not in repr(token)
+
+
+def test_secrets_have_256_bits_and_differ() -> None:
+    secrets = {mint("read", now=NOW)[0] for _ in range(100)}
+    assert len(secrets) == 100
+    assert all(is_secret(secret) and len(secret) == len("lore_") + 43 for secret in secrets)
+
+
+def test_each_scope_includes_the_smaller_ones() -> None:
+    assert [included(scope) for scope in SCOPES] == [("read",), ("read", "write"), ("read", "write", "admin")]
+
+
+def test_a_token_is_over_from_its_last_moment_on() -> None:
+    token = minted(expires_at=LATER)
+    assert not token.is_over(LATER - timedelta(microseconds=1))
+    assert token.is_over(LATER)
+    assert not minted().is_over(datetime.max.replace(tzinfo=UTC))
+
+
+def test_a_kept_token_that_cannot_be_read_lets_nobody_in_and_the_others_are_found(tmp_path: Path) -> None:
+    path, token = tmp_path / "fleet.db", minted()
+    with open_shared(f"sqlite:{path}") as shared:
+        shared.keep_token(token)
+        connection = sqlite_file.open_file(str(path))
+        for number, text in enumerate(("", "{}", "[1]", '{"id":"00000000","hash":"","scope":"admin","created_at":"2026-01-01T00:00:00Z"}')):
+            connection.execute("INSERT INTO tokens VALUES ('default', ?, ?)", (f"bad{number}", text))
+        connection.close()
+        assert shared.tokens() == [token]
+
+
+def test_a_log_from_before_there_were_tokens_gets_their_table_and_keeps_the_rest(tmp_path: Path) -> None:
+    path, token = tmp_path / "fleet.db", minted()
+    connection = sqlite_file.open_file(str(path))
+    sqlite_file.migrate(connection, str(path), sqlite_file.MIGRATIONS[:2])
+    connection.execute("INSERT INTO cursors VALUES ('default', 'ship', '7')")
+    connection.close()
+    with open_shared(f"sqlite:{path}") as shared:
+        assert shared.load("ship") == "7"
+        shared.keep_token(token)
+        assert shared.tokens() == [token]
+    assert check(str(path)).problems == []
+
+
+def test_a_backup_carries_tokens(tmp_path: Path) -> None:
+    path, copy, token = tmp_path / "fleet.db", tmp_path / "copy.db", minted()
+    with open_shared(f"sqlite:{path}") as shared:
+        shared.keep_token(token)
+        backup(str(path), str(copy))
+    with open_shared(f"sqlite:{copy}") as shared:
+        assert shared.tokens() == [token]
+
+
+@pytest.mark.parametrize("kind", [Valkey, Nats])
+def test_a_killed_server_keeps_tokens_and_those_that_were_dropped_stay_away(kind: type[Valkey | Nats], tmp_path: Path) -> None:
+    made = Valkey(tmp_path / "server", fsync="always") if kind is Valkey else Nats(tmp_path / "server", sync="always")
+    kept, dropped = minted(), minted()
+    with made as server, open_shared(server.url) as shared:
+        shared.keep_token(kept)
+        shared.keep_token(dropped)
+        shared.drop_token(dropped.id)
+        server.kill()
+        server.start()
+        assert shared.tokens() == [kept]

@@ -1,0 +1,161 @@
+"""All twenty-two events of a town are told by a town that runs, each with its fields, and each in the scopes of those whom it concerns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from fleetlore import connect
+from fleetlore.events.catalog import known_kinds
+from fleetlore.events.envelope import Event, Origin
+from fleetlore.town.commands import add_task, send, spawn
+from fleetlore.town.jobs import Approved, Done, Failed, Rejected, Stuck, Unable
+from fleetlore.town.mission_commands import note
+from fleetlore.town.plans.model import MissionPlan, PlannedItem
+from fleetlore.views import town
+from tests.town.townspeople import Act, Gate, Hall, Script, hall_on
+from tests.views.town_facts import faults
+
+KINDS = sorted(kind for kind in known_kinds() if kind.startswith("town."))
+PLAN = MissionPlan(
+    id="m1",
+    title="All of it",
+    items=(
+        PlannedItem(id="i1", title="First", roles=("builder",)),
+        PlannedItem(id="i2", title="Then", roles=("builder",), type="design", depends_on=("i1",)),
+    ),
+    watches_pulls=True,
+    tries=1,
+)
+
+
+async def play(hall: Hall) -> None:
+    """One mission with a rejection, a merge and a call for help; and an agent for every way to end."""
+    gate = Gate()
+    failing: dict[str, list[Act]] = {"m1_i2": [Stuck("which database?")], "t2": [Failed("no")], "t3": [Unable("no program")]}
+    work = Script(m1_i1=[Done("see o/r#1")], m1_i1_fix_1=[Done("with tests")], t1=[gate, Done("gone on")], **failing)
+    review = Script(m1_i1_review_1=[Rejected("no tests")], m1_i1_review_2=[Approved("reads well")])
+    hall.dispatcher()
+    await hall.wish(spawn(hall.state, "eve", by="jo"))
+    await hall.wish(spawn(hall.state, "ada", by="jo", roles=["builder"], parent="eve", harness="command"))
+    hall.worker(work, "ada", "eve", "bob", roles=["builder"])
+    hall.worker(review, "rev", roles=["reviewer"])
+    for name in ("ada", "eve", "bob", "rev"):
+        await hall.agent(name)
+    await hall.start(PLAN)
+    await hall.until(lambda town: "o/r#1 merge" in town.missions["m1"].watches)
+    merged = Event(kind="fleet.pr_merge", actor="forge", task="#1", mission="o/r", text="merged", origin=Origin(dialect="forge"))
+    await hall.log.append([merged])
+    await hall.told("town.mission_help_needed")
+    await hall.wish(note(hall.state, "m1", "the one that is there", by="jo"))
+    await hall.wish(add_task(hall.state, "Help me", by="eve", agent="ada", id="t1"))
+    await gate.begun.wait()
+    await hall.agent("ada", "working")
+    await hall.ask("ada", "interrupt")
+    await hall.agent("ada", "paused")
+    await hall.ask("ada", "resume")
+    await hall.task("t1")
+    await hall.wish(add_task(hall.state, "Cannot be done", by="jo", agent="eve", id="t2", tries=1))
+    await hall.task("t2", "failed")
+    await hall.wish(send(hall.state, "conductor", "may I?", by="eve", type="query"))
+    await hall.ask("ada", "drain")
+    await hall.agent("ada", "stopped")
+    await hall.wish(add_task(hall.state, "Not here", by="jo", agent="bob", id="t3"))
+    await hall.agent("bob", "error")
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[Event]]:
+    """The town's log, and all that was told in it."""
+    url = f"sqlite:{tmp_path_factory.mktemp('story') / 'town.db'}"
+
+    async def run() -> list[Event]:
+        async with hall_on(url) as hall:
+            await play(hall)
+            return list(hall.events)
+
+    return url, asyncio.run(run())
+
+
+ANY = object()
+FIELDS: dict[str, dict[str, object]] = {
+    "agent_spawned": {"agent": "ada", "parent": "eve", "new_state": "cold", "roles": ["builder"], "harness": "command", "type": "worker"},
+    "agent_state_changed": {"agent": "ada", "old_state": "cold", "new_state": "starting", "lease": ANY},
+    "agent_stopped": {"agent": "ada", "parent": "eve", "new_state": "stopped", "reason": "asked to close"},
+    "agent_completed": {"agent": "ada", "parent": "eve", "actor": "ada"},
+    "agent_failed": {"agent": "bob", "new_state": "error", "error": "no program"},
+    "agent_interrupted": {"agent": "ada", "task": "t1", "old_state": "working", "new_state": "paused"},
+    "agent_resumed": {"agent": "ada", "task": "t1", "old_state": "paused", "new_state": "working"},
+    "task_assigned": {"task": "t1", "agent": "ada", "actor": "dispatcher", "new_state": "assigned", "epoch": 1, "lease": ANY},
+    "task_completed": {"task": "t1", "agent": "ada", "new_state": "completed", "epoch": 1, "result": "gone on"},
+    "task_failed": {"task": "t2", "agent": "eve", "new_state": "failed", "epoch": 1, "attempt": 1, "error": "no"},
+    "task_delegated": {"task": "t1", "agent": "eve", "parent": "eve", "child": "ada", "scope": "t1"},
+    "mission_state_changed": {"mission": "m1", "old_state": "planning", "new_state": "running"},
+    "mission_work_promoted": {"mission": "m1", "item": "i2"},
+    "mission_work_assigned": {"mission": "m1", "task": "m1/i1", "agent": ANY, "item": "i1"},
+    "mission_work_completed": {"mission": "m1", "task": "m1/i1/fix-1", "item": "i1"},
+    "mission_work_blocked": {"mission": "m1", "task": "m1/i1", "item": "i1", "reason": "no tests", "fix": "m1/i1/fix-1"},
+    "mission_help_needed": {"mission": "m1", "reason": "i2 is stuck: which database?", "attempt": 1},
+    "mission_watch_triggered": {"mission": "m1", "watch": "o/r#1 merge", "item": "i1", "action": "advance", "cause": ANY},
+    "mission_event": {"mission": "m1", "actor": "jo", "note": "the one that is there"},
+    "reviewer_handoff": {"mission": "m1", "task": "m1/i1", "child": "rev", "agent": ANY, "item": "i1", "review": "m1/i1/review-1"},
+    "reviewer_approval": {"mission": "m1", "task": "m1/i1/fix-1", "agent": "rev", "child": ANY, "item": "i1", "reason": "reads well"},
+    "conductor_escalation": {"agent": "eve", "parent": "conductor", "reason": "may I?"},
+}
+"""What one event of each kind says in the story, in its envelope or its data."""
+
+
+def test_these_are_all_of_them() -> None:
+    assert (sorted(f"town.{name}" for name in FIELDS), len(KINDS)) == (KINDS, 22)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_told_with_its_fields(told: tuple[str, list[Event]], kind: str) -> None:
+    wanted = FIELDS[kind.removeprefix("town.")]
+    found = [_said(event, wanted) for event in told[1] if event.kind == kind]
+    assert any(all(_is(value, wanted[name]) for name, value in said.items()) for said in found), found
+
+
+def _said(event: Event, names: Iterable[str]) -> dict[str, Any]:
+    return {name: event.data[name] if name in event.data else getattr(event, name, None) for name in names}
+
+
+def _is(value: object, wanted: object) -> bool:
+    return value is not None if wanted is ANY else value == wanted
+
+
+@pytest.mark.parametrize(
+    ("kind", "one", "other"),
+    [
+        ("town.agent_spawned", "eve", "ada"),
+        ("town.task_delegated", "eve", "ada"),
+        ("town.agent_completed", "eve", "ada"),
+        ("town.agent_stopped", "eve", "ada"),
+        ("town.reviewer_handoff", "rev", ""),
+        ("town.reviewer_approval", "rev", ""),
+        ("town.conductor_escalation", "conductor", "eve"),
+    ],
+)
+def test_it_lands_in_the_scopes_of_both(told: tuple[str, list[Event]], kind: str, one: str, other: str) -> None:
+    url, events = told
+    with connect(url).blocking() as log:
+        in_one = {event.id for event in log.read(f"agent:{one}", kinds=(kind,))}
+        seen = next(event for event in events if event.id in in_one)
+        author = seen.agent if seen.agent != one else seen.child
+        in_other = {event.id for event in log.read(f"agent:{other or author}", kinds=(kind,))}
+    assert in_one & in_other
+
+
+def test_a_question_to_the_conductor_lies_in_the_conductors_inbox(told: tuple[str, list[Event]]) -> None:
+    letters = [event for event in told[1] if event.kind == "work.message_sent" and event.child == "conductor"]
+    assert [event.data["body"] for event in letters if event.agent == "eve" and event.task is None] == ["may I?"]
+
+
+def test_nothing_that_was_told_was_refused(told: tuple[str, list[Event]]) -> None:
+    state = town.initial()
+    for event in told[1]:
+        state = town.apply(state, event)
+    assert (state.refused, faults(state)) == (0, [])
