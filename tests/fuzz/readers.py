@@ -300,7 +300,7 @@ of_bytes("worker", [TOML_GOAL.replace('description = "make it pass"\n', ""), "[c
 of_bytes("plan", blocks("town-plans.md", "toml"), _from_file("p.toml", plans_load.load))
 of_bytes("issues", [ISSUES], _from_file("i.json", plans_load.load))
 of_bytes("issues, one a line", [ISSUES[1:-1] + "\n" + ISSUES[1:-1]], _from_file("i.jsonl", plans_load.load))
-of_text("graph in TOML", shown("src/fleetlore/runtime/graph/graphs", "*.toml"), lambda text: _graph(text, ".toml"))
+of_text("graph in TOML", shown("src/fleetlore/graph/graphs", "*.toml"), lambda text: _graph(text, ".toml"))
 of_text(
     "graph in YAML",
     [
@@ -310,7 +310,7 @@ of_text(
     lambda text: _graph(text, ".yaml"),
 )
 of_text("scenario of a graph", shown("examples/graph", "*.md"), lambda text: scenarios.read(text, "s.md"))
-of_bytes("scenario of a stage", shown("src/fleetlore/runtime/stage/scenarios", "*.yaml"), _from_file("s.yaml", stage_files.load))
+of_bytes("scenario of a stage", shown("src/fleetlore/stage/scenarios", "*.yaml"), _from_file("s.yaml", stage_files.load))
 of_bytes(
     "JSON over many lines",
     [json.dumps([{"a": 1}, {"b": [2]}], indent=1)],
