@@ -402,6 +402,7 @@ STEPS = st.tuples(
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(before=st.lists(STEPS, max_size=6), after=st.lists(STEPS, min_size=1, max_size=10))
 @example(before=[("pipe", "b", "b")], after=[("write", "b", "b")])
+@example(before=[("write", ".gitignore", "b")], after=[("write", "b", "a")])
 def test_after_any_sequence_of_changes_rolling_back_gives_exactly_what_was_saved(before: list[Step], after: list[Step]) -> None:
     with TemporaryDirectory() as place:
         workspace = opened(repository(Path(place) / "repo", {"a": "a\n", "sub/c": "c\n", ".gitignore": "*.log\n"}), Path(place) / "home")
@@ -419,10 +420,14 @@ def test_after_any_sequence_of_changes_rolling_back_gives_exactly_what_was_saved
 def _counted(root: Path) -> dict[str, tuple[str, int, bytes]]:
     """Without what cannot be saved, and what the rules ignore."""
     rules = root / ".gitignore"
-    is_ruled = rules.is_file() and not rules.is_symlink() and "log" in rules.read_text()
-    found = {
-        path: told for path, told in listing(root).items() if told[0] != "p" and not (is_ruled and ".log" in path) and "/.git" not in path
-    }
+    ignored = rules.read_text().splitlines() if rules.is_file() and not rules.is_symlink() else []
+
+    def is_ignored(path: str) -> bool:
+        """`*.log`, or the name of a file or folder: a step may write any of NAMES into the rules."""
+        names = path.split("/")
+        return any(".log" in path if "log" in rule else rule in names or f"{path}/".startswith(f"{rule}/") for rule in ignored if rule)
+
+    found = {path: told for path, told in listing(root).items() if told[0] != "p" and not is_ignored(path) and "/.git" not in path}
     return {path: told for path, told in found.items() if told[0] != "d"}
 
 
