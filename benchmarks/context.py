@@ -25,10 +25,10 @@ from benchmarks.measure import Row, print_table, progress
 from fleetlore import Event, connect
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import search
-from fleetlore.projections.store import Store
-from fleetlore.prompts.agent_context import RECENT, Given, Recall, turn_on_stage
-from fleetlore.prompts.build import build
-from fleetlore.prompts.parts import Prompt
+from fleetlore.projections.store import ProjectionStore
+from fleetlore.prompts.agent_context import MAX_RECENT_EVENTS, ContextRequest, Recall, build_stage_context
+from fleetlore.prompts.build import build_prompt
+from fleetlore.prompts.parts import BuiltPrompt
 from fleetlore.views import stage
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
@@ -45,7 +45,7 @@ class Stand:
 
     size: int
     log: BlockingRecorder
-    store: Store
+    store: ProjectionStore
     recall: Recall
     turn: int = RUN
 
@@ -55,20 +55,22 @@ class Stand:
         speaker = CAST[self.turn % len(CAST)]
         self.log.append([_line(self.turn, speaker)])
 
-    def kept_open(self) -> Prompt:
-        return build(self.recall.turn("mara", run="bench"))
+    def kept_open(self) -> BuiltPrompt:
+        return build_prompt(self.recall.turn("mara", run="bench"))
 
-    def begun_anew(self) -> Prompt:
-        return build(Recall(self.log, store=self.store).turn("mara", run="bench"))
+    def begun_anew(self) -> BuiltPrompt:
+        return build_prompt(Recall(self.log, store=self.store).turn("mara", run="bench"))
 
-    def scanned(self) -> Prompt:
+    def scanned(self) -> BuiltPrompt:
         """What one would do without any of it."""
         state, newest = stage.initial(), []
         for event in self.log.read():
             state = stage.apply(state, event)
             if event.run == "bench":
                 newest.append(event)
-        return build(turn_on_stage(state.runs["bench"], Given(agent="mara"), newest[-RECENT:], state.position))
+        return build_prompt(
+            build_stage_context(state.runs["bench"], ContextRequest(agent="mara"), newest[-MAX_RECENT_EVENTS:], state.position)
+        )
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -93,12 +95,12 @@ def _stand(stack: ExitStack, folder: Path, size: int) -> Stand:
     start = perf_counter()
     log.append_all(_events(size))
     built = perf_counter()
-    store = stack.enter_context(Store(str(folder / f"{size}.store")))
+    store = stack.enter_context(ProjectionStore(str(folder / f"{size}.store")))
     recall = Recall(log, store=store)
     recall.turn("mara", run="bench")
     folded = perf_counter()
     store.agree(log)
-    search.index(log, store)
+    search.update_index(log, store)
     times = f"stored in {built - start:.0f} s, folded in {folded - built:.1f} s, indexed in {perf_counter() - folded:.0f} s"
     progress(f"{size:,} events: {times}", end=True)
     return Stand(size, log, store, recall)
@@ -133,7 +135,7 @@ def _at(number: int) -> datetime:
 # --- measuring
 
 
-def _timed(work: Callable[[], Prompt]) -> float:
+def _timed(work: Callable[[], BuiltPrompt]) -> float:
     start = perf_counter()
     prompt = work()
     took = perf_counter() - start

@@ -17,10 +17,10 @@ from fleetlore import Event, connect
 from fleetlore.events.driver_types import BudgetGuards, Failure, Goal, ShellCommand, Verdict
 from fleetlore.events.goal_plan import KEY, Plan
 from fleetlore.goal.driver import Driver
-from fleetlore.goal.resources import Crew
-from fleetlore.log.coordination import Shared, open_shared
+from fleetlore.goal.resources import GoalResources
+from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.models.base import Mind
+from fleetlore.models.base import Model
 from fleetlore.programs.harness import Ended, Heard, Order, Watch
 
 WORDS = "I changed the parser in three places and ran the tests; two of them still fail, and I know why."
@@ -83,7 +83,7 @@ class Checks:
     def __init__(self, turns: int) -> None:
         self._left = turns
 
-    async def check(self, goal: Goal, place: Any, *, judge: Mind | None, cancel: asyncio.Event, words: str = "") -> Looked:
+    async def check(self, goal: Goal, place: Any, *, judge: Model | None, cancel: asyncio.Event, words: str = "") -> Looked:
         self._left -= 1
         return Looked(Verdict(met=self._left <= 0, failures=failures(self._left), evaluated_at="2026-11-16T09:00:00Z", elapsed_ms=5))
 
@@ -118,7 +118,7 @@ class Ours:
     def __init__(self, path: Path) -> None:
         url = f"sqlite:{path}"
         self._log: BlockingRecorder = connect(url).blocking().__enter__()
-        self._shared: Shared = open_shared(url).__enter__()
+        self._shared: Coordination = open_shared(url).__enter__()
         self._runner = asyncio.Runner()
 
     def pursue(self, turns: int) -> None:
@@ -133,7 +133,7 @@ class Ours:
 
     async def _pursue(self, turns: int, log: BlockingRecorder) -> None:
         goal = goal_of(turns)
-        crew = Crew(harness=Agent(), workspace=Nowhere(), verifiers=Checks(turns))
+        crew = GoalResources(harness=Agent(), workspace=Nowhere(), verifiers=Checks(turns))
         driver = Driver(log, goal.id, crew, shared=self._shared)
         await driver.start(goal)
         state = await driver.pursue()

@@ -21,7 +21,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, StateGraph
 
 from benchmarks.driver_loop import TOKENS, WORDS, Nowhere, failures, goal_of
-from fleetlore.views.goal_state import TURNS_KEPT
+from fleetlore.views.goal_state import MAX_TURNS
 
 Shape: TypeAlias = Literal["steps", "points", "lean"]
 
@@ -134,7 +134,7 @@ def _settle(state: State) -> State:
     failing = len(state["failures"])
     outcome = "needs_retry" if failing else "done"
     turn = {"number": state["turn"], "outcome": outcome, "words": state["words"], "tokens": TOKENS, "failing": failing}
-    return State(outcome=outcome, turns=[*state["turns"][-TURNS_KEPT + 1 :], turn])
+    return State(outcome=outcome, turns=[*state["turns"][-MAX_TURNS + 1 :], turn])
 
 
 def _judge(state: State) -> State:

@@ -11,10 +11,10 @@ from fleetlore.graph.engine import Engine
 from fleetlore.graph.model import USER, Edge, Graph
 from fleetlore.graph.registry import Registry
 from fleetlore.graph.session import Session
-from fleetlore.graph.sessions import Sessions
-from fleetlore.graph.settings import Settings
+from fleetlore.graph.sessions import SessionManager
+from fleetlore.graph.settings import GraphSettings
 from fleetlore.graph.step import Step
-from fleetlore.graph.turn import Turn
+from fleetlore.graph.turn import GraphTurn
 
 ROLES = ("input", "sensor", "director", "thinker", "ui", "memorizer", "output")
 TEXT = "How many of the parcels of yesterday are still in the depot?"
@@ -51,7 +51,7 @@ class Bare:
 
     async def _turns(self, turns: int) -> None:
         for number in range(turns):
-            made = await self._engine.run(Turn(number=number, identity="ann", channel="bench", text=TEXT))
+            made = await self._engine.run(GraphTurn(number=number, identity="ann", channel="bench", text=TEXT))
             assert made["output"] == TEXT
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ class Recorded:
         self._log = connect(f"sqlite:{path}")
         recorder = await self._log.__aenter__()
         known, made = registry(), graph(durable)
-        self._sessions = Sessions(recorder, Settings(default=made.name), registry=known, graphs=[made])
+        self._sessions = SessionManager(recorder, GraphSettings(default=made.name), registry=known, graphs=[made])
         await self._sessions.__aenter__()
         self._session: Session = await self._sessions.open("bench", identity="ann", channel="bench")
 

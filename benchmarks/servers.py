@@ -29,7 +29,7 @@ from benchmarks import ours, processes, samples
 from benchmarks.foundation import kind_of_disk, real_disk
 from benchmarks.measure import Lane, Row, percentile, print_table, progress, race, rate_row
 from fleetlore import Event, connect
-from fleetlore.log.redis.entry import write
+from fleetlore.log.redis.entry import encode_entry
 
 TOGETHER = 64
 WINDOW = 256
@@ -77,7 +77,7 @@ class Sequential:
 
     def __init__(self, port: int) -> None:
         self._redis = redis.Redis(port=port)
-        self.take = samples.Supply([write("fleet.commit", raw, "default") for raw in samples.payloads()]).take
+        self.take = samples.Supply([encode_entry("fleet.commit", raw, "default") for raw in samples.payloads()]).take
 
     def one_by_one(self, batch: Sequence[tuple[str, bytes]]) -> None:
         for number, (kind, data) in enumerate(batch):

@@ -31,7 +31,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.testing import START
 from fleetlore.town import events, planning
 from fleetlore.views import town
-from fleetlore.views.town_state import Town
+from fleetlore.views.town_state import TownState
 
 MOST_TIMES = 20.0
 """An assignment is claimed within so many times the time that the backend takes to bring any event to a follower, both p99."""
@@ -102,9 +102,9 @@ class Board:
         self._state, self._numbers, self._positions = town.initial(), count(), count(1)
         for number in range(agents):
             name = f"agent{number}"
-            self._tell(events.spawned(name, by="bench"))
-            self._tell(events.agent_state(name, "cold", "starting", lease=LEASE))
-            self._tell(events.agent_state(name, "starting", "idle", lease=LEASE))
+            self._tell(events.agent_spawned(name, by="bench"))
+            self._tell(events.agent_state_changed(name, "cold", "starting", lease=LEASE))
+            self._tell(events.agent_state_changed(name, "starting", "idle", lease=LEASE))
         for _ in range(finished):
             self.one()
 
@@ -116,11 +116,11 @@ class Board:
         """One task, from the writing down to the end."""
         id = f"t{next(self._numbers)}"
         self._tell(events.task_created(id, title="A task", by="bench"))
-        [move] = planning.assignments(self._state)
+        [move] = planning.propose_assignments(self._state)
         for event in move.events:
             self._tell(event)
         agent, task = self._state.agents[move.agent], self._state.tasks[id]
-        self._tell(events.started(agent, task))
+        self._tell(events.task_started(agent, task))
         self._tell(events.task_completed(task, result="done"))
 
 
@@ -157,11 +157,11 @@ def _listing_rows(port: int, plan: Plan) -> Iterator[Row]:
     yield Row(what, "ms", median(fold) * 1e3, median(keys) * 1e3, median(ratios))
 
 
-def _listed(state: Town) -> int:
+def _listed(state: TownState) -> int:
     return len(msgspec.json.encode([list(state.agents.values()), list(state.tasks.values())]))
 
 
-def _fill(client: redis.Redis, state: Town) -> None:
+def _fill(client: redis.Redis, state: TownState) -> None:
     pipe = client.pipeline(transaction=False)
     for agent in state.agents.values():
         pipe.hset(f"tt:bench:agent:{agent.name}", mapping={"name": agent.name, "state": agent.state, "cli": "claude", "current_task": ""})

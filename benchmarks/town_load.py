@@ -13,10 +13,10 @@ from fleetlore import Event, connect
 from fleetlore.log.coordination import open_shared
 from fleetlore.town import events
 from fleetlore.town.dispatcher import Dispatcher
-from fleetlore.town.jobs import Done, Hearing, Job, Outcome, Question
-from fleetlore.town.journal import Scribe
+from fleetlore.town.jobs import Done, JobInbox, JobOutcome, QuestionJob, TaskJob
+from fleetlore.town.journal import TownJournal
 from fleetlore.town.worker import Worker
-from fleetlore.views.town_state import Town
+from fleetlore.views.town_state import TownState
 
 BEAT = 0.05
 
@@ -31,16 +31,16 @@ class Load:
     """Milliseconds from the writing of each assignment to that of its claim: the commit, the way to the agent, its look at the task."""
 
 
-async def work(job: Job | Question, hearing: Hearing) -> Outcome:
+async def work(job: TaskJob | QuestionJob, hearing: JobInbox) -> JobOutcome:
     return Done()
 
 
 class _Crowd:
-    def __init__(self, scribe: Scribe, dispatcher: Dispatcher, tasks: list[asyncio.Task[None]]) -> None:
+    def __init__(self, scribe: TownJournal, dispatcher: Dispatcher, tasks: list[asyncio.Task[None]]) -> None:
         self.scribe, self.dispatcher, self._tasks = scribe, dispatcher, tasks
 
     @property
-    def town(self) -> Town:
+    def town(self) -> TownState:
         return self.dispatcher.town
 
     async def until_idle(self, agents: int) -> None:
@@ -66,7 +66,7 @@ class _Crowd:
 async def _crowd(url: str, agents: int) -> AsyncIterator[_Crowd]:
     async with connect(url) as log:
         with open_shared(url) as shared:
-            scribe, stop = Scribe(log), asyncio.Event()
+            scribe, stop = TownJournal(log), asyncio.Event()
             dispatcher = Dispatcher(scribe, shared, lease_seconds=60.0)
             worker = Worker(scribe, shared, work, concurrency=agents, lease_seconds=60.0)
             tasks = [asyncio.create_task(dispatcher.run(stop)), asyncio.create_task(worker.run(stop))]
@@ -113,7 +113,7 @@ def _tasks(count: int) -> list[Event]:
     return [events.task_created(f"t{number}", title=f"The task {number}", by="bench") for number in range(count)]
 
 
-async def _claims(scribe: Scribe) -> list[float]:
+async def _claims(scribe: TownJournal) -> list[float]:
     given: dict[tuple[str | None, int], float] = {}
     claims = []
     async for event in scribe.log.read(kinds=("town.task_assigned", "work.started")):

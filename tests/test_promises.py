@@ -15,17 +15,17 @@ from fleetlore.events.driver_types import BudgetAxis, BudgetSpent
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Memory
 from fleetlore.goal.memory.folder import MemoryFolder
-from fleetlore.goal.next_step import Finish, next_step
-from fleetlore.goal.recorded_model import ToldMind
+from fleetlore.goal.next_step import FinishGoal, next_step
+from fleetlore.goal.recorded_model import RecordedModel
 from fleetlore.log.admission import Admission
-from fleetlore.models.base import Ask
+from fleetlore.models.base import ModelRequest
 from fleetlore.models.scripted import ScriptedMind
 from fleetlore.testing import START, given
 from fleetlore.town import planning
 from fleetlore.views import goals
-from fleetlore.views.cost_sums import total
+from fleetlore.views.cost_sums import sum_total
 from fleetlore.views.costs import Costs
-from fleetlore.views.goal_state import Spent
+from fleetlore.views.goal_state import GoalUsage
 from tests.chronicle.telling import told as render_story
 from tests.goal.scripted import done, goal, kinds, lead
 from tests.views.goal_facts import GOAL, started, turn
@@ -61,16 +61,16 @@ async def test_no_model_is_called_after_the_budget_is_spent(tmp_path: Path, axis
         assert "model.called" not in kinds(log)
         for purpose in ("memory", "dream", "judge"):
             with pytest.raises(MindRefused, match=f"budget of {axis}"):
-                await ToldMind(led.driver.book, thinker, purpose=purpose).reply(Ask(prompt="What did you learn?"))
+                await RecordedModel(led.driver.book, thinker, purpose=purpose).reply(ModelRequest(prompt="What did you learn?"))
         assert "model.called" not in kinds(log)
 
 
-@pytest.mark.parametrize(("axis", "spent"), [("tokens", Spent(turns=1, tokens=10**9)), ("usd", Spent(turns=1, usd=5.0))])
-def test_a_goal_whose_budget_is_spent_ends_before_memories_and_dreams(axis: BudgetAxis, spent: Spent) -> None:
+@pytest.mark.parametrize(("axis", "spent"), [("tokens", GoalUsage(turns=1, tokens=10**9)), ("usd", GoalUsage(turns=1, usd=5.0))])
+def test_a_goal_whose_budget_is_spent_ends_before_memories_and_dreams(axis: BudgetAxis, spent: GoalUsage) -> None:
     """Mutation: a spent dollar budget does not end a goal at once."""
     state = given(goals, started(memory={}, max_usd=5), *turn()).state.goals[GOAL]
     state.spent = spent
-    assert next_step(state, START) == Finish(BudgetSpent(axis=axis))
+    assert next_step(state, START) == FinishGoal(BudgetSpent(axis=axis))
 
 
 @pytest.mark.parametrize("detail", ["story", "full", "headline"])
@@ -96,9 +96,9 @@ def test_the_error_text_of_a_private_event_is_not_in_a_story(kind: str, data: di
 def test_a_reviewer_is_given_no_ordinary_work() -> None:
     """Mutation: the planner does not leave out agents that only review."""
     reviewer = idle("rev", "reviewer")
-    assert list(planning.assignments(told(*reviewer, created("t1")).state)) == []
+    assert list(planning.propose_assignments(told(*reviewer, created("t1")).state)) == []
     with_builder = told(*reviewer, *idle("bob", "builder"), created("t1"), created("t2")).state
-    assert [(move.task, move.agent) for move in planning.assignments(with_builder)] == [("t1", "bob")]
+    assert [(move.task, move.agent) for move in planning.propose_assignments(with_builder)] == [("t1", "bob")]
 
 
 def test_one_hour_cache_writes_are_part_of_cache_writes() -> None:
@@ -107,6 +107,6 @@ def test_one_hour_cache_writes_are_part_of_cache_writes() -> None:
     event = Event(
         kind="model.replied", at=START, agent="ada", data={"model": "claude-opus-4-8", "input": 0, "output": 0, "cache_write_1h": 1_000_000}
     )
-    amount = total(view.apply(view.initial(), event))
+    amount = sum_total(view.apply(view.initial(), event))
     assert (amount.cache_write, amount.cache_write_1h) == (1_000_000, 1_000_000)
     assert amount.usd == pytest.approx(10.0)

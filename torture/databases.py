@@ -29,7 +29,7 @@ from fleetlore.errors import QueryFailed, QueryRefused
 from fleetlore.graph.tools import mysql_reader, postgres_reader
 from fleetlore.graph.tools.database import Database, Limits, Table
 from fleetlore.graph.tools.query_db import outline, query
-from fleetlore.graph.tools.sql_names import Dialect
+from fleetlore.graph.tools.sql_names import SqlDialect
 
 WIDE = "a row is over 262,144 bytes; ask for fewer columns, or for parts of them, as in left(text, 200)"
 NASTY = (
@@ -52,7 +52,7 @@ NASTY = (
 class Server(ABC):
     """One server with its own data; `reader` may do everything that there is to do on it."""
 
-    dialect: Dialect
+    dialect: SqlDialect
     packages: tuple[str, ...]
     endless: str
     wide: str
@@ -222,7 +222,7 @@ class Postgres(Server):
         return count
 
     async def unchecked(self, sql: str, *, seconds: float = 2.0) -> Table:
-        return await postgres_reader.read(self.database, sql, Limits(seconds=seconds))
+        return await postgres_reader.read_table(self.database, sql, Limits(seconds=seconds))
 
     async def _connected(self) -> asyncpg.Connection:
         return await asyncpg.connect(host="127.0.0.1", port=self.port, user="reader", password="hush", database="postgres")
@@ -301,7 +301,7 @@ class MariaDB(Server):
             return int(cursor.fetchone()[0])
 
     async def unchecked(self, sql: str, *, seconds: float = 2.0) -> Table:
-        return await mysql_reader.read(self.database, sql, Limits(seconds=seconds))
+        return await mysql_reader.read_table(self.database, sql, Limits(seconds=seconds))
 
 
 def _files(folder: Path) -> list[str]:

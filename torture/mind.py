@@ -19,14 +19,14 @@ from typing import Any
 from fleetlore import connect
 from fleetlore.errors import MindNonsense
 from fleetlore.events.envelope import Event
-from fleetlore.kernel.recorded_model import asked
+from fleetlore.kernel.recorded_model import ask_and_record
 from fleetlore.log.async_recorder import Recorder
-from fleetlore.models.base import Ask, Reply
-from fleetlore.models.endpoint import HttpMind
-from fleetlore.models.json_schema import misfit
-from fleetlore.models.open import open_mind
+from fleetlore.models.base import ModelReply, ModelRequest
+from fleetlore.models.endpoint import HttpModel
+from fleetlore.models.json_schema import first_error
+from fleetlore.models.open import open_model
 from fleetlore.models.parse_json import find_object
-from fleetlore.models.parse_reply import instruction
+from fleetlore.models.parse_reply import schema_instruction
 
 WHEELS = Path(os.environ.get("FLEETLORE_TORTURE_WHEELS", Path(sys.prefix) / "torture"))
 _SERVER = """
@@ -92,16 +92,18 @@ def ask_a_real_model(folder: Path, questions: int) -> str:
 
 async def _interview(log_url: str, address: str, questions: int) -> str:
     mind_address = f"openai:smollm2?base_url={address}&first=300&between=120&total=600&attempts=2"
-    async with connect(log_url) as log, open_mind(mind_address) as mind:
-        assert isinstance(mind, HttpMind)
+    async with connect(log_url) as log, open_model(mind_address) as mind:
+        assert isinstance(mind, HttpModel)
         start = perf_counter()
-        prose = await asked(log, mind, Ask(prompt="Tell me in one sentence what a lighthouse is for.", max_tokens=48), agent="ada")
+        prose = await ask_and_record(
+            log, mind, ModelRequest(prompt="Tell me in one sentence what a lighthouse is for.", max_tokens=48), agent="ada"
+        )
         assert prose.text
         assert not prose.usage.estimated
         await _cancelled(log, mind)
         seeds = range(questions)
         helped = await asyncio.gather(
-            *(_asked(log, mind, Ask(prompt=QUESTION, schema=VERDICT, seed=seed, max_tokens=160)) for seed in seeds)
+            *(_asked(log, mind, ModelRequest(prompt=QUESTION, schema=VERDICT, seed=seed, max_tokens=160)) for seed in seeds)
         )
         alone = await asyncio.gather(*(_unaided(log, mind, seed) for seed in seeds))
         seconds = perf_counter() - start
@@ -117,31 +119,33 @@ async def _interview(log_url: str, address: str, questions: int) -> str:
     )
 
 
-async def _cancelled(log: Recorder, mind: HttpMind) -> None:
-    task = asyncio.create_task(asked(log, mind, Ask(prompt="Count to a thousand, in words.", max_tokens=2000), agent="bob"))
+async def _cancelled(log: Recorder, mind: HttpModel) -> None:
+    task = asyncio.create_task(
+        ask_and_record(log, mind, ModelRequest(prompt="Count to a thousand, in words.", max_tokens=2000), agent="bob")
+    )
     async with aclosing(log.follow("agent:bob")) as events:
         assert (await anext(events)).kind == "model.called"
     await asyncio.wait({task}, timeout=1)  # so that it is in the middle of its answer
     task.cancel()
     result = (await asyncio.gather(task, return_exceptions=True))[0]
-    assert isinstance(result, asyncio.CancelledError | Reply)
+    assert isinstance(result, asyncio.CancelledError | ModelReply)
 
 
-async def _asked(log: Recorder, mind: HttpMind, ask: Ask) -> str:
+async def _asked(log: Recorder, mind: HttpModel, ask: ModelRequest) -> str:
     try:
-        reply = await asked(log, mind, ask, agent="judge")
+        reply = await ask_and_record(log, mind, ask, agent="judge")
     except MindNonsense as error:
         return "cut off" if "max_tokens" in error.reason else error.reason
-    assert misfit(reply.data, VERDICT) is None
+    assert first_error(reply.data, VERDICT) is None
     return "fits"
 
 
-async def _unaided(log: Recorder, mind: HttpMind, seed: int) -> str:
+async def _unaided(log: Recorder, mind: HttpModel, seed: int) -> str:
     """As an endpoint is asked that knows no schemas: the schema stands in the prompt, and whatever comes is read."""
-    prompt = f"{QUESTION}\n\n{instruction(VERDICT)}"
-    reply = await asked(log, mind, Ask(prompt=prompt, seed=seed, max_tokens=160), agent="judge")
+    prompt = f"{QUESTION}\n\n{schema_instruction(VERDICT)}"
+    reply = await ask_and_record(log, mind, ModelRequest(prompt=prompt, seed=seed, max_tokens=160), agent="judge")
     try:
-        return misfit(find_object(reply.text).data, VERDICT) or "fits"
+        return first_error(find_object(reply.text).data, VERDICT) or "fits"
     except MindNonsense as error:
         return error.reason
 

@@ -1,104 +1,169 @@
 """Renames methods and attributes by mypy's types: python docs/plan/members.py FOLDER TABLE. Temporary: goes with docs/plan.md.
 Lines of TABLE: fleetlore.module.Class.member new_name
 Overrides in subclasses are renamed with it; a Protocol's implementations must be listed too (a line each)."""
-import sys, os, re, collections
-ROOT=os.path.abspath(sys.argv[1]); os.chdir(ROOT)
-import mypy.build, mypy.options, mypy.config_parser, mypy.nodes as N, mypy.types as T
+
+import collections
+import os
+import re
+import sys
+
+ROOT = os.path.abspath(sys.argv[1])
+os.chdir(ROOT)
+import mypy.build
+import mypy.config_parser
+import mypy.nodes as N
+import mypy.options
+import mypy.types as T
+from mypy.fscache import FileSystemCache
 from mypy.main import process_options
 from mypy.traverser import TraverserVisitor
-from mypy.fscache import FileSystemCache
-renames={}
+
+renames = {}
 for l in open(sys.argv[2]):
-    l=l.split("#")[0].strip()
+    l = l.split("#")[0].strip()
     if l:
-        a,b=l.split(); renames[a]=b
-names={a.rpartition(".")[2] for a in renames}
-sys.argv=["mypy"]
-fs=FileSystemCache()
-sources,options=process_options([],fscache=fs)
-options.incremental=False; options.export_types=True; options.preserve_asts=True; options.cache_dir=os.devnull; options.fine_grained_incremental=False
-res=mypy.build.build(sources,options,fscache=fs)
-print(len(res.errors),"errors before"); [print(e) for e in res.errors[:5]]
-types=res.types; hits=collections.defaultdict(set); unresolved=[]; used=collections.Counter()
+        a, b = l.split()
+        renames[a] = b
+names = {a.rpartition(".")[2] for a in renames}
+sys.argv = ["mypy"]
+fs = FileSystemCache()
+sources, options = process_options([], fscache=fs)
+options.incremental = False
+options.export_types = True
+options.preserve_asts = True
+options.cache_dir = os.devnull
+options.fine_grained_incremental = False
+res = mypy.build.build(sources, options, fscache=fs)
+print(len(res.errors), "errors before")
+[print(e) for e in res.errors[:5]]
+types = res.types
+hits = collections.defaultdict(set)
+unresolved = []
+used = collections.Counter()
+
+
 def infos(t):
-    t=T.get_proper_type(t)
-    if isinstance(t,T.Instance): return [t.type]
-    if isinstance(t,T.UnionType): return [i for x in t.items for i in infos(x)]
-    if isinstance(t,T.TypeType): return infos(t.item)
-    if isinstance(t,T.TupleType): return [t.partial_fallback.type]
-    if isinstance(t,T.CallableType): return [t.type_object()] if t.is_type_obj() else [t.fallback.type]
-    if isinstance(t,T.Overloaded): return [t.type_object()] if t.is_type_obj() else []
-    if isinstance(t,T.TypeVarType): return infos(t.upper_bound)
-    if isinstance(t,T.LiteralType): return infos(t.fallback)
-    if isinstance(t,T.NoneType): return []
+    t = T.get_proper_type(t)
+    if isinstance(t, T.Instance):
+        return [t.type]
+    if isinstance(t, T.UnionType):
+        return [i for x in t.items for i in infos(x)]
+    if isinstance(t, T.TypeType):
+        return infos(t.item)
+    if isinstance(t, T.TupleType):
+        return [t.partial_fallback.type]
+    if isinstance(t, T.CallableType):
+        return [t.type_object()] if t.is_type_obj() else [t.fallback.type]
+    if isinstance(t, T.Overloaded):
+        return [t.type_object()] if t.is_type_obj() else []
+    if isinstance(t, T.TypeVarType):
+        return infos(t.upper_bound)
+    if isinstance(t, T.LiteralType):
+        return infos(t.fallback)
+    if isinstance(t, T.NoneType):
+        return []
     return []
-def target(info,name):
+
+
+def target(info, name):
     for c in info.mro:
         if name in c.names:
             # climb: topmost class in mro defining it that is in renames
-            best=None
+            best = None
             for d in info.mro:
-                if name in d.names and f"{d.fullname}.{name}" in renames: best=f"{d.fullname}.{name}"
+                if name in d.names and f"{d.fullname}.{name}" in renames:
+                    best = f"{d.fullname}.{name}"
             return best or f"{c.fullname}.{name}"
     return None
+
+
 class V(TraverserVisitor):
-    def __init__(s,path,src): s.path=path; s.lines=src.split("\n")
-    def visit_member_expr(s,e):
+    def __init__(s, path, src):
+        s.path = path
+        s.lines = src.split("\n")
+
+    def visit_member_expr(s, e):
         if e.name in names and e.end_line:
-            t=types.get(e.expr); got=None
+            t = types.get(e.expr)
+            got = None
             if t is not None:
                 for i in infos(t):
-                    k=target(i,e.name)
-                    if k in renames: got=k
-            if got is None and isinstance(e.node,N.Node) and getattr(e.node,"fullname",None) in renames: got=e.node.fullname
+                    k = target(i, e.name)
+                    if k in renames:
+                        got = k
+            if got is None and isinstance(e.node, N.Node) and getattr(e.node, "fullname", None) in renames:
+                got = e.node.fullname
             if got:
-                hits[s.path].add((e.end_line,e.end_column-len(e.name),e.name,renames[got])); used[got]+=1
-            elif t is None or isinstance(T.get_proper_type(t),T.AnyType): unresolved.append((s.path,e.end_line,e.name,str(t)))
+                hits[s.path].add((e.end_line, e.end_column - len(e.name), e.name, renames[got]))
+                used[got] += 1
+            elif t is None or isinstance(T.get_proper_type(t), T.AnyType):
+                unresolved.append((s.path, e.end_line, e.name, str(t)))
         super().visit_member_expr(e)
-    def visit_class_def(s,d):
-        info=d.info
-        for n,sym in info.names.items():
+
+    def visit_class_def(s, d):
+        info = d.info
+        for n, sym in info.names.items():
             if n in names:
-                k=target(info,n)
+                k = target(info, n)
                 if k in renames:
-                    node=sym.node
-                    if isinstance(node,N.Decorator): s.defn(node.func,n,renames[k],k)
-                    elif isinstance(node,N.OverloadedFuncDef):
-                        for it in node.items: s.defn(it.func if isinstance(it,N.Decorator) else it,n,renames[k],k)
-                    elif isinstance(node,N.FuncDef): s.defn(node,n,renames[k],k)
-                    elif isinstance(node,N.Var):
+                    node = sym.node
+                    if isinstance(node, N.Decorator):
+                        s.defn(node.func, n, renames[k], k)
+                    elif isinstance(node, N.OverloadedFuncDef):
+                        for it in node.items:
+                            s.defn(it.func if isinstance(it, N.Decorator) else it, n, renames[k], k)
+                    elif isinstance(node, N.FuncDef):
+                        s.defn(node, n, renames[k], k)
+                    elif isinstance(node, N.Var):
                         # class-level attribute: find the line
-                        s.var(d,n,renames[k],k)
+                        s.var(d, n, renames[k], k)
         super().visit_class_def(d)
-    def defn(s,f,old,new,k):
-        L=s.lines[f.line-1]
-        for ln in range(f.line-1,min(f.line+8,len(s.lines))):
-            m=re.search(r"\bdef\s+("+re.escape(old)+r")\b",s.lines[ln])
-            if m: hits[s.path].add((ln+1,m.start(1),old,new)); used[k]+=1; return
-        unresolved.append((s.path,f.line,old,"def not found"))
-    def var(s,d,old,new,k):
+
+    def defn(s, f, old, new, k):
+        L = s.lines[f.line - 1]
+        for ln in range(f.line - 1, min(f.line + 8, len(s.lines))):
+            m = re.search(r"\bdef\s+(" + re.escape(old) + r")\b", s.lines[ln])
+            if m:
+                hits[s.path].add((ln + 1, m.start(1), old, new))
+                used[k] += 1
+                return
+        unresolved.append((s.path, f.line, old, "def not found"))
+
+    def var(s, d, old, new, k):
         for st in d.defs.body:
-            if isinstance(st,N.AssignmentStmt):
+            if isinstance(st, N.AssignmentStmt):
                 for lv in st.lvalues:
-                    if isinstance(lv,N.NameExpr) and lv.name==old: hits[s.path].add((lv.line,lv.column,old,new)); used[k]+=1
-for mod,f in res.files.items():
+                    if isinstance(lv, N.NameExpr) and lv.name == old:
+                        hits[s.path].add((lv.line, lv.column, old, new))
+                        used[k] += 1
+
+
+for mod, f in res.files.items():
     if f.path and f.path.endswith(".py") and not f.path.startswith("/") and ".venv" not in f.path:
-        src=open(f.path,encoding="utf-8").read()
-        if any(n in src for n in names): f.accept(V(f.path,src))
-for p,hs in hits.items():
-    lines=open(p,encoding="utf-8").read().split("\n")
-    for ln,col,old,new in sorted(hs,reverse=True):
-        L=lines[ln-1]; b=L.encode()
-        at=None
-        for base in (L, ):
-            if L[col:col+len(old)]==old: at=col
+        src = open(f.path, encoding="utf-8").read()
+        if any(n in src for n in names):
+            f.accept(V(f.path, src))
+for p, hs in hits.items():
+    lines = open(p, encoding="utf-8").read().split("\n")
+    for ln, col, old, new in sorted(hs, reverse=True):
+        L = lines[ln - 1]
+        b = L.encode()
+        at = None
+        for base in (L,):
+            if L[col : col + len(old)] == old:
+                at = col
             else:
-                c2=len(b[:col].decode(errors="ignore"))
-                if L[c2:c2+len(old)]==old: at=c2
-        if at is None: print("MISPLACED",p,ln,col,old,L.strip()[:80]); continue
-        lines[ln-1]=L[:at]+new+L[at+len(old):]
-    open(p,"w",encoding="utf-8").write("\n".join(lines))
+                c2 = len(b[:col].decode(errors="ignore"))
+                if L[c2 : c2 + len(old)] == old:
+                    at = c2
+        if at is None:
+            print("MISPLACED", p, ln, col, old, L.strip()[:80])
+            continue
+        lines[ln - 1] = L[:at] + new + L[at + len(old) :]
+    open(p, "w", encoding="utf-8").write("\n".join(lines))
 for a in renames:
-    if not used[a]: print("UNUSED",a)
-for u in unresolved[:60]: print("UNRESOLVED",*u)
-print("changed",len(hits),"files",sum(map(len,hits.values())),"places")
+    if not used[a]:
+        print("UNUSED", a)
+for u in unresolved[:60]:
+    print("UNRESOLVED", *u)
+print("changed", len(hits), "files", sum(map(len, hits.values())), "places")

@@ -16,7 +16,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-class _Uuid7Maker:
+class _Uuid7Generator:
     """RFC 9562 version 7: milliseconds, 12 bits of their fraction, 60 random bits; ascending within a process."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ uuid7: Callable[[], str]
 try:
     from fleetlore import _quick
 except ImportError:  # nobody compiled it
-    uuid7 = _Uuid7Maker()
+    uuid7 = _Uuid7Generator()
     os.register_at_fork(after_in_child=uuid7.start_afresh)
 else:
     uuid7 = _quick.uuid7

@@ -18,7 +18,7 @@ from fleetlore.errors import BrokenExtension
 
 _Thing = TypeVar("_Thing")
 
-_HEAD = "[fleetlore."
+_GROUP_PREFIX = "[fleetlore."
 """How a group of ours begins in a file of entry points."""
 
 
@@ -41,25 +41,27 @@ class Extension(NamedTuple):
         return thing
 
 
-class Finding(NamedTuple):
+class ExtensionStatus(NamedTuple):
     """An extension, and why it is left out, if it is."""
 
     extension: Extension
     problem: str | None = None
 
 
-def look_for(path: Iterable[str]) -> list[Extension]:
+def find_extensions(path: Iterable[str]) -> list[Extension]:
     """The extensions in some folders, by group, name and package; of a package that is there twice, the first counts."""
     found: dict[str, list[Extension]] = {}
-    for place, points in _described(path):
+    for place, points in _find_entry_point_files(path):
         # As every installer calls it: NAME-VERSION.dist-info; those of old leave the version out.
         package, _, version = os.path.basename(place).rpartition(".")[0].partition("-")
         package = package.replace("_", "-")
-        found.setdefault(package.lower(), [Extension(*point, package, version or "of unknown version") for point in _read(points)])
+        found.setdefault(
+            package.lower(), [Extension(*point, package, version or "of unknown version") for point in _parse_entry_points(points)]
+        )
     return sorted((each for points in found.values() for each in points), key=lambda each: (each.group, each.name, each.package))
 
 
-def _described(path: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _find_entry_point_files(path: Iterable[str]) -> Iterator[tuple[str, str]]:
     """The packages that are extensions: the folder that describes one, and its file of entry points."""
     for folder in dict.fromkeys(os.path.abspath(each) for each in path):
         try:
@@ -72,11 +74,11 @@ def _described(path: Iterable[str]) -> Iterator[tuple[str, str]]:
                     points = file.read()
             except OSError:
                 continue
-            if _HEAD in points:
+            if _GROUP_PREFIX in points:
                 yield place, points
 
 
-def _read(points: str) -> Iterator[tuple[str, str, str]]:
+def _parse_entry_points(points: str) -> Iterator[tuple[str, str, str]]:
     """Group, name and value of the entry points that are for us."""
     group = ""
     for line in map(str.strip, points.splitlines()):
@@ -89,12 +91,12 @@ def _read(points: str) -> Iterator[tuple[str, str, str]]:
 
 
 @cache
-def installed() -> Sequence[Extension]:
+def list_installed() -> Sequence[Extension]:
     """Those that this Python finds."""
-    return look_for(sys.path)
+    return find_extensions(sys.path)
 
 
-class Point(Generic[_Thing]):
+class ExtensionPoint(Generic[_Thing]):
     """One kind of thing that packages can add. Ours come first, then whoever is first by the name of the package."""
 
     def __init__(
@@ -104,7 +106,7 @@ class Point(Generic[_Thing]):
         *,
         ours: Collection[str] = (),
         claims: Callable[[_Thing], Iterable[str]] = lambda thing: (),
-        installed: Callable[[], Sequence[Extension]] = installed,
+        installed: Callable[[], Sequence[Extension]] = list_installed,
     ) -> None:
         """`fit` takes a name and what was loaded, and raises if that is of no use. `claims` are names that no two things may share."""
         self.group, self._fit, self._ours, self._claims, self._installed = group, fit, ours, claims, installed
@@ -130,18 +132,18 @@ class Point(Generic[_Thing]):
         good = [extension for extension, problem in self.look() if problem is None or self._say(extension, problem)]
         return [thing for each in good if not isinstance(thing := self._load(each), BrokenExtension)]
 
-    def look(self) -> list[Finding]:
+    def look(self) -> list[ExtensionStatus]:
         """Every extension of this kind, loaded, and what is wrong with it."""
         claimed: dict[str, str] = {}
-        return [Finding(each, problem or self._misfit(each, claimed)) for each, problem in self._offered()]
+        return [ExtensionStatus(each, problem or self._misfit(each, claimed)) for each, problem in self._offered()]
 
-    def _offered(self) -> list[Finding]:
+    def _offered(self) -> list[ExtensionStatus]:
         """Those of this group, and which of them have a name that is taken."""
-        found: list[Finding] = []
+        found: list[ExtensionStatus] = []
         taken = dict.fromkeys(self._ours, "Fleetlore")
         for each in self._installed():
             if each.group == self.group:
-                found.append(Finding(each, _taken(each.name, taken.get(each.name))))
+                found.append(ExtensionStatus(each, _name_taken_message(each.name, taken.get(each.name))))
                 taken.setdefault(each.name, each.package)
         return found
 
@@ -153,14 +155,16 @@ class Point(Generic[_Thing]):
         clash = next((claim for claim in claims if claim in claimed), None)
         if clash is None:
             claimed.update(dict.fromkeys(claims, extension.package))
-        return None if clash is None else _taken(clash, claimed[clash])
+        return None if clash is None else _name_taken_message(clash, claimed[clash])
 
     def _load(self, extension: Extension) -> _Thing | BrokenExtension:
         if extension not in self._loaded:
             try:
                 self._loaded[extension] = self._fit(extension.name, extension.load())
             except (Exception, SystemExit) as error:  # noqa: BLE001  # it is others' code: whatever it raises is about itself alone
-                self._loaded[extension] = BrokenExtension(extension.name, f"{extension.package} {extension.version}", _reason(error))
+                self._loaded[extension] = BrokenExtension(
+                    extension.name, f"{extension.package} {extension.version}", _describe_error(error)
+                )
         return self._loaded[extension]
 
     def _say(self, extension: Extension, problem: str) -> bool:
@@ -174,11 +178,11 @@ class Point(Generic[_Thing]):
         return False
 
 
-def _taken(name: str, by: str | None) -> str | None:
+def _name_taken_message(name: str, by: str | None) -> str | None:
     return None if by is None else f"{by} has {name!r} already, and that is used; the package has to give its own another name"
 
 
-def _reason(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     said = f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
     return f"{said}; update the package, or uninstall it"

@@ -19,72 +19,72 @@ MASK = "[redacted]"
 WITHHELD = "[withheld: the redact patterns took too long]"
 """What takes the place of a text that patterns of the settings could not be tried on in time."""
 
-_WORDS = r"password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|secret[_-]?key|client[_-]?secret"
+_SECRET_WORDS = r"password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|secret[_-]?key|client[_-]?secret"
 # What may stand between a name and its value, in text that was itself quoted once.
-_TO_VALUE = r"\\*[\"']?\s*"
+_BEFORE_VALUE = r"\\*[\"']?\s*"
 # A number alone is a count: token=4096.
-_NO_COUNT = r"(?!\d+(?:[\s\"',;&)\]}]|$))(?!\[redacted\])"
+_NOT_A_COUNT = r"(?!\d+(?:[\s\"',;&)\]}]|$))(?!\[redacted\])"
 # Code that fetches a secret does not hold it.
-_NO_CODE = r"(?!(?:None|null|true|false|await|self|this)\b)(?![A-Za-z_][\w.]*[(\[])"
+_NOT_CODE = r"(?!(?:None|null|true|false|await|self|this)\b)(?![A-Za-z_][\w.]*[(\[])"
 
 # A telling word counts only where something is given to it: `token=…`, `"token": "…"`, `--token …`.
-_GIVEN = r"(?=[\\\"'\s]*[=:])"
+_FOLLOWED_BY_VALUE = r"(?=[\\\"'\s]*[=:])"
 
 
-def _word(rest: str, *looks: str) -> str:
+def _secret_word_pattern(rest: str, *looks: str) -> str:
     """A telling word from one of its rarer letters on: the rest of it, then a look back for its beginning."""
     behind = "|".join(f"(?<={look})" for look in looks)
     flag = "|".join(f"(?<=-{look})" for look in looks)
-    return f'(?i:{rest}(?:{behind})(?:{_GIVEN}|(?:{flag})[ "]))'
+    return f'(?i:{rest}(?:{behind})(?:{_FOLLOWED_BY_VALUE}|(?:{flag})[ "]))'
 
 
-_KEYS = ("api[_-]key", "apikey", "access[_-]key", "accesskey", "private[_-]key", "privatekey", "secret[_-]key", "secretkey")
-_K = (_word("en", "token"), _word("ey", *_KEYS))
-_W = (_word("ord", "password"), _word("d", "passwd"))
-_C = (_word("ret", "secret"), _word("redentials?", "credential", "credentials"))
-_P = _word("hrase", "passphrase")
+_KEY_WORDS = ("api[_-]key", "apikey", "access[_-]key", "accesskey", "private[_-]key", "privatekey", "secret[_-]key", "secretkey")
+_K_PATTERNS = (_secret_word_pattern("en", "token"), _secret_word_pattern("ey", *_KEY_WORDS))
+_W_PATTERNS = (_secret_word_pattern("ord", "password"), _secret_word_pattern("d", "passwd"))
+_C_PATTERNS = (_secret_word_pattern("ret", "secret"), _secret_word_pattern("redentials?", "credential", "credentials"))
+_P_PATTERN = _secret_word_pattern("hrase", "passphrase")
 # Where a word begins: behind an escape of JSON, too.
-_SK = r"-(?:(?<=[^A-Za-z0-9]sk-)|(?<=\\[bfnrt]sk-)|(?<=\\u[0-9A-Fa-f]{4}sk-))"
-_Z = "(?i:ation(?<=authorization))"
-_B = r"(?i:earer(?:\s|\\t))"
+_SK_PATTERN = r"-(?:(?<=[^A-Za-z0-9]sk-)|(?<=\\[bfnrt]sk-)|(?<=\\u[0-9A-Fa-f]{4}sk-))"
+_AUTHORIZATION_PATTERN = "(?i:ation(?<=authorization))"
+_BEARER_PATTERN = r"(?i:earer(?:\s|\\t))"
 
 # By a letter that is rare in text, with what follows it and a look back for what comes before: the engine then
 # skips most of the text without trying anything. Written plainly, the same search takes four times as long.
-_SIGNS_BY_LETTER = {
+_HINTS_BY_LETTER = {
     "_": ("(?<=gh[pousr]_)", "(?<=hf_)", "(?<=lore_)[A-Za-z0-9_-]{43}"),
-    "k": (*_K, _SK, "_(?<=[rs]k_)(?:live|test)_", "r_pat_(?<=dckr_pat_)"),
-    "K": _K,
-    "w": (*_W, "hsec_"),
-    "W": _W,
-    "p": (_P, "at-(?<=glpat-)", "at_(?<=github_pat_)", "m_(?<=npm_)", "ypi-"),
-    "P": (_P, "RIVATE KEY"),
-    "c": _C,
-    "C": _C,
-    "z": (_Z,),
-    "Z": (_Z,),
-    "b": (_B,),
-    "B": (_B,),
+    "k": (*_K_PATTERNS, _SK_PATTERN, "_(?<=[rs]k_)(?:live|test)_", "r_pat_(?<=dckr_pat_)"),
+    "K": _K_PATTERNS,
+    "w": (*_W_PATTERNS, "hsec_"),
+    "W": _W_PATTERNS,
+    "p": (_P_PATTERN, "at-(?<=glpat-)", "at_(?<=github_pat_)", "m_(?<=npm_)", "ypi-"),
+    "P": (_P_PATTERN, "RIVATE KEY"),
+    "c": _C_PATTERNS,
+    "C": _C_PATTERNS,
+    "z": (_AUTHORIZATION_PATTERN,),
+    "Z": (_AUTHORIZATION_PATTERN,),
+    "b": (_BEARER_PATTERN,),
+    "B": (_BEARER_PATTERN,),
     "x": ("ox[a-z]-",),
     "A": ("KIA", "SIA", "Iza", "GE-SECRET-KEY-"),
     "G": ("OCSPX-",),
     "S": (r"G\.",),
     "J": ("(?<=eyJ)",),
 }
-_SIGNS = "|".join(f"{letter}(?:{'|'.join(rests)})" for letter, rests in _SIGNS_BY_LETTER.items())
+_HINT_PATTERN = "|".join(f"{letter}(?:{'|'.join(rests)})" for letter, rests in _HINTS_BY_LETTER.items())
 """Something of which stands in every secret that the patterns below can find."""
 
-_BEGINNINGS = (
+_SECRET_PREFIXES = (
     *(b"token", b"key", b"passw", b"passphrase", b"secret", b"credential", b"authorization", b"bearer", b"://", b"eyj", b"sg."),
     *(b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"hf_", b"k_live_", b"k_test_", b"kr_pat_", b"hub_pat_", b"glpat-"),
     *(b"whsec_", b"npm_", b"pypi-", b"xox", b"akia", b"asia", b"aiza", b"gocspx-", b"lore_"),
 )
 """The same much more coarsely, in lower case."""
 
-_OPENERS = (b"sk-",)
+_WORD_START_PREFIXES = (b"sk-",)
 """And where a word of the text begins: `task-7` tells nothing."""
 
 # {"id":"<36 characters>","at":"2026-11-15T20:23:12.000000Z",
-_STAMPS = 80
+_HEADER_BYTES = 80
 
 
 class _Pattern(NamedTuple):
@@ -113,23 +113,25 @@ _PATTERNS = (
     _Pattern(r"(?P<before>://[^\s/:@\"'\\]{0,256}:)[^\s/\"'\\]{1,256}(?P<after>@)"),
     # name="some words"
     _Pattern(
-        rf"(?P<before>(?:{_WORDS}){_TO_VALUE}(?:=>|[=:])\s*\\*(?P<quote>[\"']))(?!\[redacted\])[^\"'\\\n]{{2,}}(?P<after>\\*(?P=quote))",
+        rf"(?P<before>(?:{_SECRET_WORDS}){_BEFORE_VALUE}(?:=>|[=:])\s*\\*(?P<quote>[\"']))(?!\[redacted\])[^\"'\\\n]{{2,}}(?P<after>\\*(?P=quote))",
         ignore_case=True,
     ),
     # name=value and --name value
-    _Pattern(rf"(?P<before>(?:{_WORDS}){_TO_VALUE}=\s*\\*[\"']?){_NO_COUNT}{_NO_CODE}[^\s\"',;&)\]}}\\]{{4,}}", ignore_case=True),
-    _Pattern(rf"(?P<before>(?<!\S)--[\w-]{{0,40}}(?:{_WORDS})[ =][\"']?)(?!\[redacted\])[^\s\"']{{4,}}", ignore_case=True),
+    _Pattern(
+        rf"(?P<before>(?:{_SECRET_WORDS}){_BEFORE_VALUE}=\s*\\*[\"']?){_NOT_A_COUNT}{_NOT_CODE}[^\s\"',;&)\]}}\\]{{4,}}", ignore_case=True
+    ),
+    _Pattern(rf"(?P<before>(?<!\S)--[\w-]{{0,40}}(?:{_SECRET_WORDS})[ =][\"']?)(?!\[redacted\])[^\s\"']{{4,}}", ignore_case=True),
     # name: value, where the value does not look like a word of prose
     _Pattern(
-        rf"(?P<before>(?:{_WORDS}){_TO_VALUE}:\s*\\*[\"']?){_NO_COUNT}{_NO_CODE}(?=[^\s\"',;]{{0,200}}[0-9!#$%^&*+=~])[^\s\"',;&)\]}}\\]{{6,}}",
+        rf"(?P<before>(?:{_SECRET_WORDS}){_BEFORE_VALUE}:\s*\\*[\"']?){_NOT_A_COUNT}{_NOT_CODE}(?=[^\s\"',;]{{0,200}}[0-9!#$%^&*+=~])[^\s\"',;&)\]}}\\]{{6,}}",
         ignore_case=True,
     ),
-    _Pattern(rf"(?P<before>(?:password|passwd|passphrase){_TO_VALUE}[:=]\s*\\*[\"']?)\d{{4,}}", ignore_case=True),
+    _Pattern(rf"(?P<before>(?:password|passwd|passphrase){_BEFORE_VALUE}[:=]\s*\\*[\"']?)\d{{4,}}", ignore_case=True),
 )
 
-_KEY = rf"(?:{_WORDS}|authorization|credentials?)$"
-_NUMBERS_TOO = r"(?:password|passwd|passphrase|secret)$"
-_FLAG = rf"--[\w-]{{0,40}}(?:{_WORDS})"
+_SECRET_KEY_PATTERN = rf"(?:{_SECRET_WORDS}|authorization|credentials?)$"
+_NUMERIC_SECRET_PATTERN = r"(?:password|passwd|passphrase|secret)$"
+_SECRET_FLAG_PATTERN = rf"--[\w-]{{0,40}}(?:{_SECRET_WORDS})"
 
 _Value = TypeVar("_Value")
 
@@ -150,11 +152,11 @@ class Redactor:
         if not self._extra and (quick := telling_words()) is not None and not quick.found_in(raw):
             return False
         start = 0
-        if raw.startswith(b'{"id":"') and (words := raw.find(b'"text":')) > _STAMPS:
-            if _has_sign(raw[_STAMPS:words]):
+        if raw.startswith(b'{"id":"') and (words := raw.find(b'"text":')) > _HEADER_BYTES:
+            if _has_hint(raw[_HEADER_BYTES:words]):
                 return True
             start = words
-        if _signs().search(raw, start) or (b"@" in raw and b"://" in raw):
+        if _compile_hints().search(raw, start) or (b"@" in raw and b"://" in raw):
             return True
         return bool(self._extra)  # written for the text itself, they cannot be tried on its JSON
 
@@ -165,16 +167,16 @@ class Redactor:
         is withheld as a whole.
         """
         mask = _Mask(harmless)
-        cleaned: _Value = _walk(value, mask, _compiled())
+        cleaned: _Value = _redact_nested(value, mask, _compile_patterns())
         if self._extra:
             cleaned = _mask_own(cleaned, self._extra, mask, fixed_keys)
         return cleaned, mask.found
 
 
-def seems_clean(raw: bytes) -> bool:
+def is_surely_clean(raw: bytes) -> bool:
     """Whether `suspects` need not even be asked: for a process that lives for one event, compiling its expression takes the longest."""
     small = raw.lower()
-    return not any(beginning in small for beginning in (*_BEGINNINGS, *_OPENERS))
+    return not any(beginning in small for beginning in (*_SECRET_PREFIXES, *_WORD_START_PREFIXES))
 
 
 @cache
@@ -184,7 +186,7 @@ def telling_words() -> Words | None:
         from fleetlore._quick import Words
     except ImportError:
         return None
-    return Words(_BEGINNINGS, _OPENERS)
+    return Words(_SECRET_PREFIXES, _WORD_START_PREFIXES)
 
 
 class _Mask:
@@ -205,17 +207,17 @@ class _Mask:
         return MASK
 
 
-class _Told(NamedTuple):
+class _SecretContext(NamedTuple):
     """What the keys above a value say: that its strings are secrets, or its numbers too."""
 
     strings: bool = False
     numbers: bool = False
 
 
-_NOTHING_TOLD = _Told()
+_NO_SECRET_CONTEXT = _SecretContext()
 
 
-def _walk(value: Any, mask: _Mask, patterns: Sequence[re.Pattern[str]], told: _Told = _NOTHING_TOLD) -> Any:
+def _redact_nested(value: Any, mask: _Mask, patterns: Sequence[re.Pattern[str]], told: _SecretContext = _NO_SECRET_CONTEXT) -> Any:
     if isinstance(value, str):
         if told.strings:
             return value if value in ("", MASK) else mask.whole()
@@ -224,12 +226,14 @@ def _walk(value: Any, mask: _Mask, patterns: Sequence[re.Pattern[str]], told: _T
         return value
     if isinstance(value, dict):
         return {
-            _walk(key, mask, patterns): _walk(item, mask, patterns, told if key in mask.harmless else _told_by(key, told))
+            _redact_nested(key, mask, patterns): _redact_nested(
+                item, mask, patterns, told if key in mask.harmless else _context_from_key(key, told)
+            )
             for key, item in value.items()
         }
     if isinstance(value, list):
         before = (None, *value)
-        return [_walk(item, mask, patterns, _told_by_flag(flag, told)) for flag, item in zip(before, value, strict=False)]
+        return [_redact_nested(item, mask, patterns, _context_from_flag(flag, told)) for flag, item in zip(before, value, strict=False)]
     if told.numbers and isinstance(value, int | float) and not isinstance(value, bool):
         return mask.whole()
     return value
@@ -277,42 +281,42 @@ def _texts_in(value: Any, fixed_keys: Container[str]) -> Iterator[str]:
             yield from _texts_in(item, fixed_keys)
 
 
-def _told_by(key: Any, above: _Told) -> _Told:
+def _context_from_key(key: Any, above: _SecretContext) -> _SecretContext:
     """A value under a telling key is a secret whatever it looks like."""
-    if above.strings or not isinstance(key, str) or not _expression(_KEY).search(key):
+    if above.strings or not isinstance(key, str) or not _compile_expression(_SECRET_KEY_PATTERN).search(key):
         return above
-    return _Told(True, _expression(_NUMBERS_TOO).search(key) is not None)
+    return _SecretContext(True, _compile_expression(_NUMERIC_SECRET_PATTERN).search(key) is not None)
 
 
-def _told_by_flag(before: Any, above: _Told) -> _Told:
+def _context_from_flag(before: Any, above: _SecretContext) -> _SecretContext:
     """So is what follows a telling flag in a list of arguments."""
-    if above.strings or not isinstance(before, str) or not _expression(_FLAG).fullmatch(before):
+    if above.strings or not isinstance(before, str) or not _compile_expression(_SECRET_FLAG_PATTERN).fullmatch(before):
         return above
-    return _Told(True, False)
+    return _SecretContext(True, False)
 
 
 @lru_cache(maxsize=4096)
-def _has_sign(part: bytes) -> bool:
+def _has_hint(part: bytes) -> bool:
     """For the part of an event between its stamps and its text: kind and names, which recur from event to event."""
-    return _signs().search(part) is not None
+    return _compile_hints().search(part) is not None
 
 
 @cache
-def _signs() -> re.Pattern[bytes]:
+def _compile_hints() -> re.Pattern[bytes]:
     import re
 
-    return re.compile(_SIGNS.encode())
+    return re.compile(_HINT_PATTERN.encode())
 
 
 @cache
-def _compiled() -> tuple[re.Pattern[str], ...]:
+def _compile_patterns() -> tuple[re.Pattern[str], ...]:
     import re
 
     return tuple(re.compile(item.expression, re.DOTALL | (re.IGNORECASE if item.ignore_case else 0)) for item in _PATTERNS)
 
 
 @cache
-def _expression(source: str) -> re.Pattern[str]:
+def _compile_expression(source: str) -> re.Pattern[str]:
     import re
 
     return re.compile(source, re.IGNORECASE)

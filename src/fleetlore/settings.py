@@ -19,16 +19,16 @@ SERVERS = ("redis", "rediss", "unix", "nats", "tls")
 REDACT_LEVELS = ("prompts", "code", "paths", "names")
 """What can be taken out of events beside secrets, which always are."""
 
-_DAYS = {"d": 1, "w": 7, "y": 365}
+_DAYS_BY_UNIT = {"d": 1, "w": 7, "y": 365}
 
 PRICE_KEYS = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
 """What can be said of a model, in US dollars for a million tokens."""
 
-DEAREST = 100_000
+MAX_PRICE_USD = 100_000
 
-_TEXTS = ("name", "when", "kind", "arc", "scope", "log", "max_age", "webhook", "format", "secret", "token")
+_NOTIFY_TEXT_KEYS = ("name", "when", "kind", "arc", "scope", "log", "max_age", "webhook", "format", "secret", "token")
 
-NOTIFY_KEYS = (*_TEXTS, "every", "full", "command")
+NOTIFY_KEYS = (*_NOTIFY_TEXT_KEYS, "every", "full", "command")
 """What can be said of a rule; `server/notify_rules.py` tells what it means."""
 
 CONTEXT_NAMES = {"tokenizer": "estimate", "nearness": "words"}
@@ -70,7 +70,7 @@ class Notice(NamedTuple):
 def read_ship(path: str, content: Mapping[str, Any], project_log: str | None) -> tuple[str | None, bool]:
     """What `[ship]` says. A project's file comes with a repository that others wrote: it may ship the project's own log, never more."""
     ship = read_table(path, content, "ship")
-    refuse_unknown(path, ship, ("to", "full"), under="ship.")
+    reject_unknown_keys(path, ship, ("to", "full"), under="ship.")
     to, full = ship.get("to"), ship.get("full", False)
     if not isinstance(full, bool):
         raise ConfigError(f"{path}: ship.full: true or false is needed")
@@ -82,7 +82,7 @@ def read_ship(path: str, content: Mapping[str, Any], project_log: str | None) ->
         raise ConfigError(f'{path}: ship.to: the address of a log is needed, as in to = "nats://team:4222"')
     if project_log is not None:
         _check_project_ship(path, project_log, to, full)
-    return anchored(to, os.path.dirname(path)), full
+    return resolve_relative_url(to, os.path.dirname(path)), full
 
 
 def _check_project_ship(path: str, log: str, to: str, full: bool) -> None:
@@ -91,7 +91,7 @@ def _check_project_ship(path: str, log: str, to: str, full: bool) -> None:
     folder = os.path.dirname(path)
     if not _is_file_inside(log, folder):
         raise ConfigError(f'{path}: [ship] in a project\'s file is for a log inside the project, as log = "sqlite:fleet.db" beside it is')
-    if to.partition(":")[0] not in SERVERS and not _is_file_inside(anchored(to, folder), folder):
+    if to.partition(":")[0] not in SERVERS and not _is_file_inside(resolve_relative_url(to, folder), folder):
         raise ConfigError(
             f"{path}: ship.to: a project's log goes to a server, or to a file inside the project; say `lore ship --to` yourself"
         )
@@ -121,7 +121,7 @@ def _is_file_inside(url: str, folder: str) -> bool:
         return False
 
 
-def read_named_levels(path: str, table: Mapping[str, Any]) -> tuple[str, ...]:
+def read_redact_levels(path: str, table: Mapping[str, Any]) -> tuple[str, ...]:
     """What `redact.level` says: a word, or several."""
     named = table.get("level", [])
     words = [named] if isinstance(named, str) else named
@@ -144,7 +144,7 @@ def redact_levels(words: Sequence[str]) -> tuple[str, ...]:
 def read_retention(path: str, content: Mapping[str, Any], project_log: str | None) -> int | None:
     """What `[retention]` says. A project's file may have the project's own log forget, never another."""
     table = read_table(path, content, "retention")
-    refuse_unknown(path, table, ("keep",), under="retention.")
+    reject_unknown_keys(path, table, ("keep",), under="retention.")
     if not table:
         return None
     keep = table["keep"]
@@ -161,9 +161,9 @@ def read_retention(path: str, content: Mapping[str, Any], project_log: str | Non
 def days_in(text: str) -> int | None:
     """The days in `90d`, `12w` or `1y`; `None` for anything else, and for none at all."""
     number, unit = text[:-1], text[-1:]
-    if not (number.isascii() and number.isdigit() and len(number) <= 5 and unit in _DAYS):
+    if not (number.isascii() and number.isdigit() and len(number) <= 5 and unit in _DAYS_BY_UNIT):
         return None
-    return int(number) * _DAYS[unit] or None
+    return int(number) * _DAYS_BY_UNIT[unit] or None
 
 
 def read_price(path: str, model: str, said: Any) -> Mapping[str, float]:
@@ -171,20 +171,20 @@ def read_price(path: str, model: str, said: Any) -> Mapping[str, float]:
     where = f'prices."{model}"'
     if not isinstance(said, dict):
         raise ConfigError(f"{path}: {where}: a table is needed, as in [{where}] with input = 5.0 and output = 25.0")
-    refuse_unknown(path, said, PRICE_KEYS, under=f"{where}.")
+    reject_unknown_keys(path, said, PRICE_KEYS, under=f"{where}.")
     for key in ("input", "output"):
         if key not in said:
             raise ConfigError(f"{path}: {where}.{key}: is missing; say what a million tokens cost, as in {key} = 5.0")
     for key, value in said.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= DEAREST:
-            raise ConfigError(f"{path}: {where}.{key}: US dollars for a million tokens are needed, from 0 to {DEAREST:,}")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= MAX_PRICE_USD:
+            raise ConfigError(f"{path}: {where}.{key}: US dollars for a million tokens are needed, from 0 to {MAX_PRICE_USD:,}")
     return {key: float(value) for key, value in said.items()}
 
 
-def read_secrets(path: str, content: Mapping[str, Any], *, is_user: bool) -> Mapping[str, Secret]:
+def read_hook_secrets(path: str, content: Mapping[str, Any], *, is_user: bool) -> Mapping[str, Secret]:
     """What `[hooks]` says. Whoever knows a secret can write to the log: a project's file, which others wrote, may not set one."""
     table = read_table(path, content, "hooks")
-    refuse_unknown(path, table, HOOK_SECRETS, under="hooks.")
+    reject_unknown_keys(path, table, HOOK_SECRETS, under="hooks.")
     if table and not is_user:
         raise ConfigError(f"{path}: [hooks]: secrets do not belong into a project's file; write them into {user_file()}")
     for name, value in table.items():
@@ -196,7 +196,7 @@ def read_secrets(path: str, content: Mapping[str, Any], *, is_user: bool) -> Map
 def read_context(path: str, content: Mapping[str, Any]) -> Mapping[str, Any]:
     """What `[context]` says; which tokenizers and nearnesses there are is known to `prompts/tokens.py` and `prompts/embeddings.py`."""
     table = read_table(path, content, "context")
-    refuse_unknown(path, table, (*CONTEXT_NAMES, *CONTEXT_NUMBERS), under="context.")
+    reject_unknown_keys(path, table, (*CONTEXT_NAMES, *CONTEXT_NUMBERS), under="context.")
     for key, value in table.items():
         if key in CONTEXT_NAMES:
             if not isinstance(value, str) or not value:
@@ -212,7 +212,7 @@ def read_context(path: str, content: Mapping[str, Any]) -> Mapping[str, Any]:
 def read_graph(path: str, content: Mapping[str, Any], *, is_user: bool) -> Mapping[str, Any]:
     """What `[graph]` says. It names whom agents call and what they read: a project's file, which others wrote, may not."""
     table = read_table(path, content, "graph")
-    refuse_unknown(path, table, (*GRAPH_TEXTS, *GRAPH_TABLES), under="graph.")
+    reject_unknown_keys(path, table, (*GRAPH_TEXTS, *GRAPH_TABLES), under="graph.")
     if table and not is_user:
         raise ConfigError(f"{path}: [graph]: a project cannot say whom agents call and what they read; write it into {user_file()}")
     for key, value in table.items():
@@ -220,19 +220,19 @@ def read_graph(path: str, content: Mapping[str, Any], *, is_user: bool) -> Mappi
             raise ConfigError(f'{path}: graph.{key}: a string is needed, as in {key} = "{GRAPH_TEXTS[key]}"')
         if key in GRAPH_TABLES and not (isinstance(value, dict) and all(isinstance(each, str) and each for each in value.values())):
             raise ConfigError(f"{path}: graph.{key}: names with their addresses are needed, as in {GRAPH_TABLES[key]} under [graph.{key}]")
-    return _from_its_folder(table, os.path.dirname(path))
+    return _resolve_graph_paths(table, os.path.dirname(path))
 
 
-def _from_its_folder(table: Mapping[str, Any], folder: str) -> Mapping[str, Any]:
+def _resolve_graph_paths(table: Mapping[str, Any], folder: str) -> Mapping[str, Any]:
     said = dict(table)
     if "folder" in said:
         said["folder"] = os.path.join(folder, os.path.expanduser(said["folder"]))
     if "databases" in said:
-        said["databases"] = {name: anchored(address, folder) for name, address in said["databases"].items()}
+        said["databases"] = {name: resolve_relative_url(address, folder) for name, address in said["databases"].items()}
     return said
 
 
-def read_notices(path: str, content: Mapping[str, Any], *, is_user: bool) -> tuple[Notice, ...]:
+def read_notify_rules(path: str, content: Mapping[str, Any], *, is_user: bool) -> tuple[Notice, ...]:
     """What each `[[notify]]` says. A project's file comes with a repository that others wrote: it may neither run nor call anything."""
     tables = content.get("notify", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
@@ -241,14 +241,14 @@ def read_notices(path: str, content: Mapping[str, Any], *, is_user: bool) -> tup
         raise ConfigError(f"{path}: [[notify]]: a project cannot have commands run or addresses called; write its rules into {user_file()}")
     for number, table in enumerate(tables, 1):
         where = f"notify {number}"
-        refuse_unknown(path, table, NOTIFY_KEYS, under="notify.")
+        reject_unknown_keys(path, table, NOTIFY_KEYS, under="notify.")
         for key, value in table.items():
-            if (need := _misfit(key, value)) is not None:
+            if (need := _find_type_error(key, value)) is not None:
                 raise ConfigError(f"{path}: {where}: {key}: {need}")
-    return tuple(Notice(path, _with_its_log(table, path)) for table in tables)
+    return tuple(Notice(path, _resolve_notify_log(table, path)) for table in tables)
 
 
-def _misfit(key: str, value: Any) -> str | None:
+def _find_type_error(key: str, value: Any) -> str | None:
     """What is needed instead of a value; the value itself may be a secret, and is not told."""
     if key == "every":
         return None if isinstance(value, int) and not isinstance(value, bool) else "a number is needed, as in every = 10"
@@ -260,11 +260,11 @@ def _misfit(key: str, value: Any) -> str | None:
     return None if isinstance(value, str) and value else "a string is needed"
 
 
-def _with_its_log(table: Mapping[str, Any], path: str) -> Mapping[str, Any]:
-    return table if "log" not in table else {**table, "log": anchored(table["log"], os.path.dirname(path))}
+def _resolve_notify_log(table: Mapping[str, Any], path: str) -> Mapping[str, Any]:
+    return table if "log" not in table else {**table, "log": resolve_relative_url(table["log"], os.path.dirname(path))}
 
 
-def refuse_unknown(path: str, table: Mapping[str, Any], known: Sequence[str], *, under: str = "") -> None:
+def reject_unknown_keys(path: str, table: Mapping[str, Any], known: Sequence[str], *, under: str = "") -> None:
     """Nothing is said that means nothing."""
     for key in table:
         if key not in known:
@@ -287,7 +287,7 @@ def read_table(path: str, content: Mapping[str, Any], key: str) -> Mapping[str, 
     return value
 
 
-def read_expressions(path: str, table: Mapping[str, Any]) -> tuple[str, ...]:
+def read_redact_patterns(path: str, table: Mapping[str, Any]) -> tuple[str, ...]:
     """What `redact.patterns` says."""
     patterns = table.get("patterns", [])
     if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
@@ -300,7 +300,7 @@ def read_expressions(path: str, table: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(patterns)
 
 
-def anchored(url: str, folder: str) -> str:
+def resolve_relative_url(url: str, folder: str) -> str:
     """The address with a relative path of `sqlite:` made absolute: a file's paths are relative to the file."""
     scheme, _, rest = url.partition(":")
     path, mark, options = rest.partition("?")
@@ -336,13 +336,13 @@ __all__ = [
     "Secret",
     "Setting",
     "Settings",
-    "anchored",
     "days_in",
     "is_project_log",
     "load",
     "masked",
     "project_file",
     "redact_levels",
+    "resolve_relative_url",
     "user_file",
 ]
 
@@ -394,7 +394,7 @@ class Settings(NamedTuple):
     """What a project's file says and is not used, each with the reason and what to do; for people, and safe to show."""
 
 
-class _Level(NamedTuple):
+class _SettingsLayer(NamedTuple):
     """What one place says; the strongest place that says something wins."""
 
     source: str
@@ -425,10 +425,10 @@ def load(
     if town == "":
         raise ConfigError("--town: a name is needed, as in --town harbour")
     levels = [
-        _Level("the command line", log=log, log_source="--log", town=town, town_source="--town"),
-        _Level(
+        _SettingsLayer("the command line", log=log, log_source="--log", town=town, town_source="--town"),
+        _SettingsLayer(
             ENVIRONMENT,
-            log=_seen_from(folder, environ.get("FLEETLORE_LOG")),
+            log=_resolve_environment_url(folder, environ.get("FLEETLORE_LOG")),
             log_source="FLEETLORE_LOG",
             town=environ.get("FLEETLORE_TOWN") or None,
             town_source="FLEETLORE_TOWN",
@@ -440,29 +440,29 @@ def load(
     own = user_file(environ)
     project, foreign = _find_project_file(folder, own)
     files = tuple(path for path in (project, own) if path is not None and os.path.isfile(path))
-    levels += [_read(path, is_user=path == own) for path in dict.fromkeys(files)]
+    levels += [_read_settings_file(path, is_user=path == own) for path in dict.fromkeys(files)]
     chosen = next((level for level in levels if level.log is not None), None)
     address = Setting(DEFAULT_LOG, DEFAULT) if chosen is None or chosen.log is None else Setting(chosen.log, chosen.log_source)
-    shipping = _shipping(levels, chosen, address.value)
+    shipping = _find_shipping_layer(levels, chosen, address.value)
     return Settings(
         log=address,
-        town=_town(levels, chosen),
-        redact_patterns=_patterns(levels),
+        town=_find_town(levels, chosen),
+        redact_patterns=_merge_redact_patterns(levels),
         files=tuple(dict.fromkeys(files)),
         ship_to=Setting(shipping.ship_to, shipping.ship_source) if shipping else Setting(None, DEFAULT),
         ship_full=Setting(shipping.ship_full, shipping.ship_source) if shipping else Setting(False, DEFAULT),
-        redact_levels=_levels(levels),
-        keep_days=_keeping(levels, chosen, address.value),
-        prices=_prices(levels),
-        notify=_rules(levels),
-        hooks=_hooks(levels),
-        context=_prompts(levels),
-        graph=_talking(levels),
+        redact_levels=_merge_redact_levels(levels),
+        keep_days=_find_retention(levels, chosen, address.value),
+        prices=_merge_prices(levels),
+        notify=_find_notify_rules(levels),
+        hooks=_merge_hook_secrets(levels),
+        context=_merge_context(levels),
+        graph=_find_graph_settings(levels),
         warnings=(*(_foreign_warning(path, own) for path in foreign), *_log_warnings(levels, chosen, address.value, own)),
     )
 
 
-def _log_warnings(levels: Sequence[_Level], chosen: _Level | None, log: str, own: str) -> Iterator[str]:
+def _log_warnings(levels: Sequence[_SettingsLayer], chosen: _SettingsLayer | None, log: str, own: str) -> Iterator[str]:
     """Why a project's log is not used; nothing where a flag or the environment names the log anyway, or the same log is used."""
     for level in levels:
         if level is chosen:
@@ -478,28 +478,28 @@ def _foreign_warning(path: str, own: str) -> str:
     return f"{path} is ignored: it belongs to another user. If you trust it, take it over with chown, or copy its settings into {own}"
 
 
-def _shipping(levels: Sequence[_Level], chosen: _Level | None, log: str) -> _Level | None:
+def _find_shipping_layer(levels: Sequence[_SettingsLayer], chosen: _SettingsLayer | None, log: str) -> _SettingsLayer | None:
     """What says where to. A file speaks for its own log, and for no other; the environment for any but one that a project's file names."""
-    return next((level for level in levels if level.ship_to is not None and _speaks_for(level, chosen, log)), None)
+    return next((level for level in levels if level.ship_to is not None and _applies_to_log(level, chosen, log)), None)
 
 
-def _speaks_for(level: _Level, chosen: _Level | None, log: str) -> bool:
+def _applies_to_log(level: _SettingsLayer, chosen: _SettingsLayer | None, log: str) -> bool:
     if level.source == ENVIRONMENT:
         return chosen is None or not chosen.is_project
     return (level.log or DEFAULT_LOG) == log
 
 
-def _town(levels: Sequence[_Level], chosen: _Level | None) -> Setting[str]:
+def _find_town(levels: Sequence[_SettingsLayer], chosen: _SettingsLayer | None) -> Setting[str]:
     """The strongest level's town; an address with `?town=` speaks for the level that it was given at."""
     for level in levels:
         if level.town is not None:
             return Setting(level.town, level.town_source)
-        if level is chosen and (town := _town_in(level.log or "")) is not None:
+        if level is chosen and (town := _parse_town_option(level.log or "")) is not None:
             return Setting(town, f"?town= of {level.log_source}")
     return Setting(DEFAULT_TOWN, DEFAULT)
 
 
-def _town_in(url: str) -> str | None:
+def _parse_town_option(url: str) -> str | None:
     for part in url.partition("?")[2].split("&"):
         name, _, value = part.partition("=")
         if name == "town" and value:
@@ -511,56 +511,56 @@ def _town_in(url: str) -> str | None:
     return None
 
 
-def _patterns(levels: Sequence[_Level]) -> Setting[tuple[str, ...]]:
+def _merge_redact_patterns(levels: Sequence[_SettingsLayer]) -> Setting[tuple[str, ...]]:
     """All of them: a project adds to what its user wants hidden, and never takes from it."""
     speaking = [level for level in levels if level.redact_patterns]
     patterns = tuple(dict.fromkeys(pattern for level in speaking for pattern in level.redact_patterns))
     return Setting(patterns, ", ".join(level.source for level in speaking) or DEFAULT)
 
 
-def _levels(levels: Sequence[_Level]) -> Setting[tuple[str, ...]]:
+def _merge_redact_levels(levels: Sequence[_SettingsLayer]) -> Setting[tuple[str, ...]]:
     """All of them, for the same reason."""
     speaking = [level for level in levels if level.redact_levels]
     named = {name for level in speaking for name in level.redact_levels}
     return Setting(tuple(name for name in REDACT_LEVELS if name in named), ", ".join(level.source for level in speaking) or DEFAULT)
 
 
-def _keeping(levels: Sequence[_Level], chosen: _Level | None, log: str) -> Setting[int | None]:
+def _find_retention(levels: Sequence[_SettingsLayer], chosen: _SettingsLayer | None, log: str) -> Setting[int | None]:
     """How long. As with shipping, a file speaks for its own log, and for no other."""
     for level in levels:
-        if level.keep_days is not None and _speaks_for(level, chosen, log):
+        if level.keep_days is not None and _applies_to_log(level, chosen, log):
             return Setting(level.keep_days, level.source)
     return Setting(None, DEFAULT)
 
 
-def _prices(levels: Sequence[_Level]) -> Setting[Prices]:
+def _merge_prices(levels: Sequence[_SettingsLayer]) -> Setting[Prices]:
     """Those of all files together; of one model, the strongest file's."""
     speaking = [level for level in levels if level.prices]
     prices = {model: said for level in reversed(speaking) for model, said in level.prices.items()}
     return Setting(prices, ", ".join(level.source for level in speaking) or DEFAULT)
 
 
-def _rules(levels: Sequence[_Level]) -> Setting[tuple[Notice, ...]]:
+def _find_notify_rules(levels: Sequence[_SettingsLayer]) -> Setting[tuple[Notice, ...]]:
     """Those of the user's file, the only one that may have any."""
     speaking = next((level for level in levels if level.notify), None)
     return Setting((), DEFAULT) if speaking is None else Setting(speaking.notify, speaking.source)
 
 
-def _hooks(levels: Sequence[_Level]) -> Setting[Mapping[str, Secret]]:
+def _merge_hook_secrets(levels: Sequence[_SettingsLayer]) -> Setting[Mapping[str, Secret]]:
     """Those of the environment and of the user's file; of one forge, the environment's."""
     speaking = [level for level in levels if level.hooks]
     secrets = {name: secret for level in reversed(speaking) for name, secret in level.hooks.items()}
     return Setting(secrets, ", ".join(level.source for level in speaking) or DEFAULT)
 
 
-def _prompts(levels: Sequence[_Level]) -> Setting[Mapping[str, Any]]:
+def _merge_context(levels: Sequence[_SettingsLayer]) -> Setting[Mapping[str, Any]]:
     """Those of all files together; of one key, the strongest file's."""
     speaking = [level for level in levels if level.context]
     said = {key: value for level in reversed(speaking) for key, value in level.context.items()}
     return Setting(said, ", ".join(level.source for level in speaking) or DEFAULT)
 
 
-def _talking(levels: Sequence[_Level]) -> Setting[Mapping[str, Any]]:
+def _find_graph_settings(levels: Sequence[_SettingsLayer]) -> Setting[Mapping[str, Any]]:
     """What the user's file says, the only one that may say something."""
     speaking = next((level for level in levels if level.graph), None)
     return Setting({}, DEFAULT) if speaking is None else Setting(speaking.graph, speaking.source)
@@ -604,7 +604,7 @@ def _belongs_to_user(path: str) -> bool:
         return False
 
 
-def _read(path: str, *, is_user: bool) -> _Level:
+def _read_settings_file(path: str, *, is_user: bool) -> _SettingsLayer:
     """What a file says; every key and type is checked."""
     import tomllib
 
@@ -615,38 +615,38 @@ def _read(path: str, *, is_user: bool) -> _Level:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}); let yourself read it, or move it away") from error
     except (ValueError, RecursionError) as error:  # not only a TOMLDecodeError: of a number with too many digits, too
         raise ConfigError(f"{path}: not TOML: {error}; mend it, or move it away") from error
-    refuse_unknown(path, content, ("log", "town", "redact", "ship", "retention", "prices", "notify", "hooks", "context", "graph"))
+    reject_unknown_keys(path, content, ("log", "town", "redact", "ship", "retention", "prices", "notify", "hooks", "context", "graph"))
     redact = read_table(path, content, "redact")
-    refuse_unknown(path, redact, ("patterns", "level"), under="redact.")
+    reject_unknown_keys(path, redact, ("patterns", "level"), under="redact.")
     log = read_text(path, content, "log")
-    log = None if log is None else anchored(log, os.path.dirname(path))
+    log = None if log is None else resolve_relative_url(log, os.path.dirname(path))
     to, full = read_ship(path, content, None if is_user else log or DEFAULT_LOG)
     is_refused = log is not None and not is_user and not is_project_log(log, os.path.dirname(path))
-    return _Level(
+    return _SettingsLayer(
         source=path,
         log=None if is_refused else log,
         log_source=path,
         refused_log=log if is_refused else None,
         town=read_text(path, content, "town"),
         town_source=path,
-        redact_patterns=read_expressions(path, redact),
+        redact_patterns=read_redact_patterns(path, redact),
         ship_to=to,
         ship_full=full,
         ship_source=path,
         is_project=not is_user,
-        redact_levels=read_named_levels(path, redact),
+        redact_levels=read_redact_levels(path, redact),
         keep_days=read_retention(path, content, None if is_user else log or DEFAULT_LOG),
         prices={model: read_price(path, model, said) for model, said in read_table(path, content, "prices").items()},
-        notify=read_notices(path, content, is_user=is_user),
-        hooks=read_secrets(path, content, is_user=is_user),
+        notify=read_notify_rules(path, content, is_user=is_user),
+        hooks=read_hook_secrets(path, content, is_user=is_user),
         context=read_context(path, content),
         graph=read_graph(path, content, is_user=is_user),
     )
 
 
-def _seen_from(folder: str | None, url: str | None) -> str | None:
+def _resolve_environment_url(folder: str | None, url: str | None) -> str | None:
     """What the environment says, which is relative to the folder that it is said in."""
-    return anchored(url, folder) if url and folder is not None else url or None
+    return resolve_relative_url(url, folder) if url and folder is not None else url or None
 
 
 def masked(url: str) -> str:

@@ -12,7 +12,7 @@ from playwright.sync_api import Page
 
 from fleetlore import Event, connect
 from fleetlore import settings as config
-from fleetlore.graph.settings import Settings as GraphSettings
+from fleetlore.graph.settings import GraphSettings
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.context import House
 from fleetlore.server.open_context import open_house

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from fleetlore import Event
-from fleetlore.graph.settings import Settings
+from fleetlore.graph.settings import GraphSettings
 from tests.browser.conftest import Visits
 from tests.browser.control_room import ControlRoom, ago, room_in, wait_until
 from tests.browser.test_hostile_text import CLEAN, IMAGE, NAMES, SCRIPT, SWEEP, TEXTS
@@ -100,7 +100,7 @@ def shop(tmp_path: Path) -> Iterator[ControlRoom]:
         database.executemany("INSERT INTO goods VALUES (?, ?, ?)", [("lamp", 12.5, 3), (SCRIPT, 1, 0), ("rope", 4.25, 40)])
     database.close()
     with room_in(tmp_path) as made:
-        made.graph = Settings(databases={"shop": f"sqlite:{tmp_path}/shop.db"})
+        made.graph = GraphSettings(databases={"shop": f"sqlite:{tmp_path}/shop.db"})
         yield made.start()
 
 

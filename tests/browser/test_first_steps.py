@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from fleetlore.events.envelope import Event
-from fleetlore.projections.live_views import Warm
+from fleetlore.projections.live_views import LiveViews
 from tests.browser.conftest import Visits
 from tests.browser.control_room import ControlRoom, deed, reply, room_in
 
@@ -40,7 +40,7 @@ class Gate:
     def open(self) -> None:
         self._flag.set()
 
-    def take(self, warm: Warm, events: list[Event]) -> bool:
+    def take(self, warm: LiveViews, events: list[Event]) -> bool:
         if self._taken:
             self._flag.wait(60)
         self._taken += len(events)
@@ -49,8 +49,8 @@ class Gate:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
-    made = Gate(Warm._take)
-    monkeypatch.setattr(Warm, "_take", lambda warm, events: made.take(warm, events))
+    made = Gate(LiveViews._take)
+    monkeypatch.setattr(LiveViews, "_take", lambda warm, events: made.take(warm, events))
     return made
 
 

@@ -248,7 +248,7 @@ def sealed(tmp_path: Path, story: list[Event]) -> Iterator[ControlRoom]:
         seal, key = make_seal("correct horse battery", cost=2)
         with open_shared(made.address) as shared:
             shared.set_seal(seal, None)
-        made.tell(*(key.sign(event) for event in story if event.goal == WORKING), commands.control(WORKING, "cancel", by="emil"))
+        made.tell(*(key.sign(event) for event in story if event.goal == WORKING), commands.make_control_event(WORKING, "cancel", by="emil"))
         yield made.start()
 
 
@@ -274,8 +274,8 @@ def test_hostile_text_stays_text_and_breaks_nothing(room: ControlRoom, visit: Vi
     room.tell(*goal_logs.pursued(goal, moves, wrong=((0, 1, 2),), until=until))
     room.tell(
         Event(kind="goal.permission_asked", actor=IMAGE, goal=goal.id, text=SCRIPT, data=asking),
-        *(commands.control(goal.id, "say", by=name, value=text[:3000]) for name, text in zip(NAMES, TEXTS, strict=False)),
-        commands.control(goal.id, "cancel", by=SCRIPT, reason=TEXTS[2]),
+        *(commands.make_control_event(goal.id, "say", by=name, value=text[:3000]) for name, text in zip(NAMES, TEXTS, strict=False)),
+        commands.make_control_event(goal.id, "cancel", by=SCRIPT, reason=TEXTS[2]),
         Event(kind="goal.permission_asked", actor="x", goal=IMAGE, data={"tool": IMAGE, "input": TEXTS[3]}),
     )
     page = visit(room, f"/goals/{goal.id}#token={room.token}", viewport={"width": width, "height": 800})

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from fleetlore.log.coordination import open_shared
-from fleetlore.log.tokens import Scope, mint
+from fleetlore.log.tokens import TokenScope, create_token
 from tests.browser.conftest import Visits
 from tests.browser.control_room import ControlRoom, deed, room_in
 
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.slow
 REFUSED = "401"
 
 
-def token_for(room: ControlRoom, scope: Scope) -> str:
-    secret, token = mint(scope, now=datetime.now(UTC), label="a test")
+def token_for(room: ControlRoom, scope: TokenScope) -> str:
+    secret, token = create_token(scope, now=datetime.now(UTC), label="a test")
     with open_shared(room.address, town="default") as shared:
         shared.keep_token(token)
     return secret

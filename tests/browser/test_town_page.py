@@ -149,7 +149,7 @@ def test_a_log_without_a_town_teaches_how_to_begin_one(room: ControlRoom, visit:
     room.tell(deed("ada", "Fix the login"))
     page = visit(room, "/town")
     expect(page.locator(".goals-teach")).to_contain_text("lore town spawn")
-    room.tell(events.spawned("ada", by="ines"))
+    room.tell(events.agent_spawned("ada", by="ines"))
     expect(page.locator(".town-agent")).to_have_count(1)
 
 
@@ -260,7 +260,7 @@ def sealed(tmp_path: Path, story: list[Event]) -> Iterator[ControlRoom]:
         seal, key = make_seal("correct horse battery", cost=2)
         with open_shared(made.address) as shared:
             shared.set_seal(seal, None)
-        made.tell(*(key.sign(event) for event in story), events.mission_state(MISSION, "running", "failed", by="emil"))
+        made.tell(*(key.sign(event) for event in story), events.mission_state_changed(MISSION, "running", "failed", by="emil"))
         yield made.start()
 
 
@@ -290,7 +290,7 @@ def hostile() -> list[Event]:
             Event(kind="work.message_sent", actor=name, agent=name, child="conductor", data={"body": text, "type": name}),
             Event(kind="town.mission_event", actor=name, mission="m", text=text),
         ]
-    told.append(events.mission_state("m", None, "running", by=NAMES[0], title=TEXTS[0]))
+    told.append(events.mission_state_changed("m", None, "running", by=NAMES[0], title=TEXTS[0]))
     told.append(Event(kind="town.mission_help_needed", actor="x", mission="m", data={"reason": TEXTS[1]}))
     return told
 
@@ -350,11 +350,11 @@ def test_it_is_used_without_a_mouse(town: ControlRoom, visit: Visits) -> None:
 
 
 def test_a_thousand_agents_and_ten_thousand_tasks_stay_light(room: ControlRoom, visit: Visits, record_property: Keep) -> None:
-    room.log.append_all(events.spawned(f"agent-{n:04}", by="ines", roles=["backend"]) for n in range(1000))
+    room.log.append_all(events.agent_spawned(f"agent-{n:04}", by="ines", roles=["backend"]) for n in range(1000))
     room.log.append_all(events.task_created(f"t{n}", title=f"Task {n} of many", by="ines") for n in range(10_000))
     items = "".join(f"[[items]]\nid = 'i{n}'\ndepends_on = {[f'i{n // 2}'] if n else []}\n" for n in range(400))
     plan = f"title = 'Many'\n{items}"
-    for wish in mission_commands.start(view.initial(), load.read(plan, "plan.toml"), by="ines"):
+    for wish in mission_commands.start_mission(view.initial(), load.read(plan, "plan.toml"), by="ines"):
         room.log.append(wish.events)
     page = visit(room, "/town?mission=many")
     expect(page.locator(".town-node")).to_have_count(150)

@@ -17,14 +17,14 @@ from fleetlore.chronicle.overview import Overview
 from fleetlore.chronicle.story import Chapter, Detail
 from fleetlore.chronicle.teller import Before, Format, Tale, tell
 from fleetlore.chronicle.timeline import Timeline
-from fleetlore.views.event_text import stamp_of
+from fleetlore.views.event_text import event_stamp
 
 DETAILS: tuple[Detail, ...] = ("headline", "story", "full")
 FORMATS = ("text", "markdown", "html", "json")
 
 
 def in_order(events: Sequence[Event]) -> list[Event]:
-    return sorted(events, key=lambda event: (stamp_of(event), event.id or ""))
+    return sorted(events, key=lambda event: (event_stamp(event), event.id or ""))
 
 
 def told(

@@ -192,7 +192,7 @@ async def test_a_crash_and_a_person_who_is_asked(
     async def answer(event: Event) -> None:
         standings.append(standing(log))
         if event.kind == "goal.permission_asked":
-            log.append([commands.control(GOAL, "decide", by="eve", value="allow", of=event.id, now=clock, new_id=ids)])
+            log.append([commands.make_control_event(GOAL, "decide", by="eve", value="allow", of=event.id, now=clock, new_id=ids)])
 
     async def ask(order: Order, watch: Watch) -> Ended:
         await again.crew.doorkeeper.permit("Bash", {"command": "make deploy"})
@@ -241,7 +241,7 @@ async def test_who_steers_a_goal_is_named(log: BlockingRecorder, script: Script,
     clock = Clock()
 
     def wish(action: str, **more: Any) -> Event:
-        return commands.control(GOAL, action, by="eve", now=clock, new_id=ids, **more)
+        return commands.make_control_event(GOAL, action, by="eve", now=clock, new_id=ids, **more)
 
     async def watch(event: Event) -> None:
         if event.kind == "goal.waiting":

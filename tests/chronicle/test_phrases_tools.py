@@ -15,7 +15,7 @@ from fleetlore.chronicle.telling_deeds import key_of, say_the_same, words_of
 from fleetlore.events.catalog import find
 from fleetlore.events.envelope import Event
 from fleetlore.events.tools import DEEDS as KNOWN_DEEDS
-from fleetlore.views.recent_calls import Note
+from fleetlore.views.recent_calls import BeatReason
 from tests.chronicle.test_phrases_life import FORBIDDEN, PHRASES_FORBIDDEN, PRESENT, PRONOUNS
 
 QUOTED = ("subject", "reason", "error", "text")
@@ -142,7 +142,7 @@ def event(kind: str, **data: object) -> Event:
         ("fleet.commit", {"deed": "commit"}, "progress", None, "fleet.commit"),
     ],
 )
-def test_the_most_telling_words_are_found(kind: str, data: dict[str, object], beat: str, note: Note | None, key: str) -> None:
+def test_the_most_telling_words_are_found(kind: str, data: dict[str, object], beat: str, note: BeatReason | None, key: str) -> None:
     assert key_of(event(kind, **data), beat, note) == key
 
 

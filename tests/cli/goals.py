@@ -11,7 +11,7 @@ from fleetlore import clock
 from fleetlore.events import driver_types as types
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import KEY, Plan
-from fleetlore.goal.events import Teller
+from fleetlore.goal.events import GoalEvents
 from fleetlore.log.connect import connect
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.programs.harness import Ended
@@ -28,7 +28,7 @@ class Past:
         self._log, self.state = log, GoalState(id=id)
         self._now = begun or clock.now() - timedelta(minutes=30)
         self.agent = agent
-        self.tell = Teller(id, agent=agent, scopes={}, now=self._clock, new_id=clock.uuid7)
+        self.tell = GoalEvents(id, agent=agent, scopes={}, now=self._clock, new_id=clock.uuid7)
 
     def _clock(self) -> datetime:
         self._now += timedelta(seconds=1)
@@ -37,7 +37,7 @@ class Past:
     def add(self, *events: Event) -> None:
         self._log.append(events)
         for event in events:
-            goals.take(self.state, event)
+            goals.apply_to_goal(self.state, event)
 
     def begin(self, description: str = "Make the tests pass\nand keep them so", **plan: Any) -> None:
         criteria = (types.ShellCommand(command="make test"), types.FileMatches(path="CHANGELOG.md", regex="^## "))

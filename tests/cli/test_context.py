@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fleetlore import connect
-from fleetlore.prompts.agent_context import recall
-from fleetlore.prompts.build import build
+from fleetlore.prompts.agent_context import load_context
+from fleetlore.prompts.build import build_prompt
 from tests.cli.running import Lore
 from tests.prompts import plays
 
@@ -23,7 +23,7 @@ def bakery(lore: Lore) -> Lore:
 
 def test_it_prints_the_prompt_and_nothing_else(bakery: Lore) -> None:
     with connect("sqlite:fleet.db").blocking() as log:
-        expected = build(recall(log, "mara")).text
+        expected = build_prompt(load_context(log, "mara")).text
     assert bakery("context", "--agent", "mara", code=0).out == f"{expected}\n"
 
 

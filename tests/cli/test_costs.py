@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleetlore.views.prices_table import DATE
+from fleetlore.views.prices_table import PRICES_DATE
 from tests.cli.running import Lore
 
 OPUS = {"model": "claude-opus-4-8", "input": 1_200, "output": 300, "cache_read": 120_000, "cache_write": 2_000}
@@ -49,7 +49,7 @@ def test_the_bill_for_programs_has_the_total_and_every_day(told: Lore) -> None:
         {"day": "2026-11-15", "input": 1_010, "output": 205, "cache_read": 0, "cache_write": 0, "usd": 2.5},
     ]
     assert bill["unpriced"] == {"mystery-9": 15}
-    assert bill["prices"] == DATE
+    assert bill["prices"] == PRICES_DATE
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_the_table_aligns_figures_and_says_what_has_no_price(told: Lore) -> None
     assert lines[3].split() == ["mystery-9", "10", "5", "0", "0", "?"]
     assert lines[4].split() == ["TOTAL", "3,210", "705", "120,000", "2,000", "≥", "2.59"]
     assert len({len(line) for line in lines[:5]}) == 1
-    assert f"prices of {DATE}" in lines[6]
+    assert f"prices of {PRICES_DATE}" in lines[6]
     assert "no price known for mystery-9 (15 tokens)" in lines[7]
     assert '[prices."mystery-9"]' in lines[8]
 
@@ -194,7 +194,7 @@ def test_a_log_without_answers_says_how_to_get_some(lore: Lore) -> None:
         "total": {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0, "usd": 0.0},
         "by": [],
         "unpriced": {},
-        "prices": DATE,
+        "prices": PRICES_DATE,
     }
     assert lore("costs", "--json", code=0).json == empty
     lore("emit", "fleet.commit", "--agent", "ada")

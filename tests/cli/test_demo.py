@@ -113,7 +113,7 @@ def test_at_the_end_every_state_is_on_show() -> None:
     state = fleet.initial()
     for offset, event in PAGES:
         state = fleet.apply(state, replace(event, at=START + timedelta(seconds=offset)))
-    standings = fleet.in_order(state, now=START + timedelta(seconds=PAGES[-1][0]))
+    standings = fleet.sort_by_standing(state, now=START + timedelta(seconds=PAGES[-1][0]))
     assert [(standing, agent.name) for standing, agent in standings] == [
         ("needs you", "bram"),
         ("working", "edda"),

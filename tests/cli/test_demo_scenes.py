@@ -16,9 +16,9 @@ import pytest
 
 from fleetlore import Event, connect, settings
 from fleetlore.cli.demo.environment import Ground, Teller
-from fleetlore.models.base import Ask
-from fleetlore.models.open import open_mind
-from fleetlore.process.kill_tree import everyone
+from fleetlore.models.base import ModelRequest
+from fleetlore.models.open import open_model
+from fleetlore.process.kill_tree import list_processes
 from tests.cli.running import Lore
 from tests.cli.test_up import running
 from tests.patience import PATIENCE
@@ -35,7 +35,7 @@ def _marked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def left() -> set[int]:
     """Processes that carry the mark."""
-    return everyone(MARK)[1]
+    return list_processes(MARK)[1]
 
 
 def log_of(lore: Lore) -> str:
@@ -154,8 +154,10 @@ def test_scenes_that_cannot_be_shown_are_refused(lore: Lore, argv: list[str], re
 
 async def test_the_herald_asks_before_it_acts_and_takes_no_for_an_answer() -> None:
     async def says(*told: str) -> dict[str, Any]:
-        async with open_mind("scripted:herald") as mind:
-            return dict((await mind.reply(Ask(prompt="\n".join(("[[x task, turn 1]]", *told)), schema={"type": "object"}))).data or {})
+        async with open_model("scripted:herald") as mind:
+            return dict(
+                (await mind.reply(ModelRequest(prompt="\n".join(("[[x task, turn 1]]", *told)), schema={"type": "object"}))).data or {}
+            )
 
     read, asked = await says(), await says("[[x what read told]]", "High water")
     assert (read["tool"], asked["tool"], asked["args"]) == ("read", "shell", {"command": "cp table.txt board.txt"})

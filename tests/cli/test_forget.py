@@ -19,8 +19,8 @@ from fleetlore import Event, connect
 from fleetlore import settings as config
 from fleetlore.ingest import forget, spool
 from fleetlore.ingest import forget as ingest_forget
-from fleetlore.ingest.forget import Wanted
-from fleetlore.log.base import hash_of
+from fleetlore.ingest.forget import ForgetFilter
+from fleetlore.log.base import hash_event_id
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import store as stores
 from tests.cli.running import Lore, nexus
@@ -83,7 +83,7 @@ def test_one_event_goes_by_its_id(told: Lore) -> None:
     [event] = told("events", "--json", "--all", "--kind", "prompt.submitted").ndjson
     told("forget", "--id", event["id"].upper(), "--reason", "a slip", "--yes", code=0)
     [fact] = told("events", "--json", "--kind", "log.forgotten").ndjson
-    assert fact["data"] == {"count": 1, "reason": "a slip", "id_hashes": [hash_of(event["id"]).hex()]}
+    assert fact["data"] == {"count": 1, "reason": "a slip", "id_hashes": [hash_event_id(event["id"]).hex()]}
 
 
 def test_a_dry_run_shows_what_would_go_and_changes_nothing(told: Lore) -> None:
@@ -137,11 +137,11 @@ def test_what_waits_in_the_spool_for_this_log_goes_too(told: Lore) -> None:
         line = {"at": "2026-11-15T20:00:00Z", "program": "claude-code", "log": log, "cwd": os.getcwd()}
         spool.append(json.dumps({**line, "record": {"session_id": session, "prompt": "zebra"}}).encode())
     settings = config.load()
-    assert ingest_forget.purge_spool(Wanted(runs=frozenset({"aaaaaaaa-1"}), kinds=("tool.*",)), settings) == 0
-    assert ingest_forget.purge_spool(Wanted(runs=frozenset({"aaaaaaaa-1"})), settings) == 1
-    assert ingest_forget.purge_spool(Wanted(agent="claude-code/bbbbbbbb"), settings) == 1
-    assert ingest_forget.purge_spool(Wanted(agent="claude-code/bbbbbbbb"), settings) == 0
-    assert not spool.is_empty()
+    assert ingest_forget.purge_spool(ForgetFilter(runs=frozenset({"aaaaaaaa-1"}), kinds=("tool.*",)), settings) == 0
+    assert ingest_forget.purge_spool(ForgetFilter(runs=frozenset({"aaaaaaaa-1"})), settings) == 1
+    assert ingest_forget.purge_spool(ForgetFilter(agent="claude-code/bbbbbbbb"), settings) == 1
+    assert ingest_forget.purge_spool(ForgetFilter(agent="claude-code/bbbbbbbb"), settings) == 0
+    assert not spool.is_spool_empty()
 
 
 def test_threads_of_codex_are_known_in_the_spool_by_the_names_that_they_have_in_the_log(told: Lore) -> None:
@@ -150,10 +150,10 @@ def test_threads_of_codex_are_known_in_the_spool_by_the_names_that_they_have_in_
     for record in ({"session_id": thread}, {"session_id": thread, "agent_id": helper}, {"prompt": "no session"}):
         spool.append(json.dumps({**line, "record": record}).encode())
     settings = config.load()
-    assert ingest_forget.purge_spool(Wanted(agent="codex/01936a7e"), settings) == 0
-    assert ingest_forget.purge_spool(Wanted(runs=frozenset({helper})), settings) == 1
-    assert ingest_forget.purge_spool(Wanted(agent="codex/5a6b7c8d"), settings) == 1
-    assert ingest_forget.purge_spool(Wanted(before=datetime(2026, 11, 16, tzinfo=UTC)), settings) == 1
+    assert ingest_forget.purge_spool(ForgetFilter(agent="codex/01936a7e"), settings) == 0
+    assert ingest_forget.purge_spool(ForgetFilter(runs=frozenset({helper})), settings) == 1
+    assert ingest_forget.purge_spool(ForgetFilter(agent="codex/5a6b7c8d"), settings) == 1
+    assert ingest_forget.purge_spool(ForgetFilter(before=datetime(2026, 11, 16, tzinfo=UTC)), settings) == 1
 
 
 def test_what_a_killed_process_left_half_written_in_the_spool_goes_too(told: Lore) -> None:
@@ -200,30 +200,30 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlockingReco
 
 def test_whoever_is_cut_short_does_it_again(log: BlockingRecorder) -> None:
     log.append([Event(kind="fleet.commit", agent=name, text="x") for name in ("ada", "bo", "ada", "ada")])
-    found = forget.find(log, Wanted(agent="ada"))
+    found = forget.find_matching_events(log, ForgetFilter(agent="ada"))
     log.erase(found.ids[:1], "cut short")  # and here it crashed
-    rest = forget.find(log, Wanted(agent="ada"))
+    rest = forget.find_matching_events(log, ForgetFilter(agent="ada"))
     assert rest.ids == found.ids[1:]
-    assert forget.erase(log, rest.ids, "again") == 2
-    assert forget.find(log, Wanted(agent="ada")).ids == []
+    assert forget.erase_events(log, rest.ids, "again") == 2
+    assert forget.find_matching_events(log, ForgetFilter(agent="ada")).ids == []
     assert [event.data["count"] for event in log.read(kinds=["log.forgotten"])] == [1, 2]
     assert [event.agent for event in log.read(kinds=["fleet.*"])] == ["bo"]
 
 
 def test_facts_of_forgetting_are_not_forgotten(log: BlockingRecorder) -> None:
     log.append([Event(kind="fleet.commit", agent="ada")])
-    forget.erase(log, forget.find(log, Wanted(agent="ada")).ids, "x")
+    forget.erase_events(log, forget.find_matching_events(log, ForgetFilter(agent="ada")).ids, "x")
     [fact] = log.read()
     assert fact.at is not None
-    assert forget.find(log, Wanted(before=fact.at.replace(year=fact.at.year + 1))).ids == []
+    assert forget.find_matching_events(log, ForgetFilter(before=fact.at.replace(year=fact.at.year + 1))).ids == []
 
 
 def test_many_are_erased_some_at_a_time() -> None:
     with connect("memory:").blocking() as log:
         log.append_all([Event(kind="fleet.idle", agent="ada") for _ in range(7001)])
         steps: list[tuple[int, int]] = []
-        ids = forget.find(log, Wanted(agent="ada")).ids
-        assert forget.erase(log, ids, "x", progress=lambda done, total: steps.append((done, total))) == 7001
+        ids = forget.find_matching_events(log, ForgetFilter(agent="ada")).ids
+        assert forget.erase_events(log, ids, "x", progress=lambda done, total: steps.append((done, total))) == 7001
         assert steps == [(3000, 7001), (6000, 7001), (7001, 7001)]
         assert [event.data["count"] for event in log.read()] == [3000, 3000, 1001]
 
@@ -236,5 +236,5 @@ def test_every_store_of_a_log_is_discarded_and_no_other(tmp_path: Path) -> None:
             store = stores.open_store(log.info(), folder=folder)
             assert store is not None
             store.close()
-        assert forget.purge(one, folder=folder) == 1
-        assert [name for name in os.listdir(folder) if name.endswith(".db")] == [stores.file_name(two.info())]
+        assert forget.purge_stores(one, folder=folder) == 1
+        assert [name for name in os.listdir(folder) if name.endswith(".db")] == [stores.store_file_name(two.info())]

@@ -20,7 +20,15 @@ from fleetlore.events.driver_types import Allow
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Permissions
 from fleetlore.goal.gate import client as gate_door
-from fleetlore.goal.gate.decision import Answer, Chain, Decider, Gatekeeper, Request, RuleDecider, denied
+from fleetlore.goal.gate.decision import (
+    Decider,
+    DeciderChain,
+    PermissionAnswer,
+    PermissionRequest,
+    RecordingDecider,
+    RuleDecider,
+    make_denial,
+)
 from fleetlore.goal.gate.server import GateServer
 from fleetlore.programs.harness import Gate, Order
 from tests.cli.running import Lore, command
@@ -112,8 +120,8 @@ def test_it_loads_the_standard_library_alone() -> None:
     ("env", "reason"),
     [
         ({}, "nothing says where it listens"),
-        ({gate_door.SOCKET: "/nowhere/gate", gate_door.TOKEN: "x"}, "No such file"),
-        ({gate_door.SOCKET: "/" + "x" * 300, gate_door.TOKEN: "x"}, "too long"),
+        ({gate_door.SOCKET_VARIABLE: "/nowhere/gate", gate_door.TOKEN_VARIABLE: "x"}, "No such file"),
+        ({gate_door.SOCKET_VARIABLE: "/" + "x" * 300, gate_door.TOKEN_VARIABLE: "x"}, "too long"),
     ],
 )
 def test_without_a_driver_nothing_is_allowed_and_the_agent_is_told_why(env: dict[str, str], reason: str) -> None:
@@ -169,8 +177,8 @@ async def started(gate: Gate, more: Mapping[str, str] | None = None, *, cwd: Pat
 class Scripted:
     """Allows what is called `yes`."""
 
-    async def decide(self, request: Request) -> Answer:
-        return Answer(Allow(), "fine") if request.tool == "yes" else denied(f"not {request.tool}")
+    async def decide(self, request: PermissionRequest) -> PermissionAnswer:
+        return PermissionAnswer(Allow(), "fine") if request.tool == "yes" else make_denial(f"not {request.tool}")
 
 
 async def test_what_the_driver_decides_reaches_the_program_with_the_input_as_it_was() -> None:
@@ -188,7 +196,8 @@ async def test_an_input_that_cannot_be_passed_on_is_denied_and_the_next_one_is_n
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "reason"), [(gate_door.TOKEN, "wrong", "does not know this turn"), (gate_door.DRIVER, "1", "another process")]
+    ("name", "value", "reason"),
+    [(gate_door.TOKEN_VARIABLE, "wrong", "does not know this turn"), (gate_door.DRIVER_VARIABLE, "1", "another process")],
 )
 async def test_a_wrong_token_or_another_listener_is_a_no(name: str, value: str, reason: str) -> None:
     async with GateServer(Scripted()) as server, started(server.gate(order()), {name: value}) as process:
@@ -199,7 +208,7 @@ async def test_a_wrong_token_or_another_listener_is_a_no(name: str, value: str, 
 
 async def test_a_driver_that_goes_takes_all_permissions_with_it() -> None:
     class Never:
-        async def decide(self, request: Request) -> Answer:
+        async def decide(self, request: PermissionRequest) -> PermissionAnswer:
             await asyncio.Event().wait()
             raise AssertionError
 
@@ -220,7 +229,7 @@ def test_a_driver_that_went_before_it_was_asked_is_gone_all_the_same() -> None:
     theirs.close()
     reading, writing = os.pipe()
     with open(reading, "rb") as answers, open(writing, "wb") as output:
-        door = gate_door.Door({}, output.fileno())
+        door = gate_door.GateMcpServer({}, output.fileno())
         door.driver.socket = ours
         door.hear(json.dumps(call(1, "yes", {})).encode())
         assert "the driver of this goal is gone" in said(json.loads(answers.readline()))["message"]
@@ -230,15 +239,15 @@ async def test_no_answer_in_time_is_a_no_and_the_next_request_does_not_get_it() 
     late = asyncio.Event()
 
     class Late:
-        async def decide(self, request: Request) -> Answer:
+        async def decide(self, request: PermissionRequest) -> PermissionAnswer:
             if request.tool == "late":
                 await late.wait()
-                return Answer(Allow(), "at last")
+                return PermissionAnswer(Allow(), "at last")
             late.set()
             await asyncio.sleep(0)
-            return denied("no")
+            return make_denial("no")
 
-    async with GateServer(Late()) as server, started(server.gate(order()), {gate_door.PATIENCE: "0.2"}) as process:
+    async with GateServer(Late()) as server, started(server.gate(order()), {gate_door.TIMEOUT_VARIABLE: "0.2"}) as process:
         assert "in time" in (await process.ask(1, "late", {}))["message"]
         assert await process.ask(2, "next", {}) == {"behavior": "deny", "message": "no"}
 
@@ -260,7 +269,7 @@ async def test_a_reply_that_makes_no_sense_is_a_no(tmp_path: Path, reply: bytes)
         writer.close()
 
     server = await asyncio.start_unix_server(lie, path)
-    env = {gate_door.SOCKET: path, gate_door.TOKEN: "x"}
+    env = {gate_door.SOCKET_VARIABLE: path, gate_door.TOKEN_VARIABLE: "x"}
     gate = Gate(command=(sys.executable, "-I", "-S", gate_door.__file__), env=env)
     async with server, started(gate) as process:
         assert (await process.ask(1, "yes", {}))["behavior"] == "deny"
@@ -278,7 +287,7 @@ def test_a_socket_that_was_put_in_the_place_of_the_drivers_is_not_heard(tmp_path
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
         listening.listen()
-        env = CLEAN | {gate_door.SOCKET: path, gate_door.TOKEN: "x", gate_door.DRIVER: str(os.getpid() + 1)}
+        env = CLEAN | {gate_door.SOCKET_VARIABLE: path, gate_door.TOKEN_VARIABLE: "x", gate_door.DRIVER_VARIABLE: str(os.getpid() + 1)}
         [answer] = talk(call(1, "yes", {}), env=env)
     assert "another process listens in its place" in said(answer)["message"]
 
@@ -293,7 +302,7 @@ async def run_claude(lore: Lore, decider: Decider, steps: list[dict[str, Any]], 
     async def tell(event: Event) -> None:
         told.append(event)
 
-    async with GateServer(Gatekeeper(decider, tell)) as server:
+    async with GateServer(RecordingDecider(decider, tell)) as server:
         gate = server.gate(order(str(lore.folder)))
         servers = {"fleetlore": {"type": "stdio", "command": gate.command[0], "args": list(gate.command[1:]), "env": dict(gate.env)}}
         claude = [str(CLAUDE), "-p", "go", "--output-format", "json", "--mcp-config", json.dumps({"mcpServers": servers})]
@@ -319,7 +328,7 @@ async def test_the_real_claude_code_asks_the_gate_and_obeys(lore: Lore) -> None:
     write = {"name": "Write", "input": {"file_path": str(lore.folder / "src" / "x.txt"), "content": "hello"}}
     everything = '{"permissions": {"ask": ["Bash", "Read"]}}'
     steps = [bash("touch yes"), bash("touch yes; touch no"), write, bash("ls")]
-    told, report = await run_claude(lore, Chain([rules]), steps, "--setting-sources", "user", "--settings", everything)
+    told, report = await run_claude(lore, DeciderChain([rules]), steps, "--setting-sources", "user", "--settings", everything)
     assert sorted(path.name for path in lore.folder.iterdir()) == ["src", "yes"]
     decisions = [event.data["decision"] for event in told]
     assert [(each["tool"], each["choice"]["kind"]) for each in decisions] == [

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fleetlore import settings
 from fleetlore.cli.hook import MOST_BYTES, SETTINGS, _settings_files
-from fleetlore.redact import Redactor, seems_clean
+from fleetlore.redact import Redactor, is_surely_clean
 from tests.cli.running import Lore, command
 from tests.test_redact import HIDDEN_VALUES, SECRETS
 
@@ -286,9 +286,9 @@ FRAGMENTS = (
 @given(st.sampled_from(FRAGMENTS), st.text(max_size=5), st.text(max_size=5))
 def test_what_the_redactor_would_find_never_seems_clean(fragment: str, before: str, after: str) -> None:
     raw = json.dumps({"text": f"{before}{fragment}{after}"}, ensure_ascii=False).encode(errors="replace")
-    assert not seems_clean(raw)
-    assert not (Redactor().suspects(after.encode(errors="replace")) and seems_clean(after.encode(errors="replace")))
+    assert not is_surely_clean(raw)
+    assert not (Redactor().suspects(after.encode(errors="replace")) and is_surely_clean(after.encode(errors="replace")))
 
 
 def test_most_calls_seem_clean() -> None:
-    assert seems_clean(json.dumps(PAYLOAD | {"transcript_path": "/home/ada/.claude/x.jsonl", "effort": {"level": "high"}}).encode())
+    assert is_surely_clean(json.dumps(PAYLOAD | {"transcript_path": "/home/ada/.claude/x.jsonl", "effort": {"level": "high"}}).encode())

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleetlore.ingest.hook_settings import is_ours
+from fleetlore.ingest.hook_settings import is_our_hook
 from fleetlore.programs.claude_code import settings as claude_code_settings
 from fleetlore.programs.codex import settings as codex_settings
 from tests.cli.running import Lore
@@ -47,15 +47,15 @@ def commands(settings: Path, event: str) -> list[str]:
 def test_every_hook_that_can_be_listened_to_calls_this_very_lore(lore: Lore, settings: Path) -> None:
     lore("install", "claude-code", code=0)
     calls = f"'{lore.folder.parent}/some where/lore' hook claude-code"
-    assert {event: commands(settings, event) for event in claude_code_settings.EVENTS} == {
-        event: [calls] for event in claude_code_settings.EVENTS
+    assert {event: commands(settings, event) for event in claude_code_settings.HOOK_EVENTS} == {
+        event: [calls] for event in claude_code_settings.HOOK_EVENTS
     }
 
 
 def test_hooks_that_would_change_what_the_program_does_or_shows_are_left_alone(lore: Lore, settings: Path) -> None:
     lore("install", "claude-code", code=0)
-    assert not set(json.loads(settings.read_text())["hooks"]) & set(claude_code_settings.LEFT_ALONE)
-    assert not set(claude_code_settings.EVENTS) & set(claude_code_settings.LEFT_ALONE)
+    assert not set(json.loads(settings.read_text())["hooks"]) & set(claude_code_settings.SKIPPED_HOOKS)
+    assert not set(claude_code_settings.HOOK_EVENTS) & set(claude_code_settings.SKIPPED_HOOKS)
 
 
 def test_what_is_there_stays_in_its_order_and_indentation(lore: Lore, settings: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_projects_file_names_no_machine_and_disturbs_nobody_without_lore(
 def test_codex_gets_its_own_file_and_its_user_a_word_about_trust(lore: Lore, settings: Path) -> None:
     assert "Trust all and continue" in lore("install", "codex", code=0).out
     hooks = lore.folder.parent / "home" / ".codex" / "hooks.json"
-    assert list(json.loads(hooks.read_text())["hooks"]) == list(codex_settings.EVENTS)
+    assert list(json.loads(hooks.read_text())["hooks"]) == list(codex_settings.HOOK_EVENTS)
     assert commands(hooks, "Stop")[0].endswith("hook codex")
     lore("uninstall", "codex", code=0)
     assert not hooks.exists()
@@ -221,7 +221,7 @@ def test_settings_that_turn_all_hooks_off_are_pointed_at(lore: Lore, settings: P
     assert "disableAllHooks" in lore("install", "claude-code", code=0).err
 
 
-@pytest.mark.parametrize("event", [*claude_code_settings.EVENTS, *claude_code_settings.LEFT_ALONE, *codex_settings.LEFT_ALONE])
+@pytest.mark.parametrize("event", [*claude_code_settings.HOOK_EVENTS, *claude_code_settings.SKIPPED_HOOKS, *codex_settings.SKIPPED_HOOKS])
 def test_every_hook_is_accounted_for_in_the_documents(event: str) -> None:
     assert event in (Path(__file__).parents[2] / "docs" / "recording.md").read_text()
 
@@ -247,7 +247,7 @@ def test_a_folder_that_cannot_be_written_is_said_and_nothing_is_left_behind(lore
     ],
 )
 def test_ours_are_known_by_their_words(command: object, ours: bool) -> None:
-    assert is_ours(command, "claude-code") is ours
+    assert is_our_hook(command, "claude-code") is ours
 
 
 def test_what_was_put_in_is_told_to_programs_and_a_program_that_is_not_known_is_refused(lore: Lore) -> None:

@@ -96,7 +96,7 @@ def test_a_hook_there_records_in_the_users_own_log(lore: Lore, server: socket.so
     result = lore("events", "--json", code=0)
     assert any(event["text"] == "the plan" for event in result.ndjson)
     assert result.err.count(f"lore: {path}: log = ") == 1
-    assert spool.is_empty()
+    assert spool.is_spool_empty()
 
 
 @pytest.mark.parametrize("log", INSIDE)

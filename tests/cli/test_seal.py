@@ -18,9 +18,9 @@ from fleetlore.cli.main import COMMANDS
 from fleetlore.events.envelope import Event
 from fleetlore.ingest import trim
 from fleetlore.log.coordination import open_shared
-from fleetlore.log.seal import OperatorKey, Seal, make_seal, unlock
+from fleetlore.log.seal import OperatorKey, Seal, make_seal, unlock_seal
 from fleetlore.log.sqlite.maintenance import backup
-from fleetlore.log.tokens import mint
+from fleetlore.log.tokens import create_token
 from tests.cli.person import alone, at_terminal, seated
 from tests.cli.running import Lore
 from tests.patience import PATIENCE
@@ -78,7 +78,7 @@ def test_a_passphrase_is_asked_for_twice_and_never_shown(lore: Lore) -> None:
     assert WORDS not in done.out + done.err + done.tty
     seal = seal_of(lore)
     assert seal is not None
-    assert unlock(seal, WORDS).id == seal.key
+    assert unlock_seal(seal, WORDS).id == seal.key
     told = lore("seal", "--log", LOG, "--status", "--json", code=0).json
     assert (told["sealed"], told["key"]) == (True, seal.key)
     assert f"sealed with the key {seal.key}" in lore("seal", "--log", LOG, "--status", code=0).out
@@ -110,14 +110,14 @@ def test_another_passphrase_needs_the_one_before_and_keeps_the_key(lore: Lore) -
     assert json.loads(done.out)["new_key"] is False
     after = seal_of(lore)
     assert after is not None
-    assert unlock(after, OTHER_WORDS).holds(signed)
+    assert unlock_seal(after, OTHER_WORDS).holds(signed)
 
 
 def test_a_new_key_obeys_nothing_of_before_and_ends_tokens_that_steer(lore: Lore) -> None:
     key = sealed(lore)
     with open_shared(f"sqlite:{lore.folder}/fleet.db") as shared:
         for scope in ("admin", "admin", "write"):
-            shared.keep_token(mint(scope, now=OLD)[1])
+            shared.keep_token(create_token(scope, now=OLD)[1])
     done = at_terminal(lore, "seal", "--log", LOG, "--new-key", "--json", answers=[WORDS, OTHER_WORDS, OTHER_WORDS])
     assert json.loads(done.out)["revoked"] == 2
     assert scopes(lore) == ["write"]
@@ -243,10 +243,10 @@ def test_a_cut_that_nobody_signed_is_not_made_good(lore: Lore) -> None:
         data = {"log": log.info().log_id, "before": before, "last": before, "events": 2}
         forged = Event(kind="log.trimmed", actor="fleetlore", data=data)
         log.append([forged])
-        trim.finish(log, key)
+        trim.finish_interrupted_trim(log, key)
         assert log.info().events == 4
         log.append([key.sign(forged, admit=log.admit)])
-        trim.finish(log, key)
+        trim.finish_interrupted_trim(log, key)
         assert log.info().events == 3
 
 
@@ -310,7 +310,7 @@ def test_up_hands_the_right_to_steer_over_on_the_terminal_alone(lore: Lore) -> N
         assert (code, "is for write only" in why) == (403, True)
         with open_shared(f"sqlite:{lore.folder}/fleet.db") as shared:
             assert [kept.scope for kept in shared.tokens()] == ["write"]
-            unsigned, signed = mint("admin", now=OLD), mint("admin", now=OLD)
+            unsigned, signed = create_token("admin", now=OLD), create_token("admin", now=OLD)
             shared.keep_token(unsigned[1])
             shared.keep_token(key.vouch(signed[1]))
         code, why = steer(url, unsigned[0])
@@ -330,7 +330,7 @@ def test_up_without_the_passphrase_shows_everything_and_steers_nothing(lore: Lor
         assert b"its passphrase was not given" in said
         found = re.search(rb"http://\S+/", said)
         assert found is not None
-        url, (secret, token) = found[0].decode(), mint("admin", now=OLD)
+        url, (secret, token) = found[0].decode(), create_token("admin", now=OLD)
         with open_shared(f"sqlite:{lore.folder}/fleet.db") as shared:
             shared.keep_token(key.vouch(token))
         code, why = steer(url, secret)

@@ -14,7 +14,7 @@ import pytest
 from fleetlore import Event, connect, settings
 from fleetlore.cli import ship
 from fleetlore.errors import InvalidUrl
-from fleetlore.ingest.ship import Standing
+from fleetlore.ingest.ship import ShipStatus
 from fleetlore.log import connect as log_connect
 from tests.cli.running import Lore
 from tests.ingest.shipping import largest_event
@@ -62,7 +62,7 @@ def test_full_ships_prompts_too(told: Lore) -> None:
 def test_json_is_for_programs(told: Lore) -> None:
     lines = told("ship", *WAY, "--once", "--json", code=0).ndjson
     assert [line["state"] for line in lines] == ["shipping", "caught up", "stopped"]
-    assert set(lines[-1]) == set(Standing.__struct_fields__)
+    assert set(lines[-1]) == set(ShipStatus.__struct_fields__)
     assert (lines[-1]["shipped"], lines[-1]["to_go"], lines[-1]["withheld"]) == (3, 0, 1)
 
 
@@ -147,7 +147,7 @@ def test_a_source_that_went_back_is_told(told: Lore, tmp_path: Path) -> None:
 
 def test_a_warning_of_a_client_stands_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     teller = ship.LiveTeller(ship.Way("a", "b", connect("memory:").blocking, connect("memory:").blocking, full=False))
-    teller.tell(Standing(state="shipping", shipped=5))
+    teller.tell(ShipStatus(state="shipping", shipped=5))
     with ship._warnings_told_by(teller):
         logging.getLogger("fleetlore.log").warning("the connection was lost")
     logging.getLogger("fleetlore.log").debug("not told")
@@ -165,10 +165,10 @@ def test_a_terminal_gets_one_live_line(told: Lore) -> None:
 
 
 def test_the_live_line_tells_what_waits_and_how_old_it_is() -> None:
-    standing = Standing(state="shipping", shipped=12_345, to_go=678, behind_seconds=2.4)
+    standing = ShipStatus(state="shipping", shipped=12_345, to_go=678, behind_seconds=2.4)
     assert ship.live(standing) == "shipped 12,345 · 678 to go · last 2 s behind"
     assert [ship.age(seconds) for seconds in (0, 119, 121, 7300, 200_000)] == ["0 s", "119 s", "2 min", "2 h", "2 d"]
-    lost = Standing(state="lost", lost="target", trouble="does not answer", reason="refused", retry_in=4.0, to_go=1204)
+    lost = ShipStatus(state="lost", lost="target", trouble="does not answer", reason="refused", retry_in=4.0, to_go=1204)
     assert ship.live(lost) == "the target does not answer; trying again in 4 s · 1,204 to go (refused)"
     lost.state, lost.retry_in = "trying", None
     assert ship.live(lost) == "the target does not answer; trying… · 1,204 to go (refused)"
@@ -176,7 +176,7 @@ def test_the_live_line_tells_what_waits_and_how_old_it_is() -> None:
 
 def test_a_pipe_is_told_of_an_outage_once_for_each_pause_and_of_its_end(capsys: pytest.CaptureFixture[str]) -> None:
     teller = ship.Teller(ship.Way("a", "b", connect("memory:").blocking, connect("memory:").blocking, full=False))
-    standing = Standing(state="lost", lost="target", trouble="does not answer", reason="refused")
+    standing = ShipStatus(state="lost", lost="target", trouble="does not answer", reason="refused")
     for pause in (0.5, 1, 30, 30, 30):
         standing.retry_in = pause
         teller.tell(standing)
@@ -317,7 +317,7 @@ def test_the_environment_says_where_to_for_any_log_but_a_projects(told: Lore, mo
 def test_what_counts_as_a_server_is_the_same_everywhere() -> None:
     for scheme in settings.SERVERS:
         log_connect.connect(f"{scheme}://host")  # taken, and not opened yet
-        assert log_connect.resolve(f"{scheme}://u:p%40q@host", None)[1] == f"{scheme}://u:p%40q@host"
+        assert log_connect.resolve_url(f"{scheme}://u:p%40q@host", None)[1] == f"{scheme}://u:p%40q@host"
     with pytest.raises(InvalidUrl, match="no log at ftp"):
         log_connect.connect("ftp://host")
 

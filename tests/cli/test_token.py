@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fleetlore.log.coordination import open_shared
-from fleetlore.log.tokens import hash_of, is_secret
+from fleetlore.log.tokens import hash_secret, is_secret
 from tests.cli.running import Lore
 
 FLEET = ("--log", "sqlite:fleet.db")
@@ -31,7 +31,7 @@ def test_what_is_kept_is_the_hash(lore: Lore) -> None:
     secret = created(lore, "--label", "ci")
     with open_shared("sqlite:fleet.db") as shared:
         [token] = shared.tokens()
-    assert (token.hash, token.scope, token.label) == (hash_of(secret), "write", "ci")
+    assert (token.hash, token.scope, token.label) == (hash_secret(secret), "write", "ci")
 
 
 def test_json_tells_all_but_the_hash_and_the_secret_only_when_it_is_made(lore: Lore) -> None:
@@ -123,9 +123,9 @@ def test_tokens_are_for_one_town(lore: Lore) -> None:
 
 
 def test_one_whose_time_is_up_is_listed_as_such(lore: Lore) -> None:
-    from fleetlore.log.tokens import mint
+    from fleetlore.log.tokens import create_token
 
     then = datetime(2026, 1, 1, tzinfo=UTC)
     with open_shared("sqlite:fleet.db") as shared:
-        shared.keep_token(mint("read", now=then, expires_at=then + timedelta(days=1))[1])
+        shared.keep_token(create_token("read", now=then, expires_at=then + timedelta(days=1))[1])
     assert "(its time is up)" in lore("token", "list", *FLEET, code=0).out

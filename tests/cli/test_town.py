@@ -14,8 +14,8 @@ from fleetlore.cli.town import commands, verbs
 from fleetlore.cli.town import help as town_help
 from fleetlore.town import commands as town_commands
 from fleetlore.town import events
-from fleetlore.town.commands import Wish
-from fleetlore.views.town_state import Town
+from fleetlore.town.commands import TownCommand
+from fleetlore.views.town_state import TownState
 from tests.cli import towns
 from tests.cli.running import Lore
 from tests.cli.towns import HOSTILE
@@ -219,7 +219,7 @@ def test_the_status_shows_who_waits_for_a_person_first(town: Lore, monkeypatch: 
     town("town", "mission", "start", town.write("plan.toml", towns.PLAN), code=0)
     town("town", "backlog", "add", "Fix it", "--priority", "high")
     town("town", "send", "conductor", f"May I? {HOSTILE}", "--query", "--as", "ada")
-    towns.tell(town, events.help_needed(towns.folded(town).missions["reader"], "nobody can take it", 1))
+    towns.tell(town, events.mission_help_needed(towns.folded(town).missions["reader"], "nobody can take it", 1))
     result = town("town", "status", code=0)
     assert result.lines[0] == "harbour  1 agent · 1 cold"
     assert result.lines[1] == "▲ reader asks for help (now): nobody can take it"
@@ -252,10 +252,10 @@ def test_a_wish_is_looked_at_again_when_somebody_was_quicker(town: Lore) -> None
     [task] = towns.folded(town).tasks
     seen: list[str] = []
 
-    def wishes(state: Town) -> list[Wish]:
-        wish = town_commands.cancel(state, task, by="grace")
+    def wishes(state: TownState) -> list[TownCommand]:
+        wish = town_commands.cancel_task(state, task, by="grace")
         if not seen:
-            towns.tell(town, events.control("redirect", by="linus", task=task, value="nobody"))
+            towns.tell(town, events.control_requested("redirect", by="linus", task=task, value="nobody"))
         seen.append(state.tasks[task].position or "")
         return [wish]
 

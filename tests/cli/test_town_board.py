@@ -22,7 +22,7 @@ def failed(town: Lore, item: str, error: str) -> None:
     id = f"reader/{item}"
     towns.tell(town, events.task_created(id, title="Shape it", by=events.DISPATCHER, mission="reader", item=item))
     towns.tell(town, events.task_assigned(Task(id=id, mission="reader", item=item), Agent(name="ada")))
-    towns.tell(town, events.started(Agent(name="ada"), towns.folded(town).tasks[id]))
+    towns.tell(town, events.task_started(Agent(name="ada"), towns.folded(town).tasks[id]))
     towns.tell(town, events.task_failed(towns.folded(town).tasks[id], error=error, is_final=True))
 
 
@@ -66,7 +66,7 @@ def test_work_that_failed_for_good_is_stuck_until_a_person_has_it_tried_again(mi
 
 def test_a_mission_that_asks_for_help_is_not_told_a_second_time_by_what_is_stuck_in_it(mission: Lore) -> None:
     failed(mission, "shape", "the model is gone")
-    towns.tell(mission, events.help_needed(towns.folded(mission).missions["reader"], "nobody can take it", 1))
+    towns.tell(mission, events.mission_help_needed(towns.folded(mission).missions["reader"], "nobody can take it", 1))
     shown = mission("town", "status", code=0)
     assert [line for line in shown.lines if line.startswith("▲")] == ["▲ reader asks for help (now): nobody can take it"]
 
@@ -86,8 +86,8 @@ def test_a_mission_that_is_done_can_be_put_away(mission: Lore) -> None:
     towns.worked_on(mission, "shape", "parser")
     mission("town", "mission", "approve", "reader", "parser", code=0)
     state = towns.folded(mission).missions["reader"]
-    towns.tell(mission, events.item_fact("completed", state, state.items["parser"], "parser is done"))
-    towns.tell(mission, events.mission_state("reader", "running", "completed", by=events.DISPATCHER))
+    towns.tell(mission, events.mission_item_event("completed", state, state.items["parser"], "parser is done"))
+    towns.tell(mission, events.mission_state_changed("reader", "running", "completed", by=events.DISPATCHER))
     assert "lore town mission archive reader" in mission("town", "mission", "show", "reader", code=0).out
     mission("town", "mission", "archive", "reader", code=0)
 
@@ -111,7 +111,7 @@ def test_in_a_new_town_every_list_is_empty_and_says_what_fills_it(town: Lore, ve
 def test_what_ended_long_ago_is_left_out_of_the_list_and_not_lost(town: Lore) -> None:
     old = clock.now() - timedelta(days=3)
     towns.tell(town, replace(events.task_created("t1", title="One", by="grace"), at=old))
-    towns.tell(town, replace(events.cancelled(towns.folded(town).tasks["t1"], by="grace"), at=old))
+    towns.tell(town, replace(events.task_cancelled(towns.folded(town).tasks["t1"], by="grace"), at=old))
     shown = town("town", "task", code=0)
     assert "1 more ended over a day ago; --all shows it" in shown.err
     assert "One" not in shown.out
@@ -139,8 +139,8 @@ def test_who_joined_a_town_by_an_environment_is_told_where_its_name_comes_from(l
 def test_who_stopped_long_ago_is_counted_and_shown_with_all(town: Lore) -> None:
     old = clock.now() - timedelta(days=3)
     town("town", "spawn", "ada", code=0)
-    towns.tell(town, replace(events.spawned("bob", by="grace"), at=old))
-    towns.tell(town, replace(events.stopped(towns.folded(town).agents["bob"], reason="done", by="grace"), at=old))
+    towns.tell(town, replace(events.agent_spawned("bob", by="grace"), at=old))
+    towns.tell(town, replace(events.agent_stopped(towns.folded(town).agents["bob"], reason="done", by="grace"), at=old))
     shown = town("town", "status", code=0)
     assert "1 more agents stopped over a day ago; --all shows them" in shown.lines
     assert "bob" not in shown.out

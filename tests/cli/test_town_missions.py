@@ -98,7 +98,7 @@ def test_work_is_sent_back_with_a_reason_alone(mission: Lore) -> None:
 def test_notes_are_kept_with_a_mission_and_a_call_for_help_is_answered(mission: Lore) -> None:
     assert "asks for nothing" in mission("town", "mission", "helped", "reader", code=2).err
     mission("town", "mission", "note", "reader", "The", f"fixtures {towns.HOSTILE}", code=0)
-    towns.tell(mission, events.help_needed(towns.folded(mission).missions["reader"], "nobody can take it", 1))
+    towns.tell(mission, events.mission_help_needed(towns.folded(mission).missions["reader"], "nobody can take it", 1))
     shown = mission("town", "mission", "show", "reader").out
     assert "The fixtures red" in shown
     assert "asks for help (now): nobody can take it" in shown

@@ -6,9 +6,9 @@ import pytest
 
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.seal import OperatorKey, make_seal
-from fleetlore.projections.signed_town import BelievedTown
+from fleetlore.projections.signed_town import SignedTownFold
 from fleetlore.town import events
-from fleetlore.views.town_state import Town
+from fleetlore.views.town_state import TownState
 from tests.cli import towns
 from tests.cli.person import alone, at_terminal
 from tests.cli.running import Lore
@@ -76,7 +76,7 @@ def left_behind(town: Lore) -> tuple[str, str]:
     towns.given(town, had, "ada")
     for argv in (["do it", "--task"], ["is it?", "--query", "--urgent"], ["so be it"]):
         town("town", "send", "ada", *argv)
-    towns.tell(town, events.stopped(towns.folded(town).agents["ada"], reason="killed"))
+    towns.tell(town, events.agent_stopped(towns.folded(town).agents["ada"], reason="killed"))
     return had, wanted
 
 
@@ -137,9 +137,9 @@ def sealed(lore: Lore) -> OperatorKey:
     return key
 
 
-def believed(lore: Lore, key: OperatorKey) -> Town:
+def believed(lore: Lore, key: OperatorKey) -> TownState:
     with open_shared(towns.address(lore), town="harbour") as shared:
-        fold = BelievedTown(shared.seal(), key)
+        fold = SignedTownFold(shared.seal(), key)
     state = fold.initial()
     for event in towns.told(lore):
         state = fold.apply(state, event)
@@ -164,7 +164,7 @@ def test_on_a_sealed_town_anybody_may_add_work_send_messages_and_look(lore: Lore
     towns.settle(lore, monkeypatch)
     lore("town", "spawn", "ada")
     key = sealed(lore)
-    signed = key.sign(events.spawned("bob", by="grace"))
+    signed = key.sign(events.agent_spawned("bob", by="grace"))
     towns.tell(lore, signed)
     lore("town", "backlog", "add", "one", "--as", "bob", code=0)
     lore("town", "send", "bob", "hello", code=0)

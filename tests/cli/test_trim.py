@@ -16,10 +16,10 @@ from fleetlore import settings as config
 from fleetlore.cli import open_log
 from fleetlore.errors import ConfigError
 from fleetlore.ingest import retention, trim
-from fleetlore.log.base import just_after
+from fleetlore.log.base import position_after
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections.runner import Runner, view_of
-from fleetlore.projections.store import Store, open_store
+from fleetlore.projections.store import ProjectionStore, open_store
 from fleetlore.settings import Setting, Settings
 from fleetlore.views import cost_sums, costs, fleet
 from tests.cli.running import Lore
@@ -55,7 +55,7 @@ def own(tmp_path: Path) -> Iterator[BlockingRecorder]:
 
 
 @pytest.fixture
-def store(own: BlockingRecorder, tmp_path: Path) -> Iterator[Store]:
+def store(own: BlockingRecorder, tmp_path: Path) -> Iterator[ProjectionStore]:
     own.append([Event(kind="fleet.idle", agent="first", at=days_ago(200))])
     opened = open_store(own.info(), folder=str(tmp_path / "cache"))
     assert opened is not None
@@ -63,16 +63,16 @@ def store(own: BlockingRecorder, tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def cut(log: BlockingRecorder, days: float, store: Store | None = None) -> trim.Trim | None:
-    last = trim.place_before(log, days_ago(days), store=store)
-    return None if last is None else trim.trim(log, last, store=store)
+def cut(log: BlockingRecorder, days: float, store: ProjectionStore | None = None) -> trim.TrimResult | None:
+    last = trim.find_position_before(log, days_ago(days), store=store)
+    return None if last is None else trim.trim_log(log, last, store=store)
 
 
-def spent(log: BlockingRecorder) -> costs.Amount:
+def spent(log: BlockingRecorder) -> costs.CostAmount:
     state = costs.initial()
     for event in log.read():
         state = costs.apply(state, event)
-    return cost_sums.total(state)
+    return cost_sums.sum_total(state)
 
 
 # --- the cut
@@ -113,23 +113,23 @@ def test_costs_stay_the_same_however_often_it_is_trimmed(log: BlockingRecorder) 
 
 def test_a_part_whose_whole_is_left_is_not_told_of_as_spent(log: BlockingRecorder) -> None:
     log.append_all([reply(90, partial=True, message_id="m1"), reply(1, message_id="m1"), reply(90, message_id="m2", partial=True)])
-    before = cost_sums.total(Runner(log, view_of(costs, "costs")).catch_up().state)
-    trim.trim(log, str(next(log.read(limit=1)).position))
-    after = cost_sums.total(Runner(log, view_of(costs, "costs")).catch_up().state)
+    before = cost_sums.sum_total(Runner(log, view_of(costs, "costs")).catch_up().state)
+    trim.trim_log(log, str(next(log.read(limit=1)).position))
+    after = cost_sums.sum_total(Runner(log, view_of(costs, "costs")).catch_up().state)
     assert (after.usd, after.tokens) == (before.usd, before.tokens) == (1.0, 220)
 
 
 def test_what_was_printed_is_not_told_of_as_spent_where_the_recording_of_it_is_left(log: BlockingRecorder) -> None:
     log.append_all([reply(90, source="exec"), reply(1)])
-    trim.trim(log, str(next(log.read(limit=1)).position))
-    assert cost_sums.total(Runner(log, view_of(costs, "costs")).catch_up().state).usd == 0.5
+    trim.trim_log(log, str(next(log.read(limit=1)).position))
+    assert cost_sums.sum_total(Runner(log, view_of(costs, "costs")).catch_up().state).usd == 0.5
 
 
 def test_the_calendar_s_ends_are_no_trap(log: BlockingRecorder) -> None:
     [position] = log.append([reply(90)])
-    assert trim.place_before(log, datetime.min.replace(tzinfo=UTC)) is None
-    assert trim.place_before(log, datetime.max.replace(tzinfo=UTC)) == position
-    assert retention.oldest_kept(settings_with(keep_days=99_999 * 365), NOW) is None
+    assert trim.find_position_before(log, datetime.min.replace(tzinfo=UTC)) is None
+    assert trim.find_position_before(log, datetime.max.replace(tzinfo=UTC)) == position
+    assert retention.retention_cutoff(settings_with(keep_days=99_999 * 365), NOW) is None
 
 
 def test_an_event_that_came_late_stays_with_those_around_it(log: BlockingRecorder) -> None:
@@ -140,7 +140,7 @@ def test_an_event_that_came_late_stays_with_those_around_it(log: BlockingRecorde
 
 def test_a_crash_between_the_fact_and_the_cut_is_made_good(log: BlockingRecorder) -> None:
     log.append([reply(100), reply(50), reply(10)])
-    last = trim.place_before(log, days_ago(90))
+    last = trim.find_position_before(log, days_ago(90))
     assert last is not None
     found = trim.look(log, last)
     assert found is not None
@@ -158,7 +158,7 @@ def test_two_that_trim_at_once_tell_it_once(own: BlockingRecorder, monkeypatch: 
     look = trim.look
     others = [50]
 
-    def meanwhile(*args: Any, **more: Any) -> trim.Trim | None:
+    def meanwhile(*args: Any, **more: Any) -> trim.TrimResult | None:
         found = look(*args, **more)
         if others:
             others.clear()
@@ -175,7 +175,7 @@ def test_two_that_trim_at_once_tell_it_once(own: BlockingRecorder, monkeypatch: 
 # --- what views know
 
 
-def test_views_that_are_kept_know_what_went_and_others_say_so(own: BlockingRecorder, store: Store) -> None:
+def test_views_that_are_kept_know_what_went_and_others_say_so(own: BlockingRecorder, store: ProjectionStore) -> None:
     own.append(
         [Event(kind="fleet.dispatch", agent="old", task="t1", at=days_ago(100)), Event(kind="fleet.idle", agent="new", at=days_ago(1))]
     )
@@ -188,7 +188,7 @@ def test_views_that_are_kept_know_what_went_and_others_say_so(own: BlockingRecor
     assert (list(rebuilt.agents), rebuilt.trimmed_before is not None) == (["new"], True)
 
 
-def test_a_checkpoint_with_a_hole_behind_it_is_not_used(own: BlockingRecorder, store: Store, tmp_path: Path) -> None:
+def test_a_checkpoint_with_a_hole_behind_it_is_not_used(own: BlockingRecorder, store: ProjectionStore, tmp_path: Path) -> None:
     """Another machine had folded less when this one trimmed."""
     runner = Runner(own, view_of(fleet, "fleet"), store)
     runner.keep(own.head() or "")
@@ -249,7 +249,7 @@ def test_a_copy_of_a_trimmed_log_is_not_cut_for_what_was_cut_there(old: Lore) ->
     old("trim", "--before", "1y", "--yes", code=0)
     with connect("sqlite:fleet.db").blocking() as log, connect("sqlite:copy.db").blocking() as copy:
         copy.append([replace(event, position=None) for event in log.read()])
-        trim.finish(copy)
+        trim.finish_interrupted_trim(copy)
         assert [event.text for event in copy.read(kinds=["fleet.idle"])] == ["100", "20"]
 
 
@@ -288,27 +288,27 @@ def test_an_event_of_the_future_is_named_as_what_holds_it_up(lore: Lore, monkeyp
 def test_a_log_keeps_to_its_age_at_most_once_a_day(log: BlockingRecorder) -> None:
     log.append([reply(100), reply(10), reply(9)])
     settings = settings_with(keep_days=90)
-    done = retention.keep_to(log, settings, NOW)
+    done = retention.apply_retention(log, settings, NOW)
     assert done.trim is not None
     assert (done.trim.events, done.note) == (1, None)
     settings = settings_with(keep_days=5)
-    assert retention.keep_to(log, settings, NOW + timedelta(hours=23)) == retention.Kept()
-    assert retention.keep_to(log, settings, NOW + timedelta(hours=25)).trim is not None
+    assert retention.apply_retention(log, settings, NOW + timedelta(hours=23)) == retention.RetentionResult()
+    assert retention.apply_retention(log, settings, NOW + timedelta(hours=25)).trim is not None
     assert list(log.read(kinds=["model.*"])) == []
 
 
 def test_a_cut_that_was_announced_is_made_by_the_next_that_keeps_to_the_age(log: BlockingRecorder) -> None:
     log.append([reply(100), reply(10)])
     [first, _] = log.read()
-    fact = {"log": log.info().log_id, "before": just_after(first.position or ""), "events": 1}
+    fact = {"log": log.info().log_id, "before": position_after(first.position or ""), "events": 1}
     log.append([Event(kind="log.trimmed", actor="fleetlore", data=fact)])
-    assert retention.keep_to(log, settings_with(keep_days=90), NOW) == retention.Kept()
+    assert retention.apply_retention(log, settings_with(keep_days=90), NOW) == retention.RetentionResult()
     assert [event.at for event in log.read(kinds=["model.*"])] == [days_ago(10)]
 
 
 def test_without_a_setting_everything_is_kept(own: BlockingRecorder) -> None:
     own.append([reply(4000)])
-    assert retention.keep_to(own, settings_with(), NOW) == retention.Kept()
+    assert retention.apply_retention(own, settings_with(), NOW) == retention.RetentionResult()
 
 
 def test_what_was_not_shipped_yet_is_kept(own: BlockingRecorder, tmp_path: Path) -> None:
@@ -319,17 +319,17 @@ def test_what_was_not_shipped_yet_is_kept(own: BlockingRecorder, tmp_path: Path)
     own.append([reply(100), reply(99), reply(1)])
     to = f"sqlite:{tmp_path / 'team.db'}"
     settings = settings_with(keep_days=90, ship_to=to)
-    done = retention.keep_to(own, settings, NOW)
+    done = retention.apply_retention(own, settings, NOW)
     assert done.trim is None
     assert "was not shipped" in (done.note or "")
     assert not (tmp_path / "team.db").exists()
     Shipper(connect(f"sqlite:{tmp_path / 'own.db'}").blocking, connect(to).blocking).run(Flag(), once=True)
-    assert retention.keep_to(own, settings, NOW).trim is not None
+    assert retention.apply_retention(own, settings, NOW).trim is not None
 
 
 def test_a_target_that_does_not_answer_is_waited_for(own: BlockingRecorder) -> None:
     own.append([reply(100)])
-    done = retention.keep_to(own, settings_with(keep_days=90, ship_to="redis://127.0.0.1:1?timeout=0.1"), NOW)
+    done = retention.apply_retention(own, settings_with(keep_days=90, ship_to="redis://127.0.0.1:1?timeout=0.1"), NOW)
     assert (done.trim, "cannot say what was shipped" in (done.note or "")) == (None, True)
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from fleetlore import connect
 from fleetlore.events.envelope import Event
-from fleetlore.kernel.lease import own_name
+from fleetlore.kernel.lease import make_holder_name
 from fleetlore.log.coordination import open_shared
 from fleetlore.town import events as town_events
 from fleetlore.views import town as view
-from fleetlore.views.town_state import Agent, Task, Town
+from fleetlore.views.town_state import Agent, Task, TownState
 from tests.cli.running import Lore
 
 PLAN = """\
@@ -57,7 +57,7 @@ def head(lore: Lore) -> str | None:
         return log.head()
 
 
-def folded(lore: Lore) -> Town:
+def folded(lore: Lore) -> TownState:
     town = view.initial()
     for event in told(lore):
         view.apply(town, event)
@@ -67,8 +67,8 @@ def folded(lore: Lore) -> Town:
 def run_by(lore: Lore, worker: str, *names: str) -> None:
     """Have a worker run agents: they are idle from then on."""
     for name in names:
-        started = town_events.agent_state(name, "cold", "starting", lease=worker)
-        tell(lore, started, town_events.agent_state(name, "starting", "idle", lease=worker))
+        started = town_events.agent_state_changed(name, "cold", "starting", lease=worker)
+        tell(lore, started, town_events.agent_state_changed(name, "starting", "idle", lease=worker))
 
 
 def given(lore: Lore, task: str, agent: str, *, begun: bool = True) -> None:
@@ -77,7 +77,9 @@ def given(lore: Lore, task: str, agent: str, *, begun: bool = True) -> None:
     tell(lore, town_events.task_assigned(town.tasks[task], town.agents[agent]))
     if begun:
         town = folded(lore)
-        tell(lore, town_events.started(town.agents[agent], town.tasks[task]), town_events.agent_state(agent, "idle", "working"))
+        tell(
+            lore, town_events.task_started(town.agents[agent], town.tasks[task]), town_events.agent_state_changed(agent, "idle", "working")
+        )
 
 
 def ended(lore: Lore, task: str, result: str) -> None:
@@ -95,15 +97,15 @@ def worked_on(lore: Lore, *items: str, author: str = "ada") -> None:
             town_events.task_created(task, title=item, by=town_events.DISPATCHER, mission="reader", item=item),
             town_events.task_assigned(Task(id=task, mission="reader", item=item), Agent(name=author)),
         )
-        tell(lore, town_events.started(Agent(name=author), folded(lore).tasks[task]))
+        tell(lore, town_events.task_started(Agent(name=author), folded(lore).tasks[task]))
         ended(lore, task, f"{item} is there")
         if mission.items[item].type == "design":
-            tell(lore, town_events.item_fact("completed", mission, mission.items[item], f"{item} is done"))
+            tell(lore, town_events.mission_item_event("completed", mission, mission.items[item], f"{item} is done"))
 
 
 def live_worker(lore: Lore) -> str:
     """A worker that lives, by its lease: this process."""
-    name = own_name()
+    name = make_holder_name()
     with open_shared(address(lore), town="harbour") as shared:
         lease = shared.take(f"worker:{name}", name, 60.0)
     assert lease is not None
@@ -114,9 +116,9 @@ def dead_worker() -> str:
     """A worker whose process is gone, and whose lease is over."""
     process = subprocess.Popen([sys.executable, "-S", "-c", ""])
     process.wait()
-    return f"{own_name().rpartition(':')[0]}:{process.pid}/1@1"
+    return f"{make_holder_name().rpartition(':')[0]}:{process.pid}/1@1"
 
 
 def silent_worker() -> str:
     """A worker whose lease is over, while its process lives, and was heard of just now."""
-    return f"{own_name()}@1"
+    return f"{make_holder_name()}@1"

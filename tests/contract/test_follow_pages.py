@@ -10,14 +10,14 @@ import pytest
 
 from fleetlore import connect
 from fleetlore.errors import InvalidScope
-from fleetlore.log.base import Page
-from fleetlore.log.reading import revive
+from fleetlore.log.base import TailPage
+from fleetlore.log.reading import decode_stored
 from fleetlore.log.recorder import BlockingRecorder
 from tests.contract.helpers import deed
 
 
-def texts(page: Page) -> list[str | None]:
-    return [revive(stored).text for stored in page.rows]
+def texts(page: TailPage) -> list[str | None]:
+    return [decode_stored(stored).text for stored in page.rows]
 
 
 def test_pages_hold_the_stored_bytes_of_what_is_there_and_of_what_comes(url: str) -> None:
@@ -38,19 +38,19 @@ def test_a_page_tells_of_the_gap_that_a_trim_left(url: str) -> None:
         log.trim(positions[3])
         page = next(log.follow_pages(after=positions[0]))
         rows = page.rows or next(log.follow_pages(after=page.gap)).rows  # some tell of the gap by itself
-        assert (page.gap, texts(Page(rows))) == (positions[2], ["3"])
+        assert (page.gap, texts(TailPage(rows))) == (positions[2], ["3"])
 
 
 def test_whoever_waits_for_pages_is_given_an_empty_one_now_and_then_and_none_once_the_log_is_closed() -> None:
     with connect("memory:").blocking() as log:
         pages = log.follow_pages()
-        assert next(pages) == Page([])
+        assert next(pages) == TailPage([])
         waiting = Thread(target=lambda: ended.append(next(pages, None)))
-        ended: list[Page | None] = []
+        ended: list[TailPage | None] = []
         waiting.start()
         log.close()
         waiting.join()
-        assert ended[0] in (None, Page([]))
+        assert ended[0] in (None, TailPage([]))
         assert next(pages, None) is None
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fleetlore.errors import Forgotten
 from fleetlore.log.async_recorder import Recorder
-from fleetlore.log.base import hash_of
+from fleetlore.log.base import hash_event_id
 from fleetlore.log.connect import Log
 from tests.contract.helpers import deed, take, texts
 from tests.patience import PATIENCE
@@ -131,7 +131,7 @@ async def test_erasing_leaves_a_hole_and_one_fact(log: Recorder) -> None:
     assert await log.get([IDS[1]]) == []
     assert [event.position async for event in log.read("task:t7")] == [positions[0], positions[3]]
     [fact] = [event async for event in log.read(kinds=["log.forgotten"])]
-    assert fact.data == {"count": 2, "reason": "asked to", "id_hashes": sorted(hash_of(id).hex() for id in IDS[1:3])}
+    assert fact.data == {"count": 2, "reason": "asked to", "id_hashes": sorted(hash_event_id(id).hex() for id in IDS[1:3])}
 
 
 async def test_an_erased_event_is_never_taken_again(log: Recorder) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fleetlore.dialects.beads import DIALECT, TYPES
+from fleetlore.dialects.beads import DIALECT, TYPE_BY_KIND
 from fleetlore.errors import DialectError
 from fleetlore.events import catalog, codec
 from fleetlore.events.envelope import Event, Origin
@@ -225,7 +225,7 @@ def test_what_is_about_no_task_of_somebody_cannot_be_said(event: Event) -> None:
     assert DIALECT.encode(event) is None
 
 
-@given(event=events(), kind=st.sampled_from(sorted(TYPES)), task=names(), agent=names())
+@given(event=events(), kind=st.sampled_from(sorted(TYPE_BY_KIND)), task=names(), agent=names())
 def test_our_own_facts_come_back_with_the_same_meaning(event: Event, kind: str, task: str, agent: str) -> None:
     native = replace(event, kind=kind, task=task, agent=agent, data={}, origin=None)
     again = DIALECT.decode(DIALECT.encode(native) or b"")
@@ -234,7 +234,7 @@ def test_our_own_facts_come_back_with_the_same_meaning(event: Event, kind: str, 
         assert again.agent == agent
 
 
-@given(event=events(), kind=st.sampled_from(sorted(TYPES)), rest=json_objects(), own_id=st.none() | texts(), at=st.none() | texts())
+@given(event=events(), kind=st.sampled_from(sorted(TYPE_BY_KIND)), rest=json_objects(), own_id=st.none() | texts(), at=st.none() | texts())
 def test_whatever_became_of_a_record_in_the_log_it_is_written_as_json(event: Event, kind: str, rest: Any, own_id: Any, at: Any) -> None:
     changed = replace(event, kind=kind, origin=Origin(dialect="beads", id=own_id, at=at, rest=rest))
     assert isinstance(json.loads(DIALECT.encode(changed) or b""), dict)

@@ -16,7 +16,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.log.admission import Admission
 from fleetlore.programs.claude_code.transcript import RECORDING
 from fleetlore.views import costs
-from fleetlore.views.cost_sums import total
+from fleetlore.views.cost_sums import sum_total
 from tests.growing import grows_in_proportion
 from tests.transcripts import START, Row, Transcript, a_day, bash, text, thinking, tool
 
@@ -480,7 +480,7 @@ def test_cache_writes_outside_the_split_are_priced_as_five_minute_writes_and_onl
     spending = costs.initial()
     for event in read(told):
         spending = costs.apply(spending, event)
-    amount = total(spending)
+    amount = sum_total(spending)
     assert (amount.cache_write, amount.usd) == (1_000_000, 6.25)
 
 
@@ -494,7 +494,7 @@ def test_a_late_row_that_adds_the_split_by_age_counts_no_cache_write_twice() -> 
     spending = costs.initial()
     for event in read(told):
         spending = costs.apply(spending, event)
-    amount = total(spending)
+    amount = sum_total(spending)
     assert (amount.input, amount.output, amount.cache_write) == (3, 41, 50)
 
 

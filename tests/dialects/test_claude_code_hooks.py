@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fleetlore.events.envelope import Event
 from fleetlore.log.admission import Admission
-from fleetlore.programs.claude_code.hooks import FOLDED, read_hook
+from fleetlore.programs.claude_code.hooks import IGNORED_HOOKS, read_hook
 from fleetlore.programs.claude_code.transcript import RECORDING
 from tests.transcripts import Transcript, bash, text, tool
 
@@ -100,7 +100,7 @@ def test_a_hook_from_the_future_is_kept_under_its_own_name() -> None:
     assert (event.kind, event.text, event.data) == ("claude_code.quantum_leap_x", "It leapt.", {"message": "It leapt.", "qubits": 3})
 
 
-@pytest.mark.parametrize("name", [*sorted(FOLDED), "SubagentStop"])
+@pytest.mark.parametrize("name", [*sorted(IGNORED_HOOKS), "SubagentStop"])
 def test_what_others_tell_is_folded(name: str) -> None:
     assert hook(name, agent_type="", agent_id="a-compaction") == []
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fleetlore.dialects.cloudevents import DIALECT, kind_of
+from fleetlore.dialects.cloudevents import DIALECT, make_kind_from_type
 from fleetlore.errors import DialectError
 from fleetlore.events import catalog, codec
 from fleetlore.events.envelope import Event, Origin
@@ -131,7 +131,7 @@ def test_an_id_is_unique_within_its_source_only() -> None:
     ],
 )
 def test_a_type_becomes_the_nearest_kind(own_type: str, kind: str) -> None:
-    assert kind_of(own_type) == kind
+    assert make_kind_from_type(own_type) == kind
     assert catalog.KIND_PATTERN.fullmatch(kind)
     assert len(kind) <= catalog.LONGEST_KIND
 

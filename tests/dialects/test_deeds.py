@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlore.dialects.commands import classify
-from fleetlore.dialects.commands.classify import Deed, deed_of, is_correction, is_polling
+from fleetlore.dialects.commands.classify import ToolAction, classify_tool_call, is_correction, is_polling_call
 from fleetlore.events.tools import DEEDS
 
 SHELL: dict[str, str] = {
@@ -164,44 +164,48 @@ LINES = [(line.strip().replace(r"\n", "\n"), deed) for deed, lines in SHELL.item
 
 @pytest.mark.parametrize(("command", "deed"), LINES)
 def test_what_a_shell_line_amounts_to(command: str, deed: str) -> None:
-    assert deed_of("Bash", {"command": command}).name == deed
+    assert classify_tool_call("Bash", {"command": command}).name == deed
 
 
 @pytest.mark.parametrize(
     ("tool", "given", "deed"),
     [
-        ("Read", {"file_path": "/a/b.py"}, Deed("look", "b.py")),
-        ("Grep", {"pattern": "def x", "path": "/src"}, Deed("look", "def x")),
-        ("WebFetch", {"url": "https://example.org", "prompt": "What?"}, Deed("look", "https://example.org")),
-        ("Edit", {"file_path": "/a/b.py"}, Deed("edit", "b.py", ("/a/b.py",))),
-        ("Write", {"file_path": "/a/b.py"}, Deed("edit", "b.py", ("/a/b.py",))),
-        ("NotebookEdit", {"notebook_path": "n.ipynb"}, Deed("edit", "n.ipynb", ("n.ipynb",))),
-        ("str_replace_editor", {"command": "view", "path": "/a/b.py"}, Deed("look", "b.py")),
-        ("str_replace_editor", {"command": "create", "path": "/a/b.py"}, Deed("edit", "b.py", ("/a/b.py",))),
-        ("apply_patch", "*** Begin Patch\n*** Add File: a.py\n*** Delete File: b.py\n", Deed("edit", "a.py and 1 more", ("a.py", "b.py"))),
-        ("apply_patch", {"input": "*** Begin Patch\n*** Update File: a.py\n"}, Deed("edit", "a.py", ("a.py",))),
-        ("shell", {"command": ["bash", "-lc", "git commit -m 'One'"]}, Deed("commit", "One")),
-        ("shell", {"command": ["git", "commit", "-m", "One; two"]}, Deed("commit", "One; two")),
-        ("local_shell", {"command": ["pytest", "tests"]}, Deed("test", "pytest tests")),
-        ("exec_command", {"cmd": "ls"}, Deed("look", "ls")),
-        ("execute_bash", "ls", Deed("look", "ls")),
-        ("TodoWrite", {"todos": [{"content": "A", "status": "done"}, {"content": "B", "status": "in_progress"}]}, Deed("plan", "B")),
-        ("update_plan", {"plan": [{"step": "First", "status": "in_progress"}]}, Deed("plan", "First")),
-        ("ExitPlanMode", {}, Deed("plan")),
-        ("AskUserQuestion", {"questions": [{"question": "Which one?"}]}, Deed("ask", "Which one?")),
-        ("Task", {"description": "Look it up", "prompt": "Long"}, Deed("launch", "Look it up")),
-        ("Agent", {"prompt": "Long"}, Deed("launch", "Long")),
-        ("Skill", {"skill": "docs"}, Deed("run", "docs")),
-        ("mcp__github__create_pull_request", {"title": "Fix"}, Deed("pr_open", "Fix")),
-        ("mcp__github__merge_pull_request", {"pull_number": 12}, Deed("pr_merge", "#12")),
-        ("mcp__github__list_issues", {}, Deed("look")),
-        ("mcp__files__read_file", {"path": "x/y"}, Deed("look", "y")),
-        ("mcp__crm__send_invoice", {}, Deed(None)),
-        ("SomethingNew", {"command": "git push"}, Deed(None)),
+        ("Read", {"file_path": "/a/b.py"}, ToolAction("look", "b.py")),
+        ("Grep", {"pattern": "def x", "path": "/src"}, ToolAction("look", "def x")),
+        ("WebFetch", {"url": "https://example.org", "prompt": "What?"}, ToolAction("look", "https://example.org")),
+        ("Edit", {"file_path": "/a/b.py"}, ToolAction("edit", "b.py", ("/a/b.py",))),
+        ("Write", {"file_path": "/a/b.py"}, ToolAction("edit", "b.py", ("/a/b.py",))),
+        ("NotebookEdit", {"notebook_path": "n.ipynb"}, ToolAction("edit", "n.ipynb", ("n.ipynb",))),
+        ("str_replace_editor", {"command": "view", "path": "/a/b.py"}, ToolAction("look", "b.py")),
+        ("str_replace_editor", {"command": "create", "path": "/a/b.py"}, ToolAction("edit", "b.py", ("/a/b.py",))),
+        (
+            "apply_patch",
+            "*** Begin Patch\n*** Add File: a.py\n*** Delete File: b.py\n",
+            ToolAction("edit", "a.py and 1 more", ("a.py", "b.py")),
+        ),
+        ("apply_patch", {"input": "*** Begin Patch\n*** Update File: a.py\n"}, ToolAction("edit", "a.py", ("a.py",))),
+        ("shell", {"command": ["bash", "-lc", "git commit -m 'One'"]}, ToolAction("commit", "One")),
+        ("shell", {"command": ["git", "commit", "-m", "One; two"]}, ToolAction("commit", "One; two")),
+        ("local_shell", {"command": ["pytest", "tests"]}, ToolAction("test", "pytest tests")),
+        ("exec_command", {"cmd": "ls"}, ToolAction("look", "ls")),
+        ("execute_bash", "ls", ToolAction("look", "ls")),
+        ("TodoWrite", {"todos": [{"content": "A", "status": "done"}, {"content": "B", "status": "in_progress"}]}, ToolAction("plan", "B")),
+        ("update_plan", {"plan": [{"step": "First", "status": "in_progress"}]}, ToolAction("plan", "First")),
+        ("ExitPlanMode", {}, ToolAction("plan")),
+        ("AskUserQuestion", {"questions": [{"question": "Which one?"}]}, ToolAction("ask", "Which one?")),
+        ("Task", {"description": "Look it up", "prompt": "Long"}, ToolAction("launch", "Look it up")),
+        ("Agent", {"prompt": "Long"}, ToolAction("launch", "Long")),
+        ("Skill", {"skill": "docs"}, ToolAction("run", "docs")),
+        ("mcp__github__create_pull_request", {"title": "Fix"}, ToolAction("pr_open", "Fix")),
+        ("mcp__github__merge_pull_request", {"pull_number": 12}, ToolAction("pr_merge", "#12")),
+        ("mcp__github__list_issues", {}, ToolAction("look")),
+        ("mcp__files__read_file", {"path": "x/y"}, ToolAction("look", "y")),
+        ("mcp__crm__send_invoice", {}, ToolAction(None)),
+        ("SomethingNew", {"command": "git push"}, ToolAction(None)),
     ],
 )
-def test_what_a_tool_amounts_to(tool: str, given: object, deed: Deed) -> None:
-    assert deed_of(tool, given) == deed
+def test_what_a_tool_amounts_to(tool: str, given: object, deed: ToolAction) -> None:
+    assert classify_tool_call(tool, given) == deed
 
 
 MESSAGE = 'git commit -m "$(cat <<\'EOF\'\nfeat: say "hello" && push\n\nBody; git push\nEOF\n)"'
@@ -245,28 +249,28 @@ MESSAGE = 'git commit -m "$(cat <<\'EOF\'\nfeat: say "hello" && push\n\nBody; gi
     ],
 )
 def test_what_it_was_about(command: str, output: str, subject: str | None) -> None:
-    assert deed_of("Bash", {"command": command}, output).subject == subject
+    assert classify_tool_call("Bash", {"command": command}, output).subject == subject
 
 
 def test_a_command_is_called_what_the_agent_called_it() -> None:
-    assert deed_of("Bash", {"command": "./x.sh", "description": "Start the server"}).subject == "Start the server"
+    assert classify_tool_call("Bash", {"command": "./x.sh", "description": "Start the server"}).subject == "Start the server"
 
 
 def test_the_output_may_come_in_blocks_or_in_two_streams() -> None:
     tests = {"command": "pytest"}
-    assert deed_of("Bash", tests, {"stdout": "1 failed in 2s", "stderr": ""}).subject == "pytest: 1 failed"
-    assert deed_of("Bash", tests, [{"type": "text", "text": "1 failed in 2s"}]).subject == "pytest: 1 failed"
+    assert classify_tool_call("Bash", tests, {"stdout": "1 failed in 2s", "stderr": ""}).subject == "pytest: 1 failed"
+    assert classify_tool_call("Bash", tests, [{"type": "text", "text": "1 failed in 2s"}]).subject == "pytest: 1 failed"
 
 
 def test_of_a_line_that_failed_at_its_tests_the_tests_are_told() -> None:
     line = {"command": "pytest && git commit -m x"}
-    assert deed_of("Bash", line, "2 failed in 1s", failed=True) == Deed("test", "pytest: 2 failed")
-    assert deed_of("Bash", line, "nothing to commit", failed=True).name == "commit"
+    assert classify_tool_call("Bash", line, "2 failed in 1s", failed=True) == ToolAction("test", "pytest: 2 failed")
+    assert classify_tool_call("Bash", line, "nothing to commit", failed=True).name == "commit"
 
 
 def test_what_failed_changed_no_files() -> None:
-    assert deed_of("Edit", {"file_path": "a.py"}, failed=True) == Deed("edit", "a.py")
-    assert deed_of("Bash", {"command": "cat > a.py <<'EOF'\nx\nEOF"}).paths == ("a.py",)
+    assert classify_tool_call("Edit", {"file_path": "a.py"}, failed=True) == ToolAction("edit", "a.py")
+    assert classify_tool_call("Bash", {"command": "cat > a.py <<'EOF'\nx\nEOF"}).paths == ("a.py",)
 
 
 @pytest.mark.parametrize(
@@ -300,7 +304,7 @@ def test_what_failed_changed_no_files() -> None:
     ],
 )
 def test_who_asks_what_would_happen_has_done_nothing(command: str, deed: str) -> None:
-    assert deed_of("Bash", {"command": command}).name == deed
+    assert classify_tool_call("Bash", {"command": command}).name == deed
 
 
 @pytest.mark.parametrize(
@@ -328,7 +332,7 @@ def test_who_asks_what_would_happen_has_done_nothing(command: str, deed: str) ->
     ],
 )
 def test_other_shells_containers_and_runners_of_many_projects(command: str, deed: str, subject: str | None) -> None:
-    assert deed_of("Bash", {"command": command})[:2] == (deed, subject)
+    assert classify_tool_call("Bash", {"command": command})[:2] == (deed, subject)
 
 
 @pytest.mark.parametrize(
@@ -346,15 +350,15 @@ def test_other_shells_containers_and_runners_of_many_projects(command: str, deed
     ],
 )
 def test_what_the_output_denies_was_not_done_though_the_line_went_well(command: str, output: str, deed: str) -> None:
-    assert deed_of("Bash", {"command": command}, output).name == deed
+    assert classify_tool_call("Bash", {"command": command}, output).name == deed
 
 
 def test_of_what_failed_the_deed_is_what_was_tried() -> None:
-    assert deed_of("Bash", {"command": "git push"}, "error: failed to push some refs to 'x'", failed=True).name == "push"
+    assert classify_tool_call("Bash", {"command": "git push"}, "error: failed to push some refs to 'x'", failed=True).name == "push"
 
 
 def test_a_subject_is_one_line_and_not_too_long() -> None:
-    subject = deed_of("Bash", {"command": f"git commit -m '{'word ' * 100}'"}).subject
+    subject = classify_tool_call("Bash", {"command": f"git commit -m '{'word ' * 100}'"}).subject
     assert subject is not None
     assert len(subject) <= 120
     assert "\n" not in subject
@@ -376,24 +380,24 @@ anything: st.SearchStrategy[Any] = st.recursive(
 
 @given(st.sampled_from(["Bash", "shell", "Edit", "apply_patch", "TodoWrite", "AskUserQuestion", "Task", "Read", "x"]), anything, anything)
 def test_nothing_that_a_tool_is_given_can_break_it(tool: str, given: object, output: object) -> None:
-    deed = deed_of(tool, given, output, failed=True)
+    deed = classify_tool_call(tool, given, output, failed=True)
     assert deed.name is None or deed.name in DEEDS
-    assert is_polling(tool, given) in (True, False)
+    assert is_polling_call(tool, given) in (True, False)
 
 
 @given(
     st.text(alphabet="ab \n\\\"'$();&|<>#=-/", max_size=200), st.sampled_from(["", "git commit -m ", "python ", "find -exec ", "cat <<E\n"])
 )
 def test_no_line_can_break_it(line: str, start: str) -> None:
-    assert deed_of("Bash", {"command": start + line}, line).name in DEEDS
+    assert classify_tool_call("Bash", {"command": start + line}, line).name in DEEDS
 
 
 @pytest.mark.parametrize(
     "piece", ["x", "python ", '"', "a'b\"c", "<<E\n", "\\", "find -exec ", "$((", "bash -c '", "timeout ", "((((", "sudo -u "]
 )
 def test_endless_lines_come_to_an_end(piece: str) -> None:
-    assert deed_of("Bash", {"command": piece * 50_000}, piece * 50_000).name in DEEDS
-    assert deed_of("shell", {"command": [piece] * 5_000}).name in DEEDS
+    assert classify_tool_call("Bash", {"command": piece * 50_000}, piece * 50_000).name in DEEDS
+    assert classify_tool_call("shell", {"command": [piece] * 5_000}).name in DEEDS
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from fleetlore.dialects.commands.classify import flags_of
 from fleetlore.dialects.commands.flags import MOST_FLAGS, flags_in, shown_flags
 from fleetlore.programs.claude_code import hooks
-from fleetlore.programs.claude_code.ids import Scene
-from fleetlore.programs.claude_code.tools import tell_call, tell_denial, tell_outcome, what_of
+from fleetlore.programs.claude_code.ids import ClaudeEventContext
+from fleetlore.programs.claude_code.tools import make_call_event, make_denial_event, make_outcome_event, summarize_call
 from fleetlore.programs.codex import hooks as codex_hooks
-from fleetlore.programs.codex.tools import what_of as codex_what_of
+from fleetlore.programs.codex.tools import summarize_call as codex_what_of
 
 MESSAGE = "\"$(cat <<'EOF'\nfix: x\n\nNever commit with --no-verify, and don't push --force.\nEOF\n)\""
 
@@ -160,24 +160,24 @@ COMMIT = {"command": 'git commit --no-verify -m "fix: x"', "description": "Commi
 
 
 def test_the_description_of_a_call_does_not_hide_its_flags() -> None:
-    assert what_of("Bash", COMMIT) == "Bash: Commit the fix (--no-verify)"
-    assert what_of("Bash", {"command": "git push --force"}) == "Bash: git push --force"
+    assert summarize_call("Bash", COMMIT) == "Bash: Commit the fix (--no-verify)"
+    assert summarize_call("Bash", {"command": "git push --force"}) == "Bash: git push --force"
     long = {"command": "git commit --no-verify -m x", "description": "y" * 400}
-    assert what_of("Bash", long).endswith("y (--no-verify)")
-    assert len(what_of("Bash", long)) == 300
+    assert summarize_call("Bash", long).endswith("y (--no-verify)")
+    assert len(summarize_call("Bash", long)) == 300
     assert codex_what_of("exec_command", {"cmd": "echo one\nrm -rf two"}) == "exec_command: echo one (rm -rf)"
 
 
 def test_call_outcome_and_refusal_keep_the_flags_beside_the_subject() -> None:
-    scene = Scene(None, "ada", "s1")
-    called = tell_call(scene, "Bash", "c1", COMMIT)
-    done = tell_outcome(scene, "Bash", "c1", COMMIT, output="[main 1a2b3c4] fix: x", failed=False)
-    failed = tell_outcome(scene, "Bash", "c1", COMMIT, output="Exit code 1\nno", failed=True)
-    denied = tell_denial(scene, "Bash", "c1", COMMIT, reason="no")
+    scene = ClaudeEventContext(None, "ada", "s1")
+    called = make_call_event(scene, "Bash", "c1", COMMIT)
+    done = make_outcome_event(scene, "Bash", "c1", COMMIT, output="[main 1a2b3c4] fix: x", failed=False)
+    failed = make_outcome_event(scene, "Bash", "c1", COMMIT, output="Exit code 1\nno", failed=True)
+    denied = make_denial_event(scene, "Bash", "c1", COMMIT, reason="no")
     assert [event.data["flags"] for event in (called, done, failed, denied)] == [["--no-verify"]] * 4
     assert all("(--no-verify)" in (event.text or "") for event in (called, done, failed, denied))
     assert done.data["subject"] == "fix: x"
-    assert "flags" not in tell_call(scene, "Bash", "c1", {"command": "ls"}).data
+    assert "flags" not in make_call_event(scene, "Bash", "c1", {"command": "ls"}).data
 
 
 def test_a_request_for_permission_shows_the_flags_of_what_is_to_be_allowed() -> None:

@@ -175,7 +175,7 @@ def test_a_push_tells_its_commits_as_git_tells_them_and_then_itself() -> None:
     commits = [commit(SHA, "Hang the door (#12)\n\nIt leans.", added=["door.py"], modified=["wall.py"]), commit(OTHER, "Oil (#12)")]
     first, second, push = read_delivery(body(commits=commits, **PUSH))
     assert [event.kind for event in (first, second, push)] == ["fleet.commit", "fleet.commit", "fleet.push"]
-    assert (first.id, second.id) == (git.event_id(SHA), git.event_id(OTHER))
+    assert (first.id, second.id) == (git.commit_event_id(SHA), git.commit_event_id(OTHER))
     record = {
         "type": "commit",
         "sha": SHA,
@@ -201,7 +201,7 @@ def test_a_branch_that_was_set_back_may_be_pushed_to_the_same_head_again() -> No
 def test_a_revert_in_a_push_is_a_setback_as_in_a_history() -> None:
     message = f'Revert "Hang the door"\n\nThis reverts commit {SHA}.'
     event, _ = read_delivery(body(commits=[commit(OTHER, message)], **PUSH))
-    assert (event.kind, event.cause) == ("fleet.error", git.event_id(SHA))
+    assert (event.kind, event.cause) == ("fleet.error", git.commit_event_id(SHA))
 
 
 def test_a_pushed_version_is_the_milestone_that_git_tells_too() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fleetlore.dialects.git import DIALECT, count_reverts, event_id, find_mended, find_merge, find_task, is_version
+from fleetlore.dialects.git import DIALECT, commit_event_id, count_reverts, find_fixed_commits, find_merge, find_task, is_version_tag
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event, Origin
 from tests.dialects import golden
@@ -51,12 +51,12 @@ def test_every_golden_record_is_told_as_what_it_is(n: int, kind: str, agent: str
     event = DIALECT.decode(golden.lines("git")[n - 1])
     assert (event.kind, event.agent, event.task) == (kind, agent, task)
     assert event.actor == (agent or "git")
-    assert event.cause == (cause and event_id(cause))
+    assert event.cause == (cause and commit_event_id(cause))
 
 
 def test_a_commit_is_told_by_its_subject_at_the_author_s_time() -> None:
     event = DIALECT.decode(golden.lines("git")[2])
-    assert (event.id, event.at) == (event_id(OTHER), datetime(2026, 6, 1, 10, 30, tzinfo=UTC))
+    assert (event.id, event.at) == (commit_event_id(OTHER), datetime(2026, 6, 1, 10, 30, tzinfo=UTC))
     assert event.text == 'Revert "Hang the door (#12)"'
     assert event.data["reverts"] == SHA
     assert event.data["files"] == ["door.py"]
@@ -64,9 +64,9 @@ def test_a_commit_is_told_by_its_subject_at_the_author_s_time() -> None:
 
 
 def test_only_the_sha_decides_the_id() -> None:
-    assert {decode(author=author).id for author in ("Ada", "Bert", "")} == {event_id(SHA)}
+    assert {decode(author=author).id for author in ("Ada", "Bert", "")} == {commit_event_id(SHA)}
     parts = [decode(type="collab", n=1), decode(type="collab", n=2), decode(type="tag", tag="v1"), decode(type="tag", tag="v2")]
-    assert len({event.id for event in parts} | {event_id(SHA)}) == 5
+    assert len({event.id for event in parts} | {commit_event_id(SHA)}) == 5
 
 
 def test_an_author_without_a_usable_name_goes_by_the_address() -> None:
@@ -172,17 +172,17 @@ def test_a_task_is_a_number_or_a_key(text: str, task: str | None) -> None:
     ],
 )  # fmt: skip
 def test_a_tag_that_names_a_version_is_known(tag: str, expected: bool) -> None:
-    assert is_version(tag) is expected
+    assert is_version_tag(tag) is expected
 
 
 @pytest.mark.timeout(5)
 @pytest.mark.parametrize("piece", ["v1a", "1.", "1-", "-", "v", "a1", "/v1"])
 def test_no_tag_takes_long_to_judge(piece: str) -> None:
-    is_version((piece * 200)[:199] + "!")
+    is_version_tag((piece * 200)[:199] + "!")
 
 
 def test_what_a_message_says_that_it_mends_is_found() -> None:
-    assert find_mended("Fixes: 0a1b2c3 (oil)\nreapplies commit 1B2C3D4E\nfixed 12, restores 0a1b2c3d4") == [
+    assert find_fixed_commits("Fixes: 0a1b2c3 (oil)\nreapplies commit 1B2C3D4E\nfixed 12, restores 0a1b2c3d4") == [
         "0a1b2c3",
         "1b2c3d4e",
         "0a1b2c3d4",

@@ -90,7 +90,7 @@ def test_an_event_has_all_that_a_log_asks_for(name: str, line: bytes) -> None:
 def test_every_kind_of_every_family_has_a_golden_line() -> None:
     assert kinds_in("nexus") == {f"fleet.{kind}" for kind in nexus.KINDS}
     assert kinds_in("tinytown") == {f"town.{kind}" for kind in tinytown.TYPES}
-    assert kinds_in("nexo") == {f"driver.{kind}" for kind in nexo.SUBJECTS}
+    assert kinds_in("nexo") == {f"driver.{kind}" for kind in nexo.SUBJECT_BY_KIND}
     assert kinds_in("stage") >= stage.KINDS
 
 

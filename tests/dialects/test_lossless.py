@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from fleetlore import dialects
 from fleetlore.dialects import nexus, wire
-from fleetlore.dialects.base import difference, restore
+from fleetlore.dialects.base import apply_difference, compute_difference
 from fleetlore.dialects.fields import EPOCH
 from fleetlore.events.envelope import Event
 
@@ -105,15 +105,15 @@ def test_half_a_surrogate_pair_in_a_native_event_is_escaped() -> None:
     ],
 )
 def test_a_difference_is_small_and_applies_again(written: dict[str, Any], record: dict[str, Any], rest: dict[str, Any] | None) -> None:
-    assert difference(written, record) == rest
-    assert json.dumps(restore(written, rest or {})) == json.dumps(record)
+    assert compute_difference(written, record) == rest
+    assert json.dumps(apply_difference(written, rest or {})) == json.dumps(record)
 
 
 @pytest.mark.parametrize(
     "number", ["1e400", "-1e400", "1.50", "1E5", "-0", "0.10", "1e-400", "9" * 700, "1e16", "1e+16", "1e-05", "0.00001"]
 )
 @pytest.mark.parametrize("style", [wire.PYTHON, wire.COMPACT])
-def test_a_number_is_written_as_it_was_spelt(number: str, style: wire.Style) -> None:
+def test_a_number_is_written_as_it_was_spelt(number: str, style: wire.JsonStyle) -> None:
     raw = f'{{"a"{style.colon}[{number}{style.comma}{{"b/~c"{style.colon}{number}}}]}}'.encode()
-    record, spellings = wire.parse(raw, style)
-    assert wire.write(record, style, spellings) == raw
+    record, spellings = wire.parse_record_with_spellings(raw, style)
+    assert wire.write_record(record, style, spellings) == raw

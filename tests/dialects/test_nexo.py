@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fleetlore.dialects.nexo import DIALECT, SUBJECTS, subject
+from fleetlore.dialects.nexo import DIALECT, SUBJECT_BY_KIND, nats_subject
 from fleetlore.errors import DialectError, Invalid
 from fleetlore.events import catalog, codec
 from fleetlore.events.envelope import Event
@@ -30,7 +30,7 @@ def test_a_started_goal_carries_its_words_and_its_id() -> None:
     assert list(event.data) == ["goal"]
 
 
-@pytest.mark.parametrize("kind", SUBJECTS)
+@pytest.mark.parametrize("kind", SUBJECT_BY_KIND)
 def test_the_goal_is_found_wherever_it_is_nested(kind: str) -> None:
     assert first(kind).goal in (GOAL, "00000000-0000-0000-0000-000000000000")
 
@@ -81,13 +81,13 @@ def test_decisions_and_verdicts_know_their_time_and_the_others_do_not() -> None:
     ],
 )
 def test_every_kind_has_its_subject(kind: str, name: str) -> None:
-    assert subject(first(kind)) == name
+    assert nats_subject(first(kind)) == name
 
 
 @pytest.mark.parametrize("kind", ["driver.danced", "fleet.idle", "escalate.escalate"])
 def test_nothing_else_has_a_subject(kind: str) -> None:
     with pytest.raises(Invalid, match="no subject"):
-        subject(Event(kind=kind))
+        nats_subject(Event(kind=kind))
 
 
 @pytest.mark.parametrize("line", [line for line in golden.lines("nexo") if b'"seq":7' not in line and b"90min" not in line])

@@ -357,13 +357,13 @@ SESSION = "0b7d4d0e-3f61-4f0e-9c53-5a8a3c1f2e01"
 def test_claude_code_s_telemetry_is_told_under_the_ids_of_its_transcripts() -> None:
     (prompt,) = log("claude_code.user_prompt", {"session.id": SESSION, "prompt.id": "p1", "prompt": "Hang it", "prompt_length": "7"})
     assert (prompt.kind, prompt.id, prompt.run) == ("prompt.submitted", claude_code_ids.prompt_id("p1"), SESSION)
-    assert (prompt.agent, prompt.actor) == (claude_code_ids.agent_of(SESSION), "user")
+    assert (prompt.agent, prompt.actor) == (claude_code_ids.session_agent(SESSION), "user")
     result = {"session.id": SESSION, "tool_name": "Bash", "tool_use_id": "toolu_1", "duration_ms": "12"}
     (returned,) = log("claude_code.tool_result", result | {"success": "true", "tool_parameters": '{"command": "ls"}'})
     (failed,) = log("claude_code.tool_result", result | {"success": "false", "error": "no such file"})
     (denied,) = log("claude_code.tool_decision", result | {"decision": "reject", "source": "user_reject"})
     assert [event.kind for event in (returned, failed, denied)] == ["tool.returned", "tool.failed", "tool.denied"]
-    assert {event.id for event in (returned, failed, denied)} == {claude_code_ids.outcome_id("toolu_1")}
+    assert {event.id for event in (returned, failed, denied)} == {claude_code_ids.tool_outcome_id("toolu_1")}
     assert (returned.data["input"], returned.data["duration_ms"]) == ({"command": "ls"}, 12)
     assert log("claude_code.tool_decision", result | {"decision": "accept"}) == []
 
@@ -394,15 +394,15 @@ def test_codex_s_telemetry() -> None:
     thread = {"conversation.id": SESSION, "model": "m"}
     tokens = {"input_token_count": "100", "output_token_count": "5", "cached_token_count": 60}
     (reply,) = log("codex.sse_event", thread | {"event.name": "codex.sse_event", "event.kind": "response.completed"} | tokens)
-    assert (reply.kind, reply.run, reply.agent) == ("codex.sse_event", SESSION, codex_ids.agent_of(SESSION))
+    assert (reply.kind, reply.run, reply.agent) == ("codex.sse_event", SESSION, codex_ids.thread_agent(SESSION))
     assert reply.data["output_token_count"] == "5"
     assert log("codex.sse_event", thread | {"event.kind": "response.output_text.delta"}) == []
     call = "call_0a1b2c3d4e5f60718293"
     (tool,) = log("codex.tool_result", thread | {"tool_name": "shell", "call_id": call, "success": "false", "output": "boom"})
     assert (tool.kind, tool.data["error"]) == ("tool.failed", "boom")
-    assert tool.id == codex_ids.outcome_id(codex_ids.Place(SESSION, None), call)
+    assert tool.id == codex_ids.tool_outcome_id(codex_ids.CallLocation(SESSION, None), call)
     (start,) = log("codex.conversation_starts", thread | {"app.version": "1"})
-    assert (start.kind, start.id) == ("session.started", codex_ids.started_id(SESSION))
+    assert (start.kind, start.id) == ("session.started", codex_ids.session_started_id(SESSION))
     (error,) = log("codex.api_request", thread | {"http.response.status_code": 429, "error.message": "slow down"})
     assert (error.kind, error.data["status"]) == ("model.failed", 429)
 

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from fleetlore import dialects
 from fleetlore.dialects import nexus, tinytown
 from fleetlore.dialects.base import Dialect
-from fleetlore.dialects.cloudevents import kind_of
-from fleetlore.dialects.tinytown import town_uuid
+from fleetlore.dialects.cloudevents import make_kind_from_type
+from fleetlore.dialects.tinytown import derive_town_uuid
 from fleetlore.errors import DialectError
 from fleetlore.events import catalog, codec
 from fleetlore.events.envelope import Event
@@ -136,7 +136,7 @@ def test_a_native_event_of_a_town_comes_back_with_the_same_meaning(event: Event,
     assert again.text == (native.text or None)
     for scope in ("agent", "parent", "child", "task", "mission"):
         name = getattr(native, scope)
-        assert getattr(again, scope) == (name and town_uuid(town, name))
+        assert getattr(again, scope) == (name and derive_town_uuid(town, name))
 
 
 @given(event=events(), town=texts(20))
@@ -151,6 +151,6 @@ def test_any_event_comes_back_from_its_cloudevent_as_it_was(event: Event, town: 
 
 @given(st.text(min_size=1))
 def test_any_type_makes_a_kind(own_type: str) -> None:
-    kind = kind_of(own_type)
+    kind = make_kind_from_type(own_type)
     assert catalog.KIND_PATTERN.fullmatch(kind)
     assert len(kind) <= catalog.LONGEST_KIND

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from fleetlore.dialects.tinytown import DIALECT, town_uuid
+from fleetlore.dialects.tinytown import DIALECT, derive_town_uuid
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import derive_id, is_uuid
@@ -94,7 +94,7 @@ def test_a_native_event_is_written_with_the_uuids_that_its_town_gives_to_names()
     assert (
         DIALECT.encode(event, town="west")
         == (
-            f'{{"event_type":"task_delegated","agent_id":"{town_uuid("west", "ada")}","task_id":"{town_uuid("west", "t7")}",'
+            f'{{"event_type":"task_delegated","agent_id":"{derive_town_uuid("west", "ada")}","task_id":"{derive_town_uuid("west", "t7")}",'
             '"message":"yours",'
             f'"timestamp":"2026-04-22T21:06:55.000000Z","child_agent_id":"{AGENT}","scope":"fence"}}'
         ).encode()
@@ -102,10 +102,10 @@ def test_a_native_event_is_written_with_the_uuids_that_its_town_gives_to_names()
 
 
 def test_a_name_has_one_uuid_in_a_town_and_another_in_the_next() -> None:
-    assert town_uuid("west", "ada") == town_uuid("west", "ada")
-    assert len({town_uuid("west", "ada"), town_uuid("east", "ada"), town_uuid("west", "bert")}) == 3
-    assert is_uuid(town_uuid("west", "ada"))
-    assert town_uuid("west", AGENT.upper()) == AGENT
+    assert derive_town_uuid("west", "ada") == derive_town_uuid("west", "ada")
+    assert len({derive_town_uuid("west", "ada"), derive_town_uuid("east", "ada"), derive_town_uuid("west", "bert")}) == 3
+    assert is_uuid(derive_town_uuid("west", "ada"))
+    assert derive_town_uuid("west", AGENT.upper()) == AGENT
 
 
 @pytest.mark.parametrize(

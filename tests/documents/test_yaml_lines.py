@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from fleetlore.documents.validation import DEEPEST, plain
-from fleetlore.documents.yaml_lines import MOST_BYTES, Tree
+from fleetlore.documents.validation import MAX_DEPTH, to_plain_values
+from fleetlore.documents.yaml_lines import MAX_YAML_BYTES, ParsedYaml
 from fleetlore.errors import InvalidScenario
 
 
 def test_a_problem_has_the_line_of_the_nearest_thing_that_has_one() -> None:
-    tree = Tree("play.yaml", "goal: peace\ncast:\n  - ada\n")
+    tree = ParsedYaml("play.yaml", "goal: peace\ncast:\n  - ada\n")
     tree.complain(("cast", 0, "role"), "is needed")
     tree.complain(("nowhere",), "is needed")
     tree.complain((), "no scenario")
@@ -22,8 +22,8 @@ def test_a_problem_has_the_line_of_the_nearest_thing_that_has_one() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("x" * (MOST_BYTES + 1), "over 1 MiB"),
-        ("[" * (DEEPEST + 2) + "]" * (DEEPEST + 2), "nested too deeply"),
+        ("x" * (MAX_YAML_BYTES + 1), "over 1 MiB"),
+        ("[" * (MAX_DEPTH + 2) + "]" * (MAX_DEPTH + 2), "nested too deeply"),
         ("a: &x [1]\nb: *x\n", "aliases"),
         ("a: 1\na: 2\n", "twice"),
         ("a: [1", "not YAML"),
@@ -31,12 +31,12 @@ def test_a_problem_has_the_line_of_the_nearest_thing_that_has_one() -> None:
 )
 def test_what_is_no_tree_is_refused_with_a_reason(text: str, reason: str) -> None:
     with pytest.raises(InvalidScenario, match=reason):
-        Tree("play.yaml", text).stop_if_wrong()
+        ParsedYaml("play.yaml", text).stop_if_wrong()
 
 
 def test_values_of_toml_are_not_followed_for_ever() -> None:
     value: object = "the end"
-    for _ in range(DEEPEST + 2):
+    for _ in range(MAX_DEPTH + 2):
         value = [value]
     with pytest.raises(ValueError, match="nested too deeply"):
-        plain(value)
+        to_plain_values(value)

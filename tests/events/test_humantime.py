@@ -28,8 +28,8 @@ SECOND = 1_000_000_000
     ],
 )
 def test_a_duration_is_written_in_its_largest_units(nanoseconds: int, text: str) -> None:
-    assert durations.format(nanoseconds) == text
-    assert durations.parse(text) == nanoseconds
+    assert durations.format_duration(nanoseconds) == text
+    assert durations.parse_duration(text) == nanoseconds
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_duration_is_written_in_its_largest_units(nanoseconds: int, text: str)
     ],
 )
 def test_a_duration_is_read_in_any_usual_spelling(text: str, seconds: int) -> None:
-    assert durations.parse(text) == seconds * SECOND
+    assert durations.parse_duration(text) == seconds * SECOND
 
 
 @pytest.mark.parametrize(
@@ -59,21 +59,21 @@ def test_a_duration_is_read_in_any_usual_spelling(text: str, seconds: int) -> No
 )
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(Invalid):
-        durations.parse(text)
+        durations.parse_duration(text)
 
 
 @given(st.integers(0, 2**64 * SECOND - 1))
 def test_every_duration_is_read_as_it_was_written(nanoseconds: int) -> None:
-    assert durations.parse(durations.format(nanoseconds)) == nanoseconds
+    assert durations.parse_duration(durations.format_duration(nanoseconds)) == nanoseconds
 
 
 @given(st.text(max_size=20))
 def test_arbitrary_text_is_a_duration_or_refused(text: str) -> None:
     with suppress(Invalid):
-        assert durations.parse(text) >= 0
+        assert durations.parse_duration(text) >= 0
 
 
 @pytest.mark.parametrize("nanoseconds", [-1, 2**64 * SECOND])
 def test_what_cannot_be_written_is_refused(nanoseconds: int) -> None:
     with pytest.raises(Invalid):
-        durations.format(nanoseconds)
+        durations.format_duration(nanoseconds)

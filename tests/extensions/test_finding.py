@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleetlore.errors import BrokenExtension
-from fleetlore.plugins import Extension, Point, look_for
+from fleetlore.plugins import Extension, ExtensionPoint, find_extensions
 from tests.extensions.packages import put
 
 GROUP = "fleetlore.things"
@@ -23,8 +23,8 @@ def number(name: str, thing: Any) -> int:
     return thing
 
 
-def point(*offers: Extension, **options: Any) -> Point[int]:
-    return Point(GROUP, number, installed=lambda: offers, **options)
+def point(*offers: Extension, **options: Any) -> ExtensionPoint[int]:
+    return ExtensionPoint(GROUP, number, installed=lambda: offers, **options)
 
 
 def offer(name: str, value: str, package: str = "alpha") -> Extension:
@@ -37,7 +37,7 @@ MAXSIZE, PATH, MISSING = offer("big", "sys:maxsize"), offer("path", "sys:path"),
 def test_packages_say_what_they_offer(tmp_path: Path) -> None:
     put(tmp_path, "alpha_beta", {GROUP: {"b": "m:x", "a": "m:y.z"}, "console_scripts": {"c": "m:z"}}, version="2.1")
     put(tmp_path, "other", {"console_scripts": {"fleetlore": "fleetlore.cli:main"}})
-    assert look_for([str(tmp_path)]) == [
+    assert find_extensions([str(tmp_path)]) == [
         Extension(GROUP, "a", "m:y.z", "alpha-beta", "2.1"),
         Extension(GROUP, "b", "m:x", "alpha-beta", "2.1"),
     ]
@@ -46,7 +46,7 @@ def test_packages_say_what_they_offer(tmp_path: Path) -> None:
 def test_of_a_package_that_is_there_twice_the_first_counts(tmp_path: Path) -> None:
     put(tmp_path / "first", "alpha", {GROUP: {"a": "m:new"}}, version="2")
     put(tmp_path / "second", "Alpha", {GROUP: {"a": "m:old"}}, version="1")
-    found = look_for([str(tmp_path / "first"), str(tmp_path / "second"), str(tmp_path / "first"), str(tmp_path / "nowhere")])
+    found = find_extensions([str(tmp_path / "first"), str(tmp_path / "second"), str(tmp_path / "first"), str(tmp_path / "nowhere")])
     assert [(each.value, each.version) for each in found] == [("m:new", "2")]
 
 
@@ -56,7 +56,7 @@ def test_of_a_package_that_is_there_twice_the_first_counts(tmp_path: Path) -> No
 def test_a_damaged_file_of_entry_points_offers_nothing(tmp_path: Path, text: str) -> None:
     put(tmp_path, "alpha", {})
     (tmp_path / "alpha-1.0.dist-info" / "entry_points.txt").write_bytes(text.encode("latin-1"))
-    assert look_for([str(tmp_path)]) == []
+    assert find_extensions([str(tmp_path)]) == []
 
 
 def test_a_thing_is_loaded_by_its_name() -> None:

@@ -13,7 +13,7 @@ from fleetlore.chronicle.arcs import Part, Pattern
 from fleetlore.chronicle.vocabulary import Vocabulary, check_vocabulary
 from fleetlore.dialects import nexus
 from fleetlore.dialects.base import Dialect
-from fleetlore.dialects.installed import Guarded
+from fleetlore.dialects.installed import GuardedDialect
 from fleetlore.dialects.wire import COMPACT, Record
 from fleetlore.errors import DialectError, Invalid
 from fleetlore.events.envelope import Event
@@ -24,12 +24,12 @@ from fleetlore.graph.registry import REGISTRY
 from fleetlore.programs.harness import Ended, Order, Watch
 from fleetlore.projections import runner
 from fleetlore.projections.runner import Runner, view_of
-from fleetlore.projections.store import Store
+from fleetlore.projections.store import ProjectionStore
 from fleetlore.testing import check_dialect, check_harness
 from fleetlore.views import threads
-from fleetlore.views.cost_sums import by
+from fleetlore.views.cost_sums import sum_by
 from fleetlore.views.costs import Costs
-from fleetlore.views.town_payloads import is_from_afar
+from fleetlore.views.town_payloads import is_remote_event
 from tests.dialects import golden
 
 SETBACK = Part(frozenset(("setback",)))
@@ -53,7 +53,7 @@ def stumbles(record: Record) -> Event:
 
 def test_whatever_an_extension_stumbles_over_is_a_bad_record() -> None:
     dialect = clumsy(stumbles)
-    guarded = Guarded(name=dialect.name, style=dialect.style, read=dialect.read, write=lambda event, town: 1 / 0)  # type: ignore[arg-type,return-value]
+    guarded = GuardedDialect(name=dialect.name, style=dialect.style, read=dialect.read, write=lambda event, town: 1 / 0)  # type: ignore[arg-type,return-value]
     with pytest.raises(DialectError, match="clumsy stumbled: KeyError: 'did'"):
         guarded.decode(b"{}")
     with pytest.raises(DialectError, match="division by zero"):
@@ -61,8 +61,8 @@ def test_whatever_an_extension_stumbles_over_is_a_bad_record() -> None:
 
 
 def test_what_an_extension_reads_never_passes_for_something_that_was_said_here() -> None:
-    guarded = Guarded(name="clumsy", style=COMPACT, read=stumbles, write=lambda event, town: {})
-    assert is_from_afar(guarded.decode(b'{"did":"log.trimmed"}'))
+    guarded = GuardedDialect(name="clumsy", style=COMPACT, read=stumbles, write=lambda event, town: {})
+    assert is_remote_event(guarded.decode(b'{"did":"log.trimmed"}'))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ class Falls:
 
 
 async def test_a_harness_that_raises_has_failed_its_turn(tmp_path: Path) -> None:
-    ended = await check_harness(harnesses.Guarded("falls", Falls()), str(tmp_path))
+    ended = await check_harness(harnesses.GuardedHarness("falls", Falls()), str(tmp_path))
     assert (ended.how, ended.error) == ("failed", "RuntimeError: over its own feet")
     with pytest.raises(AssertionError, match="falls raises RuntimeError"):
         await check_harness(Falls(), str(tmp_path))
@@ -164,14 +164,14 @@ async def test_a_harness_that_raises_has_failed_its_turn(tmp_path: Path) -> None
 
 def test_a_harness_that_nobody_installed_is_named_with_those_that_there_are() -> None:
     with pytest.raises(Invalid, match="no harness is called 'echo'; known are claude-code, codex, command, mind; install"):
-        harnesses.hire(Plan(harness="echo", agent="ada"), {})
+        harnesses.create_harness(Plan(harness="echo", agent="ada"), {})
 
 
 # --- checkpoints
 
 
 def test_what_was_folded_with_other_packages_is_folded_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with connect(f"sqlite:{tmp_path}/fleet.db").blocking() as log, Store(str(tmp_path / "state.db")) as store:
+    with connect(f"sqlite:{tmp_path}/fleet.db").blocking() as log, ProjectionStore(str(tmp_path / "state.db")) as store:
         [position] = log.append([Event(kind="kanban.card_moved", agent="ada", task="K-1")])
         view = view_of(threads, "threads")
         Runner(log, view, store).keep(position)
@@ -184,10 +184,10 @@ def test_what_a_view_knows_of_a_trimmed_log_does_not_go_with_a_package_that_it_d
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     costs = Costs()
-    with connect(f"sqlite:{tmp_path}/fleet.db").blocking() as log, Store(str(tmp_path / "state.db")) as store:
+    with connect(f"sqlite:{tmp_path}/fleet.db").blocking() as log, ProjectionStore(str(tmp_path / "state.db")) as store:
         spent = Event(kind="model.replied", agent="ada", data={"model": "x", "input": 10, "usd": 0.5})
         first, second = log.append([spent, Event(kind="fleet.idle", agent="bo")])
         Runner(log, view_of(costs, costs.name), store).keep(first)
         log.trim(second)
         monkeypatch.setattr(runner, "foreign_beats", lambda: {"kanban.card_moved": "progress"})
-        assert by(Runner(log, view_of(costs, costs.name), store).catch_up().state, "agent").keys() == {"ada"}
+        assert sum_by(Runner(log, view_of(costs, costs.name), store).catch_up().state, "agent").keys() == {"ada"}

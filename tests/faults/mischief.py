@@ -26,9 +26,9 @@ from fleetlore.events import driver_types as types
 from fleetlore.events.driver_types import Allow, Deny
 from fleetlore.events.envelope import Event, Mac
 from fleetlore.goal import commands as goal_commands
-from fleetlore.goal.events import Teller
-from fleetlore.goal.gate.decision import Answer, decision_event
-from fleetlore.goal.gate.decision import Request as Asked
+from fleetlore.goal.events import GoalEvents
+from fleetlore.goal.gate.decision import PermissionAnswer, make_decision_event
+from fleetlore.goal.gate.decision import PermissionRequest as Asked
 from fleetlore.log.admission import Admission
 from fleetlore.process.identity import Process
 from fleetlore.programs.harness import Ended
@@ -108,12 +108,12 @@ def _replayed(signed: Sequence[Event]) -> Iterator[Event]:
 def _state(site: Site, told: Sequence[Event]) -> GoalState:
     state = GoalState(id=site.goal)
     for event in told:
-        goals.take(state, event)
+        goals.apply_to_goal(state, event)
     return state
 
 
 def _of_the_driver(site: Site, told: Sequence[Event]) -> Iterator[Event]:
-    state, say = _state(site, told), Teller(site.goal, agent="solver", scopes={}, now=clock.now, new_id=clock.uuid7)
+    state, say = _state(site, told), GoalEvents(site.goal, agent="solver", scopes={}, now=clock.now, new_id=clock.uuid7)
     good = types.Verdict(met=True, failures=(), evaluated_at="2026-11-16T10:00:00Z", elapsed_ms=1)
     if state.goal is not None:
         budget = replace(state.goal.budget, max_turns=99, max_tokens=10**9)
@@ -136,12 +136,12 @@ def _of_the_driver(site: Site, told: Sequence[Event]) -> Iterator[Event]:
     yield say.lease_taken("somewhere:1", 99)
     for choice in (Allow(), Deny(message="no")):
         asked = Asked(tool="Bash", input={"command": "id"}, goal=site.goal, turn=1)
-        yield decision_event(asked, Answer(choice, "because"), id=clock.uuid7(), at=clock.now())
+        yield make_decision_event(asked, PermissionAnswer(choice, "because"), id=clock.uuid7(), at=clock.now())
 
 
 def _beside_it(site: Site, told: Sequence[Event]) -> Iterator[Event]:
     ids = [sha256(str(event.id).encode()).hexdigest() for event in told]
-    say = Teller(site.goal, agent="solver", scopes={}, now=clock.now, new_id=clock.uuid7)
+    say = GoalEvents(site.goal, agent="solver", scopes={}, now=clock.now, new_id=clock.uuid7)
     yield say.progress(GoalState(id=site.goal), "soon", turn=9)
     yield say.memories(1, saved=9, duration_ms=1)
     yield say.no_memories("throttled")
@@ -156,10 +156,10 @@ def _of_people(site: Site, told: Sequence[Event]) -> Iterator[Event]:
     raised = {"turns": 99, "tokens": 10**9, "usd": 1000.0, "wall_time": "90h", "consecutive_denies": 99}
     wishes: list[tuple[str, Any]] = [("pause", None), ("resume", None), ("cancel", None), ("say", "All is well."), ("raise", raised)]
     for action, value in wishes:
-        yield goal_commands.control(site.goal, action, by="grace", value=value)
+        yield goal_commands.make_control_event(site.goal, action, by="grace", value=value)
     for question in (event.id for event in told if event.kind == "goal.permission_asked"):
         for choice in ("deny", "allow"):
-            yield goal_commands.control(site.goal, "decide", by="grace", value={"choice": choice, "message": ""}, of=question)
+            yield goal_commands.make_control_event(site.goal, "decide", by="grace", value={"choice": choice, "message": ""}, of=question)
 
 
 # --- how it gets that onto the log

@@ -13,14 +13,14 @@ import pytest
 from fleetlore import connect
 from fleetlore.errors import Unreachable
 from fleetlore.log.coordination import open_shared
-from fleetlore.log.nats.subjects import stream_of
+from fleetlore.log.nats.subjects import stream_name
 from fleetlore.log.recorder import BlockingRecorder
 from tests.faults.test_servers import Follower, Writer, deed, look, until
 from tests.patience import PATIENCE
 from tests.servers import Nats, NatsCluster
 
 KILLS = 2
-STREAM = stream_of("default")
+STREAM = stream_name("default")
 
 
 @pytest.fixture

@@ -106,7 +106,7 @@ class Pursued:
         state, seen = GoalState(id=self.goal), set[str | None]()
         for event in self.events():
             if event.id not in seen and self.key.holds(event):
-                goals.take(state, event)
+                goals.apply_to_goal(state, event)
             seen.add(event.id)
         spent, verdict = state.spent, state.verdict
         return Told(

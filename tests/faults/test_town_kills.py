@@ -15,7 +15,7 @@ import pytest
 from fleetlore.events.envelope import Event
 from fleetlore.town.plans.model import MissionPlan, PlannedItem
 from fleetlore.views import town
-from fleetlore.views.town_state import Town
+from fleetlore.views.town_state import TownState
 from tests.contract.conftest import SHARED, address
 from tests.faults.processes import Process
 from tests.faults.towner import DEADLY, FAILING, SENT_BACK, digest
@@ -107,7 +107,7 @@ async def _to_the_end(hall: Hall, crew: Crew, chance: Random, kills: int) -> Non
         await asyncio.sleep(0.01)  # the processes have the word
 
 
-def fold(events: list[Event]) -> Town:
+def fold(events: list[Event]) -> TownState:
     """The town, from scratch."""
     state = town.initial()
     for event in events:

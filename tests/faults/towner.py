@@ -18,19 +18,19 @@ import msgspec
 from fleetlore import connect
 from fleetlore.log.coordination import open_shared
 from fleetlore.town.dispatcher import Dispatcher
-from fleetlore.town.jobs import Approved, Done, Failed, Hearing, Job, Outcome, Question, Rejected
-from fleetlore.town.journal import Scribe
+from fleetlore.town.jobs import Approved, Done, Failed, JobInbox, JobOutcome, QuestionJob, Rejected, TaskJob
+from fleetlore.town.journal import TownJournal
 from fleetlore.town.worker import Worker
-from fleetlore.views.town_state import Town
+from fleetlore.views.town_state import TownState
 
 LEASE_SECONDS = 1.0
 WORK_SECONDS = 0.03
 SENT_BACK, FAILING, DEADLY = "i3", "i5", "i7"
 
 
-async def work(job: Job | Question, hearing: Hearing) -> Outcome:
+async def work(job: TaskJob | QuestionJob, hearing: JobInbox) -> JobOutcome:
     """As the script says."""
-    assert isinstance(job, Job)
+    assert isinstance(job, TaskJob)
     await asyncio.sleep(WORK_SECONDS)  # long enough to be killed at it
     if job.purpose == "review":
         return Rejected("no tests") if job.item == SENT_BACK and job.round == 1 else Approved("reads well")
@@ -46,7 +46,7 @@ async def live(url: str, name: str, role: str) -> None:
     stop = asyncio.Event()
     async with connect(url) as log:
         with open_shared(url) as shared:
-            scribe = Scribe(log)
+            scribe = TownJournal(log)
             dispatcher = Dispatcher(scribe, shared, lease_seconds=LEASE_SECONDS, tick=0.1, silence=LEASE_SECONDS)
             worker = Worker(scribe, shared, work, names=[name], roles=[role], lease_seconds=LEASE_SECONDS, look_seconds=0.1)
 
@@ -61,7 +61,7 @@ async def live(url: str, name: str, role: str) -> None:
             await asyncio.gather(dispatcher.run(stop), worker.run(stop))
 
 
-def digest(town: Town) -> str:
+def digest(town: TownState) -> str:
     """Of every byte of it."""
     return sha256(msgspec.json.encode(town)).hexdigest()
 

@@ -28,13 +28,13 @@ from fleetlore.errors import DialectError, FleetloreError
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
 from fleetlore.goal import files
-from fleetlore.goal.gate.rules import Rules
+from fleetlore.goal.gate.rules import ToolRules
 from fleetlore.graph import files as graph_files
 from fleetlore.graph import scenarios
-from fleetlore.graph.checks import checked
+from fleetlore.graph.checks import check_graph
 from fleetlore.graph.registry import Registry
 from fleetlore.graph.tools import sql_check
-from fleetlore.graph.tools.database import open_database
+from fleetlore.graph.tools.database import parse_database_address
 from fleetlore.ingest import transcript_file
 from fleetlore.log import seal, tokens
 from fleetlore.log.admission import Admission
@@ -46,17 +46,17 @@ from fleetlore.log.redis import entry
 from fleetlore.log.redis import log as redis_log
 from fleetlore.models import open as minds
 from fleetlore.models import parse_json
-from fleetlore.process.kill_tree import read_line
-from fleetlore.process.pipes import Line
+from fleetlore.process.kill_tree import parse_ps_line
+from fleetlore.process.pipes import OutputLine
 from fleetlore.programs import failure_patterns, failures
-from fleetlore.programs.claude_code.harness import Rows
+from fleetlore.programs.claude_code.harness import ClaudeOutputParser
 from fleetlore.programs.claude_code.hooks import read_hook as claude_code_hook
 from fleetlore.programs.claude_code.transcript import RECORDING as CLAUDE_CODE
-from fleetlore.programs.codex.harness import Records, Rollouts
+from fleetlore.programs.codex.harness import CodexOutputParser, RolloutFollower
 from fleetlore.programs.codex.hooks import read_hook as codex_hook
 from fleetlore.programs.codex.transcript import RECORDING as CODEX
-from fleetlore.programs.command import read_report
-from fleetlore.programs.turn_output import Hearer
+from fleetlore.programs.command import parse_report_line
+from fleetlore.programs.turn_output import OutputParser
 from fleetlore.server import queries, view_cache
 from fleetlore.server.live.stream import FeedQuery
 from fleetlore.server.mcp import pages
@@ -146,7 +146,7 @@ def _exported(read: Callable[..., list[Event]], *, protobuf: bool) -> Callable[[
 
 
 def _hooked(read: Callable[..., list[Event]]) -> Callable[[bytes], object]:
-    return lambda raw: [_stored(event) for event in read(recording.parse(raw), id=clock.uuid7(), at=NOW)]
+    return lambda raw: [_stored(event) for event in read(recording.parse_record(raw), id=clock.uuid7(), at=NOW)]
 
 
 EVENT = codec.encode(
@@ -209,10 +209,12 @@ for _event in ("push", "issues", "pull_request"):
     of_bytes(
         f"delivery of a forge: {_event}",
         [DELIVERY],
-        lambda raw, event=_event: [_stored(each) for each in read_delivery(recording.parse(raw), event=event)],  # type: ignore[misc]
+        lambda raw, event=_event: [_stored(each) for each in read_delivery(recording.parse_record(raw), event=event)],  # type: ignore[misc]
     )
 of_bytes("call of `lore hook`", [CALL], lambda raw: json.loads(hook.line_of("claude-code", raw, len(raw))))
-of_bytes("entry of a Redis stream", [EVENT, *golden.lines("tinytown")], lambda raw: entry.read(b"7-1", [b"event", raw, b"data", raw]))
+of_bytes(
+    "entry of a Redis stream", [EVENT, *golden.lines("tinytown")], lambda raw: entry.decode_entry(b"7-1", [b"event", raw, b"data", raw])
+)
 
 
 # --- files that people write
@@ -246,7 +248,7 @@ def _worker(path: str) -> object:
 
 
 def _graph(text: str, suffix: str) -> object:
-    return checked(graph_files.from_text(text, f"g{suffix}"), Registry())
+    return check_graph(graph_files.from_text(text, f"g{suffix}"), Registry())
 
 
 TOML_GOAL = """description = "make it pass"
@@ -294,8 +296,8 @@ minds = { strong = "openai:m" }
 ISSUES = json.dumps([{"number": 3, "title": "a", "body": "What\n- [ ] x", "state": "open", "labels": [{"name": "bug"}]}])
 
 of_bytes("settings", [SETTINGS, *blocks("configuration.md", "toml")], _from_file("fleetlore.toml", _settings))
-of_bytes("goal in TOML", [TOML_GOAL], _from_file("g.toml", files.load))
-of_bytes("goal in YAML", [YAML_GOAL], _from_file("g.yaml", files.load))
+of_bytes("goal in TOML", [TOML_GOAL], _from_file("g.toml", files.load_goal))
+of_bytes("goal in YAML", [YAML_GOAL], _from_file("g.yaml", files.load_goal))
 of_bytes("worker", [TOML_GOAL.replace('description = "make it pass"\n', ""), "[checks.a]\ncommand='x'\n"], _from_file("w.toml", _worker))
 of_bytes("plan", blocks("town-plans.md", "toml"), _from_file("p.toml", plans_load.load))
 of_bytes("issues", [ISSUES], _from_file("i.json", plans_load.load))
@@ -309,12 +311,12 @@ of_text(
     ],
     lambda text: _graph(text, ".yaml"),
 )
-of_text("scenario of a graph", shown("examples/graph", "*.md"), lambda text: scenarios.read(text, "s.md"))
-of_bytes("scenario of a stage", shown("src/fleetlore/stage/scenarios", "*.yaml"), _from_file("s.yaml", stage_files.load))
+of_text("scenario of a graph", shown("examples/graph", "*.md"), lambda text: scenarios.parse_scenario(text, "s.md"))
+of_bytes("scenario of a stage", shown("src/fleetlore/stage/scenarios", "*.yaml"), _from_file("s.yaml", stage_files.load_scenario))
 of_bytes(
     "JSON over many lines",
     [json.dumps([{"a": 1}, {"b": [2]}], indent=1)],
-    _from_file("d.json", lambda path: transcript_file.find(path, "d")),
+    _from_file("d.json", lambda path: transcript_file.read_documents(path, "d")),
 )
 
 
@@ -322,7 +324,7 @@ of_bytes(
 
 of_argument("--since", ["2h", "1d12h", "2026-06-01", "2026-06-01T12:00Z", "30m"], lambda text: times.moment(text, now=NOW))
 of_argument("--expires", ["2h", "30d", "2099-06-01T12:00Z"], lambda text: times.until(text, now=NOW))
-of_argument("duration", ["1h 30m", "12s 345ms", "2 weeks", "0"], durations.parse)
+of_argument("duration", ["1h 30m", "12s 345ms", "2 weeks", "0"], durations.parse_duration)
 of_argument("retention", ["90d", "2w", "1y"], config.days_in)
 of_text("moment of a tool", ["today", "2h", "2026-06-01T12:00:00Z"], lambda text: mcp_times.parse_since(text, now=NOW))
 of_text("as_of", ["2026-06-01T12:00:00Z", "2026-06-01T12:00:00.5+02:00"], lambda text: view_cache.moment_of(text, "as_of"))
@@ -347,18 +349,18 @@ of_argument(
     ["memory:", "sqlite:a.db?sync=off&timeout=3&town=x", "redis://u:p@h:6379/0?town=x", "nats://t@h:4222,g?replicas=3", "unix:/x?y=z"],
     _address,
 )
-of_argument("address of NATS", ["nats://u:p%40@one:4222,two:4222", "tls://t@[::1]:4222", "nats://h"], client.parse)
+of_argument("address of NATS", ["nats://u:p%40@one:4222,two:4222", "tls://t@[::1]:4222", "nats://h"], client.parse_address)
 of_argument("options of NATS", ["replicas=3&timeout=2.5&dedup=2m"], _options(nats_log.parse_options))
 of_argument("options of Redis", ["keep=everything&timeout=2.5"], _options(redis_log.parse_options))
 of_argument(
     "address of a mind",
     ["scripted:", "openai:m?base_url=https://h/v1&key_env=K&attempts=2", "anthropic:m?first=2&total=9.5"],
-    minds.split,
+    minds.parse_address,
 )
 of_argument(
     "address of a database",
     ["sqlite:a.db", "postgresql://r@db:5432/shop?password_env=K&tls=on", "mysql://r:s@127.0.0.1/shop?socket=/x"],
-    lambda text: open_database("shop", text, environ={"K": "k"}),
+    lambda text: parse_database_address("shop", text, environ={"K": "k"}),
 )
 of_text("Host and Origin", ["localhost:4000", "[::1]:80", "http://a.b:8080"], lambda text: (hosts.parse(text), hosts.parse_origin(text)))
 
@@ -381,13 +383,13 @@ for _kind in (queries.EventsQuery, queries.CostsQuery, queries.TimelineQuery, qu
 
 
 def _ruled(text: str) -> None:
-    rules = Rules([text], [text], workspace="/w")
+    rules = ToolRules([text], [text], workspace="/w")
     for tool in ("Bash", "Read", "WebFetch", "mcp__a__b"):
         rules.decide(tool, {"command": text, "file_path": text, "url": text})
 
 
 def _lines(text: str) -> None:
-    rules = Rules(["Bash(git *)", "Edit(src/**)", "WebFetch(domain:*.org)"], ["Bash(rm *)", "Read(~/.ssh/**)"], workspace="/w")
+    rules = ToolRules(["Bash(git *)", "Edit(src/**)", "WebFetch(domain:*.org)"], ["Bash(rm *)", "Read(~/.ssh/**)"], workspace="/w")
     rules.decide("Bash", {"command": text})
     rules.decide("Edit", {"file_path": text, "old_string": text})
     rules.decide("WebFetch", {"url": text})
@@ -403,21 +405,21 @@ for _dialect in ATTACKS:
     of_text(
         f"SQL for {_dialect}",
         ["SELECT a.b, count(*) FROM t AS a WHERE x IN (SELECT 1) GROUP BY 1", *ATTACKS[_dialect][::7]],
-        lambda text, dialect=_dialect: sql_check.checked(text, dialect),  # type: ignore[misc]
+        lambda text, dialect=_dialect: sql_check.check_query(text, dialect),  # type: ignore[misc]
     )
 of_bytes(
     "token as it is kept",
-    [tokens.encoded(tokens.mint("read", now=NOW, label="x", expires_at=NOW)[1])],
-    lambda raw: (tokens.decoded([raw]), tokens.is_secret(raw.decode("latin-1"))),
+    [tokens.encode_token(tokens.create_token("read", now=NOW, label="x", expires_at=NOW)[1])],
+    lambda raw: (tokens.decode_tokens([raw]), tokens.is_secret(raw.decode("latin-1"))),
 )
-of_argument("id of a token", ["0123abcd"], tokens.check_id)
-of_bytes("seal as it is kept", [seal.encoded(seal.make_seal("a long passphrase", cost=2)[0])], seal.decoded)
+of_argument("id of a token", ["0123abcd"], tokens.validate_token_id)
+of_bytes("seal as it is kept", [seal.encode_seal(seal.make_seal("a long passphrase", cost=2)[0])], seal.decode_seal)
 
 
 # --- what programs and models say
 
 
-def _heard(make: Callable[[], Hearer]) -> Callable[[bytes], object]:
+def _heard(make: Callable[[], OutputParser]) -> Callable[[bytes], object]:
     def read(raw: bytes) -> None:
         hearer = make()
         for line in raw.split(b"\n"):
@@ -443,27 +445,35 @@ ITEMS = [
     {"type": "turn.failed", "error": {"message": "usage limit, try again in 3 hours"}},
 ]
 
-of_bytes("what Claude Code prints", [b"\n".join(json.dumps(row).encode() for row in PRINTED)], _heard(lambda: Rows(order_for(NOWHERE))))
+of_bytes(
+    "what Claude Code prints",
+    [b"\n".join(json.dumps(row).encode() for row in PRINTED)],
+    _heard(lambda: ClaudeOutputParser(order_for(NOWHERE))),
+)
 of_bytes(
     "what Codex prints",
     [b"\n".join(json.dumps(row).encode() for row in ITEMS)],
-    _heard(lambda: Records(order_for(NOWHERE), Rollouts(NOWHERE, since=NOW))),
+    _heard(lambda: CodexOutputParser(order_for(NOWHERE), RolloutFollower(NOWHERE, since=NOW))),
 )
 of_bytes(
     "what a command prints",
     [b'{"tokens": 7, "usd": 0.5, "done": true, "say": "x"}'],
-    lambda raw: read_report(Line(raw)),
+    lambda raw: parse_report_line(OutputLine(raw)),
 )
 of_text(
     "reply of a model",
     ['<think>x</think>```json\n{"a": [1, {"b": "c"}]}\n```', 'Sure: {"a": 1, } and more'],
-    lambda text: (parse_json.find_object(text), parse_json.without_thoughts(text), parse_json.whole_object(text)),
+    lambda text: (parse_json.find_object(text), parse_json.strip_reasoning(text), parse_json.parse_whole_object(text)),
 )
 of_text(
     "complaint of a model",
     ["429: try again in 3h 20m", "usage limit reached, resets at 3:00 PM (Europe/Berlin)", "resets Jan 2, 2027, 5pm (UTC)"],
-    lambda text: (failures.reset_in(text, NOW), failure_patterns.by_words(text), failure_patterns.by_status(429, text)),
+    lambda text: (
+        failures.find_reset_time(text, NOW),
+        failure_patterns.find_failure_by_text(text),
+        failure_patterns.find_failure_by_status(429, text),
+    ),
 )
 of_text("verdict of a reviewer", ["**APPROVED**: fine\nREJECTED - no", "x\nREJECTED."], verdict_in)
-of_text("table of processes", ["  1     0     1 Mon Jun  1 12:00:00 2026 /sbin/init --x=y", "12 1 12 x"], read_line)
+of_text("table of processes", ["  1     0     1 Mon Jun  1 12:00:00 2026 /sbin/init --x=y", "12 1 12 x"], parse_ps_line)
 of_text("address of a page for tools", ["lore://fleet", "lore://story/today", "lore://task/t%201"], pages.find)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fleetlore.dialects.commands.classify import deed_of
+from fleetlore.dialects.commands.classify import classify_tool_call
 from fleetlore.errors import ConfigError
 from fleetlore.ingest import hook_settings
 from fleetlore.ingest.hook_settings import HookFile
-from fleetlore.models.endpoint import complaint
+from fleetlore.models.endpoint import parse_error_body
 from tests.fuzz.readers import READERS
 
 DEEP, LONG_NUMBER = b"[" * 3000, b"9" * 5000
@@ -54,16 +54,16 @@ def test_it_does_no_harm(name: str, raw: bytes) -> None:
 
 
 def test_an_error_with_a_number_without_end_has_no_status() -> None:
-    assert complaint({"error": {"code": "9" * 5000, "message": "no"}}) == (None, "no")
-    assert complaint({"error": {"code": "429", "message": "no"}}) == (429, "no")
+    assert parse_error_body({"error": {"code": "9" * 5000, "message": "no"}}) == (None, "no")
+    assert parse_error_body({"error": {"code": "429", "message": "no"}}) == (429, "no")
 
 
 def test_a_command_that_names_a_here_document_by_a_number_without_end_is_a_deed() -> None:
-    assert deed_of("Bash", {"command": f"cat <<E \0{'9' * 5000}\0\nx\nE\n"}).name is not None
+    assert classify_tool_call("Bash", {"command": f"cat <<E \0{'9' * 5000}\0\nx\nE\n"}).name is not None
 
 
 def test_settings_of_a_program_with_a_number_without_end_are_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     path.write_bytes(b'{"a": ' + LONG_NUMBER + b"}")
     with pytest.raises(ConfigError, match="mend it, nothing was changed"):
-        hook_settings.installed(HookFile(str(path), "claude-code", ("Stop",)))
+        hook_settings.installed_events(HookFile(str(path), "claude-code", ("Stop",)))

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from fleetlore import clock, connect, dialects
 from fleetlore.dialects.base import Dialect
 from fleetlore.ingest import spool
-from fleetlore.ingest.drain import drain
-from fleetlore.ingest.files import Source, read
+from fleetlore.ingest.drain import drain_into_logs
+from fleetlore.ingest.files import ImportSource, read_source
 from tests.dialects import golden
 from tests.fuzz.mutants import mutants
 
@@ -36,7 +36,7 @@ def damaged(samples: list[bytes]) -> st.SearchStrategy[bytes]:
 def test_a_damaged_line_of_a_file_is_one_item_and_its_neighbours_are_as_they_were(dialect: Dialect, data: st.DataObject) -> None:
     first, *_, last = lines = golden.lines(dialect.name)
     amid = data.draw(damaged(lines))
-    items = list(read(Source("a.jsonl", io.BytesIO(b"\n".join((first, amid, last))), NOON, 0), dialect))
+    items = list(read_source(ImportSource("a.jsonl", io.BytesIO(b"\n".join((first, amid, last))), NOON, 0), dialect))
     assert [item.line.n for item in items] == [1, 2, 3]
     assert [items[0].events[0].id, items[2].events[0].id] == [dialect.decode(first).id, dialect.decode(last).id]
     assert len(items[1].events) == 1
@@ -55,8 +55,8 @@ def call(words: str, **more: str) -> bytes:
 def test_a_damaged_line_of_the_spool_holds_up_no_other(amid: bytes) -> None:
     with TemporaryDirectory() as folder:
         log = connect(f"sqlite:{folder}/log.db?sync=off", town="default")
-        (Path(folder) / f"{clock.uuid7()}{spool.SUFFIX}").write_bytes(b"\n".join((call("first"), amid, call("last"), b"")))
-        drain(lambda settings: log.blocking(), folder=folder)
+        (Path(folder) / f"{clock.uuid7()}{spool.SPOOL_SUFFIX}").write_bytes(b"\n".join((call("first"), amid, call("last"), b"")))
+        drain_into_logs(lambda settings: log.blocking(), folder=folder)
         with log.blocking() as stored:
             told = [event.text for event in stored.read(kinds=["session.waiting"])]
     assert told.count("first") == 1

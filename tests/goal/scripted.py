@@ -13,10 +13,10 @@ import msgspec
 from fleetlore.events.driver_types import BudgetGuards, Failure, Goal, ShellCommand, Verdict
 from fleetlore.events.goal_plan import KEY, Plan
 from fleetlore.goal.driver import Driver
-from fleetlore.goal.resources import Crew
+from fleetlore.goal.resources import GoalResources
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.models.base import Mind
+from fleetlore.models.base import Model
 from fleetlore.programs.harness import Ended, Heard, Order, Watch
 
 GOAL = "3f2b8c1e-0000-4000-8000-000000000042"
@@ -102,7 +102,7 @@ class Judges:
     start: str = "0" * 40
     digest: str = "d1ge57"
 
-    async def check(self, goal: Goal, place: Any, *, judge: Mind | None, cancel: asyncio.Event, words: str = "") -> Looked:
+    async def check(self, goal: Goal, place: Any, *, judge: Model | None, cancel: asyncio.Event, words: str = "") -> Looked:
         met = self.met[min(self.checks, len(self.met) - 1)]
         self.checks += 1
         failure = Failure(criterion_index=0, criterion_label="shell:make test", message="exit 1 != 0", evidence="2 failed")
@@ -136,7 +136,7 @@ class Led(NamedTuple):
     harness: ScriptedHarness
     room: Room
     judges: Judges
-    crew: Crew
+    crew: GoalResources
 
 
 def lead(
@@ -151,7 +151,7 @@ def lead(
     """A driver of a goal whose agent goes by a script."""
     harness, room, judges = ScriptedHarness(moves), Room(), Judges(tuple(met))
     extra = {name: more.pop(name) for name in ("memory", "thinker") if name in more}
-    crew = Crew(harness=harness, workspace=room, verifiers=judges, **extra)
+    crew = GoalResources(harness=harness, workspace=room, verifiers=judges, **extra)
     shared = more.pop("shared", None) or open_shared("memory:").__enter__()
     driver = Driver(log, id, crew, shared=shared, now=clock or Clock(), **more)
     return Led(driver, harness, room, judges, crew)

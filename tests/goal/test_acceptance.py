@@ -17,11 +17,11 @@ from fleetlore import clock
 from fleetlore.errors import FleetloreError, Invalid, MindBusy
 from fleetlore.events.driver_types import BudgetGuards, Criterion, Custom, FileMatches, Goal, LlmJudge, ShellCommand
 from fleetlore.goal.acceptance import verifiers
-from fleetlore.goal.acceptance.check import Checked, Verifiers, mark_of
+from fleetlore.goal.acceptance.check import AcceptanceChecker, AcceptanceReport, checks_process_mark
 from fleetlore.goal.acceptance.findings import Unmet
 from fleetlore.goal.workspace.workspace import Workspace
 from fleetlore.models.scripted import ScriptedMind
-from fleetlore.plugins import Extension, Point
+from fleetlore.plugins import Extension, ExtensionPoint
 from fleetlore.process.kill_tree import end_leftovers
 from tests.goal.working import git, opened, plan, repository, write
 
@@ -35,10 +35,10 @@ class Bench:
         budget = BudgetGuards(max_turns=5, max_wall_time="1h", max_tokens=1000, max_consecutive_denies=3)
         self.goal = Goal(id=clock.uuid7(), description="Do it.", acceptance=criteria, budget=budget)
         self.workspace, self.root, self.plan = workspace, Path(workspace.path), plan(**said)
-        self.verifiers = Verifiers.capture(self.goal, self.plan, workspace)
+        self.verifiers = AcceptanceChecker.capture(self.goal, self.plan, workspace)
         self.cancel = asyncio.Event()
 
-    async def check(self, judge: ScriptedMind | None = None, words: str = "") -> Checked:
+    async def check(self, judge: ScriptedMind | None = None, words: str = "") -> AcceptanceReport:
         return await self.verifiers.check(self.goal, self.workspace, judge=judge, cancel=self.cancel, words=words)
 
 
@@ -101,7 +101,7 @@ async def test_a_command_that_lasts_too_long_is_ended_with_all_that_it_started(w
     checked = await bench.check()
     assert monotonic() - began < 8
     assert [one.message for one in checked.outcomes] == ["timed out after 1 s", ""]
-    assert end_leftovers(mark_of(bench.goal.id), ()) == 0
+    assert end_leftovers(checks_process_mark(bench.goal.id), ()) == 0
 
 
 async def test_called_off_a_running_check_ends_at_once_and_nothing_is_met(workspace: Workspace) -> None:
@@ -116,7 +116,7 @@ async def test_called_off_a_running_check_ends_at_once_and_nothing_is_met(worksp
     assert [one.met for one in checked.outcomes] == [True, False, False]
     assert checked.is_cancelled
     assert not checked.verdict.met
-    assert end_leftovers(mark_of(bench.goal.id), ()) == 0
+    assert end_leftovers(checks_process_mark(bench.goal.id), ()) == 0
 
 
 def _delete(path: Path) -> None:
@@ -185,7 +185,7 @@ async def test_protected_patterns_hold_also_against_files_that_come_later(worksp
 async def test_a_resumed_goal_is_checked_with_what_was_settled_at_the_start(workspace: Workspace) -> None:
     bench = Bench(workspace, shell("sh check.sh"))
     write(bench.root, {"check.sh": "true\n"})
-    again = Verifiers.capture(bench.goal, bench.plan, workspace, expect=bench.verifiers.digest)
+    again = AcceptanceChecker.capture(bench.goal, bench.plan, workspace, expect=bench.verifiers.digest)
     assert (again.digest, again.start) == (bench.verifiers.digest, bench.verifiers.start)
     assert not (await again.check(bench.goal, workspace, judge=None, cancel=bench.cancel)).verdict.met
 
@@ -199,10 +199,10 @@ async def test_where_the_kept_copies_were_changed_nothing_is_met(workspace: Work
         copy.write_text("true\n")
     assert "a person is needed" in (await bench.check()).outcomes[0].message
     with pytest.raises(FleetloreError, match="a person is needed"):
-        Verifiers.capture(bench.goal, bench.plan, workspace, expect=bench.verifiers.digest)
+        AcceptanceChecker.capture(bench.goal, bench.plan, workspace, expect=bench.verifiers.digest)
     shutil.rmtree(kept)
     with pytest.raises(FleetloreError, match="a person is needed"):
-        Verifiers.capture(bench.goal, bench.plan, workspace, expect=bench.verifiers.digest)
+        AcceptanceChecker.capture(bench.goal, bench.plan, workspace, expect=bench.verifiers.digest)
 
 
 async def test_what_an_agent_plants_beside_our_snapshots_hides_nothing_and_runs_nothing(workspace: Workspace, tmp_path: Path) -> None:
@@ -223,11 +223,11 @@ async def test_what_an_agent_plants_beside_our_snapshots_hides_nothing_and_runs_
 def test_where_the_place_of_the_work_was_changed_nothing_is_checked(tmp_path: Path, said: dict[str, object]) -> None:
     source, home, goal = repository(tmp_path / "repo"), tmp_path / "home", clock.uuid7()
     bench = Bench(opened(source, home, goal=goal), shell("true"))
-    Verifiers.capture(bench.goal, bench.plan, opened(source, home, goal=goal), expect=bench.verifiers.digest)
+    AcceptanceChecker.capture(bench.goal, bench.plan, opened(source, home, goal=goal), expect=bench.verifiers.digest)
     record = Path(bench.workspace.folder) / "workspace.json"
     record.write_text(json.dumps(json.loads(record.read_text()) | said))
     with pytest.raises(FleetloreError, match="a person is needed"):
-        Verifiers.capture(bench.goal, bench.plan, opened(source, home, goal=goal), expect=bench.verifiers.digest)
+        AcceptanceChecker.capture(bench.goal, bench.plan, opened(source, home, goal=goal), expect=bench.verifiers.digest)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ async def test_paths_that_must_not_be_touched_are_watched_however_they_are_touch
 
 async def test_an_unknown_verifier_and_one_that_fails_are_not_met(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     points = [Extension("fleetlore.verifiers", name, f"{__name__}:{name}", "checks", "1") for name in ("wants_a_result", "breaks")]
-    monkeypatch.setattr(verifiers, "VERIFIERS", Point("fleetlore.verifiers", lambda name, thing: thing, installed=lambda: points))
+    monkeypatch.setattr(verifiers, "VERIFIERS", ExtensionPoint("fleetlore.verifiers", lambda name, thing: thing, installed=lambda: points))
     bench = Bench(workspace, *(Custom(name=name, args={"name": "result.txt"}) for name in ("wants_a_result", "breaks", "nobody_s")))
     first, second, third = (await bench.check()).outcomes
     assert (first.met, first.message) == (False, "no result.txt")

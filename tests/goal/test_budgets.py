@@ -11,9 +11,9 @@ import pytest
 
 from fleetlore import connect
 from fleetlore.events.envelope import Event
-from fleetlore.goal.model_harness import MindHarness
+from fleetlore.goal.model_harness import ModelHarness
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.models.base import Ask
+from fleetlore.models.base import ModelRequest
 from fleetlore.models.scripted import ScriptedMind
 from fleetlore.programs.harness import Ended, Heard, Order, Watch
 from tests.goal.scripted import GOAL, Clock, Judges, Led, Room, done, goal, lead
@@ -105,13 +105,13 @@ async def test_time_is_a_budget_for_an_agent_that_talks_and_for_one_that_does_no
 
 
 async def test_a_mind_is_not_asked_what_it_can_no_longer_pay_for(log: BlockingRecorder, tmp_path: Path) -> None:
-    def answer(ask: Ask) -> dict[str, Any]:
+    def answer(ask: ModelRequest) -> dict[str, Any]:
         return {"say": "I look again. " + "x" * 2000, "tool": "list", "args": {}}
 
     mind = ScriptedMind(answer)
     led = lead(log, [])
     led.crew.workspace = Room(path=str(tmp_path))
-    led.crew.harness = MindHarness(mind, folder=tmp_path / "sessions", max_tokens=1000)
+    led.crew.harness = ModelHarness(mind, folder=tmp_path / "sessions", max_tokens=1000)
     led.judges.met = (False,)
     state = await pursued(led, budget={"max_tokens": 12_000}, harness="mind", permissions={"allow": ["list"]})
     assert (state.outcome, state.why) == ("budget_exhausted", "tokens")

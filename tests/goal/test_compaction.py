@@ -9,7 +9,7 @@ import pytest
 
 from fleetlore.events.driver_types import Age, TokenPressure
 from fleetlore.events.goal_plan import Compaction
-from fleetlore.goal.next_step import age_minutes, pressure, why_compact
+from fleetlore.goal.next_step import age_minutes, context_pressure, find_compact_trigger
 from fleetlore.testing import START
 
 PLAN = Compaction(context_window=1000, at=0.8, max_age_minutes=120, min_turns_between=5, max_failures=3)
@@ -19,7 +19,7 @@ OLD = Age(age_minutes=120, max_age_minutes=120)
 
 def why(plan: Compaction = PLAN, *, age: float = 0, **state: Any) -> object:
     given: dict[str, Any] = {"context": 0, "session_since": START, "now": START + timedelta(minutes=age), "turn": 9}
-    return why_compact(plan, **given | state)
+    return find_compact_trigger(plan, **given | state)
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,8 @@ def test_a_context_that_stays_full_in_spite_of_everything_is_tried_ever_more_rar
 def test_what_is_told_of_it_is_never_negative() -> None:
     assert age_minutes(START, START - timedelta(hours=1)) == 0
     assert age_minutes(START, START + timedelta(minutes=7, seconds=59)) == 7
-    assert (pressure(PLAN, None), pressure(PLAN, 250), pressure(Compaction(context_window=0), 250)) == (0.0, 0.25, 0.0)
+    assert (context_pressure(PLAN, None), context_pressure(PLAN, 250), context_pressure(Compaction(context_window=0), 250)) == (
+        0.0,
+        0.25,
+        0.0,
+    )

@@ -11,7 +11,7 @@ from fleetlore.errors import Invalid, InvalidGoal
 from fleetlore.events import catalog
 from fleetlore.events.driver_types import BudgetGuards, Custom, FileMatches, Goal, LlmJudge, ShellCommand
 from fleetlore.events.goal_plan import Plan, plan_of
-from fleetlore.goal.files import TOP, Budget, load, read, slug
+from fleetlore.goal.files import TOP_LEVEL_KEYS, Budget, load_goal, parse_goal, slugify_name
 from fleetlore.redact import Redactor
 
 EXAMPLES = sorted(path for path in (Path(__file__).parents[2] / "examples" / "goals").iterdir() if path.is_file())
@@ -19,7 +19,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "driver.md"
 
 
 def toml(text: str, folder: Path, name: str = "goal.toml") -> Goal:
-    return read(text, name, folder=str(folder))
+    return parse_goal(text, name, folder=str(folder))
 
 
 def problems(text: str, folder: Path, name: str = "goal.toml") -> list[str]:
@@ -35,7 +35,7 @@ def problems(text: str, folder: Path, name: str = "goal.toml") -> list[str]:
 def test_a_description_is_enough(tmp_path: Path) -> None:
     path = tmp_path / "Fix The_Tests.toml"
     path.write_text('description = "Make the tests pass"\n')
-    goal = load(str(path))
+    goal = load_goal(str(path))
     plan = plan_of(goal)
     assert (goal.description, goal.acceptance, goal.workspace) == ("Make the tests pass", (), str(tmp_path))
     assert goal.budget == BudgetGuards(max_turns=40, max_wall_time="4h", max_tokens=2_000_000, max_consecutive_denies=3)
@@ -45,7 +45,7 @@ def test_a_description_is_enough(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.name))
 def test_the_examples_can_be_pursued(path: Path) -> None:
-    goal = load(str(path))
+    goal = load_goal(str(path))
     assert goal.acceptance
     assert Path(goal.workspace or "").is_dir()
 
@@ -117,14 +117,14 @@ def test_the_workspace_is_found_from_the_file_on(tmp_path: Path) -> None:
     (tmp_path / "app").mkdir()
     path = tmp_path / "goals" / "g.toml"
     path.write_text('description = "x"\nworkspace = "../app"')
-    assert load(str(path)).workspace == str(tmp_path / "app")
+    assert load_goal(str(path)).workspace == str(tmp_path / "app")
 
 
 @pytest.mark.parametrize(
     ("name", "agent"), [("Fix The Tests", "fix-the-tests"), ("a.b_c", "a-b-c"), ("...", "agent"), ("é" * 99, 60 * "é")]
 )
 def test_an_agent_is_called_like_its_file(name: str, agent: str) -> None:
-    assert slug(name) == agent
+    assert slugify_name(name) == agent
 
 
 # --- what is complained of
@@ -239,20 +239,20 @@ def test_a_secret_is_refused_wherever_it_stands_and_not_repeated(tmp_path: Path)
     assert found.startswith("acceptance[0].command: holds what looks like a secret")
     assert secret not in found
     with pytest.raises(InvalidGoal, match="description: holds what looks like a secret"):
-        read("description = 'badge-77'", "g.toml", folder=str(tmp_path), redactor=Redactor(["badge-[0-9]+"]))
+        parse_goal("description = 'badge-77'", "g.toml", folder=str(tmp_path), redactor=Redactor(["badge-[0-9]+"]))
 
 
 @pytest.mark.parametrize("name", ["goal.md", "goal", "goal.json"])
 def test_other_files_are_no_goals(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("description = 'x'")
     with pytest.raises(Invalid, match=r"ends in .toml, .yaml or .yml"):
-        load(str(tmp_path / name))
+        load_goal(str(tmp_path / name))
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "g.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(Invalid, match="is not UTF-8 text"):
-        load(str(tmp_path / "g.toml"))
+        load_goal(str(tmp_path / "g.toml"))
 
 
 # --- the manual
@@ -264,6 +264,6 @@ def _keys(shape: Any) -> tuple[str, ...]:
 
 def test_every_key_is_documented() -> None:
     text = DOCS.read_text()
-    plan = {name for name in _keys(Plan) if name in TOP}
-    for name in sorted({*TOP, *plan, *_keys(Budget)}):
+    plan = {name for name in _keys(Plan) if name in TOP_LEVEL_KEYS}
+    for name in sorted({*TOP_LEVEL_KEYS, *plan, *_keys(Budget)}):
         assert f"`{name}`" in text, f"docs/driver.md does not speak of {name}"

@@ -21,8 +21,16 @@ from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Permissions
 from fleetlore.goal.gate import client as gate_door
 from fleetlore.goal.gate import server as gate_server
-from fleetlore.goal.gate.ask_person import CALLED_OFF, MOST_OPEN, AskPerson
-from fleetlore.goal.gate.decision import LARGEST_INPUT, Answer, Chain, Gatekeeper, Request, RuleDecider, denied
+from fleetlore.goal.gate.ask_person import GOAL_CANCELLED, MAX_OPEN_QUESTIONS, PersonDecider
+from fleetlore.goal.gate.decision import (
+    MAX_INPUT_BYTES,
+    DeciderChain,
+    PermissionAnswer,
+    PermissionRequest,
+    RecordingDecider,
+    RuleDecider,
+    make_denial,
+)
 from fleetlore.goal.gate.server import GateServer
 from fleetlore.programs.harness import Order
 
@@ -30,8 +38,8 @@ GOAL = "7f7a50ca-4f1c-4e9a-9d57-1de1a3d0c0de"
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
-def request(tool: str = "Bash", input: Any = None, *, turn: int = 1) -> Request:
-    return Request(tool=tool, input={"command": "ls"} if input is None else input, call_id="toolu_1", goal=GOAL, turn=turn)
+def request(tool: str = "Bash", input: Any = None, *, turn: int = 1) -> PermissionRequest:
+    return PermissionRequest(tool=tool, input={"command": "ls"} if input is None else input, call_id="toolu_1", goal=GOAL, turn=turn)
 
 
 class Log:
@@ -48,12 +56,12 @@ class Log:
 
 
 class Yes:
-    async def decide(self, request: Request) -> Answer:
-        return Answer(Allow(), "always")
+    async def decide(self, request: PermissionRequest) -> PermissionAnswer:
+        return PermissionAnswer(Allow(), "always")
 
 
 class Broken:
-    async def decide(self, request: Request) -> Answer:
+    async def decide(self, request: PermissionRequest) -> PermissionAnswer:
         raise RuntimeError("out of order")
 
 
@@ -65,21 +73,21 @@ def rules(*allow: str, deny: tuple[str, ...] = ()) -> RuleDecider:
 
 
 async def test_rules_decide_what_they_speak_of_and_leave_the_rest_to_the_next() -> None:
-    chain = Chain([rules("Bash(git *)", deny=("Task",)), Yes()])
+    chain = DeciderChain([rules("Bash(git *)", deny=("Task",)), Yes()])
     assert (await chain.decide(request(input={"command": "git log"}))).reason == "the rule `Bash(git *)` allows all of it"
     assert isinstance((await chain.decide(request("Task", {}))).choice, Deny)
     assert (await chain.decide(request(input={"command": "make"}))).reason == "always"
 
 
 async def test_what_nobody_decides_is_denied() -> None:
-    answer = await Chain([rules()]).decide(request())
+    answer = await DeciderChain([rules()]).decide(request())
     assert answer.choice == Deny(message=answer.reason)
     assert "no rule allows Bash" in answer.reason
-    assert isinstance((await Chain([]).decide(request())).choice, Deny)
+    assert isinstance((await DeciderChain([]).decide(request())).choice, Deny)
 
 
 async def test_a_denial_says_what_no_rule_could_cover() -> None:
-    answer = await Chain([rules("Bash(git *)")]).decide(request(input={"command": "git log > x"}))
+    answer = await DeciderChain([rules("Bash(git *)")]).decide(request(input={"command": "git log > x"}))
     assert "it redirects to or from elsewhere than /dev/null" in answer.reason
 
 
@@ -99,7 +107,9 @@ def test_a_rule_that_cannot_be_read_is_found_before_anything_is_asked() -> None:
 
 async def test_every_decision_is_told_before_it_is_answered() -> None:
     log = Log()
-    keeper = Gatekeeper(Chain([rules("Bash(git *)")]), log, now=lambda: NOON, new_id=lambda: "0193f2a7-0000-7000-8000-000000000001")
+    keeper = RecordingDecider(
+        DeciderChain([rules("Bash(git *)")]), log, now=lambda: NOON, new_id=lambda: "0193f2a7-0000-7000-8000-000000000001"
+    )
     await keeper.decide(request(input={"command": "git log"}, turn=3))
     event = log.events.get_nowait()
     assert (event.kind, event.goal, event.actor, event.cause) == ("driver.decision", GOAL, "driver", None)
@@ -123,22 +133,22 @@ async def test_what_cannot_be_recorded_is_not_allowed() -> None:
     async def tell(event: Event) -> None:
         raise Busy("the log is busy")
 
-    answer = await Gatekeeper(Yes(), tell).decide(request())
+    answer = await RecordingDecider(Yes(), tell).decide(request())
     assert isinstance(answer.choice, Deny)
     assert "could not be recorded" in answer.reason
 
 
 async def test_a_decider_that_breaks_opens_no_door() -> None:
     log = Log()
-    answer = await Gatekeeper(Broken(), log).decide(request())
+    answer = await RecordingDecider(Broken(), log).decide(request())
     assert isinstance(answer.choice, Deny)
     assert "out of order" in log.events.get_nowait().data["decision"]["rationale"]
 
 
 async def test_of_a_huge_input_the_event_tells_how_it_begins() -> None:
     log = Log()
-    input = {str(n): "x" * 1000 for n in range(LARGEST_INPUT // 1000 + 1)}
-    await Gatekeeper(Yes(), log).decide(request("Write", input))
+    input = {str(n): "x" * 1000 for n in range(MAX_INPUT_BYTES // 1000 + 1)}
+    await RecordingDecider(Yes(), log).decide(request("Write", input))
     told = log.events.get_nowait().data["decision"]["input"]
     assert sorted(told) == ["begins", "bytes"]
     assert told["bytes"] == len(msgspec.json.encode(input))
@@ -146,7 +156,7 @@ async def test_of_a_huge_input_the_event_tells_how_it_begins() -> None:
 
 async def test_a_mind_in_this_process_asks_the_same_way() -> None:
     log = Log()
-    permit = Gatekeeper(Chain([rules("Bash(git *)")]), log).permit(GOAL, 4)
+    permit = RecordingDecider(DeciderChain([rules("Bash(git *)")]), log).permit(GOAL, 4)
     assert await permit("shell", {"command": "git log"}) == Allow()
     assert isinstance(await permit("shell", {"command": "make"}), Deny)
     assert log.events.get_nowait().data["decision"]["turn_index"] == 4
@@ -157,7 +167,7 @@ async def test_a_mind_in_this_process_asks_the_same_way() -> None:
 
 async def test_a_person_is_asked_by_an_event_and_answers_by_its_id() -> None:
     log = Log()
-    person = AskPerson(log, patience=60, now=lambda: NOON)
+    person = PersonDecider(log, patience=60, now=lambda: NOON)
     asking = asyncio.create_task(person.decide(request()))
     asked = await log.events.get()
     assert (asked.kind, asked.goal) == ("goal.permission_asked", GOAL)
@@ -165,7 +175,7 @@ async def test_a_person_is_asked_by_an_event_and_answers_by_its_id() -> None:
     assert person.waiting == (asked.id,)
     assert not person.answer("another", "allow")
     assert person.answer(asked.id or "", "allow", "fine")
-    assert await asking == Answer(Allow(), "a person said: fine", asked.id)
+    assert await asking == PermissionAnswer(Allow(), "a person said: fine", asked.id)
     assert not person.answer(asked.id or "", "deny")
     assert not person.waiting
 
@@ -173,7 +183,7 @@ async def test_a_person_is_asked_by_an_event_and_answers_by_its_id() -> None:
 @pytest.mark.parametrize("choice", ["deny", "Allow", "", "allow "])
 async def test_anything_but_allow_is_a_no(choice: str) -> None:
     log = Log()
-    person = AskPerson(log)
+    person = PersonDecider(log)
     asking = asyncio.create_task(person.decide(request()))
     person.answer((await log.events.get()).id or "", choice, "not today")
     assert (await asking).choice == Deny(message="not today")
@@ -181,7 +191,7 @@ async def test_anything_but_allow_is_a_no(choice: str) -> None:
 
 async def test_without_an_answer_in_time_it_is_a_no() -> None:
     log = Log()
-    answer = await AskPerson(log, patience=0.01).decide(request())
+    answer = await PersonDecider(log, patience=0.01).decide(request())
     assert "nobody answered within" in answer.reason
     assert isinstance(answer.choice, Deny)
     assert answer.cause == log.events.get_nowait().id
@@ -189,7 +199,7 @@ async def test_without_an_answer_in_time_it_is_a_no() -> None:
 
 async def test_the_same_question_is_asked_once_while_it_is_open() -> None:
     log = Log()
-    person = AskPerson(log)
+    person = PersonDecider(log)
     asking = [asyncio.create_task(person.decide(request(input=input))) for input in ({"a": 1, "b": 2}, {"b": 2, "a": 1})]
     other = asyncio.create_task(person.decide(request(input={"a": 2})))
     first, second = await log.events.get(), await log.events.get()
@@ -207,19 +217,19 @@ async def test_the_same_question_is_asked_once_while_it_is_open() -> None:
 
 async def test_a_goal_that_is_called_off_denies_what_waits_and_what_comes() -> None:
     log = Log()
-    person = AskPerson(log)
+    person = PersonDecider(log)
     asking = asyncio.create_task(person.decide(request()))
     await log.events.get()
     person.call_off()
-    assert (await asking).choice == Deny(message=CALLED_OFF)
-    assert (await person.decide(request())).choice == Deny(message=CALLED_OFF)
+    assert (await asking).choice == Deny(message=GOAL_CANCELLED)
+    assert (await person.decide(request())).choice == Deny(message=GOAL_CANCELLED)
     assert log.events.empty()
 
 
 async def test_a_person_is_not_flooded() -> None:
     log = Log()
-    person = AskPerson(log)
-    asking = [asyncio.create_task(person.decide(request(input={"n": n}))) for n in range(MOST_OPEN)]
+    person = PersonDecider(log)
+    asking = [asyncio.create_task(person.decide(request(input={"n": n}))) for n in range(MAX_OPEN_QUESTIONS)]
     for _ in asking:
         await log.events.get()
     assert "too many questions" in (await person.decide(request(input={"n": -1}))).reason
@@ -231,7 +241,7 @@ async def test_a_question_that_cannot_be_recorded_is_a_no() -> None:
     async def tell(event: Event) -> None:
         raise Busy("the log is busy")
 
-    assert "could not be asked" in (await AskPerson(tell).decide(request())).reason
+    assert "could not be asked" in (await PersonDecider(tell).decide(request())).reason
 
 
 # --- the socket
@@ -280,27 +290,27 @@ async def test_the_socket_is_for_this_user_alone_and_goes_with_the_server() -> N
 
 
 async def test_a_request_is_bound_to_the_goal_and_the_turn_of_its_token() -> None:
-    seen: list[Request] = []
+    seen: list[PermissionRequest] = []
 
     class Seen:
-        async def decide(self, request: Request) -> Answer:
+        async def decide(self, request: PermissionRequest) -> PermissionAnswer:
             seen.append(request)
-            return denied("not this") if request.tool == "Task" else Answer(Allow(), "fine")
+            return make_denial("not this") if request.tool == "Task" else PermissionAnswer(Allow(), "fine")
 
     async with GateServer(Seen()) as server:
         gate = server.gate(order(turn=7))
-        async with connected(server, gate.env[gate_door.TOKEN]) as client:
+        async with connected(server, gate.env[gate_door.TOKEN_VARIABLE]) as client:
             await client.say({"id": 1, "tool": "Bash", "input": {"command": "ls"}, "call_id": "t1"})
             assert await client.hear() == {"id": 1, "choice": "allow", "message": "fine"}
             await client.say({"id": 2, "tool": "Task", "input": {}})
             assert await client.hear() == {"id": 2, "choice": "deny", "message": "not this"}
-    assert seen[0] == Request(tool="Bash", input={"command": "ls"}, call_id="t1", goal=GOAL, turn=7)
+    assert seen[0] == PermissionRequest(tool="Bash", input={"command": "ls"}, call_id="t1", goal=GOAL, turn=7)
 
 
 async def test_a_token_of_an_earlier_turn_or_of_nobody_is_not_known() -> None:
     async with GateServer(Yes()) as server:
-        old = server.gate(order(turn=1)).env[gate_door.TOKEN]
-        other = server.gate(order(goal=GOAL.replace("7", "8"))).env[gate_door.TOKEN]
+        old = server.gate(order(turn=1)).env[gate_door.TOKEN_VARIABLE]
+        other = server.gate(order(goal=GOAL.replace("7", "8"))).env[gate_door.TOKEN_VARIABLE]
         server.gate(order(turn=2))
         for hello in ({"token": old}, {"token": ""}, {"token": 7}, {}, b"garbage", b"\xff", {"token": "x", "more": 1}):
             async with connected(server) as client:
@@ -313,22 +323,22 @@ async def test_a_token_of_an_earlier_turn_or_of_nobody_is_not_known() -> None:
 
 @pytest.mark.parametrize("line", [b"garbage", b"[]", b'{"id": "x"}', b'{"id": 1, "tool": "Bash", "input": {}, "goal": "other"}'])
 async def test_what_makes_no_sense_ends_the_conversation(line: bytes) -> None:
-    async with GateServer(Yes()) as server, connected(server, server.gate(order()).env[gate_door.TOKEN]) as client:
+    async with GateServer(Yes()) as server, connected(server, server.gate(order()).env[gate_door.TOKEN_VARIABLE]) as client:
         await client.say(line)
         assert await client.hear() is None
 
 
 @pytest.mark.parametrize("asked", [{"tool": "", "input": {}}, {"tool": "Bash", "input": "ls"}, {"tool": "Bash"}])
 async def test_a_request_without_a_tool_or_an_object_is_denied(asked: dict[str, Any]) -> None:
-    async with GateServer(Yes()) as server, connected(server, server.gate(order()).env[gate_door.TOKEN]) as client:
+    async with GateServer(Yes()) as server, connected(server, server.gate(order()).env[gate_door.TOKEN_VARIABLE]) as client:
         await client.say({"id": 1} | asked)
         assert (await client.hear())["choice"] == "deny"
 
 
 async def test_answers_come_by_id_in_whatever_order_and_called_off_ones_not_at_all() -> None:
     log = Log()
-    person = AskPerson(log)
-    async with GateServer(person) as server, connected(server, server.gate(order()).env[gate_door.TOKEN]) as client:
+    person = PersonDecider(log)
+    async with GateServer(person) as server, connected(server, server.gate(order()).env[gate_door.TOKEN_VARIABLE]) as client:
         for number in (1, 2, 3):
             await client.say({"id": number, "tool": "Bash", "input": {"n": number}})
         asked = [await log.events.get() for _ in range(3)]
@@ -343,9 +353,9 @@ async def test_answers_come_by_id_in_whatever_order_and_called_off_ones_not_at_a
 async def test_too_much_at_once_is_denied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate_server, "MOST_AT_ONCE", 1)
     log = Log()
-    person = AskPerson(log)
+    person = PersonDecider(log)
     async with GateServer(person) as server:
-        async with connected(server, server.gate(order()).env[gate_door.TOKEN]) as client:
+        async with connected(server, server.gate(order()).env[gate_door.TOKEN_VARIABLE]) as client:
             await client.say({"id": 1, "tool": "Bash", "input": {}})
             await log.events.get()
             await client.say({"id": 2, "tool": "Bash", "input": {}})
@@ -355,11 +365,11 @@ async def test_too_much_at_once_is_denied(monkeypatch: pytest.MonkeyPatch) -> No
 
 async def test_closing_the_server_ends_whoever_waits() -> None:
     log = Log()
-    person = AskPerson(log)
+    person = PersonDecider(log)
     async with GateServer(person) as server:
         reader, writer = await asyncio.open_unix_connection(server.path)
         client = Client(reader, writer)
-        await client.say({"token": server.gate(order()).env[gate_door.TOKEN]})
+        await client.say({"token": server.gate(order()).env[gate_door.TOKEN_VARIABLE]})
         await client.hear()
         await client.say({"id": 1, "tool": "Bash", "input": {}})
         await log.events.get()
@@ -370,4 +380,4 @@ async def test_closing_the_server_ends_whoever_waits() -> None:
 
 def test_the_patience_of_the_gate_process_is_longer_than_a_persons() -> None:
     server = GateServer(Yes(), path="/nowhere", patience=60)
-    assert timedelta(seconds=float(server.gate(order()).env[gate_door.PATIENCE])) > timedelta(seconds=60)
+    assert timedelta(seconds=float(server.gate(order()).env[gate_door.TIMEOUT_VARIABLE])) > timedelta(seconds=60)

@@ -14,7 +14,17 @@ from typing import Any
 import pytest
 
 from fleetlore.goal.gate import client as gate_door
-from fleetlore.goal.gate.client import DRIVER, PATIENCE, SOCKET, TOKEN, TOOL, VERSIONS, Door, Lines, serve
+from fleetlore.goal.gate.client import (
+    DRIVER_VARIABLE,
+    SOCKET_VARIABLE,
+    TIMEOUT_VARIABLE,
+    TOKEN_VARIABLE,
+    TOOL,
+    VERSIONS,
+    GateLineBuffer,
+    GateMcpServer,
+    serve,
+)
 
 CALL = {"name": TOOL, "arguments": {"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "toolu_1"}}
 
@@ -22,7 +32,7 @@ CALL = {"name": TOOL, "arguments": {"tool_name": "Bash", "input": {"command": "l
 class Talk:
     """A door, the program in front of it, and the driver behind it."""
 
-    def __init__(self, door: Door, output: int, driver: socket.socket | None) -> None:
+    def __init__(self, door: GateMcpServer, output: int, driver: socket.socket | None) -> None:
         self.door, self._output, self.driver = door, output, driver
         self._told = driver.makefile("rb") if driver is not None else None
 
@@ -63,12 +73,12 @@ def talking(folder: Path | None, hello: bytes = b'{"ok": true}\n', environ: Mapp
     os.set_blocking(reading, False)
     try:
         if folder is None:
-            yield Talk(Door(environ, writing), reading, None)
+            yield Talk(GateMcpServer(environ, writing), reading, None)
             return
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening, ThreadPoolExecutor(1) as thread:
             listening.bind(str(folder / "gate"))
             listening.listen()
-            making = thread.submit(Door, {SOCKET: str(folder / "gate"), TOKEN: "t0ken", **environ}, writing)
+            making = thread.submit(GateMcpServer, {SOCKET_VARIABLE: str(folder / "gate"), TOKEN_VARIABLE: "t0ken", **environ}, writing)
             driver, _ = listening.accept()
             with driver:
                 with suppress(BrokenPipeError):  # it may have hung up on somebody whom it does not trust
@@ -187,18 +197,18 @@ def test_what_is_called_off_is_not_answered_any_more(tmp_path: Path) -> None:
 
 
 def test_what_nobody_answers_in_time_is_denied(tmp_path: Path) -> None:
-    with talking(tmp_path, environ={PATIENCE: "0"}) as talk:
+    with talking(tmp_path, environ={TIMEOUT_VARIABLE: "0"}) as talk:
         talk.ask("tools/call", CALL)
         assert talk.door.expire() is None
         assert talk.verdict()["message"] == "no answer came in time, so it is denied"
 
 
 def test_there_is_time_for_a_person_where_nothing_else_is_said(tmp_path: Path) -> None:
-    with talking(tmp_path, environ={PATIENCE: "a while"}) as talk:
+    with talking(tmp_path, environ={TIMEOUT_VARIABLE: "a while"}) as talk:
         talk.ask("tools/call", CALL)
         left = talk.door.expire()
         assert left is not None
-        assert left > gate_door.DEFAULT_PATIENCE / 2
+        assert left > gate_door.DEFAULT_TIMEOUT_SECONDS / 2
         assert talk.heard() == []
 
 
@@ -236,7 +246,7 @@ def test_who_does_not_know_the_turn_is_not_asked(tmp_path: Path, hello: bytes) -
 
 
 def test_another_process_in_the_drivers_place_is_not_asked(tmp_path: Path) -> None:
-    with talking(tmp_path, environ={DRIVER: str(os.getpid() + 1)}) as talk:
+    with talking(tmp_path, environ={DRIVER_VARIABLE: str(os.getpid() + 1)}) as talk:
         talk.ask("tools/call", CALL)
         assert "another process listens in its place" in talk.verdict()["message"]
 
@@ -246,7 +256,7 @@ def test_another_process_in_the_drivers_place_is_not_asked(tmp_path: Path) -> No
 
 def test_of_a_line_that_is_too_long_only_a_remark_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate_door, "LONGEST_LINE", 10)
-    lines = Lines()
+    lines = GateLineBuffer()
     assert lines.feed(b"sho") == []
     assert lines.feed(b"rt\n" + b"x" * 20) == [b"short"]
     assert lines.feed(b"x" * 20 + b"\nnext\n") == [b"!", b"next"]

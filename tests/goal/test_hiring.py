@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from fleetlore.errors import Invalid
 from fleetlore.events.driver_types import LlmJudge
 from fleetlore.events.goal_plan import Memory, Plan
-from fleetlore.goal.setup import _harness, _need_minds
+from fleetlore.goal.setup import _create_harness, _require_models
 from fleetlore.views.prices import Prices
 from tests.goal.scripted import goal
 
@@ -30,17 +30,17 @@ def test_what_is_missing_is_said_with_an_example(plan: dict[str, Any], missing: 
     wanted = Plan(agent="ada", **{name: value for name, value in plan.items() if name != "judged"})
     asked = replace(goal(), acceptance=(LlmJudge(criterion_text="is it good?"),)) if judged else goal()
     with pytest.raises(Invalid, match=missing):
-        _need_minds(asked, wanted, judge=None, thinker=None, own=None)
+        _require_models(asked, wanted, judge=None, thinker=None, own=None)
 
 
 @pytest.mark.parametrize("name", ["claude-code", "codex"])
 def test_programs_are_called_by_their_usual_names_where_no_other_is_given(name: str) -> None:
     nobody: Any = None
-    hired = _harness(Plan(agent="ada", harness=name), None, nobody, nobody, {}, Prices())
+    hired = _create_harness(Plan(agent="ada", harness=name), None, nobody, nobody, {}, Prices())
     assert hired.name == name
 
 
 def test_a_harness_that_nobody_has_is_refused_with_those_there_are() -> None:
     nobody: Any = None
     with pytest.raises(Invalid, match="known are claude-code, codex, command, mind"):
-        _harness(Plan(agent="ada", harness="abacus"), None, nobody, nobody, {}, Prices())
+        _create_harness(Plan(agent="ada", harness="abacus"), None, nobody, nobody, {}, Prices())

@@ -14,7 +14,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Compaction
 from fleetlore.goal.next_step import MOST_CRASHES
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.log.seal import OperatorKey, make_seal, obeyed
+from fleetlore.log.seal import OperatorKey, is_trusted_event, make_seal
 from fleetlore.programs.harness import Ended, Heard, Order, Watch
 from fleetlore.views import goals
 from fleetlore.views.goal_state import GoalState
@@ -317,4 +317,4 @@ async def test_on_a_sealed_log_what_was_checked_after_a_crash_is_signed(log: Blo
     kinds = ("driver.acceptance", "driver.attempt_completed", "driver.goal_completed")
     told = list(log.read(f"goal:{GOAL}", kinds=kinds))
     assert [event.kind for event in told] == list(kinds)
-    assert all(obeyed(event, key.goal_key(GOAL)) for event in told)
+    assert all(is_trusted_event(event, key.goal_key(GOAL)) for event in told)

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from fleetlore import clock
 from fleetlore.events.goal_plan import Memory
-from fleetlore.goal.memory.folder import MemoryFolder, Proposal, agent_folder, folder_of
-from fleetlore.goal.memory.notes import dumped, free_name, is_note_name, leads_elsewhere, made, parsed, slug_of
-from fleetlore.prompts.build import build
-from fleetlore.prompts.turn import Turn
+from fleetlore.goal.memory.folder import MemoryFolder, MemoryProposal, agent_folder_name, memory_folder_of
+from fleetlore.goal.memory.notes import encode_note, is_note_name, is_unsafe_name, make_note, parse_note, pick_free_name, slugify_title
+from fleetlore.prompts.build import build_prompt
+from fleetlore.prompts.turn import PromptTurn
 from fleetlore.testing import START
 
 GOAL, EVENT = "00000000-0000-7000-8000-000000000001", "00000000-0000-7000-8000-000000000002"
@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> MemoryFolder:
 
 
 def save(folder: MemoryFolder, title: str, content: str = "Words.", *, at: datetime = START, supersedes: str | None = None) -> int:
-    return folder.save([Proposal(title=title, content=content, supersedes=supersedes)], at=at, goal=GOAL, turn=3, event=EVENT)
+    return folder.save([MemoryProposal(title=title, content=content, supersedes=supersedes)], at=at, goal=GOAL, turn=3, event=EVENT)
 
 
 def file(folder: MemoryFolder, name: str) -> Path:
@@ -273,7 +273,7 @@ def test_a_memory_cannot_leave_its_place_in_a_prompt(folder: MemoryFolder) -> No
     assert empty == ""
     assert all(line.startswith("> ") for line in record)
     assert "<|" not in "\n".join(record)
-    prompt = build(Turn(agent="ada", memory_text=folder.plain(2000)), budget=4000).text
+    prompt = build_prompt(PromptTurn(agent="ada", memory_text=folder.plain(2000)), budget=4000).text
     assert "> \\## New orders" in prompt
     assert prompt.count("\n## New orders") == 0
 
@@ -283,21 +283,21 @@ def test_a_memory_cannot_leave_its_place_in_a_prompt(folder: MemoryFolder) -> No
 
 def test_every_agent_has_a_folder_of_its_own(tmp_path: Path) -> None:
     names = ["ada", "Ada", "a/b", "a-b", "..", "/etc", "", "memory", "é", "日本"]
-    made_of = [agent_folder(name) for name in names]
+    made_of = [agent_folder_name(name) for name in names]
     assert len(set(made_of)) == len(names)
-    assert agent_folder("claude-code") == "claude-code"
-    assert folder_of(Memory(), "ada", str(tmp_path)).path == str(tmp_path / "memory" / "ada")
-    assert folder_of(Memory(folder=str(tmp_path / "own")), "ada", "/nowhere").path == str(tmp_path / "own")
+    assert agent_folder_name("claude-code") == "claude-code"
+    assert memory_folder_of(Memory(), "ada", str(tmp_path)).path == str(tmp_path / "memory" / "ada")
+    assert memory_folder_of(Memory(folder=str(tmp_path / "own")), "ada", "/nowhere").path == str(tmp_path / "own")
 
 
 @given(HOSTILE)
 def test_a_name_made_of_any_title_stays_in_the_folder(title: str) -> None:
-    name = free_name(title, {"memory.md"})
+    name = pick_free_name(title, {"memory.md"})
     assert is_note_name(name)
     assert name.isascii()
     assert len(name) <= 70
-    assert slug_of(title) == slug_of(title).lower()
-    assert free_name(title, {"memory.md", name}) not in ("memory.md", name)
+    assert slugify_title(title) == slugify_title(title).lower()
+    assert pick_free_name(title, {"memory.md", name}) not in ("memory.md", name)
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_a_name_made_of_any_title_stays_in_the_folder(title: str) -> None:
     ],
 )
 def test_names_that_lead_elsewhere_are_known(name: str) -> None:
-    assert leads_elsewhere(name)
+    assert is_unsafe_name(name)
     assert not is_note_name(name)
 
 
@@ -320,10 +320,10 @@ def test_no_name_of_a_memory_leads_out_of_the_folder(name: str) -> None:
 
 @given(HOSTILE, HOSTILE)
 def test_what_is_written_is_read_again(title: str, content: str) -> None:
-    note = made(title, content, at=START, goal=GOAL)
+    note = make_note(title, content, at=START, goal=GOAL)
     if note is None:
         return
-    again = parsed("x.md", dumped(note), changed=START + timedelta(days=1))
+    again = parse_note("x.md", encode_note(note), changed=START + timedelta(days=1))
     assert again.is_ours
     assert (again.at, again.goal) == (note.at, note.goal)
     assert (" ".join(again.title.split()), again.content) == (note.title, note.content)
@@ -343,6 +343,6 @@ def test_whatever_is_proposed_nothing_is_touched_outside(tmp_path: Path, title: 
 
 @given(st.binary(max_size=300))
 def test_no_file_is_so_broken_that_it_stops_us(raw: bytes) -> None:
-    note = parsed("x.md", raw, changed=START)
+    note = parse_note("x.md", raw, changed=START)
     assert note.title
-    parsed("x.md", b"<!-- lore when=" + raw, changed=START)
+    parse_note("x.md", b"<!-- lore when=" + raw, changed=START)

@@ -18,10 +18,10 @@ from fleetlore.errors import Held, Invalid, LeaseLost, LogError
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Permissions
 from fleetlore.kernel import lease as kernel_lease
-from fleetlore.log.coordination import Shared, open_shared
+from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.programs.harness import Ended, Heard, Order, Watch
-from fleetlore.views.goal_state import GoalState, seconds_of
+from fleetlore.views.goal_state import GoalState, elapsed_seconds
 from tests.goal.scripted import GOAL, START, Clock, Led, done, goal, kinds, lead
 from tests.patience import PATIENCE
 
@@ -33,7 +33,7 @@ def log() -> Iterator[BlockingRecorder]:
 
 
 @pytest.fixture
-def shared() -> Iterator[Shared]:
+def shared() -> Iterator[Coordination]:
     with open_shared("memory:") as shared:
         yield shared
 
@@ -74,7 +74,7 @@ async def forever(order: Order, watch: Watch) -> Ended:
 
 @pytest.mark.parametrize("times", [1, 2])
 async def test_stopped_while_the_workspace_is_saved_it_writes_nothing_once_it_has_let_go(
-    log: BlockingRecorder, shared: Shared, times: int
+    log: BlockingRecorder, shared: Coordination, times: int
 ) -> None:
     led = lead(log, [done()], shared=shared)
     is_saving, may_go_on, checkpoint = threading.Event(), threading.Event(), led.room.checkpoint
@@ -165,18 +165,18 @@ def dead_pid() -> int:
     return process.pid
 
 
-async def test_who_follows_a_dead_driver_is_not_followed_while_it_lives(shared: Shared) -> None:
-    dead = f"{kernel_lease._place()}:{dead_pid()}"
+async def test_who_follows_a_dead_driver_is_not_followed_while_it_lives(shared: Coordination) -> None:
+    dead = f"{kernel_lease._host_and_namespace()}:{dead_pid()}"
     assert shared.take(f"goal:{GOAL}", dead, 30) is not None
-    async with kernel_lease.Hold(shared, f"goal:{GOAL}"):
+    async with kernel_lease.LeaseHolder(shared, f"goal:{GOAL}"):
         with pytest.raises(Held, match="is held by"):
-            async with kernel_lease.Hold(shared, f"goal:{GOAL}"):
+            async with kernel_lease.LeaseHolder(shared, f"goal:{GOAL}"):
                 raise AssertionError
-    async with kernel_lease.Hold(shared, f"goal:{GOAL}"):  # given back
+    async with kernel_lease.LeaseHolder(shared, f"goal:{GOAL}"):  # given back
         pass
 
 
-async def test_two_drivers_of_one_process_do_not_take_a_goal_from_each_other(log: BlockingRecorder, shared: Shared) -> None:
+async def test_two_drivers_of_one_process_do_not_take_a_goal_from_each_other(log: BlockingRecorder, shared: Coordination) -> None:
     led = lead(log, [forever], shared=shared)
     pursuit = await begun(led)
     await until(lambda: bool(led.harness.orders))
@@ -188,7 +188,7 @@ async def test_two_drivers_of_one_process_do_not_take_a_goal_from_each_other(log
     assert other.harness.orders == []
 
 
-async def test_of_two_who_resume_at_the_same_moment_one_drives(log: BlockingRecorder, shared: Shared) -> None:
+async def test_of_two_who_resume_at_the_same_moment_one_drives(log: BlockingRecorder, shared: Coordination) -> None:
     await lead(log, []).driver.start(goal())
     both = [lead(log, [done()], shared=shared) for _ in range(2)]
     ends = await asyncio.gather(*(each.driver.pursue() for each in both), return_exceptions=True)
@@ -203,7 +203,7 @@ async def test_a_goal_is_begun_once_though_two_begin_it_at_the_same_moment(log: 
     assert kinds(log).count("driver.goal_started") == 1
 
 
-def stolen(shared: Shared) -> int:
+def stolen(shared: Coordination) -> int:
     """The lease is over, and another machine's driver has it."""
     held = shared.holder_of(f"goal:{GOAL}")
     assert held is not None
@@ -215,7 +215,7 @@ def stolen(shared: Shared) -> int:
 
 @pytest.mark.parametrize("is_paused", [True, False])
 async def test_a_lost_lease_stops_the_driver_which_says_so_and_writes_nothing_more(
-    log: BlockingRecorder, shared: Shared, monkeypatch: pytest.MonkeyPatch, is_paused: bool
+    log: BlockingRecorder, shared: Coordination, monkeypatch: pytest.MonkeyPatch, is_paused: bool
 ) -> None:
     monkeypatch.setattr(kernel_lease, "RENEW_SECONDS", 0.05)
     led = lead(log, [forever], shared=shared)
@@ -233,7 +233,7 @@ async def test_a_lost_lease_stops_the_driver_which_says_so_and_writes_nothing_mo
 
 
 async def test_a_driver_that_slept_through_its_lease_writes_nothing_that_the_next_one_would_take_for_its_own(
-    log: BlockingRecorder, shared: Shared
+    log: BlockingRecorder, shared: Coordination
 ) -> None:
     is_awake = asyncio.Event()
 
@@ -257,7 +257,7 @@ async def test_a_driver_that_slept_through_its_lease_writes_nothing_that_the_nex
 
 
 async def test_a_lease_that_may_be_over_is_renewed_before_anything_is_written(
-    log: BlockingRecorder, shared: Shared, monkeypatch: pytest.MonkeyPatch
+    log: BlockingRecorder, shared: Coordination, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after a sleep of the whole machine."""
     led = lead(log, [forever], shared=shared)
@@ -278,13 +278,15 @@ async def test_a_lease_that_may_be_over_is_renewed_before_anything_is_written(
     await asyncio.gather(pursuit, return_exceptions=True)
 
 
-async def test_a_renewal_that_fails_in_an_unknown_way_gives_the_goal_up_in_time(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_renewal_that_fails_in_an_unknown_way_gives_the_goal_up_in_time(
+    shared: Coordination, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: Any) -> Any:
         raise ValueError("nobody foresaw this")
 
     monkeypatch.setattr(kernel_lease, "RENEW_SECONDS", 0.01)
     monkeypatch.setattr(kernel_lease, "AGAIN_SECONDS", 0.01)
-    hold = kernel_lease.Hold(shared, f"goal:{GOAL}")
+    hold = kernel_lease.LeaseHolder(shared, f"goal:{GOAL}")
     async with hold:
         monkeypatch.setattr(shared, "renew", broken)
         now = kernel_lease.ticks()
@@ -375,7 +377,7 @@ async def test_time_counts_until_a_turn_in_which_a_pause_was_asked_for_is_over(l
     pursuit = await begun(led)
     await until(lambda: led.driver.state.waiting_for == "paused")
     clock.moment += timedelta(hours=5)
-    assert seconds_of(led.driver.state, clock.moment) == 600
+    assert elapsed_seconds(led.driver.state, clock.moment) == 600
     pursuit.cancel()
     await stopped(pursuit)
 
@@ -467,11 +469,13 @@ def test_what_a_driver_tells_of_a_turn_that_another_has_followed_changes_nothing
 
     def tell(kind: str, data: Any, **more: Any) -> str:
         event = Event(id=f"00000000-0000-4000-8000-{len(kind):012d}", at=START, kind=kind, goal=GOAL, data=data, **more)
-        view.take(state, event)
+        view.apply_to_goal(state, event)
         return event.id or ""
 
     tell("driver.goal_started", {"goal": msgspec.to_builtins(led_goal)})
-    attempt = tell("driver.attempt_started", {"goal_id": GOAL, "turn_index": 1, "usage": msgspec.to_builtins(view.usage_of(state, START))})
+    attempt = tell(
+        "driver.attempt_started", {"goal_id": GOAL, "turn_index": 1, "usage": msgspec.to_builtins(view.goal_usage(state, START))}
+    )
     tell("goal.attempt_ended", {"turn": 1, "how": "finished", "tokens": 5, "seconds": 1}, cause="00000000-0000-4000-8000-00000000dead")
     assert state.attempt is not None
     assert state.attempt.ending is None

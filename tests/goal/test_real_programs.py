@@ -15,7 +15,7 @@ from fleetlore.events.driver_types import BudgetGuards, Goal, ShellCommand
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import KEY, Permissions, Plan
 from fleetlore.goal.driver import Driver
-from fleetlore.goal.setup import open_crew
+from fleetlore.goal.setup import open_resources
 from fleetlore.log.coordination import open_shared
 from fleetlore.views.goal_state import GoalState
 from tests.goal.scripted import GOAL
@@ -52,7 +52,7 @@ def goal(workspace: Path, **plan: Any) -> Goal:
 async def pursued(folder: Path, wanted: Goal, environ: dict[str, str]) -> tuple[GoalState, list[Event]]:
     given = {"PATH": os.environ["PATH"], "HOME": str(folder / "home")} | OFFLINE | environ
     with connect(f"sqlite:{folder}/fleet.db").blocking() as log, open_shared(f"sqlite:{folder}/fleet.db") as shared:
-        async with open_crew(wanted, home=str(folder / "data"), environ=given) as crew:
+        async with open_resources(wanted, home=str(folder / "data"), environ=given) as crew:
             driver = Driver(log, wanted.id, crew, shared=shared)
             await driver.start(wanted)
             state = await driver.pursue()

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from fleetlore.errors import Invalid
 from fleetlore.events.driver_types import Allow
-from fleetlore.goal.gate.rules import Rules, check
+from fleetlore.goal.gate.rules import ToolRules, check_rules
 
 GIT = ("Bash(git *)",)
 
 
 def said(tool: str, input: Any, *, allow: tuple[str, ...] = (), deny: tuple[str, ...] = (), workspace: str = "/w") -> str:
     """`allow`, `deny`, or `open` where no rule speaks of it."""
-    answer = Rules(allow, deny, workspace=workspace).decide(tool, input)
+    answer = ToolRules(allow, deny, workspace=workspace).decide(tool, input)
     if answer is None:
         return "open"
     return "allow" if isinstance(answer[0], Allow) else "deny"
@@ -58,7 +58,7 @@ def test_a_rule_names_a_tool_a_family_or_a_pattern_of_names(tool: str, pattern: 
 @pytest.mark.parametrize("pattern", ["", "Bash(", "Bash)git(", "two words", "Task(x)", "mcp__a__b(x)", "*(x)", "WebFetch(example.com)"])
 def test_a_pattern_that_cannot_be_read_is_an_error_before_anything_is_decided(pattern: str) -> None:
     with pytest.raises(Invalid):
-        check([pattern])
+        check_rules([pattern])
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_no_command_keeps_the_driver_busy(command: str) -> None:
 
 
 def test_deny_wins_over_allow_and_says_which_rule() -> None:
-    answer = Rules(("Bash(git *)", "*"), ("Bash(git push*)",), workspace="/w").decide("Bash", {"command": "git push"})
+    answer = ToolRules(("Bash(git *)", "*"), ("Bash(git push*)",), workspace="/w").decide("Bash", {"command": "git push"})
     assert answer is not None
     assert "`Bash(git push*)`" in answer[1]
     assert bash("git 'push' origin", "Bash(git *)", deny=("Bash(git push*)",)) == "deny"
@@ -298,7 +298,7 @@ def test_what_only_looks_at_the_workspace_needs_no_rule(path: Any, answer: str) 
 
 
 def test_what_no_rule_allows_is_explained() -> None:
-    rules = Rules(GIT, workspace="/w")
+    rules = ToolRules(GIT, workspace="/w")
     assert "it redirects" in rules.why_not("Bash", {"command": "git log > x"})
     assert rules.why_not("Task", None) == "no rule allows Task with this input"
 

@@ -17,7 +17,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.goal import journal
 from fleetlore.goal.sinks import LogSink
 from fleetlore.kernel import lease
-from fleetlore.log.coordination import Shared, open_shared
+from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.programs.harness import Ended, Heard, Order, Watch
 from tests.goal.scripted import GOAL, Clock, done, goal, kinds, lead
@@ -36,12 +36,12 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def handles(url: str) -> Iterator[tuple[BlockingRecorder, Shared]]:
+def handles(url: str) -> Iterator[tuple[BlockingRecorder, Coordination]]:
     with ExitStack() as stack:
         yield stack.enter_context(connect(url).blocking()), stack.enter_context(open_shared(url))
 
 
-async def test_a_goal_goes_its_course_and_is_steered(handles: tuple[BlockingRecorder, Shared]) -> None:
+async def test_a_goal_goes_its_course_and_is_steered(handles: tuple[BlockingRecorder, Coordination]) -> None:
     log, shared = handles
 
     async def first(order: Order, watch: Watch) -> Ended:
@@ -59,7 +59,7 @@ async def test_a_goal_goes_its_course_and_is_steered(handles: tuple[BlockingReco
 
 
 @pytest.mark.parametrize("after", [False, True])
-async def test_killed_and_taken_up_again_it_comes_to_the_same_end(handles: tuple[BlockingRecorder, Shared], after: bool) -> None:
+async def test_killed_and_taken_up_again_it_comes_to_the_same_end(handles: tuple[BlockingRecorder, Coordination], after: bool) -> None:
     log, _ = handles
     world = World()
     for at in (9, 5):
@@ -75,7 +75,7 @@ async def test_killed_and_taken_up_again_it_comes_to_the_same_end(handles: tuple
 
 @pytest.mark.parametrize("has_written", [False, True])
 async def test_one_that_was_followed_by_another_process_writes_nothing_more(
-    handles: tuple[BlockingRecorder, Shared], monkeypatch: pytest.MonkeyPatch, has_written: bool
+    handles: tuple[BlockingRecorder, Coordination], monkeypatch: pytest.MonkeyPatch, has_written: bool
 ) -> None:
     """Also if it has written since it last read: what it reads before the next writing says that the goal is another's."""
     log, shared = handles

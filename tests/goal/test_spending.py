@@ -16,15 +16,15 @@ from fleetlore.errors import MindRefused
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Compaction, Memory
 from fleetlore.goal.memory.folder import MemoryFolder
-from fleetlore.goal.recorded_model import ToldMind
+from fleetlore.goal.recorded_model import RecordedModel
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.models.base import Ask
+from fleetlore.models.base import ModelRequest
 from fleetlore.models.scripted import ScriptedMind
 from fleetlore.programs.command import CommandHarness
 from fleetlore.programs.harness import Ended, Heard, Order, Watch
 from fleetlore.views import costs
 from fleetlore.views import goals as view
-from fleetlore.views.cost_sums import by_agent
+from fleetlore.views.cost_sums import sum_by_agent
 from fleetlore.views.goal_state import GoalState
 from tests.goal.scripted import GOAL, Clock, Led, done, goal, kinds, lead
 from tests.patience import PATIENCE
@@ -41,7 +41,7 @@ def log() -> Iterator[BlockingRecorder]:
 def known(log: BlockingRecorder, id: str) -> GoalState:
     state = GoalState(id=id)
     for event in log.read(f"goal:{id}"):
-        view.take(state, event)
+        view.apply_to_goal(state, event)
     return state
 
 
@@ -84,7 +84,7 @@ async def test_what_a_command_reports_of_itself_is_in_the_goal_and_in_the_costs(
     spending = costs.initial()
     for event in log.read():
         spending = costs.apply(spending, event)
-    [(agent, amount)] = by_agent(spending).items()
+    [(agent, amount)] = sum_by_agent(spending).items()
     assert (agent, amount.tokens, amount.usd) == ("ada", 1200, 0.25)
 
 
@@ -144,9 +144,9 @@ async def test_a_mind_is_not_asked_beside_the_work_once_that_would_pass_a_budget
     led = lead(log, [done(tokens=990)])
     await led.driver.start(goal(budget={"max_tokens": 1000}))
     asked = ScriptedMind({"judge": {"met": True}})
-    mind = ToldMind(led.driver.book, asked, purpose="judge")
+    mind = RecordedModel(led.driver.book, asked, purpose="judge")
     with pytest.raises(MindRefused, match="budget of tokens"):
-        await mind.reply(Ask(prompt="word " * 2000))
+        await mind.reply(ModelRequest(prompt="word " * 2000))
     assert "model.called" not in kinds(log)
 
 

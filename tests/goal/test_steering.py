@@ -14,7 +14,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Plan
 from fleetlore.goal import commands
 from fleetlore.views import goals
-from fleetlore.views.goal_state import GoalState, Limits, Question
+from fleetlore.views.goal_state import GoalLimits, GoalState, PendingPermission
 
 ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
@@ -27,7 +27,7 @@ def begun(**fields: Any) -> GoalState:
 
 
 def wish(action: str, value: Any = None, **more: Any) -> Event:
-    return commands.control(ID, action, by="grace", value=value, now=lambda: NOW, **more)
+    return commands.make_control_event(ID, action, by="grace", value=value, now=lambda: NOW, **more)
 
 
 # --- the wish as an event
@@ -57,14 +57,14 @@ def test_what_is_checked_is_what_the_fold_obeys() -> None:
     goal = begun()
     for action, value in [("raise", {"turns": 60, "usd": 5.0, "max_wall_time": "6h"}), ("say", "hello"), ("pause", None)]:
         if action != "raise":
-            commands.check(goal, action, value)
-        goals.take(goal, wish(action, value))
+            commands.check_action(goal, action, value)
+        goals.apply_to_goal(goal, wish(action, value))
     assert (goal.limits.turns, goal.limits.seconds, goal.is_paused) == (60, 6 * 3600.0, True)
     assert [message.text for message in goal.messages] == ["hello"]
-    commands.check(goal, "resume")
-    goals.take(goal, wish("resume"))
-    commands.check(goal, "cancel")
-    goals.take(goal, wish("cancel", reason="another way was found"))
+    commands.check_action(goal, "resume")
+    goals.apply_to_goal(goal, wish("resume"))
+    commands.check_action(goal, "cancel")
+    goals.apply_to_goal(goal, wish("cancel", reason="another way was found"))
     assert (goal.is_paused, goal.cancel) == (False, "another way was found")
 
 
@@ -97,23 +97,23 @@ def test_what_is_checked_is_what_the_fold_obeys() -> None:
         (begun(), "raise", {"turns": True}, "not a limit"),
         (begun(), "raise", {"turns": float("nan")}, "not a limit"),
         (begun(), "raise", {"usd": 5}, "there is no limit"),
-        (begun(limits=Limits(errors=0)), "raise", {"consecutive_errors": 9}, "there is no limit"),
+        (begun(limits=GoalLimits(errors=0)), "raise", {"consecutive_errors": 9}, "there is no limit"),
         (begun(outcome="done"), "raise", {"turns": 60}, "needs nothing more"),
         (begun(), "decide", "allow", "no such question waits"),
-        (begun(questions={"q": Question(id="q", turn=1, tool="Bash")}, outcome="escalate"), "decide", "allow", "over"),
+        (begun(questions={"q": PendingPermission(id="q", turn=1, tool="Bash")}, outcome="escalate"), "decide", "allow", "over"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_a_reason(goal: GoalState, action: str, value: Any, reason: str) -> None:
     with pytest.raises(Invalid, match=reason):
-        commands.check(goal, action, value)
+        commands.check_action(goal, action, value)
 
 
 def test_a_question_that_waits_can_be_answered() -> None:
-    commands.check(begun(questions={"q": Question(id="q", turn=1, tool="Bash")}), "decide", "allow", of="q")
+    commands.check_action(begun(questions={"q": PendingPermission(id="q", turn=1, tool="Bash")}), "decide", "allow", of="q")
 
 
 @pytest.mark.parametrize("outcome", ["budget_exhausted", "escalate", "cancelled"])
 def test_a_goal_that_ended_otherwise_than_well_can_be_taken_up_and_given_more(outcome: str) -> None:
     goal = begun(outcome=outcome)
     for action, value in (("resume", None), ("raise", {"turns": 60}), ("say", "try the other way")):
-        commands.check(goal, action, value)
+        commands.check_action(goal, action, value)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fleetlore import connect
-from fleetlore.dialects.nexo import DIALECT, SUBJECTS
+from fleetlore.dialects.nexo import DIALECT, SUBJECT_BY_KIND
 from fleetlore.events.goal_plan import Compaction, Memory, Permissions
 from fleetlore.goal.memory.folder import MemoryFolder
 from fleetlore.log.recorder import BlockingRecorder
@@ -86,8 +86,8 @@ async def test_every_one_of_the_sixteen_is_told_and_written_as_the_format_wants_
     first: dict[str, bytes] = {}
     for event in log.read(kinds=["driver.*"]):
         first.setdefault(event.kind, DIALECT.encode(event) or b"")
-    assert {kind.removeprefix("driver.") for kind in first} == set(SUBJECTS)
-    lines = b"".join(without_times(first[f"driver.{kind}"]) + b"\n" for kind in SUBJECTS)
+    assert {kind.removeprefix("driver.") for kind in first} == set(SUBJECT_BY_KIND)
+    lines = b"".join(without_times(first[f"driver.{kind}"]) + b"\n" for kind in SUBJECT_BY_KIND)
     if "FLEETLORE_WRITE_GOLDEN" in os.environ:
         GOLDEN.write_bytes(lines)
     assert lines == GOLDEN.read_bytes()

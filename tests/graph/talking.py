@@ -16,13 +16,13 @@ from fleetlore.graph.files import from_data
 from fleetlore.graph.model import Graph
 from fleetlore.graph.registry import REGISTRY, Registry
 from fleetlore.graph.session import Session
-from fleetlore.graph.sessions import Sessions
-from fleetlore.graph.settings import Settings
-from fleetlore.graph.sink import Heard
+from fleetlore.graph.sessions import SessionManager
+from fleetlore.graph.settings import GraphSettings
+from fleetlore.graph.sink import CollectingSink
 from fleetlore.graph.step import Step
-from fleetlore.graph.turn import Turn
+from fleetlore.graph.turn import GraphTurn
 from fleetlore.log.async_recorder import Recorder
-from fleetlore.models.base import Ask, Mind
+from fleetlore.models.base import Model, ModelRequest
 from fleetlore.models.scripted import Answer, ScriptedMind
 from fleetlore.testing import FrozenClock
 
@@ -33,9 +33,9 @@ class Talk(NamedTuple):
     """A session, what is heard of it, and where it is kept."""
 
     session: Session
-    heard: Heard
+    heard: CollectingSink
     log: Recorder
-    sessions: Sessions
+    sessions: SessionManager
     mind: ScriptedMind
     clock: FrozenClock
 
@@ -93,15 +93,15 @@ class Ticks:
 
 @asynccontextmanager
 async def talking(
-    script: Mapping[str, Any] | Callable[[Ask], Answer] | None = None,
+    script: Mapping[str, Any] | Callable[[ModelRequest], Answer] | None = None,
     *,
     url: str = "memory:",
-    settings: Settings | None = None,
+    settings: GraphSettings | None = None,
     graphs: Iterable[Graph] = (),
     registry: Registry = REGISTRY,
     clock: FrozenClock | None = None,
     sleep: Callable[[float], Awaitable[object]] = never,
-    minds: Mapping[str, Mind] | None = None,
+    minds: Mapping[str, Model] | None = None,
     id: str = "s1",
 ) -> AsyncIterator[Talk]:
     """A session of Ann's. A mapping answers for some roles; the shipped script answers for the others."""
@@ -109,26 +109,26 @@ async def talking(
     now = clock or FrozenClock()
     async with (
         connect(url, now=now) as log,
-        Sessions(log, settings, minds=minds or {"default": mind}, graphs=graphs, registry=registry, now=now, sleep=sleep) as sessions,
+        SessionManager(log, settings, minds=minds or {"default": mind}, graphs=graphs, registry=registry, now=now, sleep=sleep) as sessions,
     ):
         session = await sessions.open(id, identity=ANN, channel="test")
-        heard = Heard()
+        heard = CollectingSink()
         session.attach(heard)
         yield Talk(session, heard, log, sessions, mind, now)
 
 
-def _script(script: Mapping[str, Any] | Callable[[Ask], Answer] | None) -> Callable[[Ask], Answer]:
+def _script(script: Mapping[str, Any] | Callable[[ModelRequest], Answer] | None) -> Callable[[ModelRequest], Answer]:
     if script is None:
-        return scripted.answer
+        return scripted.answer_request
     if not isinstance(script, Mapping):
         return script
     left = {role: list(answers) if isinstance(answers, list) else answers for role, answers in script.items()}
 
-    def answer(ask: Ask) -> Answer:
+    def answer(ask: ModelRequest) -> Answer:
         said = left.get(ask.role or "")
         if isinstance(said, list):
-            return said.pop(0) if said else scripted.answer(ask)
-        return scripted.answer(ask) if said is None else said
+            return said.pop(0) if said else scripted.answer_request(ask)
+        return scripted.answer_request(ask) if said is None else said
 
     return answer
 
@@ -172,9 +172,9 @@ def _edge(words: str) -> dict[str, Any]:
     return edge
 
 
-def turn(text: str = "hello", **more: Any) -> Turn:
+def turn(text: str = "hello", **more: Any) -> GraphTurn:
     """A turn for an engine that runs alone."""
-    return Turn(number=1, identity=ANN, channel="test", text=text, **more)
+    return GraphTurn(number=1, identity=ANN, channel="test", text=text, **more)
 
 
 async def walk(graph: Graph, registry: Registry, text: str = "hello") -> dict[str, Any]:

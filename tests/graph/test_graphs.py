@@ -142,10 +142,10 @@ def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:
         files.load("svn")
 
 
-@pytest.mark.parametrize("form", drawing.FORMS)
+@pytest.mark.parametrize("form", drawing.FORMATS)
 def test_a_drawing_has_every_node_and_every_edge(form: str) -> None:
     graph = files.load("seven")
-    lines = list(drawing.FORMS[form](graph))
+    lines = list(drawing.FORMATS[form](graph))
     assert all(any(f"{role}" in line and name in line for line in lines) for role, name in graph.nodes.items())
     arrows = {"text": ("──▶", "┄┄▷", "══▷"), "mermaid": ("-->", "-.->", "==>"), "dot": (" -> ",)}[form]
     assert sum(any(arrow in line for arrow in arrows) for line in lines) == len(graph.edges)

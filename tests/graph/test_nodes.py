@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 from fleetlore.errors import MindError, MindNonsense
 from fleetlore.graph import files, scripted
-from fleetlore.graph.nodes.memorizer import MOST_FACTS, merged
-from fleetlore.graph.nodes.output import NoEcho
-from fleetlore.graph.screen import MOST_VARIABLES
-from fleetlore.graph.settings import Settings
-from fleetlore.graph.tool_definitions import MOST_MACHINES, MOST_STATES
-from fleetlore.models.base import Ask
+from fleetlore.graph.nodes.memorizer import MAX_FACTS, merge_memory
+from fleetlore.graph.nodes.output import EchoGuard
+from fleetlore.graph.screen import MAX_VARIABLES
+from fleetlore.graph.settings import GraphSettings
+from fleetlore.graph.tool_definitions import MAX_MACHINES, MAX_STATES
+from fleetlore.models.base import ModelRequest
 from fleetlore.models.scripted import Answer, Calls
 from tests.graph.talking import Talk, Ticks, talking
 from tests.patience import PATIENCE
@@ -27,7 +27,7 @@ from tests.patience import PATIENCE
 HARD = "compare the data of yesterday with that of the day before, please"
 
 
-def asked(talk: Talk, role: str) -> list[Ask]:
+def asked(talk: Talk, role: str) -> list[ModelRequest]:
     return [ask for ask in talk.mind.asked if ask.role == role]
 
 
@@ -129,16 +129,16 @@ def machine(id: str = "m", *states: str, initial: str = "s0", go: str = "s0") ->
     [
         ([machine(initial="elsewhere")], "initial, the name of one of them"),
         ([machine(go="nowhere")], "goes to nowhere, which is no state"),
-        ([machine(f"m{number}") for number in range(MOST_MACHINES + 1)], f"there are {MOST_MACHINES} machines already"),
-        ([machine("m", *(f"s{number}" for number in range(MOST_STATES + 1)))], f"at most {MOST_STATES} states"),
+        ([machine(f"m{number}") for number in range(MAX_MACHINES + 1)], f"there are {MAX_MACHINES} machines already"),
+        ([machine("m", *(f"s{number}" for number in range(MAX_STATES + 1)))], f"at most {MAX_STATES} states"),
         (
-            [machine("m", *(f"s{number}" for number in range(MOST_STATES))), ("add_state", {"id": "m", "state": {"name": "more"}})],
-            f"at most {MOST_STATES} states",
+            [machine("m", *(f"s{number}" for number in range(MAX_STATES))), ("add_state", {"id": "m", "state": {"name": "more"}})],
+            f"at most {MAX_STATES} states",
         ),
         ([("add_state", {"id": "gone", "state": {"name": "more"}})], "there is no machine 'gone'; there are none"),
         (
-            [("set_state", {"key": f"x{number}", "value": 1}) for number in range(MOST_VARIABLES + 1)],
-            f"there are {MOST_VARIABLES} variables",
+            [("set_state", {"key": f"x{number}", "value": 1}) for number in range(MAX_VARIABLES + 1)],
+            f"there are {MAX_VARIABLES} variables",
         ),
         ([("set_state", {"key": " ", "value": 1})], "set_state takes a key"),
     ],
@@ -169,7 +169,7 @@ async def test_a_query_of_a_real_database_becomes_a_table_and_a_card(tmp_path: P
     with sqlite3.connect(file) as shop:
         shop.executescript("CREATE TABLE people (name TEXT, age INT); INSERT INTO people VALUES ('Ann', 30), ('Bob', 41);")
     shop.close()
-    async with talking(settings=Settings(databases={"shop": f"sqlite:{file}"})) as talk:
+    async with talking(settings=GraphSettings(databases={"shop": f"sqlite:{file}"})) as talk:
         await talk.say("SELECT name, age FROM people ORDER BY age")
         table = talk.session.screen().controls[-1]
         assert (table["columns"], table["data"]) == (["name", "age"], [["Ann", 30], ["Bob", 41]])
@@ -188,7 +188,7 @@ async def test_the_model_is_told_every_column_that_there_is(tmp_path: Path) -> N
         wide.execute(f"CREATE TABLE wide ({', '.join(f'c{number}' for number in range(60))})")
     wide.close()
     outline = Calls([("query_db", {"database": "wide", "query": ""})])
-    async with talking({"thinker": [outline, "I see."]}, settings=Settings(databases={"wide": f"sqlite:{file}"})) as talk:
+    async with talking({"thinker": [outline, "I see."]}, settings=GraphSettings(databases={"wide": f"sqlite:{file}"})) as talk:
         await talk.say("which tables are there?")
         assert '"c59"' in asked(talk, "thinker")[1].messages[-1].text
 
@@ -200,7 +200,7 @@ async def test_what_a_query_finds_does_not_fill_the_prompt_nor_forge_lines_of_it
     long.close()
     sql = f'SELECT {", ".join(["x"] * 30)}, 1 AS "a\n## Orders" FROM t'
     calls = Calls([("query_db", {"database": "long", "query": sql})])
-    async with talking({"thinker": [calls, "I see."]}, settings=Settings(databases={"long": f"sqlite:{file}"})) as talk:
+    async with talking({"thinker": [calls, "I see."]}, settings=GraphSettings(databases={"long": f"sqlite:{file}"})) as talk:
         await talk.say("what is there?")
         told = asked(talk, "thinker")[1].messages[-1]
         assert not told.failed
@@ -230,7 +230,7 @@ async def test_the_user_never_hears_himself(echo: str) -> None:
 @pytest.mark.parametrize("echo", [("“", "good ", "morning", "”"), ("👋 ", "Good morning"), ("* ", "good", " morning ")])
 def test_an_echo_that_does_not_begin_with_a_word_is_one_too(echo: tuple[str, ...]) -> None:
     said = list[str]()
-    guard = NoEcho("good morning", said.append)
+    guard = EchoGuard("good morning", said.append)
     for piece in echo:
         guard.hear(piece)
     assert guard.echoes
@@ -290,9 +290,9 @@ async def test_machines_grow_go_back_and_go() -> None:
     change = Calls([("reset_machine", {"id": "light"}), ("destroy_machine", {"id": "gone"})])
     said: list[Answer] = [grow, "Grown.", change, "Back."]
 
-    def answer(ask: Ask) -> Answer:
+    def answer(ask: ModelRequest) -> Answer:
         mine = ask.role == "thinker" and ask.prompt not in ("a traffic light, please", "clear the screen") and bool(said)
-        return said.pop(0) if mine and len(asked(talk, "thinker")) > 2 else scripted.answer(ask)
+        return said.pop(0) if mine and len(asked(talk, "thinker")) > 2 else scripted.answer_request(ask)
 
     async with talking(answer) as talk:
         await talk.say("a traffic light, please")
@@ -332,7 +332,7 @@ async def test_controls_are_out_before_a_slow_voice_says_a_word() -> None:
 
         plain = talk.mind.reply
 
-        async def reply(ask: Ask) -> Any:
+        async def reply(ask: ModelRequest) -> Any:
             if ask.role == "output":
                 await going.wait()
             return await plain(ask)
@@ -351,10 +351,10 @@ async def test_controls_are_out_before_a_slow_voice_says_a_word() -> None:
 
 
 def test_facts_stay_until_newer_ones_push_them_out() -> None:
-    memory = merged({"facts": ["a", "b"], "topic": "tea"}, {"facts": ["b", "c"], "topic": "milk", "mood": "calm"}, "ann")
+    memory = merge_memory({"facts": ["a", "b"], "topic": "tea"}, {"facts": ["b", "c"], "topic": "milk", "mood": "calm"}, "ann")
     assert (memory["facts"], memory["topics"], memory["user"]) == (["a", "b", "c"], ["tea"], "ann")
-    many = merged({"facts": [str(number) for number in range(30)]}, {"facts": ["new"]}, "ann")
-    assert (len(many["facts"]), many["facts"][-1]) == (MOST_FACTS, "new")
+    many = merge_memory({"facts": [str(number) for number in range(30)]}, {"facts": ["new"]}, "ann")
+    assert (len(many["facts"]), many["facts"][-1]) == (MAX_FACTS, "new")
 
 
 async def test_what_is_remembered_goes_into_the_next_prompt_fenced() -> None:
@@ -390,7 +390,7 @@ async def test_a_plan_is_made_by_the_stronger_mind_and_a_turn_does_without_it_if
     from fleetlore.models.scripted import ScriptedMind
 
     strong = ScriptedMind([MindError("too strong today")])
-    usual = ScriptedMind(scripted.answer)
+    usual = ScriptedMind(scripted.answer_request)
     async with talking(minds={"default": usual, "strong": strong}) as talk:
         await talk.say(HARD)
         assert [ask.role for ask in strong.asked] == ["director:plan"]
@@ -485,7 +485,7 @@ async def test_only_changes_of_what_the_browser_shows_are_kept() -> None:
 
 async def test_a_program_is_run_where_the_graph_says_so_and_its_process_is_on_the_log() -> None:
     graph = replace(files.load("seven"), name="programs", tools={"run_python": True})
-    async with talking(graphs=[graph], settings=Settings(default="programs")) as talk:
+    async with talking(graphs=[graph], settings=GraphSettings(default="programs")) as talk:
         assert await talk.say("python: print(6 * 7)") == "42"
         started, finished = await talk.events("process.started", "process.finished")
         assert (started.data["pid"], started.data["call_id"]) == (finished.data["pid"], finished.data["call_id"])
@@ -495,7 +495,7 @@ async def test_a_program_is_run_where_the_graph_says_so_and_its_process_is_on_th
 
 async def test_closing_a_session_ends_the_program_that_it_runs() -> None:
     graph = replace(files.load("seven"), name="programs", tools={"run_python": True})
-    async with talking(graphs=[graph], settings=Settings(default="programs")) as talk:
+    async with talking(graphs=[graph], settings=GraphSettings(default="programs")) as talk:
         saying = asyncio.ensure_future(talk.session.handle_text("python: import time; time.sleep(60)"))
         async with aclosing(talk.log.follow("run:s1", after=None)) as following:
             pid = await anext(event.data["pid"] async for event in following if event.kind == "process.started")

@@ -9,16 +9,16 @@ import pytest
 from fleetlore import connect
 from fleetlore.errors import Invalid
 from fleetlore.graph import scenarios
-from fleetlore.graph.scenarios import Finding
-from fleetlore.graph.sessions import Sessions
+from fleetlore.graph.scenarios import ExpectationResult
+from fleetlore.graph.sessions import SessionManager
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "graph").glob("*.md"))
 TEXTS = {file: file.read_text() for file in EXAMPLES}
 
 
-async def played(text: str) -> list[Finding]:
-    async with connect("memory:") as log, Sessions(log) as sessions:
-        return await scenarios.play(scenarios.read(text, "a.md"), sessions)
+async def played(text: str) -> list[ExpectationResult]:
+    async with connect("memory:") as log, SessionManager(log) as sessions:
+        return await scenarios.run_scenario(scenarios.parse_scenario(text, "a.md"), sessions)
 
 
 def steps(*lines: str) -> str:
@@ -29,7 +29,7 @@ def steps(*lines: str) -> str:
 async def test_the_scenarios_that_come_along_hold(file: Path) -> None:
     findings = await played(TEXTS[file])
     assert findings
-    assert scenarios.failures(findings) == []
+    assert scenarios.select_failures(findings) == []
 
 
 @pytest.mark.parametrize(
@@ -85,15 +85,15 @@ async def test_what_holds_is_told_too() -> None:
 )
 def test_a_line_that_says_nothing_is_refused_with_its_number(line: str, reason: str) -> None:
     with pytest.raises(Invalid) as caught:
-        scenarios.read(steps(line), "a.md")
+        scenarios.parse_scenario(steps(line), "a.md")
     assert reason in str(caught.value)
 
 
 def test_a_file_without_steps_is_refused() -> None:
     with pytest.raises(Invalid, match="no steps"):
-        scenarios.read("# Nothing\n\nJust words.\n", "a.md")
+        scenarios.parse_scenario("# Nothing\n\nJust words.\n", "a.md")
     with pytest.raises(Invalid, match="a step needs a heading"):
-        scenarios.read("# A\n## Steps\n- send: x\n", "a.md")
+        scenarios.parse_scenario("# A\n## Steps\n- send: x\n", "a.md")
 
 
 async def test_data_that_is_no_json_is_refused() -> None:

@@ -12,13 +12,13 @@ from fleetlore import connect
 from fleetlore.errors import Closed, Invalid, LogError, MindError
 from fleetlore.events.envelope import Event
 from fleetlore.graph import scripted
-from fleetlore.graph.history import fitting, messages
+from fleetlore.graph.history import build_history_messages, select_recent_entries
 from fleetlore.graph.node import Node
-from fleetlore.graph.sessions import NoSuchSession, Sessions, TooManySessions
-from fleetlore.graph.settings import Settings
-from fleetlore.graph.sink import Heard
+from fleetlore.graph.sessions import NoSuchSession, SessionManager, TooManySessions
+from fleetlore.graph.settings import GraphSettings
+from fleetlore.graph.sink import CollectingSink
 from fleetlore.graph.step import Step
-from fleetlore.models.base import Ask, Reply
+from fleetlore.models.base import ModelReply, ModelRequest
 from fleetlore.models.scripted import Answer, ScriptedMind
 from fleetlore.views.conversation_state import Conversation, Entry
 from tests.graph.talking import talking, tracing, wired
@@ -55,10 +55,10 @@ async def test_the_reply_is_one_event_and_its_words_came_in_pieces() -> None:
 async def test_a_question_is_durable_before_a_mind_hears_it(tmp_path: Path) -> None:
     file, seen = tmp_path / "log.db", list[list[str]]()
 
-    def answer(ask: Ask) -> Answer:
+    def answer(ask: ModelRequest) -> Answer:
         with connect(f"sqlite:{file}").blocking() as other:  # another reader, as after a crash
             seen.append(kinds(list(other.read("run:s1"))))
-        return scripted.answer(ask)
+        return scripted.answer_request(ask)
 
     async with talking(answer, url=f"sqlite:{file}") as talk:
         await talk.say("hello")
@@ -124,7 +124,9 @@ async def test_of_what_we_did_not_raise_the_user_learns_only_where_it_happened()
         raise RuntimeError("password=hunter2 at /etc/shadow")
 
     registry, _ = tracing("input", "output", output=leak)
-    async with talking(settings=Settings(default="wired"), graphs=[wired("user > input", "input > output")], registry=registry) as talk:
+    async with talking(
+        settings=GraphSettings(default="wired"), graphs=[wired("user > input", "input > output")], registry=registry
+    ) as talk:
         await talk.say("hello")
         assert talk.heard.error == "output: something went wrong (RuntimeError); say it again, or look into the trace"
         assert "hunter2" not in repr(talk.heard.messages)
@@ -159,7 +161,9 @@ async def test_a_caller_who_goes_away_does_not_break_a_turn_off() -> None:
         return "There you are."
 
     registry, _ = tracing("input", "output", output=slow)
-    async with talking(settings=Settings(default="wired"), graphs=[wired("user > input", "input > output")], registry=registry) as talk:
+    async with talking(
+        settings=GraphSettings(default="wired"), graphs=[wired("user > input", "input > output")], registry=registry
+    ) as talk:
         caller = asyncio.ensure_future(talk.session.handle_text("hello"))
         await reached.wait()
         caller.cancel()
@@ -181,7 +185,7 @@ async def test_closing_stops_a_running_turn_and_says_so(tmp_path: Path) -> None:
             raise
 
     registry, _ = tracing("input", "output", output=stuck)
-    settings, graphs, url = Settings(default="wired"), [wired("user > input", "input > output")], f"sqlite:{tmp_path / 'log.db'}"
+    settings, graphs, url = GraphSettings(default="wired"), [wired("user > input", "input > output")], f"sqlite:{tmp_path / 'log.db'}"
     async with talking(settings=settings, graphs=graphs, registry=registry, url=url) as talk:
         caller = asyncio.ensure_future(talk.session.handle_text("hello"))
         await reached.wait()
@@ -201,14 +205,14 @@ async def test_memory_and_course_come_after_the_reply_and_the_next_message_waits
     gate, reached, order = asyncio.Event(), asyncio.Event(), list[str]()
 
     class Slow(ScriptedMind):
-        async def reply(self, ask: Ask) -> Reply:
+        async def reply(self, ask: ModelRequest) -> ModelReply:
             order.append(ask.role or "")
             if ask.role == "memorizer":
                 reached.set()
                 await gate.wait()
             return await super().reply(ask)
 
-    async with talking(minds={"default": Slow(scripted.answer)}) as talk:
+    async with talking(minds={"default": Slow(scripted.answer_request)}) as talk:
         await talk.say("make me a counter")
         assert talk.heard.of("done") == [{"type": "done"}]
         await talk.press("count_up")  # does not wait
@@ -261,7 +265,7 @@ async def test_a_graph_of_one_s_own_can_be_changed_while_it_runs(tmp_path: Path)
     edges = [{ from = "user", to = "input" }, { from = "input", to = "output", carries = "command" }]
     options = { output = { greeting = "GREETING" } }\n"""
     file.write_text(f'name = "mine"\n{text}'.replace("GREETING", "One!"))
-    async with talking({"output": ["hello", "hello"]}, settings=Settings(folder=str(tmp_path))) as talk:
+    async with talking({"output": ["hello", "hello"]}, settings=GraphSettings(folder=str(tmp_path))) as talk:
         await talk.session.switch("mine")
         assert await talk.say("hello") == "One!"
         file.write_text(f'name = "mine"\n{text}'.replace("GREETING", "Two!"))
@@ -296,7 +300,7 @@ async def test_a_session_belongs_to_whoever_began_it(tmp_path: Path) -> None:
 
 async def test_two_sessions_never_hear_each_other() -> None:
     async with talking() as talk:
-        other, heard = await talk.sessions.open("s2", identity="bob", channel="test"), Heard()
+        other, heard = await talk.sessions.open("s2", identity="bob", channel="test"), CollectingSink()
         other.attach(heard)
         await talk.say("make me a counter")
         assert heard.messages == []
@@ -308,12 +312,12 @@ async def test_two_sessions_never_hear_each_other() -> None:
 
 
 async def test_quiet_sessions_make_room_and_busy_ones_do_not() -> None:
-    async with talking(settings=Settings(most_sessions=2)) as talk:
+    async with talking(settings=GraphSettings(most_sessions=2)) as talk:
         for number in range(5):
             await talk.sessions.open(f"quiet-{number}", identity="bob", channel="test")
         assert await talk.say("hello") != ""  # somebody listens to this one
         held = await talk.sessions.open("held", identity="bob", channel="test")
-        held.attach(Heard())
+        held.attach(CollectingSink())
         with pytest.raises(TooManySessions):
             await talk.sessions.open("more", identity="bob", channel="test")
 
@@ -328,8 +332,8 @@ async def test_a_log_that_takes_nothing_fails_the_turn_and_is_read_again() -> No
             return await real(events, **more)
 
         log.append = append  # type: ignore[method-assign]  # a disk that fills up, and is emptied again
-        async with Sessions(log) as sessions:
-            session, heard = await sessions.open("s1", identity="ann", channel="test"), Heard()
+        async with SessionManager(log) as sessions:
+            session, heard = await sessions.open("s1", identity="ann", channel="test"), CollectingSink()
             session.attach(heard)
             trouble.append(LogError("no room left on the disk"))
             await session.handle_text("make me a counter")
@@ -373,7 +377,9 @@ async def test_what_a_node_tells_need_not_be_json() -> None:
 
     registry, _ = tracing("input")
     registry.node("output_v1")(Odd)
-    async with talking(settings=Settings(default="wired"), graphs=[wired("user > input", "input > output")], registry=registry) as talk:
+    async with talking(
+        settings=GraphSettings(default="wired"), graphs=[wired("user > input", "input > output")], registry=registry
+    ) as talk:
         await talk.say("one")
         await talk.say("two")
         assert talk.heard.error is None
@@ -387,7 +393,9 @@ async def test_a_fact_that_the_log_cannot_take_does_not_keep_the_others_out() ->
         return "fine"
 
     registry, _ = tracing("input", "output", output=note)
-    async with talking(settings=Settings(default="wired"), graphs=[wired("user > input", "input > output")], registry=registry) as talk:
+    async with talking(
+        settings=GraphSettings(default="wired"), graphs=[wired("user > input", "input > output")], registry=registry
+    ) as talk:
         await talk.say("one")
         assert "is not a kind" in str(talk.heard.error)
         assert "prompt.submitted" in kinds([event async for event in talk.log.read("run:s1")])
@@ -408,12 +416,12 @@ def entries(*roles: str, text: str = "x" * 40) -> list[Entry]:
 
 def test_history_is_cut_by_tokens_and_never_begins_with_the_agent() -> None:
     history = entries("user", "assistant", "user", "assistant", "user", "assistant")
-    assert len(fitting(history, 60)) == 6
-    assert [entry.role for entry in fitting(history, 45)] == ["user", "assistant"] * 2
-    assert [entry.role for entry in fitting(history, 39)] == ["user", "assistant"]
-    assert fitting(history, 5) == []
+    assert len(select_recent_entries(history, 60)) == 6
+    assert [entry.role for entry in select_recent_entries(history, 45)] == ["user", "assistant"] * 2
+    assert [entry.role for entry in select_recent_entries(history, 39)] == ["user", "assistant"]
+    assert select_recent_entries(history, 5) == []
 
 
 def test_a_turn_that_failed_is_told_to_the_mind_as_one() -> None:
     session = Conversation(id="s", turn=2, history=entries("user", "error"))
-    assert [message.role for message in messages(session, 100)] == ["user", "assistant"]
+    assert [message.role for message in build_history_messages(session, 100)] == ["user", "assistant"]

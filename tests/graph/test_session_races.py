@@ -11,11 +11,11 @@ from fleetlore import connect
 from fleetlore.errors import LogError
 from fleetlore.graph import scripted, session
 from fleetlore.graph.session import Session
-from fleetlore.graph.sessions import Sessions
-from fleetlore.graph.settings import Settings
-from fleetlore.graph.sink import Heard
+from fleetlore.graph.sessions import SessionManager
+from fleetlore.graph.settings import GraphSettings
+from fleetlore.graph.sink import CollectingSink
 from fleetlore.graph.step import Step
-from fleetlore.models.base import Ask, Reply
+from fleetlore.models.base import ModelReply, ModelRequest
 from fleetlore.models.scripted import ScriptedMind
 from tests.graph.talking import never, talking, tracing, wired
 
@@ -24,10 +24,10 @@ class Gated(ScriptedMind):
     """Follows the shipped script; one role waits at a gate."""
 
     def __init__(self, role: str) -> None:
-        super().__init__(scripted.answer)
+        super().__init__(scripted.answer_request)
         self.role, self.reached, self.gate = role, asyncio.Event(), asyncio.Event()
 
-    async def reply(self, ask: Ask) -> Reply:
+    async def reply(self, ask: ModelRequest) -> ModelReply:
         if ask.role == self.role:
             self.reached.set()
             await self.gate.wait()
@@ -84,8 +84,8 @@ async def test_closing_ends_all_that_comes_after_earlier_replies(monkeypatch: py
 
 
 async def test_many_may_make_room_at_once() -> None:
-    async with connect("memory:") as log, Sessions(log, Settings(idle_seconds=0.0), sleep=never) as sessions:
-        heard, old = Heard(), list[Session]()
+    async with connect("memory:") as log, SessionManager(log, GraphSettings(idle_seconds=0.0), sleep=never) as sessions:
+        heard, old = CollectingSink(), list[Session]()
         for number in range(4):
             old.append(await sessions.open(f"old-{number}", identity="bob", channel="test"))
             old[-1].attach(heard)
@@ -101,7 +101,7 @@ async def test_a_node_that_is_cancelled_from_within_fails_and_is_not_taken_for_t
         raise asyncio.CancelledError
 
     registry, _ = tracing("input", "output", "other", output=gives_up)
-    async with talking(settings=Settings(default="wired"), graphs=[wired(*edges)], registry=registry) as talk:
+    async with talking(settings=GraphSettings(default="wired"), graphs=[wired(*edges)], registry=registry) as talk:
         ended = await talk.session.handle_text("hello")
         assert ended == (1, talk.heard.error)
         assert str(ended.error).startswith("output: ")
@@ -109,7 +109,7 @@ async def test_a_node_that_is_cancelled_from_within_fails_and_is_not_taken_for_t
 
 
 async def test_who_waits_for_a_turn_learns_that_it_failed_though_the_log_takes_nothing() -> None:
-    async with connect("memory:") as log, Sessions(log, sleep=never) as sessions:
+    async with connect("memory:") as log, SessionManager(log, sleep=never) as sessions:
         talk = await sessions.open("s1", identity="ann", channel="test")
 
         async def append(events: Any, **more: Any) -> Any:

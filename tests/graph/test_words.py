@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fleetlore.graph.conditions import BadCondition, read
+from fleetlore.graph.conditions import InvalidCondition, parse_condition
 from fleetlore.graph.files import load
-from fleetlore.graph.turn import Analysis, Command
+from fleetlore.graph.turn import Analysis, UserCommand
 from fleetlore.graph.word_match import WordList
 from tests.graph.talking import turn
 
@@ -29,11 +29,11 @@ def test_a_word_is_found_whole(text: str, found: bool) -> None:
 
 
 def holds(said: dict[str, Any], made: Any = None, text: str = "one two three", **more: Any) -> bool:
-    return read(said, {"data": ("table",)})(made, turn(text, **more))
+    return parse_condition(said, {"data": ("table",)})(made, turn(text, **more))
 
 
 def test_conditions_look_at_what_was_made_and_at_what_was_said() -> None:
-    command = Command(analysis=Analysis(intent="social", complexity="trivial"), text="hi")
+    command = UserCommand(analysis=Analysis(intent="social", complexity="trivial"), text="hi")
     assert holds({"intent": "social", "complexity": ["trivial", "simple"]}, command)
     assert not holds({"intent": "social", "complexity": "complex"}, command)
     assert holds({"local": False}, command)
@@ -51,12 +51,12 @@ def test_conditions_look_at_what_was_made_and_at_what_was_said() -> None:
 
 @pytest.mark.parametrize("said", [{}, {"any": []}, {"any": "x"}, {"words": "none"}, {"longer": "x"}, {"came": "mail"}, {"not": {}}])
 def test_a_condition_that_says_nothing_is_refused(said: dict[str, Any]) -> None:
-    with pytest.raises(BadCondition):
+    with pytest.raises(InvalidCondition):
         holds(said)
 
 
 def test_feedback_is_no_question_about_data() -> None:
-    plan = read(load("seven").conditions["plan"], load("seven").words)
-    command = Command(analysis=Analysis(intent="request"), text="")
+    plan = parse_condition(load("seven").conditions["plan"], load("seven").words)
+    command = UserCommand(analysis=Analysis(intent="request"), text="")
     assert not plan(command, turn("thank you very much indeed for all of the feedback, my dear friend"))
     assert plan(command, turn("show me all of the parcels of yesterday out of the db"))

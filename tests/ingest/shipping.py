@@ -10,19 +10,19 @@ from msgspec.structs import replace
 
 from fleetlore import Event, connect
 from fleetlore.events import codec
-from fleetlore.ingest.ship import Shipper, Standing
-from fleetlore.log.admission import LONGEST_STRING, MOST_EVENT_BYTES
+from fleetlore.ingest.ship import Shipper, ShipStatus
+from fleetlore.log.admission import MAX_EVENT_BYTES, MAX_STRING_BYTES
 
 
 def largest_event(id: str) -> Event:
     """An event to which not a byte can be added."""
     event = Event(id=id, at=datetime(2026, 11, 15, tzinfo=UTC), kind="fleet.commit", actor="ada", agent="ada")
-    data = {f"{n:03}": "y" * (LONGEST_STRING - 200) for n in range(MOST_EVENT_BYTES // LONGEST_STRING)}
+    data = {f"{n:03}": "y" * (MAX_STRING_BYTES - 200) for n in range(MAX_EVENT_BYTES // MAX_STRING_BYTES)}
     event = replace(event, data=data | {"last": ""})
-    return replace(event, data=data | {"last": "z" * (MOST_EVENT_BYTES - len(codec.encode(event)))})
+    return replace(event, data=data | {"last": "z" * (MAX_EVENT_BYTES - len(codec.encode(event)))})
 
 
-def _say(standing: Standing) -> None:
+def _say(standing: ShipStatus) -> None:
     sys.stdout.write(f"{standing.state} {standing.shipped}\n")
     sys.stdout.flush()
 

@@ -63,7 +63,7 @@ def test_a_line_goes_into_the_users_log_with_the_id_and_the_time_of_the_hook(hom
     assert (event.kind, event.run, event.text) == ("session.waiting", SESSION, "may I?")
     assert event.at is not None
     assert event.at.isoformat() == "2026-11-15T20:00:00.000001+00:00"
-    assert spool.is_empty()
+    assert spool.is_spool_empty()
 
 
 def test_each_line_goes_into_the_log_of_its_folder(home: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_broken_setting_holds_up_only_its_own_lines_until_it_is_mended(home: P
     _let_the_wait_be_over()
     drain_spool()
     assert len(events(f"sqlite:{shop}/shop.db")) == 1
-    assert spool.is_empty()
+    assert spool.is_spool_empty()
     assert troubles() == ""
 
 
@@ -157,19 +157,19 @@ def test_a_record_from_another_world_is_kept_and_holds_up_nobody(home: Path) -> 
     hook(home)
     drain_spool()
     assert {"session.waiting"} <= {event.kind for event in events()}
-    assert spool.is_empty()
+    assert spool.is_spool_empty()
 
 
 def test_a_torn_last_line_waits_and_the_lines_before_it_do_not(home: Path) -> None:
     hook(home)
-    current = Path(spool.spool_folder(), spool.CURRENT)
+    current = Path(spool.spool_folder(), spool.CURRENT_FILE)
     current.write_bytes(current.read_bytes() + b'{"at": "2026-')
     drain_spool()
     assert [event.kind for event in events()] == ["session.waiting"]
-    assert not spool.is_empty()
+    assert not spool.is_spool_empty()
     drain_spool()
     assert [event.kind for event in events()] == ["session.waiting", "log.rejected"]
-    assert spool.is_empty()
+    assert spool.is_spool_empty()
 
 
 def test_draining_the_same_lines_again_changes_nothing(home: Path) -> None:
@@ -239,7 +239,7 @@ def test_a_helper_s_launch_is_told_by_its_transcript_if_that_comes_in_time_and_e
     drain_spool()
     [own] = [event for event in events() if event.child == "a17c0de"]
     assert own.text == "Look into the tide tables"
-    assert spool.is_empty()
+    assert spool.is_spool_empty()
 
 
 def test_a_transcript_that_cannot_be_read_does_not_hold_up_the_lines_that_name_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +251,7 @@ def test_a_transcript_that_cannot_be_read_does_not_hold_up_the_lines_that_name_i
         hook(home, record={"transcript_path": str(transcript)})
         drain_spool()
     assert [event.kind for event in events()] == ["log.rejected", "session.waiting", "session.waiting"]
-    assert spool.is_empty()
+    assert spool.is_spool_empty()
 
 
 def test_a_step_at_which_two_settings_call_us_is_told_once_and_the_next_like_it_again(home: Path) -> None:
@@ -272,7 +272,7 @@ def test_what_an_older_program_s_hook_tells_without_the_prompt_s_id_is_told_once
     drain_spool()
     kinds = [event.kind for event in events()]
     assert kinds == ["session.started", *["prompt.submitted", "session.turn_ended"] * 2]
-    assert spool.is_empty()
+    assert spool.is_spool_empty()
 
 
 def test_while_another_process_drains_nobody_waits_and_nothing_is_said(home: Path, troubles: Callable[[], str]) -> None:
@@ -281,14 +281,14 @@ def test_while_another_process_drains_nobody_waits_and_nothing_is_said(home: Pat
     assert lock is not None
     drain_spool()
     assert troubles() == ""
-    assert not spool.is_empty()
+    assert not spool.is_spool_empty()
     os.close(lock)
     drain_spool()
-    assert spool.is_empty()
+    assert spool.is_spool_empty()
 
 
 def test_a_file_that_cannot_be_opened_loses_no_line_of_others(home: Path, troubles: Callable[[], str]) -> None:
-    Path(spool.spool_folder(), spool.CURRENT).mkdir(parents=True)
+    Path(spool.spool_folder(), spool.CURRENT_FILE).mkdir(parents=True)
     hook(home)
     drain_spool()
     assert "current.jsonl: what hooks have written there cannot be read" in troubles()
@@ -316,7 +316,7 @@ def test_drainers_that_are_killed_lose_nothing_and_double_nothing(home: Path) ->
     drain_spool()
     texts = [(event.run, event.text) for event in events()]
     assert len(texts) == len(set(texts)) == len(writers) * count
-    assert spool.is_empty()
+    assert spool.is_spool_empty()
 
 
 def _refuse(monkeypatch: pytest.MonkeyPatch, refused: str) -> None:
@@ -359,7 +359,7 @@ def test_the_start_of_a_codex_session_waits_a_moment_for_its_rollout(home: Path)
     hook(home, program="codex", record=step, at=clock.now().isoformat())
     drain_spool()
     assert events() == []
-    assert not spool.is_empty()
+    assert not spool.is_spool_empty()
 
 
 def test_a_prompt_without_a_key_is_known_by_its_words_whatever_the_clocks_say(home: Path) -> None:

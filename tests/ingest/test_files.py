@@ -15,8 +15,8 @@ import pytest
 from fleetlore import Event, connect, dialects
 from fleetlore.events.envelope import Origin
 from fleetlore.ingest import files, lines
-from fleetlore.ingest.batch_writer import Deposit, Item, Tally
-from fleetlore.ingest.files import open_all, read_all
+from fleetlore.ingest.batch_writer import BatchWriter, ImportItem, ImportTally
+from fleetlore.ingest.files import open_sources, read_sources
 from fleetlore.log.admission import Admission
 from fleetlore.log.recorder import BlockingRecorder
 
@@ -34,9 +34,9 @@ def write(path: Path, *records: tuple[str, float | None]) -> str:
     return str(path)
 
 
-def items(*paths: str, **options: Any) -> list[Item]:
-    with open_all(paths) as sources:
-        return list(read_all(sources, NEXUS, **options))
+def items(*paths: str, **options: Any) -> list[ImportItem]:
+    with open_sources(paths) as sources:
+        return list(read_sources(sources, NEXUS, **options))
 
 
 def told(*paths: str) -> list[tuple[str | None, float]]:
@@ -93,9 +93,9 @@ def test_a_bad_line_stands_where_its_neighbours_stand(tmp_path: Path) -> None:
 def test_identical_lines_of_one_file_are_events_of_their_own_but_a_copy_of_the_file_is_not(tmp_path: Path, log: BlockingRecorder) -> None:
     same = (("x", 1.0),) * 3
     paths = [write(tmp_path / "a" / "x", *same), write(tmp_path / "b" / "y", *same)]
-    deposit = Deposit(log, dialect="nexus", admission=Admission())
+    deposit = BatchWriter(log, dialect="nexus", admission=Admission())
     deposit.put_all(items(*paths))
-    assert deposit.tally == Tally(recorded=3, already_there=3)
+    assert deposit.tally == ImportTally(recorded=3, already_there=3)
 
 
 def test_what_was_read_is_told_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,8 +116,8 @@ def test_files_are_read_only_as_far_as_the_merge_needs_them(tmp_path: Path, monk
         nonlocal read
         read += size
 
-    with open_all(paths) as sources:
-        stream = read_all(sources, NEXUS, on_read=count)
+    with open_sources(paths) as sources:
+        stream = read_sources(sources, NEXUS, on_read=count)
         for _ in range(10):
             next(stream)
         assert read < 5000
@@ -133,12 +133,12 @@ def test_a_line_that_is_too_long_is_rejected(tmp_path: Path, monkeypatch: pytest
 
 
 def test_an_event_that_the_log_refuses_is_rejected_alone(log: BlockingRecorder) -> None:
-    good, bad = (Item(lines.Line("x", n, b"%d" % n, 0, 1), (_event(n),)) for n in (1, 2))
+    good, bad = (ImportItem(lines.SourceLine("x", n, b"%d" % n, 0, 1), (_event(n),)) for n in (1, 2))
     bad = bad._replace(events=(Event(id=bad.events[0].id, at=bad.at, kind="tool.called", actor="ada"),))
     told: list[int] = []
-    deposit = Deposit(log, dialect="nexus", admission=Admission(), on_rejected=lambda line, reason: told.append(line.n))
+    deposit = BatchWriter(log, dialect="nexus", admission=Admission(), on_rejected=lambda line, reason: told.append(line.n))
     deposit.put([good, bad])
-    assert deposit.tally == Tally(recorded=1, rejected=1)
+    assert deposit.tally == ImportTally(recorded=1, rejected=1)
     assert told == [2]
     assert [event.kind for event in log.read()] == ["fleet.commit", "log.rejected"]
 
@@ -154,6 +154,6 @@ def test_an_event_of_ours_that_travelled_as_a_cloudevent_comes_back_as_it_was(tm
     raw = cloudevents.encode(event)
     assert raw is not None
     (tmp_path / "x").write_bytes(raw)
-    with open_all([str(tmp_path / "x")]) as sources:
-        [item] = read_all(sources, cloudevents)
+    with open_sources([str(tmp_path / "x")]) as sources:
+        [item] = read_sources(sources, cloudevents)
     assert item.events == (event,)

@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 from fleetlore import Event, connect
-from fleetlore.dialects.git import DIALECT, event_id
+from fleetlore.dialects.git import DIALECT, commit_event_id
 from fleetlore.errors import FleetloreError, Invalid
 from fleetlore.ingest import files, git
 from fleetlore.ingest import git as ingest_git
-from fleetlore.ingest.batch_writer import Deposit, Tally
+from fleetlore.ingest.batch_writer import BatchWriter, ImportTally
 from fleetlore.log.admission import Admission
 from tests.cli.conftest import lore  # noqa: F401  # a fixture
 from tests.cli.running import Lore
@@ -74,7 +74,7 @@ def repo(tmp_path: Path) -> Repo:
 def history(path: Path, **options: Any) -> list[Event]:
     """Every event of a repository, each tried for its way back."""
     told = []
-    for record in git.records(git.open_repository(str(path), **options)):
+    for record in git.read_records(git.open_repository(str(path), **options)):
         raw = msgspec.json.encode(record)
         event = DIALECT.decode(raw)
         assert DIALECT.encode(event) == raw
@@ -91,7 +91,7 @@ def test_a_commit_knows_its_author_files_and_parents(repo: Repo) -> None:
     first = repo.commit("Hang the door\n\nIt closes.\nMostly.", file="a/ü b\t.py")
     second = repo.commit("Oil it", name="Bert")
     one, two = history(repo.path)
-    assert (one.id, one.kind, one.agent, one.text) == (event_id(first), "fleet.commit", "Ada", "Hang the door")
+    assert (one.id, one.kind, one.agent, one.text) == (commit_event_id(first), "fleet.commit", "Ada", "Hang the door")
     assert one.data == {
         "sha": first,
         "parents": [],
@@ -130,11 +130,11 @@ def test_reverts_are_setbacks_and_what_puts_them_right_is_a_recovery(repo: Repo)
     told = history(repo.path)
     assert [(event.kind, event.agent, event.task, event.cause) for event in told] == [
         ("fleet.commit", "Ada", "#12", None),
-        ("fleet.error", "Bert", "#12", event_id(work)),
-        ("fleet.recovery", "Cleo", "#12", event_id(revert)),
+        ("fleet.error", "Bert", "#12", commit_event_id(work)),
+        ("fleet.recovery", "Cleo", "#12", commit_event_id(revert)),
         ("fleet.commit", "Ada", "#13", None),
-        ("fleet.error", "Bert", "#13", event_id(other)),
-        ("fleet.recovery", "Dora", None, event_id(second)),
+        ("fleet.error", "Bert", "#13", commit_event_id(other)),
+        ("fleet.recovery", "Dora", None, commit_event_id(second)),
         ("fleet.commit", "Ada", None, None),
     ]
 
@@ -179,7 +179,7 @@ def test_versions_are_milestones_at_their_own_time_and_other_tags_are_not_told(r
         ("milestone", "Dora", "v1.0: A door that closes"),
         ("commit", "Ada", "Paint it"),
     ]
-    assert told[3].cause == told[1].cause == event_id(first)
+    assert told[3].cause == told[1].cause == commit_event_id(first)
     assert told[3].at is not None
     assert told[2].at is not None
     assert told[3].at > told[2].at
@@ -196,10 +196,10 @@ def test_co_authors_stand_beside_the_commit_under_the_names_of_the_mailmap(repo:
     told = history(repo.path)
     assert [(event.kind, event.agent, event.data.get("with"), event.cause) for event in told] == [
         ("fleet.commit", "Bert the Builder", None, None),
-        ("fleet.collab", "Ada", ["Bert the Builder"], event_id(sha)),
-        ("fleet.collab", "Claude", ["Bert the Builder"], event_id(sha)),
+        ("fleet.collab", "Ada", ["Bert the Builder"], commit_event_id(sha)),
+        ("fleet.collab", "Claude", ["Bert the Builder"], commit_event_id(sha)),
         ("fleet.commit", "Ada", None, None),
-        ("fleet.collab", "Bert the Builder", ["Ada"], event_id(sha2)),
+        ("fleet.collab", "Bert the Builder", ["Ada"], commit_event_id(sha2)),
     ]
 
 
@@ -253,8 +253,8 @@ def test_a_message_of_ten_megabytes_is_cut(repo: Repo) -> None:
         + odd_commit(b"Ada <a@example.com>", b"s\n\n" + b"long line\n" * 1_000_000)
     )
     one, two = history(repo.path)
-    assert one.text == "ü" * git.MOST_TEXT
-    assert (two.text, two.data["body"]) == ("s", "\n".join(["long line"] * git.MOST_LINES))
+    assert one.text == "ü" * git.MAX_TEXT_CHARS
+    assert (two.text, two.data["body"]) == ("s", "\n".join(["long line"] * git.MAX_BODY_LINES))
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_many_files_are_counted_and_some_named(repo: Repo) -> None:
         (repo.path / f"{n:02}.bin").write_bytes(b"\0\1" if n % 2 else b"a\nb\n")
     repo.commit("A lot")
     [event] = history(repo.path)
-    assert (len(event.data["files"]), event.data["changed"], event.data["insertions"]) == (git.MOST_FILES, 51, 51)
+    assert (len(event.data["files"]), event.data["changed"], event.data["insertions"]) == (git.MAX_FILES, 51, 51)
 
 
 def test_an_empty_repository_has_no_history(repo: Repo) -> None:
@@ -376,15 +376,15 @@ def test_a_repository_of_somebody_else_is_read_where_the_user_said_so(repo: Repo
     for path in (repo.path, repo.path / ".git"):
         os.chown(path, 65534, 65534)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
-    ingest_git._trusted.cache_clear()
+    ingest_git._trusted_directories.cache_clear()
     try:
         with pytest.raises(Invalid, match="detected dubious ownership"):
             git.open_repository(str(repo.path))
         (tmp_path / "gitconfig").write_text(f"[safe]\n directory = /elsewhere\n directory = {repo.path}\n")
-        ingest_git._trusted.cache_clear()
+        ingest_git._trusted_directories.cache_clear()
         assert len(history(repo.path)) == 1
     finally:
-        ingest_git._trusted.cache_clear()
+        ingest_git._trusted_directories.cache_clear()
 
 
 def test_a_damaged_history_is_an_error_and_not_a_shorter_one(repo: Repo) -> None:
@@ -392,7 +392,7 @@ def test_a_damaged_history_is_an_error_and_not_a_shorter_one(repo: Repo) -> None
     repo.commit("Oil it")
     tree = repo("rev-parse", "HEAD^{tree}")
     (repo.path / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
-    told = git.records(git.open_repository(str(repo.path)))
+    told = git.read_records(git.open_repository(str(repo.path)))
     with pytest.raises(FleetloreError, match="git log failed"):
         list(told)
 
@@ -401,7 +401,7 @@ def test_a_walk_that_is_given_up_leaves_no_process(repo: Repo) -> None:
     for n in range(3):
         repo.commit(f"no. {n}\n\nCo-authored-by: Bert <b@x>")
     before = children()  # servers of other tests, in the same process
-    told = git.records(git.open_repository(str(repo.path)))
+    told = git.read_records(git.open_repository(str(repo.path)))
     next(told)
     next(told)
     told.close()
@@ -450,10 +450,10 @@ def many_commits(count: int) -> Iterator[bytes]:
         yield b"M 100644 inline src/file%d.py\ndata %d\n%s\n" % (n % 50, len(content), content)
 
 
-def deposit(path: str, url: str, on_commit: Callable[[int, int], None]) -> Tally:
-    with git.open_all([path], on_commit=on_commit) as sources, connect(url).blocking() as log:
-        into = Deposit(log, dialect="git", admission=Admission())
-        into.put_all(files.read_all(sources, DIALECT))
+def deposit(path: str, url: str, on_commit: Callable[[int, int], None]) -> ImportTally:
+    with git.open_git_sources([path], on_commit=on_commit) as sources, connect(url).blocking() as log:
+        into = BatchWriter(log, dialect="git", admission=Admission())
+        into.put_all(files.read_sources(sources, DIALECT))
     return into.tally
 
 
@@ -464,7 +464,7 @@ def test_ten_thousand_commits_are_in_within_seconds(repo: Repo, tmp_path: Path) 
     start = perf_counter()
     tally = deposit(str(repo.path), f"sqlite:{tmp_path}/log.db", lambda done, total: seen.append((done, total)))
     took = perf_counter() - start
-    assert tally == Tally(recorded=10_000)
+    assert tally == ImportTally(recorded=10_000)
     assert seen == [(n, 10_000) for n in range(1, 10_001)]
-    assert deposit(str(repo.path), f"sqlite:{tmp_path}/log.db", lambda done, total: None) == Tally(already_there=10_000)
+    assert deposit(str(repo.path), f"sqlite:{tmp_path}/log.db", lambda done, total: None) == ImportTally(already_there=10_000)
     assert took < 30, f"{took:.1f} s"

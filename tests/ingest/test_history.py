@@ -17,12 +17,12 @@ import zstandard
 from fleetlore import connect, dialects
 from fleetlore.events.envelope import Event
 from fleetlore.ingest import history, recordings
-from fleetlore.ingest.batch_writer import Deposit
+from fleetlore.ingest.batch_writer import BatchWriter
 from fleetlore.ingest.history import HistoryFile, in_batches
-from fleetlore.ingest.transcript_file import Tape
+from fleetlore.ingest.transcript_file import TranscriptFile
 from fleetlore.log.admission import Admission
 from fleetlore.views import activity, costs, fleet, names, threads
-from fleetlore.views.cost_sums import by_agent, total
+from fleetlore.views.cost_sums import sum_by_agent, sum_total
 from tests.dialects import rollouts
 from tests.transcripts import START, Transcript, a_day, text
 
@@ -176,8 +176,8 @@ def corpus(folder: Path) -> list[HistoryFile]:
 def imported(batches: Iterable[Sequence[HistoryFile]]) -> list[Event]:
     with connect("memory:").blocking() as log:
         for batch in batches:
-            tapes = [Tape(file.path, dialects.find_recording(file.program)) for file in batch]
-            recordings.take_in(tapes, Deposit(log, dialect="lore", admission=Admission()), log)
+            tapes = [TranscriptFile(file.path, dialects.find_recording(file.program)) for file in batch]
+            recordings.import_transcripts(tapes, BatchWriter(log, dialect="lore", admission=Admission()), log)
         return list(log.read())
 
 
@@ -220,6 +220,6 @@ def test_importing_the_newest_first_leads_to_the_same_status_as_importing_the_ol
 def test_importing_the_newest_first_costs_what_importing_the_oldest_first_costs(tmp_path: Path) -> None:
     batches = in_batches(corpus(tmp_path))
     spent = [folded(costs, imported(order)) for order in (batches, batches[::-1])]
-    assert total(spent[0]) == total(spent[1])
-    assert total(spent[0]).output > 0
-    assert by_agent(spent[0]) == by_agent(spent[1])
+    assert sum_total(spent[0]) == sum_total(spent[1])
+    assert sum_total(spent[0]).output > 0
+    assert sum_by_agent(spent[0]) == sum_by_agent(spent[1])

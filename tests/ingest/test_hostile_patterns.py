@@ -15,8 +15,8 @@ from fleetlore.cli.drain_while_watching import draining
 from fleetlore.errors import InvalidEvent
 from fleetlore.events.catalog import payload_keys
 from fleetlore.ingest import spool
-from fleetlore.ingest.batch_writer import Deposit, Item, rejection
-from fleetlore.ingest.lines import Line
+from fleetlore.ingest.batch_writer import BatchWriter, ImportItem, make_rejection
+from fleetlore.ingest.lines import SourceLine
 from fleetlore.log.admission import Admission
 from fleetlore.redact import MASK, WITHHELD, Redactor
 from tests.cli.conftest import lore as lore
@@ -52,7 +52,7 @@ def test_a_hook_there_is_recorded_and_so_are_those_of_others(lore: Lore, pattern
     monkeypatch.chdir("/")
     lore("status", code=0)
     events = stored()
-    assert spool.is_empty()
+    assert spool.is_spool_empty()
     assert [event.text for event in events if event.run == "g00d"] == [PROMPT]
     [other] = [event for event in events if event.run != "g00d"]
     assert other.text != PROMPT or pattern in ("lore", "log.rejected")
@@ -131,10 +131,10 @@ class Refusing(Admission):
 def test_a_rejection_that_is_refused_is_dropped_with_a_message(tmp_path: Path) -> None:
     dropped: list[str] = []
     rejected: list[str] = []
-    line = Line("notes.jsonl", 3, b"{}", 0, 2)
+    line = SourceLine("notes.jsonl", 3, b"{}", 0, 2)
     with connect(f"sqlite:{tmp_path}/log.db").blocking() as log:
         log._admission = Refusing()
-        deposit = Deposit(
+        deposit = BatchWriter(
             log,
             dialect="test",
             admission=Refusing(),
@@ -142,7 +142,11 @@ def test_a_rejection_that_is_refused_is_dropped_with_a_message(tmp_path: Path) -
             on_dropped=dropped.append,
         )
         deposit.put(
-            [Item(line, (Event(kind="fleet.idle", actor="ada"),)), rejection(line, "no record", dialect="test", at=None), Item(line, ())]
+            [
+                ImportItem(line, (Event(kind="fleet.idle", actor="ada"),)),
+                make_rejection(line, "no record", dialect="test", at=None),
+                ImportItem(line, ()),
+            ]
         )
     assert (deposit.tally.rejected, deposit.tally.folded, deposit.tally.lines) == (2, 1, 3)
     assert len(dropped) == 2

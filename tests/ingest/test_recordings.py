@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from fleetlore import clock, connect, dialects
 from fleetlore.events.envelope import Event
 from fleetlore.ingest import discovery, recordings, transcript_file, zstd
-from fleetlore.ingest.batch_writer import Deposit, Tally
-from fleetlore.ingest.follow_files import Tail
-from fleetlore.ingest.transcript_file import Tape
+from fleetlore.ingest.batch_writer import BatchWriter, ImportTally
+from fleetlore.ingest.follow_files import TranscriptFollower
+from fleetlore.ingest.transcript_file import TranscriptFile
 from fleetlore.log.admission import Admission
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import import_offsets as places
@@ -37,9 +37,9 @@ def log(tmp_path: Path) -> Iterator[BlockingRecorder]:
         yield log
 
 
-def take_in(log: BlockingRecorder, *paths: Path) -> Tally:
-    deposit = Deposit(log, dialect="claude_code", admission=Admission())
-    recordings.take_in([Tape(str(path), CLAUDE) for path in paths], deposit, log)
+def take_in(log: BlockingRecorder, *paths: Path) -> ImportTally:
+    deposit = BatchWriter(log, dialect="claude_code", admission=Admission())
+    recordings.import_transcripts([TranscriptFile(str(path), CLAUDE) for path in paths], deposit, log)
     return deposit.tally
 
 
@@ -113,26 +113,26 @@ def test_a_transcript_is_read_on_from_where_it_was_left_and_an_unfinished_line_w
     while cut < len(whole):
         cut = min(len(whole), cut + chance.randrange(1, 900))
         path.write_bytes(whole[:cut])
-        discovery.catch_up(log, [str(path)])
+        discovery.import_new_lines(log, [str(path)])
     assert [(event.kind, event.id) for event in told(log)] == expected
 
 
 def test_reading_on_costs_only_what_is_new(log: BlockingRecorder, tmp_path: Path) -> None:
     day = a_day()
     path = day.write(tmp_path / "in")
-    assert discovery.catch_up(log, [str(path)]).lines == len(day.rows)
-    assert discovery.catch_up(log, [str(path)]).lines == 0
+    assert discovery.import_new_lines(log, [str(path)]).lines == len(day.rows)
+    assert discovery.import_new_lines(log, [str(path)]).lines == 0
     day.prompt("go on", "p-7")
     day.write(tmp_path / "in")
-    assert discovery.catch_up(log, [str(path)]).lines == 1
+    assert discovery.import_new_lines(log, [str(path)]).lines == 1
 
 
 def test_a_file_that_was_put_in_another_s_place_is_read_from_its_beginning(log: BlockingRecorder, tmp_path: Path) -> None:
     path = a_day().write(tmp_path / "in", "s")
-    discovery.catch_up(log, [str(path)])
+    discovery.import_new_lines(log, [str(path)])
     other = a_day("cccc0000-aaaa-4bbb-8ccc-0123456789ab", mark="other")
     other.write(tmp_path / "in", "s")
-    assert discovery.catch_up(log, [str(path)]).lines == len(other.rows)
+    assert discovery.import_new_lines(log, [str(path)]).lines == len(other.rows)
 
 
 def test_half_a_file_and_then_the_whole_cost_what_the_whole_costs(log: BlockingRecorder, tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_part_is_left_out_where_the_whole_is_known(log: BlockingRecorder, tmp_
 
 
 def test_the_session_s_own_machine_and_person_are_known_where_it_was_recorded(log: BlockingRecorder, tmp_path: Path) -> None:
-    discovery.catch_up(log, [str(a_day().write(tmp_path / "in"))])
+    discovery.import_new_lines(log, [str(a_day().write(tmp_path / "in"))])
     [start] = [event for event in told(log) if event.kind == "session.started"]
     assert start.data["host"]
     assert start.data["person"]
@@ -175,7 +175,7 @@ def test_helpers_are_found_beside_the_session(tmp_path: Path) -> None:
     helper = Transcript(agentId="a1", isSidechain=True)
     helper.prompt("look")
     beside = helper.write(tmp_path / path.stem / "subagents", "agent-a1")
-    assert discovery.with_helpers(str(path)) == [str(path), str(beside)]
+    assert discovery.find_session_files(str(path)) == [str(path), str(beside)]
 
 
 def test_thousands_of_files_are_merged_without_holding_them_open(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_other_encodings_and_ends_of_lines_tell_the_same(log: BlockingRecorder, 
         expected = (take_in(other, plain), [event.id for event in told(other)])
     plain.write_bytes(plain.read_bytes().decode().replace("\n", "\r\n").encode(encoding))
     assert (take_in(log, plain), [event.id for event in told(log)]) == expected
-    assert discovery.catch_up(log, [str(plain)]).recorded == 0
+    assert discovery.import_new_lines(log, [str(plain)]).recorded == 0
 
 
 @pytest.mark.parametrize("magic", [b"\x1f\x8b\x08\x00", b"\xfd7zXZ\x00", b"BZh91AY&SY"])
@@ -213,7 +213,7 @@ def test_a_file_compressed_in_another_way_is_one_rejection_that_says_what_to_do(
 ) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(magic + b"\x07\n" * 500)
-    assert take_in(log, path) == Tally(rejected=1)
+    assert take_in(log, path) == ImportTally(rejected=1)
     assert "cat FILE | lore import" in told(log)[0].data["reason"]
 
 
@@ -251,22 +251,22 @@ def test_a_recording_that_is_compressed_later_is_not_stored_twice(log: BlockingR
 def test_a_compressed_recording_is_read_again_only_if_it_changes(log: BlockingRecorder, tmp_path: Path) -> None:
     day = a_day()
     packed = compressed(day.write(tmp_path / "in"))
-    assert discovery.catch_up(log, [str(packed)]).lines == len(day.rows)
-    assert discovery.catch_up(log, [str(packed)]).lines == 0
+    assert discovery.import_new_lines(log, [str(packed)]).lines == len(day.rows)
+    assert discovery.import_new_lines(log, [str(packed)]).lines == 0
     day.prompt("go on", "p-7")
     compressed(day.write(tmp_path / "in"))
-    again = discovery.catch_up(log, [str(packed)])
+    again = discovery.import_new_lines(log, [str(packed)])
     assert (again.recorded, again.lines) == (1, len(day.rows))
 
 
 def test_a_compressed_recording_that_is_resumed_is_read_on_as_a_plain_file(log: BlockingRecorder, tmp_path: Path) -> None:
     day = a_day()
     path = day.write(tmp_path / "in")
-    discovery.catch_up(log, [str(path)])
-    discovery.catch_up(log, [str(compressed(path))])
+    discovery.import_new_lines(log, [str(path)])
+    discovery.import_new_lines(log, [str(compressed(path))])
     day.prompt("go on", "p-7")
     day.write(tmp_path / "in")
-    assert discovery.catch_up(log, [str(path)]) == Tally(recorded=1)
+    assert discovery.import_new_lines(log, [str(path)]) == ImportTally(recorded=1)
 
 
 @pytest.mark.parametrize("damage", ["cut", "garbage", "empty", "plain"])
@@ -278,7 +278,7 @@ def test_a_damaged_compressed_file_says_so_and_keeps_what_was_read(log: Blocking
     raw = packed.read_bytes()
     packed.write_bytes({"cut": raw[:-200], "garbage": zstd.MAGIC + b"\xff" * 50, "empty": b"", "plain": b"{}\n"}[damage])
     for _ in range(2):  # it is said each time
-        tally = discovery.catch_up(log, [str(packed)])
+        tally = discovery.import_new_lines(log, [str(packed)])
         assert tally.rejected == 1
     rejected = [event for event in told(log) if event.kind == "log.rejected"]
     assert [event.data["reason"].startswith("cannot be read: the zstd data ") for event in rejected] == [True]
@@ -290,7 +290,7 @@ def test_a_row_behind_the_nothing_that_a_power_cut_left_is_read(log: BlockingRec
     session.prompt("go")
     path = session.write(tmp_path)
     path.write_bytes(b"\0" * 4096 + path.read_bytes())
-    assert take_in(log, path) == Tally(recorded=1)
+    assert take_in(log, path) == ImportTally(recorded=1)
 
 
 def test_a_file_that_is_lost_while_it_is_read_keeps_what_was_read_and_says_so(
@@ -301,8 +301,8 @@ def test_a_file_that_is_lost_while_it_is_read_keeps_what_was_read_and_says_so(
     for n in range(50):
         long.prompt(f"number {n}", f"p{n}")
     path = long.write(tmp_path / "in")
-    tapes = [Tape(str(path), CLAUDE), Tape(str(other.write(tmp_path / "in")), CLAUDE)]
-    deposit = Deposit(log, dialect="claude_code", admission=Admission())
+    tapes = [TranscriptFile(str(path), CLAUDE), TranscriptFile(str(other.write(tmp_path / "in")), CLAUDE)]
+    deposit = BatchWriter(log, dialect="claude_code", admission=Admission())
     read = 0
 
     def on_read(size: int) -> None:
@@ -311,7 +311,7 @@ def test_a_file_that_is_lost_while_it_is_read_keeps_what_was_read_and_says_so(
         if read > 5000:
             path.unlink(missing_ok=True)
 
-    recordings.take_in(tapes, deposit, log, on_read=on_read)
+    recordings.import_transcripts(tapes, deposit, log, on_read=on_read)
     assert deposit.tally.rejected == 1
     assert deposit.tally.recorded > 10
     [rejected] = [event for event in told(log) if event.kind == "log.rejected"]
@@ -325,7 +325,7 @@ def test_links_that_lead_nowhere_pipes_and_folders_are_no_recordings_and_are_nam
     (tmp_path / "back").symlink_to(".")
     os.mkfifo(tmp_path / "pipe.jsonl")
     skipped: dict[str, str] = {}
-    assert discovery.find_all(str(tmp_path), on_skipped=skipped.__setitem__) == [str(path)]
+    assert discovery.find_recordings(str(tmp_path), on_skipped=skipped.__setitem__) == [str(path)]
     assert {os.path.basename(name): reason for name, reason in skipped.items()} == {
         "x.jsonl": "is a folder, not a file",
         "gone.jsonl": "cannot be read: No such file or directory",
@@ -352,7 +352,7 @@ def test_a_file_of_an_unknown_type_is_named_and_what_programs_keep_beside_record
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x")
     skipped: dict[str, str] = {}
-    assert discovery.find_all(str(tmp_path), on_skipped=skipped.__setitem__) == [str(session)]
+    assert discovery.find_recordings(str(tmp_path), on_skipped=skipped.__setitem__) == [str(session)]
     assert sorted(skipped) == sorted(map(str, unknown))
     assert "zcat FILE | lore import" in skipped[str(unknown[2])]
     assert all("unknown type" in skipped[str(path)] for path in unknown if path != unknown[2])
@@ -363,7 +363,7 @@ def test_a_folder_that_nobody_may_look_into_is_named(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0)
     skipped: dict[str, str] = {}
-    discovery.find_all(str(tmp_path), on_skipped=skipped.__setitem__)
+    discovery.find_recordings(str(tmp_path), on_skipped=skipped.__setitem__)
     assert skipped == {str(closed): "cannot be read: Permission denied"}
 
 
@@ -372,30 +372,30 @@ def test_a_file_whose_name_is_no_text_is_read_and_read_on(log: BlockingRecorder,
     session.prompt("go")
     path = os.path.join(os.fsencode(tmp_path), b"caf\xe9.jsonl")
     session.write(tmp_path).rename(os.fsdecode(path))
-    assert discovery.catch_up(log, discovery.find_all(str(tmp_path))).recorded == 1
-    assert discovery.catch_up(log, discovery.find_all(str(tmp_path))).lines == 0
+    assert discovery.import_new_lines(log, discovery.find_recordings(str(tmp_path))).recorded == 1
+    assert discovery.import_new_lines(log, discovery.find_recordings(str(tmp_path))).lines == 0
 
 
 def test_a_file_that_was_written_anew_behind_the_same_first_line_is_read_from_its_beginning(log: BlockingRecorder, tmp_path: Path) -> None:
     session = a_day()
     path = session.write(tmp_path)
-    discovery.catch_up(log, [str(path)])
+    discovery.import_new_lines(log, [str(path)])
     anew = Transcript()
     anew.rows = session.rows[:1]
     for n in range(40):
         anew.prompt(f"number {n}", f"q{n}")
     anew.write(tmp_path)
-    assert discovery.catch_up(log, [str(path)]) == Tally(recorded=40, folded=1)
+    assert discovery.import_new_lines(log, [str(path)]) == ImportTally(recorded=40, folded=1)
 
 
 def test_what_another_version_kept_in_mind_is_not_gone_on_from(log: BlockingRecorder, tmp_path: Path) -> None:
     day = a_day()
     path = str(day.write(tmp_path))
-    discovery.catch_up(log, [path])
-    places.save(log, {path: replace(places.load(log, [path])[path], mind=b'{"voices": 7}')})
+    discovery.import_new_lines(log, [path])
+    places.save_offsets(log, {path: replace(places.load_offsets(log, [path])[path], mind=b'{"voices": 7}')})
     day.prompt("go on", "p-7")
     day.write(tmp_path)
-    tally = discovery.catch_up(log, [path])
+    tally = discovery.import_new_lines(log, [path])
     assert (tally.recorded, tally.lines) == (1, len(day.rows))
 
 
@@ -422,7 +422,7 @@ def test_of_many_sessions_side_by_side_only_a_little_of_each_is_read_ahead(tmp_p
         session = Transcript(f"{n:08x}-aaaa-4bbb-8ccc-0123456789ab")
         for m in range(40):
             session.prompt("go " * 500, f"p{n}-{m}")
-        tapes.append(Tape(str(session.write(tmp_path)), CLAUDE))
+        tapes.append(TranscriptFile(str(session.write(tmp_path)), CLAUDE))
 
     def _read_at(path: str, offset: int, size: int) -> bytes:
         nonlocal ahead
@@ -430,7 +430,7 @@ def test_of_many_sessions_side_by_side_only_a_little_of_each_is_read_ahead(tmp_p
         return found
 
     monkeypatch.setattr(transcript_file, "_read_at", _read_at)
-    items = recordings.merged(tapes)
+    items = recordings.merge_items(tapes)
     assert [len(next(items).events) for _ in range(40)].count(0) == 0
     assert ahead < 3 * 200_000 < sum(each.size for each in tapes)
     assert sum(1 for _ in items) == 20 * 40 - 40
@@ -444,11 +444,11 @@ def test_a_folder_says_on_which_branch_it_is(tmp_path: Path) -> None:
     (git / "worktrees" / "w" / "HEAD").write_text("ref: refs/heads/other\n")
     (tmp_path / "w").mkdir()
     (tmp_path / "w" / ".git").write_text(f"gitdir: {git}/worktrees/w\n")
-    assert discovery.branch_of(str(tmp_path / "shop" / "src" / "gone")) == "feat/tide"
-    assert discovery.branch_of(str(tmp_path / "w")) == "other"
-    assert discovery.branch_of("") is None
+    assert discovery.find_branch(str(tmp_path / "shop" / "src" / "gone")) == "feat/tide"
+    assert discovery.find_branch(str(tmp_path / "w")) == "other"
+    assert discovery.find_branch("") is None
     (git / "HEAD").write_text("0123456789\n")
-    assert discovery.branch_of(str(tmp_path / "shop")) is None
+    assert discovery.find_branch(str(tmp_path / "shop")) is None
 
 
 def test_the_end_of_a_turn_comes_after_its_last_answer(log: BlockingRecorder, tmp_path: Path) -> None:
@@ -480,7 +480,7 @@ def test_a_session_that_comes_to_rest_is_told_to_its_end_and_once(log: BlockingR
     session.prompt("go")
     session.reply("m1", text("Done."), output=7, stop=None)
     path = session.write(tmp_path / "in")
-    tail = Tail(log, [str(tmp_path / "in")], program="claude-code")
+    tail = TranscriptFollower(log, [str(tmp_path / "in")], program="claude-code")
     tail.round()
     assert [event.kind for event in told(log)] == ["session.started", "prompt.submitted"]
     assert tail.round().lines == 0
@@ -488,7 +488,7 @@ def test_a_session_that_comes_to_rest_is_told_to_its_end_and_once(log: BlockingR
     os.utime(path, (hour_ago, hour_ago))
     tail.round()
     assert [event.kind for event in told(log)][2:] == ["model.replied", "session.turn_ended"]
-    assert (tail.round().lines, discovery.catch_up(log, [str(path)]).lines) == (0, 0)
+    assert (tail.round().lines, discovery.import_new_lines(log, [str(path)]).lines) == (0, 0)
     assert costs(told(log)) == (1, 7)
 
 
@@ -497,9 +497,9 @@ def test_a_session_that_rested_while_nobody_watched_is_told_to_its_end(log: Bloc
     session.prompt("go")
     session.reply("m1", text("Done."), stop=None)
     path = session.write(tmp_path / "in")
-    discovery.catch_up(log, [str(path)])
+    discovery.import_new_lines(log, [str(path)])
     os.utime(path, (0, 0))
-    discovery.catch_up(log, [str(path)])
+    discovery.import_new_lines(log, [str(path)])
     assert [event.kind for event in told(log)][2:] == ["model.replied", "session.turn_ended"]
 
 
@@ -509,15 +509,15 @@ def test_the_last_answer_of_a_session_that_nobody_has_written_to_for_a_while_is_
     session.prompt("go")
     session.reply("m1", text("First."), output=7, stop=None)
     path = session.write(tmp_path / "in")
-    discovery.catch_up(log, [str(path)])
+    discovery.import_new_lines(log, [str(path)])
     assert costs(told(log)) == (0, 0)
     session.prompt("go on", "p-2")
     session.reply("m2", text("Second."), output=5, stop=None)
     session.write(tmp_path / "in")
     os.utime(path, (0, 0))
-    discovery.catch_up(log, [str(path)])
+    discovery.import_new_lines(log, [str(path)])
     assert costs(told(log)) == (2, 12)
     session.reply("m2", text("And more."), output=9)
     session.write(tmp_path / "in")
-    discovery.catch_up(log, [str(path)])
+    discovery.import_new_lines(log, [str(path)])
     assert costs(told(log)) == (2, 16)

@@ -16,12 +16,12 @@ import pytest
 
 from fleetlore import connect, dialects
 from fleetlore.ingest import discovery, recordings
-from fleetlore.ingest.batch_writer import Deposit
-from fleetlore.ingest.transcript_file import Tape
+from fleetlore.ingest.batch_writer import BatchWriter
+from fleetlore.ingest.transcript_file import TranscriptFile
 from fleetlore.log.admission import Admission
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.views import costs
-from fleetlore.views.cost_sums import total
+from fleetlore.views.cost_sums import sum_total
 from tests.patience import PATIENCE
 from tests.transcripts import START, Row, Transcript, bash
 
@@ -89,14 +89,16 @@ class Fleet:
 
 def take_in(log: BlockingRecorder, paths: Sequence[Path]) -> None:
     claude = dialects.find_recording("claude-code")
-    recordings.take_in([Tape(str(path), claude) for path in paths], Deposit(log, dialect="claude_code", admission=Admission()), log)
+    recordings.import_transcripts(
+        [TranscriptFile(str(path), claude) for path in paths], BatchWriter(log, dialect="claude_code", admission=Admission()), log
+    )
 
 
 def spent(log: BlockingRecorder) -> tuple[int, ...]:
     spending = costs.initial()
     for event in log.read():
         spending = costs.apply(spending, event)
-    amount = total(spending)
+    amount = sum_total(spending)
     return amount.input, amount.output, amount.cache_write, amount.cache_read
 
 
@@ -129,7 +131,7 @@ def test_it_costs_the_same_however_it_came_in(tmp_path: Path, monkeypatch: pytes
         for _ in range(3):
             for path, whole in wholes.items():
                 path.write_bytes(whole[: fleet.chance.randint(path.stat().st_size % len(whole), len(whole))])
-            discovery.catch_up(log, [str(path) for path in fleet.paths])
+            discovery.import_new_lines(log, [str(path) for path in fleet.paths])
         for path, whole in wholes.items():
             path.write_bytes(whole)
         take_in(log, fleet.paths)

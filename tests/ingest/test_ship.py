@@ -18,7 +18,7 @@ from fleetlore.errors import Closed, Denied, Invalid, LogError, Unanswered, Unre
 from fleetlore.events.envelope import LogPlace, Origin
 from fleetlore.events.ids import derive_id
 from fleetlore.ingest import ship
-from fleetlore.ingest.ship import Shipper, Standing
+from fleetlore.ingest.ship import Shipper, ShipStatus
 from fleetlore.log.base import Expect
 from fleetlore.log.recorder import BlockingRecorder
 from tests.faults.processes import running
@@ -65,7 +65,7 @@ def target(target_url: str) -> Iterator[BlockingRecorder]:
         yield log
 
 
-def ship_once(source_url: str, target: BlockingRecorder, **options: Any) -> Standing:
+def ship_once(source_url: str, target: BlockingRecorder, **options: Any) -> ShipStatus:
     return Shipper(connect(source_url).blocking, lambda: nullcontext(target), **options).run(Flag(), once=True)
 
 
@@ -86,7 +86,7 @@ class Running:
         except BaseException as error:  # noqa: BLE001 - it belongs to the test
             self._error = error
 
-    def _note(self, standing: Standing) -> None:
+    def _note(self, standing: ShipStatus) -> None:
         self.said.append((standing.state, standing.retry_in))
         if standing.state == "caught up":
             self._caught_up.set()
@@ -456,7 +456,7 @@ def loser() -> Iterator[BlockingRecorder]:
         yield log
 
 
-def ship_from(source: BlockingRecorder, target: BlockingRecorder) -> Standing:
+def ship_from(source: BlockingRecorder, target: BlockingRecorder) -> ShipStatus:
     return Shipper(lambda: nullcontext(source), lambda: nullcontext(target)).run(Flag(), once=True)
 
 
@@ -493,7 +493,7 @@ def test_a_source_that_has_nothing_of_what_was_shipped_is_shipped_from_its_begin
     put_back(loser, 0)
     loser.append_all(deeds(2, name="bob"))
     standing = ship_from(loser, target)
-    assert (standing.went_back, standing.shipped) == (ship.BEGINNING, 2)
+    assert (standing.went_back, standing.shipped) == (ship.LOG_BEGINNING, 2)
 
 
 @pytest.mark.parametrize("new", [3, 5, 30], ids=["fewer than were lost", "as many", "more"])
@@ -615,7 +615,7 @@ def test_facts_between_events_are_looked_for_at_the_target_once(
     source.append_all(events)
     way = _Counting(target, [])
 
-    def ship_on() -> Standing:
+    def ship_on() -> ShipStatus:
         return Shipper(connect(source_url).blocking, lambda: nullcontext(way)).run(Flag(), once=True)  # type: ignore[arg-type]
 
     source.erase([str(events[0].id)], "never sent")

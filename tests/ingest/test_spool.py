@@ -38,7 +38,7 @@ def test_only_its_owner_can_read_it(tmp_path: Path) -> None:
         spool.append(b"{}", folder=str(folder))
     finally:
         os.umask(before)
-    assert (mode(folder), mode(folder / spool.CURRENT)) == (0o700, 0o600)
+    assert (mode(folder), mode(folder / spool.CURRENT_FILE)) == (0o700, 0o600)
 
 
 def test_it_is_where_the_platform_keeps_states(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,15 +51,15 @@ def test_it_is_where_the_platform_keeps_states(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_line_that_a_killed_hook_left_unfinished_does_not_spoil_the_next(tmp_path: Path) -> None:
-    (tmp_path / spool.CURRENT).write_bytes(b'{"n": 1}\n{"n": ')
+    (tmp_path / spool.CURRENT_FILE).write_bytes(b'{"n": 1}\n{"n": ')
     spool.append(b'{"n": 3}', folder=str(tmp_path))
-    assert (tmp_path / spool.CURRENT).read_bytes().splitlines() == [b'{"n": 1}', b'{"n": ', b'{"n": 3}']
+    assert (tmp_path / spool.CURRENT_FILE).read_bytes().splitlines() == [b'{"n": 1}', b'{"n": ', b'{"n": 3}']
 
 
 def test_lines_of_many_processes_are_all_there_and_whole(tmp_path: Path) -> None:
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(writer), "40"]) for writer in range(4)]
     for _ in range(50):
-        spool.take(str(tmp_path))
+        spool.rotate_current(str(tmp_path))
     assert [writer.wait() for writer in writers] == [0, 0, 0, 0]
     told = lines(tmp_path)
     assert sorted((line["writer"], line["n"]) for line in told) == [(writer, n) for writer in range(4) for n in range(40)]
@@ -68,7 +68,7 @@ def test_lines_of_many_processes_are_all_there_and_whole(tmp_path: Path) -> None
 def test_a_hook_that_waits_in_vain_for_the_lock_writes_a_file_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "LONGEST_WAIT", 0.02)
     spool.append(b'{"n": 1}', folder=str(tmp_path))
-    with (tmp_path / spool.CURRENT).open("rb") as file:
+    with (tmp_path / spool.CURRENT_FILE).open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         spool.append(b'{"n": 2}', folder=str(tmp_path))
     assert len(list(tmp_path.glob("*.jsonl"))) == 2
@@ -78,34 +78,34 @@ def test_a_hook_that_waits_in_vain_for_the_lock_writes_a_file_of_its_own(tmp_pat
 def test_whoever_takes_lines_leaves_a_fresh_file_to_the_hooks(tmp_path: Path) -> None:
     folder = str(tmp_path)
     spool.append(b'{"n": 1}', folder=folder)
-    spool.take(folder)
+    spool.rotate_current(folder)
     spool.append(b'{"n": 2}', folder=folder)
-    [taken] = spool.set_aside(folder)
+    [taken] = spool.iterate_rotated(folder)
     assert json.loads(Path(taken).read_bytes()) == {"n": 1}
-    assert json.loads((tmp_path / spool.CURRENT).read_bytes()) == {"n": 2}
+    assert json.loads((tmp_path / spool.CURRENT_FILE).read_bytes()) == {"n": 2}
 
 
 def test_what_is_to_wait_is_left_alone_for_a_while(tmp_path: Path) -> None:
     folder = str(tmp_path)
     spool.append(b'{"n": 1}', folder=folder)
-    spool.take(folder)
-    [taken] = spool.set_aside(folder)
-    assert spool.replace(taken, [b'{"n": 1}\n'], defer=60.0) == 1
-    assert list(spool.set_aside(folder)) == []
-    assert not spool.is_empty(folder)
+    spool.rotate_current(folder)
+    [taken] = spool.iterate_rotated(folder)
+    assert spool.rewrite_file(taken, [b'{"n": 1}\n'], defer=60.0) == 1
+    assert list(spool.iterate_rotated(folder)) == []
+    assert not spool.is_spool_empty(folder)
 
 
 def test_purging_takes_out_what_matches_and_nothing_else(tmp_path: Path) -> None:
     folder = str(tmp_path)
     for line in (b'{"run": "a"}', b'{"run": "b"}', b"no json", b'["a"]'):
         spool.append(line, folder=folder)
-    spool.take(folder)
+    spool.rotate_current(folder)
     spool.append(b'{"run": "a"}', folder=folder)
-    assert spool.purge(lambda told: told["run"] == "a", folder=folder) == 2
+    assert spool.purge_lines(lambda told: told["run"] == "a", folder=folder) == 2
     left = [line for path in tmp_path.glob("*.jsonl") for line in path.read_bytes().splitlines()]
     assert left == [b'{"run": "b"}', b"no json", b'["a"]']
 
 
 def test_purging_a_spool_that_is_not_there_finds_nothing(tmp_path: Path) -> None:
-    assert spool.purge(lambda told: True, folder=str(tmp_path / "none")) == 0
-    assert spool.is_empty(str(tmp_path / "none"))
+    assert spool.purge_lines(lambda told: True, folder=str(tmp_path / "none")) == 0
+    assert spool.is_spool_empty(str(tmp_path / "none"))

@@ -14,12 +14,15 @@ from fleetlore import Event, connect
 from fleetlore.events import catalog, codec
 from fleetlore.events.envelope import Cut, Origin
 from fleetlore.ingest import ship_filter_rules as rules
-from fleetlore.ingest.anonymise import veil, veiling
+from fleetlore.ingest.anonymise import anonymise_event, make_anonymiser
 from fleetlore.ingest.ship_filter import withhold
 from fleetlore.settings import REDACT_LEVELS
 from tests.strategies import events
 
-ONLY = {"prompts": rules.Hold(prompts=True, code=False, titles=True), "code": rules.Hold(prompts=False, code=True, titles=True)}
+ONLY = {
+    "prompts": rules.WithholdPolicy(prompts=True, code=False, titles=True),
+    "code": rules.WithholdPolicy(prompts=False, code=True, titles=True),
+}
 PATH_FIELDS = ("cwd", "project", "paths", "file_path", "transcript_path", "files", "worktree", "notebook_path", "output_file")
 NAME_FIELDS = ("person", "host", "user", "email", "author", "hostname", "branch")
 SAMPLES = ("00000000-0000-4000-8000-000000000000", "1h 30m", "2026-11-15T20:00:00Z")
@@ -69,13 +72,13 @@ def written(event: Event) -> str:
 
 
 def held(kind: str, level: str) -> set[str]:
-    return {path for path, how in rules.rules_of(kind, ONLY[level]).items() if how != "leave"}
+    return {path for path, how in rules.find_rules(kind, ONLY[level]).items() if how != "leave"}
 
 
-@pytest.mark.parametrize(("kind", "level"), [(kind, level) for kind in sorted(rules.RULES) for level in ONLY if held(kind, level)])
+@pytest.mark.parametrize(("kind", "level"), [(kind, level) for kind in sorted(rules.WITHHOLD_RULES) for level in ONLY if held(kind, level)])
 def test_no_words_of_a_ruled_field_survive_their_level(kind: str, level: str) -> None:
     event = planted(kind, "zebra crossing", lambda path: path in held(kind, level))
-    left = veil(event, {level})
+    left = anonymise_event(event, {level})
     catalog.check_payload(kind, left.data)
     assert "zebra" not in written(left)
     assert "[withheld" in written(left)
@@ -88,11 +91,11 @@ def test_no_path_survives_paths(kind: str) -> None:
     secret = "/srv/zebra/quagga okapi/gnu.py"
     more = {name: secret for name in PATH_FIELDS if name not in catalog.known_kinds()[kind].__struct_fields__}
     event = planted(kind, secret, lambda path: path.rpartition(".")[2] in PATH_FIELDS, **more)
-    left = veil(event, {"paths"})
+    left = anonymise_event(event, {"paths"})
     catalog.check_payload(kind, left.data)
     assert not re.search("zebra|quagga|okapi|gnu", written(left))
     assert kind == "log.rejected" or ".py" in written(left)
-    assert veil(left, {"paths"}) == left
+    assert anonymise_event(left, {"paths"}) == left
 
 
 @pytest.mark.parametrize("kind", catalog.known_kinds())
@@ -100,10 +103,10 @@ def test_no_name_survives_names(kind: str) -> None:
     secret = "zebra-quagga"
     more = {name: secret for name in NAME_FIELDS if name not in catalog.known_kinds()[kind].__struct_fields__}
     event = planted(kind, secret, lambda path: path.rpartition(".")[2] in NAME_FIELDS, **more)
-    left = veil(event, {"names"})
+    left = anonymise_event(event, {"names"})
     catalog.check_payload(kind, left.data)
     assert "zebra" not in written(left)
-    assert veil(left, {"names"}) == left
+    assert anonymise_event(left, {"names"}) == left
 
 
 # Shrinking takes minutes, and what fails is read as easily as it comes.
@@ -112,8 +115,8 @@ def test_no_name_survives_names(kind: str) -> None:
 )
 @given(event=events(), levels=st.sets(st.sampled_from(REDACT_LEVELS), min_size=1))
 def test_who_when_and_what_stay_and_a_second_veil_changes_nothing(event: Event, levels: set[str]) -> None:
-    once = veil(event, levels)
-    assert veil(once, levels) == once
+    once = anonymise_event(event, levels)
+    assert anonymise_event(once, levels) == once
     same = ("id", "at", "kind", "cause", "trace", "visibility", "v")
     assert [getattr(once, name) for name in same] == [getattr(event, name) for name in same]
     catalog.check_payload(once.kind, once.data)
@@ -124,7 +127,7 @@ def test_who_when_and_what_stay_and_a_second_veil_changes_nothing(event: Event, 
 
 def test_without_a_level_nothing_is_touched() -> None:
     event = Event(kind="prompt.submitted", agent="ada", text="hello", origin=Origin(dialect="x", rest=1))
-    assert veil(event, ()) is event
+    assert anonymise_event(event, ()) is event
 
 
 TOOL = Event(
@@ -137,12 +140,12 @@ TOOL = Event(
 
 
 def test_prompts_leave_the_command_and_take_what_the_model_says_of_it() -> None:
-    data = veil(TOOL, {"prompts"}).data
+    data = anonymise_event(TOOL, {"prompts"}).data
     assert data["input"] == {"command": "cat /home/ann/plans/secret.md", "description": "[withheld: 13 bytes]"}
 
 
 def test_code_leaves_the_deed_and_the_folder() -> None:
-    left = veil(TOOL, {"code"})
+    left = anonymise_event(TOOL, {"code"})
     assert (left.text, left.data) == (
         None,
         {"tool": "Bash", "input": {"withheld": "[withheld: 73 bytes]"}, "cwd": "/home/ann", "deed": "look"},
@@ -150,22 +153,24 @@ def test_code_leaves_the_deed_and_the_folder() -> None:
 
 
 def test_one_path_has_one_pseudonym_wherever_it_stands() -> None:
-    left = veil(TOOL, {"paths"})
+    left = anonymise_event(TOOL, {"paths"})
     [name] = set(re.findall(r"path-\w{8}\.md", written(left)))
     assert left.text == f"Bash: cat {name}"
-    other = veil(Event(kind="tool.returned", agent="bo", data={"tool": "Edit", "paths": ["/home/ann/plans/secret.md"]}), {"paths"})
+    other = anonymise_event(
+        Event(kind="tool.returned", agent="bo", data={"tool": "Edit", "paths": ["/home/ann/plans/secret.md"]}), {"paths"}
+    )
     assert other.data["paths"] == [name]
 
 
 def test_the_line_of_a_tool_may_name_a_file_of_which_the_event_says_no_more() -> None:
-    left = veil(Event(kind="tool.returned", agent="ada", text="Read: zebra.py", data={"tool": "Read"}), {"paths"})
+    left = anonymise_event(Event(kind="tool.returned", agent="ada", text="Read: zebra.py", data={"tool": "Read"}), {"paths"})
     assert re.fullmatch(r"Read: path-\w{8}\.py", left.text or "")
-    assert veil(left, {"paths"}) == left
+    assert anonymise_event(left, {"paths"}) == left
 
 
 def test_the_name_of_a_file_alone_is_known_by_its_path() -> None:
     event = Event(kind="tool.called", agent="ada", text="Edit: lexer.py", data={"tool": "Edit", "input": {"file_path": "/w/src/lexer.py"}})
-    left = veil(event, {"paths"})
+    left = anonymise_event(event, {"paths"})
     assert left.text == f"Edit: {left.data['input']['file_path']}"
 
 
@@ -182,7 +187,7 @@ def test_the_name_of_a_file_alone_is_known_by_its_path() -> None:
     ],
 )
 def test_what_only_looks_like_a_path_stays(words: str) -> None:
-    assert veil(Event(kind="fleet.idle", agent="claude-code/ab12cd34", text=words), {"paths"}).text == words
+    assert anonymise_event(Event(kind="fleet.idle", agent="claude-code/ab12cd34", text=words), {"paths"}).text == words
 
 
 @pytest.mark.parametrize(
@@ -193,12 +198,14 @@ def test_what_only_looks_like_a_path_stays(words: str) -> None:
     ],
 )  # fmt: skip
 def test_paths_are_found_in_the_middle_of_words(words: str) -> None:
-    assert "zebra" not in (veil(Event(kind="fleet.idle", agent="ada", text=words), {"paths"}).text or "")
+    assert "zebra" not in (anonymise_event(Event(kind="fleet.idle", agent="ada", text=words), {"paths"}).text or "")
 
 
 def test_a_person_has_one_pseudonym_and_agents_keep_their_names() -> None:
-    prompt = veil(Event(kind="prompt.submitted", actor="ann", agent="ada", text="ann asks ada"), {"names"})
-    session = veil(Event(kind="session.started", agent="ada", data={"person": "ann", "host": "box7", "cwd": "/home/ann/w"}), {"names"})
+    prompt = anonymise_event(Event(kind="prompt.submitted", actor="ann", agent="ada", text="ann asks ada"), {"names"})
+    session = anonymise_event(
+        Event(kind="session.started", agent="ada", data={"person": "ann", "host": "box7", "cwd": "/home/ann/w"}), {"names"}
+    )
     assert prompt.actor == session.data["person"]
     assert (prompt.agent, prompt.text) == ("ada", f"{prompt.actor} asks ada")
     assert session.data["cwd"] == f"/home/{prompt.actor}/w"
@@ -207,7 +214,7 @@ def test_a_person_has_one_pseudonym_and_agents_keep_their_names() -> None:
 
 def test_the_authors_of_commits_are_people() -> None:
     commit = Event(kind="fleet.commit", actor="Ann Lee", agent="Ann Lee", data={"email": "ann@example.org"}, origin=Origin(dialect="git"))
-    left = veil(commit, {"names"})
+    left = anonymise_event(commit, {"names"})
     assert left.agent == left.actor
     assert not re.search("ann", written(left), re.IGNORECASE)
 
@@ -240,24 +247,24 @@ FORGE, GIT, BEADS = Origin(dialect="forge"), Origin(dialect="git"), Origin(diale
     ],
 )
 def test_titles_descriptions_and_subjects_are_words_too(level: str, event: Event) -> None:
-    left = veil(event, {level})
+    left = anonymise_event(event, {level})
     assert "zebra" not in written(left)
     assert left.origin is not None
     assert left.origin.redacted
-    assert veil(left, {level}) == left
+    assert anonymise_event(left, {level}) == left
 
 
 def test_the_title_that_a_person_gave_a_session_goes_and_a_name_given_here_stays() -> None:
     event = Event(kind="agent.named", agent="claude-code/ab12cd34", text=SAID, data={"name": SAID}, origin=Origin(dialect="claude_code"))
-    assert "zebra" not in written(veil(event, {"prompts"}))
+    assert "zebra" not in written(anonymise_event(event, {"prompts"}))
     own = Event(kind="agent.named", agent="claude-code/ab12cd34", data={"name": "release manager"})
-    assert veil(own, {"prompts"}) == own
+    assert anonymise_event(own, {"prompts"}) == own
 
 
 def test_where_something_was_cut_is_told_without_paths() -> None:
     cut = Cut(path="$.data.changes./home/ann/zebra.py", bytes=9, sha256="0" * 64)
     event = Event(kind="codex.changed", agent="ada", task="C:\\zebra\\x", origin=Origin(dialect="codex", cut=(cut,), rest={}))
-    assert "zebra" not in written(veil(event, {"paths"}))
+    assert "zebra" not in written(anonymise_event(event, {"paths"}))
 
 
 def test_what_is_shipped_keeps_its_titles() -> None:
@@ -277,26 +284,26 @@ def test_what_is_shipped_keeps_its_titles() -> None:
     ],
 )
 def test_no_file_that_a_tool_was_about_survives_paths(data: dict[str, Any]) -> None:
-    left = veil(Event(kind="tool.returned", agent="ada", data=data), {"paths"})
+    left = anonymise_event(Event(kind="tool.returned", agent="ada", data=data), {"paths"})
     assert "zebra" not in written(left)
-    assert veil(left, {"paths"}) == left
+    assert anonymise_event(left, {"paths"}) == left
 
 
 @pytest.mark.parametrize("words", ["written in Node.js", "calls zebra.py(x)", "version 2.12.1 is out", "see e.g. this"])
 def test_what_only_looks_like_a_file_stays(words: str) -> None:
-    assert veil(Event(kind="fleet.idle", agent="ada", text=words), {"paths"}).text == words
+    assert anonymise_event(Event(kind="fleet.idle", agent="ada", text=words), {"paths"}).text == words
 
 
 def test_whose_a_repository_is_does_not_survive_names() -> None:
     data = {"url": "https://forge.example/zebra/shop/pulls/2", "branch": "quagga", "check": "lint"}
     event = Event(kind="fleet.error", agent="ann", mission="zebra/shop", text="lint failed on quagga", data=data, origin=FORGE)
-    left = veil(event, {"names"})
+    left = anonymise_event(event, {"names"})
     assert "zebra" not in written(left)
     assert "quagga" not in written(left)
     assert left.mission is not None
     assert left.mission.endswith("/shop")
     assert f"/{left.mission}/" in left.data["url"]
-    assert veil(left, {"names"}) == left
+    assert anonymise_event(left, {"names"}) == left
 
 
 @pytest.mark.parametrize(
@@ -308,20 +315,20 @@ def test_whose_a_repository_is_does_not_survive_names() -> None:
     ],
 )
 def test_the_owner_of_a_folder_does_not_survive_names(words: str) -> None:
-    left = veil(Event(kind="tool.returned", agent="ada", data={"tool": "Bash", "output": words}), {"names"})
+    left = anonymise_event(Event(kind="tool.returned", agent="ada", data={"tool": "Bash", "output": words}), {"names"})
     assert "zebra" not in written(left)
-    assert veil(left, {"names"}) == left
+    assert anonymise_event(left, {"names"}) == left
 
 
 def test_users_and_main_branches_are_nobodys() -> None:
     event = Event(kind="session.started", actor="user", agent="ada", data={"branch": "main", "person": "user", "host": "localhost"})
-    assert veil(event, {"names"}) == event
+    assert anonymise_event(event, {"names"}) == event
 
 
 @pytest.mark.parametrize("level", REDACT_LEVELS)
 def test_a_line_that_nobody_could_read_is_withheld_at_every_level(level: str) -> None:
     data = {"reason": "not JSON: zebra", "sample": "{zebra", "source": "/home/zebra/x.jsonl", "n": 3}
-    left = veil(Event(kind="log.rejected", actor="lore", text="x.jsonl, line 3: zebra", data=data), {level, "paths"})
+    left = anonymise_event(Event(kind="log.rejected", actor="lore", text="x.jsonl, line 3: zebra", data=data), {level, "paths"})
     assert "zebra" not in written(left)
     assert left.data["n"] == 3
 
@@ -329,11 +336,11 @@ def test_a_line_that_nobody_could_read_is_withheld_at_every_level(level: str) ->
 def test_the_facts_of_the_log_itself_stay_whole() -> None:
     data = {"before": "7", "last": "6", "events": 9, "agents": {"claude-code/ab12cd34": 9}, "counts": {"fleet.idle": 9}, "usd": 0.5}
     fact = Event(kind="log.trimmed", actor="fleetlore", text="trimmed: the oldest 9 events", data=data)
-    assert veil(fact, REDACT_LEVELS) == fact
+    assert anonymise_event(fact, REDACT_LEVELS) == fact
 
 
 def test_a_door_with_a_veil_stores_nothing_unveiled() -> None:
-    with connect("memory:", veil=veiling(("prompts",))).blocking() as log:
+    with connect("memory:", veil=make_anonymiser(("prompts",))).blocking() as log:
         log.append([Event(kind="prompt.submitted", agent="ada", text="zebra", data={"prompt": "zebra"})])
         [event] = log.read()
     assert (event.text, event.data) == ("[withheld: 5 bytes]", {"prompt": "[withheld: 5 bytes]"})

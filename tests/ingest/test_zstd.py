@@ -12,7 +12,7 @@ import zstandard
 from fleetlore import dialects
 from fleetlore.ingest import zstd
 from fleetlore.ingest.lines import LONGEST_LINE
-from fleetlore.ingest.transcript_file import Tape
+from fleetlore.ingest.transcript_file import TranscriptFile
 
 CODEX = dialects.find_recording("codex")
 SKIPPABLE = b"\x50\x2a\x4d\x18\x04\x00\x00\x00abcd"
@@ -62,7 +62,7 @@ def test_a_bomb_takes_no_more_memory_than_a_long_line(tmp_path: Path) -> None:
     path.write_bytes(bomb(b"a", 2**28))
     tracemalloc.start()
     try:
-        [item] = Tape(str(path), CODEX).items()
+        [item] = TranscriptFile(str(path), CODEX).items()
         assert tracemalloc.get_traced_memory()[1] < 4 * LONGEST_LINE
     finally:
         tracemalloc.stop()

@@ -12,14 +12,14 @@ import pytest
 from fleetlore import connect
 from fleetlore.errors import LogError, MindBusy, MindError, MindNonsense, MindTimeout
 from fleetlore.events.envelope import Event
-from fleetlore.kernel.recorded_model import asked
+from fleetlore.kernel.recorded_model import ask_and_record
 from fleetlore.log.async_recorder import Recorder
-from fleetlore.models.base import Ask, Reply, Usage
+from fleetlore.models.base import ModelReply, ModelRequest, TokenUsage
 from fleetlore.testing import ScriptedMind, Stall, counting_ids
 from fleetlore.views import costs
 from fleetlore.views.prices import Prices
 
-ASK = Ask(prompt="Who took the lamp?", system="You are Ada.", role="ada")
+ASK = ModelRequest(prompt="Who took the lamp?", system="You are Ada.", role="ada")
 VOTE = {"type": "object", "properties": {"winner": {"type": "string"}}, "required": ["winner"]}
 CAUSE = "00000000-0000-7000-8000-00000000abcd"
 
@@ -27,10 +27,10 @@ CAUSE = "00000000-0000-7000-8000-00000000abcd"
 class Model:
     """A mind that answers once, with what it is given."""
 
-    def __init__(self, answer: Reply | BaseException, name: str = "openai:gpt-5-mini") -> None:
+    def __init__(self, answer: ModelReply | BaseException, name: str = "openai:gpt-5-mini") -> None:
         self.name, self._answer = name, answer
 
-    async def reply(self, ask: Ask) -> Reply:
+    async def reply(self, ask: ModelRequest) -> ModelReply:
         if isinstance(self._answer, BaseException):
             raise self._answer
         return self._answer
@@ -40,8 +40,8 @@ async def told(log: Recorder) -> list[Event]:
     return [event async for event in log.read()]
 
 
-async def ask_in(log: Recorder, mind: Any, ask: Ask = ASK, **options: Any) -> Reply:
-    return await asked(log, mind, ask, agent="ada", scopes={"run": "r1"}, new_id=counting_ids(), **options)
+async def ask_in(log: Recorder, mind: Any, ask: ModelRequest = ASK, **options: Any) -> ModelReply:
+    return await ask_and_record(log, mind, ask, agent="ada", scopes={"run": "r1"}, new_id=counting_ids(), **options)
 
 
 async def test_a_question_and_its_answer_are_told_each_by_one_event() -> None:
@@ -65,7 +65,7 @@ async def test_a_question_and_its_answer_are_told_each_by_one_event() -> None:
 async def test_no_word_of_it_is_kept_unless_that_is_asked_for() -> None:
     async with connect("memory:") as log:
         await ask_in(log, ScriptedMind(["The butler."]))
-        await asked(log, ScriptedMind(["The butler."]), ASK, agent="ada", keep="words")
+        await ask_and_record(log, ScriptedMind(["The butler."]), ASK, agent="ada", keep="words")
         first, kept = (await told(log))[:2], (await told(log))[2:]
     assert "lamp" not in repr(first)
     assert "butler" not in repr(first)
@@ -77,7 +77,7 @@ async def test_the_question_is_in_the_log_before_the_mind_hears_it(tmp_path: Pat
     url = f"sqlite:{tmp_path}/fleet.db"
     seen: list[str] = []
 
-    def look(ask: Ask) -> str:
+    def look(ask: ModelRequest) -> str:
         with connect(url).blocking() as other:
             seen.extend(event.kind for event in other.read())
         return "Yes."
@@ -97,19 +97,21 @@ async def test_a_mind_is_not_asked_if_the_log_cannot_be_told() -> None:
 
 
 async def test_what_the_endpoint_does_not_price_is_priced_by_the_table() -> None:
-    usage = Usage(input=1_000_000, output=100_000, cache_read=500_000)
+    usage = TokenUsage(input=1_000_000, output=100_000, cache_read=500_000)
     own = Prices({"my-model": {"input": 2.0, "output": 10.0, "cache_read": 0.2}})
     async with connect("memory:") as log:
-        reply = await ask_in(log, Model(Reply(text="Yes.", usage=usage, model="my-model")), prices=own)
-        said = await asked(log, Model(Reply(text="Yes.", usage=usage, usd=0.5, model="my-model")), ASK, agent="ada", prices=own)
-        free = await asked(log, Model(Reply(text="Yes.", usage=usage, model="nobody-knows")), ASK, agent="ada", prices=own)
+        reply = await ask_in(log, Model(ModelReply(text="Yes.", usage=usage, model="my-model")), prices=own)
+        said = await ask_and_record(
+            log, Model(ModelReply(text="Yes.", usage=usage, usd=0.5, model="my-model")), ASK, agent="ada", prices=own
+        )
+        free = await ask_and_record(log, Model(ModelReply(text="Yes.", usage=usage, model="nobody-knows")), ASK, agent="ada", prices=own)
         events = await told(log)
     assert (reply.usd, said.usd, free.usd) == (3.1, 0.5, None)
     assert [event.data.get("usd") for event in events if event.kind == "model.replied"] == [3.1, 0.5, None]
 
 
 async def test_an_answer_that_cannot_be_used_was_paid_for_all_the_same() -> None:
-    ask = Ask(prompt="Who?", schema=VOTE)
+    ask = ModelRequest(prompt="Who?", schema=VOTE)
     async with connect("memory:") as log:
         with pytest.raises(MindNonsense) as caught:
             await ask_in(log, ScriptedMind(["I will not say."]), ask)
@@ -171,7 +173,7 @@ async def test_secrets_do_not_reach_the_log() -> None:
     key = "sk-abcdefghijklmnopqrstuvwx"
     async with connect("memory:") as log:
         with pytest.raises(MindBusy):
-            await ask_in(log, Model(MindBusy(f"refused with {key}")), Ask(prompt=f"my key is {key}"), keep="words")
+            await ask_in(log, Model(MindBusy(f"refused with {key}")), ModelRequest(prompt=f"my key is {key}"), keep="words")
         events = await told(log)
     assert len(events) == 2
     assert key not in repr(events)
@@ -180,7 +182,7 @@ async def test_secrets_do_not_reach_the_log() -> None:
 async def test_many_questions_at_once_keep_their_own_answers() -> None:
     mind = ScriptedMind(lambda ask: f"to {ask.prompt}")
     async with connect("memory:") as log:
-        replies = await asyncio.gather(*(asked(log, mind, Ask(prompt=str(number)), agent="ada") for number in range(30)))
+        replies = await asyncio.gather(*(ask_and_record(log, mind, ModelRequest(prompt=str(number)), agent="ada") for number in range(30)))
         events = {event.id: event for event in await told(log)}
     assert [reply.text for reply in replies] == [f"to {number}" for number in range(30)]
     causes = {events[reply.event or ""].cause for reply in replies}
@@ -189,11 +191,11 @@ async def test_many_questions_at_once_keep_their_own_answers() -> None:
 
 
 async def test_what_is_told_is_what_the_costs_add_up() -> None:
-    usage = Usage(input=1000, output=50, cache_read=7)
+    usage = TokenUsage(input=1000, output=50, cache_read=7)
     async with connect("memory:") as log:
-        await ask_in(log, Model(Reply(text="Yes.", usage=usage, usd=0.25, model="my-model")))
+        await ask_in(log, Model(ModelReply(text="Yes.", usage=usage, usd=0.25, model="my-model")))
         with pytest.raises(MindNonsense):
-            await asked(log, ScriptedMind(["No."]), Ask(prompt="Who?", schema=VOTE), agent="ada", scopes={"run": "r1"})
+            await ask_and_record(log, ScriptedMind(["No."]), ModelRequest(prompt="Who?", schema=VOTE), agent="ada", scopes={"run": "r1"})
         spending = costs.initial()
         for event in await told(log):
             spending = costs.apply(spending, event)

@@ -13,8 +13,8 @@ from fleetlore import Event
 from fleetlore.errors import InvalidEvent, TooLarge
 from fleetlore.events import codec
 from fleetlore.events.envelope import Origin
-from fleetlore.log.admission import LONGEST_STRING, Admission
-from fleetlore.log.base import scopes_of
+from fleetlore.log.admission import MAX_STRING_BYTES, Admission
+from fleetlore.log.base import event_scopes
 from tests.strategies import events
 
 MOMENT = datetime(2026, 11, 15, 20, 23, 12, tzinfo=UTC)
@@ -23,7 +23,7 @@ MOMENT = datetime(2026, 11, 15, 20, 23, 12, tzinfo=UTC)
 def admit(**fields: Any) -> Event:
     record = Admission().admit(Event(**({"kind": "fleet.commit", "actor": "ada"} | fields)))
     event = codec.decode(record.raw)
-    assert (record.id, record.at, record.kind, record.scopes) == (event.id, event.at, event.kind, scopes_of(event))
+    assert (record.id, record.at, record.kind, record.scopes) == (event.id, event.at, event.kind, event_scopes(event))
     return event
 
 
@@ -93,7 +93,7 @@ def test_a_long_string_is_cut_and_the_cut_is_told() -> None:
     [cut] = event.origin.cut if event.origin else ()
     assert (cut.path, cut.bytes, cut.sha256) == ("$.data.log[0].out", 40_000, sha256(long.encode()).hexdigest())
     kept = event.data["log"][0]["out"]
-    assert len(kept.encode()) == LONGEST_STRING
+    assert len(kept.encode()) == MAX_STRING_BYTES
     assert long.startswith(kept)
     assert event.data["other"] == "kept"
 
@@ -118,7 +118,7 @@ def test_secrets_are_out_before_anything_is_stored_and_counted() -> None:
 
 def test_a_secret_at_the_edge_of_a_cut_is_out_as_well() -> None:
     secret = "sk-" + "ant-api03-" + "a1B2c3D4e5F6" * 3
-    event = admit(text="x" * (LONGEST_STRING - 10) + " " + secret + "y" * 5000)
+    event = admit(text="x" * (MAX_STRING_BYTES - 10) + " " + secret + "y" * 5000)
     assert "sk-ant" not in (event.text or "")
 
 

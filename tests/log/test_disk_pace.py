@@ -14,8 +14,8 @@ import pytest
 from fleetlore import connect
 from fleetlore.log.admission import Admission
 from fleetlore.log.async_recorder import Recorder
-from fleetlore.log.base import Batch, Outcome
-from fleetlore.log.disk_pace import MOST_CREDIT, MOST_EVENTS_AT_ONCE, DiskPace
+from fleetlore.log.base import AppendBatch, AppendOutcome
+from fleetlore.log.disk_pace import MAX_CREDIT, MAX_EVENTS_NOWAIT, DiskPace
 from fleetlore.log.sqlite.log import SqliteLog
 from tests.contract.helpers import deed
 from tests.patience import PATIENCE
@@ -46,7 +46,7 @@ def test_a_good_past_excuses_a_disk_that_became_slow_only_for_some_commits() -> 
     while pace.is_quick:
         pace.note(SLOW, 1)
         commits += 1
-    assert commits <= MOST_CREDIT / (SLOW - 0.001) + 1
+    assert commits <= MAX_CREDIT / (SLOW - 0.001) + 1
 
 
 def test_one_long_sync_is_paid_off_by_many_quick_commits() -> None:
@@ -72,13 +72,13 @@ class Watched(SqliteLog):
         self.threads: list[str] = []
         self.declined = asyncio.Event()
 
-    def commit_at_once(self, batches: Sequence[Batch]) -> list[Outcome] | None:
+    def commit_at_once(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome] | None:
         outcomes = super().commit_at_once(batches)
         if outcomes is None:
             self.declined.set()
         return outcomes
 
-    def _commit(self, batches: Sequence[Batch]) -> list[Outcome]:
+    def _commit(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
         outcomes = super()._commit(batches)
         self.threads.append(threading.current_thread().name)
         return outcomes
@@ -107,7 +107,7 @@ async def test_a_quick_commit_is_made_on_the_loop_and_a_slow_one_is_not(tmp_path
 
 async def test_many_events_are_stored_by_the_thread(tmp_path: Path) -> None:
     log, backend = await opened(tmp_path / "fleet.db")
-    await log.append([deed(str(n)) for n in range(MOST_EVENTS_AT_ONCE + 1)])
+    await log.append([deed(str(n)) for n in range(MAX_EVENTS_NOWAIT + 1)])
     assert backend.threads == [WRITER]
     await log.close()
 

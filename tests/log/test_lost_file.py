@@ -16,7 +16,7 @@ import pytest
 from fleetlore import Event, connect
 from fleetlore.errors import LogError
 from fleetlore.log.admission import Admission
-from fleetlore.log.base import Batch
+from fleetlore.log.base import AppendBatch
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.disk_pace import DiskPace
 from fleetlore.log.recorder import BlockingRecorder
@@ -190,7 +190,7 @@ def test_a_commit_on_the_event_loop_is_not_acknowledged(lose: Lose, reason: str,
     def commit(text: str) -> object:
         backend._pace = DiskPace()
         backend._pace.note(0.0, 1)  # a disk that is known to be quick
-        return backend.commit_at_once([Batch([Admission().admit(deed(text))])])
+        return backend.commit_at_once([AppendBatch([Admission().admit(deed(text))])])
 
     with closing(SqliteLog(str(path), town="default")) as backend:
         assert commit("one")

@@ -30,13 +30,21 @@ from fleetlore.events.envelope import LogPlace, Origin
 from fleetlore.events.names import is_name
 from fleetlore.log.admission import Admission
 from fleetlore.log.async_recorder import Recorder
-from fleetlore.log.base import Batch, hash_of
+from fleetlore.log.base import AppendBatch, hash_event_id
 from fleetlore.log.nats import client as nats_client
-from fleetlore.log.nats.client import NatsClient, parse
-from fleetlore.log.nats.errors import ApiError, Lost, Refused
+from fleetlore.log.nats.client import NatsClient, parse_address
+from fleetlore.log.nats.errors import ApiError, ConnectionLost, JetStreamError
 from fleetlore.log.nats.log import NatsLog
-from fleetlore.log.nats.pull import Pull, place_of
-from fleetlore.log.nats.subjects import LONGEST_TOKEN, filters_of, fits, kind_of, stream_of, subject_of, token
+from fleetlore.log.nats.pull import PullConsumer, parse_delivery
+from fleetlore.log.nats.subjects import (
+    MAX_TOKEN_CHARS,
+    event_subject,
+    matches_filters,
+    scope_filters,
+    stream_name,
+    subject_kind,
+    subject_token,
+)
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.sequence import to_position
 from tests.cable import Cable
@@ -94,34 +102,34 @@ def restart(server: Nats) -> None:
 
 @given(NAMES, NAMES)
 def test_every_name_is_a_legal_token_and_no_two_share_one(one: str, other: str) -> None:
-    assert re.fullmatch(r"[A-Za-z0-9_~%-]+", token(one))
-    assert len(token(one)) <= LONGEST_TOKEN
-    assert token(one) != "-"
-    assert (token(one) == token(other)) == (one == other)
+    assert re.fullmatch(r"[A-Za-z0-9_~%-]+", subject_token(one))
+    assert len(subject_token(one)) <= MAX_TOKEN_CHARS
+    assert subject_token(one) != "-"
+    assert (subject_token(one) == subject_token(other)) == (one == other)
 
 
 @pytest.mark.parametrize(
     ("name", "wanted"), [("ada", "ada"), ("-", "%2D"), ("a.b", "a%2Eb"), ("%2D", "%252D"), ("ü", "%C3%BC"), ("~-_", "~-_")]
 )
 def test_names_are_kept_as_readable_as_a_subject_allows(name: str, wanted: str) -> None:
-    assert token(name) == wanted
+    assert subject_token(name) == wanted
 
 
 def test_a_long_name_is_told_by_its_hash() -> None:
-    assert token("日" * 66) != token("日" * 65 + "月")
-    assert re.fullmatch(r"%h[0-9a-f]{40}", token("日" * 66))
-    assert re.fullmatch(r"FL_%h[0-9a-f]{40}", stream_of("日" * 66))
+    assert subject_token("日" * 66) != subject_token("日" * 65 + "月")
+    assert re.fullmatch(r"%h[0-9a-f]{40}", subject_token("日" * 66))
+    assert re.fullmatch(r"FL_%h[0-9a-f]{40}", stream_name("日" * 66))
 
 
 def test_a_subject_names_every_scope_of_its_event() -> None:
     names = b'{"agent":"a","parent":"p","child":"c","task":"t","mission":"m","goal":"-"'
     raw = names + b',"origin":{"dialect":"x","log":{"id":"l.1","position":"1"}}}'
-    subject = subject_of("my town", "fleet.commit", raw)
+    subject = event_subject("my town", "fleet.commit", raw)
     assert subject == "fl.my%20town.a.p.c.m.t.%2D.-.l%2E1.fleet.commit"
-    assert kind_of(subject) == "fleet.commit"
-    assert filters_of("my town", "town") == ["fl.my%20town.>"]
-    assert filters_of("x", "task:t", ["a.b", "c.*"]) == ["fl.x.*.*.*.*.t.*.*.*.a.b", "fl.x.*.*.*.*.t.*.*.*.c.>"]
-    assert len(filters_of("x", "agent:a")) == 3
+    assert subject_kind(subject) == "fleet.commit"
+    assert scope_filters("my town", "town") == ["fl.my%20town.>"]
+    assert scope_filters("x", "task:t", ["a.b", "c.*"]) == ["fl.x.*.*.*.*.t.*.*.*.a.b", "fl.x.*.*.*.*.t.*.*.*.c.>"]
+    assert len(scope_filters("x", "agent:a")) == 3
 
 
 async def test_a_plain_subscriber_picks_an_agent_and_a_kind_by_wildcard(log: Recorder, url: str) -> None:
@@ -142,7 +150,7 @@ async def test_a_drivers_event_is_also_heard_on_its_own_subject_once_and_is_not_
         positions = await log.append([deed("not a driver's"), replace(event, id=IDS[2], origin=Origin(dialect="nexo"))])
         first, second = await heard(2)
     [stored] = [found async for found in log.read(limit=1)]
-    assert first.subject == nexo.subject(stored) == "agent.driver.escalate"
+    assert first.subject == nexo.nats_subject(stored) == "agent.driver.escalate"
     assert first.data == nexo.DIALECT.encode(stored, town="default")
     assert first.headers == {"Fleetlore-Id": IDS[0], "Fleetlore-Position": position, "Fleetlore-Town": "default"}
     assert second.headers["Fleetlore-Position"] == positions[1]
@@ -211,7 +219,7 @@ async def test_an_erased_id_is_refused_by_every_handle_alone_and_in_a_batch(url:
 async def test_an_erasure_that_was_cut_short_hides_the_event_and_is_completed_by_doing_it_again(log: Recorder, url: str) -> None:
     await log.append([deed("secret", id=IDS[0]), deed("fine")])
     client = await nats_py.connect(url)
-    await client.jetstream().publish(f"fl-erased.default.{hash_of(IDS[0]).hex()}", b"", headers={"Nats-Msg-Id": f"erased-{IDS[0]}"})
+    await client.jetstream().publish(f"fl-erased.default.{hash_event_id(IDS[0]).hex()}", b"", headers={"Nats-Msg-Id": f"erased-{IDS[0]}"})
     async with connect(url) as other:
         assert await texts(other) == ["fine"]
         assert await other.get([IDS[0]]) == []
@@ -282,10 +290,10 @@ def test_of_an_event_that_is_stored_twice_the_first_is_given_and_both_are_erased
             left.extend((await client.jetstream().stream_info("FL_default", subjects_filter="fl.default.>")).state.subjects or ())
 
         plain(url, look)
-        assert [kind_of(subject) for subject in left] == ["log.forgotten"]
+        assert [subject_kind(subject) for subject in left] == ["log.forgotten"]
 
 
-@pytest.mark.parametrize("subject", [f"fl-erased.default.{hash_of(IDS[0]).hex()}", "fl-meta.default.trimmed"])
+@pytest.mark.parametrize("subject", [f"fl-erased.default.{hash_event_id(IDS[0]).hex()}", "fl-meta.default.trimmed"])
 def test_what_the_stream_refused_to_remember_hides_nothing(url: str, subject: str) -> None:
     with connect(url).blocking() as log:
         log.append([deed("still here", id=IDS[0])])
@@ -531,7 +539,7 @@ def test_what_is_no_address_of_a_server_is_refused_with_the_right_form_and_witho
 
 @pytest.mark.parametrize("address", ["nats://[::1]:4222,host-2.example", "tls://a_b:1/"])
 def test_addresses_may_name_several_servers(address: str) -> None:
-    servers = parse(address).servers
+    servers = parse_address(address).servers
     assert ",".join(servers).replace(",nats://", ",") == address.rstrip("/")
 
 
@@ -723,7 +731,7 @@ def test_a_log_is_closed_at_once_though_the_server_is_frozen_and_an_append_on_it
     log = NatsLog(lasting.url, town="t", timeout=60)
     lasting.freeze()
     admission = Admission(now=clock.now, new_id=clock.uuid7, redactor=None)
-    batches = [Batch([admission.admit(deed("x" * 3000)) for _ in range(300)]) for _ in range(10)]
+    batches = [AppendBatch([admission.admit(deed("x" * 3000)) for _ in range(300)]) for _ in range(10)]
     answers: list[Any] = []
     appending = Thread(target=lambda: answers.extend(log.commit(batches)))
     appending.start()
@@ -783,13 +791,13 @@ def test_while_an_answer_arrives_in_parts_nothing_is_sent_again(client: NatsClie
 
 
 def test_a_refusal_ends_it_and_a_passing_one_does_not(client: NatsClient) -> None:
-    refusals = [Refused(ApiError(code=503, err_code=10008)), Refused(ApiError(code=400, err_code=10071))]
+    refusals = [JetStreamError(ApiError(code=503, err_code=10008)), JetStreamError(ApiError(code=400, err_code=10071))]
 
     async def attempt() -> None:
         raise refusals.pop(0)
 
     async def retry() -> None:
-        with pytest.raises(Refused):
+        with pytest.raises(JetStreamError):
             await client.retry(attempt)
 
     client.run(retry())
@@ -822,7 +830,7 @@ def delivery(seq: int, delivered: int) -> Msg:
 
 def test_a_consumer_that_has_left_one_out_is_of_no_more_use() -> None:
     heard: list[int | None] = []
-    pull = Pull(Idle(), [], lambda message: heard.append(message and place_of(message).seq))  # type: ignore[arg-type]
+    pull = PullConsumer(Idle(), [], lambda message: heard.append(message and parse_delivery(message).seq))  # type: ignore[arg-type]
     pull._generation = 1
     for seq, delivered in ((5, 1), (9, 2), (12, 4), (13, 5)):
         pull._on_message(delivery(seq, delivered))
@@ -833,7 +841,7 @@ def test_a_consumer_that_has_left_one_out_is_of_no_more_use() -> None:
 def test_what_a_consumer_says_on_another_connection_is_not_heard() -> None:
     heard: list[Msg | None] = []
     stream = Idle()
-    pull = Pull(stream, [], heard.append)  # type: ignore[arg-type]
+    pull = PullConsumer(stream, [], heard.append)  # type: ignore[arg-type]
     pull._generation = 1
     stream.generation += 1
     pull._on_message(delivery(7, 1))
@@ -868,7 +876,7 @@ def test_what_lies_behind_a_hole_is_given_out_only_once_it_is_known_whether_that
     async def look() -> int:
         looks.append(len(looks))
         if len(looks) == 1:
-            raise Lost("the connection breaks")
+            raise ConnectionLost("the connection breaks")
         log._marks._raise_to(48)
         return 48
 
@@ -899,7 +907,7 @@ def test_large_events_are_asked_for_in_portions_that_no_server_minds(url: str) -
 
         async def ask_once() -> None:
             ended = asyncio.Event()
-            pull = Pull(bare._stream, ["fl.default.>"], heard.append, on_end=ended.set)
+            pull = PullConsumer(bare._stream, ["fl.default.>"], heard.append, on_end=ended.set)
             await pull.start(1)
             await pull.ask(40)
             await asyncio.wait_for(ended.wait(), PATIENCE)
@@ -922,14 +930,14 @@ def test_large_events_are_asked_for_in_portions_that_no_server_minds(url: str) -
     ],
 )
 def test_a_subject_fits_a_filter_as_the_server_would_say(subject: str, wanted: str, does: bool) -> None:
-    assert fits(subject, ["x", wanted]) == does
+    assert matches_filters(subject, ["x", wanted]) == does
 
 
 async def test_where_the_server_refuses_filters_that_overlap_a_follower_chooses_by_itself(url: str) -> None:
     log = NatsLog(url, town="default")
 
     async def ask_for_overlapping() -> None:
-        pull = Pull(log._stream, ["fl.default.>", "fl.default.ada.>"], lambda _: None)
+        pull = PullConsumer(log._stream, ["fl.default.>", "fl.default.ada.>"], lambda _: None)
         await pull.start(1)
         await pull.stop()
 

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from fleetlore import Event, clock, redact
 from fleetlore.errors import FleetloreError
 from fleetlore.events.envelope import LogPlace, Mac, Origin
-from fleetlore.log.admission import LONGEST_STRING, Admission, quick_admission
+from fleetlore.log.admission import MAX_STRING_BYTES, Admission, make_fast_admission
 from fleetlore.log.base import Record
 from fleetlore.redact import Redactor
 from tests.strategies import events, json_values, names, texts
@@ -33,7 +33,7 @@ CLEAN = Event(kind="tool.called", actor="ada", agent="ada", task="t7", text="mak
 
 
 def short_way(now: datetime = MOMENT, redactor: Redactor | None = None) -> Callable[[Event], Record | None]:
-    way = quick_admission(redactor or Redactor(), now=lambda: now, new_id=lambda: ID)
+    way = make_fast_admission(redactor or Redactor(), now=lambda: now, new_id=lambda: ID)
     assert way is not None
     return way
 
@@ -98,7 +98,7 @@ def test_whatever_is_put_into_the_fields_it_neither_fails_nor_lets_more_through(
         {"origin": Origin(dialect="nexus")},
         {"origin": Origin(dialect="x", log=LogPlace(id="l", position="1"))},
         {"mac": Mac(key="k", hex="00")},
-        {"text": "a" * (LONGEST_STRING + 1)},
+        {"text": "a" * (MAX_STRING_BYTES + 1)},
         {"text": "sk-" + "ant-api03-" + "a1B2c3D4e5F6g7H8"},
         {"data": {"password": "x"}},
         {"data": {"tool": 7}},
@@ -153,14 +153,14 @@ def test_a_clock_that_is_not_in_utc_is_left_to_python() -> None:
 
 
 def test_patterns_of_the_users_own_are_for_python() -> None:
-    assert quick_admission(Redactor(["make"]), now=clock.now, new_id=clock.uuid7) is None
+    assert make_fast_admission(Redactor(["make"]), now=clock.now, new_id=clock.uuid7) is None
 
 
 def test_ctrl_c_is_not_taken_for_a_bad_event() -> None:
     def interrupted() -> datetime:
         raise KeyboardInterrupt
 
-    way = quick_admission(Redactor(), now=interrupted, new_id=lambda: ID)
+    way = make_fast_admission(Redactor(), now=interrupted, new_id=lambda: ID)
     assert way is not None
     with pytest.raises(KeyboardInterrupt):
         way(CLEAN)
@@ -236,7 +236,7 @@ def test_words_that_cannot_be_looked_for_are_refused(wrong: Any) -> None:
 # --- ids
 
 
-@pytest.mark.parametrize("make", [quick.uuid7, clock._Uuid7Maker()], ids=["compiled", "Python"])
+@pytest.mark.parametrize("make", [quick.uuid7, clock._Uuid7Generator()], ids=["compiled", "Python"])
 def test_ids_are_version_7_and_ascend(make: Callable[[], str]) -> None:
     before = clock.now().timestamp()
     made = [make() for _ in range(10_000)]

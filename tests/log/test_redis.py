@@ -15,7 +15,7 @@ import redis
 
 from fleetlore import Event, connect
 from fleetlore.dialects import find
-from fleetlore.dialects.tinytown import town_uuid
+from fleetlore.dialects.tinytown import derive_town_uuid
 from fleetlore.errors import Closed, Conflict, Denied, Forgotten, Invalid, InvalidUrl, LogError, NoRoom, Unsuitable, Unwritable
 from fleetlore.events.envelope import Origin
 from fleetlore.events.ids import derive_id
@@ -74,7 +74,7 @@ def test_an_event_is_kept_in_tinytowns_layout_under_one_entry_id(log: BlockingRe
     log.append([deed("assigned", parent=BO, child="cy", mission=MISSION, task="t7", goal="g", run="r")])
     streams = sorted(key.decode() for key in raw.scan_iter("tt:default:events*"))
     named = {"agent": (ADA, BO, "cy"), "mission": (MISSION,), "task": ("t7",), "goal": ("g",), "run": ("r",)}
-    scopes = [f"tt:default:events:{kind}:{town_uuid('default', name)}" for kind, names in named.items() for name in names]
+    scopes = [f"tt:default:events:{kind}:{derive_town_uuid('default', name)}" for kind, names in named.items() for name in names]
     assert streams == sorted(["tt:default:events", *scopes])
     copies = [entries(raw, stream) for stream in streams]
     assert all(copy == copies[0] for copy in copies)
@@ -90,7 +90,7 @@ def test_the_data_is_tinytowns_json_with_the_whole_event_in_one_key_more(log: Bl
     own = data.pop("fleetlore")
     assert (own["id"], own["agent"], own["kind"]) == (event.id, "ada", "town.task_assigned")
     assert list(data) == ["event_type", "agent_id", "task_id", "message", "timestamp", "scope"]
-    assert data["agent_id"] == town_uuid("default", "ada") == str(UUID(data["agent_id"]))
+    assert data["agent_id"] == derive_town_uuid("default", "ada") == str(UUID(data["agent_id"]))
     assert data["message"] == "assigned"
     assert event.position == position
 
@@ -209,7 +209,7 @@ def test_tinytowns_own_events_can_be_erased_in_all_their_copies(log: BlockingRec
 
 def test_an_append_that_meets_a_key_of_another_kind_leaves_nothing_behind(log: BlockingRecorder, raw: redis.Redis) -> None:
     log.append([deed("1", task="good")])
-    raw.set(f"tt:default:events:task:{town_uuid('default', 'bad')}", "no stream")
+    raw.set(f"tt:default:events:task:{derive_town_uuid('default', 'bad')}", "no stream")
     with pytest.raises(LogError, match="WRONGTYPE"):
         log.append([deed("2", task="good"), deed("3", task="bad")])
     assert texts(log) == texts(log, f"agent:{ADA}") == texts(log, "task:good") == ["1"]
@@ -258,7 +258,7 @@ def test_names_with_odd_characters_keep_their_towns_apart(server: Valkey) -> Non
 
 
 def test_a_town_with_the_name_of_anothers_stream_is_a_town_of_its_own(server: Valkey) -> None:
-    inner = f"a:events:task:{town_uuid('a', 'x')}"
+    inner = f"a:events:task:{derive_town_uuid('a', 'x')}"
     with connect(server.url, town="a").blocking() as outer, connect(server.url, town=inner).blocking() as other:
         outer.append([deed("outer", task="x")])
         other.append([deed("inner")])
@@ -393,7 +393,7 @@ def test_an_erased_event_that_tinytown_writes_once_more_stays_hidden(log: Blocki
 
 
 def test_trimming_a_town_leaves_one_whose_name_begins_alike_alone(server: Valkey) -> None:
-    inner = f"a:events:task:{town_uuid('a', 'x')}"
+    inner = f"a:events:task:{derive_town_uuid('a', 'x')}"
     for town in ("a", "a:events", inner):
         with connect(server.url, town=town).blocking() as log:
             positions = log.append([deed("1", task="x"), deed("2", task="x")])
@@ -413,7 +413,7 @@ def test_a_follower_passes_over_what_an_interrupted_trim_left_behind(log: Blocki
     assert [next(following).text for _ in range(99)] == [str(number) for number in range(1101, 1200)]
     raw.xtrim("tt:default:events", minid=f"{int(positions[1101][:20])}-{int(positions[1101][20:])}", approximate=False)
     log.trim(positions[1101])
-    assert raw.xlen(f"tt:default:events:task:{town_uuid('default', 't')}") == 99
+    assert raw.xlen(f"tt:default:events:task:{derive_town_uuid('default', 't')}") == 99
 
 
 def test_many_broken_connections_are_made_anew_at_once(server: Valkey, tmp_path: Path) -> None:
@@ -502,7 +502,7 @@ def test_turning_the_caps_on_for_a_long_log_does_not_hold_the_server_up(server: 
 def test_an_append_that_fails_cuts_nothing(server: Valkey, raw: redis.Redis) -> None:
     with connect(server.url).blocking() as log:
         log.append_all(deed(str(number)) for number in range(500))
-    raw.set(f"tt:default:events:task:{town_uuid('default', 'bad')}", "no stream")
+    raw.set(f"tt:default:events:task:{derive_town_uuid('default', 'bad')}", "no stream")
     with connect(f"{server.url}?keep=tinytown").blocking() as log, pytest.raises(LogError):
         log.append([deed(task="bad")])
     assert raw.xlen(f"tt:default:events:agent:{ADA}") == 500
@@ -518,7 +518,7 @@ def test_no_password_is_quoted(address: str) -> None:
 def test_an_event_of_a_newer_version_is_erased_from_all_its_streams(log: BlockingRecorder, raw: redis.Redis) -> None:
     event = deed("1", id=str(uuid4()), task="t")
     log.append([event])
-    for stream in ("tt:default:events", f"tt:default:events:task:{town_uuid('default', 't')}"):
+    for stream in ("tt:default:events", f"tt:default:events:task:{derive_town_uuid('default', 't')}"):
         [(entry, fields)] = entries(raw, stream)
         raw.delete(stream)
         newer = {name: value.replace(b'"v":1', b'"v":99') for name, value in fields.items()}

@@ -25,16 +25,16 @@ from redis.exceptions import (
 from fleetlore import Event, connect
 from fleetlore.errors import Closed, Denied, InvalidEvent, InvalidUrl, LogError, NoRoom, Unanswered, Unreachable, Unsuitable, Unwritable
 from fleetlore.events.envelope import LogPlace, Origin
-from fleetlore.log.nats.errors import ApiError, Lost, Nobody, Refused, in_our_words
-from fleetlore.log.nats.stream import _checked, _row, ack_of
-from fleetlore.log.redis.client import Broken, RedisClient, check_server
-from fleetlore.log.redis.entry import scopes_in
+from fleetlore.log.nats.errors import ApiError, ConnectionLost, JetStreamError, NoResponder, translate_error
+from fleetlore.log.nats.stream import _build_page, _from_message, parse_ack
+from fleetlore.log.redis.client import ConnectionBroken, RedisClient, check_server
+from fleetlore.log.redis.entry import parse_scopes
 
 PLACE = "nats://here:4222"
 
 
-def refused(code: int, description: str = "no", *, status: int = 400) -> Refused:
-    return Refused(ApiError(code=status, err_code=code, description=description))
+def refused(code: int, description: str = "no", *, status: int = 400) -> JetStreamError:
+    return JetStreamError(ApiError(code=status, err_code=code, description=description))
 
 
 @pytest.mark.parametrize(
@@ -56,13 +56,13 @@ def refused(code: int, description: str = "no", *, status: int = 400) -> Refused
     ],
 )
 def test_what_nats_says_has_a_name_and_an_advice(error: BaseException, kind: type[LogError], advice: str) -> None:
-    told = in_our_words(PLACE, error)
+    told = translate_error(PLACE, error)
     assert type(told) is kind
     assert advice in str(told)
 
 
 @pytest.mark.parametrize(("error", "passes"), [(refused(10008), True), (refused(1, status=503), True), (refused(10047, status=503), False)])
-def test_what_passes_is_tried_again_and_a_full_disk_is_not(error: Refused, passes: bool) -> None:
+def test_what_passes_is_tried_again_and_a_full_disk_is_not(error: JetStreamError, passes: bool) -> None:
     assert error.passing is passes
 
 
@@ -84,20 +84,20 @@ ROW = {"Nats_Sequence": "7", "Nats_Subject": "fl.town.ev", "Nats_Msg_Id": "id"}
     ids=["the last is missing", "no end", "all are missing", "something else"],
 )
 def test_an_answer_of_which_a_part_is_missing_is_no_end_of_the_log(found: list[Msg], end: Msg) -> None:
-    with pytest.raises(Lost):
-        _checked(found, end)
+    with pytest.raises(ConnectionLost):
+        _build_page(found, end)
 
 
 def test_a_whole_answer_says_whether_there_is_more_and_none_is_an_end() -> None:
-    page = _checked([message(**ROW)], message(Status="204", Nats_Last_Sequence="7", Nats_Num_Pending="3"))
+    page = _build_page([message(**ROW)], message(Status="204", Nats_Last_Sequence="7", Nats_Num_Pending="3"))
     assert ([row.seq for row in page.rows], page.more) == ([7], True)
-    assert _checked([], message(Status="404")) == ([], False)
-    assert _row(message(Status="404")) is None
+    assert _build_page([], message(Status="404")) == ([], False)
+    assert _from_message(message(Status="404")) is None
 
 
 def test_what_nobody_took_was_not_stored() -> None:
-    with pytest.raises(Nobody):
-        ack_of(Msg(_client=Client(), headers={"Status": "503"}))
+    with pytest.raises(NoResponder):
+        parse_ack(Msg(_client=Client(), headers={"Status": "503"}))
 
 
 # --- Redis
@@ -134,11 +134,11 @@ def test_what_redis_says_has_a_name_and_an_advice(client: RedisClient, error: Re
 
 def test_whoever_was_not_answered_is_told_whether_it_may_have_been_stored(client: RedisClient) -> None:
     gone = ConnectionError("reset by peer")
-    assert type(client.unheard(Broken(gone, sent=False))) is Unreachable
-    asked = client.unheard(Broken(gone, sent=True))
+    assert type(client.unheard(ConnectionBroken(gone, sent=False))) is Unreachable
+    asked = client.unheard(ConnectionBroken(gone, sent=True))
     assert isinstance(asked, Unanswered)
     assert "do it again" in str(asked)
-    assert "append again with the same ids" in str(client.unheard(Broken(gone, sent=True), ["id"]))
+    assert "append again with the same ids" in str(client.unheard(ConnectionBroken(gone, sent=True), ["id"]))
 
 
 def test_a_client_that_was_closed_says_so(client: RedisClient) -> None:
@@ -227,4 +227,4 @@ def test_the_name_of_the_log_from_which_an_event_was_shipped_is_checked_like_any
     ],
 )
 def test_an_entry_that_is_broken_names_as_many_scopes_as_can_be_read(raw: bytes, scopes: tuple[str, ...]) -> None:
-    assert scopes_in(raw) == scopes
+    assert parse_scopes(raw) == scopes

@@ -151,11 +151,11 @@ def test_a_migration_and_its_record_are_one_step(path: Path) -> None:
     connection = sqlite_file.open_file(str(path))
     broken = (*sqlite_file.MIGRATIONS, ("CREATE TABLE extra (n INTEGER)", "this is no SQL"))
     with pytest.raises(Exception, match="syntax error"):
-        sqlite_file.migrate(connection, str(path), broken)
+        sqlite_file.migrate_schema(connection, str(path), broken)
     assert not sqlite_file.ask(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'extra'")
     good = (*sqlite_file.MIGRATIONS, ("CREATE TABLE extra (n INTEGER)",))
-    sqlite_file.migrate(connection, str(path), good)
-    sqlite_file.migrate(connection, str(path), good)
+    sqlite_file.migrate_schema(connection, str(path), good)
+    sqlite_file.migrate_schema(connection, str(path), good)
     assert sqlite_file.ask(connection, "SELECT n FROM migrations") == [(n,) for n in range(1, len(good) + 1)]
     connection.close()
     with pytest.raises(Damaged, match="newer Fleetlore"):

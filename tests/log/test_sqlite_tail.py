@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fleetlore import connect
-from fleetlore.log.base import Page
+from fleetlore.log.base import TailPage
 from fleetlore.log.sqlite import tail as sqlite_tail
 from fleetlore.log.sqlite.file import ask
 from fleetlore.log.sqlite.log import SqliteLog
@@ -53,7 +53,7 @@ def written_elsewhere(path: str, text: str) -> None:
         other.append([deed(text)])
 
 
-def words(waiting: list[Future[Page]]) -> list[bool]:
+def words(waiting: list[Future[TailPage]]) -> list[bool]:
     return [b"something" in row.raw for future in waiting for row in future.result(PATIENCE).rows]
 
 

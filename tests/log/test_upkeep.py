@@ -17,9 +17,9 @@ from fleetlore import Event, connect
 from fleetlore.errors import Busy, Damaged, Forgotten, LogError, Unwritable
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.sqlite import maintenance
-from fleetlore.log.sqlite.check import MOST_PROBLEMS
+from fleetlore.log.sqlite.check import MAX_PROBLEMS
 from fleetlore.log.sqlite.log import LAG
-from fleetlore.log.sqlite.maintenance import LEAP, backup, check, restore
+from fleetlore.log.sqlite.maintenance import SEQUENCE_SKIP, backup, check, restore
 from tests.faults.processes import running
 
 MANY = 5000
@@ -150,7 +150,7 @@ def test_a_check_finds_an_event_that_was_forgotten(small: Path) -> None:
 def test_a_check_tells_many_problems_in_few_words(path: Path) -> None:
     tamper(path, "UPDATE events_1 SET at = 0")
     problems = check(str(path)).problems
-    assert len(problems) == MOST_PROBLEMS + 1
+    assert len(problems) == MAX_PROBLEMS + 1
     assert problems[-1].startswith("and 4")
 
 
@@ -454,7 +454,7 @@ def test_a_log_that_cannot_be_read_any_more_is_moved_aside(small: Path, kept: Pa
     assert restore(str(kept), str(small), overwrite=True) == 3
     assert texts(small) == ["one", "two", "three"]
     assert (tmp_path / "small.db.damaged").read_bytes() == wreck
-    assert fill(small, "five") > [f"{int(three) + LEAP // 2:016d}"], "how far the numbers went could not be read"
+    assert fill(small, "five") > [f"{int(three) + SEQUENCE_SKIP // 2:016d}"], "how far the numbers went could not be read"
 
 
 def test_a_log_whose_events_cannot_be_read_is_restored_all_the_same(small: Path, kept: Path) -> None:

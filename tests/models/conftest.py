@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from fleetlore.models.anthropic import AnthropicMind
-from fleetlore.models.endpoint import HttpMind, Patience, Place
-from fleetlore.models.openai import OpenAIMind
-from fleetlore.models.retry import Attempts
+from fleetlore.models.anthropic import AnthropicModel
+from fleetlore.models.endpoint import HttpModel, ModelEndpoint, ModelTimeouts
+from fleetlore.models.openai import OpenAIModel
+from fleetlore.models.retry import RetryPolicy
 from tests.models.stub import Speech, Stub, chat, message
 
 KEY = "hush-hush-4711"
@@ -20,21 +20,21 @@ KEY = "hush-hush-4711"
 class Protocol(NamedTuple):
     """One protocol: its mind, and how its endpoint speaks."""
 
-    mind: type[HttpMind]
+    mind: type[HttpModel]
     says: Speech
     alive: str
     """What an endpoint sends to show that it lives."""
 
-    def at(self, stub: Stub, *, pauses: list[float] | None = None, scheme: str = "http", most: int = 3, **patience: float) -> HttpMind:
+    def at(self, stub: Stub, *, pauses: list[float] | None = None, scheme: str = "http", most: int = 3, **patience: float) -> HttpModel:
         """A mind that asks the stub; `pauses` are kept instead of made."""
 
         async def sleep(seconds: float) -> None:
             if pauses is not None:
                 pauses.append(seconds)
 
-        place = Place(model="small", base_url=f"{scheme}://127.0.0.1:{stub.port}", key=KEY)
+        place = ModelEndpoint(model="small", base_url=f"{scheme}://127.0.0.1:{stub.port}", key=KEY)
         chance = random.Random(7).random
-        return self.mind(place, patience=Patience(**patience), attempts=Attempts(most=most), sleep=sleep, chance=chance)
+        return self.mind(place, patience=ModelTimeouts(**patience), attempts=RetryPolicy(most=most), sleep=sleep, chance=chance)
 
     def cut(self, *tokens: str) -> Sequence[str]:
         """The beginning of an answer."""
@@ -44,8 +44,8 @@ class Protocol(NamedTuple):
         return {"type": "error", "error": {"type": kind, "message": words}}
 
 
-OPENAI = Protocol(OpenAIMind, chat, ": alive\n\n")
-ANTHROPIC = Protocol(AnthropicMind, message, 'event: ping\ndata: {"type": "ping"}\n\n')
+OPENAI = Protocol(OpenAIModel, chat, ": alive\n\n")
+ANTHROPIC = Protocol(AnthropicModel, message, 'event: ping\ndata: {"type": "ping"}\n\n')
 
 
 @pytest.fixture(params=[OPENAI, ANTHROPIC], ids=["openai", "anthropic"])

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from fleetlore import connect
 from fleetlore.errors import InvalidMind, MindNonsense, MindRefused
-from fleetlore.kernel.recorded_model import asked
+from fleetlore.kernel.recorded_model import ask_and_record
 from fleetlore.models import anthropic, openai
-from fleetlore.models.base import Ask, Call, Message, Tool, estimate_tokens
-from fleetlore.models.conversation import turns
-from fleetlore.models.stream_accumulator import MOST_CALLS, MOST_CHARS, Heard
+from fleetlore.models.base import ChatMessage, ModelRequest, ModelToolCall, ToolDefinition, estimate_tokens
+from fleetlore.models.conversation import normalise_messages
+from fleetlore.models.stream_accumulator import MAX_ANSWER_CHARS, MAX_TOOL_CALLS, StreamAccumulator
 from fleetlore.testing import Calls, ScriptedMind
 from tests.models.conftest import ANTHROPIC, OPENAI, Protocol
 from tests.models.stub import Stub, answers, refuses
 
-QUERY = Tool(
+QUERY = ToolDefinition(
     name="query_db",
     description="Reads from a database.",
     schema={
@@ -31,8 +31,8 @@ QUERY = Tool(
         "additionalProperties": False,
     },
 )
-CLEAR = Tool(name="clear", description="Clears the screen.", schema={"type": "object", "properties": {}})
-ASK = Ask(prompt="How many lamps?", tools=(QUERY, CLEAR))
+CLEAR = ToolDefinition(name="clear", description="Clears the screen.", schema={"type": "object", "properties": {}})
+ASK = ModelRequest(prompt="How many lamps?", tools=(QUERY, CLEAR))
 WANTED = ("query_db", '{"sql": "SELECT 1"}')
 
 
@@ -73,7 +73,7 @@ def _message(calls: tuple[tuple[str, str], ...], words: tuple[str, ...], finish:
 async def test_a_call_is_put_together_from_its_pieces(protocol: Protocol) -> None:
     async with Stub(answers(*calling(protocol, WANTED, words=("Let me ", "look.")))) as stub, protocol.at(stub) as mind:
         reply = await mind.reply(ASK)
-    assert reply.calls == (Call(id="c0", name="query_db", arguments={"sql": "SELECT 1"}),)
+    assert reply.calls == (ModelToolCall(id="c0", name="query_db", arguments={"sql": "SELECT 1"}),)
     assert (reply.text, reply.finish, reply.data) == ("Let me look.", "stop", None)
 
 
@@ -107,19 +107,19 @@ async def test_tools_are_sent_as_the_endpoint_knows_them(protocol: Protocol) -> 
     assert "tool_choice" not in stub.asked[0].body
 
 
-CALLED = Call(id="c0", name="query_db", arguments={"sql": "SELECT 1"})
-CLEARED = Call(id="c1", name="clear", arguments={})
+CALLED = ModelToolCall(id="c0", name="query_db", arguments={"sql": "SELECT 1"})
+CLEARED = ModelToolCall(id="c1", name="clear", arguments={})
 HISTORY = (
-    Message(role="user", text="How many lamps?"),
-    Message(role="assistant", text="Let me look.", calls=(CALLED, CLEARED)),
-    Message(role="tool", call="c0", text="[[1]]"),
-    Message(role="tool", call="c1", text="no screen", failed=True),
+    ChatMessage(role="user", text="How many lamps?"),
+    ChatMessage(role="assistant", text="Let me look.", calls=(CALLED, CLEARED)),
+    ChatMessage(role="tool", call="c0", text="[[1]]"),
+    ChatMessage(role="tool", call="c1", text="no screen", failed=True),
 )
 
 
 async def test_earlier_turns_and_results_are_sent_and_then_nothing_need_be_asked(protocol: Protocol) -> None:
     async with Stub(answers(*protocol.says("One."))) as stub, protocol.at(stub) as mind:
-        await mind.reply(Ask(prompt="", messages=HISTORY, tools=(QUERY, CLEAR)))
+        await mind.reply(ModelRequest(prompt="", messages=HISTORY, tools=(QUERY, CLEAR)))
     sent = stub.asked[0].body["messages"]
     if protocol is OPENAI:
         assert [message["role"] for message in sent] == ["user", "assistant", "tool", "tool"]
@@ -137,7 +137,7 @@ async def test_earlier_turns_and_results_are_sent_and_then_nothing_need_be_asked
 
 async def test_without_tools_earlier_calls_are_told_in_words(protocol: Protocol) -> None:
     async with Stub(answers(*protocol.says("One."))) as stub, protocol.at(stub) as mind:
-        await mind.reply(Ask(prompt="Say it.", messages=HISTORY))
+        await mind.reply(ModelRequest(prompt="Say it.", messages=HISTORY))
     told = json.dumps(stub.asked[0].body["messages"])
     assert "tool_use" not in told
     assert "tool_calls" not in told
@@ -147,20 +147,20 @@ async def test_without_tools_earlier_calls_are_told_in_words(protocol: Protocol)
 
 IDS = st.sampled_from(["a", "b", "c"])
 MESSAGES = st.one_of(
-    st.builds(Message, role=st.just("user"), text=st.text(max_size=5)),
+    st.builds(ChatMessage, role=st.just("user"), text=st.text(max_size=5)),
     st.builds(
-        Message,
+        ChatMessage,
         role=st.just("assistant"),
         text=st.text(max_size=5),
-        calls=st.lists(IDS, unique=True, max_size=3).map(lambda ids: tuple(Call(id=id, name="clear", arguments={}) for id in ids)),
+        calls=st.lists(IDS, unique=True, max_size=3).map(lambda ids: tuple(ModelToolCall(id=id, name="clear", arguments={}) for id in ids)),
     ),
-    st.builds(Message, role=st.just("tool"), call=IDS, text=st.text(max_size=5)),
+    st.builds(ChatMessage, role=st.just("tool"), call=IDS, text=st.text(max_size=5)),
 )
 
 
 @given(st.lists(MESSAGES, max_size=8), st.text(max_size=3))
-def test_wherever_a_history_was_cut_each_call_has_its_result_and_each_result_its_call(history: list[Message], prompt: str) -> None:
-    sent = turns(Ask(prompt=prompt, messages=tuple(history), tools=(CLEAR,)))
+def test_wherever_a_history_was_cut_each_call_has_its_result_and_each_result_its_call(history: list[ChatMessage], prompt: str) -> None:
+    sent = normalise_messages(ModelRequest(prompt=prompt, messages=tuple(history), tools=(CLEAR,)))
     open_calls: set[str | None] = set()
     for message in sent:
         if message.role == "tool":
@@ -172,7 +172,7 @@ def test_wherever_a_history_was_cut_each_call_has_its_result_and_each_result_its
     assert not open_calls
     assert all(message.role == "user" for message in sent[:1] if any(one.role == "user" for one in sent))
     assert [one for one in sent if one.role == "user" and one.text == prompt] or not prompt.strip()
-    said = anthropic._messages(sent)
+    said = anthropic._encode_messages(sent)
     assert all(first["role"] != second["role"] for first, second in pairwise(said))
 
 
@@ -211,8 +211,8 @@ async def test_a_call_that_was_cut_at_max_tokens_says_so(protocol: Protocol) -> 
 
 
 async def test_calls_without_end_are_ended(protocol: Protocol) -> None:
-    many = calling(protocol, *[("clear", "{}")] * (MOST_CALLS + 1))
-    long = calling(protocol, ("query_db", '{"sql": "' + "A" * MOST_CHARS))
+    many = calling(protocol, *[("clear", "{}")] * (MAX_TOOL_CALLS + 1))
+    long = calling(protocol, ("query_db", '{"sql": "' + "A" * MAX_ANSWER_CHARS))
     async with Stub(answers(*many), answers(*long)) as stub, protocol.at(stub) as mind:
         with pytest.raises(MindNonsense, match="more than 32 tools at once"):
             await mind.reply(ASK)
@@ -230,7 +230,7 @@ async def test_a_comma_too_many_is_forgiven(protocol: Protocol) -> None:
 
 async def test_calls_without_ids_get_some_that_the_conversation_does_not_know(protocol: Protocol) -> None:
     async with Stub(answers(*calling(protocol, WANTED, WANTED, ids=False))) as stub, protocol.at(stub) as mind:
-        reply = await mind.reply(Ask(prompt="Again.", messages=HISTORY, tools=(QUERY, CLEAR)))
+        reply = await mind.reply(ModelRequest(prompt="Again.", messages=HISTORY, tools=(QUERY, CLEAR)))
     assert [call.id for call in reply.calls] == ["call_3", "call_4"]
 
 
@@ -263,7 +263,7 @@ async def test_an_endpoint_that_does_not_stream_may_call_all_the_same(protocol: 
         "usage": {"prompt_tokens": 4, "completion_tokens": 2, "input_tokens": 4, "output_tokens": 2},
     }
     async with Stub(refuses(200, whole)) as stub, protocol.at(stub) as mind:
-        assert (await mind.reply(ASK)).calls == (Call(id="c0", name="query_db", arguments=made),)
+        assert (await mind.reply(ASK)).calls == (ModelToolCall(id="c0", name="query_db", arguments=made),)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ async def test_an_endpoint_that_refuses_tools_is_told_of_plainly(protocol: Proto
 async def test_a_parameter_is_left_out_also_where_there_are_tools() -> None:
     acts = [refuses(400, {"error": {"message": "Unknown parameter: 'seed'"}}), answers(*calling(OPENAI, WANTED))]
     async with Stub(*acts) as stub, OPENAI.at(stub) as mind:
-        reply = await mind.reply(Ask(prompt="?", tools=(QUERY,), seed=5))
+        reply = await mind.reply(ModelRequest(prompt="?", tools=(QUERY,), seed=5))
     assert len(reply.calls) == 1
     assert "seed" not in stub.asked[1].body
 
@@ -295,11 +295,11 @@ async def test_a_parameter_is_left_out_also_where_there_are_tools() -> None:
 
 def test_a_question_takes_tools_or_a_schema_and_no_name_twice() -> None:
     with pytest.raises(InvalidMind, match="either tools or a schema"):
-        Ask(prompt="?", tools=(QUERY,), schema={})
+        ModelRequest(prompt="?", tools=(QUERY,), schema={})
     with pytest.raises(InvalidMind, match="two tools of one name"):
-        Ask(prompt="?", tools=(QUERY, QUERY))
+        ModelRequest(prompt="?", tools=(QUERY, QUERY))
     with pytest.raises(InvalidMind, match="no name of a tool"):
-        Tool(name="rm -rf", description="", schema={})
+        ToolDefinition(name="rm -rf", description="", schema={})
 
 
 ANYTHING: st.SearchStrategy[Any] = st.recursive(
@@ -324,9 +324,9 @@ ANYTHING: st.SearchStrategy[Any] = st.recursive(
 @given(st.lists(ANYTHING, max_size=3), ANYTHING)
 def test_no_piece_of_a_call_is_stumbled_over(pieces: list[Any], whole: Any) -> None:
     for protocol in (OPENAI, ANTHROPIC):
-        heard = Heard(wants_calls=True)
+        heard = StreamAccumulator(wants_calls=True)
         for piece in pieces:
-            taken = openai._take(heard, piece, "delta") if protocol is OPENAI else anthropic._take(heard, piece)
+            taken = openai._accept_piece(heard, piece, "delta") if protocol is OPENAI else anthropic._accept_piece(heard, piece)
             assert taken in (True, False)
         (openai if protocol is OPENAI else anthropic)._take_whole(heard, whole)
         assert all(isinstance(call.arguments, str) for call in heard.calls)
@@ -345,9 +345,9 @@ async def test_a_script_calls_too() -> None:
 
 
 async def test_the_log_is_told_of_all_that_the_model_read() -> None:
-    ask = Ask(prompt="Again.", system="Be brief.", messages=HISTORY, tools=(QUERY,))
+    ask = ModelRequest(prompt="Again.", system="Be brief.", messages=HISTORY, tools=(QUERY,))
     async with connect("memory:") as log:
-        await asked(log, ScriptedMind([Calls([WANTED])]), ask, agent="ada")
+        await ask_and_record(log, ScriptedMind([Calls([WANTED])]), ask, agent="ada")
         called, replied = [event async for event in log.read()]
     assert called.data["prompt_chars"] == len(f"Be brief.\n\n{ask.besides}\n\nAgain.")
     assert called.data["prompt_tokens"] > estimate_tokens("Be brief.\n\nAgain.") + 50

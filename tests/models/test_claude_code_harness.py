@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from fleetlore.programs.claude_code.harness import ClaudeCode
-from fleetlore.programs.harness import Ended, Gate, Heard, Rest
+from fleetlore.programs.claude_code.harness import ClaudeCodeHarness
+from fleetlore.programs.harness import Ended, Gate, Heard, RemainingBudget
 from tests.model_stub import DONE, Api
 from tests.models.stubs.turns import OFFLINE, SESSION, Script, Watcher, order_for, serving
 from tests.patience import PATIENCE
@@ -44,7 +44,7 @@ def result(words: str | None = "Done.", subtype: str = "success", **fields: Any)
 
 
 async def take(folder: Path, *steps: Any, watcher: Watcher | None = None, linger: float = 30.0, **fields: Any) -> Ended:
-    harness = ClaudeCode(Script(folder, *steps).command, linger=linger)
+    harness = ClaudeCodeHarness(Script(folder, *steps).command, linger=linger)
     return await harness.take_turn(order_for(folder, **fields), watcher or Watcher())
 
 
@@ -65,7 +65,7 @@ async def test_a_turn_is_told_as_it_happens_and_summed_up_by_its_result(tmp_path
 
 async def test_the_prompt_goes_by_stdin_whole_and_the_session_is_named_before(tmp_path: Path) -> None:
     script, prompt = Script(tmp_path, result()), "önce " * 200_000
-    await ClaudeCode(script.command).take_turn(order_for(tmp_path, prompt, model="sonnet", rest=Rest(usd=1.5)), Watcher())
+    await ClaudeCodeHarness(script.command).take_turn(order_for(tmp_path, prompt, model="sonnet", rest=RemainingBudget(usd=1.5)), Watcher())
     arguments = script.call["arguments"]
     assert script.call["prompt"] == prompt
     assert arguments[:6] == ["-p", "--output-format", "stream-json", "--verbose", "--session-id", SESSION]
@@ -76,7 +76,7 @@ async def test_the_prompt_goes_by_stdin_whole_and_the_session_is_named_before(tm
 
 async def test_a_later_turn_takes_up_the_session(tmp_path: Path) -> None:
     script = Script(tmp_path, result())
-    await ClaudeCode(script.command).take_turn(order_for(tmp_path, session="s-before"), Watcher())
+    await ClaudeCodeHarness(script.command).take_turn(order_for(tmp_path, session="s-before"), Watcher())
     assert script.call["arguments"][4:6] == ["--resume", "s-before"]
     assert "--session-id" not in script.call["arguments"]
 
@@ -90,19 +90,19 @@ async def test_only_what_the_program_needs_is_in_its_environment(tmp_path: Path)
         "AWS_PROFILE": "p",
         "CLAUDE_CODE_ENTRYPOINT": "cli",
     }
-    await ClaudeCode(script.command, environ).take_turn(order_for(tmp_path, mark="m-7"), Watcher())
+    await ClaudeCodeHarness(script.command, environ).take_turn(order_for(tmp_path, mark="m-7"), Watcher())
     env = script.call["env"]
     assert (env["ANTHROPIC_API_KEY"], env["LORE_TURN"]) == ("k", "m-7")
     assert not {"FLEETLORE_TOKEN", "AWS_PROFILE", "CLAUDE_CODE_ENTRYPOINT"} & env.keys()
 
-    await ClaudeCode(script.command, environ | {"CLAUDE_CODE_USE_BEDROCK": "1"}).take_turn(order_for(tmp_path), Watcher())
+    await ClaudeCodeHarness(script.command, environ | {"CLAUDE_CODE_USE_BEDROCK": "1"}).take_turn(order_for(tmp_path), Watcher())
     assert script.calls[1]["env"]["AWS_PROFILE"] == "p"
 
 
 async def test_the_gate_is_reached_by_a_private_file_that_is_gone_afterwards(tmp_path: Path) -> None:
     script, gate = Script(tmp_path, result()), Gate(command=("lore", "gate"), env={"GATE_TOKEN": "hush"})
     given: dict[str, Any] = {"allow": ("Edit", "Bash(git *)"), "deny": ("WebFetch",)}
-    await ClaudeCode(script.command).take_turn(order_for(tmp_path, gate=gate, mark="m-1", **given), Watcher())
+    await ClaudeCodeHarness(script.command).take_turn(order_for(tmp_path, gate=gate, mark="m-1", **given), Watcher())
     arguments = script.call["arguments"]
     config = arguments[arguments.index("--mcp-config") + 1]
     assert json.loads(script.call["files"][config]) == {
@@ -124,7 +124,7 @@ async def test_the_gate_is_reached_by_a_private_file_that_is_gone_afterwards(tmp
 
 async def test_a_summary_has_no_tools_and_no_gate(tmp_path: Path) -> None:
     script, gate = Script(tmp_path, result()), Gate(command=("lore", "gate"), env={})
-    await ClaudeCode(script.command).take_turn(order_for(tmp_path, gate=gate, allow=("Bash",), is_summary=True), Watcher())
+    await ClaudeCodeHarness(script.command).take_turn(order_for(tmp_path, gate=gate, allow=("Bash",), is_summary=True), Watcher())
     arguments = script.call["arguments"]
     assert json.loads(arguments[arguments.index("--settings") + 1]) == {"permissions": {"ask": ["*"]}}
     assert not {"--mcp-config", "--permission-prompt-tool", "--allowedTools"} & set(arguments)
@@ -132,7 +132,7 @@ async def test_a_summary_has_no_tools_and_no_gate(tmp_path: Path) -> None:
 
 async def test_a_program_too_old_for_a_budget_is_run_without(tmp_path: Path) -> None:
     script = Script(tmp_path, ["refuses", "--max-budget-usd"], result())
-    harness, order = ClaudeCode(script.command), order_for(tmp_path, rest=Rest(usd=2.0))
+    harness, order = ClaudeCodeHarness(script.command), order_for(tmp_path, rest=RemainingBudget(usd=2.0))
     assert (await harness.take_turn(order, Watcher())).how == "finished"
     assert (await harness.take_turn(order, Watcher())).how == "finished"
     assert ["--max-budget-usd" in call["arguments"] for call in script.calls] == [True, False, False]
@@ -226,7 +226,7 @@ async def test_what_wakes_up_behind_a_result_is_heard_to_its_end(tmp_path: Path)
 async def test_silence_and_too_long_a_turn_are_told_apart(tmp_path: Path) -> None:
     assert (await take(tmp_path, INIT, ["hang"], idle=0.5)).how == "silent"
     assert (await take(tmp_path, INIT, ["hang"], timeout=0.5)).how == "timed_out"
-    assert (await take(tmp_path, INIT, ["hang"], rest=Rest(seconds=0.5))).how == "over_budget"
+    assert (await take(tmp_path, INIT, ["hang"], rest=RemainingBudget(seconds=0.5))).how == "over_budget"
 
 
 async def test_it_is_stopped_at_the_first_record_past_the_budget(tmp_path: Path) -> None:
@@ -239,12 +239,12 @@ async def test_it_is_stopped_at_the_first_record_past_the_budget(tmp_path: Path)
 
 async def test_nothing_is_started_where_nothing_is_left(tmp_path: Path) -> None:
     watcher = Watcher()
-    assert (await take(tmp_path, result(), watcher=watcher, rest=Rest(usd=0.0))).how == "over_budget"
+    assert (await take(tmp_path, result(), watcher=watcher, rest=RemainingBudget(usd=0.0))).how == "over_budget"
     assert watcher.heard == []
 
 
 async def test_a_missing_program_is_said_to_be_missing(tmp_path: Path) -> None:
-    ended = await ClaudeCode(("claude-that-is-not-there",)).take_turn(order_for(tmp_path), Watcher())
+    ended = await ClaudeCodeHarness(("claude-that-is-not-there",)).take_turn(order_for(tmp_path), Watcher())
     assert ended.how == "not_started"
     assert "claude-that-is-not-there: there is no such program" in ended.error
 
@@ -259,7 +259,7 @@ async def test_a_turn_that_is_cancelled_leaves_neither_process_nor_file(tmp_path
             begun.set()
 
     gate = Gate(command=("lore", "gate"), env={})
-    turn = asyncio.create_task(ClaudeCode(script.command).take_turn(order_for(tmp_path, gate=gate), watch))
+    turn = asyncio.create_task(ClaudeCodeHarness(script.command).take_turn(order_for(tmp_path, gate=gate), watch))
     await asyncio.wait_for(begun.wait(), PATIENCE)
     turn.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -331,7 +331,7 @@ class Hearing(Api):
 
 
 @contextmanager
-def real(folder: Path, *steps: dict[str, Any]) -> Iterator[tuple[ClaudeCode, Path, Hearing]]:
+def real(folder: Path, *steps: dict[str, Any]) -> Iterator[tuple[ClaudeCodeHarness, Path, Hearing]]:
     """Claude Code with a home of its own, against a model that does these steps; and its workspace."""
     assert CLAUDE is not None
     home, workspace = folder / "home", folder / "work"
@@ -341,7 +341,7 @@ def real(folder: Path, *steps: dict[str, Any]) -> Iterator[tuple[ClaudeCode, Pat
     with serving(api):
         given = {"PATH": os.environ["PATH"], "HOME": str(home), "ANTHROPIC_API_KEY": "dummy"}
         environ = given | OFFLINE | QUIET | {"ANTHROPIC_BASE_URL": f"http://127.0.0.1:{api.server_port}", "IS_SANDBOX": "1"}
-        yield ClaudeCode((CLAUDE,), environ), workspace, api
+        yield ClaudeCodeHarness((CLAUDE,), environ), workspace, api
 
 
 def writes(workspace: str, name: str = "note.txt") -> dict[str, Any]:
@@ -359,9 +359,9 @@ async def test_the_real_program_writes_a_file_and_takes_up_its_session(tmp_path:
     watcher, later = Watcher(), Watcher()
     with real(tmp_path, writes(str(tmp_path / "work"))) as (claude, workspace, api):
         (workspace / "CLAUDE.md").write_text("Write as zebras do.")
-        order = order_for(workspace, "Write a note, please", allow=("Write",), rest=Rest(usd=5.0))
+        order = order_for(workspace, "Write a note, please", allow=("Write",), rest=RemainingBudget(usd=5.0))
         first = await claude.take_turn(order, watcher)
-        second = await claude.take_turn(order_for(workspace, "And now?", session=first.session, rest=Rest(usd=5.0)), later)
+        second = await claude.take_turn(order_for(workspace, "And now?", session=first.session, rest=RemainingBudget(usd=5.0)), later)
 
     assert (first.how, first.words, first.error) == ("finished", DONE, "")
     assert all(words in json.dumps(api.asked[0]) for words in ("Write a note, please", "Write as zebras do."))
@@ -434,6 +434,6 @@ async def test_the_real_program_uses_no_tool_in_a_summary(tmp_path: Path) -> Non
 async def test_the_real_program_says_so_when_its_session_is_lost_or_its_money_spent(tmp_path: Path) -> None:
     with real(tmp_path, writes(str(tmp_path / "work"))) as (claude, workspace, _):
         lost = await claude.take_turn(order_for(workspace, session=SESSION), Watcher())
-        spent = await claude.take_turn(order_for(workspace, allow=("Write",), rest=Rest(usd=0.000_001)), Watcher())
+        spent = await claude.take_turn(order_for(workspace, allow=("Write",), rest=RemainingBudget(usd=0.000_001)), Watcher())
     assert (lost.how, lost.error) == ("failed", f"No conversation found with session ID: {SESSION}")
     assert (spent.how, spent.tokens, spent.error) == ("over_budget", 132, "Reached maximum budget ($0.000001)")

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from fleetlore import clock
-from fleetlore.programs.codex.harness import Codex
-from fleetlore.programs.harness import Ended, Rest
+from fleetlore.programs.codex.harness import CodexHarness
+from fleetlore.programs.harness import Ended, RemainingBudget
 from tests.models.stubs.responses import DONE, HELP, SPAWN, Responses
 from tests.models.stubs.turns import OFFLINE, SESSION, Script, Watcher, order_for, serving
 from tests.patience import PATIENCE
@@ -51,7 +51,7 @@ def later_on() -> str:
 
 async def take(folder: Path, *steps: Any, watcher: Watcher | None = None, linger: float = 30.0, **fields: Any) -> Ended:
     environ = {"PATH": os.environ["PATH"], "CODEX_HOME": str(folder / "codex")}
-    harness = Codex(Script(folder, *steps).command, environ, linger=linger)
+    harness = CodexHarness(Script(folder, *steps).command, environ, linger=linger)
     return await harness.take_turn(order_for(folder, **fields), watcher or Watcher())
 
 
@@ -93,7 +93,7 @@ async def test_the_rollout_tells_it_better_and_only_what_is_new(tmp_path: Path) 
     rollout.reply("2026-01-01T00:00:01Z", "Before.", 5000)
     late = later_on()
     script = Script(tmp_path, STARTED, BEGUN, said("After."), completed(5190, 30))
-    harness = Codex(script.command, {"PATH": os.environ["PATH"], "CODEX_HOME": str(tmp_path / "codex")})
+    harness = CodexHarness(script.command, {"PATH": os.environ["PATH"], "CODEX_HOME": str(tmp_path / "codex")})
 
     class Writing(Watcher):
         async def __call__(self, heard: Any) -> Any:
@@ -122,7 +122,7 @@ async def test_sub_agents_count(tmp_path: Path) -> None:
 
 async def test_how_it_is_called(tmp_path: Path) -> None:
     script = Script(tmp_path, STARTED, completed())
-    harness, prompt = Codex(script.command), "many words " * 100_000
+    harness, prompt = CodexHarness(script.command), "many words " * 100_000
     await harness.take_turn(order_for(tmp_path, prompt, model="gpt-5.1"), Watcher())
     await harness.take_turn(order_for(tmp_path, session=THREAD, is_summary=True), Watcher())
     first, second = (call["arguments"] for call in script.calls)
@@ -178,7 +178,7 @@ async def test_it_is_stopped_at_the_first_record_past_the_budget(tmp_path: Path)
     late = later_on()
     Written(tmp_path / "codex", THREAD).reply(late, "Expensive.", 900)
     watcher = Watcher("over_budget", above=500)
-    ended = await asyncio.wait_for(take(tmp_path, STARTED, BEGUN, ["hang"], watcher=watcher, rest=Rest(tokens=500)), PATIENCE)
+    ended = await asyncio.wait_for(take(tmp_path, STARTED, BEGUN, ["hang"], watcher=watcher, rest=RemainingBudget(tokens=500)), PATIENCE)
     assert (ended.how, ended.tokens) == ("over_budget", 900)
 
 
@@ -212,7 +212,7 @@ plugins = false
 
 
 @contextmanager
-def real(folder: Path, api: Responses) -> Iterator[tuple[Codex, Path]]:
+def real(folder: Path, api: Responses) -> Iterator[tuple[CodexHarness, Path]]:
     """Codex with a home of its own, against a model; and its workspace."""
     assert CODEX is not None
     home, workspace = folder / "home", folder / "work"
@@ -220,7 +220,7 @@ def real(folder: Path, api: Responses) -> Iterator[tuple[Codex, Path]]:
     workspace.mkdir()
     (home / ".codex" / "config.toml").write_text(CONFIG.format(url=api.url))
     with serving(api):
-        yield Codex((CODEX,), {"PATH": os.environ["PATH"], "HOME": str(home), "OPENAI_API_KEY": "dummy"} | OFFLINE), workspace
+        yield CodexHarness((CODEX,), {"PATH": os.environ["PATH"], "HOME": str(home), "OPENAI_API_KEY": "dummy"} | OFFLINE), workspace
 
 
 @pytest.mark.slow

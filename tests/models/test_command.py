@@ -10,10 +10,10 @@ from uuid import uuid4
 
 import pytest
 
-from fleetlore.process.kill_tree import everyone
-from fleetlore.process.pipes import Line
-from fleetlore.programs.command import CommandHarness, Report, read_report
-from fleetlore.programs.harness import Ended, Harness, Heard, How, Order, Rest
+from fleetlore.process.kill_tree import list_processes
+from fleetlore.process.pipes import OutputLine
+from fleetlore.programs.command import CommandHarness, CommandReport, parse_report_line
+from fleetlore.programs.harness import Ended, Harness, Heard, Order, RemainingBudget, TurnOutcome
 from tests.models.agents import agent
 
 
@@ -24,7 +24,7 @@ class Watcher:
         self.tokens = tokens
         self.heard: list[Heard] = []
 
-    async def __call__(self, heard: Heard) -> How | None:
+    async def __call__(self, heard: Heard) -> TurnOutcome | None:
         self.heard.append(heard)
         return "over_budget" if self.tokens is not None and heard.tokens > self.tokens else None
 
@@ -43,7 +43,7 @@ async def take(
     assert (harness.name, harness.has_sessions) == ("command", False)
     told = {name: getattr(order, name) for name in order.__struct_fields__} | {"prompt": prompt} | changes
     ended = await harness.take_turn(Order(**told), watch or Watcher())
-    assert everyone(order.mark)[1] == set()
+    assert list_processes(order.mark)[1] == set()
     return ended
 
 
@@ -91,7 +91,7 @@ async def test_one_that_reports_nothing_has_said_what_it_printed(order: Order) -
 
 
 async def test_it_knows_its_goal_turn_and_budget_and_nothing_of_ours(order: Order) -> None:
-    ended = await take(order, "environment", rest=Rest(tokens=500, usd=0.5), model="small", is_summary=True)
+    ended = await take(order, "environment", rest=RemainingBudget(tokens=500, usd=0.5), model="small", is_summary=True)
     env = json.loads(ended.words)
     expected = {"GOAL": "g1", "AGENT": "ada", "TURN_NUMBER": "3", "MODEL": "small", "SUMMARY": "1", "TOKENS_LEFT": "500", "USD_LEFT": "0.5"}
     assert {name: env[f"LORE_{name}"] for name in expected} == expected
@@ -141,7 +141,7 @@ async def test_one_that_hangs_is_silent_and_one_that_goes_on_and_on_is_timed_out
 
 
 async def test_time_that_the_goal_has_no_more_is_a_budget(order: Order) -> None:
-    assert (await take(order, "", command=("sleep", "600"), rest=Rest(seconds=0.2))).how == "over_budget"
+    assert (await take(order, "", command=("sleep", "600"), rest=RemainingBudget(seconds=0.2))).how == "over_budget"
 
 
 async def test_chatter_is_told_now_and_then_and_its_end_is_kept(order: Order) -> None:
@@ -173,10 +173,10 @@ async def test_noise_is_words_nobody_can_read_and_no_trouble(order: Order) -> No
     ],
 )
 def test_what_is_no_report_is_words(line: bytes) -> None:
-    assert read_report(Line(line)) is None
+    assert parse_report_line(OutputLine(line)) is None
 
 
 def test_a_later_report_adds_to_an_earlier_one() -> None:
-    assert Report(tokens=5, say="a").then(Report(tokens=9, usd=0.1)) == Report(tokens=9, usd=0.1, say="a")
-    assert read_report(Line(b' {"tokens": 5} \r')) == Report(tokens=5)
-    assert read_report(Line(b'{"tokens": 5}', is_cut=True)) is None
+    assert CommandReport(tokens=5, say="a").then(CommandReport(tokens=9, usd=0.1)) == CommandReport(tokens=9, usd=0.1, say="a")
+    assert parse_report_line(OutputLine(b' {"tokens": 5} \r')) == CommandReport(tokens=5)
+    assert parse_report_line(OutputLine(b'{"tokens": 5}', is_cut=True)) is None

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlore.programs.failures import COMPLAINTS, REMEDIES, Action, Complaint, classify, remedy, reset_in
-from fleetlore.programs.harness import Ended, How
+from fleetlore.programs.failures import FAILURE_KINDS, REMEDIES, FailureKind, RemedyAction, diagnose_turn, find_remedy, find_reset_time
+from fleetlore.programs.harness import Ended, TurnOutcome
 
 NOW = datetime(2026, 7, 1, 10, 0, tzinfo=UTC)
 
 EXAMPLES = Path(__file__).parent / "complaints.jsonl"
-GOLDEN: list[tuple[Complaint, str]] = [tuple(json.loads(line)) for line in EXAMPLES.read_text(encoding="utf-8").splitlines()]
+GOLDEN: list[tuple[FailureKind, str]] = [tuple(json.loads(line)) for line in EXAMPLES.read_text(encoding="utf-8").splitlines()]
 """Errors in the words of those who make them, most from public reports and shortened, each with what it is."""
 
 ORDINARY = [
@@ -51,21 +51,21 @@ def failed(error: str, status: int | None = None) -> Ended:
 
 
 @pytest.mark.parametrize(("complaint", "error"), GOLDEN)
-def test_a_wording_is_known_for_what_it_is(complaint: Complaint, error: str) -> None:
-    found = classify(failed(error), NOW)
+def test_a_wording_is_known_for_what_it_is(complaint: FailureKind, error: str) -> None:
+    found = diagnose_turn(failed(error), NOW)
     assert found.complaint == complaint
     assert found.advice
 
 
 @pytest.mark.parametrize("error", ORDINARY)
 def test_ordinary_words_are_no_known_trouble(error: str) -> None:
-    assert classify(failed(error), NOW).complaint == "unknown"
+    assert diagnose_turn(failed(error), NOW).complaint == "unknown"
 
 
 @pytest.mark.parametrize(("complaint", "error"), GOLDEN)
-def test_what_an_agent_says_itself_is_never_read(complaint: Complaint, error: str) -> None:
-    assert classify(Ended(how="failed", words=error), NOW).complaint == "unknown"
-    assert classify(Ended(how="finished", words=error, error=error), NOW).complaint == "unknown"
+def test_what_an_agent_says_itself_is_never_read(complaint: FailureKind, error: str) -> None:
+    assert diagnose_turn(Ended(how="failed", words=error), NOW).complaint == "unknown"
+    assert diagnose_turn(Ended(how="finished", words=error, error=error), NOW).complaint == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -80,24 +80,24 @@ def test_what_an_agent_says_itself_is_never_read(complaint: Complaint, error: st
         ("failed", "unknown"),
     ],
 )
-def test_without_known_words_the_way_it_ended_decides(how: How, complaint: Complaint) -> None:
-    assert classify(Ended(how=how, error="claude: something else"), NOW).complaint == complaint
+def test_without_known_words_the_way_it_ended_decides(how: TurnOutcome, complaint: FailureKind) -> None:
+    assert diagnose_turn(Ended(how=how, error="claude: something else"), NOW).complaint == complaint
 
 
 @pytest.mark.parametrize(
     ("status", "complaint"), [(401, "auth"), (402, "credit"), (413, "overflow"), (429, "rate_limit"), (503, "overloaded"), (418, "unknown")]
 )
-def test_a_status_decides_where_words_do_not(status: int, complaint: Complaint) -> None:
-    assert classify(failed("it went wrong", status), NOW).complaint == complaint
+def test_a_status_decides_where_words_do_not(status: int, complaint: FailureKind) -> None:
+    assert diagnose_turn(failed("it went wrong", status), NOW).complaint == complaint
 
 
 def test_words_say_more_than_a_status() -> None:
-    assert classify(failed("You've hit your session limit · resets 1pm (UTC)", 429), NOW).complaint == "usage_limit"
-    assert classify(failed("Prompt is too long", 400), NOW).complaint == "overflow"
+    assert diagnose_turn(failed("You've hit your session limit · resets 1pm (UTC)", 429), NOW).complaint == "usage_limit"
+    assert diagnose_turn(failed("Prompt is too long", 400), NOW).complaint == "overflow"
 
 
 def test_an_agent_that_hung_while_its_endpoint_was_overloaded_is_not_to_blame() -> None:
-    assert classify(Ended(how="silent", error="API Error: 529 Overloaded"), NOW).complaint == "overloaded"
+    assert diagnose_turn(Ended(how="silent", error="API Error: 529 Overloaded"), NOW).complaint == "overloaded"
 
 
 RESETS = [
@@ -130,7 +130,7 @@ RESETS = [
 
 @pytest.mark.parametrize(("text", "moment"), RESETS)
 def test_a_stated_reset_is_understood(text: str, moment: datetime) -> None:
-    assert reset_in(text, NOW) == moment
+    assert find_reset_time(text, NOW) == moment
 
 
 @pytest.mark.parametrize(
@@ -149,22 +149,22 @@ def test_a_stated_reset_is_understood(text: str, moment: datetime) -> None:
     ],
 )
 def test_what_is_no_moment_ahead_is_left_to_the_back_off(text: str) -> None:
-    assert reset_in(text, NOW) is None
+    assert find_reset_time(text, NOW) is None
 
 
 def test_a_time_without_a_zone_is_one_of_where_the_agent_runs() -> None:
     there = NOW.astimezone(ZoneInfo("Asia/Tokyo"))
-    assert reset_in("try again at 8:30 PM", there) == datetime(2026, 7, 1, 11, 30, tzinfo=UTC)
+    assert find_reset_time("try again at 8:30 PM", there) == datetime(2026, 7, 1, 11, 30, tzinfo=UTC)
 
 
 def test_only_what_is_waited_for_has_an_end() -> None:
-    assert classify(failed("You've hit your usage limit. Try again in 3 days 4 hours."), NOW).until == NOW + timedelta(days=3, hours=4)
-    assert classify(failed("Credit balance is too low. Try again in 3 days."), NOW).until is None
+    assert diagnose_turn(failed("You've hit your usage limit. Try again in 3 days 4 hours."), NOW).until == NOW + timedelta(days=3, hours=4)
+    assert diagnose_turn(failed("Credit balance is too low. Try again in 3 days."), NOW).until is None
 
 
-@given(st.text(), st.sampled_from(get_args(How)))
-def test_any_words_are_some_complaint(error: str, how: How) -> None:
-    assert classify(Ended(how=how, error=error), NOW).complaint in COMPLAINTS
+@given(st.text(), st.sampled_from(get_args(TurnOutcome)))
+def test_any_words_are_some_complaint(error: str, how: TurnOutcome) -> None:
+    assert diagnose_turn(Ended(how=how, error=error), NOW).complaint in FAILURE_KINDS
 
 
 @pytest.mark.parametrize(
@@ -172,16 +172,16 @@ def test_any_words_are_some_complaint(error: str, how: How) -> None:
 )
 def test_a_hostile_error_is_read_in_no_time(piece: str) -> None:
     start = thread_time()
-    classify(failed("You've hit your usage limit " + piece * 200_000), NOW)
-    classify(failed(piece * 200_000), NOW)
+    diagnose_turn(failed("You've hit your usage limit " + piece * 200_000), NOW)
+    diagnose_turn(failed(piece * 200_000), NOW)
     assert thread_time() - start < 3.0
 
 
 def test_every_complaint_has_a_remedy_that_makes_sense() -> None:
-    assert set(REMEDIES) == set(COMPLAINTS)
-    for complaint in COMPLAINTS:
-        cure = remedy(complaint)
-        assert cure.action in get_args(Action)
+    assert set(REMEDIES) == set(FAILURE_KINDS)
+    for complaint in FAILURE_KINDS:
+        cure = find_remedy(complaint)
+        assert cure.action in get_args(RemedyAction)
         assert 0 <= cure.first_pause <= cure.longest_pause
         assert cure.action not in ("wait", "retry") or cure.first_pause > 0
         assert cure.counts == (cure.action == "next"), "what is no fault of the agent is no turn"
@@ -190,9 +190,9 @@ def test_every_complaint_has_a_remedy_that_makes_sense() -> None:
 DOCUMENT = Path(__file__).parents[2] / "docs" / "goal-errors.md"
 
 
-@pytest.mark.parametrize("complaint", COMPLAINTS)
-def test_the_table_in_the_documents_is_the_one_in_the_code(complaint: Complaint) -> None:
-    cure = remedy(complaint)
+@pytest.mark.parametrize("complaint", FAILURE_KINDS)
+def test_the_table_in_the_documents_is_the_one_in_the_code(complaint: FailureKind) -> None:
+    cure = find_remedy(complaint)
     pauses = f"{cure.first_pause:g} s to {cure.longest_pause:g} s" if cure.longest_pause else "none"
     row = f"| `{complaint}` | {cure.meaning} | `{cure.action}` | {'yes' if cure.counts else 'no'} | {pauses} | {cure.advice} |"
     assert row in DOCUMENT.read_text(encoding="utf-8").splitlines()

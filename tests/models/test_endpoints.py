@@ -10,12 +10,12 @@ import pytest
 
 from fleetlore import clock
 from fleetlore.errors import MindBusy, MindError, MindNonsense, MindRefused, MindTimeout
-from fleetlore.models.base import Ask, Usage
-from fleetlore.models.stream_accumulator import MOST_CHARS
+from fleetlore.models.base import ModelRequest, TokenUsage
+from fleetlore.models.stream_accumulator import MAX_ANSWER_CHARS
 from tests.models.conftest import ANTHROPIC, KEY, OPENAI, Protocol
 from tests.models.stub import Stub, answers, breaks_off, message, refuses, says_nothing, stalls
 
-HELLO = Ask(prompt="Say hello.")
+HELLO = ModelRequest(prompt="Say hello.")
 VOTE = {
     "type": "object",
     "properties": {"winner": {"enum": ["ada", "bob"]}, "text": {"type": "string"}},
@@ -34,7 +34,7 @@ async def test_an_answer_is_put_together_from_its_tokens(protocol: Protocol) -> 
 
 
 async def test_what_is_asked_for_is_sent_and_the_role_is_not(protocol: Protocol) -> None:
-    ask = Ask(prompt="Speak.", system="Be brief.", max_tokens=77, temperature=0.3, stop=("END",), seed=5, role="spy")
+    ask = ModelRequest(prompt="Speak.", system="Be brief.", max_tokens=77, temperature=0.3, stop=("END",), seed=5, role="spy")
     async with Stub(answers(*protocol.says("Yes."))) as stub, protocol.at(stub) as mind:
         await mind.reply(ask)
     sent = stub.asked[0].body
@@ -70,16 +70,16 @@ async def test_to_other_endpoints_goes_nothing_of_what_the_environment_says_for_
         (
             OPENAI,
             {"prompt_tokens": 100, "completion_tokens": 20, "prompt_tokens_details": {"cached_tokens": 60}},
-            Usage(input=40, output=20, cache_read=60),
+            TokenUsage(input=40, output=20, cache_read=60),
         ),
         (
             ANTHROPIC,
             {"input_tokens": 40, "output_tokens": 20, "cache_read_input_tokens": 60, "cache_creation_input_tokens": 5},
-            Usage(input=40, output=20, cache_read=60, cache_write=5),
+            TokenUsage(input=40, output=20, cache_read=60, cache_write=5),
         ),
     ],
 )
-async def test_usage_is_what_the_endpoint_says_the_cache_apart(protocol: Protocol, usage: dict[str, int], expected: Usage) -> None:
+async def test_usage_is_what_the_endpoint_says_the_cache_apart(protocol: Protocol, usage: dict[str, int], expected: TokenUsage) -> None:
     async with Stub(answers(*protocol.says("Yes.", usage=usage))) as stub, protocol.at(stub) as mind:
         assert (await mind.reply(HELLO)).usage == expected
 
@@ -88,7 +88,7 @@ async def test_usage_is_what_the_endpoint_says_the_cache_apart(protocol: Protoco
 async def test_usage_that_is_missing_or_cannot_be_is_reckoned_from_the_text(protocol: Protocol, usage: dict[str, int]) -> None:
     async with Stub(answers(*protocol.says("A" * 40, usage=usage))) as stub, protocol.at(stub) as mind:
         reply = await mind.reply(HELLO)
-    assert reply.usage == Usage(input=3, output=10, estimated=True)
+    assert reply.usage == TokenUsage(input=3, output=10, estimated=True)
 
 
 async def test_what_an_endpoint_says_that_it_cost_is_believed() -> None:
@@ -99,7 +99,7 @@ async def test_what_an_endpoint_says_that_it_cost_is_believed() -> None:
 
 async def test_many_may_ask_at_once(protocol: Protocol) -> None:
     async with Stub(answers(*protocol.says("Yes."))) as stub, protocol.at(stub) as mind:
-        replies = await asyncio.gather(*(mind.reply(Ask(prompt=f"Question {number}")) for number in range(20)))
+        replies = await asyncio.gather(*(mind.reply(ModelRequest(prompt=f"Question {number}")) for number in range(20)))
     assert {reply.text for reply in replies} == {"Yes."}
     assert len({asked.body["messages"][-1]["content"] for asked in stub.asked}) == 20
 
@@ -110,7 +110,7 @@ async def test_many_may_ask_at_once(protocol: Protocol) -> None:
 async def test_an_endpoint_that_can_is_held_to_the_schema(protocol: Protocol) -> None:
     says = message(VOTED, tool=True, finish="tool_use") if protocol is ANTHROPIC else protocol.says(VOTED)
     async with Stub(answers(*says)) as stub, protocol.at(stub) as mind:
-        reply = await mind.reply(Ask(prompt="Who?", schema=VOTE))
+        reply = await mind.reply(ModelRequest(prompt="Who?", schema=VOTE))
     assert reply.data == {"winner": "ada", "text": "clear"}
     sent = stub.asked[0].body
     if protocol is OPENAI:
@@ -124,8 +124,8 @@ async def test_one_that_refuses_the_schema_is_told_it_in_words_and_never_asked_f
     named = "response_format is not supported" if protocol is OPENAI else "tool_choice: unknown field"
     acts = [refuses(400, protocol.error("invalid_request_error", named)), answers(*protocol.says("```json\n", VOTED, "\n```"))]
     async with Stub(*acts) as stub, protocol.at(stub) as mind:
-        first = await mind.reply(Ask(prompt="Who?", schema=VOTE))
-        await mind.reply(Ask(prompt="Who now?", schema=VOTE))
+        first = await mind.reply(ModelRequest(prompt="Who?", schema=VOTE))
+        await mind.reply(ModelRequest(prompt="Who now?", schema=VOTE))
     assert (first.data, first.attempts) == ({"winner": "ada", "text": "clear"}, 1)
     assert len(stub.asked) == 3
     for asked in stub.asked[1:]:
@@ -136,7 +136,7 @@ async def test_one_that_refuses_the_schema_is_told_it_in_words_and_never_asked_f
 async def test_a_refusal_that_says_nothing_is_tried_once_without_the_schema_and_then_believed(protocol: Protocol) -> None:
     async with Stub(refuses(400, {"error": "Bad Request"})) as stub, protocol.at(stub) as mind:
         with pytest.raises(MindRefused, match="400: Bad Request"):
-            await mind.reply(Ask(prompt="Who?", schema=VOTE))
+            await mind.reply(ModelRequest(prompt="Who?", schema=VOTE))
     assert len(stub.asked) == 2
 
 
@@ -151,7 +151,7 @@ async def test_a_refusal_that_says_nothing_is_tried_once_without_the_schema_and_
     ],
 )
 async def test_parameters_that_an_endpoint_does_not_know_are_left_out(complaint: str, gone: str, there: str) -> None:
-    ask = Ask(prompt="Speak.", temperature=0.3, seed=5, stop=("END",))
+    ask = ModelRequest(prompt="Speak.", temperature=0.3, seed=5, stop=("END",))
     acts = [refuses(400, {"error": {"message": complaint}}), answers(*OPENAI.says("Yes."))]
     async with Stub(*acts) as stub, OPENAI.at(stub) as mind:
         assert (await mind.reply(ask)).text == "Yes."
@@ -173,7 +173,7 @@ async def test_parameters_that_an_endpoint_does_not_know_are_left_out(complaint:
 async def test_an_answer_that_cannot_be_used_says_why_and_what_it_took(protocol: Protocol, text: str, reason: str) -> None:
     async with Stub(answers(*protocol.says(text))) as stub, protocol.at(stub) as mind:
         with pytest.raises(MindNonsense, match=reason.replace("$", r"\$")) as caught:
-            await mind.reply(Ask(prompt="Who?", schema=VOTE))
+            await mind.reply(ModelRequest(prompt="Who?", schema=VOTE))
     assert caught.value.reply is not None
     assert len(stub.asked) == 1  # to ask again, with a hint, is the caller's
 
@@ -182,7 +182,7 @@ async def test_an_object_that_was_cut_at_max_tokens_says_so(protocol: Protocol) 
     finish = "length" if protocol is OPENAI else "max_tokens"
     async with Stub(answers(*protocol.says('{"winner": "a', finish=finish))) as stub, protocol.at(stub) as mind:
         with pytest.raises(MindNonsense, match="cut off at max_tokens"):
-            await mind.reply(Ask(prompt="Who?", schema=VOTE))
+            await mind.reply(ModelRequest(prompt="Who?", schema=VOTE))
 
 
 async def test_reasoning_is_no_part_of_what_was_said(protocol: Protocol) -> None:
@@ -247,7 +247,7 @@ async def test_an_answer_that_stops_in_the_middle_is_noticed(protocol: Protocol)
 async def test_the_time_that_was_given_is_the_end_of_it(protocol: Protocol) -> None:
     async with Stub(stalls(*protocol.cut("Once"))) as stub, protocol.at(stub) as mind:
         with pytest.raises(MindTimeout, match=r"no answer within 0\.05 s") as caught:
-            await mind.reply(Ask(prompt="Go on.", timeout=0.05))
+            await mind.reply(ModelRequest(prompt="Go on.", timeout=0.05))
         await stub.nobody_left()
     assert caught.value.waiting_for == "the whole answer"
 
@@ -325,7 +325,7 @@ async def test_no_pause_is_made_for_which_there_is_no_time(protocol: Protocol) -
     pauses: list[float] = []
     async with Stub(refuses(429, {}, retry_after="30")) as stub, protocol.at(stub, pauses=pauses) as mind:
         with pytest.raises(MindBusy):
-            await mind.reply(Ask(prompt="Quickly.", timeout=20))
+            await mind.reply(ModelRequest(prompt="Quickly.", timeout=20))
     assert pauses == []
 
 
@@ -399,7 +399,7 @@ async def test_an_endpoint_that_does_not_stream_is_heard_all_the_same(protocol: 
     }
     async with Stub(refuses(200, whole)) as stub, protocol.at(stub) as mind:
         reply = await mind.reply(HELLO)
-    assert (reply.text, reply.usage) == ("Yes.", Usage(input=4, output=2))
+    assert (reply.text, reply.usage) == ("Yes.", TokenUsage(input=4, output=2))
 
 
 async def test_a_page_instead_of_an_answer_says_what_to_look_at(protocol: Protocol) -> None:
@@ -432,7 +432,7 @@ async def test_whatever_a_stream_holds_only_our_own_errors_come_of_it(protocol: 
 
 async def test_an_answer_without_end_is_ended(protocol: Protocol) -> None:
     token = "A" * 65536
-    async with Stub(answers(*protocol.says(*[token] * (MOST_CHARS // 65536 + 2)))) as stub, protocol.at(stub) as mind:
+    async with Stub(answers(*protocol.says(*[token] * (MAX_ANSWER_CHARS // 65536 + 2)))) as stub, protocol.at(stub) as mind:
         with pytest.raises(MindNonsense, match="longer than"):
             await mind.reply(HELLO)
         await stub.nobody_left()

@@ -13,9 +13,9 @@ from hypothesis import strategies as some
 
 from fleetlore import clock
 from fleetlore.errors import DialectError
-from fleetlore.programs.claude_code.harness import Rows
-from fleetlore.programs.codex.harness import Records, Rollouts
-from fleetlore.programs.turn_output import Hearer
+from fleetlore.programs.claude_code.harness import ClaudeOutputParser
+from fleetlore.programs.codex.harness import CodexOutputParser, RolloutFollower
+from fleetlore.programs.turn_output import OutputParser
 from tests.models.stubs.turns import order_for
 
 NOWHERE = Path("/nonexistent")
@@ -40,7 +40,9 @@ records = some.lists(some.dictionaries(some.sampled_from(KEYS), anything, max_si
 @given(given=records)
 def test_hearing_never_fails(program: str, given: list[dict[str, Any]]) -> None:
     order = order_for(NOWHERE)
-    hearer: Hearer = Rows(order) if program == "claude-code" else Records(order, Rollouts(NOWHERE, since=clock.now()))
+    hearer: OutputParser = (
+        ClaudeOutputParser(order) if program == "claude-code" else CodexOutputParser(order, RolloutFollower(NOWHERE, since=clock.now()))
+    )
     for record in given:
         with suppress(DialectError):
             hearer.hear(msgspec.json.encode(record))

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from fleetlore.errors import MindError
 from fleetlore.models import anthropic, openai
-from fleetlore.models.base import Ask
-from fleetlore.models.endpoint import complaint
-from fleetlore.models.parse_reply import settled
-from fleetlore.models.retry import retry_after
-from fleetlore.models.stream_accumulator import Heard
-from fleetlore.models.text_stream import Speech
+from fleetlore.models.base import ModelRequest
+from fleetlore.models.endpoint import parse_error_body
+from fleetlore.models.parse_reply import build_reply
+from fleetlore.models.retry import parse_retry_after
+from fleetlore.models.stream_accumulator import StreamAccumulator
+from fleetlore.models.text_stream import TextStream
 from fleetlore.testing import START
 
 NAMES = st.sampled_from(
@@ -34,19 +34,19 @@ ANYTHING: st.SearchStrategy[Any] = st.recursive(
 @given(st.lists(ANYTHING, max_size=3), ANYTHING)
 def test_no_piece_is_stumbled_over_and_counts_are_counts(pieces: list[Any], whole: Any) -> None:
     for module in (openai, anthropic):
-        heard = Heard()
+        heard = StreamAccumulator()
         for piece in pieces:
             assert _take(module, heard, piece) in (True, False)
         module._take_whole(heard, whole)
         assert heard.usage is None or (heard.usage.input >= 0 and heard.usage.output >= 0 and heard.usage.total > 0)
         assert heard.usd is None or 0 <= heard.usd < 10**6
         try:
-            assert settled(Ask(prompt="?"), heard, model="m", latency_ms=0).text
+            assert build_reply(ModelRequest(prompt="?"), heard, model="m", latency_ms=0).text
         except MindError:
             continue
 
 
-def _take(module: Any, heard: Heard, piece: Any) -> bool:
+def _take(module: Any, heard: StreamAccumulator, piece: Any) -> bool:
     taken = module._take(heard, piece, "delta") if module is openai else module._take(heard, piece)
     assert isinstance(taken, bool)
     return taken
@@ -54,7 +54,7 @@ def _take(module: Any, heard: Heard, piece: Any) -> bool:
 
 @given(ANYTHING)
 def test_any_body_of_an_error_can_be_told(body: Any) -> None:
-    status, words = complaint(body)
+    status, words = parse_error_body(body)
     assert status is None or 400 <= status < 600
     assert isinstance(words, str)
 
@@ -76,18 +76,18 @@ def test_any_body_of_an_error_can_be_told(body: Any) -> None:
     ],
 )
 def test_an_endpoint_may_ask_for_patience_in_several_ways(said: dict[str, str], seconds: float | None) -> None:
-    assert retry_after(said, START) == seconds
+    assert parse_retry_after(said, START) == seconds
 
 
 @given(st.text())
 def test_no_header_is_stumbled_over(said: str) -> None:
-    found = retry_after({"retry-after": said}, START)
+    found = parse_retry_after({"retry-after": said}, START)
     assert found is None or found >= 0
 
 
 def test_a_character_that_comes_in_two_halves_is_heard_whole_and_half_a_one_not_at_all() -> None:
-    heard, said = Heard(), list[str]()
-    heard.speech = Speech(said.append)
+    heard, said = StreamAccumulator(), list[str]()
+    heard.speech = TextStream(said.append)
     for piece in ("Hi \ud83d", "\ude00 there \ud83d", "you \ude00", "\ud83d"):
         heard.add(piece)
     heard.speech.end()

@@ -11,9 +11,9 @@ from uuid import uuid4
 import pytest
 
 from fleetlore.process import kill_tree
-from fleetlore.process.environment import MARK
+from fleetlore.process.environment import TURN_VARIABLE
 from fleetlore.process.identity import Process
-from fleetlore.process.kill_tree import Entry, born_of, end, end_leftovers, of_leader
+from fleetlore.process.kill_tree import ProcessEntry, end_leftovers, end_processes, find_leader_processes, read_start_time
 from tests.models.agents import agent
 from tests.patience import PATIENCE
 
@@ -31,7 +31,7 @@ def start() -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 
     def start(*argv: str, mark: str | None = None, stdin: int | None = None) -> subprocess.Popen[bytes]:
-        env = {"PATH": os.defpath} | ({MARK: mark} if mark else {})
+        env = {"PATH": os.defpath} | ({TURN_VARIABLE: mark} if mark else {})
         popen = subprocess.Popen(argv, env=env, stdin=stdin, stdout=subprocess.PIPE, start_new_session=True)
         started.append(popen)
         assert popen.stdout
@@ -45,7 +45,7 @@ def start() -> Iterator[Start]:
 
 
 def process(popen: subprocess.Popen[bytes], *, born: str | None = None) -> Process:
-    return Process(pid=popen.pid, group=popen.pid, born=born or born_of(popen.pid) or "", command="sh")
+    return Process(pid=popen.pid, group=popen.pid, born=born or read_start_time(popen.pid) or "", command="sh")
 
 
 SLEEPER = ("sh", "-c", "echo on; exec sleep 600")
@@ -70,14 +70,14 @@ def test_whom_one_of_them_starts_while_they_are_being_ended_is_ended_too(mark: s
     mother = start(*agent("mother"), mark=mark, stdin=subprocess.PIPE)
     born: list[int] = []
 
-    def too_early() -> list[Entry]:
+    def too_early() -> list[ProcessEntry]:
         """All but the child that is born right after the first look."""
-        found = of_leader(mother.pid, mark)
+        found = find_leader_processes(mother.pid, mark)
         if not born:
             born.append(give_birth(mother))
         return found
 
-    assert {pid for pid, _ in end(too_early, grace=grace)} == {mother.pid, *born}
+    assert {pid for pid, _ in end_processes(too_early, grace=grace)} == {mother.pid, *born}
     assert not is_running(born[0])
 
 
@@ -91,7 +91,7 @@ def give_birth(mother: subprocess.Popen[bytes]) -> int:
 
 
 def is_running(pid: int) -> bool:
-    entry = kill_tree.entry_of(pid)
+    entry = kill_tree.read_process(pid)
     return entry is not None and not entry.is_dead
 
 
@@ -110,7 +110,7 @@ def test_another_process_with_the_same_id_is_left_alone(mark: str, start: Start)
 def test_who_ends_leftovers_never_ends_itself_nor_those_it_descends_from(mark: str) -> None:
     ending = f"from fleetlore.process.kill_tree import end_leftovers; print(end_leftovers({mark!r}, []))"
     shell = f'sleep 600 & "{sys.executable}" -c "{ending}"; echo alive'
-    told = subprocess.run(["sh", "-c", shell], env={**os.environ, MARK: mark}, capture_output=True, timeout=PATIENCE, check=True)
+    told = subprocess.run(["sh", "-c", shell], env={**os.environ, TURN_VARIABLE: mark}, capture_output=True, timeout=PATIENCE, check=True)
     assert told.stdout == b"1\nalive\n"
 
 
@@ -122,16 +122,16 @@ def test_an_empty_mark_fits_nothing(start: Start) -> None:
 
 def test_a_process_that_is_gone_was_never_born() -> None:
     popen = subprocess.Popen(["true"])
-    assert born_of(popen.pid)
+    assert read_start_time(popen.pid)
     popen.wait()
-    assert born_of(popen.pid) is None
+    assert read_start_time(popen.pid) is None
 
 
 def test_a_name_full_of_brackets_is_read_past(start: Start, tmp_path: object) -> None:
     program = f"{tmp_path}/a) Z (b"
     os.symlink("/bin/sleep", program)
     popen = start("sh", "-c", f"echo on; exec '{program}' 600")
-    entry = kill_tree.entry_of(popen.pid)
+    entry = kill_tree.read_process(popen.pid)
     assert entry
     assert (entry.parent, entry.group, entry.is_dead) == (os.getpid(), popen.pid, False)
 
@@ -146,7 +146,9 @@ def test_without_proc_the_same_is_found_by_ps(mark: str, start: Start, monkeypat
 
 
 def test_a_line_of_ps_is_read() -> None:
-    entry, words = kill_tree.read_line("  501   1   501 Ss   Sat Aug  2 09:01:02 2025 /bin/zsh -l LORE_TURN=a b") or pytest.fail("not read")
-    assert entry == kill_tree.Entry(501, 1, 501, 0, "Sat Aug 2 09:01:02 2025", is_dead=False)
+    entry, words = kill_tree.parse_ps_line("  501   1   501 Ss   Sat Aug  2 09:01:02 2025 /bin/zsh -l LORE_TURN=a b") or pytest.fail(
+        "not read"
+    )
+    assert entry == kill_tree.ProcessEntry(501, 1, 501, 0, "Sat Aug 2 09:01:02 2025", is_dead=False)
     assert words == "/bin/zsh -l LORE_TURN=a b"
-    assert kill_tree.read_line("ps: not a line") is None
+    assert kill_tree.parse_ps_line("ps: not a line") is None

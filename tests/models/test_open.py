@@ -9,36 +9,36 @@ from typing import Any
 import pytest
 
 from fleetlore.errors import InvalidMind, MindError
-from fleetlore.models.base import Ask
-from fleetlore.models.endpoint import HttpMind, Patience, Place
-from fleetlore.models.open import open_mind, split
+from fleetlore.models.base import ModelRequest
+from fleetlore.models.endpoint import HttpModel, ModelEndpoint, ModelTimeouts
+from fleetlore.models.open import open_model, parse_address
 
 
 async def test_the_scripted_one_needs_nothing() -> None:
-    async with open_mind("scripted:village", environ={}) as mind, open_mind(environ={}) as other:
-        assert (await mind.reply(Ask(prompt="Hello?"))).text
+    async with open_model("scripted:village", environ={}) as mind, open_model(environ={}) as other:
+        assert (await mind.reply(ModelRequest(prompt="Hello?"))).text
         assert (mind.name, other.name) == ("scripted:village", "scripted:")
 
 
 @pytest.mark.parametrize(
     ("address", "place"),
     [
-        ("openai:gpt-5-mini", Place(model="gpt-5-mini", key="own")),
-        ("openai:qwen3:8b?base_url=http://localhost:11434/v1", Place(model="qwen3:8b", base_url="http://localhost:11434/v1")),
-        ("openai:a/b%3Fc?base_url=https%3A%2F%2Fh/v1&key_env=OTHER", Place(model="a/b?c", base_url="https://h/v1", key="other")),
-        ("anthropic:claude-x?key_env=OTHER", Place(model="claude-x", key="other")),
+        ("openai:gpt-5-mini", ModelEndpoint(model="gpt-5-mini", key="own")),
+        ("openai:qwen3:8b?base_url=http://localhost:11434/v1", ModelEndpoint(model="qwen3:8b", base_url="http://localhost:11434/v1")),
+        ("openai:a/b%3Fc?base_url=https%3A%2F%2Fh/v1&key_env=OTHER", ModelEndpoint(model="a/b?c", base_url="https://h/v1", key="other")),
+        ("anthropic:claude-x?key_env=OTHER", ModelEndpoint(model="claude-x", key="other")),
     ],
 )
-def test_an_address_names_the_model_the_place_and_the_variable_of_the_key(address: str, place: Place) -> None:
-    mind = open_mind(address, environ={"OPENAI_API_KEY": " own\n", "OTHER": "other"})
-    assert isinstance(mind, HttpMind)
+def test_an_address_names_the_model_the_place_and_the_variable_of_the_key(address: str, place: ModelEndpoint) -> None:
+    mind = open_model(address, environ={"OPENAI_API_KEY": " own\n", "OTHER": "other"})
+    assert isinstance(mind, HttpModel)
     assert mind.place == place
 
 
 def test_patience_can_be_said() -> None:
-    mind = open_mind("openai:m?base_url=http://h&connect=1&first=2.5&between=3&total=40&attempts=2", environ={})
-    assert isinstance(mind, HttpMind)
-    assert mind.patience == Patience(connect=1, first=2.5, between=3, total=40)
+    mind = open_model("openai:m?base_url=http://h&connect=1&first=2.5&between=3&total=40&attempts=2", environ={})
+    assert isinstance(mind, HttpModel)
+    assert mind.patience == ModelTimeouts(connect=1, first=2.5, between=3, total=40)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_patience_can_be_said() -> None:
 )
 def test_an_address_that_means_nothing_says_how_to_write_one(address: str, advice: str) -> None:
     with pytest.raises(InvalidMind, match=advice.replace("?", r"\?")):
-        open_mind(address, environ={"OPENAI_API_KEY": "own"})
+        open_model(address, environ={"OPENAI_API_KEY": "own"})
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_an_address_that_means_nothing_says_how_to_write_one(address: str, advic
 )
 def test_a_secret_in_an_address_is_refused_and_not_repeated(address: str) -> None:
     with pytest.raises(InvalidMind, match="key_env") as caught:
-        split(address)
+        parse_address(address)
     assert "4711" not in str(caught.value)
 
 
@@ -86,14 +86,14 @@ def test_a_secret_in_an_address_is_refused_and_not_repeated(address: str) -> Non
 )
 def test_a_key_that_is_missing_is_asked_for_by_its_variable(address: str, environ: dict[str, str], advice: str) -> None:
     with pytest.raises(MindError, match=advice):
-        open_mind(address, environ=environ)
+        open_model(address, environ=environ)
 
 
 @pytest.mark.parametrize("name", ["openai", "anthropic"])
 def test_a_client_that_is_not_installed_is_named_with_its_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MindError, match=rf"pip install 'fleetlore\[{name}\]'"):
-        open_mind(f"{name}:m?base_url=http://h", environ={})
+        open_model(f"{name}:m?base_url=http://h", environ={})
 
 
 def test_the_client_libraries_are_loaded_when_they_are_asked_for_and_not_before() -> None:
@@ -107,14 +107,14 @@ def test_the_client_libraries_are_loaded_when_they_are_asked_for_and_not_before(
 
 def test_nobody_needs_to_know_more_than_the_seam() -> None:
     """A mind is whatever has a name and replies."""
-    from fleetlore.models.base import Mind, Reply
+    from fleetlore.models.base import Model, ModelReply
 
     class Parrot:
         name = "parrot:"
 
-        async def reply(self, ask: Ask) -> Reply:
-            return Reply(text=ask.prompt)
+        async def reply(self, ask: ModelRequest) -> ModelReply:
+            return ModelReply(text=ask.prompt)
 
-    mind: Mind = Parrot()
+    mind: Model = Parrot()
     known: Any = mind
     assert known.name == "parrot:"

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fleetlore.errors import MindNonsense
-from fleetlore.models.parse_json import DEEPEST, find_object, without_thoughts
+from fleetlore.models.parse_json import MAX_DEPTH, find_object, strip_reasoning
 
 OBJECT = {"text": "He said \"no\" {twice}, then: '}'", "scores": {"ada": 7.5}, "list": [1, {"deep": None}]}
 WRITTEN = json.dumps(OBJECT)
@@ -103,7 +103,7 @@ def test_half_a_character_becomes_a_sign_that_can_be_stored() -> None:
         ('<think>{"a": 1}', "nothing but reasoning"),
         ("[1, 2]", "no JSON object"),
         ('{"a": ' + "1" * 5000 + "}", "no whole JSON object"),
-        ('{"a":' * (DEEPEST + 5) + "1" + "}" * (DEEPEST + 5), "deep"),
+        ('{"a":' * (MAX_DEPTH + 5) + "1" + "}" * (MAX_DEPTH + 5), "deep"),
         ('{"a":' * 50_000, "no whole"),
         ("{" * 250_000, "no whole"),
         ('{"a":[1,' * 30_000, "no whole"),
@@ -157,9 +157,9 @@ def test_what_stands_in_reasoning_tags_is_never_the_answer(value: dict[str, Any]
     ],
 )
 def test_prose_is_told_without_thoughts(text: str, said: str) -> None:
-    assert without_thoughts(text) == said
+    assert strip_reasoning(text) == said
 
 
 @given(st.lists(st.sampled_from(["<think>", "</think>", "<reasoning>", "a", " b"]), max_size=12).map("".join))
 def test_no_tag_is_left_in_prose(text: str) -> None:
-    assert "think>" not in without_thoughts(text)
+    assert "think>" not in strip_reasoning(text)

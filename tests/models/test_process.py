@@ -18,8 +18,8 @@ import pytest
 from fleetlore.errors import NotStarted
 from fleetlore.process.environment import scrubbed
 from fleetlore.process.identity import Process
-from fleetlore.process.kill_tree import born_of, entry_of, everyone
-from fleetlore.process.run import Finished, Line, Program, run
+from fleetlore.process.kill_tree import list_processes, read_process, read_start_time
+from fleetlore.process.run import OutputLine, Program, ProgramResult, run
 from tests.models.agents import agent
 from tests.patience import PATIENCE
 
@@ -29,11 +29,11 @@ def mark() -> Iterator[str]:
     """A turn; after the test nothing of it may run."""
     mark = f"test-{uuid4()}"
     yield mark
-    assert everyone(mark)[1] == set()
+    assert list_processes(mark)[1] == set()
 
 
 def is_running(pid: int) -> bool:
-    entry = entry_of(pid)
+    entry = read_process(pid)
     return entry is not None and not entry.is_dead
 
 
@@ -42,7 +42,7 @@ class Ears:
 
     def __init__(self, until: bytes | None = None) -> None:
         self.until = until
-        self.lines: list[Line] = []
+        self.lines: list[OutputLine] = []
         self.started: list[Process] = []
         self.heard = asyncio.Event()
 
@@ -55,12 +55,12 @@ class Ears:
         self.started.append(process)
         return True
 
-    async def on_line(self, line: Line) -> bool:
+    async def on_line(self, line: OutputLine) -> bool:
         self.lines.append(line)
         self.heard.set()
         return line.text != self.until
 
-    async def hear(self, argv: tuple[str, ...], mark: str, **options: Any) -> Finished:
+    async def hear(self, argv: tuple[str, ...], mark: str, **options: Any) -> ProgramResult:
         return await run(program(argv, mark, **options), self.on_start, self.on_line)
 
 
@@ -73,12 +73,12 @@ async def test_a_program_is_heard_line_by_line_and_its_end_is_told(mark: str) ->
     ears = Ears()
     finished = await ears.hear(("sh", "-c", "cat; echo; echo oh >&2; exit 3"), mark, stdin=b"one\ntwo")
     assert ears.texts == [b"one", b"two"]
-    assert finished == Finished(code=3, signal=None, why="ended", stderr="oh", left=0)
+    assert finished == ProgramResult(code=3, signal=None, why="ended", stderr="oh", left=0)
     [process] = ears.started
     assert process.group == process.pid
     assert process.born
     assert process.command == "sh -c 'cat; echo; echo oh >&2; exit 3'"
-    assert born_of(process.pid) != process.born
+    assert read_start_time(process.pid) != process.born
 
 
 async def test_a_large_prompt_is_written_in_full_while_the_program_answers(mark: str) -> None:
@@ -162,7 +162,7 @@ async def test_complaints_are_a_sign_of_life(mark: str) -> None:
 async def test_while_we_are_busy_with_a_line_its_silence_does_not_count(mark: str) -> None:
     held = asyncio.Event()
 
-    async def on_line(line: Line) -> bool:
+    async def on_line(line: OutputLine) -> bool:
         asyncio.get_running_loop().call_later(0.4, held.set)
         return await held.wait()
 
@@ -190,7 +190,7 @@ async def test_noise_is_handed_over_as_it_came(mark: str) -> None:
 async def test_a_line_that_is_too_long_is_cut_and_the_next_one_is_heard(mark: str) -> None:
     ears = Ears()
     await ears.hear(agent("flood", "line", "1000000"), mark, longest_line=1000)
-    assert ears.lines == [Line(b"x" * 1000, is_cut=True), Line(b"after")]
+    assert ears.lines == [OutputLine(b"x" * 1000, is_cut=True), OutputLine(b"after")]
 
 
 async def test_of_its_complaints_the_end_is_kept_readable_and_without_secrets(mark: str) -> None:
@@ -203,7 +203,7 @@ async def test_nothing_is_read_while_a_line_is_looked_at(mark: str, tmp_path: Pa
     count = tmp_path / "count"
     seen: list[int] = []
 
-    async def on_line(line: Line) -> bool:
+    async def on_line(line: OutputLine) -> bool:
         if not seen:
             last = -1
             while (now := count.stat().st_size) > last or now == 0:
@@ -228,12 +228,12 @@ async def test_who_says_no_at_the_start_hears_nothing_of_it(mark: str) -> None:
 
 
 async def test_what_a_listener_raises_is_raised_once_nothing_runs(mark: str) -> None:
-    async def on_line(line: Line) -> bool:
+    async def on_line(line: OutputLine) -> bool:
         raise RuntimeError("the log is full")
 
     with pytest.raises(RuntimeError, match="the log is full"):
         await run(program(agent("family", "stay"), mark), Ears().on_start, on_line)
-    assert everyone(mark)[1] == set()
+    assert list_processes(mark)[1] == set()
 
 
 @pytest.mark.parametrize("ticks", [0, 1, 2, 3, 5, 8, 20, 100])
@@ -244,13 +244,13 @@ async def test_cancelled_at_any_moment_it_leaves_nothing(mark: str, ticks: int) 
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert everyone(mark)[1] == set()
+    assert list_processes(mark)[1] == set()
 
 
 async def test_cancelled_while_a_line_is_looked_at_the_listener_is_cancelled_too(mark: str) -> None:
     reached, ended = asyncio.Event(), asyncio.Event()
 
-    async def on_line(line: Line) -> bool:
+    async def on_line(line: OutputLine) -> bool:
         reached.set()
         try:
             return await asyncio.Event().wait()
@@ -263,7 +263,7 @@ async def test_cancelled_while_a_line_is_looked_at_the_listener_is_cancelled_too
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended.is_set()
-    assert everyone(mark)[1] == set()
+    assert list_processes(mark)[1] == set()
 
 
 async def test_cancelled_twice_it_hurries(mark: str) -> None:
@@ -286,7 +286,7 @@ def test_a_loop_that_is_closed_ends_it_first(mark: str) -> None:
         assert not task.done()
 
     asyncio.run(leave())
-    assert everyone(mark)[1] == set()
+    assert list_processes(mark)[1] == set()
 
 
 async def test_where_the_system_cannot_tell_of_an_end_it_is_looked_for(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetlore.models.fake_from_schema import Dice, fitted
-from fleetlore.models.json_schema import misfit
+from fleetlore.models.fake_from_schema import SeededRandom, make_fake_value
+from fleetlore.models.json_schema import first_error
 
 LINE: dict[str, Any] = {
     "type": "object",
@@ -38,7 +38,7 @@ GOOD: dict[str, Any] = {
 
 
 def test_what_fits_is_not_complained_of() -> None:
-    assert misfit(GOOD, LINE) is None
+    assert first_error(GOOD, LINE) is None
 
 
 @pytest.mark.parametrize(
@@ -61,24 +61,24 @@ def test_what_fits_is_not_complained_of() -> None:
     ],
 )
 def test_the_first_thing_that_is_wrong_is_named_with_its_place(change: dict[str, Any], reason: str) -> None:
-    assert misfit(GOOD | change, LINE) == reason
+    assert first_error(GOOD | change, LINE) == reason
 
 
 def test_what_is_missing_is_named() -> None:
-    assert misfit({"kind": "agent.spoke"}, LINE) == "$.text: is missing"
+    assert first_error({"kind": "agent.spoke"}, LINE) == "$.text: is missing"
 
 
 def test_one_and_true_are_not_the_same() -> None:
-    assert misfit(True, {"enum": [1]}) is not None
-    assert misfit(1.0, {"type": "integer"}) is None
+    assert first_error(True, {"enum": [1]}) is not None
+    assert first_error(1.0, {"type": "integer"}) is None
 
 
 def test_a_schema_that_refers_to_itself_comes_to_an_end() -> None:
     tree: dict[str, Any] = {"type": "object", "properties": {"next": {"$ref": "#"}}}
-    assert misfit({"next": {"next": {}}}, tree) is None
-    assert misfit({"next": {"next": 5}}, tree) == "$.next.next: wants object; got 5"
-    assert misfit(1, {"$ref": "#"}) is None
-    assert misfit(1, {"allOf": [{"$ref": "#"}]}) == "$: is nested too deep"
+    assert first_error({"next": {"next": {}}}, tree) is None
+    assert first_error({"next": {"next": 5}}, tree) == "$.next.next: wants object; got 5"
+    assert first_error(1, {"$ref": "#"}) is None
+    assert first_error(1, {"allOf": [{"$ref": "#"}]}) == "$: is nested too deep"
 
 
 def _objects_of(fields: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
@@ -119,6 +119,6 @@ SCHEMAS = _objects_of(
 
 @given(SCHEMAS, st.integers())
 def test_an_object_that_is_made_to_fit_fits(schema: dict[str, Any], seed: int) -> None:
-    made = fitted(schema, Dice(seed))
-    assert misfit(made, schema) is None
-    assert made == fitted(schema, Dice(seed))
+    made = make_fake_value(schema, SeededRandom(seed))
+    assert first_error(made, schema) is None
+    assert made == make_fake_value(schema, SeededRandom(seed))

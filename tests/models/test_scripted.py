@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlore.errors import InvalidMind, MindBusy, MindError, MindNonsense, MindTimeout
-from fleetlore.models.base import Ask, Usage
-from fleetlore.models.fake_from_schema import JUDGED, SPOKEN
-from fleetlore.models.json_schema import misfit
+from fleetlore.models.base import ModelRequest, TokenUsage
+from fleetlore.models.fake_from_schema import JUDGE_LINES, SPOKEN_LINES
+from fleetlore.models.json_schema import first_error
 from fleetlore.testing import AnyOf, ScriptedMind, Slow, Stall
 from tests.models.test_schema import LINE
 
-HELLO = Ask(prompt="Say hello.")
+HELLO = ModelRequest(prompt="Say hello.")
 
 
 class Naps:
@@ -39,25 +39,27 @@ async def test_a_list_is_answered_in_order_and_says_when_it_is_over() -> None:
 
 async def test_a_role_has_its_own_answers_and_nobody_else_gets_them() -> None:
     mind = ScriptedMind({"ada": ["I am Ada.", "Still Ada."], "judge": "Ada wins."})
-    said = [(await mind.reply(Ask(prompt="ada, judge: speak", role=role))).text for role in ("ada", "judge", "ada", "judge", "bob")]
+    said = [
+        (await mind.reply(ModelRequest(prompt="ada, judge: speak", role=role))).text for role in ("ada", "judge", "ada", "judge", "bob")
+    ]
     assert said[:4] == ["I am Ada.", "Ada wins.", "Still Ada.", "Ada wins."]
-    assert said[4] in SPOKEN
+    assert said[4] in SPOKEN_LINES
 
 
 async def test_a_pattern_is_looked_for_in_the_prompt() -> None:
     mind = ScriptedMind({re.compile("lamp|lantern"): "It was lit."})
-    assert (await mind.reply(Ask(prompt="And the lantern?", role="ada"))).text == "It was lit."
+    assert (await mind.reply(ModelRequest(prompt="And the lantern?", role="ada"))).text == "It was lit."
 
 
 async def test_a_function_is_given_the_question() -> None:
     mind = ScriptedMind(lambda ask: f"{ask.role} was asked.")
-    assert (await mind.reply(Ask(prompt="?", role="eve"))).text == "eve was asked."
+    assert (await mind.reply(ModelRequest(prompt="?", role="eve"))).text == "eve was asked."
 
 
 async def test_one_of_several_is_chosen_by_the_question_alone() -> None:
     choice = AnyOf([f"Answer {number}" for number in range(50)])
     first, second = ScriptedMind({"ada": choice}), ScriptedMind({"ada": choice})
-    asks = [Ask(prompt=f"Question {number}", role="ada") for number in range(30)]
+    asks = [ModelRequest(prompt=f"Question {number}", role="ada") for number in range(30)]
     said = [(await first.reply(ask)).text for ask in asks]
     assert said == [(await second.reply(ask)).text for ask in reversed(asks)][::-1]
     assert len(set(said)) > 15
@@ -65,31 +67,31 @@ async def test_one_of_several_is_chosen_by_the_question_alone() -> None:
 
 async def test_without_a_script_there_are_lines_that_fit_who_speaks() -> None:
     mind = ScriptedMind()
-    assert (await mind.reply(Ask(prompt="Rule!", role="judge"))).text in JUDGED
-    assert (await mind.reply(Ask(prompt="Speak!", role="ada"))).text in SPOKEN
+    assert (await mind.reply(ModelRequest(prompt="Rule!", role="judge"))).text in JUDGE_LINES
+    assert (await mind.reply(ModelRequest(prompt="Speak!", role="ada"))).text in SPOKEN_LINES
 
 
 async def test_these_words_are_the_same_on_every_machine() -> None:
-    assert (await ScriptedMind().reply(HELLO)).text == SPOKEN[18]
+    assert (await ScriptedMind().reply(HELLO)).text == SPOKEN_LINES[18]
 
 
 @given(st.text(), st.sampled_from([None, "ada", "judge"]), st.none() | st.integers())
 async def test_without_a_script_any_question_gets_the_object_that_it_wants(prompt: str, role: str | None, seed: int | None) -> None:
     schema = {**LINE, "properties": {key: value for key, value in LINE["properties"].items() if key != "mood"}}
-    reply = await ScriptedMind().reply(Ask(prompt=prompt, role=role, seed=seed, schema=schema))
+    reply = await ScriptedMind().reply(ModelRequest(prompt=prompt, role=role, seed=seed, schema=schema))
     assert reply.data is not None
-    assert misfit(reply.data, schema) is None
+    assert first_error(reply.data, schema) is None
 
 
 async def test_usage_is_the_estimate_and_it_costs_nothing() -> None:
-    reply = await ScriptedMind(["A" * 40]).reply(Ask(prompt="B" * 8, system="C" * 4))
-    assert (reply.usage, reply.usd, reply.latency_ms) == (Usage(input=3, output=10, estimated=True), 0.0, 0)
+    reply = await ScriptedMind(["A" * 40]).reply(ModelRequest(prompt="B" * 8, system="C" * 4))
+    assert (reply.usage, reply.usd, reply.latency_ms) == (TokenUsage(input=3, output=10, estimated=True), 0.0, 0)
 
 
 @pytest.mark.parametrize("answer", ["I will not.", {"kind": "agent.spoke"}, '{"kind": "agent.spoke", "text": 5}'])
 async def test_a_script_can_talk_nonsense(answer: Any) -> None:
     with pytest.raises(MindNonsense) as caught:
-        await ScriptedMind([answer]).reply(Ask(prompt="?", schema=LINE))
+        await ScriptedMind([answer]).reply(ModelRequest(prompt="?", schema=LINE))
     assert caught.value.reply is not None
 
 
@@ -110,7 +112,7 @@ async def test_a_script_can_be_slow() -> None:
 async def test_a_script_can_take_too_long(answer: Any, naps: list[float]) -> None:
     sleep = Naps()
     with pytest.raises(MindTimeout, match="no answer within 9 s"):
-        await ScriptedMind([answer], sleep=sleep).reply(Ask(prompt="?", timeout=9))
+        await ScriptedMind([answer], sleep=sleep).reply(ModelRequest(prompt="?", timeout=9))
     assert sleep.seconds == naps
 
 

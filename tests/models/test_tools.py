@@ -17,10 +17,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleetlore.goal.model_tools.commands import Programs
-from fleetlore.goal.model_tools.folder import Fence, ToolError
-from fleetlore.goal.model_tools.text import Told, clipped
-from fleetlore.goal.model_tools.tools import MOST_TOLD, TOOLS, Workbench, in_thread, wrong_with
+from fleetlore.goal.model_tools.commands import ToolPrograms
+from fleetlore.goal.model_tools.folder import ConfinedFolder, ToolError
+from fleetlore.goal.model_tools.text import ToolResult, truncate_middle
+from fleetlore.goal.model_tools.tools import MAX_RESULT_CHARS, TOOLS, WorkspaceToolRunner, find_call_error, run_in_thread
 from fleetlore.process.identity import Process
 from fleetlore.process.kill_tree import end_leftovers
 
@@ -71,8 +71,8 @@ async def yes(process: Process) -> bool:
     return True
 
 
-def bench(place: Place, *, search_seconds: float = 10.0, environ: dict[str, str] | None = None) -> Workbench:
-    programs = Programs(
+def bench(place: Place, *, search_seconds: float = 10.0, environ: dict[str, str] | None = None) -> WorkspaceToolRunner:
+    programs = ToolPrograms(
         str(place.root),
         mark="turn-of-a-test",
         on_start=yes,
@@ -81,10 +81,10 @@ def bench(place: Place, *, search_seconds: float = 10.0, environ: dict[str, str]
         search_seconds=search_seconds,
         grace=0.2,
     )
-    return Workbench(str(place.root), programs)
+    return WorkspaceToolRunner(str(place.root), programs)
 
 
-async def use(place: Place, tool: str, **args: Any) -> Told:
+async def use(place: Place, tool: str, **args: Any) -> ToolResult:
     return await bench(place).use(tool, args)
 
 
@@ -97,7 +97,7 @@ async def test_a_file_is_read_whole_or_in_part(place: Place) -> None:
 async def test_a_long_file_is_cut_and_says_how_to_go_on(place: Place) -> None:
     (place.root / "long.txt").write_text("".join(f"line {number}\n" for number in range(1, 10_001)))
     told = await use(place, "read", path="long.txt")
-    assert len(told.text) <= MOST_TOLD
+    assert len(told.text) <= MAX_RESULT_CHARS
     last = int(told.text.split("[lines 1 to ")[1].split()[0])
     assert (await use(place, "read", path="long.txt", **{"from": last + 1})).text.startswith(f"line {last + 1}\n")
 
@@ -149,7 +149,9 @@ async def test_lines_are_found_by_text_and_by_expression(place: Place) -> None:
     assert (await use(place, "search", text="two", glob="*.py")).text == "nothing was found"
     assert (await use(place, "search", text=SECRET)).text == "nothing was found"
     assert (await use(place, "search", regex="(")).failed
-    assert wrong_with("search", {}) == wrong_with("search", {"text": "a", "regex": "b"}) == "search wants either `text` or `regex`"
+    assert (
+        find_call_error("search", {}) == find_call_error("search", {"text": "a", "regex": "b"}) == "search wants either `text` or `regex`"
+    )
 
 
 async def test_an_expression_without_an_end_is_ended(place: Place) -> None:
@@ -180,7 +182,7 @@ async def test_a_flood_is_told_by_its_beginning_and_its_end(place: Place) -> Non
         "shell",
         command="echo first; yes a flood of words that nobody has asked for, and nobody will read | head -c 5000000; echo; echo last",
     )
-    assert len(told.text) <= MOST_TOLD
+    assert len(told.text) <= MAX_RESULT_CHARS
     assert told.text.startswith("first\n")
     assert told.text.endswith("last")
     assert "left out" in told.text
@@ -199,7 +201,7 @@ async def test_a_cancelled_command_leaves_nothing(place: Place) -> None:
         started.set()
         return True
 
-    programs = Programs(str(place.root), mark="cancelled-turn", on_start=note, time_left=lambda: 60.0, grace=0.2)
+    programs = ToolPrograms(str(place.root), mark="cancelled-turn", on_start=note, time_left=lambda: 60.0, grace=0.2)
     running = asyncio.create_task(programs.shell("sleep 60 & sleep 60"))
     await started.wait()
     running.cancel()
@@ -297,7 +299,7 @@ STEPS = [
 def test_no_path_leads_out(place: Place, steps: list[str], start: str, write: bool) -> None:
     """Whatever a path is made of, it is in the workspace, or it is refused."""
     before = {"root": f"{place.root}/", "outside": f"{place.outside}/"}.get(start, start)
-    path, fence = before + "/".join(steps), Fence(str(place.root))
+    path, fence = before + "/".join(steps), ConfinedFolder(str(place.root))
     try:
         if write:
             assert (place.root / fence.write(path, b"mine")).resolve().is_relative_to(place.root)
@@ -342,7 +344,7 @@ def test_what_becomes_a_link_meanwhile_leads_nowhere(place: Place, what: str, tm
     (place.root / "shift").mkdir()
     (place.root / "shift" / "jewels.txt").write_text("glass")
     target = place.outside if what == "shift" else place.outside / "jewels.txt"
-    fence, read = Fence(str(place.root)), 0
+    fence, read = ConfinedFolder(str(place.root)), 0
     with shuffled(place.root / what, target, tmp_path_factory.mktemp("trash")):
         for _ in range(1000):
             with suppress(ToolError):
@@ -363,7 +365,7 @@ async def test_cancelled_work_on_files_is_waited_for() -> None:
         go_on.wait()
         written.append(1)
 
-    task = asyncio.create_task(in_thread(work))
+    task = asyncio.create_task(run_in_thread(work))
     await asyncio.to_thread(begun.wait)
     try:
         for _ in range(3):
@@ -379,7 +381,7 @@ async def test_cancelled_work_on_files_is_waited_for() -> None:
 
 @given(st.text(max_size=400), st.integers(40, 200))
 def test_what_is_clipped_fits_and_says_so(text: str, most: int) -> None:
-    short = clipped(text, most)
+    short = truncate_middle(text, most)
     assert len(short) <= most
     assert short == text or "left out" in short
 
@@ -389,4 +391,4 @@ def test_what_is_clipped_fits_and_says_so(text: str, most: int) -> None:
     st.dictionaries(st.sampled_from(["path", "content", "old", "regex", "command", "x"]), st.none() | st.integers()),
 )
 def test_arguments_that_do_not_fit_are_told(tool: str, args: dict[str, Any]) -> None:
-    assert wrong_with(tool, args) or not args
+    assert find_call_error(tool, args) or not args

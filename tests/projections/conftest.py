@@ -9,7 +9,7 @@ from typing import Protocol
 
 import pytest
 
-from fleetlore.log.coordination import Shared, open_shared
+from fleetlore.log.coordination import Coordination, open_shared
 from tests.contract.conftest import shared_url, url
 from tests.patience import PATIENCE
 
@@ -17,7 +17,7 @@ __all__ = ["shared_url", "url"]  # fixtures of the other suite, for this one
 
 
 class Opening(Protocol):
-    def __call__(self, *, town: str | None = None) -> Shared: ...
+    def __call__(self, *, town: str | None = None) -> Coordination: ...
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -29,7 +29,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def shared(url: str) -> Iterator[Shared]:
+def shared(url: str) -> Iterator[Coordination]:
     with open_shared(url) as opened:
         yield opened
 

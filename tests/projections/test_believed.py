@@ -10,7 +10,7 @@ import pytest
 from fleetlore import Event, clock
 from fleetlore.log.seal import OperatorKey, Seal, make_seal
 from fleetlore.projections.runner import view_of
-from fleetlore.projections.signed_goals import Believed, BelievedGoals
+from fleetlore.projections.signed_goals import SignedGoals, SignedGoalsFold
 from fleetlore.views import goals
 
 GOAL, OTHER = "0190a5b2-7d1c-7b3a-8c3e-2f1d5a6b7c8d", "0190a5b2-7d1c-7b3a-8c3e-2f1d5a6b7c8e"
@@ -29,7 +29,7 @@ def raised(turns: int, goal: str = GOAL) -> Event:
     return fact("control.requested", goal, action="raise", value={"turns": turns})
 
 
-def folded(fold: BelievedGoals, events: Iterable[Event]) -> Believed:
+def folded(fold: SignedGoalsFold, events: Iterable[Event]) -> SignedGoals:
     state = fold.initial()
     for event in events:
         state = fold.apply(state, event)
@@ -37,15 +37,15 @@ def folded(fold: BelievedGoals, events: Iterable[Event]) -> Believed:
 
 
 def test_without_a_seal_everything_is_believed() -> None:
-    state = folded(BelievedGoals(), [raised(90)])
+    state = folded(SignedGoalsFold(), [raised(90)])
     assert state.goals[GOAL].limits.turns == 90
-    assert (state.signed, BelievedGoals().name) == (set(), "goals")
+    assert (state.signed, SignedGoalsFold().name) == (set(), "goals")
 
 
 @pytest.mark.parametrize("has_key", [True, False])
 def test_what_is_not_signed_changes_no_signed_goal_and_is_counted(sealed: tuple[Seal, OperatorKey], has_key: bool) -> None:
     seal, key = sealed
-    fold = BelievedGoals(seal, key if has_key else None)
+    fold = SignedGoalsFold(seal, key if has_key else None)
     state = folded(fold, [raised(700), key.sign(raised(50)), raised(900), fact("goal.waiting", why="so"), raised(60, OTHER)])
     assert (state.goals[GOAL].limits.turns, state.goals[GOAL].unsigned, state.goals[GOAL].waiting_for) == (50, 1, "")
     assert (state.signed, state.goals[OTHER].limits.turns) == ({GOAL}, 60)
@@ -53,14 +53,14 @@ def test_what_is_not_signed_changes_no_signed_goal_and_is_counted(sealed: tuple[
 
 def test_each_way_of_believing_is_a_view_of_its_own(sealed: tuple[Seal, OperatorKey]) -> None:
     seal, key = sealed
-    folds = (BelievedGoals(), BelievedGoals(seal), BelievedGoals(seal, key))
+    folds = (SignedGoalsFold(), SignedGoalsFold(seal), SignedGoalsFold(seal, key))
     assert [fold.signatures for fold in folds] == ["none", "named", "checked"]
     assert len({fold.name for fold in folds}) == 3
 
 
 def test_its_state_is_kept_as_bytes_and_comes_back(sealed: tuple[Seal, OperatorKey]) -> None:
     seal, key = sealed
-    fold = BelievedGoals(seal, key)
+    fold = SignedGoalsFold(seal, key)
     view = view_of(fold, fold.name)
     state = folded(fold, [key.sign(raised(50)), raised(60, OTHER)])
     assert view.revived(view.encode(state)) == state
@@ -69,7 +69,7 @@ def test_its_state_is_kept_as_bytes_and_comes_back(sealed: tuple[Seal, OperatorK
 def test_it_remembers_no_more_signed_goals_than_it_has_room_for(sealed: tuple[Seal, OperatorKey]) -> None:
     seal, key = sealed
     many = 4 * goals.GOALS_KEPT + 10
-    state = folded(BelievedGoals(seal), (key.sign(fact("goal.waiting", f"g{n}", why="so")) for n in range(many)))
+    state = folded(SignedGoalsFold(seal), (key.sign(fact("goal.waiting", f"g{n}", why="so")) for n in range(many)))
     assert len(state.goals) == goals.GOALS_KEPT
     assert len(state.signed) < many
     assert state.goals.keys() <= state.signed

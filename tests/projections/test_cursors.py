@@ -5,31 +5,31 @@ from __future__ import annotations
 import pytest
 
 from fleetlore.errors import Closed, Invalid, InvalidUrl
-from fleetlore.log.coordination import Shared, open_shared
+from fleetlore.log.coordination import Coordination, open_shared
 from tests.projections.conftest import Opening
 
 FIRST, SECOND = "00000000000000000007", "00000000000000000012-0001"
 NAMES = ["ship", "a b.c*>", "-", "%2D", "ship:höhe/→", "x" * 200, "→" * 66]
 
 
-def test_a_cursor_that_was_never_committed_is_none(shared: Shared) -> None:
+def test_a_cursor_that_was_never_committed_is_none(shared: Coordination) -> None:
     assert shared.load("ship") is None
     assert shared.cursors() == {}
 
 
-def test_what_was_committed_last_is_loaded(shared: Shared) -> None:
+def test_what_was_committed_last_is_loaded(shared: Coordination) -> None:
     shared.commit("ship", FIRST)
     shared.commit("ship", SECOND)
     assert shared.load("ship") == SECOND
 
 
-def test_a_cursor_may_be_moved_back(shared: Shared) -> None:
+def test_a_cursor_may_be_moved_back(shared: Coordination) -> None:
     shared.commit("ship", SECOND)
     shared.commit("ship", FIRST)
     assert shared.load("ship") == FIRST
 
 
-def test_cursors_of_many_names_are_apart(shared: Shared) -> None:
+def test_cursors_of_many_names_are_apart(shared: Coordination) -> None:
     wanted = {name: f"{number:020d}" for number, name in enumerate(NAMES)}
     for name, position in wanted.items():
         shared.commit(name, position)
@@ -38,7 +38,7 @@ def test_cursors_of_many_names_are_apart(shared: Shared) -> None:
     assert list(shared.cursors()) == sorted(NAMES)
 
 
-def test_a_forgotten_cursor_is_gone_and_the_others_stay(shared: Shared) -> None:
+def test_a_forgotten_cursor_is_gone_and_the_others_stay(shared: Coordination) -> None:
     shared.forget("ship")
     shared.commit("ship", FIRST)
     shared.commit("index", SECOND)
@@ -81,7 +81,7 @@ def test_the_town_may_stand_in_the_address(shared_url: str, another: Opening) ->
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "x" * 201, "\ud800"])
-def test_a_name_is_checked(name: str, shared: Shared) -> None:
+def test_a_name_is_checked(name: str, shared: Coordination) -> None:
     with pytest.raises(Invalid, match="not a name for a cursor"):
         shared.load(name)
     with pytest.raises(Invalid, match="not a name for a cursor"):
@@ -89,7 +89,7 @@ def test_a_name_is_checked(name: str, shared: Shared) -> None:
 
 
 @pytest.mark.parametrize("position", ["", "abc", "1" * 101, "１２", "1\n"])
-def test_a_position_is_checked(position: str, shared: Shared) -> None:
+def test_a_position_is_checked(position: str, shared: Coordination) -> None:
     with pytest.raises(Invalid, match="not a position"):
         shared.commit("ship", position)
     assert shared.cursors() == {}

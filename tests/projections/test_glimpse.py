@@ -12,10 +12,10 @@ from fleetlore.events import codec
 from fleetlore.events.catalog import beat_of, known_kinds
 from fleetlore.events.envelope import Event, Origin
 from fleetlore.events.payload import Payload
-from fleetlore.log.base import Stored
-from fleetlore.log.reading import revive, revive_all
-from fleetlore.projections.chronology import Glimpse, glimpses
-from fleetlore.views.event_text import rank_of
+from fleetlore.log.base import StoredRecord
+from fleetlore.log.reading import decode_all_stored, decode_stored
+from fleetlore.projections.chronology import PartialEvent, decode_partial_events
+from fleetlore.views.event_text import event_rank
 
 BY_DATA = sorted(kind for kind, payload in known_kinds().items() if "beat_for" in vars(payload) and payload is not Payload)
 GOOD = b'{"id":"00000001-0000-7000-8000-000000000000","at":"2026-11-15T20:00:00.000000Z","kind":"fleet.commit","agent":"ada","v":1}'
@@ -39,22 +39,22 @@ ODD = [
 ]
 
 
-def stored(*raws: bytes) -> list[Stored]:
-    return [Stored(f"{number:016d}", raw) for number, raw in enumerate(raws, 1)]
+def stored(*raws: bytes) -> list[StoredRecord]:
+    return [StoredRecord(f"{number:016d}", raw) for number, raw in enumerate(raws, 1)]
 
 
 def counted(event: Event) -> dict[str, Any]:
     """What a glimpse tells of an event, its data excepted."""
-    told = {name: getattr(event, name) for name in Glimpse.__struct_fields__ if name not in ("data", "origin")}
-    return told | {"rank": rank_of(event)}
+    told = {name: getattr(event, name) for name in PartialEvent.__struct_fields__ if name not in ("data", "origin")}
+    return told | {"rank": event_rank(event)}
 
 
 @pytest.mark.parametrize("odd", ODD)
 def test_what_cannot_be_read_is_what_a_whole_reading_makes_of_it(odd: bytes) -> None:
     rows = stored(GOOD, odd, GOOD)
-    each = [revive(row) for row in rows]
-    assert revive_all(rows) == each
-    assert list(map(counted, glimpses(rows, ()))) == list(map(counted, each))
+    each = [decode_stored(row) for row in rows]
+    assert decode_all_stored(rows) == each
+    assert list(map(counted, decode_partial_events(rows, ()))) == list(map(counted, each))
 
 
 def test_a_glimpse_has_what_orders_and_counts_an_event_and_passes_the_rest_over() -> None:
@@ -72,15 +72,15 @@ def test_a_glimpse_has_what_orders_and_counts_an_event_and_passes_the_rest_over(
         origin=Origin(dialect="nexus", source="a.jsonl", n=7, rest={"much": ["more"]}),
     )
     [row] = stored(codec.encode(event))
-    [glimpse] = glimpses([row], ())
-    assert isinstance(glimpse, Glimpse)
-    assert counted(glimpse) == counted(revive(row))
+    [glimpse] = decode_partial_events([row], ())
+    assert isinstance(glimpse, PartialEvent)
+    assert counted(glimpse) == counted(decode_stored(row))
     assert (glimpse.data.get("deed"), glimpse.data.get("output")) == ("test", None)
 
 
 def test_kinds_that_are_looked_at_closely_are_whole() -> None:
     rows = stored(GOOD.replace(b"fleet.commit", b"model.replied"))
-    assert glimpses(rows, CLOSELY) == [revive(row) for row in rows]
+    assert decode_partial_events(rows, CLOSELY) == [decode_stored(row) for row in rows]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in BY_DATA if kind not in CLOSELY])
@@ -89,5 +89,5 @@ def test_kinds_that_are_looked_at_closely_are_whole() -> None:
 )
 def test_a_glimpse_has_the_beat_of_its_event(kind: str, data: dict[str, Any]) -> None:
     [row] = stored(codec.encode(Event(id=GOOD[7:43].decode(), kind=kind, agent="ada", data=data)))
-    assert beat_of(glimpses([row], CLOSELY)[0]) == beat_of(revive(row))
+    assert beat_of(decode_partial_events([row], CLOSELY)[0]) == beat_of(decode_stored(row))
     assert kind.startswith("tool."), "another kind whose beat depends on its data: name it in CLOSELY"

@@ -197,7 +197,7 @@ def test_epochs_grow_over_the_restore_of_an_older_backup(path: Path, tmp_path: P
 
 def test_a_log_of_the_first_schema_gets_the_tables(path: Path) -> None:
     connection = sqlite_file.open_file(str(path))
-    sqlite_file.migrate(connection, str(path), sqlite_file.MIGRATIONS[:1])
+    sqlite_file.migrate_schema(connection, str(path), sqlite_file.MIGRATIONS[:1])
     connection.close()
     assert check(str(path)).problems == []
     with open_shared(url(path)) as shared:

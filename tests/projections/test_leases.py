@@ -12,7 +12,7 @@ from time import monotonic
 import pytest
 
 from fleetlore.errors import Invalid, LeaseLost
-from fleetlore.log.coordination import Lease, Shared, open_shared
+from fleetlore.log.coordination import Coordination, Lease, open_shared
 from fleetlore.testing import FrozenClock
 from tests.patience import PATIENCE
 from tests.projections.conftest import Opening, wait_for
@@ -21,17 +21,17 @@ SHORT, LONG = 0.05, 600
 CROWD, ROUNDS = 8, 8
 
 
-def taken(shared: Shared, holder: str = "ada", seconds: float = LONG, name: str = "work") -> Lease:
+def taken(shared: Coordination, holder: str = "ada", seconds: float = LONG, name: str = "work") -> Lease:
     lease = shared.take(name, holder, seconds)
     assert lease is not None
     return lease
 
 
-def ended(shared: Shared, name: str = "work") -> None:
+def ended(shared: Coordination, name: str = "work") -> None:
     wait_for(lambda: shared.holder_of(name) is None)
 
 
-def test_a_free_lease_is_taken(shared: Shared) -> None:
+def test_a_free_lease_is_taken(shared: Coordination) -> None:
     assert shared.holder_of("work") is None
     before = datetime.now(UTC)
     lease = taken(shared)
@@ -44,13 +44,13 @@ def test_a_free_lease_is_taken(shared: Shared) -> None:
     assert abs(held.until - lease.until) < timedelta(seconds=10)
 
 
-def test_while_one_holds_it_no_other_gets_it(shared: Shared) -> None:
+def test_while_one_holds_it_no_other_gets_it(shared: Coordination) -> None:
     lease = taken(shared, "ada")
     assert shared.take("work", "bob", LONG) is None
     assert shared.renew(lease).epoch == lease.epoch
 
 
-def test_the_holder_taking_again_gets_a_new_epoch_and_loses_the_old_one(shared: Shared) -> None:
+def test_the_holder_taking_again_gets_a_new_epoch_and_loses_the_old_one(shared: Coordination) -> None:
     first = taken(shared, "ada")
     second = taken(shared, "ada")
     assert second.epoch > first.epoch
@@ -60,13 +60,13 @@ def test_the_holder_taking_again_gets_a_new_epoch_and_loses_the_old_one(shared: 
     assert shared.renew(second).epoch == second.epoch
 
 
-def test_leases_of_many_names_are_apart(shared: Shared) -> None:
+def test_leases_of_many_names_are_apart(shared: Coordination) -> None:
     names = ["work", "a b.c*>", "-", "x" * 200, "→" * 66]
     leases = [taken(shared, f"holder of {name[:9]} 100%", name=name) for name in names]
     assert [lease.holder for name in names if (lease := shared.holder_of(name))] == [lease.holder for lease in leases]
 
 
-def test_a_renewal_keeps_the_epoch_and_moves_the_end(shared: Shared) -> None:
+def test_a_renewal_keeps_the_epoch_and_moves_the_end(shared: Coordination) -> None:
     lease = taken(shared, seconds=60)
     longer = shared.renew(lease, LONG)
     assert longer.epoch == lease.epoch
@@ -78,21 +78,21 @@ def test_a_renewal_keeps_the_epoch_and_moves_the_end(shared: Shared) -> None:
     assert shared.take("work", "bob", LONG) is None
 
 
-def test_a_release_lets_the_next_one_in(shared: Shared) -> None:
+def test_a_release_lets_the_next_one_in(shared: Coordination) -> None:
     lease = taken(shared, "ada")
     shared.release(lease)
     assert shared.holder_of("work") is None
     assert taken(shared, "bob").epoch > lease.epoch
 
 
-def test_a_release_after_renewals_lets_the_next_one_in(shared: Shared) -> None:
+def test_a_release_after_renewals_lets_the_next_one_in(shared: Coordination) -> None:
     lease = taken(shared, "ada")
     shared.renew(shared.renew(lease))
     shared.release(lease)
     assert taken(shared, "bob").epoch > lease.epoch
 
 
-def test_a_lost_lease_frees_nobody_elses(shared: Shared) -> None:
+def test_a_lost_lease_frees_nobody_elses(shared: Coordination) -> None:
     lost = taken(shared, "ada")
     shared.release(lost)
     mine = taken(shared, "bob")
@@ -101,7 +101,7 @@ def test_a_lost_lease_frees_nobody_elses(shared: Shared) -> None:
     assert (shared.holder_of("work") or lost).epoch == mine.epoch
 
 
-def test_a_lease_is_its_holders_even_with_the_right_epoch(shared: Shared) -> None:
+def test_a_lease_is_its_holders_even_with_the_right_epoch(shared: Coordination) -> None:
     lease = taken(shared, "ada")
     forged = Lease(name="work", holder="bob", epoch=lease.epoch, until=lease.until, seconds=LONG)
     with pytest.raises(LeaseLost):
@@ -110,7 +110,7 @@ def test_a_lease_is_its_holders_even_with_the_right_epoch(shared: Shared) -> Non
     assert shared.renew(lease).epoch == lease.epoch
 
 
-def test_a_released_lease_cannot_be_renewed(shared: Shared) -> None:
+def test_a_released_lease_cannot_be_renewed(shared: Coordination) -> None:
     lease = taken(shared)
     shared.release(lease)
     with pytest.raises(LeaseLost, match="take it anew") as lost:
@@ -118,7 +118,7 @@ def test_a_released_lease_cannot_be_renewed(shared: Shared) -> None:
     assert (lost.value.name, lost.value.holder, lost.value.epoch) == ("work", "ada", lease.epoch)
 
 
-def test_a_lease_ends_by_itself_and_is_lost_then(shared: Shared) -> None:
+def test_a_lease_ends_by_itself_and_is_lost_then(shared: Coordination) -> None:
     """Nobody gets it back by renewing, not even before another has taken it."""
     lost = taken(shared, "ada", SHORT)
     ended(shared)
@@ -216,7 +216,7 @@ def test_the_length_of_a_lease_is_checked(seconds: float) -> None:
             shared.renew(lease, seconds)
 
 
-def test_names_of_leases_and_holders_are_checked(shared: Shared) -> None:
+def test_names_of_leases_and_holders_are_checked(shared: Coordination) -> None:
     with pytest.raises(Invalid, match="not a name for a lease"):
         shared.take("", "ada", LONG)
     with pytest.raises(Invalid, match="not a name for a holder"):
@@ -292,11 +292,11 @@ def test_of_a_crowd_no_two_get_one_epoch_when_leases_run_out(another: Opening, s
     assert len(set(got)) == len(got)
 
 
-def wait_until_lost(shared: Shared, lease: Lease, *, unless: Callable[[], bool]) -> None:
+def wait_until_lost(shared: Coordination, lease: Lease, *, unless: Callable[[], bool]) -> None:
     wait_for(lambda: unless() or (held := shared.holder_of(lease.name)) is None or held.epoch != lease.epoch)
 
 
-def test_threads_of_one_handle_contend_too(shared: Shared) -> None:
+def test_threads_of_one_handle_contend_too(shared: Coordination) -> None:
     """Eight threads at once, one name: one of them gets it."""
     start = Barrier(CROWD)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fleetlore.log.coordination import Shared, open_shared
+from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.log.nats import client
-from fleetlore.log.tokens import mint
+from fleetlore.log.tokens import create_token
 from fleetlore.testing import START
 from tests.servers import Nats
 
@@ -17,7 +17,7 @@ ROUNDS = 40
 
 
 @pytest.fixture
-def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shared]:
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Coordination]:
     """Every request is sent several times before the first answer comes, for the server takes its time to store anything."""
     monkeypatch.setattr(client, "ATTEMPT_SECONDS", 0.0002)
     monkeypatch.setattr(client, "MOST_ATTEMPTS", 10**9)
@@ -25,7 +25,7 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shared]:
         yield opened
 
 
-def test_no_lease_is_refused_or_lost(shared: Shared) -> None:
+def test_no_lease_is_refused_or_lost(shared: Coordination) -> None:
     for n in range(ROUNDS):
         lease = shared.take(f"goal:{n}", "ada", 60)
         assert lease is not None
@@ -38,15 +38,15 @@ def test_no_lease_is_refused_or_lost(shared: Shared) -> None:
         assert shared.take(f"goal:{n}", "bo", 60) is not None
 
 
-def test_a_token_that_was_dropped_does_not_come_back(shared: Shared) -> None:
+def test_a_token_that_was_dropped_does_not_come_back(shared: Coordination) -> None:
     for _ in range(ROUNDS):
-        _, token = mint("read", label="a page", now=START)
+        _, token = create_token("read", label="a page", now=START)
         shared.keep_token(token)
         shared.drop_token(token.id)
         assert shared.tokens() == []
 
 
-def test_a_cursor_is_where_it_was_put_last(shared: Shared) -> None:
+def test_a_cursor_is_where_it_was_put_last(shared: Coordination) -> None:
     for n in range(ROUNDS):
         shared.commit("shipper", f"{n:016}")
         assert shared.load("shipper") == f"{n:016}"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fleetlore import connect
 from fleetlore.errors import Invalid
 from fleetlore.events.envelope import Event
-from fleetlore.log.base import just_after
+from fleetlore.log.base import position_after
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections.newest_events import read_newest
 from fleetlore.views import time_ranges
@@ -98,7 +98,7 @@ def test_filters_hold_in_the_order_of_time() -> None:
         store(log, [1000, 1001, 1002, 0, 1, 2])
         blocks = blocks_of(log)
         fifth = list(log.read())[4].position or ""
-        assert texts(read_newest(log, blocks, end=just_after(fifth), limit=9)) == ["2", "1", "0", "4", "3"]
+        assert texts(read_newest(log, blocks, end=position_after(fifth), limit=9)) == ["2", "1", "0", "4", "3"]
         assert texts(read_newest(log, blocks, since=START + timedelta(hours=2), limit=9)) == ["2", "1", "0", "5"]
         assert texts(read_newest(log, blocks, kinds=["tool.*"], limit=9)) == []
         assert texts(read_newest(log, blocks, limit=0)) == []

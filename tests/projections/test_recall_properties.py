@@ -17,10 +17,10 @@ from fleetlore.events.envelope import Event, Visibility
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.prompts import work_context
 from fleetlore.prompts.agent_context import Recall
-from fleetlore.prompts.build import build
-from fleetlore.prompts.roles import ROLES
-from fleetlore.prompts.turn import Remembering, Turn
-from fleetlore.prompts.work_context import Telling
+from fleetlore.prompts.build import build_prompt
+from fleetlore.prompts.roles import BLOCKS_BY_ROLE
+from fleetlore.prompts.turn import MemoryPolicy, PromptTurn
+from fleetlore.prompts.work_context import SummarizeEvents
 from tests.prompts import plays
 from tests.prompts.hostile import SECRET, placed, stage_events, words
 from tests.strategies import events
@@ -63,7 +63,7 @@ def stored(log: BlockingRecorder, history: list[Event]) -> None:
 @given(
     st.lists(st.one_of(deeds(), stage_events()), min_size=1, max_size=12),
     st.sampled_from([None, "r"]),
-    st.sampled_from([None, *ROLES]),
+    st.sampled_from([None, *BLOCKS_BY_ROLE]),
     st.sampled_from(["episodic", "salience"]),
 )
 def test_what_one_thinks_is_in_no_other_prompt(history: list[Event], run: str | None, role: str | None, kind: Any) -> None:
@@ -72,8 +72,8 @@ def test_what_one_thinks_is_in_no_other_prompt(history: list[Event], run: str | 
         keeper = Recall(log, tell=told)
         for number, name in enumerate(CAST):
             subscribes_to = ("clue.*", "agent.*", "model.*", "tool.*")
-            turn = keeper.turn(name, run=run, role=role, subscribes_to=subscribes_to, remembering=Remembering(kind=kind, most=50))
-            prompt = build(turn, budget=100_000)
+            turn = keeper.turn(name, run=run, role=role, subscribes_to=subscribes_to, remembering=MemoryPolicy(kind=kind, most=50))
+            prompt = build_prompt(turn, budget=100_000)
             owners = set(re.findall(rf"{SECRET}(\d)", prompt.text))
             assert owners <= {str(number)}, f"{name} reads {owners}"
             told_events = [event for part in prompt.parts for event in part.events]
@@ -94,13 +94,17 @@ class Shelf:
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(events(), min_size=1, max_size=6), st.sampled_from(["child", "agent", "actor"]), st.sampled_from([told, work_context.tell]))
-def test_any_stored_event_can_be_part_of_an_agents_work(found: list[Event], as_what: str, tell: Telling) -> None:
+@given(
+    st.lists(events(), min_size=1, max_size=6),
+    st.sampled_from(["child", "agent", "actor"]),
+    st.sampled_from([told, work_context.summarize_events]),
+)
+def test_any_stored_event_can_be_part_of_an_agents_work(found: list[Event], as_what: str, tell: SummarizeEvents) -> None:
     history = [replace(event, **{as_what: "ada"}) for event in placed(found)]
     shelf: Any = Shelf(history)
-    work = work_context.look(shelf, "ada", run=None, upto=None, tell=tell)
-    turn = Turn(agent="ada", role="coder", **{name: getattr(work, name) for name in work._fields if name not in ("scope", "notes")})
-    prompt = build(turn, budget=100_000)
+    work = work_context.load_work_context(shelf, "ada", run=None, upto=None, tell=tell)
+    turn = PromptTurn(agent="ada", role="coder", **{name: getattr(work, name) for name in work._fields if name not in ("scope", "notes")})
+    prompt = build_prompt(turn, budget=100_000)
     assert [line for line in prompt.text.splitlines() if line.lstrip().startswith("#")] == [
         f"## {part.heading}" for part in prompt.parts if part.is_shown
     ]

@@ -20,13 +20,13 @@ from msgspec import Struct, field
 
 from fleetlore import Event, connect
 from fleetlore.errors import Invalid
-from fleetlore.log.base import PAGE
+from fleetlore.log.base import PAGE_SIZE
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.sqlite import maintenance
 from fleetlore.projections import runner as module
 from fleetlore.projections import search
-from fleetlore.projections.runner import Folded, Runner, View, view_of
-from fleetlore.projections.store import Store
+from fleetlore.projections.runner import FoldResult, LogView, Runner, view_of
+from fleetlore.projections.store import ProjectionStore
 from fleetlore.projections.time_index import position_at
 from fleetlore.views import fleet, time_ranges
 from tests.strategies import events
@@ -46,7 +46,7 @@ def _add_line(lines: Lines, event: Event) -> Lines:
     return lines
 
 
-LINES = View(name="lines", version=1, state=Lines, initial=Lines, apply=_add_line)
+LINES = LogView(name="lines", version=1, state=Lines, initial=Lines, apply=_add_line)
 
 
 class CountingLog:
@@ -81,8 +81,8 @@ def with_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(str(tmp_path / "cache" / "store.db")) as opened:
+def store(tmp_path: Path) -> Iterator[ProjectionStore]:
+    with ProjectionStore(str(tmp_path / "cache" / "store.db")) as opened:
         assert opened.is_usable
         yield opened
 
@@ -94,9 +94,9 @@ def log(tmp_path: Path) -> Iterator[BlockingRecorder]:
 
 
 @contextmanager
-def fresh() -> Iterator[tuple[BlockingRecorder, Store]]:
+def fresh() -> Iterator[tuple[BlockingRecorder, ProjectionStore]]:
     """A log and a store for one example of hypothesis."""
-    with TemporaryDirectory() as folder, connect("memory:").blocking() as log, Store(f"{folder}/store.db") as store:
+    with TemporaryDirectory() as folder, connect("memory:").blocking() as log, ProjectionStore(f"{folder}/store.db") as store:
         yield log, store
 
 
@@ -105,14 +105,14 @@ def say(log: BlockingRecorder, *texts: str) -> list[Event]:
     return list(log.read())
 
 
-def naive(log: BlockingRecorder, view: View[Any], upto: str | None = None) -> Folded[Any]:
+def naive(log: BlockingRecorder, view: LogView[Any], upto: str | None = None) -> FoldResult[Any]:
     """The fold as it is defined."""
     state, position, count = view.initial(), None, 0
     for event in log.read():
         if upto is not None and (event.position or "") > upto:
             break
         state, position, count = view.apply(state, event), event.position, count + 1
-    return Folded(state, position, count)
+    return FoldResult(state, position, count)
 
 
 # --- catching up
@@ -142,7 +142,7 @@ def test_as_of_any_position_is_the_fold_up_to_it(batches: list[list[Event]]) -> 
             assert Runner(log, FLEET).as_of(event.position) == naive(log, FLEET, event.position)
 
 
-def test_on_every_backend(url: str, store: Store) -> None:
+def test_on_every_backend(url: str, store: ProjectionStore) -> None:
     with connect(url).blocking() as log:
         say(log, *"abcdefgh")
         runner = Runner(log, LINES, store)
@@ -160,7 +160,7 @@ def test_on_every_backend(url: str, store: Store) -> None:
         assert runner.rebuild() == naive(log, LINES)
 
 
-def test_nothing_is_read_twice(log: BlockingRecorder, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_read_twice(log: BlockingRecorder, store: ProjectionStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SAVE_EVERY", 1000)
     say(log, *(str(n) for n in range(100)))
     counted = counting(log)
@@ -172,7 +172,7 @@ def test_nothing_is_read_twice(log: BlockingRecorder, store: Store, monkeypatch:
     assert counted.read_events == 100 + 1 + 2 + 2  # the same look before and after, and the events that are new
 
 
-def test_what_is_handed_out_is_the_receivers_own(log: BlockingRecorder, store: Store) -> None:
+def test_what_is_handed_out_is_the_receivers_own(log: BlockingRecorder, store: ProjectionStore) -> None:
     [*_, last] = say(log, "a", "b")
     for runner in (Runner(log, LINES, store), Runner(log, LINES)):
         for _ in range(2):
@@ -182,9 +182,9 @@ def test_what_is_handed_out_is_the_receivers_own(log: BlockingRecorder, store: S
                 folded.state.words.clear()
 
 
-def test_an_empty_log_is_the_beginning(log: BlockingRecorder, store: Store) -> None:
-    assert Runner(log, LINES, store).catch_up() == Folded(Lines(), None, 0)
-    assert Runner(log, LINES, store).as_of("0000000000000009") == Folded(Lines(), None, 0)
+def test_an_empty_log_is_the_beginning(log: BlockingRecorder, store: ProjectionStore) -> None:
+    assert Runner(log, LINES, store).catch_up() == FoldResult(Lines(), None, 0)
+    assert Runner(log, LINES, store).as_of("0000000000000009") == FoldResult(Lines(), None, 0)
     assert position_at(log, START, store=store) is None
 
 
@@ -195,14 +195,14 @@ def test_a_position_of_another_log_is_refused(log: BlockingRecorder) -> None:
             Runner(log, LINES).as_of(position)
 
 
-def test_progress_is_told_and_ends_at_the_whole(log: BlockingRecorder, store: Store) -> None:
+def test_progress_is_told_and_ends_at_the_whole(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, *"abcdefghij")
     told: list[tuple[int, int]] = []
     Runner(log, LINES, store).catch_up(lambda done, total: told.append((done, total)))
     assert told == [(4, 10), (8, 10), (10, 10)]
 
 
-def test_a_record_that_cannot_be_read_is_folded_like_any_other(tmp_path: Path, store: Store) -> None:
+def test_a_record_that_cannot_be_read_is_folded_like_any_other(tmp_path: Path, store: ProjectionStore) -> None:
     path = tmp_path / "fleet.db"
     with connect(f"sqlite:{path}").blocking() as log:
         say(log, *"abcdef")
@@ -220,14 +220,14 @@ def test_a_record_that_cannot_be_read_is_folded_like_any_other(tmp_path: Path, s
 # --- checkpoints that do not hold
 
 
-def test_a_checkpoint_of_another_version_is_not_used(log: BlockingRecorder, store: Store) -> None:
+def test_a_checkpoint_of_another_version_is_not_used(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, "a", "b")
     Runner(log, LINES, store).catch_up()
-    louder = View(name="lines", version=2, state=Lines, initial=Lines, apply=lambda lines, event: Lines([*lines.words, "!"]))
+    louder = LogView(name="lines", version=2, state=Lines, initial=Lines, apply=lambda lines, event: Lines([*lines.words, "!"]))
     assert Runner(log, louder, store).catch_up().state.words == ["!", "!"]
 
 
-def test_a_checkpoint_that_is_no_state_is_not_used(log: BlockingRecorder, store: Store) -> None:
+def test_a_checkpoint_that_is_no_state_is_not_used(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, "a", "b")
     Runner(log, LINES, store).catch_up()
     for nonsense in (b"", b"{", b'{"words": 7}', b"\xff"):
@@ -235,16 +235,16 @@ def test_a_checkpoint_that_is_no_state_is_not_used(log: BlockingRecorder, store:
         assert Runner(log, LINES, store).catch_up().state.words == ["a", "b"]
 
 
-def test_a_state_that_cannot_be_written_down_is_folded_each_time(log: BlockingRecorder, store: Store) -> None:
+def test_a_state_that_cannot_be_written_down_is_folded_each_time(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, "a", "b")
-    view: View[Any] = View(name="odd", version=1, state=object, initial=object, apply=lambda state, event: state)
+    view: LogView[Any] = LogView(name="odd", version=1, state=object, initial=object, apply=lambda state, event: state)
     assert Runner(log, view, store).catch_up().events == 2
     assert store.newest("odd", 1) is None
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
 @pytest.mark.parametrize("erases", [False, True])
-def test_an_older_backup_that_was_restored_is_noticed(tmp_path: Path, store: Store, goes_on: bool, erases: bool) -> None:
+def test_an_older_backup_that_was_restored_is_noticed(tmp_path: Path, store: ProjectionStore, goes_on: bool, erases: bool) -> None:
     path, backup = tmp_path / "fleet.db", tmp_path / "backup.db"
     with connect(f"sqlite:{path}").blocking() as log:
         say(log, "a", "b", "c")
@@ -268,7 +268,7 @@ def test_a_store_that_cannot_be_brought_into_agreement_is_not_used(
 ) -> None:
     monkeypatch.setattr("fleetlore.projections.store.TIMEOUT", 0.02)
     told = say(log, "a", "needle", "c")
-    with Store(str(tmp_path / "cache" / "store.db")) as store:
+    with ProjectionStore(str(tmp_path / "cache" / "store.db")) as store:
         runner = Runner(log, LINES, store)
         runner.catch_up()
         search.find(log, "needle", store=store)
@@ -283,7 +283,7 @@ def test_a_store_that_cannot_be_brought_into_agreement_is_not_used(
         assert runner.as_of(told[2].position or "").state.words == ["a", "c"]
 
 
-def test_what_was_trimmed_is_still_known_by_a_checkpoint_and_not_by_a_rebuild(log: BlockingRecorder, store: Store) -> None:
+def test_what_was_trimmed_is_still_known_by_a_checkpoint_and_not_by_a_rebuild(log: BlockingRecorder, store: ProjectionStore) -> None:
     told = say(log, *"abcdef")
     runner = Runner(log, LINES, store)
     runner.catch_up()
@@ -305,13 +305,13 @@ def test_what_was_trimmed_is_still_known_by_a_checkpoint_and_not_by_a_rebuild(lo
 # --- erasing
 
 
-def words_on_disk(store: Store) -> bytes:
+def words_on_disk(store: ProjectionStore) -> bytes:
     return b"".join(file.read_bytes() for file in Path(store.path).parent.iterdir())
 
 
-def test_erased_words_leave_every_fold_and_the_file(log: BlockingRecorder, store: Store) -> None:
+def test_erased_words_leave_every_fold_and_the_file(log: BlockingRecorder, store: ProjectionStore) -> None:
     told = say(log, "a", "xyzzysecret", "c", "d", "e")
-    other = View(name="other", version=1, state=Lines, initial=Lines, apply=_add_line)
+    other = LogView(name="other", version=1, state=Lines, initial=Lines, apply=_add_line)
     for view in (LINES, other):
         Runner(log, view, store).catch_up()
     search.find(log, "xyzzysecret", store=store)
@@ -324,7 +324,7 @@ def test_erased_words_leave_every_fold_and_the_file(log: BlockingRecorder, store
     assert b"xyzzysecret" not in words_on_disk(store)
 
 
-def test_the_past_is_folded_again_once_for_an_erasure(log: BlockingRecorder, store: Store) -> None:
+def test_the_past_is_folded_again_once_for_an_erasure(log: BlockingRecorder, store: ProjectionStore) -> None:
     told = say(log, *(str(n) for n in range(50)))
     counted = counting(log)
     runner = Runner(counted, LINES, store)
@@ -339,7 +339,9 @@ def test_the_past_is_folded_again_once_for_an_erasure(log: BlockingRecorder, sto
 
 
 @pytest.mark.parametrize("which", [0, -1])
-def test_to_erase_the_event_that_a_checkpoint_stands_on_is_no_new_history(log: BlockingRecorder, store: Store, which: int) -> None:
+def test_to_erase_the_event_that_a_checkpoint_stands_on_is_no_new_history(
+    log: BlockingRecorder, store: ProjectionStore, which: int
+) -> None:
     told = say(log, *"abcdef")
     Runner(log, LINES, store).catch_up()
     search.find(log, "a", store=store)
@@ -352,8 +354,8 @@ def test_to_erase_the_event_that_a_checkpoint_stands_on_is_no_new_history(log: B
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_what_is_erased_while_it_is_read_is_not_in_the_fold(log: BlockingRecorder, store: Store, kept: bool) -> None:
-    told = say(log, *(f"n{n}" for n in range(PAGE)))
+def test_what_is_erased_while_it_is_read_is_not_in_the_fold(log: BlockingRecorder, store: ProjectionStore, kept: bool) -> None:
+    told = say(log, *(f"n{n}" for n in range(PAGE_SIZE)))
     say(log, *"abc")  # read after the erasure, and the fact of it with them
     erased: list[int] = []
 
@@ -362,7 +364,7 @@ def test_what_is_erased_while_it_is_read_is_not_in_the_fold(log: BlockingRecorde
             erased.append(log.erase([told[0].id or ""], "a slip"))
         return _add_line(lines, event)
 
-    view = View(name="lines", version=1, state=Lines, initial=Lines, apply=apply)
+    view = LogView(name="lines", version=1, state=Lines, initial=Lines, apply=apply)
     folded = Runner(log, view, store if kept else None).catch_up()
     assert erased == [1]
     assert folded == naive(log, LINES)
@@ -370,7 +372,7 @@ def test_what_is_erased_while_it_is_read_is_not_in_the_fold(log: BlockingRecorde
     assert Runner(log, LINES, store).catch_up() == naive(log, LINES)
 
 
-def test_a_fold_that_began_before_an_erasure_leaves_no_checkpoint_behind_it(log: BlockingRecorder, store: Store) -> None:
+def test_a_fold_that_began_before_an_erasure_leaves_no_checkpoint_behind_it(log: BlockingRecorder, store: ProjectionStore) -> None:
     told = say(log, *"abcdef")
     runner = Runner(log, LINES, store)
     late = runner._run(told[3].position, None)  # another process, halfway
@@ -380,7 +382,7 @@ def test_a_fold_that_began_before_an_erasure_leaves_no_checkpoint_behind_it(log:
     assert runner.as_of(told[4].position or "").state.words == [*"bcde"]
 
 
-def test_nor_does_one_that_began_before_there_was_a_store(log: BlockingRecorder, store: Store) -> None:
+def test_nor_does_one_that_began_before_there_was_a_store(log: BlockingRecorder, store: ProjectionStore) -> None:
     told = say(log, *"abcdef")
     late = Runner(log, LINES)._run(told[3].position, None)
     late._store, late._base = store, late._place
@@ -425,7 +427,9 @@ def test_whatever_is_said_and_erased_in_between_every_answer_is_the_logs_own(ste
 # --- living on
 
 
-def test_a_backup_that_is_restored_under_a_follower_leaves_neither_its_state_nor_a_checkpoint_wrong(tmp_path: Path, store: Store) -> None:
+def test_a_backup_that_is_restored_under_a_follower_leaves_neither_its_state_nor_a_checkpoint_wrong(
+    tmp_path: Path, store: ProjectionStore
+) -> None:
     path, backup = tmp_path / "fleet.db", tmp_path / "backup.db"
     with connect(f"sqlite:{path}").blocking() as log:
         say(log, "a", "b", "c")
@@ -443,7 +447,7 @@ def test_a_backup_that_is_restored_under_a_follower_leaves_neither_its_state_nor
             assert Runner(log, LINES, store).as_of(event.position or "") == naive(log, LINES, event.position)
 
 
-def test_following_goes_on_where_catching_up_ended_and_misses_nothing(url: str, store: Store) -> None:
+def test_following_goes_on_where_catching_up_ended_and_misses_nothing(url: str, store: ProjectionStore) -> None:
     with connect(url).blocking() as log:
         say(log, *"abc")
         steps = Runner(log, LINES, store).follow()
@@ -463,7 +467,7 @@ def test_following_goes_on_where_catching_up_ended_and_misses_nothing(url: str, 
         assert state == Runner(log, LINES, store).catch_up().state
 
 
-def test_following_ends_when_it_is_told_to_though_nothing_comes(log: BlockingRecorder, store: Store) -> None:
+def test_following_ends_when_it_is_told_to_though_nothing_comes(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, "a")
     stop = Flag()
     steps = Runner(log, LINES, store).follow(stop)
@@ -487,7 +491,7 @@ def test_following_ends_with_the_log(tmp_path: Path) -> None:
             closer.join()
 
 
-def test_what_is_erased_meanwhile_leaves_the_state_that_is_followed(log: BlockingRecorder, store: Store) -> None:
+def test_what_is_erased_meanwhile_leaves_the_state_that_is_followed(log: BlockingRecorder, store: ProjectionStore) -> None:
     told = say(log, *"abc")
     for kept in (store, None):
         steps = Runner(log, LINES, kept).follow()
@@ -549,7 +553,7 @@ def test_a_moment_needs_a_time_zone(log: BlockingRecorder) -> None:
         position_at(log, datetime(2026, 1, 1))  # noqa: DTZ001
 
 
-def test_a_moment_costs_a_short_stretch_of_the_log(log: BlockingRecorder, store: Store) -> None:
+def test_a_moment_costs_a_short_stretch_of_the_log(log: BlockingRecorder, store: ProjectionStore) -> None:
     log.append([Event(kind="fleet.idle", actor="ada", at=START + timedelta(hours=n)) for n in range(100)])
     position_at(log, START, store=store)
     counted = counting(log)
@@ -557,7 +561,7 @@ def test_a_moment_costs_a_short_stretch_of_the_log(log: BlockingRecorder, store:
     assert counted.read_events <= time_ranges.STRIDE + 2
 
 
-def test_of_a_large_state_the_newest_checkpoint_alone_is_kept_and_gone_on_from(log: BlockingRecorder, store: Store) -> None:
+def test_of_a_large_state_the_newest_checkpoint_alone_is_kept_and_gone_on_from(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, *(str(number) for number in range(20)))
     runner = Runner(log, LINES, store)
     runner.catch_up()

@@ -19,14 +19,14 @@ from fleetlore.dialects import cloudevents
 from fleetlore.errors import Busy, Closed, Damaged, Denied, Invalid, InvalidEvent
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event, LogPlace, Mac, Origin
-from fleetlore.ingest.anonymise import veiling
+from fleetlore.ingest.anonymise import make_anonymiser
 from fleetlore.ingest.ship import Shipper
-from fleetlore.log.coordination import Shared, open_shared
+from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.log.seal import Key, OperatorKey, Seal, decoded, encoded, make_seal, obeyed, unlock
+from fleetlore.log.seal import OperatorKey, Seal, SigningKey, decode_seal, encode_seal, is_trusted_event, make_seal, unlock_seal
 from fleetlore.log.sqlite import file as sqlite_file
 from fleetlore.log.sqlite.maintenance import backup, check, restore
-from fleetlore.log.tokens import mint
+from fleetlore.log.tokens import create_token
 from fleetlore.redact import Redactor
 from tests.projections.conftest import Opening
 from tests.servers import Nats, Valkey
@@ -76,20 +76,20 @@ def forgeries() -> list[Event]:
 def test_the_passphrase_gives_the_key_again_and_no_other_does() -> None:
     seal, key = sealed()
     signed = key.sign(raised())
-    assert unlock(seal, WORDS).holds(signed)
+    assert unlock_seal(seal, WORDS).holds(signed)
     for wrong in ("", "correct horse batter", WORDS.upper(), WORDS + " ", "\udcff"):
         with pytest.raises(Denied, match="not the passphrase"):
-            unlock(seal, wrong)
+            unlock_seal(seal, wrong)
 
 
 def test_a_new_passphrase_keeps_the_key_so_that_what_was_signed_still_holds() -> None:
     old, key = sealed()
     signed = key.sign(raised())
     new, _ = sealed("another five words here", key=key)
-    assert unlock(new, "another five words here").holds(signed)
+    assert unlock_seal(new, "another five words here").holds(signed)
     assert (new.key, new.salt == old.salt, new.wrapped == old.wrapped) == (old.key, False, False)
     with pytest.raises(Denied):
-        unlock(new, WORDS)
+        unlock_seal(new, WORDS)
 
 
 def test_the_same_passphrase_gives_every_log_a_key_of_its_own() -> None:
@@ -100,7 +100,7 @@ def test_the_same_passphrase_gives_every_log_a_key_of_its_own() -> None:
 
 def test_a_letter_that_can_be_written_in_two_ways_is_one_letter() -> None:
     seal, key = sealed("caf\u00e9 au lait, twice")
-    assert unlock(seal, "cafe\u0301 au lait, twice").id == key.id
+    assert unlock_seal(seal, "cafe\u0301 au lait, twice").id == key.id
 
 
 @pytest.mark.parametrize("words", ["", "short", "x" * 1001, "with a\nline break", "with a bell \a in it"])
@@ -123,7 +123,7 @@ def test_what_is_no_passphrase_is_not_set(words: str) -> None:
 def test_a_seal_that_somebody_touched_opens_to_nobody(change: dict[str, Any]) -> None:
     seal, _ = sealed()
     with pytest.raises(Denied):
-        unlock(replace(seal, **change), WORDS)
+        unlock_seal(replace(seal, **change), WORDS)
 
 
 @pytest.mark.parametrize(
@@ -132,13 +132,13 @@ def test_a_seal_that_somebody_touched_opens_to_nobody(change: dict[str, Any]) ->
 def test_a_seal_that_cannot_be_one_is_refused_before_it_costs_anything(change: dict[str, Any]) -> None:
     seal, _ = sealed()
     with pytest.raises(Damaged, match="restore a backup"):
-        unlock(replace(seal, **change), WORDS)
+        unlock_seal(replace(seal, **change), WORDS)
 
 
 def test_the_usual_cost_is_one_that_guessing_hurts_at() -> None:
     seal, key = make_seal(WORDS)
     assert 128 * seal.n * seal.r >= 100 * 2**20
-    assert unlock(decoded(encoded(seal)), WORDS).id == key.id
+    assert unlock_seal(decode_seal(encode_seal(seal)), WORDS).id == key.id
 
 
 # --- keys
@@ -175,7 +175,7 @@ def test_a_published_signature_is_the_key_of_no_goal() -> None:
     signed = OPERATOR.sign(raised(None))
     assert signed.mac is not None
     named = codec.encode(replace(signed, mac=None)).decode()
-    forger = Key(bytes.fromhex(signed.mac.hex), id=OPERATOR.id, goal=named)
+    forger = SigningKey(bytes.fromhex(signed.mac.hex), id=OPERATOR.id, goal=named)
     assert not OPERATOR.goal_key(named).holds(
         replace(signed, goal=named, mac=Mac(key=OPERATOR.id, hex=forger._mac(replace(signed, goal=named))))
     )
@@ -183,12 +183,12 @@ def test_a_published_signature_is_the_key_of_no_goal() -> None:
 
 def test_without_a_key_everything_is_obeyed_and_with_one_only_what_it_signed() -> None:
     key = OPERATOR.goal_key(GOAL)
-    assert obeyed(raised(), None)
-    assert obeyed(key.sign(raised()), None)
-    assert obeyed(key.sign(raised()), key)
-    assert obeyed(key.sign(raised()), OPERATOR)
-    assert not obeyed(raised(), key)
-    assert not obeyed(raised(None), OPERATOR)
+    assert is_trusted_event(raised(), None)
+    assert is_trusted_event(key.sign(raised()), None)
+    assert is_trusted_event(key.sign(raised()), key)
+    assert is_trusted_event(key.sign(raised()), OPERATOR)
+    assert not is_trusted_event(raised(), key)
+    assert not is_trusted_event(raised(None), OPERATOR)
 
 
 def test_signing_fills_what_is_missing_and_again_signs_the_same() -> None:
@@ -228,7 +228,7 @@ def test_a_key_is_neither_shown_nor_written(key: Any, caplog: pytest.LogCaptureF
 
 
 def test_a_token_that_was_vouched_for_is_known_and_no_other() -> None:
-    token = mint("admin", now=NOW)[1]
+    token = create_token("admin", now=NOW)[1]
     vouched = OPERATOR.vouch(token)
     assert OPERATOR.vouches_for(vouched)
     assert not OPERATOR.vouches_for(token)
@@ -315,7 +315,7 @@ def test_any_event_that_can_be_signed_holds_wherever_it_was(kept: tuple[Blocking
 
 
 def test_what_the_log_takes_out_is_taken_out_before_it_is_signed(tmp_path: Path) -> None:
-    own = connect(f"sqlite:{tmp_path}/fleet.db", redactor=Redactor([r"blue-\d+"]), veil=veiling(("paths",)))
+    own = connect(f"sqlite:{tmp_path}/fleet.db", redactor=Redactor([r"blue-\d+"]), veil=make_anonymiser(("paths",)))
     with own.blocking() as log:
         signed = OPERATOR.sign(raised(text="call blue-77, look into /home/grace/secret/plan.txt, token=hunter2hunter2"), admit=log.admit)
         assert signed.text is not None
@@ -331,18 +331,18 @@ def test_a_pattern_that_finds_its_own_mask_again_is_told() -> None:
 # --- what is kept beside the log
 
 
-def test_a_log_is_not_sealed_at_first(shared: Shared) -> None:
+def test_a_log_is_not_sealed_at_first(shared: Coordination) -> None:
     assert shared.seal() is None
 
 
-def test_a_seal_is_kept_as_it_is(shared: Shared) -> None:
+def test_a_seal_is_kept_as_it_is(shared: Coordination) -> None:
     seal, key = sealed()
     shared.set_seal(seal, None)
     assert shared.seal() == seal
-    assert unlock(shared.seal() or seal, WORDS).id == key.id
+    assert unlock_seal(shared.seal() or seal, WORDS).id == key.id
 
 
-def test_a_seal_gives_way_only_to_who_knows_which_one_is_there(shared: Shared) -> None:
+def test_a_seal_gives_way_only_to_who_knows_which_one_is_there(shared: Coordination) -> None:
     (first, key), (second, _), (third, _) = sealed(), sealed(), sealed()
     with pytest.raises(Busy):
         shared.set_seal(second, first)
@@ -357,7 +357,7 @@ def test_a_seal_gives_way_only_to_who_knows_which_one_is_there(shared: Shared) -
     assert shared.seal() == changed
 
 
-def test_the_same_seal_set_again_is_no_trouble(shared: Shared) -> None:
+def test_the_same_seal_set_again_is_no_trouble(shared: Coordination) -> None:
     """An answer that was lost on the way is asked for again."""
     seal, _ = sealed()
     shared.set_seal(seal, None)
@@ -380,7 +380,7 @@ def test_seals_of_towns_are_apart(another: Opening) -> None:
     assert there.seal() is None
 
 
-def test_a_seal_is_apart_from_cursors_leases_and_tokens(shared: Shared) -> None:
+def test_a_seal_is_apart_from_cursors_leases_and_tokens(shared: Coordination) -> None:
     seal, _ = sealed()
     shared.set_seal(seal, None)
     shared.commit("log", "1")
@@ -389,7 +389,7 @@ def test_a_seal_is_apart_from_cursors_leases_and_tokens(shared: Shared) -> None:
     assert (shared.seal(), shared.tokens(), shared.cursors()) == (seal, [], {})
 
 
-def test_what_is_no_seal_is_not_kept(shared: Shared) -> None:
+def test_what_is_no_seal_is_not_kept(shared: Coordination) -> None:
     with pytest.raises(Damaged):
         shared.set_seal(replace(sealed()[0], salt="x"), None)
     assert shared.seal() is None
@@ -433,7 +433,7 @@ def test_neither_the_passphrase_nor_the_key_is_in_what_is_kept(tmp_path: Path) -
 def test_a_log_from_before_there_were_seals_gets_their_table(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     connection = sqlite_file.open_file(str(path))
-    sqlite_file.migrate(connection, str(path), sqlite_file.MIGRATIONS[:3])
+    sqlite_file.migrate_schema(connection, str(path), sqlite_file.MIGRATIONS[:3])
     connection.close()
     with open_shared(f"sqlite:{path}") as shared:
         assert shared.seal() is None

@@ -18,15 +18,15 @@ from fleetlore.errors import InvalidScope
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import search
 from fleetlore.projections import store as store_module
-from fleetlore.projections.search import Wanted, excerpt, spans, terms_of, words_of
-from fleetlore.projections.store import Store
+from fleetlore.projections.search import SearchFilter, find_matches, indexed_text, make_excerpt, parse_terms
+from fleetlore.projections.store import ProjectionStore
 from tests.projections.test_runner import counting
 from tests.strategies import events, texts
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(str(tmp_path / "cache" / "store.db")) as opened:
+def store(tmp_path: Path) -> Iterator[ProjectionStore]:
+    with ProjectionStore(str(tmp_path / "cache" / "store.db")) as opened:
         yield opened
 
 
@@ -40,21 +40,21 @@ def say(log: BlockingRecorder, *lines: str, **fields: Any) -> None:
     log.append([Event(**({"kind": "fleet.commit", "actor": "ada", "text": line} | fields)) for line in lines])
 
 
-def found(log: BlockingRecorder, store: Store, text: str, **options: Any) -> list[str | None]:
+def found(log: BlockingRecorder, store: ProjectionStore, text: str, **options: Any) -> list[str | None]:
     """The texts that are found, which are the same with a store and without."""
     with_store = search.find(log, text, store=store, **options)
     assert with_store == search.find(log, text, **options)
     return [event.text for event in with_store]
 
 
-def indexed(store: Store) -> int:
+def indexed(store: ProjectionStore) -> int:
     return store.look(lambda connection: int(connection.execute("SELECT count(*) FROM docs").get), 0)
 
 
 # --- what is found
 
 
-def test_every_word_must_be_there_and_the_newest_come_first(log: BlockingRecorder, store: Store) -> None:
+def test_every_word_must_be_there_and_the_newest_come_first(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, "the parser is fixed", "the lexer is fixed", "is the parser broken?")
     assert found(log, store, "parser") == ["is the parser broken?", "the parser is fixed"]
     assert found(log, store, "fixed parser") == ["the parser is fixed"]
@@ -63,7 +63,7 @@ def test_every_word_must_be_there_and_the_newest_come_first(log: BlockingRecorde
     assert found(log, store, "the", limit=2) == ["is the parser broken?", "the lexer is fixed"]
 
 
-def test_the_last_word_may_go_on_and_no_other(log: BlockingRecorder, store: Store) -> None:
+def test_the_last_word_may_go_on_and_no_other(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, "parsers parse")
     assert found(log, store, "pars") == ["parsers parse"]
     assert found(log, store, "parse pars") == ["parsers parse"]
@@ -71,7 +71,7 @@ def test_the_last_word_may_go_on_and_no_other(log: BlockingRecorder, store: Stor
     assert found(log, store, '"pars"') == []
 
 
-def test_words_in_quotes_stand_together(log: BlockingRecorder, store: Store) -> None:
+def test_words_in_quotes_stand_together(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, "rate limit reached", "the limit of the rate")
     assert found(log, store, '"rate limit"') == ["rate limit reached"]
     assert found(log, store, 'reached "rate limit"') == ["rate limit reached"]
@@ -92,13 +92,13 @@ def test_words_in_quotes_stand_together(log: BlockingRecorder, store: Store) -> 
         ("pr_open", "open"),
     ],
 )
-def test_capitals_accents_and_signs_do_not_matter(log: BlockingRecorder, store: Store, line: str, asked: str) -> None:
+def test_capitals_accents_and_signs_do_not_matter(log: BlockingRecorder, store: ProjectionStore, line: str, asked: str) -> None:
     say(log, "something else", line)
     assert found(log, store, asked) == [line]
-    assert spans(line, terms_of(asked))
+    assert find_matches(line, parse_terms(asked))
 
 
-def test_names_kinds_and_payloads_are_searched_too(log: BlockingRecorder, store: Store) -> None:
+def test_names_kinds_and_payloads_are_searched_too(log: BlockingRecorder, store: ProjectionStore) -> None:
     fields: dict[str, Any] = {
         name: f"the{name}" for name in ("actor", "agent", "parent", "child", "task", "mission", "goal", "run", "new_state")
     }
@@ -109,32 +109,32 @@ def test_names_kinds_and_payloads_are_searched_too(log: BlockingRecorder, store:
     assert found(log, store, "commands") == []
 
 
-def test_only_so_much_of_an_event_is_indexed(log: BlockingRecorder, store: Store) -> None:
+def test_only_so_much_of_an_event_is_indexed(log: BlockingRecorder, store: ProjectionStore) -> None:
     nest: Any = "bottom"
     for _ in range(200):
         nest = [nest]
     say(log, "near", data={"long": "word " * 10, "nest": nest})
     assert found(log, store, "bottom") == ["near"]
     event = Event(kind="x.y", text="near", data={"a": ["x" * 10_000] * 30, "z": "far"})
-    assert len(words_of(event)) == search.LONGEST
+    assert len(indexed_text(event)) == search.MAX_INDEXED_CHARS
 
 
-def test_scope_kind_and_time_choose(log: BlockingRecorder, store: Store) -> None:
+def test_scope_kind_and_time_choose(log: BlockingRecorder, store: ProjectionStore) -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
     say(log, "needle 1", agent="ada", task="t 1", at=start)
     say(log, "needle 2", agent="adam", task="t 1", kind="fleet.push", at=start + timedelta(hours=1))
     say(log, "needle 3", parent="ada", kind="town.task_assigned", at=start + timedelta(hours=2))
-    assert found(log, store, "needle", wanted=Wanted("agent:ada")) == ["needle 3", "needle 1"]
-    assert found(log, store, "needle", wanted=Wanted("task:t 1")) == ["needle 2", "needle 1"]
-    assert found(log, store, "needle", wanted=Wanted("task:t")) == []
-    assert found(log, store, "needle", wanted=Wanted(kinds=("fleet.*",))) == ["needle 2", "needle 1"]
-    assert found(log, store, "needle", wanted=Wanted(kinds=("fleet.push", "town.task_assigned"))) == ["needle 3", "needle 2"]
-    assert found(log, store, "needle", wanted=Wanted(since=start + timedelta(hours=1))) == ["needle 3", "needle 2"]
+    assert found(log, store, "needle", wanted=SearchFilter("agent:ada")) == ["needle 3", "needle 1"]
+    assert found(log, store, "needle", wanted=SearchFilter("task:t 1")) == ["needle 2", "needle 1"]
+    assert found(log, store, "needle", wanted=SearchFilter("task:t")) == []
+    assert found(log, store, "needle", wanted=SearchFilter(kinds=("fleet.*",))) == ["needle 2", "needle 1"]
+    assert found(log, store, "needle", wanted=SearchFilter(kinds=("fleet.push", "town.task_assigned"))) == ["needle 3", "needle 2"]
+    assert found(log, store, "needle", wanted=SearchFilter(since=start + timedelta(hours=1))) == ["needle 3", "needle 2"]
     with pytest.raises(InvalidScope):
-        search.find(log, "needle", wanted=Wanted("nonsense"), store=store)
+        search.find(log, "needle", wanted=SearchFilter("nonsense"), store=store)
 
 
-def test_thoughts_are_found(log: BlockingRecorder, store: Store) -> None:
+def test_thoughts_are_found(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, "a private needle", visibility="private")
     assert found(log, store, "needle") == ["a private needle"]
 
@@ -173,14 +173,14 @@ def test_thoughts_are_found(log: BlockingRecorder, store: Store) -> None:
         "x" * 100_000,
     ],
 )
-def test_no_question_is_an_error(log: BlockingRecorder, store: Store, asked: str) -> None:
+def test_no_question_is_an_error(log: BlockingRecorder, store: ProjectionStore, asked: str) -> None:
     say(log, "a needle")
     found(log, store, asked)
-    spans("a needle", terms_of(asked))
+    find_matches("a needle", parse_terms(asked))
     assert found(log, store, "needle") == ["a needle"]
 
 
-def test_the_engines_own_words_are_words(log: BlockingRecorder, store: Store) -> None:
+def test_the_engines_own_words_are_words(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, "this and that", "this or that", "this not that", "near(by)")
     assert found(log, store, "this AND that") == ["this and that"]
     assert found(log, store, "this OR that") == ["this or that"]
@@ -191,9 +191,9 @@ def test_the_engines_own_words_are_words(log: BlockingRecorder, store: Store) ->
 @settings(max_examples=60, deadline=None)
 @given(st.lists(events(), min_size=1, max_size=12), st.lists(st.text(max_size=30), max_size=5))
 def test_any_question_to_any_log_is_answered_alike_with_a_store_and_without(batch: list[Event], questions: list[str]) -> None:
-    with TemporaryDirectory() as folder, connect("memory:").blocking() as log, Store(f"{folder}/store.db") as store:
+    with TemporaryDirectory() as folder, connect("memory:").blocking() as log, ProjectionStore(f"{folder}/store.db") as store:
         log.append(batch)
-        own = [words_of(event).split(None, 3)[:2] for event in batch]
+        own = [indexed_text(event).split(None, 3)[:2] for event in batch]
         for asked in (*questions, *(" ".join(words) for words in own)):
             found(log, store, asked)
         assert indexed(store) == len(list(log.read()))
@@ -202,14 +202,14 @@ def test_any_question_to_any_log_is_answered_alike_with_a_store_and_without(batc
 @given(texts(), st.text(max_size=20))
 def test_what_is_emphasised_is_in_order_and_apart(text: str, asked: str) -> None:
     end = 0
-    for start, stop in spans(text, terms_of(asked)):
+    for start, stop in find_matches(text, parse_terms(asked)):
         assert end <= start < stop <= len(text)
         end = stop
 
 
 def test_emphasis_marks_the_words_that_were_meant() -> None:
     def marked(text: str, asked: str) -> list[str]:
-        return [text[start:end] for start, end in spans(text, terms_of(asked))]
+        return [text[start:end] for start, end in find_matches(text, parse_terms(asked))]
 
     assert marked("Parsers parse; the Parser.", "the pars") == ["Pars", "pars", "the", "Pars"]
     assert marked("rate limit, limit rate", '"rate limit"') == ["rate limit"]
@@ -219,17 +219,17 @@ def test_emphasis_marks_the_words_that_were_meant() -> None:
 
 def test_an_excerpt_shows_what_the_line_does_not() -> None:
     event = Event(kind="tool.called", text="a call", data={"input": f"{'x ' * 100}harbour{' y' * 100}"})
-    shown = excerpt(event, terms_of("harbour"))
+    shown = make_excerpt(event, parse_terms("harbour"))
     assert "harbour" in shown
     assert shown.startswith("…")
     assert shown.endswith("…")
-    assert excerpt(event, terms_of("nothing")) == ""
+    assert make_excerpt(event, parse_terms("nothing")) == ""
 
 
 # --- keeping up with the log
 
 
-def test_only_what_is_new_is_read(log: BlockingRecorder, store: Store) -> None:
+def test_only_what_is_new_is_read(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, *(f"line {n}" for n in range(300)))
     counted = counting(log)
     assert search.find(counted, "nothing", store=store) == []
@@ -239,7 +239,7 @@ def test_only_what_is_new_is_read(log: BlockingRecorder, store: Store) -> None:
     assert counted.read_events == 300 + 1 + 1 + 1  # to know the log again, the new one, and the one that was found
 
 
-def test_progress_is_told(log: BlockingRecorder, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_told(log: BlockingRecorder, store: ProjectionStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "CHUNK", 4)
     say(log, *(f"line {n}" for n in range(10)))
     for kept in (store, None):
@@ -248,7 +248,7 @@ def test_progress_is_told(log: BlockingRecorder, store: Store, monkeypatch: pyte
         assert told == [(4, 10), (8, 10), (10, 10)]
 
 
-def test_on_every_backend_erased_and_trimmed_events_are_not_found(url: str, store: Store) -> None:
+def test_on_every_backend_erased_and_trimmed_events_are_not_found(url: str, store: ProjectionStore) -> None:
     with connect(url).blocking() as log:
         say(log, *(f"needle {n}" for n in range(8)))
         assert len(found(log, store, "needle")) == 8
@@ -264,20 +264,20 @@ def test_on_every_backend_erased_and_trimmed_events_are_not_found(url: str, stor
         assert len(found(log, store, "forgotten for good")) == 1
 
 
-def test_an_event_that_is_erased_before_it_was_ever_indexed_is_not_found(log: BlockingRecorder, store: Store) -> None:
+def test_an_event_that_is_erased_before_it_was_ever_indexed_is_not_found(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, "needle 1", "needle 2")
     log.erase([next(log.read()).id or ""], "a slip")
     assert found(log, store, "needle") == ["needle 2"]
 
 
-def test_nonsense_in_the_fact_of_an_erasure_does_no_harm(log: BlockingRecorder, store: Store) -> None:
+def test_nonsense_in_the_fact_of_an_erasure_does_no_harm(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, "needle")
     for hashes in (["zz", "ff", "é" * 64], [], ["0" * 64]):
         log.append([Event(kind="log.forgotten", actor="x", data={"count": 1, "reason": "r", "id_hashes": hashes})])
         assert found(log, store, "needle") == ["needle"]
 
 
-def test_many_events_that_do_not_match_stand_between(log: BlockingRecorder, store: Store) -> None:
+def test_many_events_that_do_not_match_stand_between(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, "needle old")
     for _ in range(6):
         say(log, *("hay " * 3 for _ in range(500)))
@@ -286,7 +286,7 @@ def test_many_events_that_do_not_match_stand_between(log: BlockingRecorder, stor
     assert found(log, store, "needle", limit=1) == ["needle new"]
 
 
-def test_a_store_that_fails_halfway_is_done_without(log: BlockingRecorder, store: Store) -> None:
+def test_a_store_that_fails_halfway_is_done_without(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, "needle")
     assert found(log, store, "needle") == ["needle"]
     store.change(lambda connection: connection.execute("DROP TABLE docs"), None)
@@ -299,12 +299,12 @@ def test_a_store_that_fails_halfway_is_done_without(log: BlockingRecorder, store
 def test_who_indexes_is_told_when_another_holds_the_store(log: BlockingRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "TIMEOUT", 0.05)
     say(log, "needle")
-    with Store(str(tmp_path / "held.db")) as held:
+    with ProjectionStore(str(tmp_path / "held.db")) as held:
         assert held.newest("any", 1) is None  # the file is there
         other = apsw.Connection(held.path)
         other.execute("BEGIN IMMEDIATE")
-        assert not search.index(log, held)
+        assert not search.update_index(log, held)
         other.execute("ROLLBACK")
         other.close()
-        assert search.index(log, held)
+        assert search.update_index(log, held)
         assert indexed(held) == 1

@@ -18,15 +18,23 @@ from msgspec.structs import replace
 
 from fleetlore import Event, connect
 from fleetlore.events.installed_kinds import marked
-from fleetlore.log.base import Info
+from fleetlore.log.base import LogInfo
 from fleetlore.projections import store as module
-from fleetlore.projections.store import MOST_CHECKPOINTS, Checkpoint, Place, Store, file_name, open_store, thinned
+from fleetlore.projections.store import (
+    MAX_CHECKPOINTS,
+    EventAnchor,
+    ProjectionStore,
+    ViewCheckpoint,
+    open_store,
+    select_kept_counts,
+    store_file_name,
+)
 
 LOG_ID = "01a1e1bf-2e12-70bf-89ed-88b84d17777f"
 
 
-def info_of(**changes: object) -> Info:
-    info = Info(
+def info_of(**changes: object) -> LogInfo:
+    info = LogInfo(
         backend="sqlite",
         town="default",
         log_id=LOG_ID,
@@ -42,17 +50,17 @@ def info_of(**changes: object) -> Info:
     return replace(info, **changes)
 
 
-def checkpoint(n: int, *, view: str = "fleet", version: int = 1) -> Checkpoint:
-    return Checkpoint(view=view, version=version, place=Place(f"{n:016d}", f"{n - 1:016d}", f"id{n}"), events=n, state=b"%d" % n)
+def checkpoint(n: int, *, view: str = "fleet", version: int = 1) -> ViewCheckpoint:
+    return ViewCheckpoint(view=view, version=version, place=EventAnchor(f"{n:016d}", f"{n - 1:016d}", f"id{n}"), events=n, state=b"%d" % n)
 
 
-def opened(folder: Path) -> Store:
+def opened(folder: Path) -> ProjectionStore:
     store = open_store(info_of(), folder=str(folder))
     assert store is not None
     return store
 
 
-def holds_something(store: Store) -> bool:
+def holds_something(store: ProjectionStore) -> bool:
     store.save(checkpoint(5), heeded=None)
     return store.newest("fleet", 1) == checkpoint(5)
 
@@ -86,13 +94,13 @@ def test_each_log_town_and_place_has_a_file_of_its_own() -> None:
         info_of(details={"path": "/a/backup.db"}),
         info_of(log_id="../../etc/passwd"),
     ]
-    names = {file_name(info) for info in variants}
+    names = {store_file_name(info) for info in variants}
     assert len(names) == len(variants)
     assert all("/" not in name for name in names)
 
 
 @pytest.mark.parametrize("info", [info_of(backend="memory"), info_of(log_id="")])
-def test_a_log_that_is_not_kept_has_none(info: Info, tmp_path: Path) -> None:
+def test_a_log_that_is_not_kept_has_none(info: LogInfo, tmp_path: Path) -> None:
     assert open_store(info, folder=str(tmp_path / "cache")) is None
     assert not (tmp_path / "cache").exists()
 
@@ -100,7 +108,7 @@ def test_a_log_that_is_not_kept_has_none(info: Info, tmp_path: Path) -> None:
 def test_where_no_folder_can_be_made_there_is_none(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert open_store(info_of(), folder=str(tmp_path / "file" / "cache")) is None
-    (tmp_path / file_name(info_of())).mkdir()
+    (tmp_path / store_file_name(info_of())).mkdir()
     assert open_store(info_of(), folder=str(tmp_path)) is None
 
 
@@ -263,15 +271,15 @@ def test_checkpoints_are_never_many(steps: list[int]) -> None:
     newest = 0
     for step in steps:
         newest += step
-        counts = sorted(thinned([*counts, newest]))
+        counts = sorted(select_kept_counts([*counts, newest]))
         assert counts[-1] == newest
-        assert len(counts) <= MOST_CHECKPOINTS
+        assert len(counts) <= MAX_CHECKPOINTS
 
 
 def test_what_is_kept_is_near_to_every_place_in_the_past() -> None:
     counts: list[int] = []
     for newest in range(10_000, 5_000_000, 10_000):
-        counts = sorted(thinned([*counts, newest]))
+        counts = sorted(select_kept_counts([*counts, newest]))
     for place in range(100_000, 4_990_000, 70_000):
         nearest = max(count for count in counts if count <= place)
         assert place - nearest <= newest / 20

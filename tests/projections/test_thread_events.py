@@ -14,12 +14,12 @@ from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections.chronology import Chronology
 from fleetlore.projections.thread_events import ThreadEvents, read_selection, select
 from fleetlore.views import threads as view
-from fleetlore.views.thread_state import Threads
+from fleetlore.views.thread_state import ThreadsState
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 
-def stored(log: BlockingRecorder, *events: dict[str, Any]) -> Threads:
+def stored(log: BlockingRecorder, *events: dict[str, Any]) -> ThreadsState:
     """The threads of a log with these events, a second apart."""
     log.append_all(
         Event(id=f"00000000-0000-8000-8000-{number:012d}", at=NOON + timedelta(seconds=number), kind="fleet.commit", actor="ada", **fields)
@@ -31,7 +31,7 @@ def stored(log: BlockingRecorder, *events: dict[str, Any]) -> Threads:
     return known
 
 
-def numbers(log: BlockingRecorder, key: str, known: Threads, **options: Any) -> list[int]:
+def numbers(log: BlockingRecorder, key: str, known: ThreadsState, **options: Any) -> list[int]:
     return [int((event.id or "")[-12:]) for event in read_selection(log, select(key, known), **options)]
 
 

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from fleetlore.errors import Closed, Invalid
-from fleetlore.log.coordination import Shared, open_shared
+from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.log.sqlite import file as sqlite_file
 from fleetlore.log.sqlite.maintenance import backup, check
-from fleetlore.log.tokens import SCOPES, Token, hash_of, included, is_secret, mint
+from fleetlore.log.tokens import TOKEN_SCOPES, Token, create_token, hash_secret, included_scopes, is_secret
 from tests.projections.conftest import Opening
 from tests.servers import Nats, Valkey
 
@@ -21,28 +21,28 @@ LATER = NOW + timedelta(days=30)
 
 
 def minted(scope: str = "read", *, label: str = "", now: datetime = NOW, expires_at: datetime | None = None) -> Token:
-    return mint(scope, label=label, now=now, expires_at=expires_at)[1]  # type: ignore[arg-type]  # tests say it in a word
+    return create_token(scope, label=label, now=now, expires_at=expires_at)[1]  # type: ignore[arg-type]  # tests say it in a word
 
 
-def test_there_are_no_tokens_at_first(shared: Shared) -> None:
+def test_there_are_no_tokens_at_first(shared: Coordination) -> None:
     assert shared.tokens() == []
 
 
-@pytest.mark.parametrize("scope", SCOPES)
-def test_a_token_is_kept_with_all_that_is_known_of_it(shared: Shared, scope: str) -> None:
+@pytest.mark.parametrize("scope", TOKEN_SCOPES)
+def test_a_token_is_kept_with_all_that_is_known_of_it(shared: Coordination, scope: str) -> None:
     token = minted(scope, label="wall screen → 2. floor", expires_at=LATER)
     shared.keep_token(token)
     assert shared.tokens() == [token]
 
 
-def test_tokens_are_listed_from_the_oldest_on(shared: Shared) -> None:
+def test_tokens_are_listed_from_the_oldest_on(shared: Coordination) -> None:
     tokens = [minted(now=NOW + timedelta(seconds=seconds)) for seconds in (3, 1, 2)]
     for token in tokens:
         shared.keep_token(token)
     assert [token.created_at.second for token in shared.tokens()] == [1, 2, 3]
 
 
-def test_a_dropped_token_is_gone_and_the_others_stay(shared: Shared) -> None:
+def test_a_dropped_token_is_gone_and_the_others_stay(shared: Coordination) -> None:
     one, two = minted(), minted(now=LATER)
     shared.drop_token(one.id)
     shared.keep_token(one)
@@ -53,14 +53,14 @@ def test_a_dropped_token_is_gone_and_the_others_stay(shared: Shared) -> None:
     assert shared.tokens() == []
 
 
-def test_a_token_of_the_same_id_gives_way(shared: Shared) -> None:
+def test_a_token_of_the_same_id_gives_way(shared: Coordination) -> None:
     token = minted()
     shared.keep_token(token)
     shared.keep_token(replace(token, label="new"))
     assert [token.label for token in shared.tokens()] == ["new"]
 
 
-def test_tokens_are_apart_from_cursors_and_leases(shared: Shared) -> None:
+def test_tokens_are_apart_from_cursors_and_leases(shared: Coordination) -> None:
     token = minted()
     shared.keep_token(token)
     shared.commit(token.id, "1")
@@ -111,14 +111,14 @@ def test_tokens_of_towns_are_apart(another: Opening) -> None:
         {"expires_at": datetime(2026, 1, 1)},  # noqa: DTZ001
     ],
 )
-def test_what_is_no_token_is_not_kept(shared: Shared, wrong: dict[str, object]) -> None:
+def test_what_is_no_token_is_not_kept(shared: Coordination, wrong: dict[str, object]) -> None:
     with pytest.raises(Invalid):
         shared.keep_token(replace(minted(), **wrong))
     assert shared.tokens() == []
 
 
 @pytest.mark.parametrize("id", ["", "*", "nothing here", "lore_" + "x" * 43, "\ud800"])
-def test_what_is_no_id_is_refused(shared: Shared, id: str) -> None:
+def test_what_is_no_id_is_refused(shared: Coordination, id: str) -> None:
     with pytest.raises(Invalid, match="lore token list"):
         shared.drop_token(id)
 
@@ -143,24 +143,24 @@ async def test_asyncio_has_the_verbs_of_tokens_too(url: str) -> None:
 
 def test_the_secret_is_nowhere_in_what_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
-    secret, token = mint("admin", now=NOW)
+    secret, token = create_token("admin", now=NOW)
     with open_shared(f"sqlite:{path}") as shared:
         shared.keep_token(token)
         kept = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert secret.encode() not in kept
     assert secret.removeprefix("lore_").encode() not in kept
-    assert hash_of(secret).encode() in kept
+    assert hash_secret(secret).encode() in kept
     assert secret not in repr(token)
 
 
 def test_secrets_have_256_bits_and_differ() -> None:
-    secrets = {mint("read", now=NOW)[0] for _ in range(100)}
+    secrets = {create_token("read", now=NOW)[0] for _ in range(100)}
     assert len(secrets) == 100
     assert all(is_secret(secret) and len(secret) == len("lore_") + 43 for secret in secrets)
 
 
 def test_each_scope_includes_the_smaller_ones() -> None:
-    assert [included(scope) for scope in SCOPES] == [("read",), ("read", "write"), ("read", "write", "admin")]
+    assert [included_scopes(scope) for scope in TOKEN_SCOPES] == [("read",), ("read", "write"), ("read", "write", "admin")]
 
 
 def test_a_token_is_over_from_its_last_moment_on() -> None:
@@ -184,7 +184,7 @@ def test_a_kept_token_that_cannot_be_read_lets_nobody_in_and_the_others_are_foun
 def test_a_log_from_before_there_were_tokens_gets_their_table_and_keeps_the_rest(tmp_path: Path) -> None:
     path, token = tmp_path / "fleet.db", minted()
     connection = sqlite_file.open_file(str(path))
-    sqlite_file.migrate(connection, str(path), sqlite_file.MIGRATIONS[:2])
+    sqlite_file.migrate_schema(connection, str(path), sqlite_file.MIGRATIONS[:2])
     connection.execute("INSERT INTO cursors VALUES ('default', 'ship', '7')")
     connection.close()
     with open_shared(f"sqlite:{path}") as shared:

@@ -21,10 +21,10 @@ from fleetlore.errors import Busy, LogError
 from fleetlore.log import recorder
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import live_views as module
-from fleetlore.projections.live_views import Warm
-from fleetlore.projections.runner import View
-from fleetlore.projections.signed_goals import BelievedGoals
-from fleetlore.projections.store import Store, open_store
+from fleetlore.projections.live_views import LiveViews
+from fleetlore.projections.runner import LogView
+from fleetlore.projections.signed_goals import SignedGoalsFold
+from fleetlore.projections.store import ProjectionStore, open_store
 from fleetlore.server.view_cache import views_with
 from fleetlore.testing import START
 from fleetlore.views.costs import Costs
@@ -34,7 +34,7 @@ from tests.projections.conftest import wait_for
 from tests.projections.test_runner import LINES, counting, fresh, naive, say, with_small_steps
 from tests.strategies import events
 
-VIEWS = views_with(Costs(Prices({})), BelievedGoals())
+VIEWS = views_with(Costs(Prices({})), SignedGoalsFold())
 
 
 @pytest.fixture(autouse=True)
@@ -46,8 +46,8 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(str(tmp_path / "cache" / "store.db")) as opened:
+def store(tmp_path: Path) -> Iterator[ProjectionStore]:
+    with ProjectionStore(str(tmp_path / "cache" / "store.db")) as opened:
         yield opened
 
 
@@ -58,8 +58,8 @@ def log(tmp_path: Path) -> Iterator[BlockingRecorder]:
 
 
 @contextmanager
-def warm_views(log: Any, store: Store | None = None, **views: View[Any]) -> Iterator[Warm]:
-    warm = Warm(log, views or {"lines": LINES}, lambda: store)
+def warm_views(log: Any, store: ProjectionStore | None = None, **views: LogView[Any]) -> Iterator[LiveViews]:
+    warm = LiveViews(log, views or {"lines": LINES}, lambda: store)
     warm.start()
     try:
         yield warm
@@ -67,17 +67,17 @@ def warm_views(log: Any, store: Store | None = None, **views: View[Any]) -> Iter
         warm.close()
 
 
-def words(warm: Warm) -> list[str]:
+def words(warm: LiveViews) -> list[str]:
     with warm.looking() as states:
         return list(states["lines"].words)
 
 
-def up_to_date(warm: Warm, log: BlockingRecorder) -> list[str]:
+def up_to_date(warm: LiveViews, log: BlockingRecorder) -> list[str]:
     assert warm.wait_for(log.head(), PATIENCE)
     return words(warm)
 
 
-def same(view: View[Any], one: Any, other: Any) -> bool:
+def same(view: LogView[Any], one: Any, other: Any) -> bool:
     """Whether two states are one; by what is kept of them, which leaves out what only saves time."""
     return bool(msgspec.json.decode(view.encode(one)) == msgspec.json.decode(view.encode(other)))
 
@@ -150,14 +150,14 @@ def test_the_progress_of_a_long_log_is_told_and_half_of_it_can_be_looked_at(log:
     assert seen == [8, 20]
 
 
-def msgspec_view(apply: Callable[[Any, Event], Any]) -> View[Any]:
-    return View(name="slow", version=1, state=LINES.state, initial=LINES.initial, apply=apply)
+def msgspec_view(apply: Callable[[Any, Event], Any]) -> LogView[Any]:
+    return LogView(name="slow", version=1, state=LINES.state, initial=LINES.initial, apply=apply)
 
 
 # --- the past
 
 
-def test_the_past_is_the_receivers_own_and_the_head_goes_on(log: BlockingRecorder, store: Store) -> None:
+def test_the_past_is_the_receivers_own_and_the_head_goes_on(log: BlockingRecorder, store: ProjectionStore) -> None:
     events = say(log, "one", "two", "three", "four", "five")
     with warm_views(log, store) as warm:
         up_to_date(warm, log)
@@ -196,7 +196,7 @@ def test_every_view_of_the_desk_is_the_fold_that_it_is_said_to_be(stored: list[E
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["with a store", "without"])
-def test_what_was_erased_is_in_no_view_any_more(log: BlockingRecorder, store: Store, kept: bool) -> None:
+def test_what_was_erased_is_in_no_view_any_more(log: BlockingRecorder, store: ProjectionStore, kept: bool) -> None:
     events = say(log, "one", "SECRET", "three", "four", "five")
     with warm_views(log, store if kept else None) as warm:
         assert "SECRET" in up_to_date(warm, log)
@@ -214,15 +214,15 @@ def test_nobody_sees_what_was_erased_while_all_is_folded_anew(log: BlockingRecor
     """Not even in the moment between hearing of it and beginning again."""
     events = say(log, "one", "SECRET")
     heard, go = Flag(), Flag()
-    begin = Warm._begin
+    begin = LiveViews._begin
 
-    def held_up(self: Warm) -> None:
+    def held_up(self: LiveViews) -> None:
         if self.beginnings:
             heard.set()
             go.wait(PATIENCE)
         begin(self)
 
-    monkeypatch.setattr(Warm, "_begin", held_up)
+    monkeypatch.setattr(LiveViews, "_begin", held_up)
     with warm_views(log) as warm:
         assert up_to_date(warm, log) == ["one", "SECRET"]
         log.erase([events[1].id or ""], "a slip")
@@ -236,7 +236,7 @@ def test_nobody_sees_what_was_erased_while_all_is_folded_anew(log: BlockingRecor
         assert "SECRET" not in seen[0]
 
 
-def test_erasing_again_and_again_while_others_write_leaves_nothing_behind(log: BlockingRecorder, store: Store) -> None:
+def test_erasing_again_and_again_while_others_write_leaves_nothing_behind(log: BlockingRecorder, store: ProjectionStore) -> None:
     with warm_views(log, store) as warm:
         for number in range(15):
             [position] = log.append([Event(kind="fleet.commit", agent="ada", text=f"SECRET {number}")])
@@ -250,7 +250,7 @@ def test_erasing_again_and_again_while_others_write_leaves_nothing_behind(log: B
 # --- beginning again
 
 
-def test_a_second_one_reads_only_what_is_new(log: BlockingRecorder, store: Store) -> None:
+def test_a_second_one_reads_only_what_is_new(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, *map(str, range(40)))
     with warm_views(log, store) as warm:
         up_to_date(warm, log)
@@ -263,14 +263,14 @@ def test_a_second_one_reads_only_what_is_new(log: BlockingRecorder, store: Store
 
 def test_a_log_that_was_empty_has_its_store_from_the_first_event_on(log: BlockingRecorder, tmp_path: Path) -> None:
     """Only then it has an id, by which its store is known."""
-    found: list[Store] = []
+    found: list[ProjectionStore] = []
 
-    def find() -> Store | None:
+    def find() -> ProjectionStore | None:
         if not found and (store := open_store(log.info(), folder=str(tmp_path / "cache"))) is not None:
             found.append(store)
         return found[0] if found else None
 
-    warm = Warm(log, {"lines": LINES}, find)
+    warm = LiveViews(log, {"lines": LINES}, find)
     warm.start()
     wait_for(lambda: warm.caught_up)
     assert not warm.has_store
@@ -285,9 +285,9 @@ def test_a_log_that_was_empty_has_its_store_from_the_first_event_on(log: Blockin
     found[0].close()
 
 
-def test_its_end_is_prompt_and_keeps_what_was_folded(log: BlockingRecorder, store: Store) -> None:
+def test_its_end_is_prompt_and_keeps_what_was_folded(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, "one", "two")
-    warm = Warm(log, {"lines": LINES}, lambda: store)
+    warm = LiveViews(log, {"lines": LINES}, lambda: store)
     warm.start()
     up_to_date(warm, log)
     start = monotonic()
@@ -299,7 +299,7 @@ def test_its_end_is_prompt_and_keeps_what_was_folded(log: BlockingRecorder, stor
     warm.close()
 
 
-def test_it_ends_quietly_though_the_log_was_closed_before(log: BlockingRecorder, store: Store) -> None:
+def test_it_ends_quietly_though_the_log_was_closed_before(log: BlockingRecorder, store: ProjectionStore) -> None:
     say(log, "one", "two")
     with warm_views(log, store) as warm:
         up_to_date(warm, log)

@@ -10,9 +10,9 @@ from fleetlore.cli.context import told
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.prompts import blocks
 from fleetlore.prompts.agent_context import Recall
-from fleetlore.prompts.build import build
-from fleetlore.prompts.parts import Part
-from fleetlore.prompts.turn import Remembering, Tool, Turn
+from fleetlore.prompts.build import build_prompt
+from fleetlore.prompts.parts import PromptPart
+from fleetlore.prompts.turn import MemoryPolicy, PromptTool, PromptTurn
 from tests.prompts import plays
 
 FOLDER = Path(__file__).parent / "golden"
@@ -23,7 +23,7 @@ VERDICT = 'Answer with one JSON object:\n{"text": "your reasons, in two sentence
 
 def _asked(log: BlockingRecorder, agent: str, role: Any = None, budget: int = 4000, **wanted: Any) -> str:
     turn = Recall(log, tell=told).turn(agent, **({"output_format": ANSWER} | wanted))
-    return build(turn, role, budget=budget).text
+    return build_prompt(turn, role, budget=budget).text
 
 
 def _nobody_spoke(log: BlockingRecorder) -> str:
@@ -69,7 +69,7 @@ def _long(log: BlockingRecorder) -> str:
 
 def _episodic(log: BlockingRecorder) -> str:
     plays.bakery(log, lines=30)
-    return _asked(log, "edda", "worker", remembering=Remembering(kind="episodic", most=4))
+    return _asked(log, "edda", "worker", remembering=MemoryPolicy(kind="episodic", most=4))
 
 
 def _visitors(log: BlockingRecorder) -> str:
@@ -112,7 +112,10 @@ def _given_memory(log: BlockingRecorder) -> str:
 
 def _tools(log: BlockingRecorder) -> str:
     plays.bakery(log, lines=2)
-    tools = (Tool(name="dice", description="Throws two dice."), Tool(name="ledger", description="Looks a day up\nin the shop's book."))
+    tools = (
+        PromptTool(name="dice", description="Throws two dice."),
+        PromptTool(name="ledger", description="Looks a day up\nin the shop's book."),
+    )
     return _asked(log, "mara", tools=tools, extra="You have just been asked by Edda to be brief.")
 
 
@@ -165,11 +168,11 @@ def _reviewer(log: BlockingRecorder) -> str:
 
 
 def _own_role(log: BlockingRecorder) -> str:
-    def weather(turn: Turn) -> Part:
-        return Part(name="weather", heading="The weather", body="Frost, and no wind.", priority=1)
+    def weather(turn: PromptTurn) -> PromptPart:
+        return PromptPart(name="weather", heading="The weather", body="Frost, and no wind.", priority=1)
 
     plays.bakery(log, lines=2)
-    return _asked(log, "mara", (blocks.identity, weather, blocks.scene, blocks.output_format))
+    return _asked(log, "mara", (blocks.identity_block, weather, blocks.scene_block, blocks.output_format_block))
 
 
 def _earlier(log: BlockingRecorder) -> str:

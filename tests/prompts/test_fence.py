@@ -20,14 +20,14 @@ def hostile() -> st.SearchStrategy[str]:
 
 @given(hostile(), st.integers(1, 80))
 def test_a_line_is_one_line_and_no_longer_than_asked(text: str, longest: int) -> None:
-    shown = text_safety.line(text, longest)
+    shown = text_safety.sanitize_line(text, longest)
     assert len(shown.splitlines()) <= 1
     assert len(shown) <= longest
 
 
 @given(hostile())
 def test_a_name_is_never_empty_ends_where_the_colon_is_and_is_not_one_of_ours(text: str) -> None:
-    shown = text_safety.name(text)
+    shown = text_safety.sanitize_name(text)
     assert shown
     assert ":" not in shown
     assert shown.casefold() not in ("you", "the scene", "a visitor")
@@ -36,14 +36,14 @@ def test_a_name_is_never_empty_ends_where_the_colon_is_and_is_not_one_of_ours(te
 
 @given(hostile())
 def test_every_line_of_a_record_stands_behind_its_mark_and_none_is_a_heading_within(text: str) -> None:
-    for line in text_safety.record(text, 400).splitlines():
+    for line in text_safety.quote_record(text, 400).splitlines():
         assert line.startswith("> ")
         assert not line[2:].lstrip().startswith(("#", ">", "```", "~~~"))
 
 
 @given(hostile())
 def test_free_text_begins_no_heading_and_leaves_no_code_open(text: str) -> None:
-    lines = text_safety.free(text).splitlines()
+    lines = text_safety.sanitize_text(text).splitlines()
     assert not [line for line in lines if line.lstrip().startswith(("#", ">", "＃"))]
     assert not [line for line in lines if line.strip() and not line.strip().strip("=")]
     assert sum(line.lstrip().startswith(("```", "~~~")) for line in lines) % 2 == 0
@@ -51,14 +51,14 @@ def test_free_text_begins_no_heading_and_leaves_no_code_open(text: str) -> None:
 
 @given(hostile(), st.integers(1, 200))
 def test_what_was_harmless_still_is_when_it_is_shortened(text: str, longest: int) -> None:
-    lines = text_safety.shortened(text_safety.free(text), longest).splitlines()
+    lines = text_safety.truncate_block(text_safety.sanitize_text(text), longest).splitlines()
     assert not [line for line in lines if line.lstrip().startswith(("#", ">", "＃"))]
     assert sum(line.lstrip().startswith(("```", "~~~")) for line in lines) % 2 == 0
 
 
 @given(hostile())
 def test_nothing_unseen_is_left(text: str) -> None:
-    for shown in (text_safety.line(text, 500), text_safety.record(text, 500), text_safety.free(text)):
+    for shown in (text_safety.sanitize_line(text, 500), text_safety.quote_record(text, 500), text_safety.sanitize_text(text)):
         assert not set(shown) & set("\x00\x1b\u202e\u200b\ufeff\U000e0041\u2028\u2029\x85\x0b\x0c\r")
         assert "<|" not in shown
         assert "[INST]" not in shown
@@ -66,10 +66,10 @@ def test_nothing_unseen_is_left(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["Grüße, 你好, שלום", "👩\u200d🔬 and ❤\ufe0f", "a < b | c > d, [x], x->y", "naïve — “quoted” …"])
 def test_honest_words_stay_as_they_are(text: str) -> None:
-    assert text_safety.line(text, 100) == text
-    assert text_safety.free(text) == text
+    assert text_safety.sanitize_line(text, 100) == text
+    assert text_safety.sanitize_text(text) == text
 
 
 def test_free_text_keeps_its_lists_and_examples() -> None:
     text = 'Rules:\n- be brief\n- be kind\n\n```json\n{"text": "…"}\n```'
-    assert text_safety.free(text) == text
+    assert text_safety.sanitize_text(text) == text

@@ -196,13 +196,16 @@ def working(number: int = 5, **more: Any) -> list[Event]:
     """In its third turn, or its driver died there; a person has said something for the next one."""
     goal_ = made(number, "Write the migration guide for version 3", agent="emil", parent=more.pop("parent", None))
     events = pursued(goal_, TURNS, wrong=((0, 1, 2), (0, 2)), until=is_kind("driver.attempt_started", 3), **more)
-    return [*events, commands.control(goal_.id, "say", by="grace", value="Leave the old names in an appendix.", now=_after(events))]
+    return [
+        *events,
+        commands.make_control_event(goal_.id, "say", by="grace", value="Leave the old names in an appendix.", now=_after(events)),
+    ]
 
 
 def paused(number: int = 6, **more: Any) -> list[Event]:
     """Paused before its first turn."""
     goal_ = made(number, "Sort the photographs by who is on them", agent="fern")
-    pause = commands.control(
+    pause = commands.make_control_event(
         goal_.id, "pause", by="grace", reason="The disk is full", now=lambda: datetime.now(UTC) - timedelta(minutes=50)
     )
     return pursued(goal_, TURNS, wrong=((0,),), until=is_kind("goal.waiting"), before=[pause], **more)

@@ -13,9 +13,9 @@ from mcp.client.streamable_http import streamable_http_client
 from fleetlore import clock
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.log.tokens import Scope, mint
-from fleetlore.projections.signed_goals import BelievedGoals
-from fleetlore.projections.store import Store
+from fleetlore.log.tokens import TokenScope, create_token
+from fleetlore.projections.signed_goals import SignedGoalsFold
+from fleetlore.projections.store import ProjectionStore
 from fleetlore.server.mcp.protocol import make_server
 from fleetlore.server.mcp.sources import Caller, OnDemand, Source
 from fleetlore.server.mcp.stdio import Desk
@@ -66,15 +66,15 @@ async def text(client: Client, tool: str, **asked: Any) -> str:
     return content.text
 
 
-def token_for(served: Served, label: str, scope: Scope = "write") -> str:
+def token_for(served: Served, label: str, scope: TokenScope = "write") -> str:
     """A token that somebody was given."""
-    secret, token = mint(scope, now=clock.now(), label=label)
+    secret, token = create_token(scope, now=clock.now(), label=label)
     with open_shared(served.house.url, town=served.house.town) as shared:
         shared.keep_token(token)
     return secret
 
 
-def on_demand(log: BlockingRecorder, store: Store | None = None) -> OnDemand:
+def on_demand(log: BlockingRecorder, store: ProjectionStore | None = None) -> OnDemand:
     """A log as `lore mcp` reads it."""
     costs = Costs(Prices())
-    return OnDemand(log, views_with(costs, BelievedGoals()), lambda: store, town="default", prices=costs.prices.date)
+    return OnDemand(log, views_with(costs, SignedGoalsFold()), lambda: store, town="default", prices=costs.prices.date)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from fleetlore import Event, connect
 from fleetlore.log.base import Position
-from fleetlore.log.coordination import Shared, open_shared
+from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.notifications.bodies import Message
 from fleetlore.server.notifications.rules import Rule, Target, Webhook
@@ -122,7 +122,7 @@ class Town:
     def open_log(self) -> BlockingRecorder:
         return connect(self.url).blocking()
 
-    def open_shared(self) -> Shared:
+    def open_shared(self) -> Coordination:
         return open_shared(self.url)
 
     def tell(self, *events: Event) -> list[Position]:
@@ -194,7 +194,7 @@ def main(url: str, address: str, seam: str) -> None:
             os._exit(9)
         return outcome
 
-    class Dying(Shared):
+    class Dying(Coordination):
         def commit(self, name: str, position: Position) -> None:
             os._exit(9)
 
@@ -202,7 +202,7 @@ def main(url: str, address: str, seam: str) -> None:
     town.notifier(rule, open_shared=opened, send=send).run(Flag())
 
 
-def disguised(shared: Shared, kind: type[Shared]) -> Shared:
+def disguised(shared: Coordination, kind: type[Coordination]) -> Coordination:
     """The same, with some verbs of another kind."""
     shared.__class__ = kind
     return shared

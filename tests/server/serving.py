@@ -15,7 +15,7 @@ import msgspec
 
 from fleetlore import clock, connect
 from fleetlore import settings as config
-from fleetlore.graph.settings import Settings as GraphSettings
+from fleetlore.graph.settings import GraphSettings
 from fleetlore.log import recorder
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.seal import OperatorKey

@@ -12,10 +12,10 @@ import pytest
 
 from fleetlore import Event, clock, connect
 from fleetlore import settings as config
-from fleetlore.graph.settings import Settings
-from fleetlore.ingest.anonymise import veiling
+from fleetlore.graph.settings import GraphSettings
+from fleetlore.ingest.anonymise import make_anonymiser
 from fleetlore.log.coordination import open_shared
-from fleetlore.log.tokens import Scope, mint
+from fleetlore.log.tokens import TokenScope, create_token
 from fleetlore.server.open_context import open_house
 from fleetlore.server.serve import address_of, bound, serving
 from tests.server.serving import HOST, Served, homely, serve
@@ -27,9 +27,9 @@ def served(tmp_path: Path) -> Iterator[Served]:
         yield running
 
 
-def token_of(folder: Path, label: str, scope: Scope = "write") -> str:
+def token_of(folder: Path, label: str, scope: TokenScope = "write") -> str:
     """A token of somebody's own."""
-    secret, token = mint(scope, label=label, now=clock.now())
+    secret, token = create_token(scope, label=label, now=clock.now())
     with open_shared(f"sqlite:{folder}/fleet.db") as shared:
         shared.keep_token(token)
     return secret
@@ -122,11 +122,11 @@ def test_what_cannot_be_a_turn_is_refused_with_a_reason_and_begins_no_session(
 
 
 def test_settings_that_cannot_be_are_told_to_who_wants_to_talk_and_everything_else_is_served(tmp_path: Path) -> None:
-    with serve(tmp_path, graph=Settings(minds={"default": "openai:m?key_env=NO_SUCH_KEY"})) as served:
+    with serve(tmp_path, graph=GraphSettings(minds={"default": "openai:m?key_env=NO_SUCH_KEY"})) as served:
         answer = served.post("/api/chat", {"text": "Hello"})
         assert (answer.status, "export NO_SUCH_KEY" in answer.detail) == (503, True)
         assert served.view("fleet")["live"]
-    with serve(tmp_path, graph=Settings(default="no-such")) as served:
+    with serve(tmp_path, graph=GraphSettings(default="no-such")) as served:
         assert "no-such" in served.get("/api/graph/list").detail
 
 
@@ -182,7 +182,7 @@ def test_a_trusted_proxy_says_who_it_is_and_nobody_else_does(tmp_path: Path) -> 
         assert look(served)["identity"] == "lore up"
         answer = served.get("/api/chat", headers=bearing(served.token) | headers)
         assert answer.json["identity"] == "lore up"
-    with serve(tmp_path, graph=Settings(proxy_header="X-Remote-User")) as served:
+    with serve(tmp_path, graph=GraphSettings(proxy_header="X-Remote-User")) as served:
         assert served.get("/api/chat", headers=bearing(served.token) | headers).json["identity"] == "carla"
         assert served.get("/api/chat", headers=headers).status == 401
         assert served.get("/api/chat", headers=bearing(served.token) | {"x-remote-user": "a\tb"}).status == 400
@@ -190,7 +190,7 @@ def test_a_trusted_proxy_says_who_it_is_and_nobody_else_does(tmp_path: Path) -> 
 
 def test_where_names_are_not_kept_a_session_is_still_its_owners(tmp_path: Path) -> None:
     address = f"sqlite:{tmp_path}/fleet.db"
-    with homely(tmp_path), connect(address, veil=veiling(["names"])).blocking() as log:
+    with homely(tmp_path), connect(address, veil=make_anonymiser(["names"])).blocking() as log:
         settings = config.load(log=address, environ={}, folder=str(tmp_path))
         for turns in (1, 2):
             with bound(HOST, 0) as opened, open_house(log, settings, host=HOST) as rooms, serving(rooms.house, opened):

@@ -14,7 +14,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from fleetlore.log.coordination import open_shared
-from fleetlore.log.tokens import hash_of
+from fleetlore.log.tokens import hash_secret
 from fleetlore.server.live import chat
 from fleetlore.server.live.chat import PROTOCOL, Wire
 from fleetlore.server.security.limits import Limits
@@ -199,7 +199,7 @@ def test_a_token_that_is_revoked_ends_it(tmp_path: Path, monkeypatch: pytest.Mon
         with talk(served, token=secret) as client:
             hear(client)
             with open_shared(f"sqlite:{tmp_path}/fleet.db") as shared:
-                [token] = [each for each in shared.tokens() if each.hash == hash_of(secret)]
+                [token] = [each for each in shared.tokens() if each.hash == hash_secret(secret)]
                 shared.drop_token(token.id)
             with pytest.raises(ConnectionClosed):
                 client.recv(timeout=PATIENCE)

@@ -12,7 +12,7 @@ import pytest
 from fleetlore.dialects import cloudevents
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
-from fleetlore.log.base import MOST_EVENTS
+from fleetlore.log.base import MAX_APPEND_EVENTS
 from fleetlore.server.app import make_app
 from fleetlore.server.endpoints import events as doors_events
 from fleetlore.server.endpoints import forges as doors_forges
@@ -104,11 +104,11 @@ def test_of_many_misfits_the_first_are_shown_and_all_are_counted(doors: Doors, m
 
 
 def test_more_events_than_one_append_takes_are_stored_too(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = doors.post(PATH, lines(ONE) * (2 * MOST_EVENTS + 1), type=NDJSON)
-    assert len(set(answer.json["positions"])) == len(doors.events) == 2 * MOST_EVENTS + 1
+    answer = doors.post(PATH, lines(ONE) * (2 * MAX_APPEND_EVENTS + 1), type=NDJSON)
+    assert len(set(answer.json["positions"])) == len(doors.events) == 2 * MAX_APPEND_EVENTS + 1
     monkeypatch.setattr(doors_storing, "MOST_EVENTS", 10)
     assert doors.post(PATH, lines(ONE) * 11, type=NDJSON).status == 413
-    assert len(doors.events) == 2 * MOST_EVENTS + 1
+    assert len(doors.events) == 2 * MAX_APPEND_EVENTS + 1
 
 
 def test_what_was_erased_for_good_is_not_taken_again_and_is_named(doors: Doors) -> None:

@@ -18,7 +18,7 @@ from fleetlore import Event, clock, connect
 from fleetlore.errors import Closed, Invalid, LogError, Unreachable
 from fleetlore.events.ids import uuid_bytes
 from fleetlore.log.admission import Admission
-from fleetlore.log.base import Backend, Batch, Page, Position
+from fleetlore.log.base import AppendBatch, Backend, Position, TailPage
 from fleetlore.log.memory.log import MemoryLog
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.live.feed import Feed
@@ -233,7 +233,7 @@ class Faltering(BlockingRecorder):
         super().__init__(lambda: MemoryLog(town="t"), Admission(now=clock.now, new_id=clock.uuid7))
         self.times = times
 
-    def follow_pages(self, scope: str = "town", *, after: Position | None = None) -> Generator[Page, None, None]:
+    def follow_pages(self, scope: str = "town", *, after: Position | None = None) -> Generator[TailPage, None, None]:
         if self.times:
             self.times -= 1
             raise Unreachable("the server does not answer; start it")
@@ -281,7 +281,7 @@ async def test_records_that_cannot_be_sent_as_they_are_stored_are_told_all_the_s
 def store(backend: Backend, *raws: bytes) -> None:
     """Put bytes into a log as somebody else would."""
     plain = Admission().admit(Event(kind="a.b", actor="somebody"))
-    backend.commit([Batch([replace(plain, id=(id := clock.uuid7()), key=uuid_bytes(id), raw=raw) for raw in raws])])
+    backend.commit([AppendBatch([replace(plain, id=(id := clock.uuid7()), key=uuid_bytes(id), raw=raw) for raw in raws])])
 
 
 async def test_signs_of_life_come_whether_or_not_anything_happens() -> None:
@@ -440,7 +440,7 @@ class Client:
 def entries(count: int) -> list[Entry]:
     with connect("memory:").blocking() as log:
         log.append([deed() for _ in range(count)])
-        return list(entries_of(Page(next(log.pages())), None))
+        return list(entries_of(TailPage(next(log.pages())), None))
 
 
 def test_a_ring_is_bounded_by_count_and_knows_where_it_begins() -> None:

@@ -16,7 +16,7 @@ from fleetlore.events.goals import ControlRequested
 from fleetlore.goal import commands
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.seal import OperatorKey, make_seal
-from fleetlore.log.tokens import mint
+from fleetlore.log.tokens import create_token
 from fleetlore.programs.harness import Ended, Order, Watch
 from fleetlore.server.types import goals
 from tests.goal.scripted import Led, Move, done, lead
@@ -278,7 +278,7 @@ def test_what_makes_no_sense_is_refused_with_a_reason(served: Served, goal: str,
 
 
 def test_only_who_may_steer_may_ask(served: Served) -> None:
-    secret, token = mint("write", now=clock.now())
+    secret, token = create_token("write", now=clock.now())
     with open_shared(served.house.url, town=served.house.town) as shared:
         shared.keep_token(token)
     for path in ("control", "decide"):
@@ -353,7 +353,7 @@ def signed(key: OperatorKey, events: Sequence[Event]) -> list[Event]:
     return [key.sign(event) for event in events]
 
 
-FORGED = commands.control(WORKING, "cancel", by="emil")
+FORGED = commands.make_control_event(WORKING, "cancel", by="emil")
 
 
 def test_the_operator_key_signs_what_is_asked_on_the_page(tmp_path: Path, operator: OperatorKey, stories: dict[str, list[Event]]) -> None:
@@ -375,7 +375,7 @@ def test_without_the_passphrase_nothing_is_steered_and_it_is_said_what_to_do(
         served.log.append(signed(operator, stories[WORKING]))
         answer = served.post(f"/api/goals/{WORKING}/control", {"action": "pause"})
         assert answer.status == 403
-        admin, token = mint("admin", now=clock.now())
+        admin, token = create_token("admin", now=clock.now())
         with open_shared(served.house.url, town=served.house.town) as shared:
             shared.keep_token(token)
         answer = served.post(f"/api/goals/{WORKING}/control", {"action": "pause"}, token=admin)
@@ -421,7 +421,7 @@ def test_a_goal_that_nobody_signed_is_shown_as_such_and_cannot_be_steered(
 def test_what_was_said_of_a_goal_before_its_signed_beginning_counts_for_nothing(
     tmp_path: Path, operator: OperatorKey, stories: dict[str, list[Event]]
 ) -> None:
-    early = commands.control(WORKING, "raise", by="emil", value={"turns": 1000})
+    early = commands.make_control_event(WORKING, "raise", by="emil", value={"turns": 1000})
     with serve(tmp_path, operator=operator) as served:
         served.log.append([early, *signed(operator, stories[WORKING])])
         page = page_of(served, WORKING)
@@ -433,9 +433,9 @@ def test_every_state_of_a_goal_can_be_asked_for() -> None:
 
     from fleetlore.server import queries
     from fleetlore.server.answers.goals import STATES
-    from fleetlore.views.goal_state import State
+    from fleetlore.views.goal_state import GoalStatus
 
-    assert set(STATES) == set(get_args(State))
+    assert set(STATES) == set(get_args(GoalStatus))
     assert set(get_args(queries.Goals)) == {"all", "open", "over", *STATES}
 
 

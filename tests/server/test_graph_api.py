@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleetlore.graph.settings import Settings
+from fleetlore.graph.settings import GraphSettings
 from tests.server.serving import Served, serve
 from tests.server.test_chat_api import bearing, look, press, say, shown
 
@@ -84,7 +84,7 @@ def test_a_graph_that_is_not_there_is_refused(served: Served, body: dict[str, An
 def test_graphs_of_ones_own_and_another_default_come_from_the_settings(tmp_path: Path) -> None:
     (tmp_path / "graphs").mkdir()
     (tmp_path / "graphs" / "echo.toml").write_text(MINE)
-    with serve(tmp_path, graph=Settings(default="echo", folder=str(tmp_path / "graphs"))) as served:
+    with serve(tmp_path, graph=GraphSettings(default="echo", folder=str(tmp_path / "graphs"))) as served:
         told = served.view("graph/list")
         assert (told["default"], told["graphs"][0]["description"]) == ("echo", "Only reflexes.")
         assert look(served, say(served, "Hello")["session"])["screen"]["graph"] == "echo"
@@ -94,7 +94,7 @@ def test_a_session_whose_graph_is_gone_says_so_and_can_go_on_by_another(tmp_path
     folder = tmp_path / "graphs"
     folder.mkdir()
     (folder / "echo.toml").write_text(MINE)
-    with serve(tmp_path, graph=Settings(folder=str(folder))) as served:
+    with serve(tmp_path, graph=GraphSettings(folder=str(folder))) as served:
         session = say(served, "Hello")["session"]
         assert served.post("/api/graph/switch", {"session": session, "graph": "echo"}).status == 200
     with serve(tmp_path) as served:

@@ -19,8 +19,8 @@ from starlette.requests import HTTPConnection
 
 from fleetlore import connect
 from fleetlore.errors import LogError, Unwritable
-from fleetlore.log.coordination import Shared, open_shared
-from fleetlore.log.tokens import SCOPES, Scope, Token, hash_of, is_secret, mint
+from fleetlore.log.coordination import Coordination, open_shared
+from fleetlore.log.tokens import TOKEN_SCOPES, Token, TokenScope, create_token, hash_secret, is_secret
 from fleetlore.server.problems import Problem
 from fleetlore.server.security import authorization as keys_module
 from fleetlore.server.security.authorization import REMEMBERED, TRIES, Keyring
@@ -41,10 +41,10 @@ class Ticks:
         return self.moment
 
 
-class Counting(Shared):
+class Counting(Coordination):
     """Tokens in memory, with how often they were read."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Coordination) -> None:
         super().__init__(shared._open_keeper)
         self.reads = 0
 
@@ -78,13 +78,13 @@ def bearing(*headers: str, client: str = "127.0.0.1") -> HTTPConnection:
     return HTTPConnection(scope_of("GET", "/", [("authorization", text) for text in headers], client=(client, 1)))
 
 
-def made(shared: Shared, scope: Scope = "write", **more: Any) -> str:
-    secret, token = mint(scope, now=FrozenClock()(), **more)
+def made(shared: Coordination, scope: TokenScope = "write", **more: Any) -> str:
+    secret, token = create_token(scope, now=FrozenClock()(), **more)
     shared.keep_token(token)
     return secret
 
 
-async def refusal(keys: Keyring, request: HTTPConnection, scope: Scope = "write") -> Problem:
+async def refusal(keys: Keyring, request: HTTPConnection, scope: TokenScope = "write") -> Problem:
     with pytest.raises(Problem) as refused:
         await keys.need(request, scope)
     return refused.value
@@ -93,12 +93,12 @@ async def refusal(keys: Keyring, request: HTTPConnection, scope: Scope = "write"
 # --- who may
 
 
-@pytest.mark.parametrize("held", SCOPES)
-@pytest.mark.parametrize("wanted", SCOPES)
-async def test_a_scope_includes_the_smaller_ones_and_no_other(shared: Counting, held: Scope, wanted: Scope) -> None:
+@pytest.mark.parametrize("held", TOKEN_SCOPES)
+@pytest.mark.parametrize("wanted", TOKEN_SCOPES)
+async def test_a_scope_includes_the_smaller_ones_and_no_other(shared: Counting, held: TokenScope, wanted: TokenScope) -> None:
     keys = Keyring(shared, is_open_to_read=False)
     request = bearing(f"Bearer {made(shared, held)}")
-    if SCOPES.index(wanted) <= SCOPES.index(held):
+    if TOKEN_SCOPES.index(wanted) <= TOKEN_SCOPES.index(held):
         await keys.need(request, wanted)
         return
     refused = await refusal(keys, request, wanted)
@@ -112,7 +112,7 @@ async def test_on_loopback_reading_needs_no_token_and_writing_does(keys: Keyring
     await keys.need(bearing(f"Bearer {UNKNOWN}"), "read")
     assert shared.reads == 0
     assert not keys.needs_token_to_read
-    for scope in SCOPES[1:]:
+    for scope in TOKEN_SCOPES[1:]:
         refused = await refusal(keys, bearing(), scope)
         assert (refused.status, refused.headers["www-authenticate"]) == (401, 'Bearer realm="fleetlore"')
         assert "lore token create" in refused.detail
@@ -295,7 +295,7 @@ async def test_every_known_token_is_compared_in_constant_time(keys: Keyring, sha
 
     monkeypatch.setattr(keys_module, "compare_digest", seen)
     await keys.need(bearing(f"Bearer {secrets[0]}"), "write")
-    assert sorted(one for one, _ in compared) == sorted(map(hash_of, secrets))
+    assert sorted(one for one, _ in compared) == sorted(map(hash_secret, secrets))
 
 
 async def test_no_token_is_ever_said(shared: Counting, clock: FrozenClock, caplog: pytest.LogCaptureFixture) -> None:
@@ -307,7 +307,7 @@ async def test_no_token_is_ever_said(shared: Counting, clock: FrozenClock, caplo
             refused = await refusal(keys, bearing(written), "admin")
             told = " ".join([repr(refused), str(refused), str(refused.response().body), str(refused.headers), repr(keys), caplog.text])
             assert secret.removeprefix("lore_") not in told
-            assert hash_of(secret) not in told
+            assert hash_secret(secret) not in told
 
 
 # --- our own
@@ -322,7 +322,7 @@ def test_our_own_token_is_made_for_all_and_kept_for_its_owner_alone(shared: Coun
     secret = own_token(shared, str(file))
     [token] = shared.tokens()
     assert is_secret(secret)
-    assert (token.hash, token.scope, token.label) == (hash_of(secret), "admin", LABEL)
+    assert (token.hash, token.scope, token.label) == (hash_secret(secret), "admin", LABEL)
     assert file.read_text() == f"{secret}\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
@@ -349,7 +349,7 @@ def test_one_that_was_revoked_gives_way_to_a_new_one(shared: Counting, file: Pat
     shared.drop_token(shared.tokens()[0].id)
     second = own_token(shared, str(file))
     assert second != first
-    assert [token.hash for token in shared.tokens()] == [hash_of(second)]
+    assert [token.hash for token in shared.tokens()] == [hash_secret(second)]
     assert file.read_text() == f"{second}\n"
 
 
@@ -359,7 +359,7 @@ def test_one_that_others_could_read_is_revoked_and_made_anew(shared: Counting, f
     file.chmod(mode)
     second = own_token(shared, str(file))
     assert second != first
-    assert [token.hash for token in shared.tokens()] == [hash_of(second)]
+    assert [token.hash for token in shared.tokens()] == [hash_secret(second)]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
@@ -428,7 +428,7 @@ def test_a_log_that_is_not_kept_has_a_token_and_no_file(shared: Counting) -> Non
     with connect("memory:").blocking() as log:
         assert own_file(log.info()) is None
     secret = own_token(shared, None)
-    assert [token.hash for token in shared.tokens()] == [hash_of(secret)]
+    assert [token.hash for token in shared.tokens()] == [hash_secret(secret)]
 
 
 def test_our_own_token_and_those_that_are_over_open_no_address_to_others(shared: Counting, file: Path, clock: FrozenClock) -> None:

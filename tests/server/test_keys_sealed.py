@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from fleetlore.log.coordination import Shared, open_shared
+from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.log.seal import OperatorKey, make_seal
-from fleetlore.log.tokens import Scope, Token, mint
+from fleetlore.log.tokens import Token, TokenScope, create_token
 from fleetlore.server.security.authorization import REMEMBERED, Keyring
 from fleetlore.testing import FrozenClock
 from tests.server.test_keys import Ticks, bearing, refusal
@@ -17,16 +17,16 @@ SEAL, OPERATOR = make_seal("correct horse battery", cost=2)
 
 
 @pytest.fixture
-def shared() -> Iterator[Shared]:
+def shared() -> Iterator[Coordination]:
     with open_shared("memory:") as opened:
         yield opened
 
 
-def minted(scope: Scope) -> tuple[str, Token]:
-    return mint(scope, now=FrozenClock()())
+def minted(scope: TokenScope) -> tuple[str, Token]:
+    return create_token(scope, now=FrozenClock()())
 
 
-async def test_a_server_that_was_there_before_the_seal_lets_nobody_steer_two_seconds_later(shared: Shared) -> None:
+async def test_a_server_that_was_there_before_the_seal_lets_nobody_steer_two_seconds_later(shared: Coordination) -> None:
     ticks = Ticks()
     keys = Keyring(shared, is_open_to_read=True, ticks=ticks)
     secret, token = minted("admin")
@@ -43,7 +43,7 @@ async def test_a_server_that_was_there_before_the_seal_lets_nobody_steer_two_sec
     assert await keys.is_sealed()
 
 
-async def test_only_a_token_that_was_signed_by_this_key_steers(shared: Shared) -> None:
+async def test_only_a_token_that_was_signed_by_this_key_steers(shared: Coordination) -> None:
     shared.set_seal(SEAL, None)
     keys = Keyring(shared, is_open_to_read=True, operator=OPERATOR)
     for vouch, may in ((OPERATOR.vouch, True), (OperatorKey(b"x" * 32).vouch, False), (lambda token: token, False)):
@@ -52,7 +52,7 @@ async def test_only_a_token_that_was_signed_by_this_key_steers(shared: Shared) -
         assert ("admin" in await keys.scopes(bearing(f"Bearer {secret}"))) is may
 
 
-async def test_a_signature_makes_no_more_of_a_token_than_it_says(shared: Shared) -> None:
+async def test_a_signature_makes_no_more_of_a_token_than_it_says(shared: Coordination) -> None:
     shared.set_seal(SEAL, None)
     keys = Keyring(shared, is_open_to_read=True, operator=OPERATOR)
     secret, token = minted("write")
@@ -60,7 +60,7 @@ async def test_a_signature_makes_no_more_of_a_token_than_it_says(shared: Shared)
     assert "is for write only" in (await refusal(keys, bearing(f"Bearer {secret}"), "admin")).detail
 
 
-async def test_the_token_of_the_server_itself_steers_and_is_kept_nowhere(shared: Shared) -> None:
+async def test_the_token_of_the_server_itself_steers_and_is_kept_nowhere(shared: Coordination) -> None:
     shared.set_seal(SEAL, None)
     secret, own = minted("admin")
     keys = Keyring(shared, is_open_to_read=True, operator=OPERATOR, own=own)

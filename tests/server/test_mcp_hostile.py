@@ -258,7 +258,7 @@ def test_what_comes_is_seen_with_the_next_question_and_what_was_erased_is_not(lo
         log.append([Event(kind="fleet.commit", agent="bo", text="second")])
         assert doing() == {"ada": "first", "bo": "second"}
         [erased] = [event.id for event in log.read() if event.agent == "bo"]
-        forget.erase(log, [erased or ""], "asked to")
+        forget.erase_events(log, [erased or ""], "asked to")
         log.append([Event(kind="fleet.commit", agent="cy", text="third")])
         assert doing() == {"ada": "first", "cy": "third"}
 

@@ -18,7 +18,7 @@ from fleetlore.clock import uuid7
 from fleetlore.errors import Unreachable
 from fleetlore.events.ids import is_uuid
 from fleetlore.log.base import Position
-from fleetlore.log.coordination import Shared
+from fleetlore.log.coordination import Coordination
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.notifications.rules import Command, Rule, Webhook
 from fleetlore.server.notifications.send import Outcome, deliver
@@ -63,7 +63,7 @@ def test_rules_without_an_occasion_move_on_and_tell_nothing(town: Town, receiver
     town.begin(rule)
     commits: SimpleQueue[Position] = SimpleQueue()
 
-    class Watched(Shared):
+    class Watched(Coordination):
         def commit(self, name: str, position: Position) -> None:
             super().commit(name, position)
             commits.put(position)
@@ -243,7 +243,7 @@ def test_a_log_that_was_put_back_is_gone_on_with_from_its_head(town: Town, recei
         shared.commit(rule.cursor, "9" * 20)
     begun = Flag()
 
-    class Watched(Shared):
+    class Watched(Coordination):
         def load(self, name: str) -> Position | None:
             begun.set()
             return super().load(name)

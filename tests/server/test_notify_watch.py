@@ -19,7 +19,7 @@ from fleetlore.events.catalog import known_kinds
 from fleetlore.server.notifications.rules import WHENS, Rule, Webhook
 from fleetlore.server.notifications.triggers import WATCHES, Occasion, Watch, line_of, watch_for
 from fleetlore.testing import START, FrozenClock, counting_ids
-from fleetlore.views.agent_status_rules import EFFECTS
+from fleetlore.views.agent_status_rules import EFFECT_BY_KIND
 
 
 def watch(what: str, *, by: Any = "when", every: int = 10) -> Watch:
@@ -65,7 +65,7 @@ def test_there_is_a_watch_for_every_when() -> None:
 
 
 def test_needs_you_is_what_the_fleet_view_calls_so() -> None:
-    assert kinds_that_ring("needs you") == {kind for kind, effect in EFFECTS.items() if effect == "needs you"}
+    assert kinds_that_ring("needs you") == {kind for kind, effect in EFFECT_BY_KIND.items() if effect == "needs you"}
 
 
 def test_done_is_what_was_delivered() -> None:

@@ -26,14 +26,14 @@ ADA = Caller("ada", may_write=True)
 @pytest.fixture
 def served(tmp_path: Path, lore: Lore) -> Iterator[Served]:
     with serve(tmp_path / "server", f"sqlite:{lore.folder}/fleet.db") as served:
-        served.log.append([town_events.spawned(name, by="grace") for name in ("ada", "bram")])
+        served.log.append([town_events.agent_spawned(name, by="grace") for name in ("ada", "bram")])
         yield served
 
 
 def ask(log: BlockingRecorder, to: str, *, sender: str = "bram", **more: Any) -> str:
     """Somebody asks something; answers the message's id."""
     id = clock.uuid7()
-    event = town_events.message(sender, to, "What is the port?", type="query", task="t-1", mission="m-1", **more)
+    event = town_events.message_sent(sender, to, "What is the port?", type="query", task="t-1", mission="m-1", **more)
     log.append([replace(event, id=id)])
     return id
 
@@ -200,7 +200,7 @@ def test_agents_outside_of_a_town_answer_each_other_alike(log: BlockingRecorder)
 
 
 def test_a_conflict_is_tried_again(log: BlockingRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    log.append([town_events.spawned(name, by="grace") for name in ("ada", "bram")])
+    log.append([town_events.agent_spawned(name, by="grace") for name in ("ada", "bram")])
     question, store, tries = ask(log, "ada"), log.append, list[int]()
 
     def conflict_first(events: Any, **more: Any) -> Any:

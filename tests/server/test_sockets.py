@@ -11,7 +11,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from fleetlore import clock
-from fleetlore.log.tokens import mint
+from fleetlore.log.tokens import create_token
 from fleetlore.server.security.limits import Limits
 from tests.contract.helpers import deed
 from tests.patience import PATIENCE
@@ -67,7 +67,7 @@ async def test_what_cannot_be_watched_is_refused_with_a_reason_before_anything_i
 
 
 async def test_where_a_token_is_needed_it_is_needed_here() -> None:
-    secret, token = mint("read", now=clock.now())
+    secret, token = create_token("read", now=clock.now())
     async with station(is_open=False, heartbeat=0.05) as place:
         assert (await refused(place))[0] == 401
         place.shared.keep_token(token)

@@ -13,22 +13,22 @@ import pytest
 from fleetlore import Event, clock
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.log.tokens import mint
+from fleetlore.log.tokens import create_token
 from fleetlore.server.types import stage
 from fleetlore.stage import files
-from fleetlore.stage.actors import troupe_of
+from fleetlore.stage.actors import open_stage_models
 from fleetlore.stage.conductor import Conductor
-from fleetlore.stage.run_state import begin
-from fleetlore.views.stage import RUNS_KEPT
+from fleetlore.stage.run_state import create_run_state
+from fleetlore.views.stage import MAX_RUNS
 from tests.server.serving import Served, serve
 
 CALL = "01981f00-0000-7000-8000-000000000001"
 
 
 async def perform(log: BlockingRecorder, name: str, run: str, seed: str = "fog") -> Event:
-    scenario = files.load(name)
-    async with troupe_of(scenario, None) as troupe:
-        return await Conductor(log, begin(scenario, run, seed), troupe).perform()
+    scenario = files.load_scenario(name)
+    async with open_stage_models(scenario, None) as troupe:
+        return await Conductor(log, create_run_state(scenario, run, seed), troupe).perform()
 
 
 @pytest.fixture(scope="module")
@@ -131,11 +131,11 @@ def test_of_a_long_run_the_newest_eighty_lines_are_shown_and_how_many_there_were
 
 
 def test_of_many_runs_the_newest_are_there_to_choose_from(empty: Served) -> None:
-    empty.log.append([event for n in range(RUNS_KEPT + 3) for event in (started(f"r{n:02}"), spoke("ada", "hello", f"r{n:02}"))])
+    empty.log.append([event for n in range(MAX_RUNS + 3) for event in (started(f"r{n:02}"), spoke("ada", "hello", f"r{n:02}"))])
     answer = empty.view("stage")
-    assert len(answer["runs"]) == RUNS_KEPT
+    assert len(answer["runs"]) == MAX_RUNS
     assert answer["let_go"] == 3
-    assert answer["play"]["run"] == f"r{RUNS_KEPT + 2:02}"
+    assert answer["play"]["run"] == f"r{MAX_RUNS + 2:02}"
 
 
 def test_who_was_asked_and_has_not_answered_is_thinking(empty: Served) -> None:
@@ -190,7 +190,7 @@ def test_a_visitor_is_stored_in_the_run_and_shown_among_the_lines(empty: Served)
 
 
 def test_whoever_plays_the_run_takes_the_visitor_up(empty: Served) -> None:
-    scenario = files.load("the-tin")
+    scenario = files.load_scenario("the-tin")
     told = False
 
     async def play() -> None:
@@ -201,8 +201,8 @@ def test_whoever_plays_the_run_takes_the_visitor_up(empty: Served) -> None:
                 answer = await asyncio.to_thread(empty.post, "/api/stage/inject", {"run": "tin", "text": "Fire drill"})
                 assert answer.status == 200
 
-        async with troupe_of(scenario, None) as troupe:
-            await Conductor(empty.log, begin(scenario, "tin", "fog"), troupe, watch=watch).perform()
+        async with open_stage_models(scenario, None) as troupe:
+            await Conductor(empty.log, create_run_state(scenario, "tin", "fog"), troupe, watch=watch).perform()
 
     asyncio.run(play())
     spoken = [event.text or "" for event in empty.log.read("run:tin", kinds=["agent.spoke"])]
@@ -213,7 +213,7 @@ def test_only_who_may_steer_may_break_in(empty: Served) -> None:
     empty.log.append([started()])
     body = {"run": "r1", "text": "Hello"}
     assert empty.post("/api/stage/inject", body, token=None).status == 401
-    secret, token = mint("write", now=clock.now())
+    secret, token = create_token("write", now=clock.now())
     with open_shared(empty.house.url, town=empty.house.town) as shared:
         shared.keep_token(token)
     refused = empty.post("/api/stage/inject", body, token=secret)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fleetlore import clock
-from fleetlore.log.tokens import mint
+from fleetlore.log.tokens import create_token
 from fleetlore.server.live.ring import Ring
 from fleetlore.server.security.limits import Limits
 from tests.contract.helpers import deed
@@ -143,7 +143,7 @@ async def test_streams_end_well_when_the_feed_is_closed() -> None:
 
 
 async def test_where_a_token_is_needed_it_is_needed_here_and_a_stream_ends_soon_after_it_was_revoked() -> None:
-    secret, token = mint("read", now=clock.now())
+    secret, token = create_token("read", now=clock.now())
     async with station(is_open=False, heartbeat=0.05) as place:
         async with place.watch() as client:
             assert "needs a token" in await problem(client, 401)

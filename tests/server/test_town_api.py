@@ -12,11 +12,11 @@ import pytest
 from fleetlore import Event, clock
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.seal import make_seal
-from fleetlore.log.tokens import mint
+from fleetlore.log.tokens import create_token
 from fleetlore.server.answers import town as shows
 from fleetlore.server.types import town as types_town
 from fleetlore.town import events as town_events
-from fleetlore.views.town_state import Town
+from fleetlore.views.town_state import TownState
 from tests.server import town_logs
 from tests.server.serving import Served, serve
 from tests.server.town_logs import MISSION
@@ -140,10 +140,10 @@ def test_a_parameter_that_is_not_known_is_refused(read_only: Served) -> None:
 
 def test_a_large_town_is_shown_in_bounds_and_says_what_is_left_out(tmp_path: Path) -> None:
     with serve(tmp_path) as served:
-        served.log.append_all(town_events.spawned(f"a{n}", by="x") for n in range(shows.MOST_AGENTS + 5))
+        served.log.append_all(town_events.agent_spawned(f"a{n}", by="x") for n in range(shows.MOST_AGENTS + 5))
         served.log.append_all(town_events.task_created(f"t{n}", title="x" * 1000, by="x") for n in range(shows.MOST_OF_ONE + 5))
-        served.log.append_all(town_events.mission_state(f"m{n}", None, "running", by="x") for n in range(shows.MOST_MISSIONS + 5))
-        served.log.append_all(town_events.message("x", f"a{n % 40}", "y" * 10_000) for n in range(600))
+        served.log.append_all(town_events.mission_state_changed(f"m{n}", None, "running", by="x") for n in range(shows.MOST_MISSIONS + 5))
+        served.log.append_all(town_events.message_sent("x", f"a{n % 40}", "y" * 10_000) for n in range(600))
         town = town_of(served)
         assert (len(town["agents"]), town["agents_total"]) == (shows.MOST_AGENTS, shows.MOST_AGENTS + 5)
         assert (len(column(town, "pending")), town["board"][0]["total"]) == (shows.MOST_CARDS, shows.MOST_OF_ONE + 5)
@@ -287,7 +287,7 @@ def test_what_makes_no_sense_is_refused_with_a_reason(
 
 
 def test_who_may_only_write_may_send_and_note_but_not_steer(served: Served) -> None:
-    secret, token = mint("write", now=clock.now())
+    secret, token = create_token("write", now=clock.now())
     with open_shared(served.house.url, town=served.house.town) as shared:
         shared.keep_token(token)
     for door, body, _ in (*STEERED, ("plans", {"plan": town_logs.SMALL}, [])):
@@ -340,7 +340,7 @@ def test_on_a_sealed_log_only_what_was_signed_steers(tmp_path: Path, story: list
     with serve(tmp_path, address, operator=key) as served:
         assert served.steering is not None
         served.log.append([key.sign(event) for event in story])
-        served.log.append([town_events.mission_state(MISSION, "running", "failed", by="emil")])  # an agent's own doing
+        served.log.append([town_events.mission_state_changed(MISSION, "running", "failed", by="emil")])  # an agent's own doing
         assert town_of(served, mission=MISSION)["mission"]["state"] == "running"
         wish = {"mission": MISSION, "action": "pause"}
         assert served.post("/api/town/missions", wish).status == 403
@@ -356,5 +356,5 @@ def test_who_asks_while_others_write_is_heard_all_the_same(served: Served) -> No
     served.log.append_all(Event(kind="tool.called", actor="ada", task="w-store", data={"tool": "Bash"}) for _ in range(50))
     assert served.post("/api/town/tasks", {"task": "w-store", "action": "cancel"}).status == 200
     with served.house.desk.looking(None, ["town"]) as look:
-        town: Town = look.states["town"]
+        town: TownState = look.states["town"]
         assert town.tasks["w-store"].state == "cancelled"

@@ -17,7 +17,7 @@ from fleetlore.chronicle.arcs import HIDDEN_KINDS
 from fleetlore.cli.demo.command import play
 from fleetlore.cli.demo.fleet import CAST, script
 from fleetlore.log.sqlite.maintenance import backup
-from fleetlore.projections.live_views import Warm
+from fleetlore.projections.live_views import LiveViews
 from fleetlore.server import view_cache
 from fleetlore.server.answers import fleet
 from fleetlore.server.app import routes
@@ -290,13 +290,13 @@ def test_an_event_is_its_canonical_json_and_its_position(served: Served) -> None
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Views that are always a little behind the log."""
-    take = Warm._take
+    take = LiveViews._take
 
-    def dawdle(self: Warm, events: list[Event]) -> bool:
+    def dawdle(self: LiveViews, events: list[Event]) -> bool:
         Flag().wait(0.03)
         return take(self, events)
 
-    monkeypatch.setattr(Warm, "_take", dawdle)
+    monkeypatch.setattr(LiveViews, "_take", dawdle)
 
 
 @pytest.mark.usefixtures("slow")

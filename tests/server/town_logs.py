@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from fleetlore import Event
 from fleetlore.town import commands, mission_commands
 from fleetlore.town import events as town_events
-from fleetlore.town.commands import Wish
+from fleetlore.town.commands import TownCommand
 from fleetlore.town.plans import load
 from fleetlore.views import town as view
 from fleetlore.views.town_state import Agent, Task
@@ -115,7 +115,7 @@ class Teller:
             self.events.append(told)
             self.town = view.apply(self.town, replace(told, position=f"{number:020}"))
 
-    def wish(self, wish: Wish) -> None:
+    def wish(self, wish: TownCommand) -> None:
         self.tell(*wish.events)
 
     def agent(self, name: str) -> Agent:
@@ -125,32 +125,33 @@ class Teller:
         return self.town.tasks[id]
 
     def joins(self, name: str, *roles: str) -> None:
-        self.tell(town_events.spawned(name, by="ines", roles=roles, harness="claude-code"))
+        self.tell(town_events.agent_spawned(name, by="ines", roles=roles, harness="claude-code"))
         self.tell(
-            town_events.agent_state(name, "cold", "starting", lease=HOST), town_events.agent_state(name, "starting", "idle", lease=HOST)
+            town_events.agent_state_changed(name, "cold", "starting", lease=HOST),
+            town_events.agent_state_changed(name, "starting", "idle", lease=HOST),
         )
 
     def begins(self, task: str, agent: str) -> None:
         self.tell(town_events.task_assigned(self.task(task), self.agent(agent)), pause=1)
-        self.tell(town_events.agent_state(agent, "idle", "working", lease=HOST), pause=1)
-        self.tell(town_events.started(self.agent(agent), self.task(task)), pause=1)
+        self.tell(town_events.agent_state_changed(agent, "idle", "working", lease=HOST), pause=1)
+        self.tell(town_events.task_started(self.agent(agent), self.task(task)), pause=1)
 
     def completes(self, task: str, result: str) -> None:
         agent = self.task(task).agent or ""
         self.tell(town_events.task_completed(self.task(task), result=result), pause=70)
-        self.tell(town_events.agent_state(agent, "working", "idle", lease=HOST), pause=1)
+        self.tell(town_events.agent_state_changed(agent, "working", "idle", lease=HOST), pause=1)
 
     def fails(self, task: str, error: str) -> None:
         agent = self.task(task).agent or ""
         self.tell(town_events.task_failed(self.task(task), error=error), pause=60)
-        self.tell(town_events.agent_state(agent, "working", "idle", lease=HOST), pause=1)
+        self.tell(town_events.agent_state_changed(agent, "working", "idle", lease=HOST), pause=1)
 
     def works(self, item: str, task: str, agent: str, *, purpose: str = "work", **more: Any) -> None:
         """An item's task is written down and begun."""
         mission = self.town.missions[MISSION]
         title = mission.items[item].title
         if mission.items[item].state == "pending":
-            self.tell(town_events.item_fact("promoted", mission, mission.items[item], f"{item} is ready"), pause=1)
+            self.tell(town_events.mission_item_event("promoted", mission, mission.items[item], f"{item} is ready"), pause=1)
         self.tell(
             town_events.task_created(task, title=title, by=town_events.DISPATCHER, mission=MISSION, item=item, purpose=purpose, **more),
             pause=1,
@@ -159,7 +160,7 @@ class Teller:
 
     def is_done(self, item: str) -> None:
         mission = self.town.missions[MISSION]
-        self.tell(town_events.item_fact("completed", mission, mission.items[item], f"{item} is done"), pause=1)
+        self.tell(town_events.mission_item_event("completed", mission, mission.items[item], f"{item} is done"), pause=1)
 
 
 def all_sorts() -> list[Event]:
@@ -169,10 +170,10 @@ def all_sorts() -> list[Event]:
         tale.joins(name, role)
     for name in ("finn", "gwen", "ivo", "jana"):
         tale.joins(name, *(["tester"] if name == "finn" else []))
-    tale.tell(town_events.spawned("hugo", by="ines", roles=["backend"]))
-    for wish in mission_commands.start(tale.town, load.read(SMALL, "small.toml"), by="ines"):
+    tale.tell(town_events.agent_spawned("hugo", by="ines", roles=["backend"]))
+    for wish in mission_commands.start_mission(tale.town, load.read(SMALL, "small.toml"), by="ines"):
         tale.wish(wish)
-    for wish in mission_commands.start(tale.town, load.read(PLAN, "plan.toml"), by="ines"):
+    for wish in mission_commands.start_mission(tale.town, load.read(PLAN, "plan.toml"), by="ines"):
         tale.wish(wish)
     _mission(tale)
     _backlog(tale)
@@ -190,10 +191,10 @@ def _mission(tale: Teller) -> None:
     tale.works("gitea", "r-gitea", "dora", purpose="review", of="w-gitea", not_by=["ada"])
     tale.completes("w-github", "Reads them, pages included.")
     tale.works("github", "r-github", "emil", purpose="review", of="w-github", not_by=["bram"])
-    tale.tell(town_events.approved(tale.task("r-gitea"), "dora", "Clear, and tested.", author="ada"))
+    tale.tell(town_events.review_approved(tale.task("r-gitea"), "dora", "Clear, and tested.", author="ada"))
     tale.completes("r-gitea", "approved: clear, and tested")
     tale.is_done("gitea")
-    tale.tell(town_events.rejected(tale.task("r-github"), "emil", "The second page is read twice.", author="bram"))
+    tale.tell(town_events.review_rejected(tale.task("r-github"), "emil", "The second page is read twice.", author="bram"))
     tale.completes("r-github", "rejected: the second page is read twice")
     tale.works("github", "f-github", "bram", purpose="fix", of="w-github", round=1, roles=["backend"])
     tale.works("store", "w-store", "ada")
@@ -206,8 +207,8 @@ def _mission(tale: Teller) -> None:
         tale.begins("w-docs", "gwen")
     tale.fails("w-docs", "the workspace has no docs folder")
     mission = tale.town.missions[MISSION]
-    tale.tell(town_events.noted(MISSION, "Prefer recorded answers; ask no server.", by="ines"))
-    tale.tell(town_events.help_needed(mission, "docs was tried 3 times: the workspace has no docs folder", 1))
+    tale.tell(town_events.mission_noted(MISSION, "Prefer recorded answers; ask no server.", by="ines"))
+    tale.tell(town_events.mission_help_needed(mission, "docs was tried 3 times: the workspace has no docs folder", 1))
 
 
 def _backlog(tale: Teller) -> None:
@@ -223,15 +224,17 @@ def _backlog(tale: Teller) -> None:
     add("t-icons", "New icons for the rail", agent="cleo")
     tale.begins("t-flaky", "finn")
     tale.fails("t-flaky", "exit 1: expected Monday, found Tuesday")
-    tale.wish(commands.cancel(tale.town, "t-old", by="ines", reason="nobody uses it"))
+    tale.wish(commands.cancel_task(tale.town, "t-old", by="ines", reason="nobody uses it"))
     tale.tell(town_events.agent_failed(tale.agent("finn"), error="its program was not found: pytest", new_state="error"))
-    tale.tell(town_events.interrupted(tale.agent("ivo"), reason="Ines wants to look first"))
-    tale.tell(town_events.stopped(tale.agent("jana"), reason="closed"))
+    tale.tell(town_events.agent_interrupted(tale.agent("ivo"), reason="Ines wants to look first"))
+    tale.tell(town_events.agent_stopped(tale.agent("jana"), reason="closed"))
 
 
 def _talk(tale: Teller) -> None:
     question = "The token for the recorded answers has expired. May I record new ones against the test server?"
-    tale.wish(commands.send(tale.town, "conductor", question, by="ada", type="query", priority="high", task="w-store", mission=MISSION))
-    tale.wish(commands.send(tale.town, "bram", "The paging code is in pages.py now.", by="ada"))
-    tale.wish(commands.send(tale.town, "bram", "Stop: the fixture is wrong, I am mending it.", by="emil", priority="urgent"))
-    tale.wish(commands.ask_agent(tale.town, "emil", "drain", by="ines"))
+    tale.wish(
+        commands.send_message(tale.town, "conductor", question, by="ada", type="query", priority="high", task="w-store", mission=MISSION)
+    )
+    tale.wish(commands.send_message(tale.town, "bram", "The paging code is in pages.py now.", by="ada"))
+    tale.wish(commands.send_message(tale.town, "bram", "Stop: the fixture is wrong, I am mending it.", by="emil", priority="urgent"))
+    tale.wish(commands.control_agent(tale.town, "emil", "drain", by="ines"))

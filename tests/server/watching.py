@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 
 from fleetlore import connect
 from fleetlore.errors import FleetloreError
-from fleetlore.log.coordination import Shared, open_shared
+from fleetlore.log.coordination import Coordination, open_shared
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server import problems
 from fleetlore.server.live import sockets, stream
@@ -29,7 +29,7 @@ from tests.patience import PATIENCE
 class Station:
     """A log, its feed, and the port at which it is served."""
 
-    def __init__(self, log: BlockingRecorder, feed: Feed, shared: Shared, *, limits: Limits, is_open: bool) -> None:
+    def __init__(self, log: BlockingRecorder, feed: Feed, shared: Coordination, *, limits: Limits, is_open: bool) -> None:
         self.log, self.feed, self.shared, self.limits = log, feed, shared, limits
         self.app = Starlette(
             routes=[*stream.ROUTES, *sockets.ROUTES],

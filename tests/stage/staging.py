@@ -15,14 +15,14 @@ from fleetlore.events.envelope import Event
 from fleetlore.log.base import Expect, Position
 from fleetlore.log.connect import connect
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.models.base import Ask, Mind, Reply, Usage
-from fleetlore.stage.actors import Troupe
+from fleetlore.models.base import Model, ModelReply, ModelRequest, TokenUsage
+from fleetlore.stage.actors import StageModels
 from fleetlore.stage.conductor import Conductor
-from fleetlore.stage.files import read
-from fleetlore.stage.resume import take_up
-from fleetlore.stage.run_state import begin
-from fleetlore.stage.scenario import Scenario
-from fleetlore.stage.scripted_agents import Cue
+from fleetlore.stage.files import parse_scenario
+from fleetlore.stage.resume import resume_run
+from fleetlore.stage.run_state import create_run_state
+from fleetlore.stage.scenario import StageScenario
+from fleetlore.stage.scripted_agents import ScriptContext
 from fleetlore.testing import FrozenClock, counting_ids
 
 HEAD = """\
@@ -48,54 +48,54 @@ competition: {kind: judged}
 """
 
 
-def scenario(body: str = TRIO, *, turns: int = 3, **limits: Any) -> Scenario:
+def scenario(body: str = TRIO, *, turns: int = 3, **limits: Any) -> StageScenario:
     """A scenario from the part that matters."""
-    found = read(HEAD + textwrap.dedent(body), "test.yaml")
+    found = parse_scenario(HEAD + textwrap.dedent(body), "test.yaml")
     return replace(found, governor=replace(found.governor, max_turns=turns, **limits))
 
 
 class Answering:
     """A mind that says what a function says, after passing the turn to others as often as it is told."""
 
-    def __init__(self, answer: Callable[[Ask], Any], *, waits: Callable[[], int] = lambda: 0, name: str = "test:mind") -> None:
+    def __init__(self, answer: Callable[[ModelRequest], Any], *, waits: Callable[[], int] = lambda: 0, name: str = "test:mind") -> None:
         self.name, self._answer, self._waits = name, answer, waits
-        self.asked: list[Ask] = []
+        self.asked: list[ModelRequest] = []
 
-    async def reply(self, ask: Ask) -> Reply:
+    async def reply(self, ask: ModelRequest) -> ModelReply:
         self.asked.append(ask)
         for _ in range(self._waits()):
             await asyncio.sleep(0)
         said = self._answer(ask)
         if isinstance(said, BaseException):
             raise said
-        return Reply(text=str(said), data=said, usage=Usage(input=90, output=10), usd=0.01, model="m")
+        return ModelReply(text=str(said), data=said, usage=TokenUsage(input=90, output=10), usd=0.01, model="m")
 
 
 class Loitering:
     """A mind that takes its time before it answers."""
 
-    def __init__(self, mind: Mind, waits: Callable[[], int]) -> None:
+    def __init__(self, mind: Model, waits: Callable[[], int]) -> None:
         self.name, self._mind, self._waits = mind.name, mind, waits
 
-    async def reply(self, ask: Ask) -> Reply:
+    async def reply(self, ask: ModelRequest) -> ModelReply:
         for _ in range(self._waits()):
             await asyncio.sleep(0)
         return await self._mind.reply(ask)
 
 
-class Overheard(Troupe):
+class Overheard(StageModels):
     """Prompters, with every prompt that was built written down, and made to wait where that is asked for."""
 
-    def __init__(self, minds: dict[str, Mind] | None = None, *, waits: Callable[[], int] = lambda: 0) -> None:
+    def __init__(self, minds: dict[str, Model] | None = None, *, waits: Callable[[], int] = lambda: 0) -> None:
         super().__init__(minds or {})
         self.prompts: list[tuple[str, int, str]] = []
         self._waits = waits
 
-    def mind_for(self, cue: Cue) -> Mind:
+    def mind_for(self, cue: ScriptContext) -> Model:
         mind = Loitering(super().mind_for(cue), self._waits)
         reply = mind.reply
 
-        async def overhear(ask: Ask) -> Reply:
+        async def overhear(ask: ModelRequest) -> ModelReply:
             self.prompts.append((cue.manifest.name, cue.turn, ask.prompt))
             return await reply(ask)
 
@@ -136,18 +136,18 @@ def file_log() -> Iterator[BlockingRecorder]:
 
 async def play(
     log: BlockingRecorder,
-    what: Scenario,
+    what: StageScenario,
     *,
-    minds: dict[str, Mind] | None = None,
-    troupe: Troupe | None = None,
+    minds: dict[str, Model] | None = None,
+    troupe: StageModels | None = None,
     run: str = "r",
     seed: str = "one",
     injects: Sequence[str] = (),
     resume: bool = False,
 ) -> list[Event]:
     """Play a run to its end; answers all its events."""
-    at = take_up(log, run) if resume else begin(what, run, seed)
-    conductor = Conductor(log, at, troupe or Troupe(minds or {}), now=FrozenClock(), new_id=counting_ids(1000))
+    at = resume_run(log, run) if resume else create_run_state(what, run, seed)
+    conductor = Conductor(log, at, troupe or StageModels(minds or {}), now=FrozenClock(), new_id=counting_ids(1000))
     await conductor.begin()
     for text in injects:
         await conductor.inject(text)
@@ -155,7 +155,7 @@ async def play(
     return list(log.read(f"run:{run}"))
 
 
-async def played(what: Scenario, **options: Any) -> list[Event]:
+async def played(what: StageScenario, **options: Any) -> list[Event]:
     """The same in a log of its own."""
     with memory_log() as log:
         return await play(log, what, **options)

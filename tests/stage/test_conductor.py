@@ -11,7 +11,7 @@ import pytest
 from fleetlore import connect
 from fleetlore.errors import Invalid, MindBusy, MindNonsense
 from fleetlore.events.envelope import Event
-from fleetlore.models.base import Ask, Reply, Usage
+from fleetlore.models.base import ModelReply, ModelRequest, TokenUsage
 from tests.patience import PATIENCE
 from tests.stage.staging import JUDGED, Answering, Overheard, lines, memory_log, play, played, scenario
 
@@ -47,7 +47,7 @@ async def test_those_who_do_not_wait_for_each_other_are_asked_at_the_same_time()
     meeting = asyncio.Barrier(2)
 
     class Meeting(Answering):
-        async def reply(self, ask: Ask) -> Reply:
+        async def reply(self, ask: ModelRequest) -> ModelReply:
             async with asyncio.timeout(PATIENCE):
                 await meeting.wait()  # nobody gets past it alone
             return await super().reply(ask)
@@ -130,7 +130,7 @@ async def test_an_unforeseen_error_of_a_mind_ends_its_turn_and_not_the_run() -> 
 
 
 async def test_an_answer_that_cannot_be_used_is_paid_for_all_the_same() -> None:
-    reply = Reply(text="?", usage=Usage(input=500, output=50), usd=0.2, model="m")
+    reply = ModelReply(text="?", usage=TokenUsage(input=500, output=50), usd=0.2, model="m")
     events = await played(scenario(turns=1), minds={"ada": Answering(lambda ask: MindNonsense("no object", reply=reply))})
     assert events[-1].data["usd"] == 0.2
     assert events[-1].data["tokens"] >= 550
@@ -170,12 +170,12 @@ async def test_a_visitor_may_come_at_any_time_and_those_who_listen_react() -> No
 
 
 async def test_a_visitor_who_says_nothing_or_comes_too_late_is_told_so() -> None:
-    from fleetlore.stage.actors import Troupe
+    from fleetlore.stage.actors import StageModels
     from fleetlore.stage.conductor import Conductor
-    from fleetlore.stage.run_state import begin
+    from fleetlore.stage.run_state import create_run_state
 
     with memory_log() as log:
-        conductor = Conductor(log, begin(scenario(turns=1), "r", "one"), Troupe({}))
+        conductor = Conductor(log, create_run_state(scenario(turns=1), "r", "one"), StageModels({}))
         with pytest.raises(Invalid, match="says nothing"):
             await conductor.inject("  ")
         await conductor.perform()
@@ -191,7 +191,7 @@ async def test_what_another_process_puts_on_the_run_while_it_plays_is_heard() ->
     """
     with memory_log() as log:
 
-        def meddle(ask: Ask) -> dict[str, Any]:
+        def meddle(ask: ModelRequest) -> dict[str, Any]:
             if len(mind.asked) == 1:
                 log.append([Event(kind="user.injected", actor="someone", run="r", text="a knock")])
             return {"text": f"line {len(mind.asked)}"}

@@ -8,7 +8,7 @@ import pytest
 
 from fleetlore.errors import BudgetExceeded, MindRefused
 from fleetlore.events.envelope import Event
-from fleetlore.stage.budget import Limits, Spent, check
+from fleetlore.stage.budget import RunUsage, StageLimits, check_budget
 from fleetlore.testing import FrozenClock
 from tests.stage.staging import JUDGED, Answering, memory_log, played, scenario
 
@@ -24,14 +24,14 @@ from tests.stage.staging import JUDGED, Answering, memory_log, played, scenario
     ],
 )
 def test_each_budget_says_that_it_is_spent(limits: dict[str, Any], reason: str) -> None:
-    spent = Spent(turn=5, calls=7, tokens=900, usd=0.5, seconds=30.0)
+    spent = RunUsage(turn=5, calls=7, tokens=900, usd=0.5, seconds=30.0)
     with pytest.raises(BudgetExceeded) as error:
-        check(Limits(**({"max_turns": 99} | limits)), spent, turn=5, seconds=0.0)
+        check_budget(StageLimits(**({"max_turns": 99} | limits)), spent, turn=5, seconds=0.0)
     assert error.value.reason == reason
 
 
 def test_spending_is_read_off_any_event_without_a_complaint() -> None:
-    spent = Spent()
+    spent = RunUsage()
     for data in ({}, {"turn": "x", "input": -3, "usd": "much"}, {"input": True, "elapsed_ms": None}, {"output": 1e300}):
         for kind in ("model.called", "model.replied", "model.failed"):
             spent.apply(Event(kind=kind, data=dict(data)))
@@ -75,10 +75,10 @@ async def test_failures_are_charged() -> None:
 
 
 async def test_time_is_counted_while_a_run_is_played_and_not_while_it_rests() -> None:
-    from fleetlore.stage.actors import Troupe
+    from fleetlore.stage.actors import StageModels
     from fleetlore.stage.conductor import Conductor
-    from fleetlore.stage.resume import take_up
-    from fleetlore.stage.run_state import begin
+    from fleetlore.stage.resume import resume_run
+    from fleetlore.stage.run_state import create_run_state
 
     what = scenario("agents:\n  ada: {persona: A., tick_every: 1}\n", turns=50, max_seconds=60.0)
     clock = FrozenClock()
@@ -93,8 +93,8 @@ async def test_time_is_counted_while_a_run_is_played_and_not_while_it_rests() ->
     mind = Answering(tick)
     with memory_log() as log:
         with pytest.raises(Gone):
-            await Conductor(log, begin(what, "r", "one"), Troupe({"ada": mind}), now=clock).perform()
+            await Conductor(log, create_run_state(what, "r", "one"), StageModels({"ada": mind}), now=clock).perform()
         clock.advance(86_400)
-        end = await Conductor(log, take_up(log, "r"), Troupe({"ada": mind}), now=clock).perform()
+        end = await Conductor(log, resume_run(log, "r"), StageModels({"ada": mind}), now=clock).perform()
     assert len(mind.asked) == 4
     assert end.data["reason"] == "budget"

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-from fleetlore.stage.actors import troupe_of
+from fleetlore.stage.actors import open_stage_models
 from tests.models.stub import Stub, answers, chat, refuses
 from tests.stage.staging import JUDGED, lines, memory_log, play, scenario
 
@@ -26,7 +26,7 @@ async def test_a_model_plays_the_whole_cast_by_its_address() -> None:
     what = scenario(JUDGED, turns=2)
     async with Stub(*acts) as stub:
         address = f"openai:small?base_url={stub.url}/v1"
-        async with troupe_of(what, address) as troupe:
+        async with open_stage_models(what, address) as troupe:
             with memory_log() as log:
                 events = await play(log, what, troupe=troupe)
     assert lines(events) == ["1 ada: I begin.", "1 bob: I answer."]
@@ -75,7 +75,7 @@ def test_while_a_client_library_is_loaded_the_loop_goes_on() -> None:
 async def test_an_endpoint_that_refuses_is_recorded_and_ends_nothing_but_its_turns() -> None:
     what = scenario(JUDGED, turns=2)
     refusal = refuses(401, {"error": {"message": "no such key"}})
-    async with Stub(refusal) as stub, troupe_of(what, f"openai:small?base_url={stub.url}/v1") as troupe:
+    async with Stub(refusal) as stub, open_stage_models(what, f"openai:small?base_url={stub.url}/v1") as troupe:
         with memory_log() as log:
             events = await play(log, what, troupe=troupe)
     assert {event.data["status"] for event in events if event.kind == "model.failed"} == {401}

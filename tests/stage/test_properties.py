@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fleetlore.events import catalog
-from fleetlore.stage.budget import Limits
-from fleetlore.stage.run_state import apply, begin
-from fleetlore.stage.scenario import Competition, Manifest, Memory, Scenario, Script
+from fleetlore.stage.budget import StageLimits
+from fleetlore.stage.run_state import apply_event, create_run_state
+from fleetlore.stage.scenario import AgentManifest, AgentScript, Competition, StageMemory, StageScenario
 from tests.stage.staging import Overheard, file_log, play, played, scenario
 from tests.strategies import events as any_events
 
@@ -22,10 +22,10 @@ HEARD = (*KINDS, "user.injected", "clue.*", "agent.*", "run.started", "model.*")
 
 
 @st.composite
-def manifests(draw: st.DrawFn, name: str) -> Manifest:
+def manifests(draw: st.DrawFn, name: str) -> AgentManifest:
     tick = draw(st.none() | st.integers(1, 3))
     heard = draw(st.lists(st.sampled_from(HEARD), max_size=3, unique=True))
-    return Manifest(
+    return AgentManifest(
         name=name,
         persona=f"You are {name}.",
         role=draw(st.sampled_from(("worker", "worker", "observer"))),
@@ -33,23 +33,25 @@ def manifests(draw: st.DrawFn, name: str) -> Manifest:
         may_emit=tuple(draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=2, unique=True))),
         tick_every=tick,
         max_consecutive=draw(st.integers(1, 3)),
-        memory=Memory(reflect_every=draw(st.none() | st.integers(1, 4))),
-        script=Script(lines=tuple(f"{name} {n}" for n in range(draw(st.integers(0, 5)))), reflections=(f"{name} believes",)),
+        memory=StageMemory(reflect_every=draw(st.none() | st.integers(1, 4))),
+        script=AgentScript(lines=tuple(f"{name} {n}" for n in range(draw(st.integers(0, 5)))), reflections=(f"{name} believes",)),
     )
 
 
 @st.composite
-def scenarios(draw: st.DrawFn) -> Scenario:
+def scenarios(draw: st.DrawFn) -> StageScenario:
     cast = tuple(draw(manifests(f"a{n}")) for n in range(draw(st.integers(1, 4))))
     is_judged = draw(st.booleans()) and any(manifest.role == "worker" for manifest in cast)
-    judge = Manifest(name="jo", role="judge", persona="You judge.", may_emit=("judge.verdict",), tick_every=draw(st.none() | st.just(2)))
-    limits = Limits(
+    judge = AgentManifest(
+        name="jo", role="judge", persona="You judge.", may_emit=("judge.verdict",), tick_every=draw(st.none() | st.just(2))
+    )
+    limits = StageLimits(
         max_turns=draw(st.integers(1, 5)),
         max_calls=draw(st.integers(1, 12)),
         max_calls_per_turn=draw(st.integers(1, 5)),
         max_tokens=draw(st.none() | st.integers(1, 3000)),
     )
-    return Scenario(
+    return StageScenario(
         name="any",
         title="Any",
         seeds=("s",),
@@ -62,7 +64,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 
 @settings(max_examples=25, deadline=None)
 @given(scenarios(), st.integers(), st.lists(st.just("boo"), max_size=2))
-def test_any_scenario_ends_within_its_budgets_and_no_timing_changes_its_log(what: Scenario, chance: int, injects: list[str]) -> None:
+def test_any_scenario_ends_within_its_budgets_and_no_timing_changes_its_log(what: StageScenario, chance: int, injects: list[str]) -> None:
     rng = random.Random(chance)
     first = asyncio.run(played(what, injects=injects))
     with file_log() as log:
@@ -78,7 +80,7 @@ def test_any_scenario_ends_within_its_budgets_and_no_timing_changes_its_log(what
 
 @settings(max_examples=15, deadline=None)
 @given(scenarios())
-def test_nobody_says_what_it_may_not(what: Scenario) -> None:
+def test_nobody_says_what_it_may_not(what: StageScenario) -> None:
     allowed = {manifest.name: {*manifest.may_emit, "agent.reflected"} for manifest in what.cast}
     for event in asyncio.run(played(what)):
         if event.agent is not None and not event.kind.startswith(("model.", "context.", "log.", "tool.")):
@@ -90,11 +92,11 @@ def test_nobody_says_what_it_may_not(what: Scenario) -> None:
 @given(st.lists(any_events(), max_size=5), st.data())
 def test_any_stored_event_can_be_taken_in(stored: list[Any], data: st.DataObject) -> None:
     what = scenario()
-    play = begin(what, "r", "one")
+    play = create_run_state(what, "r", "one")
     for event in stored:
         kind = data.draw(st.sampled_from((event.kind, "model.called", "model.replied", "model.failed", "run.started", "judge.verdict")))
         agent = data.draw(st.sampled_from((event.agent, "ada", "eve")))
-        apply(play, replace(event, kind=kind, agent=agent, run="r"))
+        apply_event(play, replace(event, kind=kind, agent=agent, run="r"))
     from fleetlore.stage.next_turn import next_step
 
     next_step(play)

@@ -16,12 +16,12 @@ import pytest
 from fleetlore import connect
 from fleetlore.errors import Invalid, LogError
 from fleetlore.events.envelope import Event
-from fleetlore.models.base import Ask
+from fleetlore.models.base import ModelRequest
 from fleetlore.stage import files
-from fleetlore.stage.actors import Troupe
+from fleetlore.stage.actors import StageModels
 from fleetlore.stage.conductor import Conductor
-from fleetlore.stage.resume import take_up, unfinished
-from fleetlore.stage.run_state import MOST_ATTEMPTS, begin
+from fleetlore.stage.resume import find_unfinished_runs, resume_run
+from fleetlore.stage.run_state import MAX_ATTEMPTS, create_run_state
 from fleetlore.testing import FrozenClock
 from tests.stage.staging import JUDGED, TRIO, Answering, Notary, memory_log, play, played, scenario, without_lost
 
@@ -66,7 +66,7 @@ async def test_a_process_that_ends_while_a_model_is_asked_loses_that_attempt_alo
     what = scenario(BOTH, turns=3)
 
     def answering(is_doomed: bool) -> Answering:
-        def answer(ask: Ask) -> Any:
+        def answer(ask: ModelRequest) -> Any:
             if is_doomed and len(mind.asked) == crash:
                 return Gone()
             return {"text": f"{ask.role} {ask.seed}", "winner": "ada"}
@@ -95,7 +95,7 @@ def test_a_killed_process_is_taken_up_where_it_stopped(tmp_path: Path) -> None:
 def torment(folder: Path, seed: int, runs: int) -> int:
     """Kill whoever plays a run with -9, at a moment of chance, then whoever takes it up, until it ends; how many were killed."""
     chance, killed = random.Random(seed), 0
-    night_train = files.load("night-train")
+    night_train = files.load_scenario("night-train")
     whole = without_lost(asyncio.run(played(night_train, seed="fog")))
     for number in range(runs):
         url = f"sqlite:{folder}/{number}.db"
@@ -126,7 +126,7 @@ def killed_after(url: str, events: int) -> bool:
 def is_turn_given_up(events: Sequence[Event]) -> bool:
     """Whether the answer to one and the same question was lost with two processes."""
     lost = Counter((event.agent, event.data["turn"]) for event in events if event.data.get("error") == "lost")
-    return max(lost.values(), default=0) >= MOST_ATTEMPTS
+    return max(lost.values(), default=0) >= MAX_ATTEMPTS
 
 
 def no_turn_twice(events: Sequence[Event]) -> bool:
@@ -161,9 +161,9 @@ async def test_a_corrected_verdict_whose_answer_was_lost_is_asked_for_with_the_c
 async def test_only_the_log_is_needed_even_for_a_scenario_that_is_nowhere_else() -> None:
     what = scenario(JUDGED, turns=4)
     with memory_log() as log:
-        conductor = Conductor(log, begin(what, "r", "two"), Troupe({}), now=FrozenClock())
+        conductor = Conductor(log, create_run_state(what, "r", "two"), StageModels({}), now=FrozenClock())
         await conductor.begin()
-        again = take_up(log, "r")
+        again = resume_run(log, "r")
     assert again.scenario == what
     assert again.seed == "two"
 
@@ -172,27 +172,27 @@ async def test_unfinished_runs_are_known_newest_first() -> None:
     with memory_log() as log:
         await play(log, scenario(turns=1), run="done")
         for run in ("first", "second"):
-            await Conductor(log, begin(scenario(), run, "one"), Troupe({})).begin()
-        assert [event.run for event in unfinished(log)] == ["second", "first"]
+            await Conductor(log, create_run_state(scenario(), run, "one"), StageModels({})).begin()
+        assert [event.run for event in find_unfinished_runs(log)] == ["second", "first"]
 
 
 async def test_a_run_that_is_not_there_or_not_readable_says_what_to_do() -> None:
     with memory_log() as log:
         with pytest.raises(Invalid, match="no run is called 'x'"):
-            take_up(log, "x")
+            resume_run(log, "x")
         log.append([Event(kind="run.started", actor="other", run="x", data={"seed": "s", "play": {"name": 3}})])
         with pytest.raises(Invalid, match="name it: lore stage run SCENARIO --resume x"):
-            take_up(log, "x")
+            resume_run(log, "x")
 
 
 async def test_a_second_process_that_takes_a_run_up_too_early_doubles_nothing() -> None:
     with memory_log() as log:
 
         class Slow(Answering):
-            async def reply(self, ask: Ask) -> Any:
+            async def reply(self, ask: ModelRequest) -> Any:
                 if not self.asked:
                     self.asked.append(ask)
-                    await Conductor(log, take_up(log, "r"), Troupe({})).perform()
+                    await Conductor(log, resume_run(log, "r"), StageModels({})).perform()
                 return await super().reply(ask)
 
         await play(log, scenario(turns=3), minds={"ada": Slow(lambda ask: {"text": "late"})})
@@ -205,7 +205,7 @@ async def test_a_second_process_that_takes_a_run_up_too_early_doubles_nothing() 
 async def test_a_conductor_that_finds_another_at_work_stops() -> None:
     with memory_log() as log:
 
-        def meddle(ask: Ask) -> Any:
+        def meddle(ask: ModelRequest) -> Any:
             call = Event(kind="model.called", agent="eve", run="r", data={"turn": 1, "attempt": 1, "purpose": "speak"})
             if len(mind.asked) == 1:
                 log.append([call])

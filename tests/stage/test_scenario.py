@@ -8,7 +8,7 @@ import pytest
 
 from fleetlore.errors import Invalid, InvalidScenario
 from fleetlore.stage import files
-from fleetlore.stage.files import read
+from fleetlore.stage.files import parse_scenario
 
 GOOD = """\
 name: good
@@ -36,12 +36,12 @@ competition:
 
 def problems(text: str) -> str:
     with pytest.raises(InvalidScenario) as error:
-        read(text, "my.yaml")
+        parse_scenario(text, "my.yaml")
     return "\n".join(error.value.problems)
 
 
 def test_a_good_one_is_read_with_its_defaults() -> None:
-    scenario = read(GOOD, "my.yaml")
+    scenario = parse_scenario(GOOD, "my.yaml")
     assert [manifest.name for manifest in scenario.cast] == ["ada", "bob", "jo"]
     assert scenario.cast[0].may_emit == ("agent.spoke",)
     assert scenario.candidates == ("reds", "blues", "ada", "bob")
@@ -128,9 +128,9 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
 def test_a_file_of_ones_own_is_found_by_its_path(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(GOOD, encoding="utf-8")
-    assert files.load(str(path)).name == "good"
+    assert files.load_scenario(str(path)).name == "good"
 
 
 def test_a_name_that_is_not_there_is_answered_with_those_that_are() -> None:
     with pytest.raises(Invalid, match=r"no scenario is called 'the-tim'; known: .*the-tin.*did you mean the-tin\?"):
-        files.load("the-tim")
+        files.load_scenario("the-tim")

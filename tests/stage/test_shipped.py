@@ -8,20 +8,20 @@ import pytest
 from msgspec.structs import replace
 
 from fleetlore.stage import files
-from fleetlore.stage.scenario import Line, Scenario
+from fleetlore.stage.scenario import ScriptLine, StageScenario
 from tests.stage.staging import Overheard, played
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "stage").glob("*.yaml"))
-ALL = (*files.names(), *map(str, EXAMPLES))
+ALL = (*files.list_scenario_names(), *map(str, EXAMPLES))
 
 
-def load(place: str, turns: int | None = None) -> Scenario:
-    found = files.load(place)
+def load(place: str, turns: int | None = None) -> StageScenario:
+    found = files.load_scenario(place)
     return found if turns is None else replace(found, governor=replace(found.governor, max_turns=turns))
 
 
 def test_there_are_three_to_begin_with_and_two_examples() -> None:
-    assert [load(name).competition.kind for name in files.names()] == ["versus", "hidden", "judged"]
+    assert [load(name).competition.kind for name in files.list_scenario_names()] == ["versus", "hidden", "judged"]
     assert len(EXAMPLES) == 2
 
 
@@ -50,7 +50,7 @@ async def test_a_visitor_is_answered(place: str) -> None:
     assert any("A goat has got in" in (event.text or "") for event in events if event.agent)
 
 
-@pytest.mark.parametrize("place", files.names())
+@pytest.mark.parametrize("place", files.list_scenario_names())
 async def test_a_contest_has_a_winner_or_a_culprit(place: str) -> None:
     end = (await played(load(place)))[-1]
     assert end.data["reason"] == "verdict"
@@ -71,7 +71,7 @@ async def test_any_words_can_be_a_seed_of_the_debate(seed: str) -> None:
     assert not any(mark in (event.text or "") for event in events for mark in ("?.", "..", "? was"))
 
 
-def thoughts_of(scenario: Scenario) -> dict[str, set[str]]:
+def thoughts_of(scenario: StageScenario) -> dict[str, set[str]]:
     """Name → everything that it may think."""
     found: dict[str, set[str]] = {}
     for manifest in scenario.cast:
@@ -81,11 +81,11 @@ def thoughts_of(scenario: Scenario) -> dict[str, set[str]]:
             for script in scripts
             for pool in (script.opening, script.lines, script.disturbed, script.closing, *script.replies.values())
         ]
-        found[manifest.name] = {line.thought for pool in pools for line in pool if isinstance(line, Line) and line.thought}
+        found[manifest.name] = {line.thought for pool in pools for line in pool if isinstance(line, ScriptLine) and line.thought}
     return found
 
 
-@pytest.mark.parametrize("place", files.names())
+@pytest.mark.parametrize("place", files.list_scenario_names())
 async def test_no_thought_and_no_secret_is_in_anybody_elses_prompt(place: str) -> None:
     scenario, troupe = load(place, 16), Overheard()
     events = await played(scenario, troupe=troupe)

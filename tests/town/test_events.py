@@ -11,9 +11,9 @@ import pytest
 from fleetlore import connect
 from fleetlore.events.catalog import known_kinds
 from fleetlore.events.envelope import Event, Origin
-from fleetlore.town.commands import add_task, send, spawn
-from fleetlore.town.jobs import Approved, Done, Failed, Rejected, Stuck, Unable
-from fleetlore.town.mission_commands import note
+from fleetlore.town.commands import add_task, send_message, spawn_agent
+from fleetlore.town.jobs import AgentUnavailable, Approved, Done, Failed, HelpNeeded, Rejected
+from fleetlore.town.mission_commands import add_mission_note
 from fleetlore.town.plans.model import MissionPlan, PlannedItem
 from fleetlore.views import town
 from tests.town.townspeople import Act, Gate, Hall, Script, hall_on
@@ -35,12 +35,12 @@ PLAN = MissionPlan(
 async def play(hall: Hall) -> None:
     """One mission with a rejection, a merge and a call for help; and an agent for every way to end."""
     gate = Gate()
-    failing: dict[str, list[Act]] = {"m1_i2": [Stuck("which database?")], "t2": [Failed("no")], "t3": [Unable("no program")]}
+    failing: dict[str, list[Act]] = {"m1_i2": [HelpNeeded("which database?")], "t2": [Failed("no")], "t3": [AgentUnavailable("no program")]}
     work = Script(m1_i1=[Done("see o/r#1")], m1_i1_fix_1=[Done("with tests")], t1=[gate, Done("gone on")], **failing)
     review = Script(m1_i1_review_1=[Rejected("no tests")], m1_i1_review_2=[Approved("reads well")])
     hall.dispatcher()
-    await hall.wish(spawn(hall.state, "eve", by="jo"))
-    await hall.wish(spawn(hall.state, "ada", by="jo", roles=["builder"], parent="eve", harness="command"))
+    await hall.wish(spawn_agent(hall.state, "eve", by="jo"))
+    await hall.wish(spawn_agent(hall.state, "ada", by="jo", roles=["builder"], parent="eve", harness="command"))
     hall.worker(work, "ada", "eve", "bob", roles=["builder"])
     hall.worker(review, "rev", roles=["reviewer"])
     for name in ("ada", "eve", "bob", "rev"):
@@ -50,7 +50,7 @@ async def play(hall: Hall) -> None:
     merged = Event(kind="fleet.pr_merge", actor="forge", task="#1", mission="o/r", text="merged", origin=Origin(dialect="forge"))
     await hall.log.append([merged])
     await hall.told("town.mission_help_needed")
-    await hall.wish(note(hall.state, "m1", "the one that is there", by="jo"))
+    await hall.wish(add_mission_note(hall.state, "m1", "the one that is there", by="jo"))
     await hall.wish(add_task(hall.state, "Help me", by="eve", agent="ada", id="t1"))
     await gate.begun.wait()
     await hall.agent("ada", "working")
@@ -60,7 +60,7 @@ async def play(hall: Hall) -> None:
     await hall.task("t1")
     await hall.wish(add_task(hall.state, "Cannot be done", by="jo", agent="eve", id="t2", tries=1))
     await hall.task("t2", "failed")
-    await hall.wish(send(hall.state, "conductor", "may I?", by="eve", type="query"))
+    await hall.wish(send_message(hall.state, "conductor", "may I?", by="eve", type="query"))
     await hall.ask("ada", "drain")
     await hall.agent("ada", "stopped")
     await hall.wish(add_task(hall.state, "Not here", by="jo", agent="bob", id="t3"))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fleetlore.errors import LogError
-from fleetlore.kernel.lease import own_name
+from fleetlore.kernel.lease import make_holder_name
 from fleetlore.log.coordination import open_shared
 from fleetlore.town import liveness, reports
 from fleetlore.views import town
@@ -70,17 +70,17 @@ async def test_nobody_is_declared_dead_by_one_sign_alone(small_hall: Hall) -> No
     agent = await hall.agent("ada")
     assert agent.seen_at is not None
     await worker.die()  # gives its lease back
-    [signs] = liveness.look(hall.shared, hall.state, agent.seen_at)
+    [signs] = liveness.check_workers(hall.shared, hall.state, agent.seen_at)
     assert (signs.heartbeat, signs.second, signs.is_dead) == ("its lease has ended", "", False)
 
 
 async def test_a_lease_whose_holder_is_gone_and_beats_no_more_is_dead_before_it_ends(small_hall: Hall) -> None:
     hall = small_hall
-    place = own_name().rpartition(":")[0]
+    place = make_holder_name().rpartition(":")[0]
     lease = hall.shared.take(liveness.lease_name(f"{place}:999999999/1"), f"{place}:999999999/1", 30.0)
     assert lease is not None
     late = lease.until
-    signs = liveness.signs(hall.shared, liveness.lease_text(lease), None, late)
+    signs = liveness.check_worker(hall.shared, liveness.format_worker_lease(lease), None, late)
     assert (signs.heartbeat, signs.second) == ("its heartbeat has stopped", "its process is gone")
 
 

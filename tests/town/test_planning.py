@@ -10,7 +10,7 @@ from fleetlore.events.envelope import Event, Origin
 from fleetlore.log.base import Expect
 from fleetlore.testing import START
 from fleetlore.town import help_requests, planning, watches
-from fleetlore.views.town_state import Town
+from fleetlore.views.town_state import TownState
 from tests.views.town_facts import (
     about_item,
     approved,
@@ -33,13 +33,13 @@ from tests.views.town_facts import (
 NOW = START + timedelta(hours=1)
 
 
-def given(state: Town, **on_their_way: list[str]) -> list[tuple[str, str]]:
-    return [(move.task, move.agent) for move in planning.assignments(state, **on_their_way)]
+def given(state: TownState, **on_their_way: list[str]) -> list[tuple[str, str]]:
+    return [(move.task, move.agent) for move in planning.propose_assignments(state, **on_their_way)]
 
 
-def moves(state: Town) -> list[str]:
+def moves(state: TownState) -> list[str]:
     """What a mission needs, as kinds and what they are about."""
-    planned = planning.for_mission(state, state.missions["m1"])
+    planned = planning.propose_for_mission(state, state.missions["m1"])
     return [f"{event.kind} {event.task or event.data.get('item', '')}".strip() for move in planned for event in move.events]
 
 
@@ -54,7 +54,7 @@ def test_each_agent_is_given_one_task_and_who_has_waited_longest_comes_first() -
 
 def test_an_assignment_has_the_next_epoch_and_expects_the_task_as_it_is_known() -> None:
     state = told(*idle(), created(), assigned(), started(), failed()).state
-    [move] = planning.assignments(state)
+    [move] = planning.propose_assignments(state)
     assert (move.events[-1].data["epoch"], move.expect) == (2, Expect("task:t1", state.tasks["t1"].position))
 
 
@@ -106,7 +106,7 @@ def test_no_more_items_begin_than_may_be_worked_on_at_once() -> None:
 
 def test_work_is_reviewed_mended_and_reviewed_again() -> None:
     before = told(mission(), item("a"), about_item("promoted", "a"), *worked_on("m1/a", "a"))
-    [review] = [move.events[-1] for move in planning.for_mission(before.state, before.state.missions["m1"])]
+    [review] = [move.events[-1] for move in planning.propose_for_mission(before.state, before.state.missions["m1"])]
     assert (review.task, review.data["role"], review.data["not_by"]) == ("m1/a/review-1", "reviewer", ["ada"])
     before.when(item_task("m1/a/review-1", "a", "review"), rejected(item="a"))
     assert moves(before.state) == ["town.mission_work_blocked m1/a", "work.task_created m1/a/fix-1"]
@@ -141,7 +141,7 @@ def test_a_pull_request_is_watched_until_it_is_merged() -> None:
     assert moves(before.state) == ["work.watch_added i1", "work.watch_added i1"]
     before.when(*WATCHED[-2:])
     assert moves(before.state) == []
-    merged = [move.events[0] for move in watches.moves(before.state, forge("fleet.pr_merge", mission="o/r"), NOW)]
+    merged = [move.events[0] for move in watches.propose_for_forge_event(before.state, forge("fleet.pr_merge", mission="o/r"), NOW)]
     assert [event.data["action"] for event in merged] == ["advance", "advance"]
     before.when(*merged)
     assert moves(before.state) == ["town.mission_work_completed m1/i1"]
@@ -149,25 +149,25 @@ def test_a_pull_request_is_watched_until_it_is_merged() -> None:
 
 def test_a_failed_check_is_mended_and_its_watch_rests_meanwhile() -> None:
     before = told(*WATCHED)
-    [move] = watches.moves(before.state, forge("fleet.error"), NOW)
+    [move] = watches.propose_for_forge_event(before.state, forge("fleet.error"), NOW)
     assert [event.kind for event in move.events] == ["town.mission_watch_triggered", "work.watch_snoozed", "work.task_created"]
     assert (move.task, move.events[-1].data["purpose"]) == ("m1/i1/mend-1", "fix")
     before.when(*move.events)
-    assert list(watches.moves(before.state, forge("fleet.error"), NOW)) == []
+    assert list(watches.propose_for_forge_event(before.state, forge("fleet.error"), NOW)) == []
 
 
 def test_others_pull_requests_and_what_does_not_come_from_a_forge_move_nothing() -> None:
     state = told(*WATCHED).state
     merged = forge("fleet.pr_merge")
     strange = [replace(merged, mission="o/other"), replace(merged, origin=None), replace(merged, task="#8")]
-    assert [move for event in strange for move in watches.moves(state, event, NOW)] == []
+    assert [move for event in strange for move in watches.propose_for_forge_event(state, event, NOW)] == []
 
 
 # --- help
 
 
-def calls(state: Town, after: timedelta) -> list[str]:
-    planned = help_requests.calls(state, state.missions["m1"], START + after)
+def calls(state: TownState, after: timedelta) -> list[str]:
+    planned = help_requests.propose_help_requests(state, state.missions["m1"], START + after)
     return [f"{move.events[0].data['attempt']}: {move.events[0].data['reason']}" for move in planned]
 
 

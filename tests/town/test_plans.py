@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from fleetlore.errors import Invalid, InvalidPlan
 from fleetlore.town.plans.load import MissionPlan, PlannedItem, load, read, write
-from fleetlore.town.plans.model import MOST_ITEMS, cycles
-from fleetlore.views.town_state import ITEM_TYPES, PARALLEL, TRIES
+from fleetlore.town.plans.model import MAX_ITEMS, find_cycles
+from fleetlore.views.town_state import DEFAULT_PARALLEL, DEFAULT_TRIES, ITEM_TYPES
 from tests.strategies import names, texts
 
 DOCS = Path(__file__).parents[2] / "docs" / "town-plans.md"
@@ -29,7 +29,7 @@ def problems(text: str, source: str = "plan.toml") -> list[str]:
 def test_a_title_and_one_item_are_enough() -> None:
     plan = read(f'title = "Ship the importer!"\n{ITEM}', "plan.toml")
     assert plan == MissionPlan(id="ship-the-importer", title="Ship the importer!", items=(PlannedItem(id="a", title="a"),))
-    assert (plan.max_parallel, plan.needs_review, plan.watches_pulls, plan.tries) == (PARALLEL, True, False, TRIES)
+    assert (plan.max_parallel, plan.needs_review, plan.watches_pulls, plan.tries) == (DEFAULT_PARALLEL, True, False, DEFAULT_TRIES)
 
 
 def test_everything_that_can_be_said_is_understood() -> None:
@@ -130,7 +130,7 @@ def test_an_id_that_names_nothing_is_refused(name: str) -> None:
 
 
 def test_there_is_an_end_to_how_much_is_taken() -> None:
-    many = "".join(f'[[items]]\nid = "{n}"\n' for n in range(MOST_ITEMS + 1))
+    many = "".join(f'[[items]]\nid = "{n}"\n' for n in range(MAX_ITEMS + 1))
     assert problems(f'title = "t"\n{many}') == ["items: 501 items; at most 500 are taken: make several missions of them"]
     assert "at most 16,384 are kept" in problems(f'title = "t"\n{ITEM}description = "{"x" * 17_000}"')[0]
     wordy = "".join(f'[[items]]\nid = "{n}"\ndescription = "{"x" * 16_000}"\n' for n in range(60))
@@ -213,7 +213,7 @@ def test_a_plan_that_is_written_reads_back_as_the_same(plan: MissionPlan) -> Non
 @given(st.dictionaries(st.integers(0, 7), st.sets(st.integers(0, 7), max_size=3), max_size=8))
 def test_circles_are_found_if_and_only_if_there_are_any(graph: dict[int, set[int]]) -> None:
     needs = {str(each): {str(other) for other in needed if other in graph} for each, needed in graph.items()}
-    found = cycles(needs)
+    found = find_cycles(needs)
     for circle in found:
         assert all(two in needs[one] for one, two in zip(circle, (*circle[1:], circle[0]), strict=True))
     left = {each: set(needed) for each, needed in needs.items()}

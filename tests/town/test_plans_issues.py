@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetlore.errors import InvalidPlan
-from fleetlore.town.plans.issues import find_dependencies, from_values, infer_roles, infer_type, read
+from fleetlore.town.plans.issues import build_plan_from_issues, find_dependencies, infer_roles, infer_type, parse_issues
 from tests.strategies import json_values, texts
 
 
@@ -24,12 +24,12 @@ def in_repository(name: str, number: int, body: str = "", host: str = "forge.exa
 
 
 def waits(*issues: Any, **options: Any) -> dict[str, tuple[str, ...]]:
-    return {item.id: item.depends_on for item in from_values([list(issues)], **options).items}
+    return {item.id: item.depends_on for item in build_plan_from_issues([list(issues)], **options).items}
 
 
 def problems(*values: Any) -> tuple[str, ...]:
     with pytest.raises(InvalidPlan) as refused:
-        from_values(values)
+        build_plan_from_issues(values)
     return refused.value.problems
 
 
@@ -89,7 +89,7 @@ def test_types_and_roles_are_told_by_whole_words(labels: tuple[str, ...], title:
 
 
 def test_one_issue_is_a_mission() -> None:
-    plan = from_values([in_repository("o/r", 4, "Say why.") | {"labels": [{"name": "test"}, {"name": "backend"}]}])
+    plan = build_plan_from_issues([in_repository("o/r", 4, "Say why.") | {"labels": [{"name": "test"}, {"name": "backend"}]}])
     assert (plan.id, plan.title) == ("issue-4", "Issue 4")
     (item,) = plan.items
     assert (item.id, item.title, item.type, item.roles) == ("#4", "Issue 4", "test", ("backend",))
@@ -129,7 +129,7 @@ def test_an_unknown_number_is_reported_and_can_be_said_to_be_done() -> None:
 
 
 def test_a_closed_issue_is_no_work_and_need_not_be_waited_for() -> None:
-    plan = from_values([[issue(1, state="CLOSED"), issue(2, "after #1"), issue(3, pull_request={"merged": False})]])
+    plan = build_plan_from_issues([[issue(1, state="CLOSED"), issue(2, "after #1"), issue(3, pull_request={"merged": False})]])
     assert [(item.id, item.depends_on) for item in plan.items] == [("#2", ())]
     assert plan.left_out == ("#1 is closed: Issue 1", "#3 is a pull request: Issue 3")
 
@@ -145,7 +145,7 @@ def test_deliveries_are_read_and_the_last_word_counts() -> None:
     first = {"action": "opened", "issue": issue(1, updated_at="2026-01-01T00:00:00Z"), "repository": repository}
     later = {"action": "edited", "issue": issue(1, "after #2", updated_at="2026-01-02T00:00:00Z"), "repository": repository}
     other = {"event": "issues", "payload": {"action": "opened", "issue": issue(2), "repository": repository}}
-    plan = read("\n".join(map(json.dumps, (later, first, other))), "deliveries.jsonl")
+    plan = parse_issues("\n".join(map(json.dumps, (later, first, other))), "deliveries.jsonl")
     assert {item.id: item.depends_on for item in plan.items} == {"#1": ("#2",), "#2": ()}
     assert plan.title == "2 issues of o/r"
     assert plan.left_out == ("#1 is there several times; what was told last is taken",)
@@ -153,7 +153,7 @@ def test_deliveries_are_read_and_the_last_word_counts() -> None:
 
 def test_what_the_command_lines_of_forges_print_is_read() -> None:
     told = {"number": 3, "title": "T", "body": "", "labels": [{"name": "qa"}], "url": "https://github.com/o/r/issues/3", "state": "OPEN"}
-    (item,) = from_values([[told]]).items
+    (item,) = build_plan_from_issues([[told]]).items
     assert (item.id, item.type, item.source) == ("#3", "test", "https://github.com/o/r/issues/3")
 
 
@@ -171,23 +171,23 @@ def test_what_is_no_issue_is_told() -> None:
 
 def test_what_is_no_json_is_told() -> None:
     with pytest.raises(InvalidPlan, match="not JSON"):
-        read("{", "issues.json")
+        parse_issues("{", "issues.json")
     with pytest.raises(InvalidPlan, match="neither as a whole nor line by line"):
-        read("{}\n{", "issues.json")
+        parse_issues("{}\n{", "issues.json")
     with pytest.raises(InvalidPlan, match="over 4 MiB"):
-        read(" " * 5_000_000, "issues.json")
+        parse_issues(" " * 5_000_000, "issues.json")
 
 
 def test_a_long_body_is_cut_and_that_is_told() -> None:
-    plan = from_values([issue(1, "é" * 20_000)])
+    plan = build_plan_from_issues([issue(1, "é" * 20_000)])
     assert len(plan.items[0].description.encode()) <= 16 * 1024
     assert plan.left_out == ("the end of #1, which is longer than 16,384 bytes",)
-    crowd = from_values([[issue(n, "x" * 10_000) for n in range(1, 501)]])
+    crowd = build_plan_from_issues([[issue(n, "x" * 10_000) for n in range(1, 501)]])
     assert sum(len(item.description) for item in crowd.items) <= 512 * 1024
 
 
 def test_a_hostile_issue_stays_text() -> None:
-    plan = from_values([issue(1, title="a\nb\x1b[31m", html_url="javascript:alert(1)", labels=["role: ../x"])])
+    plan = build_plan_from_issues([issue(1, title="a\nb\x1b[31m", html_url="javascript:alert(1)", labels=["role: ../x"])])
     assert plan.items[0].title == "a b\x1b[31m"
     assert plan.items[0].source == ""
 
@@ -209,7 +209,7 @@ def test_no_mixture_of_words_breaks_the_reader(words: list[str]) -> None:
 @given(json_values())
 def test_no_value_breaks_the_reader(value: Any) -> None:
     with suppress(InvalidPlan):
-        from_values([value, {"issue": value}, issue(1, labels=value, repository=value, body=value, url=value)])
+        build_plan_from_issues([value, {"issue": value}, issue(1, labels=value, repository=value, body=value, url=value)])
 
 
 def test_a_body_of_repeated_beginnings_is_read_in_no_time() -> None:

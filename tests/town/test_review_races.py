@@ -28,7 +28,7 @@ def plan(*items: PlannedItem, **more: Any) -> MissionPlan:
 
 
 async def test_an_item_begins_though_others_spoke_of_its_task_before_it_was_there(hall: Hall) -> None:
-    await hall.scribe.append([events.message("jo", "ada", "about that", task="m1/i1")])
+    await hall.scribe.append([events.message_sent("jo", "ada", "about that", task="m1/i1")])
     hall.dispatcher()
     hall.worker(Script(), "ada")
     await hall.start(plan())
@@ -65,7 +65,7 @@ async def test_a_task_that_cannot_be_written_down_is_said_once_and_nothing_spins
 
 async def test_a_task_whose_last_word_was_erased_is_given_out_all_the_same(hall: Hall) -> None:
     await hall.add("t1")
-    [told_last] = await hall.scribe.append([events.message("jo", "conductor", "a secret", task="t1")])
+    [told_last] = await hall.scribe.append([events.message_sent("jo", "conductor", "a secret", task="t1")])
     await hall.seen(told_last)
     dispatcher, _ = hall.dispatcher()
     await hall.until(lambda _: dispatcher.is_leading)
@@ -80,7 +80,7 @@ async def test_what_is_known_of_a_task_beforehand_is_looked_at_again_before_noth
     stale = Task(id="t1", state="completed")
 
     def decision(task: Task | None) -> list[Event]:
-        return [events.cancelled(task, by="jo")] if task is not None and task.state == "pending" else []
+        return [events.task_cancelled(task, by="jo")] if task is not None and task.state == "pending" else []
 
     assert await hall.scribe.decide("t1", decision, known=(stale, "0"))
 
@@ -95,7 +95,7 @@ async def test_of_a_persons_verdict_and_a_reviewers_the_second_is_told_that_it_c
     await hall.start(plan(PlannedItem(id="i1", title="Write")))
     await gate.begun.wait()
     await hall.task("m1/i1/review-1", "running")
-    late = mission_commands.judge(hall.state, "m1", "i1", by="jo", is_approved=False, reason="no")
+    late = mission_commands.review_item(hall.state, "m1", "i1", by="jo", is_approved=False, reason="no")
     gate.opened.set()
     await hall.task("m1/i1/review-1")
     with pytest.raises(Conflict):
@@ -105,8 +105,8 @@ async def test_of_a_persons_verdict_and_a_reviewers_the_second_is_told_that_it_c
 async def test_a_wish_to_redirect_is_looked_at_again_if_the_task_was_taken_meanwhile(small_hall: Hall) -> None:
     hall = small_hall
     await hall.add("t1")
-    await hall.wish(commands.spawn(hall.state, "bob", by="jo"))
-    late = commands.assign(hall.state, "t1", "bob", by="jo")
+    await hall.wish(commands.spawn_agent(hall.state, "bob", by="jo"))
+    late = commands.assign_task(hall.state, "t1", "bob", by="jo")
     hall.dispatcher()
     hall.worker(Script(), "ada")
     await hall.task("t1")
@@ -120,7 +120,7 @@ async def test_a_review_that_was_called_off_can_be_a_persons(small_hall: Hall) -
     hall.worker(Script(m1_i1_review_1=[Failed("cannot see it", is_final=True)]), "ada", "rev")
     await hall.start(plan(PlannedItem(id="i1", title="Write")))
     await hall.until(lambda town: "m1" in town.missions and town.missions["m1"].items["i1"].is_stuck)
-    await hall.wish(mission_commands.judge(hall.state, "m1", "i1", by="jo", is_approved=True))
+    await hall.wish(mission_commands.review_item(hall.state, "m1", "i1", by="jo", is_approved=True))
     await hall.mission("m1")
 
 
@@ -129,7 +129,7 @@ def test_what_is_mended_after_its_approval_is_reviewed_again() -> None:
     approval = Event(kind="town.reviewer_approval", agent="rev", actor="rev", mission="m1", task="w1", data={"item": "i1"})
     before = told(*idle(), mission(), item(type="implement"), *worked_on(), review, approval, *worked_on("m1/i1/mend-1", purpose="fix"))
     town = before.state
-    [move] = planning.for_mission(town, town.missions["m1"])
+    [move] = planning.propose_for_mission(town, town.missions["m1"])
     assert (move.task, move.events[0].data["of"]) == ("m1/i1/review-2", "m1/i1/mend-1")
 
 
@@ -141,20 +141,20 @@ def test_the_same_trouble_is_told_once_however_long_its_reason_is(error: str) ->
     before = told(mission(), item(), item_task("w1"), started("w1", epoch=None), failed("w1", epoch=None, error=error))
     now = datetime(2026, 11, 16, tzinfo=UTC)
     town = before.state
-    [call] = help_requests.calls(town, town.missions["m1"], now)
+    [call] = help_requests.propose_help_requests(town, town.missions["m1"], now)
     before.when(*(Event(kind=each.kind, mission=each.mission, actor="dispatcher", at=now, data=each.data) for each in call.events[:1]))
-    assert not list(help_requests.calls(before.state, before.state.missions["m1"], now + timedelta(minutes=29)))
-    assert list(help_requests.calls(before.state, before.state.missions["m1"], now + timedelta(minutes=30)))
+    assert not list(help_requests.propose_help_requests(before.state, before.state.missions["m1"], now + timedelta(minutes=29)))
+    assert list(help_requests.propose_help_requests(before.state, before.state.missions["m1"], now + timedelta(minutes=30)))
 
 
 def test_that_nothing_moves_is_told_once_and_not_every_minute() -> None:
     before = told(mission(), item(), about_item("promoted"))
     town = before.state
     began = town.missions["m1"].moved_at or clock.now()
-    [call] = help_requests.calls(town, town.missions["m1"], began + timedelta(minutes=4))
+    [call] = help_requests.propose_help_requests(town, town.missions["m1"], began + timedelta(minutes=4))
     told_at = began + timedelta(minutes=4)
     before.when(Event(kind=call.events[0].kind, mission="m1", actor="dispatcher", at=told_at, data=call.events[0].data))
-    assert not list(help_requests.calls(before.state, before.state.missions["m1"], began + timedelta(minutes=20)))
+    assert not list(help_requests.propose_help_requests(before.state, before.state.missions["m1"], began + timedelta(minutes=20)))
 
 
 # --- clocks
@@ -162,9 +162,9 @@ def test_that_nothing_moves_is_told_once_and_not_every_minute() -> None:
 
 async def test_a_dead_worker_whose_clock_was_ahead_is_declared_dead_all_the_same(small_hall: Hall) -> None:
     now = clock.now()
-    signs = liveness.signs(small_hall.shared, "elsewhere:1:2/1@1", now + timedelta(days=365), now)
+    signs = liveness.check_worker(small_hall.shared, "elsewhere:1:2/1@1", now + timedelta(days=365), now)
     assert signs.is_dead
-    assert not liveness.signs(small_hall.shared, "elsewhere:1:2/1@1", now + timedelta(seconds=5), now).is_dead
+    assert not liveness.check_worker(small_hall.shared, "elsewhere:1:2/1@1", now + timedelta(seconds=5), now).is_dead
 
 
 def test_a_task_that_was_completed_long_ago_is_not_there_again() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fleetlore.town.commands import retry, spawn
-from fleetlore.town.jobs import Done, Failed, Hearing, Job, Outcome, Question, Unable
+from fleetlore.town.commands import retry_task, spawn_agent
+from fleetlore.town.jobs import AgentUnavailable, Done, Failed, JobInbox, JobOutcome, QuestionJob, TaskJob
 from tests.town.townspeople import Gate, Hall, Script
 
 
@@ -31,7 +31,7 @@ async def test_many_tasks_are_done_by_many_agents_each_once(hall: Hall) -> None:
     ids = [f"t{n}" for n in range(40)]
     await hall.add(*ids)
     await hall.until(lambda town: town.done == len(ids))
-    assert sorted(job.task for job in script.jobs if isinstance(job, Job)) == sorted(ids)
+    assert sorted(job.task for job in script.jobs if isinstance(job, TaskJob)) == sorted(ids)
     assert hall.state.refused == 0
 
 
@@ -51,7 +51,7 @@ async def test_a_poison_task_is_put_aside_and_can_be_taken_up_again(hall: Hall) 
     await hall.add("t1", "t2", tries=2)
     assert (await hall.task("t1", "failed")).is_dead_letter
     await hall.task("t2")
-    await hall.wish(retry(hall.state, "t1", by="jo"))
+    await hall.wish(retry_task(hall.state, "t1", by="jo"))
     assert (await hall.task("t1")).result == "did t1"
     assert [job.attempt for job in script.of("t1")] == [1, 2, 3]
 
@@ -73,7 +73,7 @@ async def test_there_is_no_use_in_trying_again_what_failed_for_good(small_hall: 
 
 
 async def test_work_that_raises_has_failed_and_its_agent_lives_on(small_hall: Hall) -> None:
-    async def breaks(job: Job | Question, hearing: Hearing) -> Outcome:
+    async def breaks(job: TaskJob | QuestionJob, hearing: JobInbox) -> JobOutcome:
         raise ZeroDivisionError("oh")
 
     small_hall.dispatcher()
@@ -85,7 +85,7 @@ async def test_work_that_raises_has_failed_and_its_agent_lives_on(small_hall: Ha
 
 async def test_a_task_of_an_agent_that_cannot_work_goes_to_another(hall: Hall) -> None:
     hall.dispatcher()
-    hall.worker(Script(t1=[Unable("no such program")]), "ada")
+    hall.worker(Script(t1=[AgentUnavailable("no such program")]), "ada")
     await hall.agent("ada")
     await hall.add("t1")
     failed = await hall.told("town.agent_failed", agent="ada")
@@ -108,7 +108,7 @@ async def test_the_most_urgent_comes_first_and_dependencies_are_waited_for(small
     await small_hall.add("urgent", priority="urgent")
     gate.opened.set()
     await small_hall.task("after")
-    assert [job.task for job in script.jobs if isinstance(job, Job)] == ["t0", "urgent", "high", "low", "after"]
+    assert [job.task for job in script.jobs if isinstance(job, TaskJob)] == ["t0", "urgent", "high", "low", "after"]
 
 
 async def test_tasks_go_to_those_with_the_role_or_the_name(hall: Hall) -> None:
@@ -125,7 +125,7 @@ async def test_tasks_go_to_those_with_the_role_or_the_name(hall: Hall) -> None:
 
 @pytest.mark.parametrize("many", [False, True])
 async def test_agents_that_joined_before_are_taken_on_by_whoever_has_room(small_hall: Hall, many: bool) -> None:
-    await small_hall.wish(*(spawn(small_hall.state, f"a{n}", by="jo", roles=["x"]) for n in range(3)))
+    await small_hall.wish(*(spawn_agent(small_hall.state, f"a{n}", by="jo", roles=["x"]) for n in range(3)))
     small_hall.dispatcher()
     small_hall.worker(Script(), roles=["x"], concurrency=10 if many else 3)
     for n in range(3):

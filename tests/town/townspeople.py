@@ -11,24 +11,24 @@ from fleetlore import connect
 from fleetlore.events.envelope import Event
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.base import Expect, Position
-from fleetlore.log.coordination import Shared, open_shared
-from fleetlore.town.commands import Wish, add_task, ask_agent
+from fleetlore.log.coordination import Coordination, open_shared
+from fleetlore.town.commands import TownCommand, add_task, control_agent
 from fleetlore.town.dispatcher import Dispatcher
-from fleetlore.town.jobs import Done, Hearing, Job, Outcome, Question, Work
-from fleetlore.town.journal import Scribe
-from fleetlore.town.mission_commands import start
+from fleetlore.town.jobs import Done, JobHandler, JobInbox, JobOutcome, QuestionJob, TaskJob
+from fleetlore.town.journal import TownJournal
+from fleetlore.town.mission_commands import start_mission
 from fleetlore.town.plans.model import MissionPlan
 from fleetlore.town.worker import Worker
 from fleetlore.views import town
-from fleetlore.views.town_state import Agent, Mission, Task, Town
+from fleetlore.views.town_state import Agent, Mission, Task, TownState
 from tests.patience import PATIENCE
 
 SOON = 0.05
 
-Act: TypeAlias = Outcome | Callable[[Job | Question, Hearing], Awaitable[Outcome]]
+Act: TypeAlias = JobOutcome | Callable[[TaskJob | QuestionJob, JobInbox], Awaitable[JobOutcome]]
 
 
-class Pen(Scribe):
+class Pen(TownJournal):
     """Writes nothing any more once its process has died."""
 
     is_dead = False
@@ -68,28 +68,28 @@ class Script:
 
     def __init__(self, **acts: list[Act]) -> None:
         self._acts = {name: list(each) for name, each in acts.items()}
-        self.jobs: list[Job | Question] = []
+        self.jobs: list[TaskJob | QuestionJob] = []
 
-    async def __call__(self, job: Job | Question, hearing: Hearing) -> Outcome:
+    async def __call__(self, job: TaskJob | QuestionJob, hearing: JobInbox) -> JobOutcome:
         self.jobs.append(job)
-        name = job.task if isinstance(job, Job) else job.agent
+        name = job.task if isinstance(job, TaskJob) else job.agent
         acts = self._acts.get(name.replace("/", "_").replace("-", "_"))
         act: Act = acts.pop(0) if acts else Done(f"did {name}")
         return await act(job, hearing) if callable(act) else act
 
-    def of(self, task: str) -> list[Job]:
+    def of(self, task: str) -> list[TaskJob]:
         """The jobs that were made of a task."""
-        return [job for job in self.jobs if isinstance(job, Job) and job.task == task]
+        return [job for job in self.jobs if isinstance(job, TaskJob) and job.task == task]
 
 
 class Gate:
     """Work that begins, and goes on when it is let."""
 
-    def __init__(self, outcome: Outcome | None = None) -> None:
+    def __init__(self, outcome: JobOutcome | None = None) -> None:
         self.begun, self.opened, self.broken_off = asyncio.Event(), asyncio.Event(), 0
         self._outcome = outcome or Done("through the gate")
 
-    async def __call__(self, job: Job | Question, hearing: Hearing) -> Outcome:
+    async def __call__(self, job: TaskJob | QuestionJob, hearing: JobInbox) -> JobOutcome:
         self.begun.set()
         try:
             await self.opened.wait()
@@ -102,10 +102,10 @@ class Gate:
 class Hall:
     """One town: who works in it, and all that its log tells."""
 
-    def __init__(self, url: str, log: Recorder, shared: Shared) -> None:
-        self.url, self.log, self.shared, self.scribe = url, log, shared, Scribe(log)
+    def __init__(self, url: str, log: Recorder, shared: Coordination) -> None:
+        self.url, self.log, self.shared, self.scribe = url, log, shared, TownJournal(log)
         self.events: list[Event] = []
-        self.state: Town = town.initial()
+        self.state: TownState = town.initial()
         self._news = asyncio.Event()
         self._running: list[Running] = []
 
@@ -117,7 +117,7 @@ class Hall:
                 self.state = town.apply(self.state, event)
                 self._news.set()
 
-    async def until(self, holds: Callable[[Town], object]) -> Town:
+    async def until(self, holds: Callable[[TownState], object]) -> TownState:
         """Wait until the town is so."""
 
         try:
@@ -166,7 +166,7 @@ class Hall:
         dispatcher = Dispatcher(pen, self.shared, **{"tick": SOON, "lease_seconds": 2.0, **options})
         return dispatcher, self._run(pen, dispatcher.run)
 
-    def worker(self, work: Work | None = None, *names: str, **options: Any) -> Running:
+    def worker(self, work: JobHandler | None = None, *names: str, **options: Any) -> Running:
         given = {"look_seconds": SOON, "lease_seconds": 2.0, **options}
         pen = Pen(self.log)
         return self._run(pen, Worker(pen, self.shared, work or Script(), names=names, **given).run)
@@ -181,7 +181,7 @@ class Hall:
 
     # --- what is wanted
 
-    async def wish(self, *wishes: Wish) -> None:
+    async def wish(self, *wishes: TownCommand) -> None:
         for wish in wishes:
             positions = await self.scribe.append(wish.events, expect=wish.expect)
             await self.seen(positions[-1])
@@ -195,10 +195,10 @@ class Hall:
         await self.wish(*(add_task(self.state, f"The task {id}", by="jo", id=id, **options) for id in ids))
 
     async def ask(self, name: str, action: str) -> None:
-        await self.wish(ask_agent(self.state, name, action, by="jo"))
+        await self.wish(control_agent(self.state, name, action, by="jo"))
 
     async def start(self, plan: MissionPlan) -> None:
-        await self.wish(*start(self.state, plan, by="jo"))
+        await self.wish(*start_mission(self.state, plan, by="jo"))
 
 
 @asynccontextmanager

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from fleetlore.dialects.commands.classify import deed_of
+from fleetlore.dialects.commands.classify import classify_tool_call
 from fleetlore.events.envelope import Event
 from fleetlore.views import beats
-from fleetlore.views.beats import MOST_CALLS, MOST_EDITS, MOST_HANDS, MOST_TROUBLES
-from fleetlore.views.recent_calls import Beats
+from fleetlore.views.beats import MAX_AGENTS, MAX_EDITS, MAX_FAILURES, MAX_PENDING_CALLS
+from fleetlore.views.recent_calls import BeatState
 
 START = datetime(2026, 11, 15, 9, tzinfo=UTC)
 
@@ -20,7 +20,7 @@ START = datetime(2026, 11, 15, 9, tzinfo=UTC)
 class Desk:
     """An agent at work: each call is told by two events, and answers the beats of both."""
 
-    def __init__(self, agent: str = "ada", beats_before: Beats | None = None) -> None:
+    def __init__(self, agent: str = "ada", beats_before: BeatState | None = None) -> None:
         self.agent = agent
         self.beats = beats.initial() if beats_before is None else beats_before
         self.seconds = 0
@@ -29,12 +29,12 @@ class Desk:
         self.seconds += 1
         moment = START + timedelta(seconds=self.seconds if at is None else at)
         event = Event(id=f"{self.agent}{self.seconds}", at=moment, kind=kind, agent=self.agent, run="s1", data=data)
-        return beats.beat(self.beats, event)
+        return beats.classify_beat(self.beats, event)
 
     def use(
         self, tool: str, given: object, output: str = "", *, failed: bool = False, denied: bool = False
     ) -> tuple[str | None, str | None]:
-        deed, id = deed_of(tool, given, output, failed=failed), f"c{self.seconds}"
+        deed, id = classify_tool_call(tool, given, output, failed=failed), f"c{self.seconds}"
         called = self.tell("tool.called", tool=tool, call_id=id, input=given, deed=deed.name)
         kind = "tool.denied" if denied else "tool.failed" if failed else "tool.returned"
         about: dict[str, Any] = {} if denied else {"subject": deed.subject}
@@ -185,7 +185,7 @@ def test_the_state_goes_to_json_and_back_and_goes_on() -> None:
     ada = Desk()
     ada.bash("pytest", failed=True)
     ada.use("Edit", edit("one", "two"))
-    ada.beats = msgspec.json.decode(msgspec.json.encode(ada.beats), type=Beats)
+    ada.beats = msgspec.json.decode(msgspec.json.encode(ada.beats), type=BeatState)
     assert ada.bash("pytest") == "recovery"
     assert ada.use("Edit", edit("two", "one"))[1] == "setback"
 
@@ -204,12 +204,12 @@ def test_memory_is_bounded() -> None:
         ada.bash(f"./try {n}", failed=True)
         ada.use("Edit", edit(f"{n}", f"{n} and more"))
     hand = next(iter(ada.beats.hands.values()))
-    assert len(hand.calls) in (MOST_CALLS - 1, MOST_CALLS)
-    assert len(hand.troubles) == MOST_TROUBLES
-    assert len(hand.edits) == MOST_EDITS
-    for n in range(MOST_HANDS + 10):
+    assert len(hand.calls) in (MAX_PENDING_CALLS - 1, MAX_PENDING_CALLS)
+    assert len(hand.troubles) == MAX_FAILURES
+    assert len(hand.edits) == MAX_EDITS
+    for n in range(MAX_AGENTS + 10):
         Desk(f"agent{n}", ada.beats).tell("tool.called", tool="Bash")
-    assert len(ada.beats.hands) == MOST_HANDS
+    assert len(ada.beats.hands) == MAX_AGENTS
 
 
 @pytest.mark.parametrize("kind", ["tool.called", "tool.returned", "tool.failed", "tool.denied", "prompt.submitted", "no.such"])
@@ -220,7 +220,7 @@ def test_nothing_in_the_data_can_break_it(kind: str, odd: object) -> None:
         ada.tell(kind, tool=odd, call_id=odd, input=odd, deed=odd, subject=odd, output=odd, correction=odd, interrupted=odd)
         ada.tell(kind, tool=odd, call_id="c", input={"old_string": odd, "new_string": odd, "command": odd}, deed="test", subject=odd)
         ada.tell(kind)
-    assert beats.beat(ada.beats, Event(kind=kind)) is None or kind != "no.such"
+    assert beats.classify_beat(ada.beats, Event(kind=kind)) is None or kind != "no.such"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 
 from fleetlore.events.envelope import Event, LogPlace, Origin
 from fleetlore.views import costs
-from fleetlore.views.cost_sums import DIMENSIONS, Dimension, among, by, by_agent, total, unpriced
+from fleetlore.views.cost_sums import (
+    COST_DIMENSIONS,
+    CostDimension,
+    find_unpriced_models,
+    restrict_spending,
+    sum_by,
+    sum_by_agent,
+    sum_total,
+)
 from fleetlore.views.costs import Costs, Spending
 from fleetlore.views.prices import Prices
 from tests.strategies import events, json_values
@@ -39,39 +47,39 @@ def folded(told: Iterable[Event], view: Costs | None = None) -> Spending:
     return spending
 
 
-def spent(spending: Spending, dimension: Dimension) -> dict[str | None, float | None]:
-    return {key: amount.usd for key, amount in by(spending, dimension).items()}
+def spent(spending: Spending, dimension: CostDimension) -> dict[str | None, float | None]:
+    return {key: amount.usd for key, amount in sum_by(spending, dimension).items()}
 
 
 def everything(spending: Spending) -> Any:
     """All that can be read of costs."""
-    assert by_agent(spending) == {agent: amount for agent, amount in by(spending, "agent").items() if agent is not None}
-    return [by(spending, dimension) for dimension in DIMENSIONS], total(spending), unpriced(spending)
+    assert sum_by_agent(spending) == {agent: amount for agent, amount in sum_by(spending, "agent").items() if agent is not None}
+    return [sum_by(spending, dimension) for dimension in COST_DIMENSIONS], sum_total(spending), find_unpriced_models(spending)
 
 
 def test_tokens_and_dollars_add_up() -> None:
     spending = folded([reply(cache_read=10_000), reply(cache_write=2_000, cache_write_1h=1_000)])
-    amount = total(spending)
+    amount = sum_total(spending)
     assert (amount.input, amount.output, amount.cache_read, amount.cache_write, amount.cache_write_1h) == (2_000, 200, 10_000, 2_000, 1_000)
     assert amount.usd == pytest.approx(2 * PRICE + 0.005 + 0.00625 + 0.01)
 
 
 def test_what_the_source_says_that_it_cost_comes_before_the_table() -> None:
-    assert total(folded([reply(usd=1.25), reply(usd=0)])).usd == 1.25
-    assert total(folded([reply(model="mystery", usd=0.5)])).usd == 0.5
-    assert unpriced(folded([reply(model="mystery", usd=0.5)])) == {}
+    assert sum_total(folded([reply(usd=1.25), reply(usd=0)])).usd == 1.25
+    assert sum_total(folded([reply(model="mystery", usd=0.5)])).usd == 0.5
+    assert find_unpriced_models(folded([reply(model="mystery", usd=0.5)])) == {}
 
 
 def test_a_model_without_a_price_is_named_and_never_free() -> None:
     spending = folded([reply(model="mystery"), reply(model=None), reply()])
-    assert unpriced(spending) == {"mystery": 1_100, "unknown": 1_100}
+    assert find_unpriced_models(spending) == {"mystery": 1_100, "unknown": 1_100}
     assert spent(spending, "model") == {"mystery": None, "unknown": None, "claude-opus-4-8": PRICE}
-    assert total(spending).usd == PRICE
+    assert sum_total(spending).usd == PRICE
 
 
 def test_users_prices_are_counted_with() -> None:
     view = Costs(Prices({"claude-opus-4-8": {"input": 1.0, "output": 10.0}}))
-    assert total(folded([reply()], view)).usd == 0.002
+    assert sum_total(folded([reply()], view)).usd == 0.002
     assert view.name != Costs().name, "a checkpoint is not used with other prices"
 
 
@@ -97,7 +105,7 @@ def test_costs_are_told_by_agent_model_and_session() -> None:
 )
 def test_days_are_those_of_any_time_zone(zone: str, days: list[str]) -> None:
     spending = folded([reply(at=datetime(2026, 11, 13, 23, 30, tzinfo=UTC)), reply(at=datetime(2026, 11, 14, 0, 10, tzinfo=UTC))])
-    assert sorted(by(spending, "day", zone=ZoneInfo(zone)), key=str) == days
+    assert sorted(sum_by(spending, "day", zone=ZoneInfo(zone)), key=str) == days
 
 
 def test_what_a_session_says_of_itself_holds_for_replies_before_and_after_it() -> None:
@@ -136,12 +144,12 @@ def test_a_part_of_a_reply_counts_until_the_whole_of_it_comes() -> None:
     longer = reply(output=60, partial=True, message_id="m1", request_id="q1")
     whole = reply(message_id="m1", request_id="q1")
     other = reply(message_id="m1", request_id="q2")
-    assert total(folded([part])).output == 1
-    assert total(folded([longer, part])).output == 60
+    assert sum_total(folded([part])).output == 1
+    assert sum_total(folded([longer, part])).output == 60
     spending = folded([part, other, longer, whole])
-    assert (total(spending).output, spending.open) == (200, {})
+    assert (sum_total(spending).output, spending.open) == (200, {})
     by_id = folded([reply(output=1, partial=True, whole="x"), msgspec.structs.replace(reply(), id="x")])
-    assert total(by_id).output == 100, "where the source names no message, the whole's id is known beforehand"
+    assert sum_total(by_id).output == 100, "where the source names no message, the whole's id is known beforehand"
 
 
 def test_a_part_that_comes_after_its_whole_counts_for_nothing() -> None:
@@ -149,44 +157,44 @@ def test_a_part_that_comes_after_its_whole_counts_for_nothing() -> None:
     whole = reply(message_id="m1", request_id="q1")
     assert everything(folded([whole, part])) == everything(folded([part, whole]))
     named = msgspec.structs.replace(reply(message_id="m2"), id="x")
-    assert total(folded([named, reply(output=1, partial=True, whole="x")])).output == 100
+    assert sum_total(folded([named, reply(output=1, partial=True, whole="x")])).output == 100
 
 
 def test_a_model_with_any_name_is_one_of_its_own() -> None:
     told = [reply(model="a\x1fb"), reply(model="a", task="b")]
     assert everything(folded(told)) == everything(folded(reversed(told)))
-    assert set(by(folded(told), "task")) == {"b"}
-    assert set(by(folded(told), "model")) == {"a", "a b"}
+    assert set(sum_by(folded(told), "task")) == {"b"}
+    assert set(sum_by(folded(told), "model")) == {"a", "a b"}
 
 
 def test_some_of_the_replies_are_put_down_as_all_events_say() -> None:
     view = Costs()
     part = reply(at=NOON + HOUR, partial=True, message_id="m1")
     told = [reply(), claim("t1", NOON), reply(at=NOON + HOUR), part]
-    some = among(folded(told, view), folded(told[2:], view))
+    some = restrict_spending(folded(told, view), folded(told[2:], view))
     assert spent(some, "task") == {"t1": 2 * PRICE}
     whole_came = folded([*told, reply(at=NOON + 2 * HOUR, message_id="m1")], view)
-    assert spent(among(whole_came, folded(told[2:], view)), "task") == {"t1": PRICE}, "it is counted where its whole is"
+    assert spent(restrict_spending(whole_came, folded(told[2:], view)), "task") == {"t1": PRICE}, "it is counted where its whole is"
 
 
 def test_what_was_trimmed_away_before_is_counted_once() -> None:
     cut = Event(kind="log.trimmed", at=NOON, position="7", data={"before": "5", "input": 10, "output": 20, "usd": 1.5})
     fresh = folded([msgspec.structs.replace(reply(), position="6"), cut])
-    assert (total(fresh).input, total(fresh).usd) == (1_010, 1.5 + PRICE)
+    assert (sum_total(fresh).input, sum_total(fresh).usd) == (1_010, 1.5 + PRICE)
     assert spent(fresh, "day") == {"2026-11-14": PRICE, None: 1.5}
     knew_all = folded([msgspec.structs.replace(reply(), position="1"), cut])
-    assert total(knew_all).usd == PRICE
+    assert sum_total(knew_all).usd == PRICE
     shipped = msgspec.structs.replace(cut, origin=Origin(dialect="x", log=LogPlace(id="other", position="9")))
-    assert total(folded([msgspec.structs.replace(reply(), position="6"), shipped])).usd == PRICE, "another log's own affair"
+    assert sum_total(folded([msgspec.structs.replace(reply(), position="6"), shipped])).usd == PRICE, "another log's own affair"
     without_price = msgspec.structs.replace(cut, data={"before": "5", "input": 10})
-    assert unpriced(folded([without_price])) == {"unknown": 10}
+    assert find_unpriced_models(folded([without_price])) == {"unknown": 10}
 
 
 def test_memory_does_not_grow_with_replies() -> None:
     spending = folded(reply(at=NOON + timedelta(seconds=n % 3_600), message_id=f"m{n}") for n in range(5_000))
     assert sum(len(run.cells) for run in spending.runs.values()) == 4, "one for each quarter of an hour"
     assert len(msgspec.json.encode(spending)) < 15_000
-    assert total(spending).output == 500_000
+    assert sum_total(spending).output == 500_000
 
 
 def test_other_events_that_speak_of_tokens_are_not_counted() -> None:
@@ -195,16 +203,16 @@ def test_other_events_that_speak_of_tokens_are_not_counted() -> None:
         Event(kind="driver.progress", at=NOON, actor="nexo", goal="g", data={"usage": {"tokens": 5_000}}),
         Event(kind="model.called", at=NOON, agent="ada", data={"prompt_tokens": 5_000}),
     ]
-    assert total(folded(told)).tokens == 0
+    assert sum_total(folded(told)).tokens == 0
 
 
 @pytest.mark.parametrize("nonsense", [-5, True, "12", 1.5, float("nan"), float("inf"), 10**30, None, [], {}])
 def test_a_figure_that_is_none_is_left_out(nonsense: Any) -> None:
     spending = folded([reply(input=nonsense, cache_read=nonsense, cache_write_1h=nonsense, message_id=nonsense, partial=nonsense)])
-    assert (total(spending).input, total(spending).output) == (0, 100)
+    assert (sum_total(spending).input, sum_total(spending).output) == (0, 100)
     if isinstance(nonsense, float | int) and not isinstance(nonsense, bool) and 0 <= nonsense < 100:
         return
-    assert total(folded([reply(usd=nonsense)])).usd == PRICE
+    assert sum_total(folded([reply(usd=nonsense)])).usd == PRICE
 
 
 def any_reply() -> st.SearchStrategy[Event]:
@@ -270,11 +278,11 @@ def test_the_order_of_arrival_changes_nothing(told: list[Event], random: Any) ->
 
 
 def test_the_module_itself_is_a_view_with_the_usual_prices() -> None:
-    assert total(costs.apply(costs.initial(), reply())).usd == PRICE
+    assert sum_total(costs.apply(costs.initial(), reply())).usd == PRICE
 
 
 def test_what_a_program_printed_counts_only_where_its_recording_is_not_there() -> None:
     printed = reply(source="exec", input=100, output=10)
     kept = reply(input=60, output=4)
-    assert total(folded([printed])).input == 100
-    assert total(folded([printed, kept])).input == total(folded([kept, printed])).input == 60
+    assert sum_total(folded([printed])).input == 100
+    assert sum_total(folded([printed, kept])).input == sum_total(folded([kept, printed])).input == 60

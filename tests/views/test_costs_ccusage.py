@@ -14,13 +14,13 @@ import pytest
 
 from fleetlore.events.envelope import Event
 from fleetlore.views import costs
-from fleetlore.views.cost_sums import by, total
-from fleetlore.views.prices_table import ROWS
+from fleetlore.views.cost_sums import sum_by, sum_total
+from fleetlore.views.prices_table import PRICE_ROWS
 from tests.patience import PATIENCE
 
 PROGRAM = os.environ.get("FLEETLORE_CCUSAGE") or shutil.which("ccusage")
 START = datetime(2026, 10, 1, 9, tzinfo=UTC)
-CLAUDES = tuple(row.split()[1] for row in ROWS.split("\n") if row.startswith("anthropic"))
+CLAUDES = tuple(row.split()[1] for row in PRICE_ROWS.split("\n") if row.startswith("anthropic"))
 # Names as ccusage's own list has them, where it does not know the short one.
 DATED = {
     "claude-3-haiku": "claude-3-haiku-20240307",
@@ -145,7 +145,7 @@ def ours() -> costs.Spending:
 
 
 def test_the_totals_are_those_of_ccusage(ours: costs.Spending, theirs: Any) -> None:
-    amount, counted = total(ours), theirs["totals"]
+    amount, counted = sum_total(ours), theirs["totals"]
     assert (amount.input, amount.output) == (counted["inputTokens"], counted["outputTokens"])
     assert (amount.cache_read, amount.cache_write) == (counted["cacheReadTokens"], counted["cacheCreationTokens"])
     assert amount.usd == pytest.approx(counted["totalCost"], abs=0.01)
@@ -156,6 +156,6 @@ def test_every_model_and_every_day_costs_what_it_costs_there(ours: costs.Spendin
     for day in theirs["daily"]:
         for model in day["modelBreakdowns"]:
             models[model["modelName"]] = models.get(model["modelName"], 0.0) + model["cost"]
-    assert {model: amount.usd for model, amount in by(ours, "model").items()} == pytest.approx(models, abs=0.001)
+    assert {model: amount.usd for model, amount in sum_by(ours, "model").items()} == pytest.approx(models, abs=0.001)
     days = {day["date"]: day["totalCost"] for day in theirs["daily"]}
-    assert {day: amount.usd for day, amount in by(ours, "day").items()} == pytest.approx(days, abs=0.001)
+    assert {day: amount.usd for day, amount in sum_by(ours, "day").items()} == pytest.approx(days, abs=0.001)

@@ -12,11 +12,20 @@ from hypothesis import given as for_all
 
 from fleetlore.events.envelope import Event
 from fleetlore.views import costs
-from fleetlore.views.cost_sums import DIMENSIONS, OF_RUNS, by, by_agent, by_all, older_lines, total, unpriced
-from fleetlore.views.costs import MOST_HELD, PRUNED_EVERY, Costs, Spending
+from fleetlore.views.cost_sums import (
+    COST_DIMENSIONS,
+    RUN_DIMENSIONS,
+    find_unpriced_models,
+    iterate_older_lines,
+    sum_by,
+    sum_by_agent,
+    sum_by_dimensions,
+    sum_total,
+)
+from fleetlore.views.costs import MAX_HELD_ENTRIES, PRUNED_EVERY, Costs, Spending
 from tests.views.test_costs import NOON, PRICE, folded, reply, streams
 
-EXACT = tuple(dimension for dimension in DIMENSIONS if dimension not in OF_RUNS)
+EXACT = tuple(dimension for dimension in COST_DIMENSIONS if dimension not in RUN_DIMENSIONS)
 
 
 def finished(tasks: int) -> Iterator[Event]:
@@ -36,18 +45,18 @@ def size(spending: Spending) -> int:
 def test_a_hundred_thousand_finished_tasks_leave_as_much_behind_as_ten_thousand_do() -> None:
     some, many = folded(finished(10_000)), folded(finished(100_000))
     assert size(many) < size(some) * 1.1
-    assert sum(run.size for run in many.runs.values()) <= MOST_HELD + PRUNED_EVERY
-    assert total(many).input == 100_000 * 1_000
+    assert sum(run.size for run in many.runs.values()) <= MAX_HELD_ENTRIES + PRUNED_EVERY
+    assert sum_total(many).input == 100_000 * 1_000
 
 
 def test_the_newest_tasks_are_told_apart_and_the_older_ones_are_one_sum() -> None:
     spending = folded(finished(20_000))
-    sums = by(spending, "task")
-    older = sum(line.cell.amount.pico for line in older_lines(spending))
+    sums = sum_by(spending, "task")
+    older = sum(line.cell.amount.pico for line in iterate_older_lines(spending))
     assert sums["t19999"].usd == PRICE
     assert "t0" not in sums
     assert sums[None].pico == older > 0
-    assert sum(amount.pico for amount in sums.values()) == total(spending).pico
+    assert sum(amount.pico for amount in sums.values()) == sum_total(spending).pico
 
 
 @pytest.mark.parametrize("dimension", EXACT)
@@ -56,8 +65,8 @@ def test_sums_are_the_same_as_if_all_were_told_apart(dimension: str) -> None:
     assert spending.older
     assert not whole.older
     for other in EXACT:
-        assert by_all(spending, (dimension, other)) == by_all(whole, (dimension, other))  # type: ignore[arg-type]
-    assert len(by(whole, "task")) == 12_000, "which knows every one"
+        assert sum_by_dimensions(spending, (dimension, other)) == sum_by_dimensions(whole, (dimension, other))  # type: ignore[arg-type]
+    assert len(sum_by(whole, "task")) == 12_000, "which knows every one"
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -66,11 +75,11 @@ def test_whatever_comes_no_reply_is_lost_or_counted_twice(monkeypatch: pytest.Mo
     monkeypatch.setattr(costs, "PRUNED_EVERY", 2)
     spending, whole = folded(told, Costs(most_held=4)), folded(told, Costs().whole)
     for dimension in ("agent", "day", "model"):
-        assert by(spending, dimension) == by(whole, dimension)
-    assert by_agent(spending) == by_agent(whole)
-    assert (total(spending), unpriced(spending)) == (total(whole), unpriced(whole))
+        assert sum_by(spending, dimension) == sum_by(whole, dimension)
+    assert sum_by_agent(spending) == sum_by_agent(whole)
+    assert (sum_total(spending), find_unpriced_models(spending)) == (sum_total(whole), find_unpriced_models(whole))
     again = msgspec.json.decode(msgspec.json.encode(spending), type=Spending)
-    assert by_all(again, DIMENSIONS) == by_all(spending, DIMENSIONS)
+    assert sum_by_dimensions(again, COST_DIMENSIONS) == sum_by_dimensions(spending, COST_DIMENSIONS)
 
 
 def test_one_session_that_never_ends_is_held_by_its_newest_quarters_of_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,10 +87,10 @@ def test_one_session_that_never_ends_is_held_by_its_newest_quarters_of_an_hour(m
     told = [reply(at=NOON + timedelta(minutes=15 * n), task=f"t{n}" if n % 2 else None) for n in range(1_000)]
     spending = folded(told, Costs(most_held=100))
     assert sum(run.size for run in spending.runs.values()) <= 100 + 10
-    assert (by(spending, "task")["t997"].usd, total(spending).input) == (2 * PRICE, 1_000_000), (
+    assert (sum_by(spending, "task")["t997"].usd, sum_total(spending).input) == (2 * PRICE, 1_000_000), (
         "with the quarter after it, still bound to it"
     )
-    assert by(spending, "day") == by(folded(told), "day")
+    assert sum_by(spending, "day") == sum_by(folded(told), "day")
 
 
 def test_what_was_printed_of_older_sessions_is_put_down_to_its_agent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +98,7 @@ def test_what_was_printed_of_older_sessions_is_put_down_to_its_agent(monkeypatch
     told = [reply(run=f"r{n}", source="exec") for n in range(20)]
     spending = folded(told, Costs(most_held=4))
     assert spending.older
-    assert by_agent(spending)["ada"].input == by(spending, "agent")["ada"].input == 20_000
+    assert sum_by_agent(spending)["ada"].input == sum_by(spending, "agent")["ada"].input == 20_000
 
 
 def test_prices_and_the_whole_have_checkpoints_of_their_own() -> None:

@@ -14,17 +14,17 @@ from msgspec.structs import replace
 from fleetlore.events.envelope import Event, Origin
 from fleetlore.testing import START, given
 from fleetlore.views import fleet
-from fleetlore.views.fleet import Agent, Fleet
+from fleetlore.views.fleet import FleetAgent, FleetState
 from tests.strategies import events
 
 HOUR = timedelta(hours=1)
 
 
-def ada(*told: Event) -> Agent:
+def ada(*told: Event) -> FleetAgent:
     return given(fleet, *told).state.agents["ada"]
 
 
-def folded(told: list[Event]) -> Fleet:
+def folded(told: list[Event]) -> FleetState:
     state = fleet.initial()
     for event in told:
         state = fleet.apply(state, event)
@@ -54,27 +54,27 @@ def test_an_agent_is_known_by_what_it_was_given_and_did() -> None:
 
 def test_who_works_and_says_nothing_is_silent_after_a_while() -> None:
     agent = ada(Event(kind="fleet.dispatch", agent="ada"))
-    assert fleet.standing(agent, now=START + timedelta(minutes=10)) == "working"
-    assert fleet.standing(agent, now=START + timedelta(minutes=10, seconds=1)) == "silent"
-    assert fleet.standing(agent, now=START + HOUR, silent_after=2 * HOUR) == "working"
+    assert fleet.standing_at(agent, now=START + timedelta(minutes=10)) == "working"
+    assert fleet.standing_at(agent, now=START + timedelta(minutes=10, seconds=1)) == "silent"
+    assert fleet.standing_at(agent, now=START + HOUR, silent_after=2 * HOUR) == "working"
 
 
 def test_a_heartbeat_ends_silence_and_changes_nothing_else() -> None:
     told = given(fleet, Event(kind="fleet.dispatch", agent="ada", text="Fix it"))
     told.when(Event(kind="fleet.heartbeat", agent="ada", text="cycle 2", task="t9", at=START + HOUR))
     agent = told.state.agents["ada"]
-    assert fleet.standing(agent, now=START + HOUR) == "working"
+    assert fleet.standing_at(agent, now=START + HOUR) == "working"
     assert (agent.doing, agent.task, agent.since) == ("Fix it", None, START)
 
 
 @pytest.mark.parametrize("kind", ["session.waiting", "fleet.idle", "session.ended"])
 def test_only_work_turns_silent(kind: str) -> None:
     agent = ada(Event(kind=kind, agent="ada"))
-    assert fleet.standing(agent, now=START + 100 * HOUR) == agent.standing
+    assert fleet.standing_at(agent, now=START + 100 * HOUR) == agent.standing
 
 
 def test_an_agent_that_was_only_named_is_idle() -> None:
-    assert fleet.standing(ada(Event(kind="work.updated", agent="ada")), now=START) == "idle"
+    assert fleet.standing_at(ada(Event(kind="work.updated", agent="ada")), now=START) == "idle"
 
 
 def test_a_delivered_task_is_no_longer_held() -> None:
@@ -145,7 +145,7 @@ def test_those_who_need_you_come_first_and_then_who_was_heard_of_last() -> None:
         Event(kind="fleet.idle", agent="resting"),
         Event(kind="session.waiting", agent="asking"),
     )
-    order = fleet.in_order(told.state, now=told.now)
+    order = fleet.sort_by_standing(told.state, now=told.now)
     assert [agent.name for _, agent in order] == ["asking", "new", "old", "resting", "lost", "gone"]
     assert [standing for standing, _ in order] == ["needs you", "working", "working", "idle", "silent", "ended"]
 
@@ -184,15 +184,15 @@ def test_any_events_fold_without_raising_always_alike_and_through_json(told: lis
     state = folded(few)
     assert state == folded(few)
     assert state.events == len(few) == sum(state.counts.values())
-    assert msgspec.json.decode(msgspec.json.encode(state), type=Fleet) == state
-    for standing, _ in fleet.in_order(state, now=START):
+    assert msgspec.json.decode(msgspec.json.encode(state), type=FleetState) == state
+    for standing, _ in fleet.sort_by_standing(state, now=START):
         assert standing in ("needs you", "working", "idle", "silent", "ended")
 
 
 @settings(max_examples=50, deadline=None)
 @for_all(st.lists(events(), max_size=6), st.lists(events(), max_size=6))
 def test_a_checkpoint_goes_on_like_the_fold_that_it_was_taken_from(before: list[Event], after: list[Event]) -> None:
-    state = msgspec.json.decode(msgspec.json.encode(folded(before)), type=Fleet)
+    state = msgspec.json.decode(msgspec.json.encode(folded(before)), type=FleetState)
     for event in after:
         state = fleet.apply(state, event)
     assert state == folded(before + after)
@@ -222,7 +222,7 @@ def test_the_order_of_arrival_changes_nothing_that_is_shown(shuffled: list[tuple
     def event(n: int, kind: str, task: str | None) -> Event:
         return Event(id=str(n), kind=kind, agent="ada", task=task, text=f"{n}", at=START + timedelta(seconds=n))
 
-    def shown(state: Fleet) -> list[object]:
+    def shown(state: FleetState) -> list[object]:
         return [(a.standing, a.doing, a.task, a.last_seen, sorted(a.counts.items()), a.last_id) for a in state.agents.values()]
 
     arrived = [event(n, *rest) for n, rest in shuffled]

@@ -16,8 +16,8 @@ from fleetlore.events.driver_types import BudgetUsage
 from fleetlore.events.envelope import Event
 from fleetlore.testing import START, FrozenClock, Told, given
 from fleetlore.views import goals
-from fleetlore.views.goal_state import GoalState, exhausted, headline, seconds_of, state_of, tokens_of, usd_of
-from fleetlore.views.goals import HEARD, Goals, limits_in, usage_of
+from fleetlore.views.goal_state import GoalState, elapsed_seconds, exhausted_budget, first_paragraph, goal_status, used_tokens, used_usd
+from fleetlore.views.goals import EVENT_HANDLERS, GoalsState, goal_usage, parse_limits
 from tests.strategies import json_objects, json_values
 from tests.views.goal_facts import FAILURE, GOAL, SAMPLES, begun, completed, control, decided, ended, fact, judged, over, started, turn
 
@@ -28,7 +28,7 @@ def goal_of(*told: Event) -> GoalState:
     return given(goals, *told).state.goals[GOAL]
 
 
-def seen(told: Told[Goals]) -> GoalState:
+def seen(told: Told[GoalsState]) -> GoalState:
     return told.state.goals[GOAL]
 
 
@@ -49,7 +49,7 @@ def test_a_goal_is_known_by_how_it_was_begun() -> None:
     [("Mend it", "Mend it"), ("\nMend it,\nand test it.\n\nThat is your task t7.\n\nSay so.", "Mend it,\nand test it."), ("", "")],
 )
 def test_what_a_goal_is_in_short_is_its_first_paragraph(description: str, short: str) -> None:
-    assert headline(description) == short
+    assert first_paragraph(description) == short
 
 
 def test_a_goal_is_begun_once() -> None:
@@ -85,7 +85,7 @@ def test_criteria_are_ticked_as_they_are_checked() -> None:
     ],
 )
 def test_where_it_stands_in_a_word(events: list[Event], state: str) -> None:
-    assert state_of(goal_of(started(), *events), START + timedelta(minutes=1)) == state
+    assert goal_status(goal_of(started(), *events), START + timedelta(minutes=1)) == state
 
 
 # --- budgets
@@ -93,9 +93,9 @@ def test_where_it_stands_in_a_word(events: list[Event], state: str) -> None:
 
 def test_what_a_turn_took_is_counted_once_however_it_was_told() -> None:
     told = given(goals, started(), begun(), fact("model.replied", input=30, output=10, cache_read=5, cache_write=5, usd=0.1))
-    assert (tokens_of(seen(told)), usd_of(seen(told)), seen(told).spent.tokens) == (50, 0.1, 0)
+    assert (used_tokens(seen(told)), used_usd(seen(told)), seen(told).spent.tokens) == (50, 0.1, 0)
     told.when(ended(tokens=80, usd=0.3), completed())
-    assert (tokens_of(seen(told)), usd_of(seen(told)), seen(told).spent.turns) == (80, 0.3, 1)
+    assert (used_tokens(seen(told)), used_usd(seen(told)), seen(told).spent.turns) == (80, 0.3, 1)
 
 
 def test_what_a_judge_or_a_memory_takes_counts_against_the_goal() -> None:
@@ -124,17 +124,17 @@ def test_what_a_judge_or_a_memory_takes_counts_against_the_goal() -> None:
     ],
 )
 def test_the_first_budget_that_is_used_up(events: list[Event], axis: str | None) -> None:
-    assert exhausted(goal_of(started(), *events), START) == axis
+    assert exhausted_budget(goal_of(started(), *events), START) == axis
 
 
 def test_dollars_are_a_budget_where_somebody_set_one() -> None:
-    assert exhausted(goal_of(started(max_usd=0.5), *turn()), START) == "usd"
-    assert exhausted(goal_of(started(), *turn()), START) is None
+    assert exhausted_budget(goal_of(started(max_usd=0.5), *turn()), START) == "usd"
+    assert exhausted_budget(goal_of(started(), *turn()), START) is None
 
 
 def test_nought_errors_or_overflows_are_no_limit() -> None:
     events = [*turn(1, counts=False, complaint="network"), *turn(1, counts=False, complaint="overflow")] * 4
-    assert exhausted(goal_of(started(budget={"max_consecutive_errors": 0, "max_consecutive_413": 0}), *events), START) is None
+    assert exhausted_budget(goal_of(started(budget={"max_consecutive_errors": 0, "max_consecutive_413": 0}), *events), START) is None
 
 
 def test_a_raise_only_grows_what_may_be_spent() -> None:
@@ -166,7 +166,7 @@ def test_what_has_no_limit_is_not_given_one_by_a_raise() -> None:
     "value", [None, "more", 7, [], {"turns": True}, {"turns": "9"}, {"turns": -1}, {"turns": 0}, {"wall_time": "soon"}, {"moon": 3}]
 )
 def test_a_raise_that_makes_no_sense_changes_nothing(value: Any) -> None:
-    assert limits_in(value) == {}
+    assert parse_limits(value) == {}
     assert goal_of(started(), control("raise", value=value)).limits == goal_of(started()).limits
 
 
@@ -179,7 +179,7 @@ def test_time_counts_while_somebody_drives_the_goal() -> None:
     clock.moment = START + timedelta(minutes=10)
     told.when(begun())
     assert seen(told).spent.seconds == 600.0
-    assert seconds_of(seen(told), START + timedelta(minutes=15)) == 900.0
+    assert elapsed_seconds(seen(told), START + timedelta(minutes=15)) == 900.0
 
 
 def test_time_between_two_drivers_counts_for_nothing() -> None:
@@ -189,15 +189,15 @@ def test_time_between_two_drivers_counts_for_nothing() -> None:
     clock.moment = START + 9 * HOUR
     told.when(control("say", value="is anybody there?"), fact("work.lease_taken", epoch=2))
     assert seen(told).spent.seconds == 1.0
-    assert seconds_of(seen(told), START + 9 * HOUR + timedelta(seconds=61)) == pytest.approx(61.0)
+    assert elapsed_seconds(seen(told), START + 9 * HOUR + timedelta(seconds=61)) == pytest.approx(61.0)
 
 
 def test_time_does_not_count_while_it_is_paused() -> None:
     clock = FrozenClock()
     told = given(goals, started(), *turn(), control("pause"), clock=clock)
-    before = seconds_of(seen(told), clock.moment)
+    before = elapsed_seconds(seen(told), clock.moment)
     clock.moment = START + 9 * HOUR
-    assert seconds_of(seen(told), clock.moment) == before
+    assert elapsed_seconds(seen(told), clock.moment) == before
     told.when(fact("goal.waiting", why="paused"), control("resume"))
     clock.advance(60)
     told.when(begun(2))
@@ -209,7 +209,7 @@ def test_a_clock_that_was_set_back_takes_no_time_away() -> None:
     spent = seen(told).spent.seconds
     goals.apply(told.state, replace(ended(), at=START - HOUR, id=GOAL))
     assert seen(told).spent.seconds == spent
-    assert seconds_of(seen(told), START - HOUR) == spent
+    assert elapsed_seconds(seen(told), START - HOUR) == spent
 
 
 # --- people
@@ -254,7 +254,7 @@ def test_a_goal_that_ended_badly_is_taken_up_again_and_its_rows_of_errors_are_fo
     told.when(control("resume"))
     goal = seen(told)
     assert (goal.outcome, goal.why, goal.ended_at, goal.settled) == (None, "", None, None)
-    assert (goal.spent.errors, goal.spent.denies, goal.spent.tokens, exhausted(goal, START)) == (0, 0, 200, None)
+    assert (goal.spent.errors, goal.spent.denies, goal.spent.tokens, exhausted_budget(goal, START)) == (0, 0, 200, None)
 
 
 TAKEN = fact("work.lease_taken", lease=f"goal:{GOAL}", epoch=1)
@@ -287,7 +287,7 @@ def test_a_log_of_an_earlier_version_does_not_count_crashes_as_errors() -> None:
     told = given(goals, started(), *CRASH * 5, over("budget_exhausted", axis="consecutive_errors"))
     assert (seen(told).outcome, seen(told).spent.errors, seen(told).spent.turns) == ("budget_exhausted", 0, 0)
     told.when(control("resume"))
-    assert (seen(told).outcome, seen(told).crashes, exhausted(seen(told), START)) == (None, 0, None)
+    assert (seen(told).outcome, seen(told).crashes, exhausted_budget(seen(told), START)) == (None, 0, None)
 
 
 def test_what_was_checked_after_a_crash_is_told_with_the_repeated_turn() -> None:
@@ -376,7 +376,7 @@ def test_what_is_told_of_a_goal_without_its_beginning_is_shown_too() -> None:
 
 def test_usage_is_told_as_the_nexo_format_wants_it() -> None:
     goal = goal_of(started(), *turn(1, counts=False, complaint="network"))
-    usage = usage_of(goal, START + timedelta(seconds=90))
+    usage = goal_usage(goal, START + timedelta(seconds=90))
     assert usage == BudgetUsage(turns=0, wall_time="1m 30s", tokens=100, consecutive_denies=0, consecutive_errors=1)
 
 
@@ -397,18 +397,18 @@ def test_what_belongs_to_no_goal_or_says_nothing_of_one_is_passed_over() -> None
 
 
 def test_every_heard_kind_has_a_sample() -> None:
-    assert {event.kind for event in SAMPLES} == set(HEARD)
+    assert {event.kind for event in SAMPLES} == set(EVENT_HANDLERS)
 
 
-def folded(told: list[Event], state: Goals | None = None) -> Goals:
+def folded(told: list[Event], state: GoalsState | None = None) -> GoalsState:
     state = state or goals.initial()
     for event in told:
         state = goals.apply(state, event)
     return state
 
 
-def through_json(state: Goals) -> Goals:
-    return msgspec.json.decode(msgspec.json.encode(state), type=Goals)
+def through_json(state: GoalsState) -> GoalsState:
+    return msgspec.json.decode(msgspec.json.encode(state), type=GoalsState)
 
 
 @st.composite
@@ -461,6 +461,6 @@ def test_any_stored_facts_fold_without_raising_and_alike_from_a_checkpoint(told:
     assert folded(whole[middle:], checkpoint) == folded(whole)
     for goal in state.goals.values():
         moment = datetime(2026, 1, 1, 12, tzinfo=UTC)
-        assert state_of(goal, moment)
-        assert usage_of(goal, moment).turns >= 0
-        exhausted(goal, moment)
+        assert goal_status(goal, moment)
+        assert goal_usage(goal, moment).turns >= 0
+        exhausted_budget(goal, moment)

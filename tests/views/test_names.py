@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 from fleetlore.chronicle.naming import AS_THEY_ARE, naming_of
 from fleetlore.events.envelope import Event
 from fleetlore.views import names
-from fleetlore.views.names import LONGEST_WORDS, Names, all_short, all_shown, first_words, short, shown
+from fleetlore.views.names import (
+    MAX_PROMPT_CHARS,
+    AgentNames,
+    all_display_names,
+    all_short_names,
+    display_name,
+    short_name,
+    truncate_to_first_words,
+)
 from tests.strategies import events, json_values
 
 NOON = datetime(2026, 11, 14, 12, tzinfo=UTC)
@@ -42,7 +50,7 @@ def launched(child: str, minutes: int = 2, text: str | None = None, **data: Any)
     return Event(kind="agent.launched", at=at(minutes), agent=ONE, child=child, text=text, data=data)
 
 
-def folded(told: Iterable[Event]) -> Names:
+def folded(told: Iterable[Event]) -> AgentNames:
     state = names.initial()
     for event in told:
         state = names.apply(state, event)
@@ -51,21 +59,21 @@ def folded(told: Iterable[Event]) -> Names:
 
 def test_a_session_is_called_by_its_folder_branch_and_first_prompt() -> None:
     state = folded([prompt("And now the tests", minutes=9), started(), prompt("Fix the parser")])
-    assert (shown(state, ONE), short(state, ONE)) == ("app@main: Fix the parser", "app")
+    assert (display_name(state, ONE), short_name(state, ONE)) == ("app@main: Fix the parser", "app")
 
 
 def test_what_a_program_puts_before_a_request_is_no_name() -> None:
     """Codex in an editor sends the open files first; the text of the event is what the person asked."""
     whole = "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nFix the parser"
     asked = Event(kind="prompt.submitted", at=at(1), agent=ONE, run=ONE, text="Fix the parser", data={"prompt": whole})
-    assert shown(folded([started(), asked]), ONE) == "app@main: Fix the parser"
+    assert display_name(folded([started(), asked]), ONE) == "app@main: Fix the parser"
     longer = Event(kind="prompt.submitted", at=at(1), agent=ONE, run=ONE, text="Hello.", data={"prompt": "Hello.\nFix the parser, please"})
-    assert shown(folded([started(), longer]), ONE) == "app@main: Hello. Fix the parser, please"
+    assert display_name(folded([started(), longer]), ONE) == "app@main: Hello. Fix the parser, please"
 
 
 def test_a_title_says_it_better_than_the_prompt_and_the_newest_best() -> None:
     state = folded([started(title="First"), prompt("Fix it"), named(title="Third", minutes=9), named(title="Second")])
-    assert shown(state, ONE) == "app@main: Third"
+    assert display_name(state, ONE) == "app@main: Third"
 
 
 @pytest.mark.parametrize(
@@ -79,12 +87,12 @@ def test_a_title_says_it_better_than_the_prompt_and_the_newest_best() -> None:
     ],
 )
 def test_what_is_not_known_is_left_out(data: dict[str, Any], name: str) -> None:
-    assert shown(folded([started(**data), prompt("Fix it")]), ONE) == name
+    assert display_name(folded([started(**data), prompt("Fix it")]), ONE) == name
 
 
 def test_an_agent_of_which_nothing_is_known_goes_by_its_own_name() -> None:
     state = folded([Event(kind="fleet.commit", at=NOON, agent="ada")])
-    assert [shown(state, "ada"), short(state, "ada"), shown(state, "nobody: at all")] == ["ada", "ada", "nobody: at all"]
+    assert [display_name(state, "ada"), short_name(state, "ada"), display_name(state, "nobody: at all")] == ["ada", "ada", "nobody: at all"]
 
 
 def test_a_helper_is_called_by_its_role_and_errand() -> None:
@@ -95,31 +103,31 @@ def test_a_helper_is_called_by_its_role_and_errand() -> None:
     ]
     state = folded(told)
     helpers = ("a1b2c3d", "a2b3c4d", "a3b4c5d")
-    assert [shown(state, name) for name in helpers] == [
+    assert [display_name(state, name) for name in helpers] == [
         "Explore: Find all callers of parse()",
         "helper: Look around",
         "Plan",
     ]
-    assert [short(state, name) for name in helpers] == ["Explore", "helper", "Plan"]
+    assert [short_name(state, name) for name in helpers] == ["Explore", "helper", "Plan"]
 
 
 def test_what_a_person_says_wins_until_it_is_taken_away() -> None:
     told = [started(), prompt("Fix it"), named(name="boss: of all", minutes=6), named(title="Later title", minutes=9)]
-    assert (shown(folded(told), ONE), short(folded(told), ONE)) == ("boss: of all", "boss: of all")
-    assert shown(folded([*told, named(name="chief", minutes=7)]), ONE) == "chief"
-    assert shown(folded([*told, named(name="chief", minutes=3)]), ONE) == "boss: of all", "an older name came late"
-    assert shown(folded([*told, named(name="", minutes=7)]), ONE) == "app@main: Later title"
+    assert (display_name(folded(told), ONE), short_name(folded(told), ONE)) == ("boss: of all", "boss: of all")
+    assert display_name(folded([*told, named(name="chief", minutes=7)]), ONE) == "chief"
+    assert display_name(folded([*told, named(name="chief", minutes=3)]), ONE) == "boss: of all", "an older name came late"
+    assert display_name(folded([*told, named(name="", minutes=7)]), ONE) == "app@main: Later title"
 
 
 def test_equal_names_are_numbered_by_who_appeared_first() -> None:
     state = folded([started(TWO, 5), prompt("Fix it", TWO, 6), started(ONE, 1), prompt("Fix it", ONE, 8), started("codex/33333333", 9)])
-    assert [shown(state, name) for name in (ONE, TWO, "codex/33333333")] == ["app@main: Fix it", "app@main: Fix it (2)", "app@main"]
-    assert [short(state, name) for name in (ONE, TWO, "codex/33333333")] == ["app", "app (2)", "app (3)"]
+    assert [display_name(state, name) for name in (ONE, TWO, "codex/33333333")] == ["app@main: Fix it", "app@main: Fix it (2)", "app@main"]
+    assert [short_name(state, name) for name in (ONE, TWO, "codex/33333333")] == ["app", "app (2)", "app (3)"]
 
 
 def test_no_two_are_alike_even_if_somebody_is_called_by_a_number() -> None:
     state = folded([named("a", 1, name="x"), named("b", 2, name="x (2)"), named("c", 3, name="x"), named("d", 4, name="x")])
-    assert [shown(state, name) for name in "abcd"] == ["x", "x (2)", "x (3)", "x (4)"]
+    assert [display_name(state, name) for name in "abcd"] == ["x", "x (2)", "x (3)", "x (4)"]
 
 
 @pytest.mark.parametrize(
@@ -128,12 +136,12 @@ def test_no_two_are_alike_even_if_somebody_is_called_by_a_number() -> None:
         ("one two three four five six", "one two three four five six"),
         ("one two three four five six seven", "one two three four five six …"),
         ("  Fix\tthe\r\n\x1b[31mparser\x00\u202e ", "Fix the [31mparser"),
-        ("x" * 100, "x" * (LONGEST_WORDS - 1) + "…"),
+        ("x" * 100, "x" * (MAX_PROMPT_CHARS - 1) + "…"),
         ("\n\n", ""),
     ],
 )
 def test_only_the_first_words_of_a_prompt_are_taken_on_one_line(text: str, words: str) -> None:
-    assert first_words(text) == words
+    assert truncate_to_first_words(text) == words
 
 
 def odd_event() -> st.SearchStrategy[Event]:
@@ -148,11 +156,11 @@ def test_no_event_breaks_it_and_the_order_of_arrival_changes_nothing(told: list[
     state = folded(told)
     shuffled = list(told)
     random.shuffle(shuffled)
-    assert (all_shown(folded(shuffled)), all_short(folded(shuffled))) == (all_shown(state), all_short(state))
-    again = msgspec.json.decode(msgspec.json.encode(state), type=Names)
-    assert all_shown(again) == all_shown(state)
-    assert len(set(all_shown(state).values())) == len(state.agents)
-    assert all(name == agent or name.isprintable() for agent, name in all_shown(state).items())
+    assert (all_display_names(folded(shuffled)), all_short_names(folded(shuffled))) == (all_display_names(state), all_short_names(state))
+    again = msgspec.json.decode(msgspec.json.encode(state), type=AgentNames)
+    assert all_display_names(again) == all_display_names(state)
+    assert len(set(all_display_names(state).values())) == len(state.agents)
+    assert all(name == agent or name.isprintable() for agent, name in all_display_names(state).items())
 
 
 ACTS = st.one_of(
@@ -182,13 +190,13 @@ ACTS = st.one_of(
 def test_agents_are_called_the_same_however_their_events_arrive(told: list[Event], random: Any) -> None:
     shuffled = list(told)
     random.shuffle(shuffled)
-    assert all_shown(folded(shuffled)) == all_shown(folded(told))
-    assert all_short(folded(shuffled)) == all_short(folded(told))
+    assert all_display_names(folded(shuffled)) == all_display_names(folded(told))
+    assert all_short_names(folded(shuffled)) == all_short_names(folded(told))
 
 
 def test_a_name_that_somebody_chose_stays_as_it_is() -> None:
     """Only names that were drawn by lot are replaced by what people know a session by."""
-    assert [shown(folded([started(name, 1), prompt("Fix it", name, 2)]), name) for name in ("ada", "facade", "bot-7")] == [
+    assert [display_name(folded([started(name, 1), prompt("Fix it", name, 2)]), name) for name in ("ada", "facade", "bot-7")] == [
         "ada",
         "facade",
         "bot-7",
@@ -202,8 +210,8 @@ def test_the_newest_sessions_and_goals_are_known_however_many_there_were(monkeyp
     goals = [Event(kind="driver.goal_started", at=at(n), agent=ONE, goal=f"g{n}", text=f"Mend part {n}") for n in range(100)]
     state = folded([*sessions, *goals])
     assert (len(state.runs), len(state.goals)) == (20, 20)
-    assert names.sessions(state)["r99"] == ONE
-    assert names.all_goals(state)["g99"] == "Mend part 99"
+    assert names.agents_by_session(state)["r99"] == ONE
+    assert names.all_goal_names(state)["g99"] == "Mend part 99"
 
 
 @pytest.mark.parametrize(
@@ -222,5 +230,5 @@ def test_the_newest_sessions_and_goals_are_known_however_many_there_were(monkeyp
 )
 def test_whether_an_event_has_somebody_called_otherwise(event: Event, is_renamed: bool) -> None:
     known = names.apply(names.initial(), event)
-    assert names.renames(known, event) == is_renamed
+    assert names.has_display_name(known, event) == is_renamed
     assert (naming_of(known) != AS_THEY_ARE) == is_renamed

@@ -16,7 +16,7 @@ from tests.strategies import events
 START = datetime(2026, 11, 15, 8, 0, tzinfo=UTC)
 
 
-def paced(some: list[Event]) -> activity.Pace:
+def paced(some: list[Event]) -> activity.FleetActivity:
     state = activity.initial()
     for event in some:
         state = activity.apply(state, event)
@@ -37,7 +37,7 @@ def test_a_long_time_is_counted_in_longer_slots(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(activity, "MOST_CELLS", 50)
     state = paced(commits(2000))
     assert state.cells <= 50 + len(state.lanes)
-    assert state.seconds > activity.SHORTEST
+    assert state.seconds > activity.MIN_SLOT_SECONDS
     assert sum(sum(map(sum, lane.slots.values())) for lane in state.lanes.values()) == 2000
 
 
@@ -53,7 +53,7 @@ def test_the_order_of_arrival_changes_nothing(monkeypatch: pytest.MonkeyPatch) -
 def test_the_newest_beats_are_kept() -> None:
     state = paced(commits(200))
     beats = state.lanes["a0"].beats
-    assert len(beats) == activity.MOST_BEATS
+    assert len(beats) == activity.MAX_BEATS
     assert beats == sorted(beats)
     assert beats[-1][0] == START + timedelta(hours=198)
 

@@ -7,25 +7,25 @@ from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from fleetlore.views.prices import PICO, Counts, Prices
-from fleetlore.views.prices_table import DATE, ROWS
+from fleetlore.views.prices import PICO, Prices, TokenCounts
+from fleetlore.views.prices_table import PRICE_ROWS, PRICES_DATE
 
 DAY = "2026-11-01"
 MILLION = 1_000_000
 PRICES = Prices()
 
 
-def cost(model: str, counts: Counts, *, prices: Prices = PRICES, day: str = DAY) -> float | None:
+def cost(model: str, counts: TokenCounts, *, prices: Prices = PRICES, day: str = DAY) -> float | None:
     price = prices.find(model, day)
     return None if price is None else price.cost(counts) / PICO
 
 
 def usd(model: str, *, prices: Prices = PRICES, day: str = DAY, **counts: int) -> float | None:
-    return cost(model, Counts(**counts), prices=prices, day=day)
+    return cost(model, TokenCounts(**counts), prices=prices, day=day)
 
 
-def a_million_of(sort: str) -> Counts:
-    return Counts(**{sort: MILLION})
+def a_million_of(sort: str) -> TokenCounts:
+    return TokenCounts(**{sort: MILLION})
 
 
 def test_each_sort_of_token_has_its_price() -> None:
@@ -115,14 +115,14 @@ def test_other_prices_have_another_key() -> None:
 
 
 def test_every_row_of_the_table_can_be_found_by_its_name() -> None:
-    rows = [row.split() for row in ROWS.split("\n") if row]
+    rows = [row.split() for row in PRICE_ROWS.split("\n") if row]
     assert len({model for _, model, *_ in rows}) == len(rows) > 90
     assert [model for _, model, _, input, *_ in rows if usd(model, input=1_000) != pytest.approx(float(input) / 1_000)] == []
-    assert PRICES.date == DATE
+    assert PRICES.date == PRICES_DATE
 
 
 @settings(max_examples=200)
 @for_all(st.text(max_size=40) | st.sampled_from(["a/" * 50, "-" * 50, "claude-opus-4-8" + "-x" * 20]))
 def test_no_name_breaks_it(model: str) -> None:
     price = PRICES.find(model, DAY)
-    assert price is None or price.cost(Counts(input=1)) >= 0
+    assert price is None or price.cost(TokenCounts(input=1)) >= 0

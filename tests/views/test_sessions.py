@@ -13,13 +13,21 @@ from hypothesis import strategies as st
 from fleetlore import Event
 from fleetlore.testing import given
 from fleetlore.views import conversations, stage
-from fleetlore.views.conversation_audit import difference
+from fleetlore.views.conversation_audit import compare_controls
 from fleetlore.views.conversation_state import Conversation
-from fleetlore.views.conversations import CHARACTERS_KEPT, ENTRIES_KEPT, HEARD, PROGRAM, SESSIONS_KEPT, Sessions, take
+from fleetlore.views.conversations import (
+    EVENT_HANDLERS,
+    GRAPH_PROGRAM,
+    MAX_CHARACTERS,
+    MAX_ENTRIES,
+    MAX_SESSIONS,
+    Conversations,
+    apply_to_session,
+)
 
 
 def began(run: str = "s", **data: Any) -> Event:
-    said = {"program": PROGRAM, "person": "ann", "channel": "web", "graph": "seven", "source": "startup"} | data
+    said = {"program": GRAPH_PROGRAM, "person": "ann", "channel": "web", "graph": "seven", "source": "startup"} | data
     return Event(kind="session.started", actor="ann", agent="guide", run=run, data=said)
 
 
@@ -36,7 +44,7 @@ def spoke(text: str, run: str = "s", **data: Any) -> Event:
     return fact("agent.spoke", run, text=text, data=data)
 
 
-def of(state: Sessions) -> Conversation:
+def of(state: Conversations) -> Conversation:
     return state.sessions["s"]
 
 
@@ -113,22 +121,22 @@ def test_a_screen_that_fits_again_is_amiss_no_more() -> None:
 
 def test_history_is_bounded_and_begins_with_the_user() -> None:
     session = Conversation(id="s")
-    for number in range(5 * ENTRIES_KEPT):
-        take(session, said(f"question {number}"))
-        take(session, spoke("answer " * 30))
-        assert len(session.history) <= ENTRIES_KEPT
+    for number in range(5 * MAX_ENTRIES):
+        apply_to_session(session, said(f"question {number}"))
+        apply_to_session(session, spoke("answer " * 30))
+        assert len(session.history) <= MAX_ENTRIES
         assert session.history[0].role == "user"
     for _ in range(10):
-        take(session, said("x" * (CHARACTERS_KEPT // 4)))
-    assert sum(len(entry.text) for entry in session.history) <= CHARACTERS_KEPT
+        apply_to_session(session, said("x" * (MAX_CHARACTERS // 4)))
+    assert sum(len(entry.text) for entry in session.history) <= MAX_CHARACTERS
 
 
 def test_of_many_sessions_the_longest_silent_are_let_go() -> None:
     state = conversations.initial()
-    for number in range(SESSIONS_KEPT + 3):
+    for number in range(MAX_SESSIONS + 3):
         state = conversations.apply(state, began(f"s{number}"))
         state = conversations.apply(state, said("still here", "s0"))
-    assert (len(state.sessions), state.let_go) == (SESSIONS_KEPT, 3)
+    assert (len(state.sessions), state.let_go) == (MAX_SESSIONS, 3)
     assert "s0" in state.sessions
     assert "s1" not in state.sessions
 
@@ -137,7 +145,7 @@ def test_the_state_is_written_and_read_again() -> None:
     state = conversations.initial()
     for event in (began(), said("hello"), spoke("Hi."), fact("sensor.idle")):
         state = conversations.apply(state, event)
-    assert msgspec.json.decode(msgspec.json.encode(state), type=Sessions) == state
+    assert msgspec.json.decode(msgspec.json.encode(state), type=Conversations) == state
 
 
 def hostile() -> st.SearchStrategy[Event]:
@@ -163,7 +171,7 @@ def hostile() -> st.SearchStrategy[Event]:
     data = st.dictionaries(st.sampled_from(keys), odd, max_size=5)
     return st.builds(
         lambda kind, data, text, new: Event(kind=kind, actor="x", run="s", data=data, text=text, new_state=new),
-        st.sampled_from(sorted(HEARD)),
+        st.sampled_from(sorted(EVENT_HANDLERS)),
         data,
         st.sampled_from([None, "", "x\ny"]),
         st.sampled_from([None, "a"]),
@@ -194,7 +202,7 @@ TABLE = {"type": "table", "columns": ["a", "b"], "data": [[1, 2], [3, 4]]}
     ],
 )
 def test_what_looks_the_same_is_the_same(shown: list[dict[str, Any]]) -> None:
-    assert difference([BUTTON, LABEL, TABLE], shown) is None
+    assert compare_controls([BUTTON, LABEL, TABLE], shown) is None
 
 
 @pytest.mark.parametrize(
@@ -209,6 +217,6 @@ def test_what_looks_the_same_is_the_same(shown: list[dict[str, Any]]) -> None:
     ],
 )
 def test_what_is_missing_and_what_is_too_much_are_told_apart(shown: list[dict[str, Any]], missing: int, unexpected: int) -> None:
-    found = difference([BUTTON, LABEL, TABLE], shown)
+    found = compare_controls([BUTTON, LABEL, TABLE], shown)
     assert found is not None
     assert (len(found.missing), len(found.unexpected)) == (missing, unexpected)

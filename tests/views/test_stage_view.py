@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from fleetlore import Event
 from fleetlore.testing import given
 from fleetlore.views import stage
-from fleetlore.views.stage import Run, Stage, is_reflection_due, line_of, thought_of, unreflected
+from fleetlore.views.stage import StageRunState, StageState, count_unreflected, is_reflection_due, private_thought, public_line
 from tests.prompts.hostile import SECRET, histories
 from tests.strategies import events
 
@@ -28,7 +28,7 @@ def said(who: str, text: str | None = "hello", turn: int = 1, **fields: Any) -> 
     return Event(kind="agent.spoke", actor=who, agent=who, run="r", text=text, data={"turn": turn} | fields.pop("data", {}), **fields)
 
 
-def run_of(*told: Event) -> Run:
+def run_of(*told: Event) -> StageRunState:
     return given(stage, *told).state.runs["r"]
 
 
@@ -63,7 +63,7 @@ def test_a_models_raw_answer_is_no_line_even_if_it_is_public() -> None:
         kind="model.replied", actor="ada", run="r", text='{"thought": "I am the spy."}', data={"input": 10, "output": 5, "usd": 0.5}
     )
     run = run_of(begun(), Event(kind="model.called", actor="ada", run="r"), answer)
-    assert line_of(answer) is None
+    assert public_line(answer) is None
     assert run.reports == []
     assert (run.spent.calls, run.spent.tokens, run.spent.usd) == (1, 15, 0.5)
 
@@ -117,7 +117,7 @@ def test_a_reflection_is_due_though_the_count_jumped_over_its_multiple() -> None
     told = given(stage, begun(), *(said("brin") for _ in range(3)))
     assert not is_reflection_due(told.state.runs["r"], "ada", 5)
     told.when(said("brin"), said("brin"))
-    assert unreflected(told.state.runs["r"], "ada") == 6
+    assert count_unreflected(told.state.runs["r"], "ada") == 6
     assert is_reflection_due(told.state.runs["r"], "ada", 5)
     told.when(reflected("ada"))
     assert not is_reflection_due(told.state.runs["r"], "ada", 5)
@@ -129,15 +129,15 @@ def test_what_one_subscribes_to_counts_and_what_others_do_in_private_does_not() 
     run = run_of(
         begun(), clue, replace(clue, visibility="private"), Event(kind="agent.thought", actor="ada", agent="ada", run="r", text="hm")
     )
-    assert unreflected(run, "ada") == 2, "how it began, and its own thought"
-    assert unreflected(run, "ada", ["clue.found"]) == 3
-    assert unreflected(run, "ada", ["clue.*"]) == 3
+    assert count_unreflected(run, "ada") == 2, "how it began, and its own thought"
+    assert count_unreflected(run, "ada", ["clue.found"]) == 3
+    assert count_unreflected(run, "ada", ["clue.*"]) == 3
 
 
 def test_reflection_is_a_fold_so_that_it_survives_a_restart() -> None:
     before = given(stage, begun(), said("brin"), reflected("ada"), said("brin")).state
-    after = msgspec.json.decode(msgspec.json.encode(before), type=Stage)
-    assert unreflected(after.runs["r"], "ada") == unreflected(before.runs["r"], "ada") == 1
+    after = msgspec.json.decode(msgspec.json.encode(before), type=StageState)
+    assert count_unreflected(after.runs["r"], "ada") == count_unreflected(before.runs["r"], "ada") == 1
 
 
 # --- whatever is stored
@@ -152,9 +152,9 @@ def test_a_run_that_thinks_without_end_is_kept_small_and_who_thinks_most_forgets
         loud = Event(kind="agent.thought", actor=f"loud {number % 150}", run="r", text="x" * 5000, visibility="private")
         state = stage.apply(state, loud)
     run = state.runs["r"]
-    assert run.thinking == sum(len(thought.text) for mind in run.minds.values() for thought in mind.thoughts) <= stage.THINKING_KEPT
+    assert run.thinking == sum(len(thought.text) for mind in run.minds.values() for thought in mind.thoughts) <= stage.MAX_THOUGHT_CHARS
     assert run.minds["ada"].thoughts[-1].text == "I am still here."
-    assert len(msgspec.json.encode(state)) < 2 * stage.THINKING_KEPT
+    assert len(msgspec.json.encode(state)) < 2 * stage.MAX_THOUGHT_CHARS
 
 
 def test_names_and_kinds_that_are_none_take_no_room() -> None:
@@ -173,7 +173,7 @@ def test_hostile_events_never_make_it_raise_and_private_words_stay_under_minds(h
     state = stage.initial()
     for event in history:
         state = stage.apply(state, event)
-    assert msgspec.json.decode(msgspec.json.encode(state), type=Stage) == state
+    assert msgspec.json.decode(msgspec.json.encode(state), type=StageState) == state
     for run in state.runs.values():
         assert SECRET not in str(replace(run, minds={}))
 
@@ -184,7 +184,7 @@ def test_any_event_can_be_folded_and_is_a_line_a_thought_or_neither(stored: list
     state = given(stage, begun()).state
     for event in stored:
         state = stage.apply(state, replace(event, run="r"))
-        line, thought = line_of(event), thought_of(event)
+        line, thought = public_line(event), private_thought(event)
         assert line is None or (event.visibility == "public" and event.kind != "agent.thought")
         assert thought is None or thought.owner == event.actor
-    assert msgspec.json.decode(msgspec.json.encode(state), type=Stage) == state
+    assert msgspec.json.decode(msgspec.json.encode(state), type=StageState) == state

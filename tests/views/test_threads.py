@@ -9,24 +9,24 @@ from typing import Any
 
 from fleetlore.events.envelope import Event
 from fleetlore.views import threads
-from fleetlore.views.thread_state import MOST_CLOSED, PRUNED_EVERY, Thread, Threads
-from fleetlore.views.threads import MOST_BOUND, MOST_GAPS
+from fleetlore.views.thread_state import MAX_CLOSED_THREADS, PRUNED_EVERY, StoryThread, ThreadsState
+from fleetlore.views.threads import MAX_BINDINGS, MAX_GAPS
 
 START = datetime(2026, 11, 15, 8, 0, tzinfo=UTC)
 
 
-def told(known: Threads, number: int, kind: str, **scopes: Any) -> Threads:
+def told(known: ThreadsState, number: int, kind: str, **scopes: Any) -> ThreadsState:
     return threads.apply(known, Event(id=f"e{number}", kind=kind, at=START + timedelta(seconds=number), agent="ada", actor="ada", **scopes))
 
 
 def test_runs_and_threads_of_long_ago_are_let_go_and_what_still_works_is_not() -> None:
     known = told(threads.initial(), 0, "fleet.dispatch", run="old", task="first")
-    for number in range(1, MOST_BOUND + 2 * PRUNED_EVERY):
+    for number in range(1, MAX_BINDINGS + 2 * PRUNED_EVERY):
         known = told(known, number, "town.task_completed", run=f"r{number}", task=f"t{number}")
-        if number == MOST_BOUND:
+        if number == MAX_BINDINGS:
             known = told(known, number, "fleet.dispatch", run="old", task="second")
-    assert len(known.bound) <= MOST_BOUND + PRUNED_EVERY
-    assert len(known.threads) <= MOST_CLOSED + PRUNED_EVERY + 2
+    assert len(known.bound) <= MAX_BINDINGS + PRUNED_EVERY
+    assert len(known.threads) <= MAX_CLOSED_THREADS + PRUNED_EVERY + 2
     assert known.bound["run:old"] == "task:second", "bound anew, it is one of the newest"
     known = told(known, number + 1, "fleet.commit", run="old")
     assert known.threads["task:second"].counts["progress"] == 1
@@ -37,9 +37,9 @@ def test_runs_and_threads_of_long_ago_are_let_go_and_what_still_works_is_not() -
 def test_threads_with_nothing_but_signs_of_life_are_let_go_as_closed_ones_are() -> None:
     """An agent that rests after what is long closed, and forgotten, opens nothing that would stay for ever."""
     known = told(threads.initial(), 0, "fleet.dispatch", task="at work")
-    for number in range(1, MOST_CLOSED + 3 * PRUNED_EVERY):
+    for number in range(1, MAX_CLOSED_THREADS + 3 * PRUNED_EVERY):
         known = told(known, number, "fleet.idle", task=f"t{number}")
-    assert len(known.threads) <= MOST_CLOSED + PRUNED_EVERY + 1
+    assert len(known.threads) <= MAX_CLOSED_THREADS + PRUNED_EVERY + 1
     assert "task:at work" in known.threads
 
 
@@ -84,17 +84,19 @@ def test_a_shell_command_of_the_person_does_not_open_a_session_again() -> None:
 
 
 def test_the_rhythm_of_a_thread_is_that_of_its_newest_events_whenever_it_is_worked_out() -> None:
-    chance, often, once = Random(1), Thread(key="task:t"), Thread(key="task:t")
+    chance, often, once = Random(1), StoryThread(key="task:t"), StoryThread(key="task:t")
     numbers = sorted(chance.sample(range(10_000), 500))
     for number in numbers:
         for thread in (often, once):
-            threads.add(thread, Event(id=f"e{number}", kind="fleet.commit"), "progress", (START + timedelta(seconds=number), "", 0))
+            threads.add_to_thread(
+                thread, Event(id=f"e{number}", kind="fleet.commit"), "progress", (START + timedelta(seconds=number), "", 0)
+            )
         if chance.random() < 0.1:
-            threads.settle(often)
-    threads.settle(often)
-    threads.settle(once)
+            threads.update_gaps(often)
+    threads.update_gaps(often)
+    threads.update_gaps(once)
     assert often == once
-    assert once.gaps == [10 * (after - before) for before, after in pairwise(numbers)][-MOST_GAPS:]
+    assert once.gaps == [10 * (after - before) for before, after in pairwise(numbers)][-MAX_GAPS:]
 
 
 def test_a_rhythm_goes_on_where_a_prologue_ends() -> None:

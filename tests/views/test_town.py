@@ -6,10 +6,10 @@ from msgspec.structs import replace
 
 from fleetlore.events.envelope import Mac
 from fleetlore.log.seal import Seal
-from fleetlore.projections.signed_town import BelievedTown
+from fleetlore.projections.signed_town import SignedTownFold
 from fleetlore.testing import START, given
 from fleetlore.views import town
-from fleetlore.views.town_state import PRIORITIES, Town
+from fleetlore.views.town_state import PRIORITIES, TownState
 from tests.views.town_facts import (
     acked,
     approved,
@@ -30,8 +30,8 @@ from tests.views.town_facts import (
 # --- messages
 
 
-def bodies(state: Town, name: str = "ada") -> list[str]:
-    return [message.body for message in town.inbox(state, name)]
+def bodies(state: TownState, name: str = "ada") -> list[str]:
+    return [message.body for message in town.sorted_inbox(state, name)]
 
 
 def test_messages_wait_by_priority_and_first_in_first_out() -> None:
@@ -41,14 +41,14 @@ def test_messages_wait_by_priority_and_first_in_first_out() -> None:
 
 def test_a_message_is_kept_as_it_was_sent() -> None:
     state = told(*idle(), sent("ada", "why?", type="query", priority="high", correlation="c1", _task="t1", _mission="m1")).state
-    [message] = town.inbox(state, "ada")
+    [message] = town.sorted_inbox(state, "ada")
     assert (message.sender, message.to, message.type, message.priority) == ("jo", "ada", "query", "high")
     assert (message.correlation, message.task, message.mission, message.at is not None) == ("c1", "t1", "m1", True)
 
 
 def test_only_the_recipient_acknowledges_a_message() -> None:
     before = told(*idle(), *idle("bob"), sent("ada", "hello"))
-    [message] = town.inbox(before.state, "ada")
+    [message] = town.sorted_inbox(before.state, "ada")
     before.when(acked("bob", message.id), acked("jo", message.id), acked("ada", "another"))
     assert bodies(before.state) == ["hello"]
     before.when(acked("ada", message.id), acked("ada", message.id))
@@ -61,8 +61,8 @@ def test_the_conductor_has_an_inbox_and_strangers_have_none() -> None:
 
 
 def test_an_inbox_is_not_endless() -> None:
-    before = told(*idle(), *(sent("ada", "x") for _ in range(town.INBOX_KEPT + 2)))
-    assert (len(before.state.inboxes["ada"]), before.state.refused) == (town.INBOX_KEPT, 2)
+    before = told(*idle(), *(sent("ada", "x") for _ in range(town.MAX_INBOX_MESSAGES + 2)))
+    assert (len(before.state.inboxes["ada"]), before.state.refused) == (town.MAX_INBOX_MESSAGES, 2)
 
 
 # --- a sealed log
@@ -71,8 +71,8 @@ SEAL = Seal(key="k1", made_at=START, salt="00", n=2, r=1, p=1, wrapped="00", che
 MAC = Mac(key="k1", hex="00" * 32)
 
 
-def sealed() -> BelievedTown:
-    return BelievedTown(SEAL)
+def sealed() -> SignedTownFold:
+    return SignedTownFold(SEAL)
 
 
 def test_on_a_sealed_log_what_is_not_signed_gives_out_ends_and_approves_nothing() -> None:

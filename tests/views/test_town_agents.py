@@ -7,8 +7,8 @@ import pytest
 from fleetlore.events.envelope import Event
 from fleetlore.testing import START
 from fleetlore.views import town_agents
-from fleetlore.views.town_agents import HEEDED
-from fleetlore.views.town_rules import AGENT_STEPS, agent_refusal
+from fleetlore.views.town_agents import CONTROL_STATES
+from fleetlore.views.town_rules import AGENT_STEPS, find_agent_refusal
 from fleetlore.views.town_state import AgentState
 from tests.views.town_facts import (
     LEASE,
@@ -56,10 +56,10 @@ def test_an_agent_passes_where_the_table_lets_it_and_nowhere_else(state: AgentSt
 def test_a_refusal_says_what_an_agent_can_become(state: AgentState) -> None:
     for to in AGENT_STEPS.keys() - AGENT_STEPS[state]:
         assert (
-            agent_refusal(state, to)
+            find_agent_refusal(state, to)
             == f"an agent that is {state} cannot become {to}; it can become {', '.join(sorted(AGENT_STEPS[state]))}"
         )
-    assert all(agent_refusal(state, to) is None for to in AGENT_STEPS[state])
+    assert all(find_agent_refusal(state, to) is None for to in AGENT_STEPS[state])
 
 
 def test_an_agent_joins_with_what_it_can_do_and_who_brought_it() -> None:
@@ -100,10 +100,10 @@ def test_who_has_waited_longest_is_first_among_those_with_nothing_to_do() -> Non
 
 
 @pytest.mark.parametrize("state", list(AGENT_STEPS))
-@pytest.mark.parametrize("wish", list(HEEDED))
+@pytest.mark.parametrize("wish", list(CONTROL_STATES))
 def test_an_agent_is_asked_what_can_be_asked_of_it(wish: str, state: AgentState) -> None:
     before = told(*INTO[state], asked(wish))
-    assert agent_in(before.state).wish == (wish if state in HEEDED[wish] else "")
+    assert agent_in(before.state).wish == (wish if state in CONTROL_STATES[wish] else "")
     assert faults(before.state) == []
 
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from fleetlore.events.envelope import Event
-from fleetlore.views.town_missions import NOTES_KEPT, pulls_in
-from fleetlore.views.town_payloads import LONGEST_WORDS
-from fleetlore.views.town_rules import MISSION_STEPS, mission_refusal
+from fleetlore.views.town_missions import MAX_NOTES, find_pull_requests
+from fleetlore.views.town_payloads import MAX_WORDS_CHARS
+from fleetlore.views.town_rules import MISSION_STEPS, find_mission_refusal
 from fleetlore.views.town_state import MissionState
 from tests.growing import grows_in_proportion
 from tests.views.town_facts import (
@@ -55,13 +55,13 @@ def test_a_mission_passes_where_the_table_lets_it_and_nowhere_else(state: Missio
         assert (mission_in(before.state).state, before.state.refused) == (to, 0)
     else:
         assert (mission_in(before.state).state, before.state.refused) == (state, 1)
-        reason = mission_refusal(state, to)
+        reason = find_mission_refusal(state, to)
         assert reason is not None
         assert reason.startswith(f"a mission that is {state} cannot become {to}; it can become ")
 
 
 def test_what_is_completed_becomes_nothing_else() -> None:
-    assert mission_refusal("completed", "running") == "a mission that is completed cannot become running; it can become nothing else"
+    assert find_mission_refusal("completed", "running") == "a mission that is completed cannot become running; it can become nothing else"
 
 
 def test_a_mission_has_the_policy_that_it_was_begun_with() -> None:
@@ -125,12 +125,12 @@ def test_an_item_that_cannot_go_on_says_why() -> None:
     ],
 )
 def test_pull_requests_are_read_from_what_was_told(text: str, found: list[str]) -> None:
-    assert pulls_in(text) == found
+    assert find_pull_requests(text) == found
 
 
 @pytest.mark.parametrize("part", ["a.", "a", "-", "a/", "a/a.", "https://a.", "https://a/", "o/r#", "-.a"])
 def test_reading_them_takes_time_in_proportion_to_the_text(part: str) -> None:
-    assert grows_in_proportion(pulls_in, lambda size: part * (size // len(part)), 2_000)
+    assert grows_in_proportion(find_pull_requests, lambda size: part * (size // len(part)), 2_000)
 
 
 def test_what_a_task_came_to_is_kept_as_long_as_other_words() -> None:
@@ -143,7 +143,7 @@ def test_what_a_task_came_to_is_kept_as_long_as_other_words() -> None:
     begun = [event for id in ("t1", "t2") for event in (created(id), assigned(id), started(id))]
     state = told(mission(), item(), *idle(), *begun, *spoken).state
     kept = [state.tasks["t1"].result, state.tasks["t2"].error, *(note.text for note in mission_in(state).notes)]
-    assert kept == [long[:LONGEST_WORDS]] * 3
+    assert kept == [long[:MAX_WORDS_CHARS]] * 3
 
 
 # --- the review gate
@@ -246,9 +246,9 @@ def test_a_call_for_help_stands_until_somebody_does_something() -> None:
 
 
 def test_the_newest_notes_are_kept() -> None:
-    before = told(mission(), *(fact("town.mission_event", _mission="m1", _actor="jo", _text=f"note {n}") for n in range(NOTES_KEPT + 5)))
+    before = told(mission(), *(fact("town.mission_event", _mission="m1", _actor="jo", _text=f"note {n}") for n in range(MAX_NOTES + 5)))
     notes = mission_in(before.state).notes
-    assert (len(notes), notes[0].text, notes[-1].text, notes[-1].by) == (NOTES_KEPT, "note 5", f"note {NOTES_KEPT + 4}", "jo")
+    assert (len(notes), notes[0].text, notes[-1].text, notes[-1].by) == (MAX_NOTES, "note 5", f"note {MAX_NOTES + 4}", "jo")
 
 
 def test_only_a_mission_that_is_over_is_put_away() -> None:

@@ -20,7 +20,7 @@ from fleetlore.events.envelope import Event
 from fleetlore.testing import START
 from fleetlore.views import town, town_agents, town_tasks
 from fleetlore.views.town_rules import AGENT_STEPS, MISSION_STEPS
-from fleetlore.views.town_state import ITEM_TYPES, OVER, PRIORITIES, Town
+from fleetlore.views.town_state import ENDED_TASK_STATES, ITEM_TYPES, PRIORITIES, TownState
 from tests.strategies import json_values, names, texts, uuids
 from tests.views.town_facts import faults
 
@@ -41,7 +41,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "item": st.sampled_from(ITEMS),
     "purpose": st.sampled_from(["work", "review", "fix"]),
     "type": st.sampled_from([*ITEM_TYPES, "query"]),
-    "action": st.sampled_from([*town_agents.HEEDED, "redirect", "helped", "advance", "fix"]),
+    "action": st.sampled_from([*town_agents.CONTROL_STATES, "redirect", "helped", "advance", "fix"]),
     "value": st.sampled_from(AGENTS),
     "message": st.sampled_from([f"m{n}" for n in range(3)]),
     "watch": st.sampled_from(["v1", "v2"]),
@@ -65,7 +65,7 @@ def data() -> st.SearchStrategy[dict[str, Any]]:
 
 
 def heard() -> st.SearchStrategy[str]:
-    return st.sampled_from(list(town.HEARD))
+    return st.sampled_from(list(town.EVENT_HANDLERS))
 
 
 def facts() -> st.SearchStrategy[Event]:
@@ -86,7 +86,7 @@ def facts() -> st.SearchStrategy[Event]:
     )
 
 
-def fold(told: list[Event]) -> Town:
+def fold(told: list[Event]) -> TownState:
     state = town.initial()
     for number, event in enumerate(told):
         state = town.apply(state, replace(event, at=START, position=f"{number:020d}"))
@@ -98,7 +98,7 @@ def fold(told: list[Event]) -> Town:
 @for_all(st.lists(facts(), max_size=40))
 def test_the_indexes_agree_with_what_they_index_whatever_was_told(events: list[Event]) -> None:
     state = fold(events)
-    assert msgspec.json.decode(msgspec.json.encode(state), type=Town) == state
+    assert msgspec.json.decode(msgspec.json.encode(state), type=TownState) == state
 
 
 @settings(max_examples=60)
@@ -121,7 +121,7 @@ def wild() -> st.SearchStrategy[Event]:
 @for_all(st.lists(wild(), max_size=8))
 def test_any_event_at_all_is_folded_without_harm(told: list[Event]) -> None:
     state = fold(told)
-    assert msgspec.json.decode(msgspec.json.encode(state), type=Town) == state
+    assert msgspec.json.decode(msgspec.json.encode(state), type=TownState) == state
 
 
 @settings(max_examples=100)
@@ -139,7 +139,7 @@ def test_in_any_order_of_steps_no_task_is_completed_twice(draw: st.DataObject, w
         event = Event(kind=kind, agent=agent, task=task, data=given, at=START, position=f"{next(positions):020d}")
         state = town.apply(state, event)
         believed[task] += state.done - done
-        assert before not in OVER or state.tasks[task].state == before, "what had ended moved on"
+        assert before not in ENDED_TASK_STATES or state.tasks[task].state == before, "what had ended moved on"
     assert max(believed.values(), default=0) <= 1
     assert state.done == sum(task.state == "completed" for task in state.tasks.values())
 

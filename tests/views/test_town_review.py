@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from fleetlore.events.envelope import LogPlace, Mac, Origin
-from fleetlore.projections.signed_town import BelievedTown
+from fleetlore.projections.signed_town import SignedTownFold
 from fleetlore.testing import given
 from fleetlore.town import planning
 from tests.views.test_town import MAC, SEAL
@@ -39,7 +39,7 @@ def test_who_is_to_do_a_task_is_told_all_of_it() -> None:
 
 
 def test_on_a_sealed_log_nobody_takes_the_name_of_an_items_task_away() -> None:
-    before = given(BelievedTown(SEAL), *(replace(event, mac=MAC) for event in (mission(), item())))
+    before = given(SignedTownFold(SEAL), *(replace(event, mac=MAC) for event in (mission(), item())))
     before.when(created("m1/i1"), created("t1"))
     assert list(before.state.tasks) == ["t1"]
     before.when(replace(item_task("m1/i1"), mac=MAC))
@@ -50,7 +50,7 @@ def test_on_a_sealed_log_another_keys_signature_is_none() -> None:
     other = Mac(key="f" * 16, hex=MAC.hex)
     signed = [replace(event, mac=MAC) for event in (mission(), item(), *worked_on())]
     approval = fact("town.reviewer_approval", _mission="m1", _task="w1", _actor="rev", item="i1")
-    before = given(BelievedTown(SEAL), *signed).when(replace(approval, mac=other))
+    before = given(SignedTownFold(SEAL), *signed).when(replace(approval, mac=other))
     assert item_in(before.state).verdict == ""
 
 
@@ -58,7 +58,7 @@ def test_on_a_sealed_log_another_keys_signature_is_none() -> None:
 def test_what_another_system_wrote_down_is_given_to_nobody_until_somebody_says_to_whom(origin: Origin) -> None:
     issue = replace(created("#12", agent="ada"), origin=origin)
     before = told(*idle(), issue, *(replace(event, origin=origin) for event in (mission(), item())))
-    assert not list(planning.assignments(before.state))
-    assert not list(planning.for_mission(before.state, before.state.missions["m1"]))
+    assert not list(planning.propose_assignments(before.state))
+    assert not list(planning.propose_for_mission(before.state, before.state.missions["m1"]))
     before.when(redirected("ada", "#12"))
-    assert [move.agent for move in planning.assignments(before.state)] == ["ada"]
+    assert [move.agent for move in planning.propose_assignments(before.state)] == ["ada"]

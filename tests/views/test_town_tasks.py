@@ -6,9 +6,9 @@ import pytest
 
 from fleetlore.events.envelope import Event
 from fleetlore.views import town
-from fleetlore.views.town_rules import TASK_STEPS, Step, task_refusal
+from fleetlore.views.town_rules import TASK_STEPS, TaskStep, find_task_refusal
 from fleetlore.views.town_state import PRIORITIES, Task, TaskState
-from fleetlore.views.town_tasks import LOSSES, OVER_KEPT
+from fleetlore.views.town_tasks import LOSSES_PER_TRY, OVER_KEPT
 from tests.views.town_facts import (
     agent_in,
     assigned,
@@ -40,7 +40,7 @@ INTO: dict[TaskState, list[Event]] = {
 """The facts that bring a task into each state."""
 
 
-def taken(step: Step, epoch: int) -> Event:
+def taken(step: TaskStep, epoch: int) -> Event:
     """The fact that takes a step, under the right epoch."""
     match step:
         case "assign":
@@ -61,7 +61,7 @@ def taken(step: Step, epoch: int) -> Event:
 
 @pytest.mark.parametrize("state", list(INTO))
 @pytest.mark.parametrize("step", list(TASK_STEPS))
-def test_a_step_is_believed_from_where_the_table_has_it_and_from_nowhere_else(state: TaskState, step: Step) -> None:
+def test_a_step_is_believed_from_where_the_table_has_it_and_from_nowhere_else(state: TaskState, step: TaskStep) -> None:
     before = told(*INTO[state])
     known = task_in(before.state)
     assert known.state == state
@@ -77,11 +77,11 @@ def test_a_step_is_believed_from_where_the_table_has_it_and_from_nowhere_else(st
 
 
 @pytest.mark.parametrize("step", list(TASK_STEPS))
-def test_a_refusal_says_what_is_and_what_can_be(step: Step) -> None:
+def test_a_refusal_says_what_is_and_what_can_be(step: TaskStep) -> None:
     sources, _ = TASK_STEPS[step]
     for state in INTO:
         if state not in sources:
-            reason = task_refusal(Task(id="t1", state=state), step)
+            reason = find_task_refusal(Task(id="t1", state=state), step)
             assert reason is not None
             assert reason.startswith(f"t1 is {state} and cannot be ")
             assert all(source in reason for source in sources)
@@ -102,7 +102,7 @@ def test_what_comes_with_an_old_epoch_is_refused(late: Event) -> None:
     task = task_in(before.state)
     assert (task.state, task.agent, task.epoch, task.refused) == ("running", "bob", 2, 1)
     assert (
-        task_refusal(task, "complete", epoch=1)
+        find_task_refusal(task, "complete", epoch=1)
         == "t1 was given out twice, and what comes with epoch 1 is refused; the lease is another's by now"
     )
 
@@ -110,7 +110,7 @@ def test_what_comes_with_an_old_epoch_is_refused(late: Event) -> None:
 def test_a_completion_after_the_lease_was_lost_is_refused() -> None:
     state = told(*RUNNING, lost(), completed()).state
     assert (task_in(state).state, task_in(state).refused, state.done) == ("pending", 1, 0)
-    reason = task_refusal(task_in(state), "complete", epoch=1)
+    reason = find_task_refusal(task_in(state), "complete", epoch=1)
     assert reason == "t1 is pending; the lease of epoch 1 is over"
 
 
@@ -139,7 +139,7 @@ def test_a_task_is_given_out_only_under_a_higher_epoch() -> None:
         assigned(agent="bob", epoch=3), assigned(agent="bob", epoch=None)
     )
     assert (task_in(before.state).agent, task_in(before.state).refused) == ("ada", 2)
-    assert task_refusal(task_in(before.state), "assign", epoch=3) == "t1 was given out 3 times; the next time has epoch 4, not 3"
+    assert find_task_refusal(task_in(before.state), "assign", epoch=3) == "t1 was given out 3 times; the next time has epoch 4, not 3"
     before.when(assigned(agent="bob", epoch=4))
     assert (task_in(before.state).agent, agent_in(before.state).queue, faults(before.state)) == ("bob", [], [])
 
@@ -147,7 +147,7 @@ def test_a_task_is_given_out_only_under_a_higher_epoch() -> None:
 def test_only_who_was_given_a_task_begins_it() -> None:
     before = told(*idle(), *idle("bob"), created(), assigned()).when(started(agent="bob"))
     assert (task_in(before.state).state, before.state.refused) == ("assigned", 1)
-    assert task_refusal(task_in(before.state), "start", epoch=1, agent="bob") == "t1 was given to ada, not to bob"
+    assert find_task_refusal(task_in(before.state), "start", epoch=1, agent="bob") == "t1 was given to ada, not to bob"
 
 
 # --- queues
@@ -253,11 +253,11 @@ def test_a_task_that_kills_whoever_takes_it_is_spent_after_its_tries() -> None:
 
 def test_a_task_that_is_lost_again_and_again_before_it_was_begun_is_spent_too() -> None:
     before = told(*idle(), created(tries=1))
-    for epoch in range(1, LOSSES + 1):
+    for epoch in range(1, LOSSES_PER_TRY + 1):
         assert not before.state.spent
         before.when(assigned(epoch=epoch), lost(epoch=epoch))
     assert list(before.state.spent) == ["t1"]
-    before.when(failed(epoch=LOSSES, final=True), reopened())
+    before.when(failed(epoch=LOSSES_PER_TRY, final=True), reopened())
     assert (queued(before.state), before.state.spent) == (["t1"], {})
 
 
@@ -301,7 +301,7 @@ def test_a_drivers_own_lease_and_control_are_not_the_towns() -> None:
 
 
 def test_a_task_can_be_known_by_its_own_scope_alone() -> None:
-    task = town.task_alone([created(tries=5), assigned(epoch=1), started(), failed(), assigned(epoch=2)], "t1")
+    task = town.fold_task([created(tries=5), assigned(epoch=1), started(), failed(), assigned(epoch=2)], "t1")
     assert task is not None
     assert (task.state, task.epoch, task.attempt, task.tries, task.error) == ("assigned", 2, 1, 5, "broke")
-    assert town.task_alone([created()], "t2") is None
+    assert town.fold_task([created()], "t2") is None

@@ -7,14 +7,14 @@ from typing import Any
 from fleetlore.events.envelope import Event
 from fleetlore.testing import Told, given
 from fleetlore.views import town
-from fleetlore.views.town_agents import GONE
-from fleetlore.views.town_state import OVER, PRIORITIES, Agent, Item, Mission, Task, Town
-from fleetlore.views.town_tasks import is_spent
+from fleetlore.views.town_agents import INACTIVE_STATES
+from fleetlore.views.town_state import ENDED_TASK_STATES, PRIORITIES, Agent, Mission, MissionItem, Task, TownState
+from fleetlore.views.town_tasks import is_exhausted
 
 LEASE = "machine:1:42/1@7"
 
 
-def told(*events: Event) -> Told[Town]:
+def told(*events: Event) -> Told[TownState]:
     """A town that was told these."""
     return given(town, *events)
 
@@ -131,33 +131,33 @@ def acked(by: str, message: str) -> Event:
 # --- looking
 
 
-def task_in(state: Town, id: str = "t1") -> Task:
+def task_in(state: TownState, id: str = "t1") -> Task:
     return state.tasks[id]
 
 
-def agent_in(state: Town, name: str = "ada") -> Agent:
+def agent_in(state: TownState, name: str = "ada") -> Agent:
     return state.agents[name]
 
 
-def mission_in(state: Town, id: str = "m1") -> Mission:
+def mission_in(state: TownState, id: str = "m1") -> Mission:
     return state.missions[id]
 
 
-def item_in(state: Town, id: str = "i1") -> Item:
+def item_in(state: TownState, id: str = "i1") -> MissionItem:
     return state.missions["m1"].items[id]
 
 
-def queued(state: Town, key: str = "") -> list[str]:
+def queued(state: TownState, key: str = "") -> list[str]:
     """What waits under a key, in the order in which it is given out."""
     return [id for priority in PRIORITIES for id in state.queues.get(key, {}).get(priority, ())]
 
 
-def faults(state: Town) -> list[str]:
+def faults(state: TownState) -> list[str]:
     """Where the indexes do not agree with what they index."""
     return [*_faults_of_queues(state), *_faults_of_waiting(state), *_faults_of_agents(state), *_faults_of_ends(state)]
 
 
-def _faults_of_queues(state: Town) -> list[str]:
+def _faults_of_queues(state: TownState) -> list[str]:
     found = []
     places: dict[str, list[tuple[str, str]]] = {}
     for key, by_priority in state.queues.items():
@@ -167,17 +167,17 @@ def _faults_of_queues(state: Town) -> list[str]:
             for id in ids:
                 places.setdefault(id, []).append((key, priority))
     for id, task in state.tasks.items():
-        can_begin = task.state == "pending" and not task.missing and not is_spent(task) and task.at is not None
+        can_begin = task.state == "pending" and not task.missing and not is_exhausted(task) and task.at is not None
         keys = [f"@{task.wanted}"] if task.wanted else task.roles or [""]
         wanted = [(key, task.priority) for key in keys]
         there = places.pop(id, [])
         if can_begin and sorted(there) != sorted(wanted):
             found.append(f"{id} can begin and waits in {there}, not in {wanted}")
-        if there and (task.state != "pending" or task.missing or is_spent(task)):
+        if there and (task.state != "pending" or task.missing or is_exhausted(task)):
             found.append(f"{id} waits in {there} and is {task.state}")
-        if (id in state.spent) and not is_spent(task):
+        if (id in state.spent) and not is_exhausted(task):
             found.append(f"{id} is spent by the index alone")
-        if is_spent(task) and task.at is not None and id not in state.spent:
+        if is_exhausted(task) and task.at is not None and id not in state.spent:
             found.append(f"{id} is spent, and not in the index")
     return [
         *found,
@@ -186,17 +186,17 @@ def _faults_of_queues(state: Town) -> list[str]:
     ]
 
 
-def _faults_of_waiting(state: Town) -> list[str]:
+def _faults_of_waiting(state: TownState) -> list[str]:
     found = [f"nobody waits for {id} any more" for id, waiting in state.waiting.items() if not waiting]
     for id, task in state.tasks.items():
-        found += [f"{id} is over and still misses {task.missing}" for _ in task.missing[:1] if task.state in OVER]
+        found += [f"{id} is over and still misses {task.missing}" for _ in task.missing[:1] if task.state in ENDED_TASK_STATES]
         found += [f"{id} misses {each}, and is not told of it" for each in task.missing if id not in state.waiting.get(each, ())]
     for each, waiting in state.waiting.items():
         found += [f"{id} waits for {each} for nothing" for id in waiting if each not in state.tasks[id].missing]
     return found
 
 
-def _faults_of_agents(state: Town) -> list[str]:
+def _faults_of_agents(state: TownState) -> list[str]:
     found = []
     for name, agent in state.agents.items():
         is_free = agent.state == "idle" and bool(agent.lease) and agent.task is None and not agent.queue and not agent.wish
@@ -205,7 +205,7 @@ def _faults_of_agents(state: Town) -> list[str]:
                 found.append(f"{name} is {agent.state} and {'not ' if is_free else ''}among the idle of {role!r}")
         if (name in state.holdings.get(agent.lease, ())) != bool(agent.lease):
             found.append(f"{name} is run under {agent.lease!r}, and the holdings say otherwise")
-        if agent.lease and agent.state in GONE:
+        if agent.lease and agent.state in INACTIVE_STATES:
             found.append(f"{name} is {agent.state} and run by {agent.lease}")
         for id in (*agent.queue, *([agent.task] if agent.task else [])):
             task = state.tasks.get(id)
@@ -219,8 +219,8 @@ def _faults_of_agents(state: Town) -> list[str]:
     return found
 
 
-def _faults_of_ends(state: Town) -> list[str]:
-    over = {id for id, task in state.tasks.items() if task.state in OVER}
+def _faults_of_ends(state: TownState) -> list[str]:
+    over = {id for id, task in state.tasks.items() if task.state in ENDED_TASK_STATES}
     found = [f"{id} is over, and the index does not say so" for id in over - state.over.keys()]
     found += [f"{id} is over by the index alone" for id in state.over.keys() - over]
     found += [f"{id} is completed and forgotten" for id in over if state.tasks[id].state == "completed" and id not in state.completed]

@@ -50,7 +50,7 @@ def initial() -> Arcbook:
 def apply(book: Arcbook, event: Event) -> Arcbook:
     """The book after one more event. Never raises. Consumes it: go on with the one that is returned."""
     sifted = book.sifted
-    sift.sift(sifted, event, beats.beat(sifted.beats, event))
+    sift.sift(sifted, event, beats.classify_beat(sifted.beats, event))
     if sifted.closed:
         _enter(book)
     if len(sifted.threads.threads) > book.room:

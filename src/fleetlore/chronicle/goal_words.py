@@ -120,7 +120,7 @@ def _used(event: Event) -> str:
 
 def _span(value: Any) -> str:
     try:
-        return span(timedelta(seconds=durations.parse(_text(value)) / 1e9))
+        return span(timedelta(seconds=durations.parse_duration(_text(value)) / 1e9))
     except (Invalid, OverflowError):
         return ""
 

@@ -15,7 +15,7 @@ from fleetlore.chronicle.telling_deeds import key_of
 from fleetlore.events.envelope import Event
 from fleetlore.views import beats
 from fleetlore.views import names as names_view
-from fleetlore.views.names import Names
+from fleetlore.views.names import AgentNames
 
 LONGEST_RUN = timedelta(seconds=30)
 """A run that goes on is told after so long, whatever comes."""
@@ -26,7 +26,7 @@ MANY_THREADS = 10_000
 class LiveTeller:
     """Takes events one by one, in the order of the log. What can be folded waits for more of its kind, until `flush`."""
 
-    def __init__(self, telling: Telling, names: Names | None = None) -> None:
+    def __init__(self, telling: Telling, names: AgentNames | None = None) -> None:
         self._telling = telling
         self._names = names or names_view.initial()
         self.naming = naming_of(self._names)
@@ -37,10 +37,10 @@ class LiveTeller:
 
     def add(self, event: Event) -> Iterator[Sentence]:
         """One more event; gives what can be told now."""
-        if event.kind in names_view.NAMING:
+        if event.kind in names_view.NAMING_KINDS:
             self._names = names_view.apply(self._names, event)
             self.naming = naming_of(self._names)
-        beat = beats.beat(self._sifted.beats, event)
+        beat = beats.classify_beat(self._sifted.beats, event)
         key = key_of(event, beat, self._sifted.beats.note)
         thread = sift.sift(self._sifted, event, beat).key
         self._forget()

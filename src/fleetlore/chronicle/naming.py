@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fleetlore.chronicle.grammar import possessive, words
 from fleetlore.views import names as view
-from fleetlore.views.names import Names
+from fleetlore.views.names import AgentNames
 
 
 class Naming(NamedTuple):
@@ -41,15 +41,15 @@ class Naming(NamedTuple):
 AS_THEY_ARE = Naming()
 
 
-def naming_of(names: Names) -> Naming:
+def naming_of(names: AgentNames) -> Naming:
     """The names that the events themselves give."""
-    shown = view.all_shown(names)
-    agents = {name: words(short) for name, short in view.all_short(names).items() if short != name}
-    sessions = {f"run:{run}": agent for run, agent in view.sessions(names).items() if agent in agents}
-    goals = {f"goal:{goal}": words(aim) for goal, aim in view.all_goals(names).items()}
+    shown = view.all_display_names(names)
+    agents = {name: words(short) for name, short in view.all_short_names(names).items() if short != name}
+    sessions = {f"run:{run}": agent for run, agent in view.agents_by_session(names).items() if agent in agents}
+    goals = {f"goal:{goal}": words(aim) for goal, aim in view.all_goal_names(names).items()}
     return Naming(
         agents=agents,
         titles={thread: words(shown[agent]) for thread, agent in sessions.items()} | goals,
-        quotes={thread: f"“{words(about)}”" for thread, agent in sessions.items() if (about := view.about(names, agent))}
+        quotes={thread: f"“{words(about)}”" for thread, agent in sessions.items() if (about := view.agent_activity(names, agent))}
         | {thread: f"the goal “{aim}”" for thread, aim in goals.items()},
     )

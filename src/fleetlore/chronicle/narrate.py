@@ -25,9 +25,9 @@ from fleetlore.chronicle.telling_deeds import is_same_trouble, key_of, say_the_s
 from fleetlore.dialects.commands.flags import shown_flags
 from fleetlore.events.envelope import Event
 from fleetlore.views import beats
-from fleetlore.views.event_text import EPOCH, stamp_of
-from fleetlore.views.recent_calls import Note
-from fleetlore.views.thread_state import Thread
+from fleetlore.views.event_text import EPOCH, event_stamp
+from fleetlore.views.recent_calls import BeatReason
+from fleetlore.views.thread_state import StoryThread
 
 FOLDED = frozenset(("pulse", "rest", "progress", "thought"))
 """Beats of which like ones in a row may be told together though they do not say the same."""
@@ -147,7 +147,7 @@ class Line:
         self._quiet: dict[tuple[str, str | None], Run] = {}
         self.weight = 0
 
-    def add(self, event: Event, beat: str | None, at: datetime, note: Note | None, flags: tuple[str, ...] = ()) -> bool:
+    def add(self, event: Event, beat: str | None, at: datetime, note: BeatReason | None, flags: tuple[str, ...] = ()) -> bool:
         """One more event, and why it has its beat; answers whether a run is over with it.
 
         A command with flags that decide how far it can be trusted is told, whatever it was for.
@@ -245,7 +245,7 @@ def shown_time(event: Event) -> datetime:
     at = event.at
     if at is not None and at.tzinfo is not None and EARLIEST <= at <= LATEST:
         return at
-    return min(max(stamp_of(event)[0], EARLIEST), LATEST)
+    return min(max(event_stamp(event)[0], EARLIEST), LATEST)
 
 
 class Shelf(Protocol):
@@ -360,7 +360,7 @@ class Narrator:
                 if is_told:
                     ahead.append((event, at))
                 else:
-                    sift.sift(self.sifted, event, beats.beat(self.sifted.beats, event))
+                    sift.sift(self.sifted, event, beats.classify_beat(self.sifted.beats, event))
                     self._flags.of(event)
             self._go_on()
         yield from self._end_day()
@@ -370,8 +370,8 @@ class Narrator:
         ahead, sifted, hands = self._ahead, self.sifted, self.sifted.beats
         if not ahead:
             return
-        stamps = [(at, "", 0) if event.at is at and event.origin is None else stamp_of(event) for event, at in ahead]
-        found = [(beats.beat(hands, event, stamp), hands.note) for (event, _), stamp in zip(ahead, stamps, strict=True)]
+        stamps = [(at, "", 0) if event.at is at and event.origin is None else event_stamp(event) for event, at in ahead]
+        found = [(beats.classify_beat(hands, event, stamp), hands.note) for (event, _), stamp in zip(ahead, stamps, strict=True)]
         known = self._lines.get
         lines = [
             known((thread := sift.sift(sifted, event, beat, stamp)).key) or self._begin(thread, at)
@@ -389,7 +389,7 @@ class Narrator:
             for line in over:
                 line.tell_past()
 
-    def _begin(self, thread: Thread, at: datetime) -> Line:
+    def _begin(self, thread: StoryThread, at: datetime) -> Line:
         """The day's line of a thread that has none yet."""
         if self._told_threads.isdisjoint((thread.key, *thread.prologue)):
             self.threads += 1

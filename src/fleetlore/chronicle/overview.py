@@ -9,7 +9,7 @@ from typing import Any
 from fleetlore.chronicle.story import Summary
 from fleetlore.events.catalog import bare_beats, beat_of
 from fleetlore.events.envelope import Event
-from fleetlore.views.event_text import stamp_of
+from fleetlore.views.event_text import event_stamp
 
 CLOSELY = frozenset(
     (
@@ -67,7 +67,7 @@ class Overview:
         """One more event."""
         kind, at = event.kind, event.at
         if at is None or at.tzinfo is None:
-            at = stamp_of(event)[0]
+            at = event_stamp(event)[0]
         key = (event.agent or event.actor or "", kind, beat_of(event) or "")
         tally = self._tallies.get(key)
         if tally is None:

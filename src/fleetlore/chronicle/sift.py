@@ -18,9 +18,9 @@ from fleetlore.chronicle.walks import Step
 from fleetlore.events.envelope import Event
 from fleetlore.views import beats
 from fleetlore.views import threads as view
-from fleetlore.views.event_text import Stamp, stamp_of
-from fleetlore.views.thread_state import Thread, Threads
-from fleetlore.views.threads import LONG_AGO, QUIET
+from fleetlore.views.event_text import EventStamp, event_stamp
+from fleetlore.views.thread_state import StoryThread, ThreadsState
+from fleetlore.views.threads import OLDEST_STAMP, QUIET_BEATS
 
 VERSION = 5
 MOST_WAITING = 256
@@ -34,19 +34,19 @@ def initial() -> Sifted:
 
 def apply(sifted: Sifted, event: Event) -> Sifted:
     """One more event. Never raises. Consumes the state: go on with the one that is returned."""
-    sift(sifted, event, beats.beat(sifted.beats, event))
+    sift(sifted, event, beats.classify_beat(sifted.beats, event))
     settle(sifted)
     sifted.threads.position = event.position or sifted.threads.position
     return sifted
 
 
-def sift(sifted: Sifted, event: Event, beat: str | None, stamp: Stamp | None = None) -> Thread:
+def sift(sifted: Sifted, event: Event, beat: str | None, stamp: EventStamp | None = None) -> StoryThread:
     """One more event whose beat is known; answers its thread. What it means to arcs is known after `settle`."""
-    thread = view.place(sifted.threads, event) if event.goal is None and event.run is None else _place(sifted, event)
-    stamp = stamp or stamp_of(event)
+    thread = view.find_or_add_thread(sifted.threads, event) if event.goal is None and event.run is None else _place(sifted, event)
+    stamp = stamp or event_stamp(event)
     is_fresh = beat == "claim" and _begins_anew(thread)
-    in_order = view.add(thread, event, beat, stamp)
-    if beat is None or beat in QUIET:
+    in_order = view.add_to_thread(thread, event, beat, stamp)
+    if beat is None or beat in QUIET_BEATS:
         return thread
     if not in_order:
         sifted.late += 1
@@ -59,16 +59,16 @@ def sift(sifted: Sifted, event: Event, beat: str | None, stamp: Stamp | None = N
     return thread
 
 
-def _begins_anew(thread: Thread) -> bool:
+def _begins_anew(thread: StoryThread) -> bool:
     """Whether a claim begins something new: after a delivery, or on an agent's own thread, which holds all that has no other."""
     return thread.key.startswith("agent:") or (thread.state == "closed" and "release" not in thread.counts)
 
 
-def _place(sifted: Sifted, event: Event) -> Thread:
+def _place(sifted: Sifted, event: Event) -> StoryThread:
     """The thread of an event that may bind a goal or a run to a task."""
     threads = sifted.threads
     bound = len(threads.bound)
-    thread = view.place(threads, event)
+    thread = view.find_or_add_thread(threads, event)
     if len(threads.bound) != bound:
         settle(sifted)
         _carry_over(sifted, thread)
@@ -122,10 +122,10 @@ def rest(sifted: Sifted) -> None:
         _catch_up(repeat)
     sifted.repeats.clear()
     for thread in sifted.threads.threads.values():
-        view.settle(thread)
+        view.update_gaps(thread)
 
 
-def _carry_over(sifted: Sifted, thread: Thread) -> None:
+def _carry_over(sifted: Sifted, thread: StoryThread) -> None:
     """What was under way on a prologue goes on on the thread that it belongs to."""
     for own in thread.prologue:
         before = sifted.walks.pop(own, None)
@@ -148,37 +148,37 @@ def arcs_open(sifted: Sifted, now: datetime) -> Iterator[Arc]:
         yield from (arc for arc in open_arcs(walks, key) if not (is_idle and arc.kind == "struggle_and_recovery"))
     yield from open_cascades(sifted.spread)
     for thread in filter(_is_open, sifted.threads.threads.values()):
-        view.settle(thread)
-        if view.stalled_for(thread, now) is not None and thread.last is not None:
+        view.update_gaps(thread)
+        if view.stall_duration(thread, now) is not None and thread.last is not None:
             yield _stall(thread, thread.last[0], now)
 
 
-def _is_idle_session(thread: Thread) -> bool:
+def _is_idle_session(thread: StoryThread) -> bool:
     """Whether its session has ended its turn: what it did not fix it has left, and is not struggling with it."""
     return thread.state == "closed" and (thread.is_guessed or thread.key.startswith("run:"))
 
 
-def open_threads(sifted: Sifted) -> list[Thread]:
+def open_threads(sifted: Sifted) -> list[StoryThread]:
     """Those with something left to do, the one that moved last first."""
     return open_among(sifted.threads)
 
 
-def open_among(threads: Threads) -> list[Thread]:
+def open_among(threads: ThreadsState) -> list[StoryThread]:
     """The same, of threads that were folded without arcs."""
-    return sorted(filter(_is_open, threads.threads.values()), key=lambda thread: (thread.last or LONG_AGO, thread.key), reverse=True)
+    return sorted(filter(_is_open, threads.threads.values()), key=lambda thread: (thread.last or OLDEST_STAMP, thread.key), reverse=True)
 
 
-def _is_open(thread: Thread) -> bool:
+def _is_open(thread: StoryThread) -> bool:
     """Signs of life alone open nothing: neither of an agent without work, nor after the end of a thread that was let go.
 
     What an agent does outside of any task is open only if somebody asked for it.
     """
     if thread.key.startswith("agent:") and "claim" not in thread.counts:
         return False
-    return not view.is_over(thread)
+    return not view.is_thread_over(thread)
 
 
-def _stall(thread: Thread, since: datetime, now: datetime) -> Arc:
+def _stall(thread: StoryThread, since: datetime, now: datetime) -> Arc:
     """A silence: proved by the last event before it, by the agent that acted in it, and lasting until now."""
     last = thread.last_id
     return Arc(
@@ -202,11 +202,13 @@ def drop_closed(sifted: Sifted, *, most: int | None = None) -> None:
     fold that goes on for ever would gather them, for agents rest after what is long closed.
     """
     closed = [
-        thread for thread in sifted.threads.threads.values() if thread.state == "closed" or (most is not None and view.is_over(thread))
+        thread
+        for thread in sifted.threads.threads.values()
+        if thread.state == "closed" or (most is not None and view.is_thread_over(thread))
     ]
     held = [thread for thread in closed if (walks := sifted.walks.get(thread.key)) and any(walks.values())]
     if most is not None and len(held) > most:
-        held = sorted(held, key=lambda thread: (thread.last or LONG_AGO, thread.key))[-most:]
+        held = sorted(held, key=lambda thread: (thread.last or OLDEST_STAMP, thread.key))[-most:]
     kept = {thread.key for thread in held}
     for thread in closed:
         if (key := thread.key) not in kept:

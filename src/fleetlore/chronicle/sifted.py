@@ -11,8 +11,8 @@ from fleetlore.chronicle.arcs import Arc
 from fleetlore.chronicle.walks import Walk, Walks
 from fleetlore.events.envelope import Event
 from fleetlore.views.event_text import EPOCH
-from fleetlore.views.recent_calls import Beats
-from fleetlore.views.thread_state import Threads
+from fleetlore.views.recent_calls import BeatState
+from fleetlore.views.thread_state import ThreadsState
 
 
 class Repeat(Struct):
@@ -56,12 +56,12 @@ class Spread(Struct):
 class Sifted(Struct):
     """The threads, what is under way on each, and the arcs that are closed."""
 
-    threads: Threads = field(default_factory=Threads)
+    threads: ThreadsState = field(default_factory=ThreadsState)
     walks: dict[str, Walks] = field(default_factory=dict)
     spread: Spread = field(default_factory=Spread)
     closed: list[Arc] = field(default_factory=list)
     late: int = 0
-    beats: Beats = field(default_factory=Beats)
+    beats: BeatState = field(default_factory=BeatState)
     """What gives a deed another beat than its kind's."""
     repeats: dict[str, Repeat] = field(default_factory=dict)
     """Thread → its last step. Agents do the same thing many times over; only the first two of them are worth a thought."""

@@ -8,14 +8,14 @@ from typing import Any
 
 from fleetlore.events.envelope import Event
 from fleetlore.events.payload import BEATS
-from fleetlore.views.threads import ENDS
+from fleetlore.views.threads import ENDING_KINDS
 
 REJECTION, EXHAUSTED, ENDED = "rejection", "exhausted", "ended"
 FRESH = "fresh"
 """The thread begins anew: new work after a delivery, or any new work on an agent's own thread."""
 FRESH_CLAIM = frozenset(("claim", FRESH))
 
-_TELLING = ENDS | {"driver.budget_exhausted"}
+_TELLING = ENDING_KINDS | {"driver.budget_exhausted"}
 """Kinds that are a sign of more than their beat."""
 _BUDGET_REASONS = ("budget", "tick_cap")  # no set: a stored reason may be anything, even what has no hash
 
@@ -29,7 +29,7 @@ def signs_of(event: Event, beat: str) -> frozenset[str]:
         return _signs(beat, REJECTION)
     if kind == "driver.budget_exhausted":
         return _signs(beat, EXHAUSTED)
-    if kind in ENDS:
+    if kind in ENDING_KINDS:
         return _signs(beat, ENDED, EXHAUSTED) if _is_spent(kind, event.data) else _signs(beat, ENDED)
     return _ALONE[beat]
 

@@ -16,7 +16,7 @@ from fleetlore.chronicle.overview import Overview
 from fleetlore.chronicle.story import Chapter, Closing, Opening, Summary
 from fleetlore.events.envelope import Event
 from fleetlore.views import beats
-from fleetlore.views.event_text import EPOCH, stamp_of
+from fleetlore.views.event_text import EPOCH, event_stamp
 
 NOTHING_THEN = "Nothing was recorded in this time."
 """How a telling begins that tells nothing, though something lies before it."""
@@ -94,12 +94,12 @@ def arcs_of(events: Iterable[Event], *, now: datetime | None = None) -> Iterator
     day: date | None = None
     newest = EPOCH
     for event in events:
-        newest = stamp_of(event)[0]
+        newest = event_stamp(event)[0]
         if newest.date() != day:
             sift.settle(sifted)
             sift.drop_closed(sifted)
             day = newest.date()
-        sift.sift(sifted, event, beats.beat(sifted.beats, event))
+        sift.sift(sifted, event, beats.classify_beat(sifted.beats, event))
         if sifted.closed:
             yield from sifted.closed
             sifted.closed.clear()

@@ -12,12 +12,12 @@ from fleetlore.chronicle.phrases_pursuit import PHRASES as PURSUIT
 from fleetlore.chronicle.rests import TURN
 from fleetlore.events.envelope import Event
 from fleetlore.events.tools import CHECKING
-from fleetlore.views.recent_calls import Note
+from fleetlore.views.recent_calls import BeatReason
 
 _BY_DEED = frozenset(key.partition("/")[0] for key in DEEDS)
 
 
-def key_of(event: Event, beat: str | None, note: Note | None = None) -> str:
+def key_of(event: Event, beat: str | None, note: BeatReason | None = None) -> str:
     """The key of an event's phrases; its kind where nothing more is known."""
     kind = event.kind
     if kind not in _BY_DEED:
@@ -40,7 +40,7 @@ def key_of(event: Event, beat: str | None, note: Note | None = None) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _found(kind: str, deed: str | None, note: Note | None) -> str:
+def _found(kind: str, deed: str | None, note: BeatReason | None) -> str:
     """The most telling key that there are words for."""
     keys = (f"{kind}/{deed}/{note}", f"{kind}/{note}", f"{kind}/{deed}")
     return next((key for key in keys if key in DEEDS), kind)

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
-from fleetlore.views.activity import FAMILIES, family_of
-from fleetlore.views.event_text import EPOCH, stamp_of
+from fleetlore.views.activity import BEAT_FAMILIES, find_beat_family
+from fleetlore.views.event_text import EPOCH, event_stamp
 
 MOST_BUCKETS = 96
 # 0001-01-01 and 9999-12-31 in seconds: where the calendar ends.
@@ -24,7 +24,7 @@ class Timeline:
 
     def see(self, event: Event) -> None:
         """One more event."""
-        at = stamp_of(event)[0] - EPOCH
+        at = event_stamp(event)[0] - EPOCH
         index = (at.days * 86400 + at.seconds) // self.seconds
         if not self.buckets:
             self._low = self._high = index
@@ -32,8 +32,8 @@ class Timeline:
             index = self._widen(index)
         bucket = self.buckets.get(index)
         if bucket is None:
-            bucket = self.buckets[index] = [0] * len(FAMILIES)
-        bucket[family_of(beat_of(event))] += 1
+            bucket = self.buckets[index] = [0] * len(BEAT_FAMILIES)
+        bucket[find_beat_family(beat_of(event))] += 1
 
     def _widen(self, index: int) -> int:
         """Make room for a bucket; answers where it is now."""
@@ -43,7 +43,7 @@ class Timeline:
             self._low, self._high, index = self._low // 2, self._high // 2, index // 2
             halved: dict[int, list[int]] = {}
             for place, counts in self.buckets.items():
-                bucket = halved.setdefault(place // 2, [0] * len(FAMILIES))
+                bucket = halved.setdefault(place // 2, [0] * len(BEAT_FAMILIES))
                 for family, count in enumerate(counts):
                     bucket[family] += count
             self.buckets = halved
@@ -51,7 +51,7 @@ class Timeline:
 
     def columns(self) -> list[list[int]]:
         """The buckets from the first to the last, empty ones among them."""
-        return [self.buckets.get(index, [0] * len(FAMILIES)) for index in range(self._low, self._high + 1)] if self.buckets else []
+        return [self.buckets.get(index, [0] * len(BEAT_FAMILIES)) for index in range(self._low, self._high + 1)] if self.buckets else []
 
     def length(self) -> timedelta:
         """How long one bucket is."""

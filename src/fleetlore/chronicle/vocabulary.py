@@ -24,7 +24,7 @@ from fleetlore.chronicle.arcs import KINDS, PATTERNS, Pattern
 from fleetlore.chronicle.signs import ENDED, EXHAUSTED, REJECTION
 from fleetlore.events.installed_kinds import check_kind
 from fleetlore.events.payload import BEATS
-from fleetlore.plugins import Point
+from fleetlore.plugins import ExtensionPoint
 
 SIGNS = frozenset((*BEATS, REJECTION, EXHAUSTED, ENDED))
 """What the parts of a pattern can be made of."""
@@ -117,7 +117,9 @@ def _claims(vocabulary: Vocabulary) -> Iterable[str]:
     return {*vocabulary.phrases, *vocabulary.many, *(pattern.kind for pattern in vocabulary.arcs)}
 
 
-VOCABULARIES: Point[Vocabulary] = Point("fleetlore.chronicle", lambda name, thing: check_vocabulary(thing), claims=_claims)
+VOCABULARIES: ExtensionPoint[Vocabulary] = ExtensionPoint(
+    "fleetlore.chronicle", lambda name, thing: check_vocabulary(thing), claims=_claims
+)
 
 
 @cache

@@ -49,15 +49,15 @@ def run(args: Namespace) -> int:
 def _read(paths: Sequence[str]) -> Iterator[BlockingRecorder]:
     from fleetlore import dialects
     from fleetlore.ingest import files, git
-    from fleetlore.ingest.batch_writer import Deposit
+    from fleetlore.ingest.batch_writer import BatchWriter
     from fleetlore.log.admission import Admission
     from fleetlore.log.connect import connect
 
     rejections = summary.Rejections()
     with TemporaryDirectory(prefix="fleetlore-") as folder, connect(f"sqlite:{folder}/history.db?sync=normal").blocking() as log:
-        with progress.bar("reading commits") as show, git.open_all(paths, on_commit=show) as sources:
-            deposit = Deposit(log, dialect="git", admission=Admission(), on_rejected=rejections.add)
-            deposit.put_all(files.read_all(sources, dialects.find("git")))
+        with progress.bar("reading commits") as show, git.open_git_sources(paths, on_commit=show) as sources:
+            deposit = BatchWriter(log, dialect="git", admission=Admission(), on_rejected=rejections.add)
+            deposit.put_all(files.read_sources(sources, dialects.find("git")))
         rejections.end()
         if log.head() is None:
             raise Invalid(f"{', '.join(paths)}: no commits yet; there is nothing to tell")

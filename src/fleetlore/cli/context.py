@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from fleetlore.cli import arguments, open_log, scopes, terminal
 from fleetlore.errors import Invalid, UnknownName
-from fleetlore.prompts.build import BUDGET, build
-from fleetlore.prompts.roles import ROLES
-from fleetlore.prompts.turn import Manner, Remembering
+from fleetlore.prompts.build import DEFAULT_BUDGET, build_prompt
+from fleetlore.prompts.roles import BLOCKS_BY_ROLE
+from fleetlore.prompts.turn import MemoryPolicy, PromptSettings
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from fleetlore.events.envelope import Event
     from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.projections.store import Store
-    from fleetlore.prompts.parts import Prompt, Shown
-    from fleetlore.prompts.turn import Turn
-    from fleetlore.prompts.work_context import Told
+    from fleetlore.projections.store import ProjectionStore
+    from fleetlore.prompts.parts import BuiltPrompt, PartReport
+    from fleetlore.prompts.turn import PromptTurn
+    from fleetlore.prompts.work_context import SourcedSentence
 
 SUMMARY = "show what an agent would know at its next turn: its prompt"
 
@@ -45,11 +45,13 @@ The first call on a long log reads all of it once.
 def configure(parser: ArgumentParser) -> None:
     """Whose prompt, and of what."""
     parser.add_argument("--agent", metavar="A", required=True, help="whose turn it is: a name in the log, or the one it is shown under")
-    parser.add_argument("--role", metavar="R", help=f"which blocks it is shown: {', '.join(ROLES)}; any other is a worker's (else its own)")
+    parser.add_argument(
+        "--role", metavar="R", help=f"which blocks it is shown: {', '.join(BLOCKS_BY_ROLE)}; any other is a worker's (else its own)"
+    )
     parser.add_argument("--persona", metavar="TEXT", help="who it is to be (else as its run began)")
     parser.add_argument("--run", metavar="R", help="which run (else the newest that has it)")
     parser.add_argument("--as-of", metavar="POSITION", help="as known at this position of the log, and nothing later")
-    parser.add_argument("--budget", metavar="N", type=int, help=f"at most so many tokens (else the configuration's, or {BUDGET})")
+    parser.add_argument("--budget", metavar="N", type=int, help=f"at most so many tokens (else the configuration's, or {DEFAULT_BUDGET})")
     parser.add_argument("--explain", action="store_true", help="say below it why each block is there, and what was left out")
     parser.add_argument("--record", action="store_true", help="record that this prompt was built, as context.built")
     arguments.add_json(parser, "the text and the account of it, for programs")
@@ -60,30 +62,30 @@ def run(args: Namespace) -> int:
     """Recall, build, show."""
     settings = open_log.settings_of(args)
     said = settings.context.value
-    manner = Manner.of(said)
+    manner = PromptSettings.of(said)
     budget = args.budget if args.budget is not None else manner.budget
     if budget < 1:
         raise Invalid("--budget: a number of tokens from 1 on is needed")
     with open_log.open_existing_log(args, settings=settings) as log:
-        turn = _recalled(log, args, Remembering(weights=manner.weights), said.get("nearness"))
-        prompt = build(turn, budget=budget, tokenizer=manner.tokenizer)
+        turn = _recalled(log, args, MemoryPolicy(weights=manner.weights), said.get("nearness"))
+        prompt = build_prompt(turn, budget=budget, tokenizer=manner.tokenizer)
         if args.record:
             log.append([prompt.event()])
     _show(args, turn, prompt)
     return 0
 
 
-def _recalled(log: BlockingRecorder, args: Namespace, remembering: Remembering, near: str | None) -> Turn:
+def _recalled(log: BlockingRecorder, args: Namespace, remembering: MemoryPolicy, near: str | None) -> PromptTurn:
     from fleetlore.projections.runner import SAVE_AFTER
     from fleetlore.projections.store import open_store
     from fleetlore.prompts.agent_context import Recall
-    from fleetlore.prompts.embeddings import WORDS, nearness
+    from fleetlore.prompts.embeddings import SHARED_WORDS, find_nearness
 
     info = log.info()
     store = open_store(info) if info.events >= SAVE_AFTER or info.trimmed_before is not None else None
     with store or nullcontext():
         _catch_up(log, store, info.events)
-        return Recall(log, store=store, nearness=nearness(near or WORDS), tell=told).turn(
+        return Recall(log, store=store, nearness=find_nearness(near or SHARED_WORDS), tell=told).turn(
             _find_agent(log, args),
             run=_find_run(log, args.run),
             as_of=args.as_of,
@@ -93,16 +95,16 @@ def _recalled(log: BlockingRecorder, args: Namespace, remembering: Remembering, 
         )
 
 
-def _catch_up(log: BlockingRecorder, store: Store | None, events: int) -> None:
+def _catch_up(log: BlockingRecorder, store: ProjectionStore | None, events: int) -> None:
     """Fold a long log once, where one sees how far it is."""
     if events < LONG:
         return
     from fleetlore.cli.progress import bar_if_long
     from fleetlore.projections.runner import Runner
-    from fleetlore.prompts.agent_context import VIEW
+    from fleetlore.prompts.agent_context import STAGE_VIEW
 
     with bar_if_long() as show:
-        Runner(log, VIEW, store).catch_up(show)
+        Runner(log, STAGE_VIEW, store).catch_up(show)
 
 
 def _find_agent(log: BlockingRecorder, args: Namespace) -> str:
@@ -133,22 +135,22 @@ def _find_run(log: BlockingRecorder, run: str | None) -> str | None:
     return None if run is None else scopes.resolve(log, f"run:{run}").partition(":")[2]
 
 
-def told(events: Sequence[Event]) -> list[Told]:
+def told(events: Sequence[Event]) -> list[SourcedSentence]:
     """An agent's own work in the words of the chronicle."""
     from fleetlore.chronicle.narrate import Narrator
     from fleetlore.chronicle.narrate import Telling as Manner
-    from fleetlore.prompts.work_context import Told
-    from fleetlore.views.event_text import rank_of
+    from fleetlore.prompts.work_context import SourcedSentence
+    from fleetlore.views.event_text import event_rank
 
-    chapters = Narrator(Manner("story", UTC)).chapters(sorted(events, key=rank_of))
+    chapters = Narrator(Manner("story", UTC)).chapters(sorted(events, key=event_rank))
     sentences = [sentence for chapter in chapters for sentence in chapter.sentences]
-    return [Told(sentence.text, sentence.evidence) for sentence in sorted(sentences, key=lambda sentence: sentence.at)]
+    return [SourcedSentence(sentence.text, sentence.evidence) for sentence in sorted(sentences, key=lambda sentence: sentence.at)]
 
 
 # --- showing
 
 
-def _show(args: Namespace, turn: Turn, prompt: Prompt) -> None:
+def _show(args: Namespace, turn: PromptTurn, prompt: BuiltPrompt) -> None:
     if args.json:
         terminal.out_value(prompt.described() | {"notes": turn.notes})
         return
@@ -157,7 +159,7 @@ def _show(args: Namespace, turn: Turn, prompt: Prompt) -> None:
         terminal.out("\n" + "\n".join(terminal.sanitise(line) for line in explained(turn, prompt)))
 
 
-def explained(turn: Turn, prompt: Prompt) -> list[str]:
+def explained(turn: PromptTurn, prompt: BuiltPrompt) -> list[str]:
     """Why the prompt is as it is, line by line."""
     lines = [
         "-" * 72,
@@ -171,7 +173,7 @@ def explained(turn: Turn, prompt: Prompt) -> list[str]:
     return lines
 
 
-def _part(part: Shown) -> list[str]:
+def _part(part: PartReport) -> list[str]:
     size = f"{part.tokens:,} tokens" if part.is_shown else "left out: there was no room"
     events = f", {len(part.events):,} {'event' if len(part.events) == 1 else 'events'}" if part.events else ""
     lines = [f"{part.name:<14} {size}{events}", f"    why: {part.why}"]

@@ -10,8 +10,17 @@ from fleetlore import clock
 from fleetlore import settings as config
 from fleetlore.cli import arguments, open_log, scopes, terminal
 from fleetlore.log.base import TOWN, check_scope
-from fleetlore.views.cost_sums import DIMENSIONS, OF_RUNS, Dimension, Where, among, by, total, unpriced
-from fleetlore.views.costs import Amount, Costs, Spending
+from fleetlore.views.cost_sums import (
+    COST_DIMENSIONS,
+    RUN_DIMENSIONS,
+    CostDimension,
+    CostFilter,
+    find_unpriced_models,
+    restrict_spending,
+    sum_by,
+    sum_total,
+)
+from fleetlore.views.costs import CostAmount, Costs, Spending
 from fleetlore.views.prices import Prices
 
 if TYPE_CHECKING:
@@ -41,15 +50,15 @@ class Row(NamedTuple):
 
     key: str | None
     name: str | None
-    amount: Amount
+    amount: CostAmount
 
 
 class Bill(NamedTuple):
     """All that is shown."""
 
-    dimension: Dimension
+    dimension: CostDimension
     rows: list[Row]
-    total: Amount
+    total: CostAmount
     unpriced: dict[str, int]
     prices: str
     """The day of the table."""
@@ -61,7 +70,7 @@ class Bill(NamedTuple):
 
 def configure(parser: ArgumentParser) -> None:
     """Which replies, and how to add them up."""
-    parser.add_argument("--by", choices=DIMENSIONS, default="day", help="what to add up by (day)")
+    parser.add_argument("--by", choices=COST_DIMENSIONS, default="day", help="what to add up by (day)")
     parser.add_argument("--scope", metavar="S", default=TOWN, help=arguments.SCOPE_HELP)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--day", metavar="DAY", help="one day: 2026-11-15, today or yesterday")
@@ -91,23 +100,23 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _select(args: Namespace, view: Costs, log: BlockingRecorder) -> tuple[Spending, Where | None]:
+def _select(args: Namespace, view: Costs, log: BlockingRecorder) -> tuple[Spending, CostFilter | None]:
     """The costs that are asked for. What is said of a run is taken from the whole log, its replies from the range and the scope."""
     from fleetlore.cli.fold import fold, fold_large
     from fleetlore.cli.tell.range import span_of, zone_of
 
     span = span_of(args, zone_of(args.tz), clock.now())
     spending = fold(log, view, view.name)
-    if spending.older and (args.by in OF_RUNS or args.scope != TOWN or span.since is not None):
+    if spending.older and (args.by in RUN_DIMENSIONS or args.scope != TOWN or span.since is not None):
         spending = fold_large(log, view.whole, view.whole.name)  # what is asked is known of the newest sessions alone
     where = _where(args.scope)
     scope = TOWN if where is not None else args.scope
     if scope == TOWN and span.since is None:
         return spending, where
-    return among(spending, _some(view.whole, log, scope, span)), where
+    return restrict_spending(spending, _some(view.whole, log, scope, span)), where
 
 
-def _where(scope: str) -> Where | None:
+def _where(scope: str) -> CostFilter | None:
     """Tasks and runs are looked for in what was added up: most replies do not name their task."""
     kind, _, name = scope.partition(":")
     match kind:
@@ -130,19 +139,19 @@ def _names(log: BlockingRecorder) -> dict[str, str]:
     from fleetlore.cli.fold import fold
     from fleetlore.views import names
 
-    return names.all_shown(fold(log, names, "names"))
+    return names.all_display_names(fold(log, names, "names"))
 
 
-def _bill(args: Namespace, view: Costs, spending: Spending, own: int, names: dict[str, str], where: Where | None = None) -> Bill:
+def _bill(args: Namespace, view: Costs, spending: Spending, own: int, names: dict[str, str], where: CostFilter | None = None) -> Bill:
     from fleetlore.cli.tell.range import zone_of
 
-    sums = by(spending, args.by, zone=zone_of(args.tz), where=where)
+    sums = sum_by(spending, args.by, zone=zone_of(args.tz), where=where)
     rows = [Row(key, names.get(key or ""), amount) for key, amount in sums.items()]
     rows.sort(key=lambda row: row.key or "")
     if args.by != "day":
         rows.sort(key=lambda row: (row.amount.pico, row.amount.tokens), reverse=True)
     is_part = args.scope != TOWN or args.day is not None or args.since is not None
-    return Bill(args.by, rows, total(spending, where), unpriced(spending, where), view.prices.date, own, is_part)
+    return Bill(args.by, rows, sum_total(spending, where), find_unpriced_models(spending, where), view.prices.date, own, is_part)
 
 
 def _show(bill: Bill, args: Namespace) -> None:
@@ -169,9 +178,9 @@ def described(bill: Bill) -> dict[str, Any]:
     }
 
 
-def _named(dimension: Dimension, row: Row) -> dict[str, Any]:
+def _named(dimension: CostDimension, row: Row) -> dict[str, Any]:
     return {dimension: row.key} | ({"name": row.name or row.key} if dimension == "agent" else {})
 
 
-def _figures(amount: Amount) -> dict[str, Any]:
+def _figures(amount: CostAmount) -> dict[str, Any]:
     return {name: getattr(amount, name) for name in (*FIELDS, "usd")}

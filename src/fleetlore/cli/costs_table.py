@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from fleetlore.cli.costs import Bill, Row
-    from fleetlore.views.costs import Amount
+    from fleetlore.views.costs import CostAmount
 
 COLUMNS = ("input", "output", "cache read", "cache write", "USD")
 SMALL = 1.0
@@ -79,12 +79,12 @@ def page(bill: Bill, *, columns: int) -> Group:
     return Group(table, Text(), *(Text(note, style="yellow") for note in rest), Text(first, style="bright_black"))
 
 
-def figures(amount: Amount) -> list[str]:
+def figures(amount: CostAmount) -> list[str]:
     """The cells of a line."""
     return [*(f"{count:,}" for count in (amount.input, amount.output, amount.cache_read, amount.cache_write)), dollars(amount)]
 
 
-def dollars(amount: Amount) -> str:
+def dollars(amount: CostAmount) -> str:
     """`12.34`, `0.0012`, `?` where no price is known, `≥ 12.34` where some is not."""
     usd = amount.usd
     if usd is None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from fleetlore.goal.gate.questions import Obeys, Question
+    from fleetlore.goal.gate.questions import IsTrusted, PermissionQuestion
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.log.seal import OperatorKey, Seal
     from fleetlore.settings import Settings
@@ -70,10 +70,10 @@ def run(args: Namespace) -> int:
 
 
 def _answer(log: BlockingRecorder, args: Namespace, settings: Settings) -> None:
-    from fleetlore.goal.gate.questions import asked
+    from fleetlore.goal.gate.questions import read_questions
 
     is_sealed = _seal(settings) is not None
-    question = find(asked(log, _seems_obeyed(settings)), args.id)
+    question = find(read_questions(log, _seems_obeyed(settings)), args.id)
     _need_waiting(log, question, lambda event: not is_sealed)  # whose signatures hold is seen once the passphrase is given
     key = _key(settings) if is_sealed else None
     _need_asked(log, question, key)
@@ -94,7 +94,7 @@ def _answer(log: BlockingRecorder, args: Namespace, settings: Settings) -> None:
         terminal.out(terminal.sanitise(f"{word}: {question.tool} in turn {question.turn or '?'} of goal {question.goal}"))
 
 
-def _append(log: BlockingRecorder, question: Question, args: Namespace, key: OperatorKey | None, *, is_last: bool) -> Event:
+def _append(log: BlockingRecorder, question: PermissionQuestion, args: Namespace, key: OperatorKey | None, *, is_last: bool) -> Event:
     """Store the answer, if the question still waits and nothing happened to the goal since that was seen."""
     scope = f"goal:{question.goal}"
     head = log.head(scope)
@@ -106,21 +106,21 @@ def _append(log: BlockingRecorder, question: Question, args: Namespace, key: Ope
     return event
 
 
-def _need_asked(log: BlockingRecorder, question: Question, key: OperatorKey | None) -> None:
+def _need_asked(log: BlockingRecorder, question: PermissionQuestion, key: OperatorKey | None) -> None:
     """Refuse to answer what only looks like a question of the driver."""
     if key is not None and not any(map(key.holds, log.get([question.id]))):
         raise Invalid(f"question {question.id} was not asked by the goal's driver: its signature is false; `lore decide` shows what waits")
 
 
-def _need_waiting(log: BlockingRecorder, question: Question, obeys: Obeys) -> None:
-    from fleetlore.goal.gate.questions import standing
+def _need_waiting(log: BlockingRecorder, question: PermissionQuestion, obeys: IsTrusted) -> None:
+    from fleetlore.goal.gate.questions import find_question_status
 
-    found = standing(log, question, clock.now(), obeys)
+    found = find_question_status(log, question, clock.now(), obeys)
     if found != "waiting":
         raise Invalid(f"question {question.id} {_OVER[found]}; `lore decide` shows what waits")
 
 
-def _event(question: Question, choice: str, reason: str | None) -> Event:
+def _event(question: PermissionQuestion, choice: str, reason: str | None) -> Event:
     data: dict[str, Any] = {"action": "decide", "value": {"choice": choice, "message": reason or ""}, "of": question.id}
     if reason:
         data["reason"] = reason
@@ -137,7 +137,7 @@ def _event(question: Question, choice: str, reason: str | None) -> Event:
     )
 
 
-def find(questions: Sequence[Question], text: str) -> Question:
+def find(questions: Sequence[PermissionQuestion], text: str) -> PermissionQuestion:
     """The question that is meant, by its id or how that begins."""
     found = [question for question in questions if text and question.id.startswith(text.lower())]
     if len(found) == 1:
@@ -165,27 +165,27 @@ def _seal(settings: Settings) -> Seal | None:
         return shared.seal()
 
 
-def _seems_obeyed(settings: Settings) -> Obeys:
+def _seems_obeyed(settings: Settings) -> IsTrusted:
     """What counts, as far as can be told without a passphrase: on a sealed log nothing that does not name its key."""
-    from fleetlore.projections.signed_goals import BelievedGoals
+    from fleetlore.projections.signed_goals import SignedGoalsFold
 
     seal = _seal(settings)
-    return (lambda event: True) if seal is None else BelievedGoals(seal).is_signed
+    return (lambda event: True) if seal is None else SignedGoalsFold(seal).is_signed
 
 
 # --- showing
 
 
 def _show(log: BlockingRecorder, args: Namespace, settings: Settings) -> None:
-    from fleetlore.goal.gate.questions import asked, standing
+    from fleetlore.goal.gate.questions import find_question_status, read_questions
 
     now, obeys = clock.now(), _seems_obeyed(settings)
-    questions = asked(log, obeys)
+    questions = read_questions(log, obeys)
     if args.id is not None:
         chosen = [find(questions, args.id)]
         _need_waiting(log, chosen[0], obeys)
     else:
-        chosen = [each for each in questions if standing(log, each, now, obeys) == "waiting"]
+        chosen = [each for each in questions if find_question_status(log, each, now, obeys) == "waiting"]
     for question in chosen:
         if args.json:
             terminal.out_value(_plain(question, now))
@@ -196,7 +196,7 @@ def _show(log: BlockingRecorder, args: Namespace, settings: Settings) -> None:
         terminal.err("nothing waits for an answer")
 
 
-def _plain(question: Question, now: datetime) -> dict[str, object]:
+def _plain(question: PermissionQuestion, now: datetime) -> dict[str, object]:
     return {
         "id": question.id,
         "goal": question.goal,
@@ -211,7 +211,7 @@ def _plain(question: Question, now: datetime) -> dict[str, object]:
     }
 
 
-def block(question: Question, id: str, goal: str, now: datetime) -> Iterator[str]:
+def block(question: PermissionQuestion, id: str, goal: str, now: datetime) -> Iterator[str]:
     """A question as a person reads it; no text of an agent can leave its margin."""
     turn = "" if question.turn is None else f", turn {question.turn}"
     yield terminal.sanitise(f"{id}  may it use {question.tool}?")
@@ -249,7 +249,7 @@ def _left(expires: datetime | None, now: datetime) -> str:
     return f"{hours} h {minutes} min left" if hours else f"{minutes} min {seconds} s left" if minutes else f"{seconds} s left"
 
 
-def _short(id: str, questions: Sequence[Question]) -> str:
+def _short(id: str, questions: Sequence[PermissionQuestion]) -> str:
     """The shortest beginning that is its own."""
     others = [each.id for each in questions if each.id != id]
     sizes = (size for size in range(SHORTEST_ID, len(id)) if id[size - 1] != "-")

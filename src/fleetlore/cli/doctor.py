@@ -18,33 +18,33 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from fleetlore.log.recorder import BlockingRecorder
-    from fleetlore.plugins import Finding, Point
+    from fleetlore.plugins import ExtensionPoint, ExtensionStatus
 
 
 # --- What installed packages add, as `lore doctor` tells it: every extension is loaded, and those that cannot be used are named.
 
 
-def points() -> list[Point[Any]]:
+def points() -> list[ExtensionPoint[Any]]:
     """Every place where a package can add something."""
     from fleetlore.chronicle.vocabulary import VOCABULARIES
-    from fleetlore.dialects.installed import DIALECTS
+    from fleetlore.dialects.installed import DIALECT_EXTENSIONS
     from fleetlore.events.installed_kinds import KINDS
     from fleetlore.goal.acceptance.verifiers import VERIFIERS
     from fleetlore.goal.harnesses import HARNESSES
     from fleetlore.graph.registry import NODES
 
-    return [DIALECTS, KINDS, VOCABULARIES, NODES, HARNESSES, VERIFIERS]
+    return [DIALECT_EXTENSIONS, KINDS, VOCABULARIES, NODES, HARNESSES, VERIFIERS]
 
 
-def look() -> list[Finding]:
+def look() -> list[ExtensionStatus]:
     """All that is installed, and what is wrong with it."""
-    installed = plugins.installed()
+    installed = plugins.list_installed()
     if not installed:
         return []
     known = points()
     groups = [point.group for point in known]
     astray = [
-        plugins.Finding(each, f"there is no extension point {each.group}; there are {', '.join(groups)}")
+        plugins.ExtensionStatus(each, f"there is no extension point {each.group}; there are {', '.join(groups)}")
         for each in installed
         if each.group not in groups
     ]
@@ -214,10 +214,10 @@ def _look_into(args: Namespace, settings: config.Settings, report: dict[str, Any
 
 def _about_seal(settings: config.Settings) -> dict[str, Any]:
     """Whether somebody has sealed it; what is not kept cannot be."""
-    from fleetlore.log.connect import split
+    from fleetlore.log.connect import split_url
     from fleetlore.log.coordination import open_shared
 
-    if split(settings.log.value)[0] == "memory":
+    if split_url(settings.log.value)[0] == "memory":
         return {"sealed": False}
     with open_shared(settings.log.value, town=settings.town.value) as shared:
         return {"sealed": False} if shared.seal() is None else {"sealed": True, "trust": SEALED}

@@ -97,12 +97,12 @@ def event_of(args: Namespace) -> Event:
 
 def _rejection(args: Namespace, reason: str) -> Event:
     """What is kept of an event that was refused: a recorder does not lose even those."""
-    from fleetlore.ingest.batch_writer import rejection
-    from fleetlore.ingest.lines import Line
+    from fleetlore.ingest.batch_writer import make_rejection
+    from fleetlore.ingest.lines import SourceLine
 
     given = {name: str(value) for name, value in vars(args).items() if value is not None and name not in ("log", "town", "json")}
     raw = msgspec.json.encode({name: value.encode(errors="replace").decode() for name, value in given.items()})
-    [event] = rejection(Line("arguments", 1, raw, 0, len(raw)), reason, dialect="emit", at=None).events
+    [event] = make_rejection(SourceLine("arguments", 1, raw, 0, len(raw)), reason, dialect="emit", at=None).events
     return event
 
 

@@ -12,9 +12,9 @@ from fleetlore import clock
 from fleetlore.cli import open_log, summary, terminal
 from fleetlore.errors import Invalid, InvalidEvent, LogError
 from fleetlore.events import codec
-from fleetlore.ingest.batch_writer import Deposit, Item, rejection
-from fleetlore.ingest.lines import LONGEST_LINE, Line, Splitter
-from fleetlore.ingest.shipment import without_place
+from fleetlore.ingest.batch_writer import BatchWriter, ImportItem, make_rejection
+from fleetlore.ingest.lines import LONGEST_LINE, LineSplitter, SourceLine
+from fleetlore.ingest.shipment import strip_shipped_place
 from fleetlore.log.admission import OWN_DIALECT, Admission
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def run(args: Namespace) -> int:
     rejections = summary.Rejections()
     with open_log.open_log(args, settings=settings) as log:
         admission = Admission(redactor=open_log.redactor_of(settings))
-        deposit = Deposit(log, dialect=OWN_DIALECT, admission=admission, on_rejected=rejections.add)
+        deposit = BatchWriter(log, dialect=OWN_DIALECT, admission=admission, on_rejected=rejections.add)
         places = Places()
         try:
             for lines in _arriving():
@@ -52,12 +52,12 @@ class Places:
     def __init__(self) -> None:
         self._count = 0
 
-    def without(self, item: Item) -> Item:
+    def without(self, item: ImportItem) -> ImportItem:
         """The item without `origin.log`."""
         return item._replace(events=tuple(map(self._without, item.events)))
 
     def _without(self, event: Event) -> Event:
-        left = without_place(event)
+        left = strip_shipped_place(event)
         self._count += left is not event
         return left
 
@@ -75,20 +75,20 @@ def _refuse_fields(args: Namespace) -> None:
         raise Invalid(f"--{(given or ['visibility'])[0].replace('_', '-')} does not go with -; write it into each line")
 
 
-def _arriving() -> Iterator[Iterator[Line]]:
+def _arriving() -> Iterator[Iterator[SourceLine]]:
     """Whatever has arrived, line by line: a slow writer's events are not kept waiting."""
-    splitter = Splitter("stdin")
+    splitter = LineSplitter("stdin")
     stdin = cast("BufferedReader", sys.stdin.buffer)
     while chunk := stdin.read1(CHUNK):
         yield splitter.feed(chunk)
     yield splitter.end()
 
 
-def _item(line: Line) -> Item:
+def _item(line: SourceLine) -> ImportItem:
     if line.too_long:
         return _rejection(line, f"longer than {LONGEST_LINE} bytes")
     try:
-        return Item(line, (_stamped(codec.decode(line.raw)),))
+        return ImportItem(line, (_stamped(codec.decode(line.raw)),))
     except InvalidEvent as error:
         return _rejection(line, error.reason if error.path == "$" else str(error))
 
@@ -97,5 +97,5 @@ def _stamped(event: Event) -> Event:
     return event if event.id is not None else replace(event, id=clock.uuid7())
 
 
-def _rejection(line: Line, reason: str) -> Item:
-    return rejection(line, reason, dialect=OWN_DIALECT, at=clock.now())
+def _rejection(line: SourceLine, reason: str) -> ImportItem:
+    return make_rejection(line, reason, dialect=OWN_DIALECT, at=clock.now())

@@ -59,24 +59,24 @@ def run(args: Namespace) -> int:
         raise Invalid("nothing to look for; say a word, as in `lore find parser`")
     if args.last < 1:
         raise Invalid("--last: a number from 1 on is needed")
-    wanted = search.Wanted(check_scope(args.scope), tuple(args.kind), times.since(args.since))
+    wanted = search.SearchFilter(check_scope(args.scope), tuple(args.kind), times.since(args.since))
     with open_log.open_existing_log(args) as log:
         wanted = wanted._replace(scope=scopes.resolve(log, wanted.scope), by_time=bool(fold.newest_blocks(log)))
         found = _find(log, text, wanted, limit=args.last + 1)
-    write = _writer(args, search.terms_of(text))
+    write = _writer(args, search.parse_terms(text))
     for event in found[: args.last]:
         write(event)
     _say_what_is_missing(args, len(found))
     return OK if found else FAILED
 
 
-def _find(log: BlockingRecorder, text: str, wanted: search.Wanted, *, limit: int) -> list[Event]:
+def _find(log: BlockingRecorder, text: str, wanted: search.SearchFilter, *, limit: int) -> list[Event]:
     store = open_store(log.info())
     with store or nullcontext(), progress.bar_if_long() as show:
         return search.find(log, text, wanted=wanted, limit=limit, store=store, progress=show)
 
 
-def _writer(args: Namespace, terms: Sequence[search.Term]) -> Callable[[Event], None]:
+def _writer(args: Namespace, terms: Sequence[search.SearchTerm]) -> Callable[[Event], None]:
     if args.json:
         return lambda event: terminal.out_json(codec.encode_with_position(event))
     from fleetlore.cli.event_lines import Columns, Screen
@@ -90,24 +90,24 @@ def _writer(args: Namespace, terms: Sequence[search.Term]) -> Callable[[Event], 
     return lambda event: terminal.out(_mark(screen.line(_told(event, terms)), terms) if colour else screen.line(_told(event, terms)))
 
 
-def _told(event: Event, terms: Sequence[search.Term]) -> Event:
+def _told(event: Event, terms: Sequence[search.SearchTerm]) -> Event:
     """The event with a line that shows what was found, and whether it was only thought."""
     from fleetlore.cli.event_lines import name_of, scopes_of, text_of
 
     line = text_of(event)
-    if not search.spans(" ".join((name_of(event), event.kind, scopes_of(event), line)), terms):
-        line = f"{line} ({search.excerpt(event, terms)})" if line else search.excerpt(event, terms)
+    if not search.find_matches(" ".join((name_of(event), event.kind, scopes_of(event), line)), terms):
+        line = f"{line} ({search.make_excerpt(event, terms)})" if line else search.make_excerpt(event, terms)
     return replace(event, text=f"[private] {line}" if event.visibility == "private" else line)
 
 
-def _mark(line: str, terms: Sequence[search.Term]) -> str:
+def _mark(line: str, terms: Sequence[search.SearchTerm]) -> str:
     """Emphasise what was found in a line that was made harmless; the only sequences in it are ours."""
     return "".join(part if _OURS.fullmatch(part) else _mark_plain(part, terms) for part in _OURS.split(line))
 
 
-def _mark_plain(text: str, terms: Sequence[search.Term]) -> str:
+def _mark_plain(text: str, terms: Sequence[search.SearchTerm]) -> str:
     shown, end = "", 0
-    for start, stop in search.spans(text, terms):
+    for start, stop in search.find_matches(text, terms):
         shown += f"{text[end:start]}{_MARKED}{text[start:stop]}{_UNMARKED}"
         end = stop
     return shown + text[end:]

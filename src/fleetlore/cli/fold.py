@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeVar
 
 from fleetlore.cli.progress import bar_if_long
-from fleetlore.projections.runner import SAVE_AFTER, Fold, Folded, Runner, view_of
+from fleetlore.projections.runner import SAVE_AFTER, Fold, FoldResult, Runner, view_of
 from fleetlore.projections.store import open_store
 from fleetlore.views import time_ranges
 
@@ -31,7 +31,7 @@ def fold_large(log: BlockingRecorder, view: Fold[State], name: str) -> State:
     return folded(log, view, name, keeps_past=False).state
 
 
-def folded(log: BlockingRecorder, view: Fold[State], name: str, *, keeps_past: bool = True) -> Folded[State]:
+def folded(log: BlockingRecorder, view: Fold[State], name: str, *, keeps_past: bool = True) -> FoldResult[State]:
     """The view, and up to which position."""
     info = log.info()
     # A short log is folded before its store is open; of a trimmed one the store may know more than is left.

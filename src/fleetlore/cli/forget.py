@@ -13,7 +13,7 @@ from fleetlore.cli.main import FAILED, OK, UsageError
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from fleetlore.ingest.forget import Found, Wanted
+    from fleetlore.ingest.forget import ForgetFilter, FoundEvents
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.settings import Settings
 
@@ -64,7 +64,7 @@ def run(args: Namespace) -> int:
     with open_log.open_existing_log(args, settings=settings) as log:
         wanted = _wanted(args, log)
         with progress.bar("looking") as show:
-            found = forget.find(log, wanted, progress=show)
+            found = forget.find_matching_events(log, wanted, progress=show)
         if not args.json:
             _print(found, config.masked(settings.log.value), args.dry_run)
         if args.dry_run:
@@ -76,39 +76,39 @@ def run(args: Namespace) -> int:
         return _forget(args, settings, log, wanted, found)
 
 
-def _wanted(args: Namespace, log: BlockingRecorder) -> Wanted:
+def _wanted(args: Namespace, log: BlockingRecorder) -> ForgetFilter:
     from fleetlore.ingest import forget as ingest_forget
 
     if not (args.agent or args.run or args.before or args.id):
         raise UsageError("say what to forget: --agent, --run, --before or --id; --kind narrows it down")
     try:
-        ids = ingest_forget.ids_of(args.id) if args.id else None
+        ids = ingest_forget.parse_event_ids(args.id) if args.id else None
     except ValueError as error:
         raise UsageError(f"--id: {error}") from error
-    return ingest_forget.Wanted(
+    return ingest_forget.ForgetFilter(
         agent=args.agent,
-        runs=ingest_forget.with_helpers(log, args.run) if args.run else None,
+        runs=ingest_forget.find_helper_runs(log, args.run) if args.run else None,
         before=times.moment(args.before, now=clock.now()) if args.before else None,
         kinds=tuple(args.kind),
         ids=ids,
     )
 
 
-def _forget(args: Namespace, settings: Settings, log: BlockingRecorder, wanted: Wanted, found: Found) -> int:
+def _forget(args: Namespace, settings: Settings, log: BlockingRecorder, wanted: ForgetFilter, found: FoundEvents) -> int:
     """What waits goes first, so that nothing comes in behind us; what was made of the log goes last."""
     from fleetlore.ingest import forget as ingest_forget
 
     waiting = ingest_forget.purge_spool(wanted, settings)
     with progress.bar("erasing") as show:
-        erased = ingest_forget.erase(log, found.ids, args.reason, progress=show)
+        erased = ingest_forget.erase_events(log, found.ids, args.reason, progress=show)
     if args.agent and not (args.kind or args.before or args.id or args.run):
-        ingest_forget.unname(log, args.agent, args.reason)
-    ingest_forget.purge(log)
-    left = len(ingest_forget.find(log, wanted).ids)
+        ingest_forget.remove_agent_name(log, args.agent, args.reason)
+    ingest_forget.purge_stores(log)
+    left = len(ingest_forget.find_matching_events(log, wanted).ids)
     return _end(args, found, erased=erased, left=left, waiting=waiting)
 
 
-def _print(found: Found, log: str, is_dry: bool) -> None:
+def _print(found: FoundEvents, log: str, is_dry: bool) -> None:
     if not found.ids:
         terminal.out(f"nothing to forget in {terminal.sanitise(log)}")
         return
@@ -126,7 +126,7 @@ def _largest(counts: Counter[str]) -> str:
     return " · ".join([*shown, *([f"and {more:,} more"] if more else [])])
 
 
-def _end(args: Namespace, found: Found, *, erased: int, left: int, waiting: int) -> int:
+def _end(args: Namespace, found: FoundEvents, *, erased: int, left: int, waiting: int) -> int:
     if args.json:
         told = {"found": len(found.ids), "agents": found.agents, "kinds": found.kinds, "days": dict(sorted(found.days.items()))}
         terminal.out_value({**told, "erased": erased, "spooled": waiting, "left": left, "dry_run": args.dry_run})

@@ -17,10 +17,11 @@ _EXAMPLES = (
     ("lore gate < requests.jsonl", "what the program does: MCP, one JSON-RPC message a line"),
     (f"claude -p … --mcp-config … --permission-prompt-tool mcp__{gate_door.NAME}__{gate_door.TOOL}", "how Claude Code is told of it"),
 )
+_SOCKET, _TOKEN = gate_door.SOCKET_VARIABLE, gate_door.TOKEN_VARIABLE
 _NOTES = f"""\
 It is an MCP server on standard input and output, called {gate_door.NAME}, with one tool, {gate_door.TOOL}. `lore goal run` has
 the agent's program start it, and tells it by its environment where the driver listens and for which turn it speaks:
-{gate_door.SOCKET}, {gate_door.TOKEN}. The driver decides by the goal's rules, or asks a person: see `lore decide`. Where the driver
+{_SOCKET}, {_TOKEN}. The driver decides by the goal's rules, or asks a person: see `lore decide`. Where the driver
 cannot be reached, or its answer makes no sense, nothing is allowed.
 """
 

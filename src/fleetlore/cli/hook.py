@@ -89,7 +89,7 @@ def line_of(program: str, raw: bytes, size: int, *, project: bool = False) -> by
     import json
 
     from fleetlore import clock
-    from fleetlore.redact import Redactor, seems_clean
+    from fleetlore.redact import Redactor, is_surely_clean
 
     told: dict[str, object] = {"at": clock.now().isoformat(timespec="microseconds").replace("+00:00", "Z"), "id": clock.uuid7()}
     told["program"] = program
@@ -105,7 +105,7 @@ def line_of(program: str, raw: bytes, size: int, *, project: bool = False) -> by
         record = None
     if not isinstance(record, dict):
         return _dump(told | {"raw": _sample(raw, redactor), "bytes": size})
-    if patterns or not seems_clean(raw):
+    if patterns or not is_surely_clean(raw):
         record, _ = redactor.clean(record, fixed_keys=frozenset(record))
     elif not (b"\n" in raw or b"\r" in raw or b"\\ud" in raw):
         # As it came: writing it anew would take longer than reading it.

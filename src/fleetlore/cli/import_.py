@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from fleetlore.dialects.base import Dialect
-    from fleetlore.ingest.batch_writer import Deposit, Item
-    from fleetlore.ingest.files import Read
+    from fleetlore.ingest.batch_writer import BatchWriter, ImportItem
+    from fleetlore.ingest.files import ReadCallback
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.settings import Settings
 
@@ -83,7 +83,7 @@ def run(args: Namespace) -> int:
 class Ending:
     """What a run of imports is left with."""
 
-    def __init__(self, deposit: Deposit) -> None:
+    def __init__(self, deposit: BatchWriter) -> None:
         self.deposit, self.code = deposit, OK
 
 
@@ -92,12 +92,12 @@ def depositing(
     log: BlockingRecorder, dialect: str, settings: Settings, *, json: bool, skipped: summary.SkippedFiles | None = None
 ) -> Iterator[Ending]:
     """A deposit that says at the end what became of every line, and how many files were not read."""
-    from fleetlore.ingest.batch_writer import Deposit
+    from fleetlore.ingest.batch_writer import BatchWriter
     from fleetlore.log.admission import Admission
 
     rejections = summary.Rejections()
     admission = Admission(redactor=open_log.redactor_of(settings), veil=open_log.veil_of(settings))
-    ending = Ending(Deposit(log, dialect=dialect, admission=admission, on_rejected=rejections.add))
+    ending = Ending(BatchWriter(log, dialect=dialect, admission=admission, on_rejected=rejections.add))
     yield ending
     open_log.keep_to(log, settings)
     rejections.end()
@@ -107,21 +107,21 @@ def depositing(
 
 
 @contextmanager
-def _items(paths: Sequence[str], dialect: Dialect, show: progress.Progress) -> Iterator[Iterable[Item]]:
+def _items(paths: Sequence[str], dialect: Dialect, show: progress.Progress) -> Iterator[Iterable[ImportItem]]:
     """What the inputs hold, merged by time; all of them can be opened, or nothing is read."""
     from fleetlore.ingest import files
 
     if dialect.name == _OF_REPOSITORIES:
         from fleetlore.ingest import git
 
-        with git.open_all(paths, on_commit=show) as sources:
-            yield files.read_all(sources, dialect)
+        with git.open_git_sources(paths, on_commit=show) as sources:
+            yield files.read_sources(sources, dialect)
         return
-    with files.open_all(paths) as sources:
-        yield files.read_all(sources, dialect, on_read=counting(show, sum(source.size for source in sources)))
+    with files.open_sources(paths) as sources:
+        yield files.read_sources(sources, dialect, on_read=counting(show, sum(source.size for source in sources)))
 
 
-def counting(show: progress.Progress, total: int) -> Read:
+def counting(show: progress.Progress, total: int) -> ReadCallback:
     """Bytes as they are read, added up for a bar."""
     done = 0
 

@@ -16,7 +16,7 @@ from fleetlore.cli.import_ import counting, depositing
 from fleetlore.errors import Invalid
 from fleetlore.ingest import discovery, recordings, retention
 from fleetlore.ingest.files import STDIN
-from fleetlore.ingest.transcript_file import Tape
+from fleetlore.ingest.transcript_file import TranscriptFile
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -39,19 +39,19 @@ def run(args: Namespace, program: str) -> int:
             open_log.open_log(args, settings=settings) as log,
             depositing(log, recording.name, settings, json=args.json, skipped=skipped) as ending,
         ):
-            change = None if args.files else discovery.of_this_machine()
+            change = None if args.files else discovery.make_machine_stamp()
             on_read = counting(show, sum(tape.size for tape in tapes))
-            not_before = retention.oldest_kept(settings, clock.now())
-            recordings.take_in(tapes, ending.deposit, log, change=change, not_before=not_before, on_read=on_read)
+            not_before = retention.retention_cutoff(settings, clock.now())
+            recordings.import_transcripts(tapes, ending.deposit, log, change=change, not_before=not_before, on_read=on_read)
     return ending.code
 
 
-def _tapes(paths: Sequence[str], recording: Recording, *, named: Sequence[str]) -> Iterator[Tape]:
+def _tapes(paths: Sequence[str], recording: Recording, *, named: Sequence[str]) -> Iterator[TranscriptFile]:
     """The files, open; one that was in a folder a moment ago and is gone is left out, one that was named is missed."""
     needed = set(map(os.path.abspath, named))
     for path in paths:
         try:
-            yield Tape(path, recording)
+            yield TranscriptFile(path, recording)
         except FileNotFoundError:
             if path in needed:
                 raise
@@ -62,7 +62,7 @@ def _paths(given: Sequence[str], program: str, skipped: summary.SkippedFiles) ->
     """The files that are meant: standard input as a file, too."""
     with TemporaryDirectory(prefix="fleetlore-") as folder:
         named = [_kept(path, folder) for path in given] if given else _at_home(program)
-        yield discovery.expand(named, on_skipped=skipped.add)
+        yield discovery.expand_paths(named, on_skipped=skipped.add)
 
 
 def _kept(path: str, folder: str) -> str:
@@ -79,7 +79,7 @@ def _kept(path: str, folder: str) -> str:
 def _at_home(program: str) -> list[str]:
     if program not in AT_HOME:
         raise Invalid(f"which files? as in `lore import {program} FILE…`; - is standard input")
-    folders = discovery.folders_of(program)
+    folders = discovery.recording_folders(program)
     found = [folder for folder in folders if os.path.isdir(folder)]
     if not found:
         raise Invalid(

@@ -31,8 +31,8 @@ class Program(NamedTuple):
 
 
 PROGRAMS = {
-    settings.PROGRAM: Program("Claude Code", "claude", settings.user_file, settings.project_file),
-    codex_settings.PROGRAM: Program("Codex", "codex", codex_settings.user_file, codex_settings.project_file),
+    settings.PROGRAM: Program("Claude Code", "claude", settings.user_hook_file, settings.project_hook_file),
+    codex_settings.PROGRAM: Program("Codex", "codex", codex_settings.user_hook_file, codex_settings.project_hook_file),
 }
 """Those that are known, by the name that `lore hook` is told."""
 
@@ -76,7 +76,7 @@ def run(args: Namespace) -> int:
         terminal.out_value({"program": args.program, "file": file.path, "changed": changed, "events": file.events})
         return 0
     terminal.out(said_of(file, changed=changed))
-    if hook_settings.are_off(file):
+    if hook_settings.are_hooks_disabled(file):
         terminal.err(f"lore: {file.path} says disableAllHooks: {PROGRAMS[file.program].title} calls nobody until that is taken out")
     elif changed:
         terminal.out("New sessions are recorded from now on: see `lore status`, `lore tell` and `lore costs`.")
@@ -95,8 +95,8 @@ def put_in(file: HookFile, *, project: bool) -> bool:
     """Have us called; answers whether anything had to be changed."""
     try:
         if project:
-            return hook_settings.install(file, command=f"{hook_settings.command('lore', file.program)} {_FOR_OTHERS}")
-        return hook_settings.install(file, command=hook_settings.command(own_path(), file.program))
+            return hook_settings.install_hooks(file, command=f"{hook_settings.hook_command('lore', file.program)} {_FOR_OTHERS}")
+        return hook_settings.install_hooks(file, command=hook_settings.hook_command(own_path(), file.program))
     except OSError as error:
         raise not_writable(file, error) from error
 
@@ -132,7 +132,7 @@ def own_path() -> str:
     """Where this `lore` is, for programs that may search elsewhere than we do."""
     started = os.path.abspath(sys.argv[0])
     beside = os.path.join(os.path.dirname(sys.executable), "lore")
-    for path in (started if os.path.basename(started) in hook_settings.OUR_NAMES else beside, beside):
+    for path in (started if os.path.basename(started) in hook_settings.COMMAND_NAMES else beside, beside):
         if os.access(path, os.X_OK):
             return path
     from shutil import which
@@ -159,7 +159,7 @@ def show(*, json: bool) -> int:
 def _state(program: str, *, project: bool) -> dict[str, object]:
     file = file_of(program, project=project)
     try:
-        found = hook_settings.installed(file)
+        found = hook_settings.installed_events(file)
     except (ConfigError, OSError):
         return {"program": program, "project": project, "file": file.path, "state": "unreadable", "events": []}
     missing = [event for event in file.events if event not in found]

@@ -76,20 +76,20 @@ def _open(args: Namespace, settings: Settings) -> BlockingRecorder:
 
 def _source(log: BlockingRecorder, settings: Settings, stack: ExitStack) -> OnDemand:
     """The views of a log, folded on demand from what its store keeps."""
-    from fleetlore.projections.signed_goals import BelievedGoals
-    from fleetlore.projections.signed_town import BelievedTown
-    from fleetlore.projections.store import Store, open_store
+    from fleetlore.projections.signed_goals import SignedGoalsFold
+    from fleetlore.projections.signed_town import SignedTownFold
+    from fleetlore.projections.store import ProjectionStore, open_store
     from fleetlore.server.mcp.sources import OnDemand
     from fleetlore.server.view_cache import views_with
     from fleetlore.views.costs import Costs
     from fleetlore.views.prices import Prices
 
     costs, seal = Costs(Prices(settings.prices.value)), _seal(settings)
-    views: dict[str, Any] = views_with(costs, BelievedGoals(seal), BelievedTown(seal))
-    kept: list[Store] = []
+    views: dict[str, Any] = views_with(costs, SignedGoalsFold(seal), SignedTownFold(seal))
+    kept: list[ProjectionStore] = []
     said: set[str] = set()
 
-    def find_store() -> Store | None:
+    def find_store() -> ProjectionStore | None:
         if not kept and (store := open_store(log.info())) is not None:
             kept.append(stack.enter_context(store))
         return kept[0] if kept else None
@@ -102,10 +102,10 @@ def _source(log: BlockingRecorder, settings: Settings, stack: ExitStack) -> OnDe
 
 def _seal(settings: Settings) -> Seal | None:
     """The log's seal: on a sealed one the board shows what is signed, and no more."""
-    from fleetlore.log.connect import split
+    from fleetlore.log.connect import split_url
     from fleetlore.log.coordination import open_shared
 
-    if split(settings.log.value)[0] == "memory":
+    if split_url(settings.log.value)[0] == "memory":
         return None
     with open_shared(settings.log.value, town=settings.town.value) as shared:
         return shared.seal()

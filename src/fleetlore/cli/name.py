@@ -41,7 +41,7 @@ def run(args: Namespace) -> int:
     with open_log.open_existing_log(args) as log:
         agent = find(log, args.agent)
         log.append([Event(kind="agent.named", actor=user_name(), agent=agent, data={"name": args.name.strip()})])
-        shown = view.shown(fold(log, view, "names"), agent)
+        shown = view.display_name(fold(log, view, "names"), agent)
     terminal.out(terminal.sanitise(f"{agent} is shown as {shown}" if shown != agent else f"{agent} is shown by its own name"))
     return 0
 

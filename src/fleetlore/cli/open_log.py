@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fleetlore import settings as config
 from fleetlore.cli import terminal
 from fleetlore.errors import Invalid, LogError
-from fleetlore.log.connect import connect, file_of, split
+from fleetlore.log.connect import connect, resolve_sqlite_path, split_url
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -68,11 +68,11 @@ def drain_spool(*, said: set[str] | None = None) -> None:
     from fleetlore.ingest import spool
 
     try:
-        if spool.is_empty():
+        if spool.is_spool_empty():
             return
-        from fleetlore.ingest.drain import drain
+        from fleetlore.ingest.drain import drain_into_logs
 
-        problems = drain(_open, on_warning=terminal.warn_once)
+        problems = drain_into_logs(_open, on_warning=terminal.warn_once)
     except Exception as error:  # noqa: BLE001  # what hooks brought waits; the command that was asked for does not
         problems = [f"the spool could not be read: {error}"]
     said = set() if said is None else said
@@ -102,7 +102,7 @@ def keep_to(log: BlockingRecorder, settings: Settings, *, key: OperatorKey | Non
     from fleetlore import clock
     from fleetlore.ingest import retention
 
-    kept = retention.keep_to(log, settings, clock.now(), key=key)
+    kept = retention.apply_retention(log, settings, clock.now(), key=key)
     if kept.note:
         terminal.err(f"lore: {kept.note}")
 
@@ -111,14 +111,14 @@ def veil_of(settings: Settings) -> Veil | None:
     """What takes prompts, code, paths and names out, as far as they are not wanted; `None` if all of them are."""
     if not settings.redact_levels.value:
         return None
-    from fleetlore.ingest.anonymise import veiling
+    from fleetlore.ingest.anonymise import make_anonymiser
 
-    return veiling(settings.redact_levels.value)
+    return make_anonymiser(settings.redact_levels.value)
 
 
 def find_file(settings: Settings) -> str | None:
     """The file of a `sqlite:` log, there or not; `None` for any other log."""
-    scheme, path, _ = split(settings.log.value)
+    scheme, path, _ = split_url(settings.log.value)
     if scheme != "sqlite":
         return None
     from fleetlore.log.sqlite import file as sqlite_file
@@ -138,7 +138,7 @@ def log_file(args: Namespace) -> str:
         shown = config.masked(settings.log.value)
         copy = "`lore ship --from … --to sqlite:FILE --full --once` copies any log"
         raise Invalid(f"{shown} is no file; this works on sqlite: logs only ({copy})")
-    return file_of(split(settings.log.value)[1])
+    return resolve_sqlite_path(split_url(settings.log.value)[1])
 
 
 def need_file(path: str) -> str:

@@ -10,7 +10,7 @@ from errno import ENOENT
 
 from fleetlore.cli import terminal
 from fleetlore.errors import Invalid
-from fleetlore.ingest.atomic_file import whole_file
+from fleetlore.ingest.atomic_file import write_atomically
 
 Write = Callable[[str], None]
 
@@ -22,7 +22,7 @@ def private_file(path: str) -> Iterator[Callable[[bytes], int]]:
         raise Invalid(f"--out {path}: is no file; leave it out and redirect the output")
     if not os.path.isdir(os.path.dirname(os.path.realpath(path))):
         raise FileNotFoundError(ENOENT, "there is no such directory", path)
-    with whole_file(path) as file:
+    with write_atomically(path) as file:
         yield file.write
 
 

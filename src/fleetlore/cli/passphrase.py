@@ -12,7 +12,7 @@ from fleetlore.cli import terminal
 from fleetlore.errors import Denied, FleetloreError, Invalid
 
 if TYPE_CHECKING:
-    from fleetlore.log.coordination import Shared
+    from fleetlore.log.coordination import Coordination
     from fleetlore.log.seal import OperatorKey, Seal
     from fleetlore.settings import Settings
 
@@ -22,13 +22,13 @@ _LONGEST_LINE = 8192
 _SEALED = "this log is sealed"
 
 
-def ask_key(shared: Shared, why: str) -> OperatorKey | None:
+def ask_key(shared: Coordination, why: str) -> OperatorKey | None:
     """The operator key, for something that is told as "to trim it"; `None` on a log that is not sealed. `Denied` if it is not given."""
     seal = shared.seal()
     return None if seal is None else _ask(seal, f"{_SEALED}; its passphrase is needed {why}")
 
 
-def ask_key_if_given(shared: Shared, why: str) -> OperatorKey | None:
+def ask_key_if_given(shared: Coordination, why: str) -> OperatorKey | None:
     """The same for what can be done without: `None`, too, if nobody can be asked, or only presses Enter."""
     seal = shared.seal()
     if seal is None:
@@ -55,10 +55,10 @@ def ask_for_file(path: str, why: str) -> None:
 
 def ask_new() -> str:
     """A passphrase to be set, typed twice."""
-    from fleetlore.log.seal import SHORTEST_PASSPHRASE, check_passphrase
+    from fleetlore.log.seal import MIN_PASSPHRASE_CHARS, check_passphrase
 
     with _opened("a passphrase is to be set") as tty:
-        first = check_passphrase(_read(tty, f"New passphrase, at least {SHORTEST_PASSPHRASE} characters: "))
+        first = check_passphrase(_read(tty, f"New passphrase, at least {MIN_PASSPHRASE_CHARS} characters: "))
         if _read(tty, "The same again: ") != first:
             raise Invalid("the two differ; nothing was changed, try again")
     return first
@@ -71,13 +71,13 @@ def tell(text: str) -> None:
 
 
 def _ask(seal: Seal, need: str) -> OperatorKey:
-    from fleetlore.log.seal import unlock
+    from fleetlore.log.seal import unlock_seal
 
     with _opened(need) as tty:
         _write(tty, f"{need}.\n")
         for left in range(TRIES - 1, -1, -1):
             try:
-                key = unlock(seal, _read(tty, "Passphrase: "))
+                key = unlock_seal(seal, _read(tty, "Passphrase: "))
             except _Nothing:
                 raise
             except Denied:
@@ -147,7 +147,7 @@ def _seals_in(path: str) -> dict[str, Seal]:
     """The seals of every town in a log's file; none in what is no log, or so damaged that nobody can read it."""
     import apsw
 
-    from fleetlore.log.seal import decoded
+    from fleetlore.log.seal import decode_seal
     from fleetlore.log.sqlite.check import open_existing
     from fleetlore.log.sqlite.file import ask
 
@@ -158,7 +158,7 @@ def _seals_in(path: str) -> dict[str, Seal]:
             rows = ask(connection, "SELECT town, seal FROM seals ORDER BY town")
     except (apsw.Error, FleetloreError):
         return {}
-    return {town: decoded(seal) for town, seal in rows}
+    return {town: decode_seal(seal) for town, seal in rows}
 
 
 def _close_memory() -> None:

@@ -10,7 +10,7 @@ from fleetlore.errors import Invalid
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from fleetlore.log.coordination import Shared
+    from fleetlore.log.coordination import Coordination
     from fleetlore.log.seal import Seal
     from fleetlore.settings import Settings
 
@@ -50,11 +50,11 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _open(settings: Settings, *, is_new: bool) -> Shared:
-    from fleetlore.log.connect import split
+def _open(settings: Settings, *, is_new: bool) -> Coordination:
+    from fleetlore.log.connect import split_url
     from fleetlore.log.coordination import open_shared
 
-    scheme, _, options = split(settings.log.value)
+    scheme, _, options = split_url(settings.log.value)
     if scheme == "memory":
         raise Invalid("memory: is not kept, and neither would its seal be; name another log with --log")
     if options.get("keep", "everything") != "everything":
@@ -65,7 +65,7 @@ def _open(settings: Settings, *, is_new: bool) -> Shared:
     return open_shared(settings.log.value, town=settings.town.value)
 
 
-def _seal(shared: Shared, args: Namespace) -> None:
+def _seal(shared: Coordination, args: Namespace) -> None:
     from fleetlore.log.seal import make_seal
 
     before = shared.seal()
@@ -90,7 +90,7 @@ def _seal(shared: Shared, args: Namespace) -> None:
         )
 
 
-def _revoke_admins(shared: Shared) -> int:
+def _revoke_admins(shared: Coordination) -> int:
     """End the tokens that anybody could have made; they would count for no more than `write` now."""
     found = [token for token in shared.tokens() if token.scope == "admin"]
     for token in found:

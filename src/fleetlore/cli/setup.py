@@ -107,9 +107,9 @@ def look_for(program: str, *, on_skipped: OnSkipped = lambda path, reason: None)
 
     from fleetlore.ingest import discovery, history
 
-    folders = discovery.folders_of(program)
-    paths = discovery.expand([folder for folder in folders if os.path.isdir(folder)], on_skipped=on_skipped)
-    files = tuple(history.look_into(program, path, status) for path in paths if (status := discovery.look(path)))
+    folders = discovery.recording_folders(program)
+    paths = discovery.expand_paths([folder for folder in folders if os.path.isdir(folder)], on_skipped=on_skipped)
+    files = tuple(history.look_into(program, path, status) for path in paths if (status := discovery.stat_file(path)))
     return Found(program, which(PROGRAMS[program].executable), tuple(folders), files)
 
 
@@ -154,13 +154,13 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
     from fleetlore.dialects import find_recording
     from fleetlore.ingest import discovery as ingest_discovery
     from fleetlore.ingest import history, recordings, retention
-    from fleetlore.ingest.batch_writer import Deposit
+    from fleetlore.ingest.batch_writer import BatchWriter
     from fleetlore.log.admission import Admission
 
     settings, rejections = open_log.settings_of(args), summary.Rejections()
     admission = Admission(redactor=open_log.redactor_of(settings), veil=open_log.veil_of(settings))
-    deposit = Deposit(log, dialect="lore", admission=admission, on_rejected=rejections.add)
-    change, oldest = ingest_discovery.of_this_machine(), retention.oldest_kept(settings, clock.now())
+    deposit = BatchWriter(log, dialect="lore", admission=admission, on_rejected=rejections.add)
+    change, oldest = ingest_discovery.make_machine_stamp(), retention.retention_cutoff(settings, clock.now())
     tapes = recordings.open_history([(file.path, find_recording(file.program)) for file in files], log)
     batches = history.in_batches(files, newest_first=oldest is None)
     order = ", the newest first" if len(batches) > 1 else ""
@@ -172,7 +172,7 @@ def _import_all(args: Namespace, log: BlockingRecorder, files: Sequence[HistoryF
             for batch in batches:
                 bar.begin(f"{history.span_of(batch)[1].astimezone():%Y-%m-%d}", done)
                 if new := [tapes.pop(file.path) for file in batch if file.path in tapes]:
-                    recordings.take_in(new, deposit, log, change=change, on_read=bar.add, not_before=oldest)
+                    recordings.import_transcripts(new, deposit, log, change=change, on_read=bar.add, not_before=oldest)
                 done += len(batch)
                 if done == len(batch) < len(files):
                     terminal.out(f"{_days(*history.span_of(batch))}: {_count(done, 'file')} imported. Older ones follow.")
@@ -208,7 +208,7 @@ def _install(found: Sequence[Found], *, ask: bool) -> None:
 
 def _is_installed(file: hook_settings.HookFile) -> bool:
     try:
-        return hook_settings.installed(file) >= set(file.events)
+        return hook_settings.installed_events(file) >= set(file.events)
     except (ConfigError, OSError):  # said when it is tried
         return False
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fleetlore import settings as config
 from fleetlore.cli import arguments, open_log, terminal
 from fleetlore.cli.main import OK, SOME_REJECTED, UsageError
-from fleetlore.log.connect import connect, split
+from fleetlore.log.connect import connect, split_url
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from types import FrameType
 
-    from fleetlore.ingest.ship import Standing
+    from fleetlore.ingest.ship import ShipStatus
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.settings import Settings
 
@@ -142,7 +142,7 @@ def way_of(args: Namespace) -> Way:
         )
     town = town_in(to) or args.town or settings.town.value
     for url in (settings.log.value, to):
-        if split(url)[0] == "memory":
+        if split_url(url)[0] == "memory":
             raise UsageError("memory: ends with the command; ship from and to logs that are kept")
     target = connect(to, town=town, redactor=open_log.redactor_of(settings))
     return Way(
@@ -166,7 +166,7 @@ def _open_source(settings: Settings) -> BlockingRecorder:
 
 def town_in(url: str) -> str | None:
     """The town that an address names."""
-    return split(url)[2].get("town") or None
+    return split_url(url)[2].get("town") or None
 
 
 def _teller(args: Namespace, way: Way) -> Teller:
@@ -192,7 +192,7 @@ class Teller:
         how = "with prompts and code" if self._way.full else "prompts and code stay here"
         self._line(f"shipping {self._way.source} to {self._way.target} ({how})")
 
-    def tell(self, standing: Standing) -> None:
+    def tell(self, standing: ShipStatus) -> None:
         """Each trouble, its end, and the first time that all is there; an outage of hours is not told twice a minute."""
         self._tell_of_going_back(standing)
         if standing.state == "lost":
@@ -203,24 +203,24 @@ class Teller:
             self._said = "shipping"
             self._line(f"going on: {summary(standing)}")
 
-    def _tell_of_trouble(self, standing: Standing) -> None:
+    def _tell_of_trouble(self, standing: ShipStatus) -> None:
         if self._said != "lost" or standing.retry_in != self._pause:
             self._line(trouble(standing))
         self._said, self._pause, self._shipped = "lost", standing.retry_in, standing.shipped
 
-    def _tell_of_rest(self, standing: Standing) -> None:
+    def _tell_of_rest(self, standing: ShipStatus) -> None:
         rest = "empty" if standing.empty else "caught up"
         if self._said != rest:
             self._said = rest
             self._line(emptiness(self._way) if standing.empty else f"caught up: {summary(standing)}")
 
-    def _tell_of_going_back(self, standing: Standing) -> None:
+    def _tell_of_going_back(self, standing: ShipStatus) -> None:
         if standing.went_back != self._went_back:
             self._went_back = standing.went_back
             self.clear()
             self._line(going_back(standing))
 
-    def end(self, standing: Standing) -> None:
+    def end(self, standing: ShipStatus) -> None:
         """Where it stands."""
         self.clear()
         self._line(f"ended: {summary(standing)}")
@@ -252,7 +252,7 @@ class LiveTeller(Teller):
         super().begin()
         self._show("connecting…")
 
-    def tell(self, standing: Standing) -> None:
+    def tell(self, standing: ShipStatus) -> None:
         """At most ten times a second, and whenever the state changes."""
         self._tell_of_going_back(standing)
         now = monotonic()
@@ -286,7 +286,7 @@ class JsonTeller(Teller):
     def begin(self) -> None:
         """Programs know what they asked for."""
 
-    def tell(self, standing: Standing) -> None:
+    def tell(self, standing: ShipStatus) -> None:
         """Whenever the state changes, and every second while it ships."""
         now = monotonic()
         is_quiet = standing.state == "caught up" or now - self._shown_at < _JSON_SECONDS
@@ -295,7 +295,7 @@ class JsonTeller(Teller):
         self._shown_at, self._state = now, standing.state
         self.end(standing)
 
-    def end(self, standing: Standing) -> None:
+    def end(self, standing: ShipStatus) -> None:
         """The last line has the state `stopped`."""
         if standing.state == "stopped" == self._said:
             return
@@ -304,12 +304,12 @@ class JsonTeller(Teller):
         terminal.flush()
 
 
-def described(standing: Standing) -> dict[str, Any]:
+def described(standing: ShipStatus) -> dict[str, Any]:
     """The standing as plain values."""
     return {name: getattr(standing, name) for name in standing.__struct_fields__}
 
 
-def summary(standing: Standing) -> str:
+def summary(standing: ShipStatus) -> str:
     """What was done so far, in one line."""
     if standing.empty:
         return "shipped 0 · the town is empty"
@@ -332,7 +332,7 @@ def left(to_go: int | None) -> str:
     return f"{to_go:,} to go" if to_go else "nothing to go"
 
 
-def live(standing: Standing) -> str:
+def live(standing: ShipStatus) -> str:
     """The line that is written over and over."""
     if standing.state in ("lost", "trying"):
         return trouble(standing)
@@ -346,7 +346,7 @@ def live(standing: Standing) -> str:
     return " · ".join(parts)
 
 
-def trouble(standing: Standing) -> str:
+def trouble(standing: ShipStatus) -> str:
     """What does not answer, when it is tried again, how much waits, and why."""
     waiting = f" · {standing.to_go:,} to go" if standing.to_go else ""
     again = "trying…" if standing.retry_in is None else f"trying again in {standing.retry_in:g} s"
@@ -358,7 +358,7 @@ def emptiness(way: Way) -> str:
     return f"the town {way.town!r} of {way.source} is empty{'' if way.once else '; waiting for its first event'}"
 
 
-def going_back(standing: Standing) -> str:
+def going_back(standing: ShipStatus) -> str:
     """That the source has lost events which the target has."""
     return f"the source went back to {standing.went_back}: it was restored, or lost its newest events; what it has behind that is shipped"
 

@@ -13,8 +13,8 @@ from fleetlore.cli import arguments, open_log, terminal
 from fleetlore.cli.drain_while_watching import draining
 from fleetlore.views import fleet as view
 from fleetlore.views import names
-from fleetlore.views.fleet import Fleet
-from fleetlore.views.names import Names
+from fleetlore.views.fleet import FleetState
+from fleetlore.views.names import AgentNames
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -68,8 +68,8 @@ def run(args: Namespace) -> int:
 class Town(NamedTuple):
     """What the page tells of: who is doing what, and what everybody is called."""
 
-    fleet: Fleet
-    names: Names
+    fleet: FleetState
+    names: AgentNames
 
     def after(self, events: Iterable[Event]) -> Town:
         """The same after more events."""
@@ -146,16 +146,16 @@ class Board:
                 terminal.flush()
         return 0
 
-    def _essence(self, fleet: Fleet, now: datetime) -> list[Any]:
+    def _essence(self, fleet: FleetState, now: datetime) -> list[Any]:
         """What must change for a new snapshot: more than the clock, and more than a heartbeat."""
-        ordered = view.in_order(fleet, now=now, silent_after=self._silent_after)
+        ordered = view.sort_by_standing(fleet, now=now, silent_after=self._silent_after)
         agents = sorted((agent.name, standing, agent.doing, agent.task or "", agent.mission or "") for standing, agent in ordered)
         return [agents, sorted(fleet.asking)]
 
     def _seen(self, town: Town, now: datetime) -> Seen:
         from fleetlore.cli.status_table import Seen
 
-        shown = names.all_short(town.names)
+        shown = names.all_short_names(town.names)
         return Seen(town.fleet, shown, self.settings.town.value, now, self._silent_after, everybody=self._everybody)
 
     def _plain(self, town: Town, now: datetime) -> str:
@@ -170,8 +170,8 @@ class Board:
 
     def snapshot(self, town: Town, now: datetime) -> dict[str, Any]:
         """The page for programs: everybody."""
-        fleet, shown = town.fleet, names.all_shown(town.names)
-        ordered = view.in_order(fleet, now=now, silent_after=self._silent_after)
+        fleet, shown = town.fleet, names.all_display_names(town.names)
+        ordered = view.sort_by_standing(fleet, now=now, silent_after=self._silent_after)
         return {
             "town": self.settings.town.value,
             "position": fleet.position,
@@ -182,7 +182,7 @@ class Board:
         }
 
 
-def _agent(standing: str, agent: view.Agent, shown: str) -> dict[str, Any]:
+def _agent(standing: str, agent: view.FleetAgent, shown: str) -> dict[str, Any]:
     same = ("doing", "kind", "since", "last_seen", "task", "mission", "goal", "run", "parent", "counts")
     return {"name": agent.name, "shown": shown, "state": standing, **{name: getattr(agent, name) for name in same}}
 
@@ -192,7 +192,7 @@ def duration(text: str) -> timedelta:
     from fleetlore.documents import durations
 
     try:
-        return timedelta(microseconds=durations.parse(text) / 1000)
+        return timedelta(microseconds=durations.parse_duration(text) / 1000)
     except OverflowError:
         return timedelta.max
 

@@ -8,15 +8,15 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from fleetlore.cli.terminal import sanitise
-from fleetlore.views.agent_status_rules import STANDINGS, Standing
-from fleetlore.views.fleet import Agent, Fleet, in_order, is_at_rest
+from fleetlore.views.agent_status_rules import AGENT_STANDINGS, AgentStanding
+from fleetlore.views.fleet import FleetAgent, FleetState, is_inactive, sort_by_standing
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
     from rich.table import Table
     from rich.text import Text
 
-LOOKS: dict[Standing, tuple[str, str]] = {
+LOOKS: dict[AgentStanding, tuple[str, str]] = {
     "needs you": ("▲", "bold yellow"),
     "working": ("●", "green"),
     "idle": ("○", "cyan"),
@@ -44,7 +44,7 @@ class Row(NamedTuple):
     """One agent, ready to be shown."""
 
     agent: str
-    standing: Standing
+    standing: AgentStanding
     doing: str
     task: str
     mission: str
@@ -55,7 +55,7 @@ class Row(NamedTuple):
 class Seen(NamedTuple):
     """A fleet at a moment, as somebody wants to see it."""
 
-    fleet: Fleet
+    fleet: FleetState
     names: Mapping[str, str]
     """Agent → what it is called."""
     town: str
@@ -64,10 +64,10 @@ class Seen(NamedTuple):
     everybody: bool = False
     """Also those that came to rest long ago."""
 
-    def agents(self) -> list[tuple[Standing, Agent]]:
+    def agents(self) -> list[tuple[AgentStanding, FleetAgent]]:
         """Those that are shown, in order; where all rest since long, all of them."""
-        ordered = in_order(self.fleet, now=self.now, silent_after=self.silent_after)
-        recent = [(standing, agent) for standing, agent in ordered if not is_at_rest(agent, standing, self.now)]
+        ordered = sort_by_standing(self.fleet, now=self.now, silent_after=self.silent_after)
+        recent = [(standing, agent) for standing, agent in ordered if not is_inactive(agent, standing, self.now)]
         return recent if recent and not self.everybody else ordered
 
     @property
@@ -111,7 +111,7 @@ def headline(rows: list[Row]) -> list[tuple[str, str]]:
     """`5 agents: 1 needs you · 2 working`, in parts, each with its colour."""
     counts = Counter(row.standing for row in rows)
     parts = [(f"{len(rows):,} agent{'' if len(rows) == 1 else 's'}: ", "bold")]
-    for standing in STANDINGS:
+    for standing in AGENT_STANDINGS:
         if counts[standing]:
             parts += [(f"{counts[standing]:,} {standing}", LOOKS[standing][1]), (" · ", "bright_black")]
     return parts[:-1]
@@ -193,7 +193,7 @@ def _table(rows: list[Row], *, columns: int) -> Table:
     return table
 
 
-def _state(standing: Standing) -> Text:
+def _state(standing: AgentStanding) -> Text:
     from rich.text import Text
 
     symbol, style = LOOKS[standing]

@@ -9,8 +9,8 @@ from fleetlore.cli.main import OK, SOME_REJECTED
 from fleetlore.redact import Redactor
 
 if TYPE_CHECKING:
-    from fleetlore.ingest.batch_writer import Tally
-    from fleetlore.ingest.lines import Line
+    from fleetlore.ingest.batch_writer import ImportTally
+    from fleetlore.ingest.lines import SourceLine
 
 MOST_SHOWN = 10
 MOST_FILES_SHOWN = 100
@@ -43,7 +43,7 @@ class Rejections:
     def __init__(self) -> None:
         self._count = 0
 
-    def add(self, line: Line, reason: str) -> None:
+    def add(self, line: SourceLine, reason: str) -> None:
         """One more."""
         self._count += 1
         if self._count <= MOST_SHOWN:
@@ -57,7 +57,7 @@ class Rejections:
             terminal.err(f"lore: … and {self._count - MOST_SHOWN:,} more; `lore events --kind log.rejected --all` shows them")
 
 
-def end(tally: Tally, *, json: bool, verb: str = "stored", skipped: int = 0) -> int:
+def end(tally: ImportTally, *, json: bool, verb: str = "stored", skipped: int = 0) -> int:
     """The counts, and the exit code that they call for; `skipped` files were not read."""
     if json:
         terminal.out_value(tally)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from fleetlore.log.coordination import Shared
+    from fleetlore.log.coordination import Coordination
     from fleetlore.log.tokens import Token
     from fleetlore.settings import Settings
 
@@ -67,11 +67,11 @@ def _check(args: Namespace) -> None:
             raise Invalid(f"--{name} is for `lore token create`")
 
 
-def _open(settings: Settings, *, is_new: bool) -> Shared:
-    from fleetlore.log.connect import split
+def _open(settings: Settings, *, is_new: bool) -> Coordination:
+    from fleetlore.log.connect import split_url
     from fleetlore.log.coordination import open_shared
 
-    if split(settings.log.value)[0] == "memory":
+    if split_url(settings.log.value)[0] == "memory":
         raise Invalid("memory: is not kept, and neither are its tokens; name another log with --log")
     path = open_log.find_file(settings)
     if path is not None and not is_new:
@@ -79,12 +79,12 @@ def _open(settings: Settings, *, is_new: bool) -> Shared:
     return open_shared(settings.log.value, town=settings.town.value)
 
 
-def _create(shared: Shared, args: Namespace) -> None:
-    from fleetlore.log.tokens import mint
+def _create(shared: Coordination, args: Namespace) -> None:
+    from fleetlore.log.tokens import create_token
 
     now = clock.now()
     expires_at = None if args.expires is None else times.until(args.expires, now=now)
-    secret, token = mint(args.scope, label=args.label or "", expires_at=expires_at, now=now)
+    secret, token = create_token(args.scope, label=args.label or "", expires_at=expires_at, now=now)
     if token.scope == "admin" and (key := passphrase.ask_key(shared, "to let a token steer")) is not None:
         token = key.vouch(token)
     shared.keep_token(token)
@@ -97,7 +97,7 @@ def _create(shared: Shared, args: Namespace) -> None:
     terminal.err(f"end it with: lore token revoke {token.id}")
 
 
-def _list(shared: Shared, args: Namespace) -> None:
+def _list(shared: Coordination, args: Namespace) -> None:
     tokens = shared.tokens()
     if args.json:
         for token in tokens:
@@ -111,7 +111,7 @@ def _list(shared: Shared, args: Namespace) -> None:
         terminal.err("no tokens yet; `lore token create --scope read` makes one")
 
 
-def _revoke(shared: Shared, args: Namespace) -> None:
+def _revoke(shared: Coordination, args: Namespace) -> None:
     token = _find(shared.tokens(), args.id)
     shared.drop_token(token.id)
     if args.json:

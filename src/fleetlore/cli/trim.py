@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from datetime import datetime
 
-    from fleetlore.ingest.trim import Trim
+    from fleetlore.ingest.trim import TrimResult
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.log.seal import OperatorKey
-    from fleetlore.projections.store import Store
+    from fleetlore.projections.store import ProjectionStore
     from fleetlore.settings import Settings
 
 SUMMARY = "cut off the oldest part of the log, and keep its sums"
@@ -60,14 +60,16 @@ def run(args: Namespace) -> int:
             return _trim(args, settings, now, log, store, key)
 
 
-def _trim(args: Namespace, settings: Settings, now: datetime, log: BlockingRecorder, store: Store | None, key: OperatorKey | None) -> int:
+def _trim(
+    args: Namespace, settings: Settings, now: datetime, log: BlockingRecorder, store: ProjectionStore | None, key: OperatorKey | None
+) -> int:
     from fleetlore.ingest import retention, trim
 
     if not args.dry_run:
-        trim.finish(log, key)
+        trim.finish_interrupted_trim(log, key)
     last = _place(args.before, settings, now, log, store)
-    note = retention.held_up(log, last, now)
-    costs = retention.costs_of(settings)
+    note = retention.explain_held_up(log, last, now)
+    costs = retention.make_costs(settings)
     with progress.bar("looking") as show:
         found = None if last is None else trim.look(log, last, costs=costs, progress=show)
     if found is None:
@@ -76,18 +78,18 @@ def _trim(args: Namespace, settings: Settings, now: datetime, log: BlockingRecor
         terminal.out(_told(found, config.masked(settings.log.value), args.dry_run))
     if args.dry_run:
         return _end(args, found, done=False, note=note)
-    if why := retention.unshipped(log, settings, found.last):
+    if why := retention.explain_unshipped(log, settings, found.last):
         terminal.err(f"lore: {why}")
         return FAILED
     if not args.yes and not confirm.agrees(f"Cut off {_events(found.events)}?"):
         terminal.err("nothing was trimmed")
         return FAILED
     with progress.bar("trimming") as show:
-        done = trim.trim(log, found.last, store=store, costs=costs, progress=show, key=key)
+        done = trim.trim_log(log, found.last, store=store, costs=costs, progress=show, key=key)
     return _end(args, done or found, done=True, note=note)
 
 
-def _place(before: str | None, settings: Settings, now: datetime, log: BlockingRecorder, store: Store | None) -> str | None:
+def _place(before: str | None, settings: Settings, now: datetime, log: BlockingRecorder, store: ProjectionStore | None) -> str | None:
     """The last position that is to go; `None` if there is none."""
     from fleetlore.ingest import retention
     from fleetlore.ingest import trim as ingest_trim
@@ -96,11 +98,11 @@ def _place(before: str | None, settings: Settings, now: datetime, log: BlockingR
     if before is not None and head is not None and len(before) == len(head) and before.isascii() and before.isdigit():
         newest = next(log.read(before=before, newest_first=True, limit=1), None)
         return None if newest is None else newest.position
-    moment = retention.oldest_kept(settings, now) if before is None else _moment(before, now)
+    moment = retention.retention_cutoff(settings, now) if before is None else _moment(before, now)
     if moment is None:
         raise UsageError("how old? write --before 90d, or keep under [retention] in fleetlore.toml")
     with progress.bar_if_long() as show:
-        return ingest_trim.place_before(log, moment, store=store, progress=show)
+        return ingest_trim.find_position_before(log, moment, store=store, progress=show)
 
 
 def _moment(text: str, now: datetime) -> datetime:
@@ -113,7 +115,7 @@ def _moment(text: str, now: datetime) -> datetime:
         raise Invalid(f"too long ago: {text}; say 90d, or a day such as 2026-11-15") from error
 
 
-def _told(found: Trim, log: str, is_dry: bool) -> str:
+def _told(found: TrimResult, log: str, is_dry: bool) -> str:
     totals = found.totals
     span = f" from {totals['first_at'][:10]} to {totals['last_at'][:10]}" if "first_at" in totals else ""
     cost = f", ${totals['usd']:,.2f}" if "usd" in totals else ""
@@ -122,7 +124,7 @@ def _told(found: Trim, log: str, is_dry: bool) -> str:
     return f"the oldest {_events(found.events)} of {terminal.sanitise(log)} {'would' if is_dry else 'will'} go:{whose}{span}{cost}"
 
 
-def _end(args: Namespace, found: Trim | None, *, done: bool, note: str | None) -> int:
+def _end(args: Namespace, found: TrimResult | None, *, done: bool, note: str | None) -> int:
     if args.json:
         told: dict[str, Any] = {} if found is None else {"before": found.before, **found.totals}
         terminal.out_value({"trimmed": found.events if found and done else 0, "dry_run": args.dry_run, "note": note, **told})

@@ -37,7 +37,7 @@ def run(args: Namespace) -> int:
         raise Invalid("which program? as in `lore uninstall claude-code`; `lore install` lists what is installed")
     file = file_of(args.program, project=args.project)
     try:
-        changed = hook_settings.uninstall(file)
+        changed = hook_settings.uninstall_hooks(file)
     except OSError as error:
         raise not_writable(file, error) from error
     if args.json:

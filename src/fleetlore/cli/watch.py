@@ -14,8 +14,8 @@ from fleetlore.errors import Invalid
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from fleetlore.ingest.batch_writer import Tally
-    from fleetlore.ingest.follow_files import Tail
+    from fleetlore.ingest.batch_writer import ImportTally
+    from fleetlore.ingest.follow_files import TranscriptFollower
     from fleetlore.log.recorder import BlockingRecorder
 
 SUMMARY = "follow the recordings of Claude Code or Codex live, with no change to their settings"
@@ -49,22 +49,22 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Look again and again until told to stop."""
     from fleetlore.ingest import discovery, retention
-    from fleetlore.ingest.batch_writer import Tally
-    from fleetlore.ingest.follow_files import Tail
+    from fleetlore.ingest.batch_writer import ImportTally
+    from fleetlore.ingest.follow_files import TranscriptFollower
 
-    folders = _need(args.folders or discovery.folders_of(args.program), args.program)
+    folders = _need(args.folders or discovery.recording_folders(args.program), args.program)
     settings = open_log.settings_of(args)
     rejections, skipped = summary.Rejections(), summary.SkippedFiles()
-    total = Tally()
+    total = ImportTally()
     with open_log.open_log(args, settings=settings) as log:
-        tail = Tail(
+        tail = TranscriptFollower(
             log,
             folders,
             program=args.program,
             since=times.moment(args.since, now=clock.now()).timestamp(),
             redactor=open_log.redactor_of(settings),
             veil=open_log.veil_of(settings),
-            not_before=retention.oldest_kept(settings, clock.now()),
+            not_before=retention.retention_cutoff(settings, clock.now()),
             on_rejected=rejections.add,
             on_skipped=skipped.add,
         )
@@ -86,7 +86,7 @@ def _need(folders: Sequence[str], program: str) -> list[str]:
     return found
 
 
-def _follow(log: BlockingRecorder, tail: Tail, args: Namespace, total: Tally) -> None:
+def _follow(log: BlockingRecorder, tail: TranscriptFollower, args: Namespace, total: ImportTally) -> None:
     write, never = events.writer_of(args), Flag()
     said: set[str] = set()
     if not args.once and not args.quiet:

@@ -33,8 +33,8 @@ from fleetlore.errors import DialectError
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.redact import Redactor
-from fleetlore.views.event_text import stamp_of
-from fleetlore.views.threads import QUIET
+from fleetlore.views.event_text import event_stamp
+from fleetlore.views.threads import QUIET_BEATS
 
 FOLDER = Path("~/.nexus/chronicle")
 """Where the files are unless a path is given: one a day, `chronicle_2026-01-31.jsonl`."""
@@ -160,9 +160,9 @@ class ChronicleWriter:
         kinds: Counter[str] = Counter()
         with self._lock:
             for event in self._events:
-                kind = event.kind.removeprefix(nexus.FAMILY)
+                kind = event.kind.removeprefix(nexus.KIND_PREFIX)
                 kinds[kind] += 1
-                agent = agents.setdefault(event.agent or event.actor or nexus.NOBODY, {"events": 0, "kinds": []})
+                agent = agents.setdefault(event.agent or event.actor or nexus.UNKNOWN_AGENT, {"events": 0, "kinds": []})
                 agent["events"] += 1
                 if kind not in agent["kinds"]:
                     agent["kinds"].append(kind)
@@ -208,8 +208,8 @@ class ChronicleWriter:
         if max_events < 0:
             raise ValueError(f"max_events: 0 or more is needed, not {max_events}")
         with self._lock:
-            events = sorted(self._events, key=stamp_of)
-        quiet_first = sorted(range(len(events)), key=lambda index: beat_of(events[index]) not in QUIET)
+            events = sorted(self._events, key=event_stamp)
+        quiet_first = sorted(range(len(events)), key=lambda index: beat_of(events[index]) not in QUIET_BEATS)
         told = [events[index] for index in sorted(quiet_first[max(0, len(events) - max_events) :])]
         overview, chosen, narrator = Overview(), set(map(id, told)), Narrator(Telling("headline", self._zone))
         for event in told:
@@ -249,7 +249,7 @@ def _by_day(events: Sequence[Event], zone: tzinfo) -> list[tuple[date, list[Run]
                 quiet[key].add(event, at)
                 continue
             runs.append(Run(event, beat, at))
-            if beat in QUIET:
+            if beat in QUIET_BEATS:
                 quiet[key] = runs[-1]
         days.append((day, runs))
     return days
@@ -317,5 +317,5 @@ def event_from_commit(commit: Mapping[str, Any] | None, agent: str | None) -> Ag
 
 
 def _agent_event(event: Event) -> AgentEvent:
-    kind = EventKind(event.kind.removeprefix(nexus.FAMILY))
-    return AgentEvent(kind, event.agent or nexus.NOBODY, event.text or "", (event.at or clock.now()).timestamp(), event.data)
+    kind = EventKind(event.kind.removeprefix(nexus.KIND_PREFIX))
+    return AgentEvent(kind, event.agent or nexus.UNKNOWN_AGENT, event.text or "", (event.at or clock.now()).timestamp(), event.data)

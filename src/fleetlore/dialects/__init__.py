@@ -25,9 +25,9 @@ RECORDINGS = tuple(_RECORDING_MODULES)
 
 def known() -> list[str]:
     """Ours, and those of installed packages."""
-    from fleetlore.dialects.installed import DIALECTS
+    from fleetlore.dialects.installed import DIALECT_EXTENSIONS
 
-    return [*NAMES, *DIALECTS.names()]
+    return [*NAMES, *DIALECT_EXTENSIONS.names()]
 
 
 def find(name: str) -> Dialect:
@@ -35,9 +35,9 @@ def find(name: str) -> Dialect:
     if name in NAMES:
         dialect: Dialect = import_module(f"fleetlore.dialects.{name}").DIALECT
         return dialect
-    from fleetlore.dialects.installed import DIALECTS
+    from fleetlore.dialects.installed import DIALECT_EXTENSIONS
 
-    if (added := DIALECTS.find(name)) is not None:
+    if (added := DIALECT_EXTENSIONS.find(name)) is not None:
         return added
     told = f"{name} is only read, not written; known are" if name in RECORDINGS else f"no such dialect: {name!r}; known are"
     raise Invalid(f"{told} {', '.join(known())}")

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from fleetlore.dialects import wire
 from fleetlore.dialects.fields import EPOCH, own_origin
-from fleetlore.dialects.wire import Record, Style
+from fleetlore.dialects.wire import JsonStyle, Record
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import derive_id
 
@@ -30,7 +30,7 @@ class Dialect:
     """One foreign way of writing events down."""
 
     name: str
-    style: Style
+    style: JsonStyle
     read: Callable[[Record], Event]
     """A record's event, its id left out where the record has none; `DialectError` for a bad record."""
     write: Callable[[Event, str], Record | None]
@@ -41,7 +41,7 @@ class Dialect:
 
         `nth` says how often the same bytes came before in the same input.
         """
-        record, spellings = wire.parse(raw, self.style)
+        record, spellings = wire.parse_record_with_spellings(raw, self.style)
         event = self.read(record)
         if event.id is None:
             event = replace(event, id=derive_id(self.name, raw, nth))
@@ -59,12 +59,12 @@ class Dialect:
         if record is None:
             return None
         origin = own_origin(event, self.name)
-        rest = _mapping(origin.rest if origin else None)
-        return wire.write(restore(record, rest), self.style, _mapping(rest.get("spellings")))
+        rest = _as_mapping(origin.rest if origin else None)
+        return wire.write_record(apply_difference(record, rest), self.style, _as_mapping(rest.get("spellings")))
 
     def _rest(self, event: Event, record: Record) -> Record:
         written = self.write(event, "default") or {}
-        rest = difference(written, record) or {}
+        rest = compute_difference(written, record) or {}
         if event.at is None:
             # An importer gives a record without a time that of its neighbour, which is not to be written back.
             timed = self.write(replace(event, at=EPOCH), "default") or {}
@@ -73,42 +73,44 @@ class Dialect:
         return rest
 
 
-def difference(written: Record, record: Record) -> Record | None:
+def compute_difference(written: Record, record: Record) -> Record | None:
     """What has to be known beside `written` to get `record`, keys in order; `None` if nothing."""
-    if _same(written, record):
+    if _is_same_json(written, record):
         return None
-    values = {key: value for key, value in record.items() if not _derivable(key, value, written)}
+    values = {key: value for key, value in record.items() if not _is_derivable(key, value, written)}
     inner = {
         key: found
         for key, value in record.items()
-        if key not in values and isinstance(value, dict) and (found := difference(written[key], value)) is not None
+        if key not in values and isinstance(value, dict) and (found := compute_difference(written[key], value)) is not None
     }
     keys = list(record) if list(record) != list(written) else None
     return {name: part for name, part in (("keys", keys), ("values", values), ("inner", inner)) if part or part == []}
 
 
-def _derivable(key: str, value: Any, written: Record) -> bool:
-    return key in written and ((isinstance(value, dict) and isinstance(written[key], dict)) or _same(written[key], value))
+def _is_derivable(key: str, value: Any, written: Record) -> bool:
+    return key in written and ((isinstance(value, dict) and isinstance(written[key], dict)) or _is_same_json(written[key], value))
 
 
-def _same(left: Any, right: Any) -> bool:
+def _is_same_json(left: Any, right: Any) -> bool:
     return msgspec.json.encode(left) == msgspec.json.encode(right)
 
 
-def restore(written: Record, rest: Record) -> Record:
+def apply_difference(written: Record, rest: Record) -> Record:
     """Apply a difference; parts of it that were damaged meanwhile are left aside."""
-    keys, values, inner = rest.get("keys"), _mapping(rest.get("values")), _mapping(rest.get("inner"))
+    keys, values, inner = rest.get("keys"), _as_mapping(rest.get("values")), _as_mapping(rest.get("inner"))
     if not (isinstance(keys, list) or values or inner):
         return written
     order = [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else list(written)
     return {
-        key: values[key] if key in values else _inside(written[key], inner.get(key)) for key in order if key in values or key in written
+        key: values[key] if key in values else _apply_nested_difference(written[key], inner.get(key))
+        for key in order
+        if key in values or key in written
     }
 
 
-def _inside(value: Any, rest: Any) -> Any:
-    return restore(value, rest) if isinstance(value, dict) and isinstance(rest, dict) else value
+def _apply_nested_difference(value: Any, rest: Any) -> Any:
+    return apply_difference(value, rest) if isinstance(value, dict) and isinstance(rest, dict) else value
 
 
-def _mapping(value: Any) -> Record:
+def _as_mapping(value: Any) -> Record:
     return value if isinstance(value, dict) else {}

@@ -12,7 +12,7 @@ import msgspec
 
 from fleetlore.dialects.base import Dialect
 from fleetlore.dialects.fields import as_name, as_text, as_uuid, first_line, need_text, need_time, own_origin, without_none, write_time
-from fleetlore.dialects.wire import COMPACT, Record, Style, name_of
+from fleetlore.dialects.wire import COMPACT, JsonStyle, Record, json_type_name
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event, Origin
 from fleetlore.events.ids import derive_id
@@ -26,32 +26,32 @@ CREATED, DISPATCHED, CLOSED, REOPENED, UPDATED = (
     "work.reopened",
     "work.updated",
 )
-TYPES = {CREATED: "created", DISPATCHED: "status_changed", CLOSED: "closed", REOPENED: "reopened", UPDATED: "updated"}
+TYPE_BY_KIND = {CREATED: "created", DISPATCHED: "status_changed", CLOSED: "closed", REOPENED: "reopened", UPDATED: "updated"}
 """Kind → the type that a record of ours bears; types that are not here are read as `work.updated`."""
 
-_KINDS = {"created": CREATED, "closed": CLOSED, "reopened": REOPENED}
-_AT_WORK = frozenset(("hooked", "in_progress"))
+_KIND_BY_TYPE = {"created": CREATED, "closed": CLOSED, "reopened": REOPENED}
+_WORKING_STATUSES = frozenset(("hooked", "in_progress"))
 # The whole value stands in `origin`; in `data` it is only there to be looked at.
-_MOST_SHOWN = 500
-_MOST_EXACT = 2**53
-_NO_REASON = "Closed"  # what the tracker writes where nobody has given one
+_MAX_VALUE_CHARS = 500
+_MAX_EXACT_INTEGER = 2**53
+_DEFAULT_CLOSE_REASON = "Closed"  # what the tracker writes where nobody has given one
 _GO_ESCAPES = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 
 
-def _dump(value: Any) -> str:
+def _dump_like_go(value: Any) -> str:
     # These characters stand only inside of strings, so that the whole text can be escaped at once.
     return COMPACT.dump(value).translate(_GO_ESCAPES)
 
 
-GO = Style(dump=_dump, comma=",", colon=":", constants=False)
+GO_STYLE = JsonStyle(dump=_dump_like_go, comma=",", colon=":", constants=False)
 """Go's `json.Marshal`."""
 
 
-def _read(record: Record) -> Event:
+def _read_record(record: Record) -> Event:
     own_type, issue, actor = need_text(record, "event_type"), need_text(record, "issue_id"), as_name(need_text(record, "actor"))
     at, own_id = need_time(record, "created_at"), _read_id(record)
-    old, new = _read_value(record, "old_value"), _read_value(record, "new_value")
-    kind = _kind(own_type, old, new)
+    old, new = _read_nested_object(record, "old_value"), _read_nested_object(record, "new_value")
+    kind = _find_kind(own_type, old, new)
     event_id = None if own_id is None else as_uuid(own_id) or derive_id(NAME, f"{issue}\0{own_id}".encode())
     data = _read_data(kind, own_type, record, old, new)
     return Event(
@@ -59,11 +59,11 @@ def _read(record: Record) -> Event:
         at=at,
         kind=kind,
         actor=actor or NAME,
-        agent=_agent(kind, actor, old, new),
+        agent=_find_agent(kind, actor, old, new),
         task=as_name(issue),
         old_state=as_text(old.get("status")) if "status" in new else None,
         new_state=as_text(new.get("status")),
-        text=_text(data),
+        text=_describe_data(data),
         data=data,
         origin=Origin(
             dialect=NAME,
@@ -76,11 +76,11 @@ def _read(record: Record) -> Event:
 def _read_id(record: Record) -> str | None:
     own = record.get("id")
     if isinstance(own, bool) or not isinstance(own, int | str | None):
-        raise DialectError("$.id", f"a whole number or a string is needed, not {name_of(own)}")
+        raise DialectError("$.id", f"a whole number or a string is needed, not {json_type_name(own)}")
     return None if own in (None, "") else str(own)
 
 
-def _read_value(record: Record, key: str) -> Record:
+def _read_nested_object(record: Record, key: str) -> Record:
     """The object inside a string; an empty one where there is none."""
     text = record.get(key)
     if not isinstance(text, str):
@@ -92,15 +92,15 @@ def _read_value(record: Record, key: str) -> Record:
     return value if isinstance(value, dict) else {}
 
 
-def _kind(own_type: str, old: Record, new: Record) -> str:
-    if own_type in _KINDS:
-        return _KINDS[own_type]
+def _find_kind(own_type: str, old: Record, new: Record) -> str:
+    if own_type in _KIND_BY_TYPE:
+        return _KIND_BY_TYPE[own_type]
     status = new.get("status", old.get("status"))
-    given = as_name(new.get("assignee")) is not None and isinstance(status, str) and status in _AT_WORK
+    given = as_name(new.get("assignee")) is not None and isinstance(status, str) and status in _WORKING_STATUSES
     return DISPATCHED if given else UPDATED
 
 
-def _agent(kind: str, actor: str | None, old: Record, new: Record) -> str | None:
+def _find_agent(kind: str, actor: str | None, old: Record, new: Record) -> str | None:
     """Whose work it is, where the record tells: an actor that only tends to the work of others is no agent of it."""
     if kind == DISPATCHED:
         return as_name(new.get("assignee"))
@@ -114,42 +114,42 @@ def _read_data(kind: str, own_type: str, record: Record, old: Record, new: Recor
     known = without_none(title=as_text(new.get("title")) or as_text(old.get("title")), comment=as_text(record.get("comment")))
     plain = None if new else as_text(record.get("new_value"))
     if kind == CREATED:
-        details = {key: _brief(new.get(key)) for key in ("description", "priority")}
+        details = {key: _truncate_value(new.get(key)) for key in ("description", "priority")}
         return known | {key: value for key, value in details.items() if isinstance(value, int | str) and not isinstance(value, bool)}
     if kind == CLOSED:
         result = plain or as_text(new.get("close_reason"))
-        return known | without_none(result=None if result == _NO_REASON else result)
+        return known | without_none(result=None if result == _DEFAULT_CLOSE_REASON else result)
     if kind == REOPENED:
         return known | without_none(reason=plain or known.get("comment"))
     if kind == DISPATCHED:
         return known | without_none(status=as_text(new.get("status")))
-    return known | {"type": own_type} | _change(record, old, new)
+    return known | {"type": own_type} | _describe_change(record, old, new)
 
 
-def _change(record: Record, old: Record, new: Record) -> Record:
+def _describe_change(record: Record, old: Record, new: Record) -> Record:
     if not new:
-        return without_none(old=_brief(as_text(record.get("old_value"))), new=_brief(as_text(record.get("new_value"))))
+        return without_none(old=_truncate_value(as_text(record.get("old_value"))), new=_truncate_value(as_text(record.get("new_value"))))
     if len(new) > 1:
-        return {"field": _brief(", ".join(new))}
+        return {"field": _truncate_value(", ".join(new))}
     [(field, value)] = new.items()
-    return without_none(field=_brief(field), old=_brief(old.get(field)), new=_brief(value))
+    return without_none(field=_truncate_value(field), old=_truncate_value(old.get(field)), new=_truncate_value(value))
 
 
-def _brief(value: object) -> str | int | None:
+def _truncate_value(value: object) -> str | int | None:
     """The value if it is a simple one, cut to what can be taken in at a glance."""
     if isinstance(value, str):
-        return value if len(value) <= _MOST_SHOWN else f"{value[:_MOST_SHOWN]}…"
-    return value if isinstance(value, int) and abs(value) < _MOST_EXACT else None
+        return value if len(value) <= _MAX_VALUE_CHARS else f"{value[:_MAX_VALUE_CHARS]}…"
+    return value if isinstance(value, int) and abs(value) < _MAX_EXACT_INTEGER else None
 
 
-def _text(data: Record) -> str | None:
+def _describe_data(data: Record) -> str | None:
     parts = (first_line(data.get("title")), first_line(data.get("result") or data.get("reason") or data.get("comment")))
     return ": ".join(part for part in parts if part) or None
 
 
-def _write(event: Event, town: str) -> Record | None:
+def _write_record(event: Event, town: str) -> Record | None:
     origin = own_origin(event, NAME)
-    if event.kind not in TYPES or event.at is None:
+    if event.kind not in TYPE_BY_KIND or event.at is None:
         return None
     if origin is None and (event.task is None or (event.kind == DISPATCHED and event.agent is None)):
         return None
@@ -158,10 +158,10 @@ def _write(event: Event, town: str) -> Record | None:
         "actor": event.actor or event.agent or NAME,
         "comment": as_text(event.data.get("comment")) if origin else _native_comment(event),
         "created_at": (origin.at if origin else None) or _write_time(event.at),
-        "event_type": own_type or TYPES[event.kind],
+        "event_type": own_type or TYPE_BY_KIND[event.kind],
         "id": _write_id((origin.id if origin else None) or event.id),
         "issue_id": event.task or "",
-        **(_own_values(event) if origin else _native_values(event)),
+        **(_default_values(event) if origin else _native_values(event)),
     }
 
 
@@ -174,7 +174,7 @@ def _write_time(at: datetime) -> str:
     return write_time(at).replace(".000000Z", "Z")
 
 
-def _own_values(event: Event) -> Record:
+def _default_values(event: Event) -> Record:
     """What most records of a kind have under both keys; where one has something else, `origin.rest` knows it."""
     empty = "" if event.kind in (CREATED, CLOSED) else None
     result = as_text(event.data.get("result")) if event.kind == CLOSED else None
@@ -190,21 +190,24 @@ def _native_values(event: Event) -> Record:
     assignee = without_none(assignee=event.agent)
     if event.kind == CREATED:
         new = without_none(**{key: event.data.get(key) for key in ("title", "description", "priority")})
-        return {"new_value": _object(new or without_none(title=event.text)), "old_value": ""}
+        return {"new_value": _encode_object(new or without_none(title=event.text)), "old_value": ""}
     if event.kind == CLOSED:
-        return {"new_value": as_text(event.data.get("result")) or event.text or "", "old_value": _object(assignee)}
+        return {"new_value": as_text(event.data.get("result")) or event.text or "", "old_value": _encode_object(assignee)}
     if event.kind == DISPATCHED:
-        return {"new_value": _object({**assignee, "status": "hooked"}), "old_value": ""}
+        return {"new_value": _encode_object({**assignee, "status": "hooked"}), "old_value": ""}
     if event.kind == REOPENED:
-        return {"new_value": _object({"status": event.new_state or "open"}), "old_value": _object({**assignee, "status": "closed"})}
+        return {
+            "new_value": _encode_object({"status": event.new_state or "open"}),
+            "old_value": _encode_object({**assignee, "status": "closed"}),
+        }
     field = as_text(event.data.get("field"))
     new, old = ({field: event.data.get(key)} if field else {} for key in ("new", "old"))
-    return {"new_value": _object(new), "old_value": _object(assignee | old)}
+    return {"new_value": _encode_object(new), "old_value": _encode_object(assignee | old)}
 
 
-def _object(value: Record) -> str:
-    return _dump(value) if value else ""
+def _encode_object(value: Record) -> str:
+    return _dump_like_go(value) if value else ""
 
 
-DIALECT = Dialect(name=NAME, style=GO, read=_read, write=_write)
+DIALECT = Dialect(name=NAME, style=GO_STYLE, read=_read_record, write=_write_record)
 """The lines of `events.jsonl`."""

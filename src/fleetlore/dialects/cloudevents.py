@@ -21,31 +21,31 @@ from fleetlore.events.ids import derive_id
 
 NAME = "cloudevents"
 SPEC_VERSION = "1.0"
-OURS = "fleetlore"
+OWN_NAMESPACE = "fleetlore"
 """What our own types and sources begin with."""
 
-_THREADS = ("task", "goal", "run", "mission", "agent")
-_traceparent = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_SUBJECT_FIELDS = ("task", "goal", "run", "mission", "agent")
+_TRACEPARENT_PATTERN = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
-def _read(record: Record) -> Event:
+def _read_record(record: Record) -> Event:
     if (version := need_text(record, "specversion")) != SPEC_VERSION:
         raise DialectError("$.specversion", f"only {SPEC_VERSION} is read here, not {version[:40]!r}")
-    own_id, source, own_type = (_need(record, key) for key in ("id", "source", "type"))
-    return _unwrap(record, own_id, source, own_type) or _read_foreign(record, own_id, source, own_type)
+    own_id, source, own_type = (_require_text(record, key) for key in ("id", "source", "type"))
+    return _unwrap_own_event(record, own_id, source, own_type) or _read_foreign(record, own_id, source, own_type)
 
 
-def _need(record: Record, key: str) -> str:
+def _require_text(record: Record, key: str) -> str:
     value = need_text(record, key)
     if not value:
         raise DialectError(f"$.{key}", "empty")
     return value
 
 
-def _unwrap(record: Record, own_id: str, source: str, own_type: str) -> Event | None:
+def _unwrap_own_event(record: Record, own_id: str, source: str, own_type: str) -> Event | None:
     """The event inside one of our own, `None` if it is none of ours."""
     inner = record.get("data")
-    if not source.startswith(f"{OURS}:") or not isinstance(inner, dict) or own_type != f"{OURS}.{inner.get('kind')}":
+    if not source.startswith(f"{OWN_NAMESPACE}:") or not isinstance(inner, dict) or own_type != f"{OWN_NAMESPACE}.{inner.get('kind')}":
         return None
     try:
         event = codec.from_builtins(codec.lift(dict(inner)))
@@ -61,7 +61,7 @@ def _read_foreign(record: Record, own_id: str, source: str, own_type: str) -> Ev
     return Event(
         id=event_id,
         at=at,
-        kind=_kind(own_type, data),
+        kind=_find_kind(own_type, data),
         actor=as_name(source) or NAME,
         trace=_read_trace(record.get("traceparent")),
         data=data,
@@ -82,33 +82,33 @@ def _read_time(record: Record) -> datetime | None:
 
 
 def _read_trace(value: object) -> str | None:
-    return value if isinstance(value, str) and _traceparent.fullmatch(value) else None
+    return value if isinstance(value, str) and _TRACEPARENT_PATTERN.fullmatch(value) else None
 
 
-def _kind(own_type: str, data: Record) -> str:
-    kind = kind_of(own_type)
+def _find_kind(own_type: str, data: Record) -> str:
+    kind = make_kind_from_type(own_type)
     try:
         catalog.check_payload(kind, data)
     except InvalidEvent:
         # Somebody else's word that happens to be one of ours, for another thing.
-        return _fit(f"{NAME}.{kind}")
+        return _truncate_kind(f"{NAME}.{kind}")
     return kind
 
 
-def kind_of(own_type: str) -> str:
+def make_kind_from_type(own_type: str) -> str:
     """A kind that comes as near to a CloudEvent's type as the rules for kinds allow."""
     words = re.sub(r"[^a-z0-9_.]", "_", own_type.lower()).split(".")
-    kind = _fit(".".join(word if "a" <= word[0] <= "z" else f"x{word}" for word in words if word))
-    return kind if "." in kind else _fit(f"{NAME}.{kind or 'event'}")
+    kind = _truncate_kind(".".join(word if "a" <= word[0] <= "z" else f"x{word}" for word in words if word))
+    return kind if "." in kind else _truncate_kind(f"{NAME}.{kind or 'event'}")
 
 
-def _fit(kind: str) -> str:
+def _truncate_kind(kind: str) -> str:
     return kind[: catalog.LONGEST_KIND].rstrip(".")
 
 
-def _write(event: Event, town: str) -> Record | None:
+def _write_record(event: Event, town: str) -> Record | None:
     origin = own_origin(event, NAME)
-    return _wrap(event, town) if origin is None else _write_foreign(event, origin)
+    return _wrap_own_event(event, town) if origin is None else _write_foreign(event, origin)
 
 
 def _write_foreign(event: Event, origin: Origin) -> Record:
@@ -123,25 +123,25 @@ def _write_foreign(event: Event, origin: Origin) -> Record:
     )
 
 
-def _wrap(event: Event, town: str) -> Record:
+def _wrap_own_event(event: Event, town: str) -> Record:
     canonical = codec.to_builtins(event)
     return without_none(
         specversion=SPEC_VERSION,
-        id=event.id or derive_id(OURS, codec.encode(event)),
-        source=f"{OURS}:{town}",
-        type=f"{OURS}.{event.kind}",
+        id=event.id or derive_id(OWN_NAMESPACE, codec.encode(event)),
+        source=f"{OWN_NAMESPACE}:{town}",
+        type=f"{OWN_NAMESPACE}.{event.kind}",
         time=canonical.get("at"),
         datacontenttype="application/json",
-        subject=_subject(event),
+        subject=_make_subject(event),
         traceparent=event.trace,
         data=canonical,
     )
 
 
-def _subject(event: Event) -> str | None:
-    named: dict[str, Any] = {name: value for name in _THREADS if (value := getattr(event, name)) is not None}
+def _make_subject(event: Event) -> str | None:
+    named: dict[str, Any] = {name: value for name in _SUBJECT_FIELDS if (value := getattr(event, name)) is not None}
     return next((f"{name}:{value}" for name, value in named.items()), None)
 
 
-DIALECT = Dialect(name=NAME, style=COMPACT, read=_read, write=_write)
+DIALECT = Dialect(name=NAME, style=COMPACT, read=_read_record, write=_write_record)
 """One CloudEvent a line."""

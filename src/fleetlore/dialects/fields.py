@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fleetlore.dialects.wire import name_of
+from fleetlore.dialects.wire import json_type_name
 from fleetlore.errors import DialectError, InvalidEvent
 from fleetlore.events import catalog
 from fleetlore.events.envelope import Event, Origin
@@ -15,7 +15,7 @@ from fleetlore.events.ids import find_uuid
 from fleetlore.events.names import is_name
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_rfc3339 = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]+))?([Zz]|[+-][0-9]{2}:[0-9]{2})")
+_RFC3339_PATTERN = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]+))?([Zz]|[+-][0-9]{2}:[0-9]{2})")
 
 
 def need_text(record: Mapping[str, Any], key: str) -> str:
@@ -24,7 +24,7 @@ def need_text(record: Mapping[str, Any], key: str) -> str:
         raise DialectError(f"$.{key}", "missing")
     value = record[key]
     if not isinstance(value, str):
-        raise DialectError(f"$.{key}", f"a string is needed, not {name_of(value)}")
+        raise DialectError(f"$.{key}", f"a string is needed, not {json_type_name(value)}")
     return value
 
 
@@ -73,7 +73,7 @@ def own_origin(event: Event, dialect: str) -> Origin | None:
     return event.origin if event.origin is not None and event.origin.dialect == dialect else None
 
 
-def fit_payload(kind: str, data: dict[str, Any], *, under: str) -> None:
+def validate_payload(kind: str, data: dict[str, Any], *, under: str) -> None:
     """Refuse data that does not fit its kind; `under` is where the data stands in the record."""
     try:
         catalog.check_payload(kind, data)
@@ -81,14 +81,14 @@ def fit_payload(kind: str, data: dict[str, Any], *, under: str) -> None:
         raise DialectError(error.path.replace("$.data", under, 1), error.reason) from error
 
 
-def fit_kind(kind: str) -> bool:
+def is_valid_kind(kind: str) -> bool:
     """Whether this can be the kind of an event."""
     return len(kind) <= catalog.LONGEST_KIND and catalog.KIND_PATTERN.fullmatch(kind) is not None
 
 
 def read_time(value: object) -> datetime | None:
     """RFC 3339 to the microsecond, in UTC; `None` where it is not a time."""
-    match = _rfc3339.fullmatch(value) if isinstance(value, str) else None
+    match = _RFC3339_PATTERN.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return None
     day, clock, fraction, zone = match.groups()

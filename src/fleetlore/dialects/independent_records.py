@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from fleetlore.dialects.recording import parse
+from fleetlore.dialects.recording import parse_record
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 
@@ -18,7 +18,7 @@ class IndependentReader:
 
     def read(self, raw: bytes) -> list[Event]:
         """The events of one record."""
-        return self._tell(parse(raw))
+        return self._tell(parse_record(raw))
 
     def settle(self) -> list[Event]:
         """Nothing is held back."""

@@ -13,10 +13,10 @@ from fleetlore.dialects import NAMES, RECORDINGS
 from fleetlore.dialects.base import Dialect
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event, Origin
-from fleetlore.plugins import Point
+from fleetlore.plugins import ExtensionPoint
 
 
-class Guarded(Dialect):
+class GuardedDialect(Dialect):
     """A dialect that fails by `DialectError` alone."""
 
     __slots__ = ()
@@ -28,7 +28,7 @@ class Guarded(Dialect):
         except DialectError:
             raise
         except Exception as error:  # others' code, on hostile bytes: the next record may be good
-            raise _stumbled(self.name, error) from error
+            raise _wrap_error(self.name, error) from error
         # Without an origin it would pass for something that was said here.
         return event if event.origin is not None else replace(event, origin=Origin(dialect=self.name))
 
@@ -37,19 +37,19 @@ class Guarded(Dialect):
         try:
             return super().encode(event, town=town)
         except Exception as error:  # the same
-            raise _stumbled(f"{self.name}, writing {event.id},", error) from error
+            raise _wrap_error(f"{self.name}, writing {event.id},", error) from error
 
 
-def _stumbled(name: str, error: Exception) -> DialectError:
+def _wrap_error(name: str, error: Exception) -> DialectError:
     return DialectError("$", f"{name} stumbled: {type(error).__name__}: {error}; its authors should know")
 
 
-def _fit(name: str, thing: Any) -> Dialect:
+def _validate_dialect(name: str, thing: Any) -> Dialect:
     if not isinstance(thing, Dialect):
         raise TypeError(f"a fleetlore.dialects.base.Dialect is needed, not {type(thing).__name__}")
     if thing.name != name:
         raise ValueError(f"the dialect calls itself {thing.name!r}, and its entry point {name!r}; they must be the same")
-    return Guarded(name=thing.name, style=thing.style, read=thing.read, write=thing.write)
+    return GuardedDialect(name=thing.name, style=thing.style, read=thing.read, write=thing.write)
 
 
-DIALECTS: Point[Dialect] = Point("fleetlore.dialects", _fit, ours=(*NAMES, *RECORDINGS))
+DIALECT_EXTENSIONS: ExtensionPoint[Dialect] = ExtensionPoint("fleetlore.dialects", _validate_dialect, ours=(*NAMES, *RECORDINGS))

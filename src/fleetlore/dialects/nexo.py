@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 
 from fleetlore.dialects.base import Dialect
-from fleetlore.dialects.fields import as_name, as_object, first_line, fit_payload, need_text, own_origin, read_time
+from fleetlore.dialects.fields import as_name, as_object, first_line, need_text, own_origin, read_time, validate_payload
 from fleetlore.dialects.wire import COMPACT, Record
 from fleetlore.errors import DialectError, Invalid
 from fleetlore.events import catalog
 from fleetlore.events.envelope import Event, Origin
 
 NAME = "nexo"
-FAMILY = "driver."
+KIND_PREFIX = "driver."
 
-SUBJECTS: Mapping[str, str] = {
+SUBJECT_BY_KIND: Mapping[str, str] = {
     "goal_started": "agent.driver.goal.started",
     "goal_completed": "agent.driver.goal.completed",
     "attempt_started": "agent.driver.attempt.started",
@@ -39,7 +39,7 @@ SUBJECTS: Mapping[str, str] = {
 """The sixteen kinds, as they stand in a record → the subject on which each is published."""
 
 # Where a record may hold words for people, best first.
-_WORDS = (
+_TEXT_PATHS = (
     ("goal", "description"),
     ("reason",),
     ("error_message",),
@@ -51,57 +51,57 @@ _WORDS = (
     ("outcome", "final_text"),
     ("focus",),
 )
-_GOAL_IDS = (("goal_id",), ("goal", "id"), ("outcome", "goal_id"), ("result", "goal_id"), ("decision", "goal_id"))
-_TIMES = (("decision", "decided_at"), ("verdict", "evaluated_at"))
+_GOAL_ID_PATHS = (("goal_id",), ("goal", "id"), ("outcome", "goal_id"), ("result", "goal_id"), ("decision", "goal_id"))
+_TIME_PATHS = (("decision", "decided_at"), ("verdict", "evaluated_at"))
 
-_EACH = "*"
+_EACH_ITEM = "*"
 """In a path: every item of an array."""
-_FROM_NOUGHT: Mapping[str, tuple[tuple[str, ...], ...]] = {
+_ZERO_BASED_PATHS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "attempt_started": (("turn_index",),),
-    "attempt_completed": (("result", "turn_index"), ("result", "decisions_recorded", _EACH, "turn_index")),
+    "attempt_completed": (("result", "turn_index"), ("result", "decisions_recorded", _EACH_ITEM, "turn_index")),
     "decision": (("decision", "turn_index"),),
 }
 """Where the format counts turns from nought; elsewhere it counts from one, as we do everywhere."""
-_AXES: Mapping[str, tuple[tuple[str, ...], ...]] = {
+_AXIS_PATHS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "attempt_completed": (("result", "outcome", "axis"),),
     "goal_completed": (("outcome", "outcome", "axis"),),
     "budget_exhausted": (("axis",),),
 }
 """Where it is said which budget ran out."""
-_LAST_TURN = 2**32 - 1
+_MAX_TURN = 2**32 - 1
 
 
-def subject(event: Event) -> str:
+def nats_subject(event: Event) -> str:
     """The NATS subject of a `driver.*` event; `Invalid` for any other."""
-    name = SUBJECTS.get(event.kind.removeprefix(FAMILY)) if event.kind.startswith(FAMILY) else None
+    name = SUBJECT_BY_KIND.get(event.kind.removeprefix(KIND_PREFIX)) if event.kind.startswith(KIND_PREFIX) else None
     if name is None:
-        raise Invalid(f"{event.kind} has no subject; only the {len(SUBJECTS)} kinds of `driver.*` have one")
+        raise Invalid(f"{event.kind} has no subject; only the {len(SUBJECT_BY_KIND)} kinds of `driver.*` have one")
     return name
 
 
-def _read(record: Record) -> Event:
+def _read_record(record: Record) -> Event:
     kind = need_text(record, "kind")
-    if kind not in SUBJECTS:
-        raise DialectError("$.kind", f"not one of the {len(SUBJECTS)} kinds: {kind[:40]!r}")
+    if kind not in SUBJECT_BY_KIND:
+        raise DialectError("$.kind", f"not one of the {len(SUBJECT_BY_KIND)} kinds: {kind[:40]!r}")
     data = {key: value for key, value in record.items() if key != "kind"}
-    fit_payload(FAMILY + kind, data, under="$")
-    data = _changed(data, _FROM_NOUGHT.get(kind, ()), _from_one)
+    validate_payload(KIND_PREFIX + kind, data, under="$")
+    data = _replace_at_paths(data, _ZERO_BASED_PATHS.get(kind, ()), _to_one_based)
     return Event(
-        at=_time(data),
-        kind=FAMILY + kind,
+        at=_find_time(data),
+        kind=KIND_PREFIX + kind,
         actor=NAME,
-        goal=next((name for value in _all(data, _GOAL_IDS) if (name := as_name(value))), None),
-        text=next((line for value in _all(data, _WORDS) if (line := first_line(value))), None),
+        goal=next((name for value in _values_at_paths(data, _GOAL_ID_PATHS) if (name := as_name(value))), None),
+        text=next((line for value in _values_at_paths(data, _TEXT_PATHS) if (line := first_line(value))), None),
         data=data,
         origin=Origin(dialect=NAME),
     )
 
 
-def _time(data: Record) -> datetime | None:
-    return next((at for value in _all(data, _TIMES) if (at := read_time(value))), None)
+def _find_time(data: Record) -> datetime | None:
+    return next((at for value in _values_at_paths(data, _TIME_PATHS) if (at := read_time(value))), None)
 
 
-def _all(data: Record, paths: tuple[tuple[str, ...], ...]) -> Iterator[Any]:
+def _values_at_paths(data: Record, paths: tuple[tuple[str, ...], ...]) -> Iterator[Any]:
     for path in paths:
         value: Any = data
         for key in path:
@@ -109,20 +109,20 @@ def _all(data: Record, paths: tuple[tuple[str, ...], ...]) -> Iterator[Any]:
         yield value
 
 
-def _write(event: Event, town: str) -> Record | None:
-    kind = event.kind.removeprefix(FAMILY)
-    if kind not in SUBJECTS or kind == event.kind:
+def _write_record(event: Event, town: str) -> Record | None:
+    kind = event.kind.removeprefix(KIND_PREFIX)
+    if kind not in SUBJECT_BY_KIND or kind == event.kind:
         return None
-    data = event.data if own_origin(event, NAME) else _declared(event)
+    data = event.data if own_origin(event, NAME) else _convert_to_payload(event)
     if data is None:
         return None
-    data = _changed(data, _FROM_NOUGHT.get(kind, ()), _from_nought)
+    data = _replace_at_paths(data, _ZERO_BASED_PATHS.get(kind, ()), _to_zero_based)
     if not own_origin(event, NAME):
-        data = _changed(data, _AXES.get(kind, ()), _known_axis)
+        data = _replace_at_paths(data, _AXIS_PATHS.get(kind, ()), _replace_unknown_axis)
     return {"kind": kind, **data}
 
 
-def _declared(event: Event) -> Record | None:
+def _convert_to_payload(event: Event) -> Record | None:
     payload = catalog.find(event.kind)
     if payload is None:
         return None
@@ -134,12 +134,12 @@ def _declared(event: Event) -> Record | None:
     return record
 
 
-def _from_one(turn: Any) -> Any:
+def _to_one_based(turn: Any) -> Any:
     """The last turn that the format can count stays what it is; that it was another one is kept beside the event."""
-    return min(turn + 1, _LAST_TURN) if _is_turn(turn) else turn
+    return min(turn + 1, _MAX_TURN) if _is_turn(turn) else turn
 
 
-def _from_nought(turn: Any) -> Any:
+def _to_zero_based(turn: Any) -> Any:
     return max(turn - 1, 0) if _is_turn(turn) else turn
 
 
@@ -147,28 +147,28 @@ def _is_turn(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _known_axis(axis: Any) -> Any:
+def _replace_unknown_axis(axis: Any) -> Any:
     """The format knows no money; tokens are what it comes nearest with."""
     return "tokens" if axis == "usd" else axis
 
 
-def _changed(data: Record, paths: tuple[tuple[str, ...], ...], change: Callable[[Any], Any]) -> Record:
+def _replace_at_paths(data: Record, paths: tuple[tuple[str, ...], ...], change: Callable[[Any], Any]) -> Record:
     """The same with what stands at these paths changed; what was given stays as it is."""
     for path in paths:
-        data = _changed_at(data, path, change)
+        data = _replace_at_path(data, path, change)
     return data
 
 
-def _changed_at(value: Any, path: tuple[str, ...], change: Callable[[Any], Any]) -> Any:
+def _replace_at_path(value: Any, path: tuple[str, ...], change: Callable[[Any], Any]) -> Any:
     if not path:
         return change(value)
     key, *rest = path
-    if key == _EACH and isinstance(value, list):
-        return [_changed_at(inner, tuple(rest), change) for inner in value]
+    if key == _EACH_ITEM and isinstance(value, list):
+        return [_replace_at_path(inner, tuple(rest), change) for inner in value]
     if isinstance(value, dict) and key in value:
-        return {**value, key: _changed_at(value[key], tuple(rest), change)}
+        return {**value, key: _replace_at_path(value[key], tuple(rest), change)}
     return value
 
 
-DIALECT = Dialect(name=NAME, style=COMPACT, read=_read, write=_write)
+DIALECT = Dialect(name=NAME, style=COMPACT, read=_read_record, write=_write_record)
 """What a driver publishes."""

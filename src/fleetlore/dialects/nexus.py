@@ -23,13 +23,13 @@ from fleetlore.dialects.fields import (
     without_none,
     write_seconds,
 )
-from fleetlore.dialects.wire import PYTHON, Record, name_of
+from fleetlore.dialects.wire import PYTHON, Record, json_type_name
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event, Origin
 
 NAME = "nexus"
-FAMILY = "fleet."
-NOBODY = "unknown"
+KIND_PREFIX = "fleet."
+UNKNOWN_AGENT = "unknown"
 
 KINDS = frozenset(
     ("dispatch", "commit", "push", "pr_open", "pr_merge", "error", "recovery", "abandon", "collab", "heartbeat", "idle", "milestone")
@@ -37,14 +37,14 @@ KINDS = frozenset(
 """The twelve kinds, as they stand in a line."""
 
 
-def _read(record: Record) -> Event:
+def _read_record(record: Record) -> Event:
     kind, agent = need_text(record, "kind"), as_name(need_text(record, "agent"))
     if kind not in KINDS:
         raise DialectError("$.kind", f"not one of the {len(KINDS)} kinds: {kind[:40]!r}")
     at, spelling = _read_timestamp(record)
     return Event(
         at=at,
-        kind=FAMILY + kind,
+        kind=KIND_PREFIX + kind,
         actor=agent or NAME,
         agent=agent,
         text=as_text(record.get("detail")),
@@ -60,7 +60,7 @@ def _read_timestamp(record: Record) -> tuple[datetime | None, str | None]:
     if seconds is None:
         raise DialectError("$.timestamp", "a finite number of seconds is needed")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise DialectError("$.timestamp", f"a number of seconds is needed, not {name_of(seconds)}")
+        raise DialectError("$.timestamp", f"a number of seconds is needed, not {json_type_name(seconds)}")
     at = read_seconds(seconds)
     if at is None:
         raise DialectError("$.timestamp", f"not in any year from 1 to 9999: {seconds} seconds since 1970")
@@ -68,13 +68,13 @@ def _read_timestamp(record: Record) -> tuple[datetime | None, str | None]:
     return at, None if spelling == json.dumps(write_seconds(at)) else spelling
 
 
-def _write(event: Event, town: str) -> Record | None:
-    kind = event.kind.removeprefix(FAMILY)
+def _write_record(event: Event, town: str) -> Record | None:
+    kind = event.kind.removeprefix(KIND_PREFIX)
     if kind not in KINDS or kind == event.kind:
         return None
     record = {
         "kind": kind,
-        "agent": event.agent or event.actor or NOBODY,
+        "agent": event.agent or event.actor or UNKNOWN_AGENT,
         "detail": event.text or "",
         "timestamp": _write_timestamp(event),
         "metadata": event.data,
@@ -84,12 +84,12 @@ def _write(event: Event, town: str) -> Record | None:
 
 def _write_timestamp(event: Event) -> float | None:
     origin = own_origin(event, NAME)
-    if origin is not None and origin.at is not None and (number := _number(origin.at)) is not None:
+    if origin is not None and origin.at is not None and (number := _parse_number(origin.at)) is not None:
         return number
     return None if event.at is None else write_seconds(event.at)
 
 
-def _number(spelling: str) -> float | None:
+def _parse_number(spelling: str) -> float | None:
     try:
         value = json.loads(spelling)
     except (ValueError, RecursionError):
@@ -97,7 +97,7 @@ def _number(spelling: str) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) and read_seconds(value) is not None else None
 
 
-DIALECT = Dialect(name=NAME, style=PYTHON, read=_read, write=_write)
+DIALECT = Dialect(name=NAME, style=PYTHON, read=_read_record, write=_write_record)
 """The chronicle's lines."""
 
 
@@ -107,7 +107,7 @@ def from_gitea_issue(payload: Mapping[str, Any] | None, agent: str | None) -> Ev
     issue = as_object(whole.get("issue")) or whole
     number, title = issue.get("number"), first_line(issue.get("title"))
     text = f"issue #{'?' if number is None else number}" + (f": {title}" if title else "")
-    return _native("dispatch", agent, text, without_none(issue_number=number))
+    return _make_native_event("dispatch", agent, text, without_none(issue_number=number))
 
 
 def from_heartbeat(heartbeat: Mapping[str, Any] | None) -> Event:
@@ -116,7 +116,7 @@ def from_heartbeat(heartbeat: Mapping[str, Any] | None) -> Event:
     agent = as_name(beat.get("agent")) or as_name(beat.get("model"))
     cycle, status = beat.get("cycle"), beat.get("status")
     text = f"cycle {0 if cycle is None else cycle}, status={'thinking' if status is None else status}"
-    return _native("heartbeat", agent, text, beat, at=_own_time(beat))
+    return _make_native_event("heartbeat", agent, text, beat, at=_read_heartbeat_time(beat))
 
 
 def from_commit(commit: Mapping[str, Any] | None, agent: str | None) -> Event:
@@ -124,15 +124,15 @@ def from_commit(commit: Mapping[str, Any] | None, agent: str | None) -> Event:
     whole = dict(commit or {})
     message = as_text(whole.get("message")) or as_object(whole.get("commit")).get("message")
     sha = as_text(whole.get("sha")) or as_text(whole.get("id"))
-    return _native("commit", agent, first_line(message), {"sha": sha[:8]} if sha else {})
+    return _make_native_event("commit", agent, first_line(message), {"sha": sha[:8]} if sha else {})
 
 
-def _native(kind: str, agent: str | None, text: str | None, data: dict[str, Any], *, at: datetime | None = None) -> Event:
-    name = as_name(agent) or NOBODY
-    return Event(at=at, kind=FAMILY + kind, actor=name, agent=name, text=text, data=data)
+def _make_native_event(kind: str, agent: str | None, text: str | None, data: dict[str, Any], *, at: datetime | None = None) -> Event:
+    name = as_name(agent) or UNKNOWN_AGENT
+    return Event(at=at, kind=KIND_PREFIX + kind, actor=name, agent=name, text=text, data=data)
 
 
-def _own_time(beat: Record) -> datetime | None:
+def _read_heartbeat_time(beat: Record) -> datetime | None:
     for key in ("timestamp", "at", "time", "ts"):
         value = beat.get(key)
         if isinstance(value, int | float) and not isinstance(value, bool):

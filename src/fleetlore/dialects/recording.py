@@ -21,10 +21,10 @@ from fleetlore.events.envelope import Event
 QUIET = timedelta(minutes=10)
 """A source that nothing was written to for this long is taken as finished."""
 
-_decoder = msgspec.json.Decoder()
+_RECORD_DECODER = msgspec.json.Decoder()
 
 
-class Reader(Protocol):
+class RecordReader(Protocol):
     """Reads the records of one source in their order."""
 
     def read(self, raw: bytes) -> list[Event]:
@@ -52,19 +52,19 @@ class Recording:
 
     name: str
     """As `origin.dialect` has it."""
-    open: Callable[[bytes | None], Reader]
+    open: Callable[[bytes | None], RecordReader]
     """A reader for a new source, or one that goes on from what another has saved."""
     whole_files: bool = False
     """Whether a file may be a single record, written over many lines."""
 
 
-def parse(raw: bytes) -> Record:
+def parse_record(raw: bytes) -> Record:
     """One record; `DialectError` for anything that is no JSON object."""
     try:
-        value: Any = _decoder.decode(raw)
+        value: Any = _RECORD_DECODER.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         # Slower, and more forgiving: half a surrogate pair, a number that no machine holds, NaN.
-        return wire.parse(raw, wire.PYTHON)[0]
+        return wire.parse_record_with_spellings(raw, wire.PYTHON)[0]
     if not isinstance(value, dict):
-        raise DialectError("$", f"an object is needed, not {wire.name_of(value)}")
+        raise DialectError("$", f"an object is needed, not {wire.json_type_name(value)}")
     return value

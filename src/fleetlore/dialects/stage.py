@@ -11,15 +11,15 @@ from fleetlore.dialects.fields import (
     as_name,
     as_text,
     as_uuid,
-    fit_kind,
-    fit_payload,
+    is_valid_kind,
     need_text,
     need_time,
     own_origin,
+    validate_payload,
     without_none,
     write_time,
 )
-from fleetlore.dialects.wire import COMPACT, Record, name_of
+from fleetlore.dialects.wire import COMPACT, Record, json_type_name
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event, Origin
 from fleetlore.events.ids import derive_id
@@ -43,9 +43,9 @@ KINDS = frozenset(
 )
 """The family's kinds; a ledger may hold others of its own."""
 
-_BY_AN_AGENT = frozenset(("agent.spoke", "agent.thought", "agent.reflected"))
+_AGENT_KINDS = frozenset(("agent.spoke", "agent.thought", "agent.reflected"))
 
-_BESIDE_PAYLOAD: Mapping[str, str] = {
+_KEYS_BESIDE_PAYLOAD: Mapping[str, str] = {
     "turn": "turn",
     "session": "session_id",
     "model_profile": "model_profile",
@@ -54,20 +54,20 @@ _BESIDE_PAYLOAD: Mapping[str, str] = {
 """Our name in `data` → the record's field beside its payload."""
 
 
-def _read(record: Record) -> Event:
+def _read_record(record: Record) -> Event:
     kind, payload, at = _read_kind(record), _read_payload(record), need_time(record, "created_at")
     own_id, run_id, actor = need_text(record, "id"), need_text(record, "run_id"), as_name(need_text(record, "actor"))
     text = payload.get("text") if isinstance(payload.get("text"), str) else None
     said = {key: value for key, value in payload.items() if key != "text" or text is None}
-    data = {key: value for key, value in said.items() if key not in _BESIDE_PAYLOAD} | _read_beside(record)
-    fit_payload(kind, data, under="$.payload")
+    data = {key: value for key, value in said.items() if key not in _KEYS_BESIDE_PAYLOAD} | _read_beside_payload(record)
+    validate_payload(kind, data, under="$.payload")
     event_id = as_uuid(own_id) or derive_id(NAME, f"{run_id}\0{own_id}".encode())
     return Event(
         id=event_id,
         at=at,
         kind=kind,
         actor=actor or NAME,
-        agent=actor if kind in _BY_AN_AGENT else None,
+        agent=actor if kind in _AGENT_KINDS else None,
         run=as_name(run_id),
         text=text,
         visibility="private" if kind == "agent.thought" else "public",
@@ -82,7 +82,7 @@ def _read(record: Record) -> Event:
 
 def _read_kind(record: Record) -> str:
     kind = need_text(record, "kind")
-    if not fit_kind(kind):
+    if not is_valid_kind(kind):
         raise DialectError("$.kind", f"not a dotted lower-case kind: {kind[:40]!r}")
     return kind
 
@@ -92,25 +92,25 @@ def _read_payload(record: Record) -> Record:
         raise DialectError("$.payload", "missing")
     payload = record["payload"]
     if not isinstance(payload, dict):
-        raise DialectError("$.payload", f"an object is needed, not {name_of(payload)}")
+        raise DialectError("$.payload", f"an object is needed, not {json_type_name(payload)}")
     return payload
 
 
-def _read_beside(record: Record) -> Record:
+def _read_beside_payload(record: Record) -> Record:
     turn = record.get("turn")
-    names = {ours: as_text(record.get(theirs)) for ours, theirs in _BESIDE_PAYLOAD.items() if ours != "turn"}
+    names = {ours: as_text(record.get(theirs)) for ours, theirs in _KEYS_BESIDE_PAYLOAD.items() if ours != "turn"}
     return without_none(turn=turn if isinstance(turn, int) and not isinstance(turn, bool) else None, **names)
 
 
-def _write(event: Event, town: str) -> Record | None:
+def _write_record(event: Event, town: str) -> Record | None:
     origin = own_origin(event, NAME)
     if (event.kind not in KINDS and origin is None) or event.id is None or event.at is None:
         return None
-    beside = {theirs: event.data.get(ours) for ours, theirs in _BESIDE_PAYLOAD.items()}
+    beside = {theirs: event.data.get(ours) for ours, theirs in _KEYS_BESIDE_PAYLOAD.items()}
     return {
         "id": (origin.id if origin else None) or event.id,
         "run_id": event.run or "",
-        "turn": _turn(beside.pop("turn"), native=origin is None),
+        "turn": _convert_turn(beside.pop("turn"), native=origin is None),
         "kind": event.kind,
         "actor": event.actor or event.agent or NAME,
         "payload": _write_payload(event),
@@ -120,12 +120,12 @@ def _write(event: Event, town: str) -> Record | None:
     }
 
 
-def _turn(turn: Any, *, native: bool) -> Any:
+def _convert_turn(turn: Any, *, native: bool) -> Any:
     return 0 if native and turn is None else turn
 
 
 def _write_payload(event: Event) -> Record:
-    said = {key: value for key, value in event.data.items() if key not in _BESIDE_PAYLOAD}
+    said = {key: value for key, value in event.data.items() if key not in _KEYS_BESIDE_PAYLOAD}
     return said if event.text is None else {"text": event.text, **said}
 
 
@@ -133,5 +133,5 @@ def _write_time(at: datetime) -> str:
     return write_time(at).replace(".000000Z", "Z")
 
 
-DIALECT = Dialect(name=NAME, style=COMPACT, read=_read, write=_write)
+DIALECT = Dialect(name=NAME, style=COMPACT, read=_read_record, write=_write_record)
 """The JSON of one event of a ledger."""

@@ -12,7 +12,7 @@ from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event, Origin
 
 NAME = "tinytown"
-FAMILY = "town."
+KIND_PREFIX = "town."
 
 TYPES = frozenset(
     (
@@ -46,12 +46,12 @@ SPAWN_MODES = frozenset(("fresh", "forkedcontext", "resumed"))
 
 
 @lru_cache(maxsize=16384)
-def town_uuid(town: str, value: str) -> str:
+def derive_town_uuid(town: str, value: str) -> str:
     """The UUID by which tinytown knows an agent, a task or a mission: its own, or one that follows from town and name."""
     return as_uuid(value) or str(uuid5(uuid5(NAMESPACE_URL, f"fleetlore:{town}"), value))
 
 
-def _read(record: Record) -> Event:
+def _read_record(record: Record) -> Event:
     kind = need_text(record, "event_type")
     if kind not in TYPES:
         raise DialectError("$.event_type", f"not one of the {len(TYPES)} types: {kind[:40]!r}")
@@ -59,7 +59,7 @@ def _read(record: Record) -> Event:
     agent = as_name(record.get("agent_id"))
     return Event(
         at=at,
-        kind=FAMILY + kind,
+        kind=KIND_PREFIX + kind,
         actor=agent or NAME,
         agent=agent,
         parent=as_name(record.get("parent_agent_id")),
@@ -74,12 +74,12 @@ def _read(record: Record) -> Event:
     )
 
 
-def _write(event: Event, town: str) -> Record | None:
-    if (kind := type_of(event.kind)) == event.kind or event.at is None:
+def _write_record(event: Event, town: str) -> Record | None:
+    if (kind := type_from_kind(event.kind)) == event.kind or event.at is None:
         return None
     origin = own_origin(event, NAME)
     # What came from tinytown goes back as it was; only our own names have to become UUIDs.
-    known_as = partial(_known_as, None if origin else town)
+    known_as = partial(_derive_uuid_if_set, None if origin else town)
     return without_none(
         event_type=kind,
         agent_id=known_as(event.agent),
@@ -92,24 +92,24 @@ def _write(event: Event, town: str) -> Record | None:
         parent_agent_id=known_as(event.parent),
         child_agent_id=known_as(event.child),
         scope=event.data.get("scope") if origin else as_text(event.data.get("scope")),
-        spawn_mode=_spawn_mode(event.data.get("spawn_mode"), foreign=origin is not None),
+        spawn_mode=_convert_spawn_mode(event.data.get("spawn_mode"), foreign=origin is not None),
     )
 
 
-def type_of(kind: str) -> str:
+def type_from_kind(kind: str) -> str:
     """The type by which tinytown knows a kind; the kind itself where it has no word for it."""
-    name = kind.removeprefix(FAMILY)
+    name = kind.removeprefix(KIND_PREFIX)
     return name if name in TYPES and name != kind else kind
 
 
-def _known_as(town: str | None, value: str | None) -> str | None:
-    return value if town is None or value is None else town_uuid(town, value)
+def _derive_uuid_if_set(town: str | None, value: str | None) -> str | None:
+    return value if town is None or value is None else derive_town_uuid(town, value)
 
 
-def _spawn_mode(value: object, *, foreign: bool) -> object:
+def _convert_spawn_mode(value: object, *, foreign: bool) -> object:
     # A reader of the Rust program drops the whole entry for a mode that it does not know.
     return value if foreign or (isinstance(value, str) and value in SPAWN_MODES) else None
 
 
-DIALECT = Dialect(name=NAME, style=COMPACT, read=_read, write=_write)
+DIALECT = Dialect(name=NAME, style=COMPACT, read=_read_record, write=_write_record)
 """The `data` field of a stream entry."""

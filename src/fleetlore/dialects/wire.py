@@ -26,13 +26,13 @@ Record: TypeAlias = dict[str, Any]
 Spellings: TypeAlias = dict[str, str]
 """JSON pointer → how the value there was spelt."""
 
-DEEPEST = 128
+MAX_JSON_DEPTH = 128
 # However low Python's limit for the digits of an integer is set, it is not below this.
-_MOST_DIGITS = 640
+_MAX_DIGITS = 640
 _CONSTANTS = frozenset(("NaN", "Infinity", "-Infinity"))
-_number = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_half_pair = re.compile("[\ud800-\udfff]")
-_names = {
+_NUMBER_PATTERN = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_LONE_SURROGATE_PATTERN = re.compile("[\ud800-\udfff]")
+_JSON_TYPE_NAMES = {
     type(None): "null",
     bool: "true or false",
     int: "a number",
@@ -44,7 +44,7 @@ _names = {
 
 
 @dataclass(frozen=True, slots=True)
-class Style:
+class JsonStyle:
     """How the programs of a dialect write their JSON."""
 
     dump: Callable[[Any], str]
@@ -55,7 +55,7 @@ class Style:
 
 
 @dataclass(frozen=True, slots=True)
-class _Odd:
+class _OddNumber:
     spelling: str
 
 
@@ -66,127 +66,128 @@ def _dump_compact(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-PYTHON = Style(dump=json.JSONEncoder(default=msgspec.to_builtins).encode, comma=", ", colon=": ", constants=True)
+PYTHON = JsonStyle(dump=json.JSONEncoder(default=msgspec.to_builtins).encode, comma=", ", colon=": ", constants=True)
 """Python's `json.dumps` as it is."""
 
-COMPACT = Style(dump=_dump_compact, comma=",", colon=":", constants=False)
+COMPACT = JsonStyle(dump=_dump_compact, comma=",", colon=":", constants=False)
 """No white space, nothing escaped that need not be, the shortest numbers: serde and pydantic."""
 
 
-def name_of(value: object) -> str:
+def json_type_name(value: object) -> str:
     """What a JSON value is called in a message."""
-    return _names.get(type(value), type(value).__name__)
+    return _JSON_TYPE_NAMES.get(type(value), type(value).__name__)
 
 
-def parse(raw: bytes, style: Style) -> tuple[Record, Spellings]:
+def parse_record_with_spellings(raw: bytes, style: JsonStyle) -> tuple[Record, Spellings]:
     """One record and its odd spellings; `DialectError` for anything that is no JSON object."""
     try:
         value = _decoder(style).decode(raw.decode())
     except UnicodeDecodeError as error:
         raise DialectError("$", f"not UTF-8: {error.reason} at byte {error.start}") from error
     except RecursionError as error:
-        raise DialectError("$", f"nested more than {DEEPEST} deep") from error
+        raise DialectError("$", f"nested more than {MAX_JSON_DEPTH} deep") from error
     except ValueError as error:
         raise DialectError("$", f"not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise DialectError("$", f"an object is needed, not {_kind_of_json(value)}")
+        raise DialectError("$", f"an object is needed, not {_describe_json_type(value)}")
     spellings: Spellings = {}
-    record: Record = _plain(value, (), spellings)
+    record: Record = _extract_spellings(value, (), spellings)
     return record, spellings
 
 
-def _kind_of_json(value: object) -> str:
-    return "a number" if isinstance(value, _Odd) else name_of(value)
+def _describe_json_type(value: object) -> str:
+    return "a number" if isinstance(value, _OddNumber) else json_type_name(value)
 
 
-def _decoder(style: Style) -> json.JSONDecoder:
+def _decoder(style: JsonStyle) -> json.JSONDecoder:
     return _PYTHON_DECODER if style.constants else _COMPACT_DECODER
 
 
-def _plain(value: Any, path: tuple[str, ...], spellings: Spellings) -> Any:
-    if len(path) > DEEPEST:
-        raise DialectError("$", f"nested more than {DEEPEST} deep")
+def _extract_spellings(value: Any, path: tuple[str, ...], spellings: Spellings) -> Any:
+    if len(path) > MAX_JSON_DEPTH:
+        raise DialectError("$", f"nested more than {MAX_JSON_DEPTH} deep")
     if isinstance(value, dict):
-        return {_plain_key(key): _plain(inner, (*path, key), spellings) for key, inner in value.items()}
+        return {_validate_key(key): _extract_spellings(inner, (*path, key), spellings) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_plain(inner, (*path, str(index)), spellings) for index, inner in enumerate(value)]
-    if isinstance(value, _Odd):
-        spellings[_pointer(path)] = value.spelling
-        return _nearest(value.spelling)
-    if isinstance(value, str) and _half_pair.search(value):
-        spellings[_pointer(path)] = json.dumps(value)
-        return _half_pair.sub("\ufffd", value)
+        return [_extract_spellings(inner, (*path, str(index)), spellings) for index, inner in enumerate(value)]
+    if isinstance(value, _OddNumber):
+        spellings[_make_json_pointer(path)] = value.spelling
+        return _parse_nearest_float(value.spelling)
+    if isinstance(value, str) and _LONE_SURROGATE_PATTERN.search(value):
+        spellings[_make_json_pointer(path)] = json.dumps(value)
+        return _LONE_SURROGATE_PATTERN.sub("\ufffd", value)
     return value
 
 
-def _plain_key(key: str) -> str:
-    if _half_pair.search(key):
+def _validate_key(key: str) -> str:
+    if _LONE_SURROGATE_PATTERN.search(key):
         raise DialectError("$", f"a key with half a surrogate pair: {json.dumps(key)}")
     return key
 
 
-def _pointer(path: tuple[str, ...]) -> str:
-    return "".join(f"/{_escape(key)}" for key in path)
+def _make_json_pointer(path: tuple[str, ...]) -> str:
+    return "".join(f"/{_escape_pointer_key(key)}" for key in path)
 
 
-def _escape(key: str) -> str:
+def _escape_pointer_key(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-def _nearest(spelling: str) -> float | None:
+def _parse_nearest_float(spelling: str) -> float | None:
     number = float(spelling)
     return number if isfinite(number) else None
 
 
-def _float(style: Style, spelling: str) -> float | _Odd:
+def _parse_float(style: JsonStyle, spelling: str) -> float | _OddNumber:
     number = float(spelling)
-    return number if isfinite(number) and style.dump(number) == spelling else _Odd(spelling)
+    return number if isfinite(number) and style.dump(number) == spelling else _OddNumber(spelling)
 
 
-def _integer(spelling: str) -> int | _Odd:
-    if len(spelling) <= _MOST_DIGITS and str(number := int(spelling)) == spelling:
+def _parse_integer(spelling: str) -> int | _OddNumber:
+    if len(spelling) <= _MAX_DIGITS and str(number := int(spelling)) == spelling:
         return number
-    return _Odd(spelling)
+    return _OddNumber(spelling)
 
 
-def _refuse(constant: str) -> _Odd:
+def _reject_constant(constant: str) -> _OddNumber:
     raise ValueError(f"{constant} is no JSON number")
 
 
-_PYTHON_DECODER = json.JSONDecoder(parse_float=partial(_float, PYTHON), parse_int=_integer, parse_constant=_Odd)
-_COMPACT_DECODER = json.JSONDecoder(parse_float=partial(_float, COMPACT), parse_int=_integer, parse_constant=_refuse)
+_PYTHON_DECODER = json.JSONDecoder(parse_float=partial(_parse_float, PYTHON), parse_int=_parse_integer, parse_constant=_OddNumber)
+_COMPACT_DECODER = json.JSONDecoder(parse_float=partial(_parse_float, COMPACT), parse_int=_parse_integer, parse_constant=_reject_constant)
 
 
-def write(record: Record, style: Style, spellings: Mapping[str, Any]) -> bytes:
+def write_record(record: Record, style: JsonStyle, spellings: Mapping[str, Any]) -> bytes:
     """The record as its dialect writes it; spellings that no longer fit their value are left aside."""
-    text = _spell(record, "", style, spellings) if spellings else style.dump(record)
+    text = _write_value(record, "", style, spellings) if spellings else style.dump(record)
     # Half a surrogate pair has no UTF-8, but its escape is good JSON.
     return text.encode("utf-8", "backslashreplace")
 
 
-def _spell(value: Any, pointer: str, style: Style, spellings: Mapping[str, Any]) -> str:
+def _write_value(value: Any, pointer: str, style: JsonStyle, spellings: Mapping[str, Any]) -> str:
     if isinstance(value, dict):
         members = (
-            f"{style.dump(key)}{style.colon}{_spell(inner, f'{pointer}/{_escape(key)}', style, spellings)}" for key, inner in value.items()
+            f"{style.dump(key)}{style.colon}{_write_value(inner, f'{pointer}/{_escape_pointer_key(key)}', style, spellings)}"
+            for key, inner in value.items()
         )
         return f"{{{style.comma.join(members)}}}"
     if isinstance(value, list):
-        return f"[{style.comma.join(_spell(inner, f'{pointer}/{index}', style, spellings) for index, inner in enumerate(value))}]"
+        return f"[{style.comma.join(_write_value(inner, f'{pointer}/{index}', style, spellings) for index, inner in enumerate(value))}]"
     spelling = spellings.get(pointer)
     if isinstance(spelling, str):
-        return _spell_leaf(value, spelling, style)
+        return _write_leaf(value, spelling, style)
     return style.dump(value)
 
 
-def _spell_leaf(value: Any, spelling: str, style: Style) -> str:
+def _write_leaf(value: Any, spelling: str, style: JsonStyle) -> str:
     if isinstance(value, str):
-        whole = _read_string(spelling)
-        return style.dump(whole if whole is not None and _half_pair.sub("\ufffd", whole) == value else value)
-    known = _number.fullmatch(spelling) or (style.constants and spelling in _CONSTANTS)
-    return spelling if known and _nearest(spelling) == value else style.dump(value)
+        whole = _parse_string(spelling)
+        return style.dump(whole if whole is not None and _LONE_SURROGATE_PATTERN.sub("\ufffd", whole) == value else value)
+    known = _NUMBER_PATTERN.fullmatch(spelling) or (style.constants and spelling in _CONSTANTS)
+    return spelling if known and _parse_nearest_float(spelling) == value else style.dump(value)
 
 
-def _read_string(spelling: str) -> str | None:
+def _parse_string(spelling: str) -> str | None:
     try:
         value = json.loads(spelling)
     except (ValueError, RecursionError):

@@ -9,9 +9,9 @@ from fleetlore.errors import Invalid
 _SECOND = 1_000_000_000
 _MINUTE, _HOUR, _DAY, _WEEK = 60 * _SECOND, 3600 * _SECOND, 86_400 * _SECOND, 604_800 * _SECOND
 _MONTH, _YEAR = 2_630_016 * _SECOND, 31_557_600 * _SECOND
-_LONGEST = (2**64) * _SECOND
+_MAX_NANOSECONDS = (2**64) * _SECOND
 
-_WRITTEN = (
+_OUTPUT_UNITS = (
     ("year", _YEAR),
     ("month", _MONTH),
     ("day", _DAY),
@@ -25,7 +25,7 @@ _WRITTEN = (
 _PLURAL = frozenset(("year", "month", "day"))
 
 # Case matters: `m` is a minute, `M` a month.
-_READ = {
+_INPUT_UNITS = {
     name: size
     for names, size in (
         ("nanos nsec ns", 1),
@@ -42,30 +42,30 @@ _READ = {
     for name in names.split()
 }
 
-_SPAN = rf"([0-9]{{1,20}})\s*({'|'.join(sorted(_READ, key=len, reverse=True))})(?![a-zA-Zµ])\s*"
+_SPAN = rf"([0-9]{{1,20}})\s*({'|'.join(sorted(_INPUT_UNITS, key=len, reverse=True))})(?![a-zA-Zµ])\s*"
 _spans = re.compile(_SPAN)
 
-PATTERN = rf"^\s*(?:0|(?:{_SPAN})+)\Z"
+DURATION_PATTERN = rf"^\s*(?:0|(?:{_SPAN})+)\Z"
 """What a duration looks like; for the schema of a payload."""
-_whole = re.compile(PATTERN)
+_whole = re.compile(DURATION_PATTERN)
 
 
-def parse(text: str) -> int:
+def parse_duration(text: str) -> int:
     """Nanoseconds of a duration such as `1h 30m`; `Invalid` where it is none."""
     if _whole.match(text) is None:
         raise Invalid(f"not a duration: {text[:40]!r}; write it like `1h 30m` or `250ms`")
-    total = sum(int(number) * _READ[unit] for number, unit in _spans.findall(text))
-    if total >= _LONGEST:
+    total = sum(int(number) * _INPUT_UNITS[unit] for number, unit in _spans.findall(text))
+    if total >= _MAX_NANOSECONDS:
         raise Invalid(f"too long a duration: {text[:40]!r}; write a shorter one")
     return total
 
 
-def format(nanoseconds: int) -> str:
+def format_duration(nanoseconds: int) -> str:
     """The duration in its largest units, those that are zero left out."""
-    if not 0 <= nanoseconds < _LONGEST:
+    if not 0 <= nanoseconds < _MAX_NANOSECONDS:
         raise Invalid(f"not a duration: {nanoseconds} ns")
     parts = []
-    for unit, size in _WRITTEN:
+    for unit, size in _OUTPUT_UNITS:
         count, nanoseconds = divmod(nanoseconds, size)
         if count:
             parts.append(f"{count}{unit}{'s' if count > 1 and unit in _PLURAL else ''}")

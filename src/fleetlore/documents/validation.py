@@ -15,12 +15,12 @@ from msgspec.structs import FieldInfo, fields
 from fleetlore.documents import durations
 from fleetlore.errors import Invalid
 
-DEEPEST = 30
-MOST_PROBLEMS = 100
+MAX_DEPTH = 30
+MAX_ERRORS = 100
 
 KeyPath = tuple[str | int, ...]
 
-_WORDS = {
+_TYPE_NAMES = {
     "int": "a whole number",
     "float": "a number",
     "str": "text in quotes",
@@ -37,90 +37,90 @@ _bound = re.compile(r"Expected `[^`]+` (>=|<=|>|<) (\S+)")
 _index = re.compile(r"\[(\d+)\]")
 
 
-class Complaints(Protocol):
+class ErrorList(Protocol):
     """Whatever keeps what is wrong with a file."""
 
     def complain(self, path: KeyPath, problem: str) -> None:
         """Keep a problem; where is said by its path."""
 
 
-def plain(value: Any, depth: int = 0) -> Any:
+def to_plain_values(value: Any, depth: int = 0) -> Any:
     """TOML knows dates; JSON does not."""
-    if depth > DEEPEST:
+    if depth > MAX_DEPTH:
         raise ValueError("nested too deeply")
     if isinstance(value, dict):
-        return {key: plain(inner, depth + 1) for key, inner in value.items()}
+        return {key: to_plain_values(inner, depth + 1) for key, inner in value.items()}
     if isinstance(value, list):
-        return [plain(inner, depth + 1) for inner in value]
+        return [to_plain_values(inner, depth + 1) for inner in value]
     return value.isoformat() if isinstance(value, date | time) else value
 
 
-def fit(sheet: Complaints, path: KeyPath, value: Any, shape: type[Struct], *, spans: tuple[str, ...] = ()) -> dict[str, Any]:
+def convert_fields(sheet: ErrorList, path: KeyPath, value: Any, shape: type[Struct], *, spans: tuple[str, ...] = ()) -> dict[str, Any]:
     """The fields of a table that fit a struct's; complaints about the others. `spans` are seconds that may be written like `20m`."""
     if not isinstance(value, Mapping):
-        sheet.complain(path, f"a table is needed, not {_name_of(value)}")
+        sheet.complain(path, f"a table is needed, not {_type_name(value)}")
         return {}
     known = {each.name: each for each in fields(shape)}
     found = {}
     for name, told in value.items():
         here = (*path, name)
         if name not in known:
-            sheet.complain(here, unknown(name, tuple(known)))
+            sheet.complain(here, unknown_key_message(name, tuple(known)))
             continue
         try:
-            found[name] = msgspec.convert(seconds(told) if name in spans else told, known[name].type)
+            found[name] = msgspec.convert(parse_seconds(told) if name in spans else told, known[name].type)
         except msgspec.ValidationError as error:
-            sheet.complain(*_explained(here, str(error), known[name], told))
+            sheet.complain(*_explain_error(here, str(error), known[name], told))
         except Invalid as error:
             sheet.complain(here, str(error))
     return found
 
 
-def missing(shape: type[Struct], given: Mapping[str, Any]) -> list[str]:
+def missing_fields(shape: type[Struct], given: Mapping[str, Any]) -> list[str]:
     """The fields that a struct needs, and that are not there."""
     return [each.name for each in fields(shape) if each.required and each.name not in given]
 
 
-def seconds(value: Any) -> Any:
+def parse_seconds(value: Any) -> Any:
     """`20m` as seconds; anything else as it is."""
-    return durations.parse(value) / 1e9 if isinstance(value, str) else value
+    return durations.parse_duration(value) / 1e9 if isinstance(value, str) else value
 
 
-def unknown(name: str, names: tuple[str, ...]) -> str:
+def unknown_key_message(name: str, names: tuple[str, ...]) -> str:
     """That there is no such key, and which there are."""
-    near = _nearest(name.lower().replace("-", "_"), names)
+    near = _find_nearest(name.lower().replace("-", "_"), names)
     return f"is not known here; did you mean {near}?" if near else f"is not known here; known: {', '.join(names)}"
 
 
-def one_of(value: str, names: tuple[str, ...]) -> str:
+def invalid_choice_message(value: str, names: tuple[str, ...]) -> str:
     """That something is called otherwise."""
-    near = _nearest(value, names)
+    near = _find_nearest(value, names)
     return f"{value[:60]!r} is none of {', '.join(names)}" + (f"; did you mean {near}?" if near else "")
 
 
-def _nearest(word: str, names: tuple[str, ...]) -> str | None:
+def _find_nearest(word: str, names: tuple[str, ...]) -> str | None:
     near = get_close_matches(word, names, n=1) or [name for name in names if len(word) > 2 and name.startswith(word)]
     return near[0] if near else None
 
 
-def _explained(path: KeyPath, error: str, field: FieldInfo, value: Any) -> tuple[KeyPath, str]:
+def _explain_error(path: KeyPath, error: str, field: FieldInfo, value: Any) -> tuple[KeyPath, str]:
     """msgspec's words in ours, and the place of the very item."""
     reason, _, inner = error.partition(" - at `$")
     for index in _index.findall(inner):
         path = (*path, int(index))
         value = value[int(index)] if isinstance(value, list) else value
     if match := _expected.search(reason):
-        wanted = " or ".join(_WORDS.get(word.strip(), word.strip()) for word in match[1].split("|") if word.strip() != "null")
-        return path, f"{wanted} is needed, not {_WORDS.get(match[2], match[2])}"
+        wanted = " or ".join(_TYPE_NAMES.get(word.strip(), word.strip()) for word in match[1].split("|") if word.strip() != "null")
+        return path, f"{wanted} is needed, not {_TYPE_NAMES.get(match[2], match[2])}"
     if match := _bound.search(reason):
         words = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
         return path, f"{words[match[1]]} {_number(match[2])} is needed"
-    if isinstance(value, str) and (names := _names(field.type)):
-        return path, one_of(value, names)
+    if isinstance(value, str) and (names := _literal_values(field.type)):
+        return path, invalid_choice_message(value, names)
     return path, "is no UUID; leave it out, and one is made" if "regex" in reason else f"{reason[:1].lower()}{reason[1:]}"
 
 
-def _names(type: Any) -> tuple[str, ...]:
+def _literal_values(type: Any) -> tuple[str, ...]:
     """What a `Literal` lets stand."""
     found = get_args(type)
     return tuple(found) if found and all(isinstance(each, str) for each in found) else ()
@@ -131,13 +131,13 @@ def _number(text: str) -> str:
     return f"{number:,.0f}" if number == int(number) else text
 
 
-def _name_of(value: Any) -> str:
+def _type_name(value: Any) -> str:
     names = {dict: "object", list: "array", type(None): "null"}
     name = names.get(type(value), type(value).__name__)
-    return _WORDS.get(name, name)
+    return _TYPE_NAMES.get(name, name)
 
 
-def written(path: KeyPath) -> str:
+def format_path(path: KeyPath) -> str:
     """A path as people write it: `agents.Juno.script.lines[2]`."""
     text = ""
     for part in path:

@@ -7,16 +7,16 @@ from typing import Any
 
 import yaml
 
-from fleetlore.documents.validation import DEEPEST, KeyPath, written
+from fleetlore.documents.validation import MAX_DEPTH, KeyPath, format_path
 from fleetlore.errors import InvalidScenario
 
-MOST_BYTES = 1024 * 1024
+MAX_YAML_BYTES = 1024 * 1024
 
 # The one in C is ten times as fast, where it was built.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class Tree:
+class ParsedYaml:
     """What a file says, and where it says it."""
 
     def __init__(self, source: str, text: str) -> None:
@@ -34,7 +34,7 @@ class Tree:
 
     def complain(self, path: KeyPath, problem: str) -> None:
         """Keep a problem; where is said by its line, and by its path."""
-        self.problems.append(self.at(path, f"{written(path)}: {problem}" if path else problem))
+        self.problems.append(self.at(path, f"{format_path(path)}: {problem}" if path else problem))
 
     def stop_if_wrong(self) -> None:
         """`InvalidScenario` with everything that was found so far."""
@@ -42,7 +42,7 @@ class Tree:
             raise InvalidScenario(self.problems)
 
     def _read(self, text: str) -> Any:
-        if len(text.encode(errors="replace")) > MOST_BYTES:
+        if len(text.encode(errors="replace")) > MAX_YAML_BYTES:
             raise InvalidScenario([f"{self.source}: over 1 MiB; that is no scenario"])
         try:
             return self._constructed(text)
@@ -63,7 +63,7 @@ class Tree:
 
     def _value(self, loader: Any, node: Any, path: KeyPath) -> Any:
         self.lines[path] = node.start_mark.line + 1
-        if len(path) > DEEPEST:
+        if len(path) > MAX_DEPTH:
             raise ValueError("nested too deeply")
         if id(node) in self._seen:  # a few aliases can stand for more than any memory holds
             raise yaml.MarkedYAMLError(problem="aliases (*name) are not taken; write it out", problem_mark=node.start_mark)
@@ -98,5 +98,5 @@ def _check_depth(text: str) -> None:
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-        if depth > DEEPEST + 1:
+        if depth > MAX_DEPTH + 1:
             raise yaml.MarkedYAMLError(problem="nested too deeply", problem_mark=event.start_mark)

@@ -24,7 +24,7 @@ def always(value: T) -> T:
 U32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 U64 = Annotated[int, Meta(ge=0)]
 Uuid = Annotated[str, Meta(pattern=r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")]
-Duration = Annotated[str, Meta(pattern=durations.PATTERN)]
+Duration = Annotated[str, Meta(pattern=durations.DURATION_PATTERN)]
 """Text such as `1h 30m`; `humantime` reads and writes it."""
 Timestamp = Annotated[
     str,

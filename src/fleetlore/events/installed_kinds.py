@@ -15,7 +15,7 @@ import msgspec
 
 from fleetlore.events.catalog import FAMILIES, KIND_PATTERN, LONGEST_KIND
 from fleetlore.events.payload import BEATS, Beat
-from fleetlore.plugins import Point
+from fleetlore.plugins import ExtensionPoint
 
 
 def check_kind(kind: Any) -> str:
@@ -39,7 +39,9 @@ def check_kinds(kinds: Any) -> Mapping[str, Beat]:
     return dict(kinds)
 
 
-KINDS: Point[Mapping[str, Beat]] = Point("fleetlore.kinds", lambda name, thing: check_kinds(thing), claims=lambda kinds: kinds)
+KINDS: ExtensionPoint[Mapping[str, Beat]] = ExtensionPoint(
+    "fleetlore.kinds", lambda name, thing: check_kinds(thing), claims=lambda kinds: kinds
+)
 
 
 @cache

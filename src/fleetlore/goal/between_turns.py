@@ -9,30 +9,30 @@ from datetime import datetime
 from fleetlore.errors import MindError
 from fleetlore.events.driver_types import DreamOutcome, SkipReason
 from fleetlore.events.goal_plan import Memory
-from fleetlore.goal.journal import Book
+from fleetlore.goal.journal import GoalJournal
 from fleetlore.goal.memory.dream import dream_if_due
-from fleetlore.goal.memory.extraction import extract, why_not_extract
-from fleetlore.goal.recorded_model import ToldMind
-from fleetlore.goal.resources import Crew
-from fleetlore.log.coordination import AsyncShared, Shared
+from fleetlore.goal.memory.extraction import extract_memories, find_extraction_skip_reason
+from fleetlore.goal.recorded_model import RecordedModel
+from fleetlore.goal.resources import GoalResources
+from fleetlore.log.coordination import AsyncCoordination, Coordination
 
-PATIENCE = 20.0
+EXTRACTION_WAIT_SECONDS = 20.0
 """Seconds that the next turn waits for memories of the last one; a slower mind goes on beside it."""
 
 
-class _Question:
+class _Extraction:
     """One extraction that was begun."""
 
     def __init__(self, turn: int, task: asyncio.Task[int], began: float) -> None:
         self.turn, self.task, self.began = turn, task, began
 
 
-class Chores:
+class MemoryTasks:
     """Memory, as the goal's plan wants it."""
 
-    def __init__(self, book: Book, crew: Crew, shared: Shared) -> None:
+    def __init__(self, book: GoalJournal, crew: GoalResources, shared: Coordination) -> None:
         self._book, self._crew, self._shared = book, crew, shared
-        self._out: _Question | None = None
+        self._out: _Extraction | None = None
 
     @property
     def _memory(self) -> Memory | None:
@@ -48,7 +48,7 @@ class Chores:
             await self._book.append([self._book.teller.no_memories(reason)])
             return
         self._out = self._begin()
-        await asyncio.wait([self._out.task], timeout=PATIENCE)
+        await asyncio.wait([self._out.task], timeout=EXTRACTION_WAIT_SECONDS)
         if self._out.task.done():
             await self._tell(self._out)
         else:
@@ -57,7 +57,7 @@ class Chores:
     async def _why_not(self) -> SkipReason | None:
         state, folder = self._book.state, self._crew.memory
         kept = state.remembering
-        reason = why_not_extract(
+        reason = find_extraction_skip_reason(
             self._memory if folder is not None and self._crew.thinker is not None else None,
             turn=state.turn,
             last_turn=kept.last_turn or None,
@@ -67,17 +67,17 @@ class Chores:
         )
         if reason is not None or folder is None:
             return reason
-        wrote = await asyncio.to_thread(folder.written_since, _began(self._book))
+        wrote = await asyncio.to_thread(folder.written_since, _turn_started_at(self._book))
         return "main_agent_wrote" if wrote else None
 
-    def _begin(self) -> _Question:
+    def _begin(self) -> _Extraction:
         state, crew = self._book.state, self._crew
         assert crew.thinker is not None
         assert crew.memory is not None
         last = state.turns[-1]
-        mind = ToldMind(self._book, crew.thinker, purpose="memory")
+        mind = RecordedModel(self._book, crew.thinker, purpose="memory")
         task = asyncio.create_task(
-            extract(
+            extract_memories(
                 mind,
                 crew.memory,
                 words=state.words,
@@ -89,9 +89,9 @@ class Chores:
                 now=self._book.now,
             )
         )
-        return _Question(last.number, task, asyncio.get_running_loop().time())
+        return _Extraction(last.number, task, asyncio.get_running_loop().time())
 
-    async def _tell(self, question: _Question) -> None:
+    async def _tell(self, question: _Extraction) -> None:
         self._out = None
         took = int((asyncio.get_running_loop().time() - question.began) * 1000)
         try:
@@ -105,7 +105,7 @@ class Chores:
     async def dream(self) -> None:
         """Put memories in order, if it is time for that; one fact each time."""
         if self._out is not None:
-            await asyncio.wait([self._out.task], timeout=PATIENCE)
+            await asyncio.wait([self._out.task], timeout=EXTRACTION_WAIT_SECONDS)
             await (self._tell(self._out) if self._out.task.done() else self.close())
         complaints: list[str] = []
         outcome = await self._dreamt(complaints.append)
@@ -119,13 +119,13 @@ class Chores:
             self._out = None
 
     async def _dreamt(self, complain: Callable[[str], object]) -> DreamOutcome:
-        crew, book, leases = self._crew, self._book, AsyncShared(self._shared)
+        crew, book, leases = self._crew, self._book, AsyncCoordination(self._shared)
         if crew.thinker is None or crew.memory is None:
             return "skipped_disabled"
-        mind = ToldMind(book, crew.thinker, purpose="dream")
+        mind = RecordedModel(book, crew.thinker, purpose="dream")
         return await dream_if_due(self._memory, mind, crew.memory, leases, session=book.state.id, now=book.now, complain=complain)
 
 
-def _began(book: Book) -> datetime:
+def _turn_started_at(book: GoalJournal) -> datetime:
     last = book.state.turns[-1]
     return last.at or book.now()

@@ -11,18 +11,18 @@ from fleetlore.documents import durations
 from fleetlore.errors import Invalid
 from fleetlore.events.envelope import Event
 from fleetlore.views.goal_state import GoalState
-from fleetlore.views.goals import limits_in
+from fleetlore.views.goals import parse_limits
 
 ACTIONS = ("pause", "resume", "cancel", "say", "raise", "decide")
 """What our driver obeys; other actions belong to other steersmen."""
-AXES = ("turns", "wall_time", "tokens", "usd", "consecutive_denies", "consecutive_errors", "consecutive_413")
+BUDGET_AXES = ("turns", "wall_time", "tokens", "usd", "consecutive_denies", "consecutive_errors", "consecutive_413")
 """What can be raised."""
-LONGEST_MESSAGE = 16 * 1024
-LONGEST_TEXT = 300
-_FIELDS = dict(zip(AXES, ("turns", "seconds", "tokens", "usd", "denies", "errors", "overflows"), strict=True))
+MAX_MESSAGE_BYTES = 16 * 1024
+MAX_TEXT_CHARS = 300
+_LIMIT_FIELDS = dict(zip(BUDGET_AXES, ("turns", "seconds", "tokens", "usd", "denies", "errors", "overflows"), strict=True))
 
 
-def control(
+def make_control_event(
     goal_id: str,
     action: str,
     *,
@@ -44,12 +44,12 @@ def control(
         agent=agent,
         goal=goal_id,
         cause=of,
-        text=_words(action, value, reason)[:LONGEST_TEXT] or None,
+        text=_describe_action(action, value, reason)[:MAX_TEXT_CHARS] or None,
         data={name: each for name, each in told.items() if each is not None},
     )
 
 
-def check(goal: GoalState, action: str, value: Any = None, *, of: str | None = None) -> None:
+def check_action(goal: GoalState, action: str, value: Any = None, *, of: str | None = None) -> None:
     """`Invalid`, with a reason, for what makes no sense as the goal stands."""
     if action not in ACTIONS:
         near = get_close_matches(action, ACTIONS, n=1)
@@ -62,9 +62,9 @@ def check(goal: GoalState, action: str, value: Any = None, *, of: str | None = N
 
 
 def _check_pause(goal: GoalState, value: Any, of: str | None) -> None:
-    _need_open(goal, "there is nothing to pause")
+    _require_open(goal, "there is nothing to pause")
     if goal.is_paused:
-        raise Invalid(f"it is paused already; `lore goal resume {short(goal)}` goes on with it")
+        raise Invalid(f"it is paused already; `lore goal resume {short_goal_id(goal)}` goes on with it")
 
 
 def _check_resume(goal: GoalState, value: Any, of: str | None) -> None:
@@ -75,7 +75,7 @@ def _check_resume(goal: GoalState, value: Any, of: str | None) -> None:
 
 
 def _check_cancel(goal: GoalState, value: Any, of: str | None) -> None:
-    _need_open(goal, "there is nothing to call off")
+    _require_open(goal, "there is nothing to call off")
     if goal.cancel is not None:
         raise Invalid("it is called off already, and ends as soon as whoever drives it hears of it")
 
@@ -85,9 +85,9 @@ def _check_say(goal: GoalState, value: Any, of: str | None) -> None:
         raise Invalid("it is done, and nobody would hear it; write a new goal for what is still to do")
     if not isinstance(value, str) or not value.strip():
         raise Invalid("a message needs words; say something")
-    if len(value.encode(errors="replace")) > LONGEST_MESSAGE:
+    if len(value.encode(errors="replace")) > MAX_MESSAGE_BYTES:
         raise Invalid(
-            f"a message of at most {LONGEST_MESSAGE // 1024} KiB is taken; put the rest into a file of the workspace, and name that"
+            f"a message of at most {MAX_MESSAGE_BYTES // 1024} KiB is taken; put the rest into a file of the workspace, and name that"
         )
 
 
@@ -95,17 +95,17 @@ def _check_raise(goal: GoalState, value: Any, of: str | None) -> None:
     if goal.outcome == "done":
         raise Invalid("it is done, and needs nothing more")
     if not isinstance(value, Mapping) or not value:
-        raise Invalid(f"which budget is to be raised? Say {', '.join(AXES)}")
+        raise Invalid(f"which budget is to be raised? Say {', '.join(BUDGET_AXES)}")
     for name, told in value.items():
         axis = str(name).removeprefix("max_")
-        if axis not in AXES:
-            near = get_close_matches(axis, AXES, n=1)
-            raise Invalid(f"no budget is called {name!r}; " + (f"did you mean {near[0]}?" if near else f"known: {', '.join(AXES)}"))
-        _check_limit(goal, axis, limits_in({axis: told}).get(_FIELDS[axis]), told)
+        if axis not in BUDGET_AXES:
+            near = get_close_matches(axis, BUDGET_AXES, n=1)
+            raise Invalid(f"no budget is called {name!r}; " + (f"did you mean {near[0]}?" if near else f"known: {', '.join(BUDGET_AXES)}"))
+        _check_limit(goal, axis, parse_limits({axis: told}).get(_LIMIT_FIELDS[axis]), told)
 
 
 def _check_limit(goal: GoalState, axis: str, wanted: Any, told: Any) -> None:
-    held = getattr(goal.limits, _FIELDS[axis])
+    held = getattr(goal.limits, _LIMIT_FIELDS[axis])
     if wanted is None:
         raise Invalid(
             f"{axis}: not a limit: {told!r}; write a number above the present one" + (", or like 6h" if axis == "wall_time" else "")
@@ -113,11 +113,11 @@ def _check_limit(goal: GoalState, axis: str, wanted: Any, told: Any) -> None:
     if held is None or (held == 0 and axis in ("consecutive_errors", "consecutive_413")):
         raise Invalid(f"{axis}: there is no limit, so there is none to raise")
     if wanted <= held:
-        raise Invalid(f"{axis}: the limit is {shown(axis, held)} already; a budget can only be raised")
+        raise Invalid(f"{axis}: the limit is {format_limit(axis, held)} already; a budget can only be raised")
 
 
 def _check_decide(goal: GoalState, value: Any, of: str | None) -> None:
-    _need_open(goal, "nothing waits for an answer")
+    _require_open(goal, "nothing waits for an answer")
     if of is None or of not in goal.questions:
         raise Invalid("no such question waits; it was answered, or its time is up; `lore decide` shows those that wait")
 
@@ -132,24 +132,24 @@ _CHECKS: Mapping[str, Callable[[GoalState, Any, str | None], None]] = {
 }
 
 
-def _need_open(goal: GoalState, what: str) -> None:
+def _require_open(goal: GoalState, what: str) -> None:
     if goal.outcome is not None:
         raise Invalid(f"it is over ({goal.outcome.replace('_', ' ')}); {what}")
 
 
-def short(goal: GoalState) -> str:
+def short_goal_id(goal: GoalState) -> str:
     """The beginning of its id, which is enough for people."""
     return goal.id[:8]
 
 
-def shown(axis: str, value: float) -> str:
+def format_limit(axis: str, value: float) -> str:
     """A limit as people write it."""
     if axis == "wall_time":
-        return durations.format(int(value) * 1_000_000_000)
+        return durations.format_duration(int(value) * 1_000_000_000)
     return f"${value:,.2f}" if axis == "usd" else f"{value:,.0f}"
 
 
-def _words(action: str, value: Any, reason: str | None) -> str:
+def _describe_action(action: str, value: Any, reason: str | None) -> str:
     """What there is to say beside the action, in a line."""
     match action, value:
         case "say", str():

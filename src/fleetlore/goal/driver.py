@@ -23,36 +23,49 @@ from fleetlore.events.driver_types import AttemptOutcome, Goal, Verdict
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Plan, plan_of
 from fleetlore.goal import turn_result
-from fleetlore.goal.acceptance.check import mark_of
-from fleetlore.goal.between_turns import Chores
-from fleetlore.goal.gate.permissions import Permits
-from fleetlore.goal.journal import Book, Watch, nobody
-from fleetlore.goal.next_step import Attempt, Compact, Dream, Finish, Interrupted, Judge, Over, Remember, Step, Wait, age_minutes, next_step
-from fleetlore.goal.prompts import prompt_for
-from fleetlore.goal.recorded_model import ToldMind
-from fleetlore.goal.resources import Checked, Crew
+from fleetlore.goal.acceptance.check import checks_process_mark
+from fleetlore.goal.between_turns import MemoryTasks
+from fleetlore.goal.gate.permissions import GoalPermissions
+from fleetlore.goal.journal import EventWatcher, GoalJournal, ignore_event
+from fleetlore.goal.next_step import (
+    ExtractMemories,
+    FinishGoal,
+    GoalOver,
+    GoalStep,
+    RequestCompaction,
+    RunDream,
+    RunTurn,
+    SettleTurn,
+    TurnInterrupted,
+    WaitUntil,
+    age_minutes,
+    next_step,
+)
+from fleetlore.goal.prompts import build_goal_prompt
+from fleetlore.goal.recorded_model import RecordedModel
+from fleetlore.goal.resources import AcceptanceResult, GoalResources
 from fleetlore.goal.sinks import DriverEventSink
-from fleetlore.goal.truncate import fitted
-from fleetlore.goal.turn import Turn, axis_over, rest_of
-from fleetlore.goal.turn_result import Found
-from fleetlore.kernel.lease import Hold
-from fleetlore.log.coordination import Lease, Shared
+from fleetlore.goal.truncate import truncate_verdict
+from fleetlore.goal.turn import TurnRunner, find_exceeded_axis, remaining_budget
+from fleetlore.goal.turn_result import TurnFindings
+from fleetlore.kernel.lease import LeaseHolder
+from fleetlore.log.coordination import Coordination, Lease
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.seal import OperatorKey
 from fleetlore.process.identity import Process
 from fleetlore.process.kill_tree import end_leftovers
-from fleetlore.programs.failures import classify
+from fleetlore.programs.failures import diagnose_turn
 from fleetlore.programs.harness import Ended, Heard, Order
-from fleetlore.views.goal_state import Ending, GoalState, Limits
-from fleetlore.views.goals import LONGEST_NAP
+from fleetlore.views.goal_state import AttemptEnd, GoalLimits, GoalState
+from fleetlore.views.goals import MAX_SLEEP
 
-ASKING = ("claude-code", "mind")
+ASKING_HARNESSES = ("claude-code", "mind")
 """Harnesses whose tools a person may be asked about."""
-LISTEN_SECONDS = 0.1
+POLL_SECONDS = 0.1
 """How soon a person is heard while an agent works."""
-LOOK_SECONDS = 30.0
+MAX_WAIT_SECONDS = 30.0
 """How often whoever waits looks at the time: clocks are set, and machines sleep."""
-STEERING = frozenset(("control.requested", "goal.spent"))
+STEERING_KINDS = frozenset(("control.requested", "goal.spent"))
 """What others put on a goal that may end its turn."""
 
 
@@ -63,21 +76,21 @@ class Driver:
         self,
         log: BlockingRecorder,
         goal_id: str,
-        crew: Crew,
+        crew: GoalResources,
         *,
-        shared: Shared,
+        shared: Coordination,
         key: OperatorKey | None = None,
         sinks: Sequence[DriverEventSink] = (),
-        watch: Watch = nobody,
+        watch: EventWatcher = ignore_event,
         now: clock.Clock = clock.now,
         new_id: Callable[[], str] = clock.uuid7,
         holder: str | None = None,
     ) -> None:
-        self.book = Book(log, goal_id, key=key, sinks=sinks, watch=watch, now=now, new_id=new_id)
+        self.book = GoalJournal(log, goal_id, key=key, sinks=sinks, watch=watch, now=now, new_id=new_id)
         self._crew, self._shared, self._new_id, self._holder = crew, shared, new_id, holder
-        self._permits = Permits(self.book, crew.doorkeeper)
-        self._chores = Chores(self.book, crew, shared)
-        self._turn: Turn | None = None
+        self._permits = GoalPermissions(self.book, crew.doorkeeper)
+        self._chores = MemoryTasks(self.book, crew, shared)
+        self._turn: TurnRunner | None = None
         self._called_off, self._stirred = asyncio.Event(), asyncio.Event()
         self._failure: BaseException | None = None
         self.book.listeners.append(self._hear)
@@ -119,11 +132,11 @@ class Driver:
             missing = unsigned if self.book.is_sealed else "of ours"
             raise Invalid(f"no goal {self.state.id} {missing} is on this log; `lore goal list` shows those there are")
         async with self._held():
-            while not isinstance(step := self._next(), Over):
+            while not isinstance(step := self._next(), GoalOver):
                 await self._do(step)
         return self.state
 
-    def _next(self) -> Step:
+    def _next(self) -> GoalStep:
         return next_step(self.state, self.book.moment(), above=self.book.above)
 
     # --- around it all
@@ -132,18 +145,18 @@ class Driver:
     async def _held(self) -> AsyncIterator[None]:
         """Nobody else drives it meanwhile, and what others say is heard."""
         await self.book.find_above()
-        if isinstance(self._next(), Over):
+        if isinstance(self._next(), GoalOver):
             yield
             return
-        hold = Hold(self._shared, f"goal:{self.state.id}", holder=self._holder)
-        async with _alone(hold, self.state.id) as lease, self._permits.open(self._crew.workspace.path):
+        hold = LeaseHolder(self._shared, f"goal:{self.state.id}", holder=self._holder)
+        async with _acquire_lease(hold, self.state.id) as lease, self._permits.open(self._crew.workspace.path):
             self.book.hold, self.book.is_patient, self._failure = hold, True, None
             tasks: list[asyncio.Task[None]] = []
             pursuit = asyncio.current_task()
             try:
                 await self.book.append([self.book.teller.lease_taken(lease.holder, lease.epoch)])
-                await asyncio.to_thread(end_leftovers, mark_of(self.state.id), ())
-                tasks += [asyncio.create_task(self._listen()), asyncio.create_task(_lost(hold))]
+                await asyncio.to_thread(end_leftovers, checks_process_mark(self.state.id), ())
+                tasks += [asyncio.create_task(self._listen()), asyncio.create_task(_raise_when_lost(hold))]
                 for task in tasks:
                     task.add_done_callback(partial(self._fail, pursuit))
                 yield
@@ -165,14 +178,14 @@ class Driver:
     async def _listen(self) -> None:
         """Take in what others say, and neighbours spend, while a turn or a check goes on."""
         while True:
-            await asyncio.sleep(LISTEN_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
             with suppress(LogError):  # whoever writes next is told
                 await self.book.hear()
             if self.book.above:
                 self._obey()
 
     def _hear(self, event: Event) -> None:
-        if event.kind in STEERING:
+        if event.kind in STEERING_KINDS:
             self._obey()
         elif event.kind == "work.lease_taken" and self.book.hold is not None:
             self.book.hold.hear(event.data.get("epoch"))
@@ -189,27 +202,27 @@ class Driver:
 
     # --- steps
 
-    async def _do(self, step: Step) -> None:
+    async def _do(self, step: GoalStep) -> None:
         match step:
-            case Interrupted():
+            case TurnInterrupted():
                 await self._tell_interrupted()
-            case Judge():
+            case SettleTurn():
                 await self._judge()
-            case Attempt():
+            case RunTurn():
                 await self._attempt(step.turn)
-            case Wait():
+            case WaitUntil():
                 await self._wait(step)
-            case Compact():
+            case RequestCompaction():
                 await self._ask_for_summary(step)
-            case Remember():
+            case ExtractMemories():
                 await self._chores.remember()
-            case Dream():
+            case RunDream():
                 await self._chores.dream()
-            case Finish():
+            case FinishGoal():
                 await self.book.append(lambda: self._finished(step.outcome))
 
     def _finished(self, outcome: AttemptOutcome) -> list[Event]:
-        above = turn_result.told_above(self.book.teller, self.state, self.book.above)
+        above = turn_result.report_to_parents(self.book.teller, self.state, self.book.above)
         return [*above, *self.book.teller.finish(self.state, outcome, self.state.words)]
 
     async def _tell_interrupted(self) -> None:
@@ -229,16 +242,16 @@ class Driver:
         replies = self.book.log.read(self.book.scope, kinds=["model.replied"], since=since)
         return sum(self._crew.cost(event) for event in replies if self.book.obeys(event))
 
-    async def _wait(self, step: Wait) -> None:
+    async def _wait(self, step: WaitUntil) -> None:
         if step.until is None and self.state.waiting_for != step.why:
             await self.book.append([self.book.teller.waiting(step.why, until=None, turn=self.state.turn)])
             return
         self._stirred.clear()
-        left = None if step.until is None else min(LOOK_SECONDS, max(0.0, (step.until - self.book.moment()).total_seconds()))
+        left = None if step.until is None else min(MAX_WAIT_SECONDS, max(0.0, (step.until - self.book.moment()).total_seconds()))
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stirred.wait(), left)
 
-    async def _ask_for_summary(self, step: Compact) -> None:
+    async def _ask_for_summary(self, step: RequestCompaction) -> None:
         state, plan = self.state, self._plan
         age = age_minutes(state.session_at or self.book.moment(), self.book.moment())
         window = plan.compaction.context_window
@@ -255,7 +268,7 @@ class Driver:
             order = await self._order()
             order = msgspec.structs.replace(order, gate=self._permits.gate(order))
             session = order.session or (order.new_session if self._crew.chooses_session else None)
-            self._turn = Turn(book, self._crew, order, session=session)
+            self._turn = TurnRunner(book, self._crew, order, session=session)
             ended = await self._turn.run()
         except asyncio.CancelledError:
             await self._break_off(began)
@@ -271,13 +284,13 @@ class Driver:
             await self._end_attempt(Ended(how="stopped") if self._turn is None else self._turn.cut_short(), began)
             await self._judge()
 
-    def _limits(self) -> list[Limits]:
+    def _limits(self) -> list[GoalLimits]:
         return [msgspec.structs.replace(goal.limits) for goal in (self.state, *self.book.above)]
 
-    def _unless_raised(self, ended: Ended, limits: list[Limits]) -> Ended:
+    def _unless_raised(self, ended: Ended, limits: list[GoalLimits]) -> Ended:
         """How it ended; one that came to the end of a budget that was raised meanwhile was only stopped."""
         goals = [self.state, *self.book.above]
-        if ended.how != "over_budget" or limits == self._limits() or axis_over(goals, ended.tokens, ended.usd, self.book.moment()):
+        if ended.how != "over_budget" or limits == self._limits() or find_exceeded_axis(goals, ended.tokens, ended.usd, self.book.moment()):
             return ended
         return msgspec.structs.replace(ended, how="stopped", error="stopped at a budget that was raised meanwhile")
 
@@ -298,14 +311,14 @@ class Driver:
         is_fresh = session is None
         memory = await asyncio.to_thread(crew.memory_text, state.description) if is_fresh else ""
         diff = await asyncio.to_thread(crew.work_so_far, state) if is_fresh and state.turns else ""
-        prompt = prompt_for(state, attempt, is_fresh=is_fresh, memory=memory, diff=diff)
+        prompt = build_goal_prompt(state, attempt, is_fresh=is_fresh, memory=memory, diff=diff)
         new_session = str(UUID(self._new_id()))
         self.book.tell_later([self.book.teller.owned(prompt.event(id=self._new_id(), cause=attempt.id))])
         if is_fresh and crew.chooses_session:
             self.book.tell_later(
                 [self.book.teller.session_bound(new_session, harness=crew.harness.name, model=plan.model, workspace=crew.workspace.path)]
             )
-        rest = rest_of([state, *self.book.above], self.book.moment())
+        rest = remaining_budget([state, *self.book.above], self.book.moment())
         return Order(
             goal=state.id,
             agent=plan.agent,
@@ -321,7 +334,7 @@ class Driver:
             deny=plan.permissions.deny,
             is_summary=attempt.is_summary,
             timeout=min(plan.turn_timeout, rest.seconds or plan.turn_timeout),
-            idle=_idle(plan),
+            idle=_idle_timeout(plan),
         )
 
     async def _end_attempt(self, ended: Ended, began: datetime) -> None:
@@ -338,13 +351,13 @@ class Driver:
         if ended.how == "finished":
             return None, None
         if ended.how == "asleep":
-            return None, now + min(max(0, ended.sleep_ms or 0) / 1000, LONGEST_NAP.total_seconds()) * timedelta(seconds=1)
-        axis = ended.extras.get("axis") or axis_over([self.state, *self.book.above], ended.tokens, ended.usd, now)
+            return None, now + min(max(0, ended.sleep_ms or 0) / 1000, MAX_SLEEP.total_seconds()) * timedelta(seconds=1)
+        axis = ended.extras.get("axis") or find_exceeded_axis([self.state, *self.book.above], ended.tokens, ended.usd, now)
         if ended.how == "over_budget":
             return str(axis or "tokens"), None
         if ended.how == "timed_out" and axis == "wall_time":
             return "wall_time", None
-        diagnosis = classify(ended, now.astimezone())
+        diagnosis = diagnose_turn(ended, now.astimezone())
         return diagnosis.complaint, diagnosis.until
 
     # --- its end
@@ -354,28 +367,30 @@ class Driver:
         assert self.state.attempt is not None
         ending = self.state.attempt.ending
         assert ending is not None
-        found = Found()
+        found = TurnFindings()
         if not self.state.attempt.is_summary and (ending.how != "stopped" or ending.complaint == turn_result.CRASHED):
             tree, diff, sha = await asyncio.to_thread(self._left_behind)  # before the checks, which leave traces of their own
             is_due = turn_result.needs_check(self.state, diff, self.book.moment(), above=self.book.above)
             checked = await self._check_criteria(ending) if is_due else None
             verdict, put_back = (None, ()) if checked is None else (checked.verdict, checked.put_back)
-            verdict = verdict and fitted(verdict)
-            found = Found(verdict=verdict, mark=_digest(tree, verdict, ending.words), diff=diff, sha=sha, put_back=tuple(put_back))
+            verdict = verdict and truncate_verdict(verdict)
+            found = TurnFindings(
+                verdict=verdict, mark=_turn_digest(tree, verdict, ending.words), diff=diff, sha=sha, put_back=tuple(put_back)
+            )
         await self.book.append(lambda: self._settled(found))
 
-    def _settled(self, found: Found) -> list[Event]:
-        return turn_result.settle(self.book.teller, self.state, found, self.book.moment(), above=self.book.above)
+    def _settled(self, found: TurnFindings) -> list[Event]:
+        return turn_result.settle_turn(self.book.teller, self.state, found, self.book.moment(), above=self.book.above)
 
     def _left_behind(self) -> tuple[str, str, str]:
         """The workspace after the turn, what changed in it, and since when; blocks."""
         workspace, sha = self._crew.workspace, self.state.checkpoint.sha if self.state.checkpoint else ""
         return workspace.tree(), workspace.diff(sha).stat if sha else "", sha
 
-    async def _check_criteria(self, ending: Ending) -> Checked:
+    async def _check_criteria(self, ending: AttemptEnd) -> AcceptanceResult:
         goal = self.state.goal
         assert goal is not None
-        judge = None if self._crew.judge is None else ToldMind(self.book, self._crew.judge, purpose="judge")
+        judge = None if self._crew.judge is None else RecordedModel(self.book, self._crew.judge, purpose="judge")
         return await self._crew.verifiers.check(goal, self._crew.workspace, judge=judge, cancel=self._called_off, words=ending.words)
 
     @property
@@ -385,7 +400,7 @@ class Driver:
 
 
 @asynccontextmanager
-async def _alone(hold: Hold, goal: str) -> AsyncIterator[Lease]:
+async def _acquire_lease(hold: LeaseHolder, goal: str) -> AsyncIterator[Lease]:
     """The lease on a goal; whoever has it is named to those who come too late."""
     async with AsyncExitStack() as stack:
         try:
@@ -398,19 +413,19 @@ async def _alone(hold: Hold, goal: str) -> AsyncIterator[Lease]:
         yield lease
 
 
-async def _lost(hold: Hold) -> None:
+async def _raise_when_lost(hold: LeaseHolder) -> None:
     """Raise, once the goal may be driven by another."""
     await hold.lost.wait()
     raise hold.loss()
 
 
-def _idle(plan: Plan) -> float:
+def _idle_timeout(plan: Plan) -> float:
     """While a person is asked, the agent is silent, and does not hang."""
-    asks = plan.permissions.ask and plan.harness in ASKING
+    asks = plan.permissions.ask and plan.harness in ASKING_HARNESSES
     return max(plan.idle_timeout, plan.permissions.patience + 60) if asks else plan.idle_timeout
 
 
-def _digest(tree: str, verdict: Verdict | None, words: str) -> str:
+def _turn_digest(tree: str, verdict: Verdict | None, words: str) -> str:
     """What tells one turn from the next: numbers and spaces in words do not."""
     failing = [] if verdict is None else [(each.criterion_index, each.message) for each in verdict.failures]
     said = "".join(character for character in words.casefold() if character.isalpha())

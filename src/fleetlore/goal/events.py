@@ -12,18 +12,18 @@ from fleetlore import clock
 from fleetlore.documents import durations
 from fleetlore.events import driver_types as types
 from fleetlore.events.envelope import Event
-from fleetlore.goal.truncate import readable, short
+from fleetlore.goal.truncate import replace_unencodable, truncate_text
 from fleetlore.process.identity import Process
 from fleetlore.programs.harness import Ended
-from fleetlore.views.goal_state import GoalState, headline
-from fleetlore.views.goals import EXTRA, usage_of
+from fleetlore.views.goal_state import GoalState, first_paragraph
+from fleetlore.views.goals import EXTRA_PREFIX, goal_usage
 
 ACTOR = "driver"
-LONGEST_TEXT = 300
-LONGEST_WORDS = 16_000
+MAX_TEXT_CHARS = 300
+MAX_WORDS_CHARS = 16_000
 
 
-class Teller:
+class GoalEvents:
     """Makes the events of one goal."""
 
     def __init__(self, goal: str, *, agent: str, scopes: dict[str, Any], now: clock.Clock, new_id: Callable[[], str]) -> None:
@@ -39,8 +39,8 @@ class Teller:
             agent=self.agent,
             goal=self.goal,
             cause=cause,
-            text=None if not text else readable(" ".join(text[: 4 * LONGEST_TEXT].split())[:LONGEST_TEXT]),
-            data=readable(msgspec.to_builtins(data)),
+            text=None if not text else replace_unencodable(" ".join(text[: 4 * MAX_TEXT_CHARS].split())[:MAX_TEXT_CHARS]),
+            data=replace_unencodable(msgspec.to_builtins(data)),
             **self.scopes,
         )
 
@@ -54,7 +54,7 @@ class Teller:
 
     def goal_started(self, goal: types.Goal) -> Event:
         """A goal is taken up."""
-        return self.event("driver.goal_started", {"goal": goal}, text=headline(goal.description))
+        return self.event("driver.goal_started", {"goal": goal}, text=first_paragraph(goal.description))
 
     def lease_taken(self, holder: str, epoch: int) -> Event:
         """Somebody drives it from now on."""
@@ -63,24 +63,24 @@ class Teller:
     def finish(self, goal: GoalState, outcome: types.AttemptOutcome, words: str | None) -> list[Event]:
         """The end, and why."""
         now = self._now()
-        reason = reason_of(outcome)
+        reason = outcome_reason(outcome)
         events = []
         match outcome:
             case types.Escalate():
                 events.append(self.event("driver.escalate", {"goal_id": self.goal, "reason": outcome.reason}, text=outcome.reason))
             case types.BudgetSpent():
-                data = {"goal_id": self.goal, "axis": outcome.axis, "usage": usage_of(goal, now)}
+                data = {"goal_id": self.goal, "axis": outcome.axis, "usage": goal_usage(goal, now)}
                 events.append(self.event("driver.budget_exhausted", data, text=f"the budget of {reason} is spent"))
         ended = types.GoalOutcome(
             goal_id=self.goal,
             outcome=outcome,
             total_turns=goal.spent.turns,
-            usage=usage_of(goal, now),
+            usage=goal_usage(goal, now),
             final_text=words or None,
             acceptance=goal.verdict,
-            elapsed=elapsed(goal, now),
+            elapsed=format_elapsed(goal, now),
         )
-        cost = {f"{EXTRA}usd": round(goal.spent.usd, 6)} if goal.spent.usd else {}
+        cost = {f"{EXTRA_PREFIX}usd": round(goal.spent.usd, 6)} if goal.spent.usd else {}
         text = events[0].text if events else reason or words
         return [*events, self.event("driver.goal_completed", {"outcome": ended} | cost, text=text)]
 
@@ -93,7 +93,7 @@ class Teller:
 
     def attempt_started(self, goal: GoalState, turn: int) -> Event:
         """A turn begins."""
-        return self.event("driver.attempt_started", {"goal_id": self.goal, "turn_index": turn, "usage": usage_of(goal, self._now())})
+        return self.event("driver.attempt_started", {"goal_id": self.goal, "turn_index": turn, "usage": goal_usage(goal, self._now())})
 
     def session_bound(self, session: str, *, harness: str, model: str | None, workspace: str) -> Event:
         """The session in which it works."""
@@ -109,12 +109,12 @@ class Teller:
         """The agent's part is over."""
         told = {
             "complaint": complaint,
-            "error": short(ended.error[:LONGEST_WORDS]) or None,
-            "words": short(ended.words[:LONGEST_WORDS]) or None,
+            "error": truncate_text(ended.error[:MAX_WORDS_CHARS]) or None,
+            "words": truncate_text(ended.words[:MAX_WORDS_CHARS]) or None,
             "session": ended.session,
             "usd": ended.usd,
             "context": ended.context,
-            "until": None if until is None else stamp(until),
+            "until": None if until is None else format_timestamp(until),
         }
         data: dict[str, Any] = {"turn": turn, "how": ended.how, "tokens": ended.tokens, "seconds": round(seconds, 3)}
         data |= {name: value for name, value in told.items() if value is not None}
@@ -140,8 +140,10 @@ class Teller:
     ) -> Event:
         """What the turn came to."""
         ours = {"counts": None if counts else False, "complaint": complaint, **(extras or {})}
-        told = {name if "." in name else f"{EXTRA}{name}": value for name, value in ours.items() if value is not None and value != ""}
-        usage = usage_of(goal, self._now())
+        told = {
+            name if "." in name else f"{EXTRA_PREFIX}{name}": value for name, value in ours.items() if value is not None and value != ""
+        }
+        usage = goal_usage(goal, self._now())
         result = types.AttemptResult(
             goal_id=self.goal,
             turn_index=goal.turn,
@@ -151,11 +153,11 @@ class Teller:
             final_text=words or None,
             harness_extras=told,
         )
-        return self.event("driver.attempt_completed", {"result": result}, text=words or reason_of(outcome), cause=cause)
+        return self.event("driver.attempt_completed", {"result": result}, text=words or outcome_reason(outcome), cause=cause)
 
     def progress(self, goal: GoalState, words: str, *, turn: int) -> Event:
         """How far it has come."""
-        usage = usage_of(goal, self._now())
+        usage = goal_usage(goal, self._now())
         data = {"goal_id": self.goal, "turn_index": turn, "usage": msgspec.structs.replace(usage, turns=turn), "last_text": words or None}
         return self.event("driver.progress", data, text=words)
 
@@ -166,7 +168,7 @@ class Teller:
 
     def waiting(self, why: str, *, until: datetime | None, turn: int, attempt: int | None = None) -> Event:
         """It has to wait."""
-        told = {"why": why, "until": None if until is None else stamp(until), "turn": turn, "attempt": attempt}
+        told = {"why": why, "until": None if until is None else format_timestamp(until), "turn": turn, "attempt": attempt}
         return self.event("goal.waiting", {name: value for name, value in told.items() if value is not None}, text=why)
 
     def spent_below(self, above: Sequence[str], *, turns: int, tokens: int, usd: float) -> list[Event]:
@@ -206,14 +208,14 @@ class Teller:
     def no_memories(self, reason: types.SkipReason, *, failed: bool = False, why: str | None = None) -> Event:
         """Nothing was written down; `failed`: though it was tried."""
         data: dict[str, Any] = {"goal_id": self.goal, "reason": reason}
-        return self.event("driver.extract_memories_skipped", data | ({f"{EXTRA}failed": True} if failed else {}), text=why)
+        return self.event("driver.extract_memories_skipped", data | ({f"{EXTRA_PREFIX}failed": True} if failed else {}), text=why)
 
     def dreamt(self, outcome: types.DreamOutcome, *, why: str = "") -> Event:
         """Memories were put in order, or it was seen why not."""
         return self.event("driver.auto_dream_outcome", {"goal_id": self.goal, "outcome_kind": outcome}, text=why)
 
 
-def reason_of(outcome: types.AttemptOutcome) -> str:
+def outcome_reason(outcome: types.AttemptOutcome) -> str:
     """Why it ended so, in a line."""
     match outcome:
         case types.Escalate() | types.Continue() | types.Sleep():
@@ -227,12 +229,12 @@ def reason_of(outcome: types.AttemptOutcome) -> str:
     return ""
 
 
-def elapsed(goal: GoalState, now: datetime) -> str:
+def format_elapsed(goal: GoalState, now: datetime) -> str:
     """The time since the goal began, as the nexo format writes it."""
     seconds = 0.0 if goal.at is None else max(0.0, (now - goal.at).total_seconds())
-    return durations.format(int(seconds * 1000) * 1_000_000)
+    return durations.format_duration(int(seconds * 1000) * 1_000_000)
 
 
-def stamp(moment: datetime) -> str:
+def format_timestamp(moment: datetime) -> str:
     """A time as RFC 3339 in UTC."""
     return moment.isoformat().replace("+00:00", "Z")

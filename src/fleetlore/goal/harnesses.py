@@ -11,41 +11,41 @@ from typing import Any, TypeAlias
 
 from fleetlore.errors import Invalid
 from fleetlore.events.goal_plan import Plan
-from fleetlore.plugins import Point
+from fleetlore.plugins import ExtensionPoint
 from fleetlore.programs.harness import Ended, Harness, Order, Watch
 from fleetlore.redact import Redactor
 
-OURS = ("claude-code", "codex", "command", "mind")
-Hire: TypeAlias = Callable[[Plan, Mapping[str, str]], Harness]
+BUILTIN_HARNESSES = ("claude-code", "codex", "command", "mind")
+HarnessFactory: TypeAlias = Callable[[Plan, Mapping[str, str]], Harness]
 
 
-def _fit(name: str, thing: Any) -> Hire:
+def _require_factory(name: str, thing: Any) -> HarnessFactory:
     if not callable(thing):
         raise TypeError(f"something to call with a plan and an environment is needed, not {type(thing).__name__}")
-    hire: Hire = thing
+    hire: HarnessFactory = thing
     return hire
 
 
-HARNESSES: Point[Hire] = Point("fleetlore.harnesses", _fit, ours=OURS)
+HARNESSES: ExtensionPoint[HarnessFactory] = ExtensionPoint("fleetlore.harnesses", _require_factory, ours=BUILTIN_HARNESSES)
 
 
-def known() -> tuple[str, ...]:
+def known_harnesses() -> tuple[str, ...]:
     """Every harness that a goal can name."""
-    return (*OURS, *HARNESSES.names())
+    return (*BUILTIN_HARNESSES, *HARNESSES.names())
 
 
-def hire(plan: Plan, environ: Mapping[str, str]) -> Harness:
+def create_harness(plan: Plan, environ: Mapping[str, str]) -> Harness:
     """The harness of an installed package; `Invalid` where there is none of that name."""
     found = HARNESSES.find(plan.harness)
     if found is None:
-        raise Invalid(f"no harness is called {plan.harness!r}; known are {', '.join(known())}; install the package that has it")
+        raise Invalid(f"no harness is called {plan.harness!r}; known are {', '.join(known_harnesses())}; install the package that has it")
     try:
-        return Guarded(plan.harness, found(plan, environ))
+        return GuardedHarness(plan.harness, found(plan, environ))
     except Exception as error:
-        raise Invalid(f"the harness {plan.harness!r} cannot be used: {_told(error)}") from error
+        raise Invalid(f"the harness {plan.harness!r} cannot be used: {_describe_error(error)}") from error
 
 
-class Guarded:
+class GuardedHarness:
     """A harness that never raises."""
 
     def __init__(self, name: str, harness: Harness) -> None:
@@ -56,10 +56,10 @@ class Guarded:
         try:
             ended = await self._harness.take_turn(order, watch)
         except Exception as error:  # noqa: BLE001  # others' code: the driver goes on by what it says
-            return Ended(how="failed", error=_told(error))
+            return Ended(how="failed", error=_describe_error(error))
         return ended if isinstance(ended, Ended) else Ended(how="no_result", error=f"it answered {type(ended).__name__}, and no Ended")
 
 
-def _told(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     told: str = Redactor().clean(f"{type(error).__name__}: {error}"[:1000])[0]
     return told

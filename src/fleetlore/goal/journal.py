@@ -14,27 +14,27 @@ from fleetlore import clock
 from fleetlore.errors import Busy, Conflict, Invalid, NoRoom, TooLarge, Unreachable
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Plan
-from fleetlore.goal.events import Teller
-from fleetlore.goal.sinks import DriverEventSink, Outbox
-from fleetlore.goal.truncate import rejected
-from fleetlore.kernel.lease import Hold
+from fleetlore.goal.events import GoalEvents
+from fleetlore.goal.sinks import DriverEventSink, SinkForwarder
+from fleetlore.goal.truncate import make_rejected_event
+from fleetlore.kernel.lease import LeaseHolder
 from fleetlore.log.base import Expect, Position
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.log.seal import OperatorKey, obeyed
-from fleetlore.process.shield import unbroken
+from fleetlore.log.seal import OperatorKey, is_trusted_event
+from fleetlore.process.shield import run_uncancelled
 from fleetlore.views import goals
 from fleetlore.views.goal_state import GoalState
 
 # --- Events that are stored together or not at all, once, however often that is tried.
 
-Events: TypeAlias = Sequence[Event] | Callable[[], Sequence[Event]]
+EventsOrFactory: TypeAlias = Sequence[Event] | Callable[[], Sequence[Event]]
 """Events, or what makes them."""
 
 
-class Batch:
+class ConditionalAppend:
     """Events that belong together, made when they are stored."""
 
-    def __init__(self, events: Events, unless: Callable[[], bool]) -> None:
+    def __init__(self, events: EventsOrFactory, unless: Callable[[], bool]) -> None:
         self._events, self.unless = events, unless
         self._made: Sequence[Event] | None = None
         self.is_stored = False
@@ -57,24 +57,24 @@ class Batch:
 
 # ---
 
-Watch = Callable[[Event], Awaitable[None]]
+EventWatcher = Callable[[Event], Awaitable[None]]
 """Told every event of the goal, once it is stored, in the order of the log. An error of the watcher stops the driver."""
 
-MOST_ABOVE = 16
-MOST_TOGETHER = 200
-FEW = 50
+MAX_PARENTS = 16
+MAX_BATCH_EVENTS = 200
+MAX_QUEUED_WITH_BATCH = 50
 """So many that wait may go with others in one write."""
 AGAIN_SECONDS = 0.5
-MOST_SEEN = 100_000
-TROUBLES = (Busy, Unreachable, NoRoom)
+MAX_SEEN_IDS = 100_000
+RETRYABLE_ERRORS = (Busy, Unreachable, NoRoom)
 """What may pass: waited out for as long as nobody else can drive the goal."""
 
 
-async def nobody(event: Event) -> None:
+async def ignore_event(event: Event) -> None:
     """Watches nothing."""
 
 
-class Book:
+class GoalJournal:
     """What the log says of a goal and of those above it, and what is still to be written."""
 
     def __init__(
@@ -84,13 +84,13 @@ class Book:
         *,
         key: OperatorKey | None = None,
         sinks: Sequence[DriverEventSink] = (),
-        watch: Watch = nobody,
+        watch: EventWatcher = ignore_event,
         now: clock.Clock = clock.now,
         new_id: Callable[[], str] = clock.uuid7,
     ) -> None:
         self.log, self.state, self.above = log, GoalState(id=goal), list[GoalState]()
         self.now, self.new_id = now, new_id
-        self._operator, self._watch, self.outbox = key, watch, Outbox(sinks)
+        self._operator, self._watch, self.outbox = key, watch, SinkForwarder(sinks)
         self._keys = {} if key is None else {goal: key.goal_key(goal)}
         self._seen, self._seen_in_order = set[str](), deque[str]()
         self._later, self._unshown, self._is_showing = list[Event](), deque[Event](), False
@@ -99,10 +99,10 @@ class Book:
         self._head: Position | None = None
         """Of the goal, as far as it was read or written here."""
         self._reading, self._writing = asyncio.Lock(), asyncio.Lock()
-        self.teller = Teller(goal, agent="", scopes={}, now=now, new_id=new_id)
+        self.teller = GoalEvents(goal, agent="", scopes={}, now=now, new_id=new_id)
         self.listeners: list[Callable[[Event], None]] = []
         """Told every event of the goal that is obeyed, at once; before `watch` is."""
-        self.hold: Hold | None = None
+        self.hold: LeaseHolder | None = None
         """The right to write, once there is one to be lost."""
         self.is_patient = False
         """Whether troubles of the log are waited out."""
@@ -121,7 +121,7 @@ class Book:
 
     def obeys(self, event: Event) -> bool:
         """Whether a fact of the goal is believed."""
-        return obeyed(event, self._keys.get(self.state.id))
+        return is_trusted_event(event, self._keys.get(self.state.id))
 
     def moment(self) -> datetime:
         """Now, never before what the log says: clocks are set back."""
@@ -131,7 +131,7 @@ class Book:
 
     async def catch_up(self) -> None:
         """Take in what is new, of the goals above, too."""
-        await unbroken(self._catch_up())
+        await run_uncancelled(self._catch_up())
         await self._show()
 
     async def _catch_up(self) -> None:
@@ -175,10 +175,10 @@ class Book:
 
     def _take(self, goal: GoalState, event: Event) -> bool:
         """A fact counts once, though it may be stored again where ids are not known for ever."""
-        is_believed = obeyed(event, self._keys.get(goal.id))
+        is_believed = is_trusted_event(event, self._keys.get(goal.id))
         is_obeyed = is_believed and self._is_new(event.id or "")
         if is_obeyed:
-            goals.take(goal, event)
+            goals.apply_to_goal(goal, event)
             self.steered += goal is self.state and event.kind == "control.requested"
             for listener in self.listeners if goal is self.state else ():
                 listener(event)
@@ -192,7 +192,7 @@ class Book:
             return False
         self._seen.add(id)
         self._seen_in_order.append(id)
-        if len(self._seen_in_order) > MOST_SEEN:
+        if len(self._seen_in_order) > MAX_SEEN_IDS:
             self._seen.discard(self._seen_in_order.popleft())
         return True
 
@@ -205,7 +205,7 @@ class Book:
     async def find_above(self) -> None:
         """Learn of the goals that this one is part of."""
         known, parent = {self.state.id}, None if self.above else self.state.parent
-        while parent is not None and parent not in known and len(self.above) < MOST_ABOVE:
+        while parent is not None and parent not in known and len(self.above) < MAX_PARENTS:
             above = GoalState(id=parent)
             if self._operator is not None:
                 self._keys[parent] = self._operator.goal_key(parent)
@@ -220,13 +220,13 @@ class Book:
 
     # --- writing
 
-    async def append(self, events: Events, *, unless: Callable[[], bool] = lambda: False) -> bool:
+    async def append(self, events: EventsOrFactory, *, unless: Callable[[], bool] = lambda: False) -> bool:
         """Store what waits and these, durably, and take them in; answers whether they were stored: not if `unless` says so by then.
 
         What waits goes with them in one write where it may; these are never parted. `events` may be what makes them, by work that blocks:
         it is called in the thread that stores, and the goal's state stays as it is meanwhile. Cancelled, it ends first.
         """
-        batch = Batch(events, unless)
+        batch = ConditionalAppend(events, unless)
         await self._patiently(lambda: self._append(batch))
         await self._show()
         return batch.is_stored
@@ -239,22 +239,22 @@ class Book:
         """Do it; a trouble that may pass is no reason to give up, as long as the goal is held for certain."""
         while True:
             try:
-                return await unbroken(work())
-            except TROUBLES:
+                return await run_uncancelled(work())
+            except RETRYABLE_ERRORS:
                 if not self.is_patient or self.hold is None or self.hold.lost.is_set():
                     raise
                 await asyncio.sleep(AGAIN_SECONDS)
 
-    async def _append(self, batch: Batch) -> None:
+    async def _append(self, batch: ConditionalAppend) -> None:
         async with self._writing, self._reading:
-            if len(self._later) > FEW:
+            if len(self._later) > MAX_QUEUED_WITH_BATCH:
                 await self._store_what_waits()
             if self._is_behind:
                 self._take_all(await asyncio.to_thread(self._read))
             await self._check_held()  # what was read may say that the goal is another's
             await self._store(batch)
 
-    async def _store(self, batch: Batch) -> None:
+    async def _store(self, batch: ConditionalAppend) -> None:
         while not (batch.is_known(self._seen) or batch.unless()):
             waiting = list(self._later)
             try:
@@ -276,7 +276,7 @@ class Book:
                 return
         batch.is_stored = batch.is_known(self._seen)
 
-    def _store_and_read(self, waiting: Sequence[Event], batch: Batch) -> tuple[list[Event], list[list[Event]]]:
+    def _store_and_read(self, waiting: Sequence[Event], batch: ConditionalAppend) -> tuple[list[Event], list[list[Event]]]:
         """All in one thread: each change of threads costs as much as the reading does."""
         stored = [*map(self._signed, waiting), *batch.signed(self._signed)]
         self._put(stored)
@@ -304,7 +304,7 @@ class Book:
             await self._store_what_waits()
 
     async def _store_what_waits(self) -> None:
-        together = MOST_TOGETHER
+        together = MAX_BATCH_EVENTS
         while self._later:
             part = self._later[:together]
             await self._check_held()
@@ -335,7 +335,7 @@ class Book:
         try:
             self.log.admit(event)
         except Invalid as error:
-            return rejected(event, str(error))
+            return make_rejected_event(event, str(error))
         return event
 
     async def _check_held(self) -> None:

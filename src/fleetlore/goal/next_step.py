@@ -18,12 +18,12 @@ from fleetlore.events.driver_types import (
     TokenPressure,
 )
 from fleetlore.events.goal_plan import Compaction, Plan
-from fleetlore.views.goal_state import GoalState, exhausted
+from fleetlore.views.goal_state import GoalState, exhausted_budget
 
 # --- When to stop trying what fails again and again, and when to try it once more; pure.
 
 
-def is_open(*, failures: int, most: int, turn: int, opened: int | None, rest: int) -> bool:
+def is_breaker_open(*, failures: int, most: int, turn: int, opened: int | None, rest: int) -> bool:
     """Whether it is not to be tried at this turn.
 
     It opens after `most` failures in a row. `opened` is the turn of the newest of them: after `rest` turns more, one try is let
@@ -39,7 +39,7 @@ def is_open(*, failures: int, most: int, turn: int, opened: int | None, rest: in
 _MINUTE = timedelta(minutes=1)
 
 
-def why_compact(
+def find_compact_trigger(
     plan: Compaction,
     *,
     context: int | None,
@@ -57,9 +57,9 @@ def why_compact(
     """
     if plan.context_window == 0 or _is_too_soon(plan, turn, last_compacted_turn):
         return None
-    if is_open(failures=failures, most=plan.max_failures, turn=turn, opened=breaker_opened_turn, rest=plan.min_turns_between):
+    if is_breaker_open(failures=failures, most=plan.max_failures, turn=turn, opened=breaker_opened_turn, rest=plan.min_turns_between):
         return None
-    return _pressure(plan, context) or _age(plan, now - session_since)
+    return _find_pressure_trigger(plan, context) or _find_age_trigger(plan, now - session_since)
 
 
 def age_minutes(session_since: datetime, now: datetime) -> int:
@@ -67,7 +67,7 @@ def age_minutes(session_since: datetime, now: datetime) -> int:
     return max(0, (now - session_since) // _MINUTE)
 
 
-def pressure(plan: Compaction, context: int | None) -> float:
+def context_pressure(plan: Compaction, context: int | None) -> float:
     """How full the window is, from nought on; nought where nobody knows."""
     return context / plan.context_window if context is not None and plan.context_window else 0.0
 
@@ -76,14 +76,14 @@ def _is_too_soon(plan: Compaction, turn: int, last: int | None) -> bool:
     return last is not None and turn - last < plan.min_turns_between
 
 
-def _pressure(plan: Compaction, context: int | None) -> TokenPressure | None:
-    full = pressure(plan, context)
+def _find_pressure_trigger(plan: Compaction, context: int | None) -> TokenPressure | None:
+    full = context_pressure(plan, context)
     if context is None or full < plan.at:
         return None
     return TokenPressure(pct=full, tokens_used=context, context_window=plan.context_window)
 
 
-def _age(plan: Compaction, age: timedelta) -> Age | None:
+def _find_age_trigger(plan: Compaction, age: timedelta) -> Age | None:
     minutes = age // _MINUTE
     if plan.max_age_minutes == 0 or minutes < plan.max_age_minutes:
         return None
@@ -96,95 +96,97 @@ MOST_CRASHES = 10
 """After so many crashes in a row the goal is not continued by itself, and a person is needed. `lore goal resume` starts the count again."""
 
 
-class Over(NamedTuple):
+class GoalOver(NamedTuple):
     """The goal has ended."""
 
 
-class Interrupted(NamedTuple):
+class TurnInterrupted(NamedTuple):
     """A turn was begun, and nobody runs it any more: what it left is ended, and it is told as cut short."""
 
 
-class Judge(NamedTuple):
+class SettleTurn(NamedTuple):
     """The agent's part of a turn is over: check the criteria, or see what went wrong."""
 
 
-class Remember(NamedTuple):
+class ExtractMemories(NamedTuple):
     """See whether the turn holds something worth keeping."""
 
 
-class Dream(NamedTuple):
+class RunDream(NamedTuple):
     """Put memories in order, if that is due."""
 
 
-class Compact(NamedTuple):
+class RequestCompaction(NamedTuple):
     """Have the agent's context made smaller."""
 
     trigger: CompactTrigger
 
 
-class Attempt(NamedTuple):
+class RunTurn(NamedTuple):
     """Have the agent take a turn."""
 
     turn: int
 
 
-class Wait(NamedTuple):
+class WaitUntil(NamedTuple):
     """Do nothing until a moment, or until somebody steers; `None`: only the latter."""
 
     until: datetime | None
     why: str
 
 
-class Finish(NamedTuple):
+class FinishGoal(NamedTuple):
     """End the goal."""
 
     outcome: AttemptOutcome
 
 
-Step: TypeAlias = Over | Interrupted | Judge | Remember | Dream | Compact | Attempt | Wait | Finish
+GoalStep: TypeAlias = (
+    GoalOver | TurnInterrupted | SettleTurn | ExtractMemories | RunDream | RequestCompaction | RunTurn | WaitUntil | FinishGoal
+)
 
 
-def next_step(goal: GoalState, now: datetime, *, above: Sequence[GoalState] = ()) -> Step:
+def next_step(goal: GoalState, now: datetime, *, above: Sequence[GoalState] = ()) -> GoalStep:
     """The step that a goal needs now. `above` are the goals that it is part of: what they may spend bounds it, too."""
     plan = goal.plan
     if goal.outcome is not None or plan is None:
-        return Over()
+        return GoalOver()
     if goal.attempt is not None:
-        return Interrupted() if goal.attempt.ending is None else Judge()
-    end = _end(goal, plan, now, above)
-    if end is not None and _ends_at_once(end):
-        return Finish(end)
-    if _is_to_remember(goal, plan):
-        return Remember()
+        return TurnInterrupted() if goal.attempt.ending is None else SettleTurn()
+    end = _find_outcome(goal, plan, now, above)
+    if end is not None and _should_end_at_once(end):
+        return FinishGoal(end)
+    if _should_extract_memories(goal, plan):
+        return ExtractMemories()
     if end is not None:
-        return Dream() if _is_to_dream(goal, plan) else Finish(end)
+        return RunDream() if _should_dream(goal, plan) else FinishGoal(end)
     if goal.is_paused:
-        return Wait(None, "paused")
+        return WaitUntil(None, "paused")
     if goal.wake is not None and now < goal.wake:
-        return Wait(goal.wake, goal.waiting_for)
+        return WaitUntil(goal.wake, goal.waiting_for)
     if goal.compacting.is_due:
-        return Attempt(goal.turn)
-    trigger = _trigger(goal, plan, now)
-    return Attempt(next_turn(goal)) if trigger is None else Compact(trigger)
+        return RunTurn(goal.turn)
+    trigger = _find_trigger(goal, plan, now)
+    return RunTurn(next_turn_number(goal)) if trigger is None else RequestCompaction(trigger)
 
 
-def next_turn(goal: GoalState) -> int:
+def next_turn_number(goal: GoalState) -> int:
     """The number of the next turn: one that did not count is taken again."""
     return goal.spent.turns - goal.below.turns + 1
 
 
-def _end(goal: GoalState, plan: Plan, now: datetime, above: Sequence[GoalState]) -> AttemptOutcome | None:
+def _find_outcome(goal: GoalState, plan: Plan, now: datetime, above: Sequence[GoalState]) -> AttemptOutcome | None:
     if goal.settled == "done":
         return Done()
     if goal.cancel is not None:
         return Cancelled()
     if goal.settled == "escalate":
         return Escalate(reason=goal.settled_why)
-    if goal.settled == "budget_exhausted" and (axis := axis_named(goal.settled_why)):
+    if goal.settled == "budget_exhausted" and (axis := parse_budget_axis(goal.settled_why)):
         return BudgetSpent(axis=axis)
     if goal.is_paused:
         return None
-    if (axis := spent_axis(goal, now, above=above)) is not None:
+    if (axis := find_exhausted_axis(goal, now, above=above)) is not None:
         return BudgetSpent(axis=axis)
     if 0 < plan.stuck_after < goal.same:
         return Escalate(reason=f"stuck: workspace, criteria and words have not changed over {plan.stuck_after} turns")
@@ -206,33 +208,33 @@ def escalate_crashes(goal: GoalState) -> Escalate:
     )
 
 
-def spent_axis(goal: GoalState, now: datetime, *, above: Sequence[GoalState] = ()) -> BudgetAxis | None:
+def find_exhausted_axis(goal: GoalState, now: datetime, *, above: Sequence[GoalState] = ()) -> BudgetAxis | None:
     """The budget that is used up, the goal's own or that of one above it."""
-    return next((axis for each in (goal, *above) if (axis := exhausted(each, now))), None)
+    return next((axis for each in (goal, *above) if (axis := exhausted_budget(each, now))), None)
 
 
-def axis_named(name: str) -> BudgetAxis | None:
+def parse_budget_axis(name: str) -> BudgetAxis | None:
     """The budget of that name."""
     return next((axis for axis in get_args(BudgetAxis) if axis == name), None)
 
 
-def _ends_at_once(end: AttemptOutcome) -> bool:
+def _should_end_at_once(end: AttemptOutcome) -> bool:
     """Whether nothing may be spent on memories any more, or somebody waits for the end."""
     return isinstance(end, Cancelled) or (isinstance(end, BudgetSpent) and end.axis in ("tokens", "usd", "wall_time"))
 
 
-def _is_to_remember(goal: GoalState, plan: Plan) -> bool:
+def _should_extract_memories(goal: GoalState, plan: Plan) -> bool:
     return plan.memory is not None and bool(goal.turns) and goal.turns[-1].counts and goal.remembering.seen_turn < goal.turn
 
 
-def _is_to_dream(goal: GoalState, plan: Plan) -> bool:
+def _should_dream(goal: GoalState, plan: Plan) -> bool:
     return plan.memory is not None and plan.memory.dream and goal.turn > 0 and goal.remembering.dreamt_turn < goal.turn
 
 
-def _trigger(goal: GoalState, plan: Plan, now: datetime) -> CompactTrigger | None:
+def _find_trigger(goal: GoalState, plan: Plan, now: datetime) -> CompactTrigger | None:
     if goal.session is None or goal.session_at is None or goal.settled == "sleep":
         return None
-    return why_compact(
+    return find_compact_trigger(
         plan.compaction,
         context=goal.context,
         session_since=goal.session_at,
@@ -244,6 +246,6 @@ def _trigger(goal: GoalState, plan: Plan, now: datetime) -> CompactTrigger | Non
     )
 
 
-def pause_after(waits: int, *, first: float, longest: float) -> timedelta:
+def backoff_delay(waits: int, *, first: float, longest: float) -> timedelta:
     """How long to wait before the next try, longer each time."""
     return timedelta(seconds=min(longest, first * 2.0 ** min(max(0, waits), 60)))

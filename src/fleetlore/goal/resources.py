@@ -9,17 +9,17 @@ from typing import Any, Protocol
 
 from fleetlore.events.driver_types import Goal, Verdict
 from fleetlore.events.envelope import Event
-from fleetlore.goal.gate.permissions import Doorkeeper
+from fleetlore.goal.gate.permissions import InProcessGate
 from fleetlore.goal.memory.folder import MemoryFolder
-from fleetlore.models.base import Mind
+from fleetlore.models.base import Model
 from fleetlore.programs.harness import Harness
 from fleetlore.views.goal_state import GoalState
-from fleetlore.views.prices import PICO, Counts, Prices
+from fleetlore.views.prices import PICO, Prices, TokenCounts
 
-LONGEST_MEMORY = 6_000
+MAX_MEMORY_CHARS = 6_000
 
 
-class Saved(Protocol):
+class SavedCheckpoint(Protocol):
     """A checkpoint."""
 
     @property
@@ -27,7 +27,7 @@ class Saved(Protocol):
         """Its name."""
 
 
-class Change(Protocol):
+class DiffSummary(Protocol):
     """What is different."""
 
     @property
@@ -35,14 +35,14 @@ class Change(Protocol):
         """In short."""
 
 
-class Place(Protocol):
+class TurnWorkspace(Protocol):
     """Where the agent works. Its verbs block."""
 
     @property
     def path(self) -> str:
         """The folder."""
 
-    def checkpoint(self, turn: int) -> Saved:
+    def checkpoint(self, turn: int) -> SavedCheckpoint:
         """Keep everything as it is."""
 
     def roll_back(self, sha: str) -> None:
@@ -51,11 +51,11 @@ class Place(Protocol):
     def tree(self) -> str:
         """A digest of everything."""
 
-    def diff(self, sha: str) -> Change:
+    def diff(self, sha: str) -> DiffSummary:
         """What changed since a checkpoint."""
 
 
-class Checked(Protocol):
+class AcceptanceResult(Protocol):
     """What a check came to."""
 
     @property
@@ -67,7 +67,7 @@ class Checked(Protocol):
         """Protected files that had been changed."""
 
 
-class Checks(Protocol):
+class CriteriaChecker(Protocol):
     """Those who check a goal's criteria, out of the agent's reach."""
 
     @property
@@ -78,21 +78,21 @@ class Checks(Protocol):
     def digest(self) -> str:
         """Of what the criteria are checked with."""
 
-    async def check(self, goal: Goal, place: Any, *, judge: Mind | None, cancel: asyncio.Event, words: str = "") -> Checked:
+    async def check(self, goal: Goal, place: Any, *, judge: Model | None, cancel: asyncio.Event, words: str = "") -> AcceptanceResult:
         """Every criterion, each with its evidence."""
 
 
 @dataclass(kw_only=True)
-class Crew:
+class GoalResources:
     """One goal's."""
 
     harness: Harness
-    workspace: Place
-    verifiers: Checks
-    doorkeeper: Doorkeeper = field(default_factory=Doorkeeper)
-    judge: Mind | None = None
+    workspace: TurnWorkspace
+    verifiers: CriteriaChecker
+    doorkeeper: InProcessGate = field(default_factory=InProcessGate)
+    judge: Model | None = None
     memory: MemoryFolder | None = None
-    thinker: Mind | None = None
+    thinker: Model | None = None
     """Who says what is worth keeping."""
     prices: Prices = field(default_factory=Prices)
 
@@ -104,7 +104,7 @@ class Crew:
         at, model = replied.at, data.get("model")
         price = self.prices.find(model, at.date().isoformat()) if isinstance(model, str) and at is not None else None
         counts = (data.get(name) for name in ("input", "output", "cache_read", "cache_write", "cache_write_1h"))
-        return 0.0 if price is None else price.cost(Counts(*(each if isinstance(each, int) else 0 for each in counts))) / PICO
+        return 0.0 if price is None else price.cost(TokenCounts(*(each if isinstance(each, int) else 0 for each in counts))) / PICO
 
     @property
     def chooses_session(self) -> bool:
@@ -113,7 +113,7 @@ class Crew:
 
     def memory_text(self, about: str) -> str:
         """What the agent remembers of other goals, nearest to this one first. Blocks."""
-        return "" if self.memory is None else self.memory.plain(LONGEST_MEMORY, about=about)
+        return "" if self.memory is None else self.memory.plain(MAX_MEMORY_CHARS, about=about)
 
     def work_so_far(self, goal: GoalState) -> str:
         """What changed in the workspace since the goal began. Blocks."""

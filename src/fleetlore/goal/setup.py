@@ -12,21 +12,21 @@ from fleetlore.errors import Invalid
 from fleetlore.events.driver_types import Goal, LlmJudge
 from fleetlore.events.goal_plan import Plan, plan_of
 from fleetlore.goal import harnesses
-from fleetlore.goal.acceptance.check import Verifiers
+from fleetlore.goal.acceptance.check import AcceptanceChecker
 from fleetlore.goal.gate.decision import Decider
-from fleetlore.goal.gate.permissions import Doorkeeper
-from fleetlore.goal.memory.folder import folder_of
-from fleetlore.goal.resources import Crew
+from fleetlore.goal.gate.permissions import InProcessGate
+from fleetlore.goal.memory.folder import memory_folder_of
+from fleetlore.goal.resources import GoalResources
 from fleetlore.goal.workspace.workspace import Workspace, open_workspace
-from fleetlore.kernel.recorded_model import priced
-from fleetlore.models.base import Mind, Reply
-from fleetlore.models.open import open_mind
+from fleetlore.kernel.recorded_model import price_reply
+from fleetlore.models.base import Model, ModelReply
+from fleetlore.models.open import open_model
 from fleetlore.programs.harness import Harness
-from fleetlore.views.prices import PICO, Counts, Prices
+from fleetlore.views.prices import PICO, Prices, TokenCounts
 
 
 @asynccontextmanager
-async def open_crew(
+async def open_resources(
     goal: Goal,
     *,
     home: str,
@@ -34,47 +34,47 @@ async def open_crew(
     deciders: Sequence[Decider] = (),
     prices: Prices | None = None,
     expect: str | None = None,
-) -> AsyncIterator[Crew]:
+) -> AsyncIterator[GoalResources]:
     """All that the goal needs; what is missing or wrong is said before anything is begun. `home` is where goals keep what is theirs.
 
     `expect` is what the log of a goal that is taken up again says of the files that check it: `GoalState.verifiers`.
     """
     plan, table = plan_of(goal), prices or Prices()
-    doorkeeper = Doorkeeper(deciders)
+    doorkeeper = InProcessGate(deciders)
     async with AsyncExitStack() as stack:
-        minds = _Minds(stack, environ)
+        minds = _ModelPool(stack, environ)
         own = await minds.open(plan.mind) if plan.mind else None
         judge = await minds.open(plan.judge) if plan.judge else own
         thinker = await minds.open(plan.memory.mind) if plan.memory and plan.memory.mind else own
-        _need_minds(goal, plan, judge=judge, thinker=thinker, own=own)
+        _require_models(goal, plan, judge=judge, thinker=thinker, own=own)
         workspace = await asyncio.to_thread(open_workspace, goal.id, plan, goal.workspace or "", home)
         stack.callback(workspace.close)
-        yield Crew(
-            harness=_harness(plan, own, workspace, doorkeeper, environ, table),
+        yield GoalResources(
+            harness=_create_harness(plan, own, workspace, doorkeeper, environ, table),
             workspace=workspace,
-            verifiers=await asyncio.to_thread(Verifiers.capture, goal, plan, workspace, expect=expect),
+            verifiers=await asyncio.to_thread(AcceptanceChecker.capture, goal, plan, workspace, expect=expect),
             doorkeeper=doorkeeper,
             judge=judge,
-            memory=None if plan.memory is None else folder_of(plan.memory, plan.agent, home),
+            memory=None if plan.memory is None else memory_folder_of(plan.memory, plan.agent, home),
             thinker=thinker,
             prices=table,
         )
 
 
-class _Minds:
+class _ModelPool:
     """Opens each address once."""
 
     def __init__(self, stack: AsyncExitStack, environ: Mapping[str, str]) -> None:
-        self._stack, self._environ, self._open = stack, environ, dict[str, Mind]()
+        self._stack, self._environ, self._open = stack, environ, dict[str, Model]()
 
-    async def open(self, address: str) -> Mind:
+    async def open(self, address: str) -> Model:
         if address not in self._open:
-            mind = await asyncio.to_thread(open_mind, address, environ=self._environ)  # its library may take seconds to load
+            mind = await asyncio.to_thread(open_model, address, environ=self._environ)  # its library may take seconds to load
             self._open[address] = await self._stack.enter_async_context(mind)
         return self._open[address]
 
 
-def _need_minds(goal: Goal, plan: Plan, *, judge: Mind | None, thinker: Mind | None, own: Mind | None) -> None:
+def _require_models(goal: Goal, plan: Plan, *, judge: Model | None, thinker: Model | None, own: Model | None) -> None:
     if plan.harness == "mind" and own is None:
         raise Invalid('harness "mind" needs a `mind`, such as mind = "anthropic:claude-sonnet-5"')
     if judge is None and any(isinstance(each, LlmJudge) for each in goal.acceptance):
@@ -85,44 +85,44 @@ def _need_minds(goal: Goal, plan: Plan, *, judge: Mind | None, thinker: Mind | N
         raise Invalid('harness "command" needs a `command`, such as command = ["./agent.sh"]')
 
 
-def _harness(
-    plan: Plan, mind: Mind | None, workspace: Workspace, doorkeeper: Doorkeeper, environ: Mapping[str, str], prices: Prices
+def _create_harness(
+    plan: Plan, mind: Model | None, workspace: Workspace, doorkeeper: InProcessGate, environ: Mapping[str, str], prices: Prices
 ) -> Harness:
     match plan.harness:
         case "claude-code":
-            from fleetlore.programs.claude_code.harness import ClaudeCode
+            from fleetlore.programs.claude_code.harness import ClaudeCodeHarness
 
             command = plan.command or ("claude",)
-            return ClaudeCode(command, environ, keep=plan.variables, trusts_workspace=plan.trusts_workspace)
+            return ClaudeCodeHarness(command, environ, keep=plan.variables, trusts_workspace=plan.trusts_workspace)
         case "codex":
-            from fleetlore.programs.codex.harness import Codex
+            from fleetlore.programs.codex.harness import CodexHarness
 
-            return Codex(plan.command or ("codex",), environ, keep=plan.variables, sandbox=plan.sandbox)
+            return CodexHarness(plan.command or ("codex",), environ, keep=plan.variables, sandbox=plan.sandbox)
         case "command":
-            from fleetlore.programs.command import KEEP, CommandHarness
+            from fleetlore.programs.command import KEPT_VARIABLES, CommandHarness
 
-            return CommandHarness(plan.command, environ=environ, keep=(*KEEP, *plan.variables))
+            return CommandHarness(plan.command, environ=environ, keep=(*KEPT_VARIABLES, *plan.variables))
         case "mind":
             assert mind is not None
-            return _mind_harness(plan, mind, workspace, doorkeeper, environ, prices)
-    return harnesses.hire(plan, environ)
+            return _create_model_harness(plan, mind, workspace, doorkeeper, environ, prices)
+    return harnesses.create_harness(plan, environ)
 
 
-def _mind_harness(
-    plan: Plan, mind: Mind, workspace: Workspace, doorkeeper: Doorkeeper, environ: Mapping[str, str], prices: Prices
+def _create_model_harness(
+    plan: Plan, mind: Model, workspace: Workspace, doorkeeper: InProcessGate, environ: Mapping[str, str], prices: Prices
 ) -> Harness:
-    from fleetlore.goal.model_harness import MindHarness
+    from fleetlore.goal.model_harness import ModelHarness
 
     model = plan.model or mind.name.partition(":")[2]
 
     def cost(input: int, output: int) -> float | None:
         price = prices.find(model, clock.now().date().isoformat())
-        return None if price is None else price.cost(Counts(input, output, 0, 0)) / PICO
+        return None if price is None else price.cost(TokenCounts(input, output, 0, 0)) / PICO
 
-    def with_price(reply: Reply) -> Reply:
-        return priced(reply, prices)
+    def with_price(reply: ModelReply) -> ModelReply:
+        return price_reply(reply, prices)
 
-    return MindHarness(
+    return ModelHarness(
         mind,
         folder=os.path.join(workspace.folder, "sessions"),
         permit=doorkeeper.permit,

@@ -10,7 +10,7 @@ from typing import Protocol
 from fleetlore.events.envelope import Event
 from fleetlore.log.recorder import BlockingRecorder
 
-MOST_WAITING = 1000
+MAX_QUEUED_EVENTS = 1000
 PATIENCE = 5.0
 """Seconds that the end of a goal waits for sinks."""
 
@@ -22,7 +22,7 @@ class DriverEventSink(Protocol):
         """Hand one event on."""
 
 
-class NoSink:
+class NullSink:
     """Hands nothing on."""
 
     async def publish(self, event: Event) -> None:
@@ -40,11 +40,11 @@ class LogSink:
         await asyncio.to_thread(self._log.append, [event])
 
 
-class Outbox:
+class SinkForwarder:
     """Hands events on to sinks, beside whatever else goes on: one that is slow, or fails, holds up neither the goal nor the others."""
 
     def __init__(self, sinks: Sequence[DriverEventSink]) -> None:
-        self._ways = [_Way(sink) for sink in sinks]
+        self._ways = [_SinkQueue(sink) for sink in sinks]
 
     @property
     def trouble(self) -> str | None:
@@ -66,7 +66,7 @@ class Outbox:
             await asyncio.gather(*late, return_exceptions=True)
 
 
-class _Way:
+class _SinkQueue:
     """To one sink."""
 
     def __init__(self, sink: DriverEventSink) -> None:
@@ -75,7 +75,7 @@ class _Way:
         self.trouble: str | None = None
 
     def put(self, events: Sequence[Event]) -> None:
-        room = MOST_WAITING - len(self._waiting)
+        room = MAX_QUEUED_EVENTS - len(self._waiting)
         if len(events) > room:
             self.trouble = f"it is too slow: {len(events) - room} events were not handed on"
         self._waiting.extend(events[:room])

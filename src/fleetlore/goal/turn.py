@@ -12,31 +12,31 @@ from msgspec.structs import replace
 from fleetlore.errors import LogError
 from fleetlore.events.driver_types import BudgetAxis
 from fleetlore.events.envelope import Event
-from fleetlore.goal.journal import Book
-from fleetlore.goal.resources import Crew
-from fleetlore.process.shield import see_through
-from fleetlore.programs.harness import Ended, Heard, How, Order, Rest
-from fleetlore.views.goal_state import GoalState, Spent, seconds_of, tokens_of, untold, usd_of
+from fleetlore.goal.journal import GoalJournal
+from fleetlore.goal.resources import GoalResources
+from fleetlore.process.shield import wait_uncancelled
+from fleetlore.programs.harness import Ended, Heard, Order, RemainingBudget, TurnOutcome
+from fleetlore.views.goal_state import GoalState, GoalUsage, elapsed_seconds, unreported_usage, used_tokens, used_usd
 
 FLUSH_SECONDS = 0.25
-MOST_WAITING = 100
-OUTWARD = frozenset(("model.called", "tool.called", "goal.tool_effect"))
+MAX_QUEUED_EVENTS = 100
+SIDE_EFFECT_KINDS = frozenset(("model.called", "tool.called", "goal.tool_effect"))
 """What is stored before an agent within this process goes on."""
-LOOK_SECONDS = 1.0
-OURS = ("driver.", "control.", "goal.", "work.", "log.")
+LOG_CHECK_SECONDS = 1.0
+RESERVED_PREFIXES = ("driver.", "control.", "goal.", "work.", "log.")
 """What only the driver and people say; of an agent's own words nothing of it is taken, but the effect of a tool."""
 
 
-class Turn:
+class TurnRunner:
     """Runs one turn, and can be called off."""
 
-    def __init__(self, book: Book, crew: Crew, order: Order, *, session: str | None) -> None:
+    def __init__(self, book: GoalJournal, crew: GoalResources, order: Order, *, session: str | None) -> None:
         """`session` is the one that the log knows of."""
         self._book, self._crew, self._harness, self._order, self._session = book, crew, crew.harness, order, session
         self._usd = 0.0
         self._told_tokens, self._told_usd, self._told_at = 0, 0.0, 0.0
         self._task: asyncio.Task[Ended] | None = None
-        self._stop: How | None = None
+        self._stop: TurnOutcome | None = None
         self._heard = Heard()
         self._looked_at = asyncio.get_running_loop().time()
         self._is_inside = crew.harness.name == "mind"
@@ -49,7 +49,7 @@ class Turn:
         flushing = asyncio.create_task(self._flush())
         try:
             # Cancelled, it ends, however it does that; cancelled again, it hurries.
-            await see_through(self._task, self._task.cancel)
+            await wait_uncancelled(self._task, self._task.cancel)
         finally:
             flushing.cancel()
         if self._task.cancelled() and self._stop is not None:
@@ -62,13 +62,13 @@ class Turn:
         """What came of it so far."""
         return self._heard
 
-    def call_off(self, how: How) -> None:
+    def call_off(self, how: TurnOutcome) -> None:
         """End it."""
         if self._task is not None and not self._task.done() and self._stop is None:
             self._stop = how
             self._task.cancel()
 
-    def cut_short(self, how: How = "stopped") -> Ended:
+    def cut_short(self, how: TurnOutcome = "stopped") -> Ended:
         """How far it came, where it was called off."""
         heard = self._heard
         return Ended(
@@ -83,14 +83,14 @@ class Turn:
 
     # --- what comes
 
-    async def _watch(self, heard: Heard) -> How | None:
+    async def _watch(self, heard: Heard) -> TurnOutcome | None:
         book = self._book
-        events = [book.teller.owned(event) for event in heard.events if _may_tell(event)]
+        events = [book.teller.owned(event) for event in heard.events if _is_agent_event(event)]
         self._usd += sum(self._crew.cost(event) for event in events if event.kind == "model.replied")
         self._note(heard)
         waiting = book.tell_later([*self._own(heard), *events, *self._told_above()])
-        is_due = heard.process is not None or waiting >= MOST_WAITING
-        if is_due or (self._is_inside and any(event.kind in OUTWARD for event in heard.events)):
+        is_due = heard.process is not None or waiting >= MAX_QUEUED_EVENTS
+        if is_due or (self._is_inside and any(event.kind in SIDE_EFFECT_KINDS for event in heard.events)):
             await book.flush()
         return self._stop or await self._over()
 
@@ -122,33 +122,33 @@ class Turn:
         """Neighbours that share a budget are told of it while the turn lasts."""
         book, heard, now = self._book, self._heard, asyncio.get_running_loop().time()
         tokens, usd = heard.tokens - self._told_tokens, (heard.usd or 0.0) - self._told_usd
-        is_due = self._is_inside or now - self._told_at >= LOOK_SECONDS
+        is_due = self._is_inside or now - self._told_at >= LOG_CHECK_SECONDS
         if not book.above or not is_due or (tokens <= 0 and usd <= 0):
             return []
         self._told_tokens, self._told_usd, self._told_at = heard.tokens, heard.usd or 0.0, now
         whom = [book.state.id, *(goal.id for goal in book.above)]
         return book.teller.spent_below(whom, turns=0, tokens=max(0, tokens), usd=max(0.0, usd))
 
-    async def _over(self) -> How | None:
+    async def _over(self) -> TurnOutcome | None:
         """Whether a budget is used up by now, the goal's own or that of one above it. Before it ends by that, the log is read once more:
         somebody may have raised it, just as somebody may steer, or a neighbour spend what both share.
         """
         now = asyncio.get_running_loop().time()
         stop = self.why_stop()
-        if stop is None and now - self._looked_at < LOOK_SECONDS:
+        if stop is None and now - self._looked_at < LOG_CHECK_SECONDS:
             return None
         self._looked_at = now
         with suppress(LogError):  # whoever writes next is told
             await self._book.catch_up()
         return self.why_stop()
 
-    def why_stop(self) -> How | None:
+    def why_stop(self) -> TurnOutcome | None:
         """Whether the turn is to end, by what the log says."""
         book = self._book
         if book.state.cancel is not None:
             return "stopped"
         moment = book.moment()
-        return "over_budget" if axis_over([book.state, *book.above], self._heard.tokens, self._heard.usd, moment) else None
+        return "over_budget" if find_exceeded_axis([book.state, *book.above], self._heard.tokens, self._heard.usd, moment) else None
 
     async def _flush(self) -> None:
         while True:
@@ -157,38 +157,38 @@ class Turn:
                 await self._book.flush()
 
 
-def _may_tell(event: Event) -> bool:
-    return event.kind == "goal.tool_effect" or not event.kind.startswith(OURS)
+def _is_agent_event(event: Event) -> bool:
+    return event.kind == "goal.tool_effect" or not event.kind.startswith(RESERVED_PREFIXES)
 
 
-def axis_over(goals: Sequence[GoalState], tokens: int, usd: float | None, now: datetime) -> BudgetAxis | None:
+def find_exceeded_axis(goals: Sequence[GoalState], tokens: int, usd: float | None, now: datetime) -> BudgetAxis | None:
     """The budget that is used up by so much in the open turn, in one goal or those above it."""
-    for goal, used in zip(goals, _used(goals, tokens, usd or 0.0), strict=True):
+    for goal, used in zip(goals, _spent_with_turn(goals, tokens, usd or 0.0), strict=True):
         if used.tokens >= goal.limits.tokens:
             return "tokens"
         if goal.limits.usd is not None and used.usd >= goal.limits.usd:
             return "usd"
-        if seconds_of(goal, now) >= goal.limits.seconds:
+        if elapsed_seconds(goal, now) >= goal.limits.seconds:
             return "wall_time"
         if goal.spent.denies >= goal.limits.denies:
             return "consecutive_denies"
     return None
 
 
-def _used(goals: Sequence[GoalState], tokens: int, usd: float) -> list[Spent]:
+def _spent_with_turn(goals: Sequence[GoalState], tokens: int, usd: float) -> list[GoalUsage]:
     """What a goal and those above it have used, with so much in its open turn."""
     own, *above = goals
-    more = untold(own, tokens=tokens, usd=usd)
-    first = Spent(tokens=own.spent.tokens + tokens, usd=own.spent.usd + usd)
-    return [first, *(Spent(tokens=tokens_of(goal) + more.tokens, usd=usd_of(goal) + more.usd) for goal in above)]
+    more = unreported_usage(own, tokens=tokens, usd=usd)
+    first = GoalUsage(tokens=own.spent.tokens + tokens, usd=own.spent.usd + usd)
+    return [first, *(GoalUsage(tokens=used_tokens(goal) + more.tokens, usd=used_usd(goal) + more.usd) for goal in above)]
 
 
-def rest_of(goals: Sequence[GoalState], now: datetime) -> Rest:
+def remaining_budget(goals: Sequence[GoalState], now: datetime) -> RemainingBudget:
     """What a turn may spend, by a goal and those above it."""
-    used = list(zip(goals, _used(goals, 0, 0.0), strict=True))
+    used = list(zip(goals, _spent_with_turn(goals, 0, 0.0), strict=True))
     usd = [goal.limits.usd - each.usd for goal, each in used if goal.limits.usd is not None]
-    return Rest(
+    return RemainingBudget(
         tokens=max(0, min(goal.limits.tokens - each.tokens for goal, each in used)),
         usd=max(0.0, min(usd)) if usd else None,
-        seconds=max(1.0, min(goal.limits.seconds - seconds_of(goal, now) for goal in goals)),
+        seconds=max(1.0, min(goal.limits.seconds - elapsed_seconds(goal, now) for goal in goals)),
     )

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from fleetlore.errors import Invalid
 from fleetlore.events.names import is_name
-from fleetlore.graph.conditions import BadCondition, Test, read
-from fleetlore.graph.edges import cycle_in
-from fleetlore.graph.model import REQUIRED, USER, Edge, Graph
+from fleetlore.graph.conditions import InvalidCondition, Test, parse_condition
+from fleetlore.graph.edges import find_cycle
+from fleetlore.graph.model import REQUIRED_ROLES, USER, Edge, Graph
 from fleetlore.graph.node import Node
 from fleetlore.graph.registry import Registry
 
@@ -22,7 +22,7 @@ class InvalidGraph(Invalid):
         super().__init__("\n".join(f"{name}: {problem}" for problem in problems))
 
 
-class Checked(NamedTuple):
+class ResolvedGraph(NamedTuple):
     """What a graph's names stand for."""
 
     nodes: dict[str, type[Node]]
@@ -33,26 +33,26 @@ class Checked(NamedTuple):
         return self.conditions[name]
 
 
-def checked(graph: Graph, registry: Registry) -> Checked:
+def check_graph(graph: Graph, registry: Registry) -> ResolvedGraph:
     """What its names stand for; `InvalidGraph` says everything that is wrong with it."""
     found = {name: kind for name in graph.nodes.values() if (kind := registry.find(name)) is not None}
-    tests, problems = _tests(graph, found, registry)
+    tests, problems = _resolve_conditions(graph, found, registry)
     problems = [
-        *_roles(graph, found, registry),
+        *_check_roles(graph, found, registry),
         *problems,
-        *(problem for edge in graph.edges for problem in _edge(graph, edge, tests)),
-        *_ways(graph),
-        *_options(graph, found),
+        *(problem for edge in graph.edges for problem in _check_edge(graph, edge, tests)),
+        *_check_paths(graph),
+        *_check_options(graph, found),
     ]
     if problems:
         raise InvalidGraph(graph.source or graph.name, problems)
-    return Checked(found, tests)
+    return ResolvedGraph(found, tests)
 
 
-def _roles(graph: Graph, found: dict[str, type[Node]], registry: Registry) -> Iterator[str]:
+def _check_roles(graph: Graph, found: dict[str, type[Node]], registry: Registry) -> Iterator[str]:
     if not is_name(graph.agent):
         yield "agent: a name is needed, of 1 to 200 bytes without control characters"
-    for role in REQUIRED:
+    for role in REQUIRED_ROLES:
         if role not in graph.nodes:
             yield f'the role {role} is missing; every graph has one: add {role} = "{role}_v1" to [nodes]'
     for role, name in graph.nodes.items():
@@ -64,7 +64,7 @@ def _roles(graph: Graph, found: dict[str, type[Node]], registry: Registry) -> It
             yield f"{role}: {name} needs the role {missing[0]}, which the graph does not have; add it to [nodes]"
 
 
-def _tests(graph: Graph, found: dict[str, type[Node]], registry: Registry) -> tuple[dict[str, Test], list[str]]:
+def _resolve_conditions(graph: Graph, found: dict[str, type[Node]], registry: Registry) -> tuple[dict[str, Test], list[str]]:
     """Every condition that an edge names, or that the graph describes; and what is wrong with those."""
     tests: dict[str, Test] = {name: test for kind in found.values() for name, test in kind.conditions.items()}
     problems: list[str] = []
@@ -73,14 +73,14 @@ def _tests(graph: Graph, found: dict[str, type[Node]], registry: Registry) -> tu
             tests[name] = test
     for name, said in graph.conditions.items():
         try:
-            tests[name] = read(said, graph.words)
-        except BadCondition as error:
+            tests[name] = parse_condition(said, graph.words)
+        except InvalidCondition as error:
             problems.append(f"condition {name}: {error}")
             tests[name] = lambda made, turn: False
     return tests, problems
 
 
-def _edge(graph: Graph, edge: Edge, tests: dict[str, Test]) -> Iterator[str]:
+def _check_edge(graph: Graph, edge: Edge, tests: dict[str, Test]) -> Iterator[str]:
     where = f"the edge {edge.source} → {edge.target}"
     if edge.target not in graph.nodes:
         yield f"{where} leads to nowhere: there is no node {edge.target}; known are {', '.join(graph.nodes)}"
@@ -95,14 +95,14 @@ def _edge(graph: Graph, edge: Edge, tests: dict[str, Test]) -> Iterator[str]:
             yield f"{where}: no condition is called {name!r}; known are {', '.join(sorted(tests)) or 'none'}; write one under [conditions]"
 
 
-def _ways(graph: Graph) -> Iterator[str]:
+def _check_paths(graph: Graph) -> Iterator[str]:
     """Circles, roles that cannot be reached, and names that would hide each other."""
     for after in (False, True):
         edges = [edge for edge in graph.edges if edge.type == "data" and edge.after == after]
-        if (circle := cycle_in(edges)) is not None:
+        if (circle := find_cycle(edges)) is not None:
             yield f"data goes in a circle: {' → '.join(circle)}; take an edge away, or mark one `after`, or make it a context or state edge"
         elif not after:
-            yield from _out_of_reach(edges)
+            yield from _check_reachability(edges)
     seen: set[tuple[str, str, str, str]] = set()
     for edge in graph.edges:
         key = (edge.source, edge.target, edge.type, edge.carries)
@@ -111,7 +111,7 @@ def _ways(graph: Graph) -> Iterator[str]:
         seen.add(key)
 
 
-def _out_of_reach(edges: list[Edge]) -> Iterator[str]:
+def _check_reachability(edges: list[Edge]) -> Iterator[str]:
     reached, targets = {USER}, {edge.target for edge in edges}
     while more := {edge.target for edge in edges if edge.source in reached} - reached:
         reached |= more
@@ -120,7 +120,7 @@ def _out_of_reach(edges: list[Edge]) -> Iterator[str]:
         yield f"{role} leads on, but never runs: {why}; add one that comes from the {USER} or from a node that runs"
 
 
-def _options(graph: Graph, found: dict[str, type[Node]]) -> Iterator[str]:
+def _check_options(graph: Graph, found: dict[str, type[Node]]) -> Iterator[str]:
     for table, names in (("options", graph.options), ("minds", graph.minds)):
         for role in names:
             if role not in graph.nodes:

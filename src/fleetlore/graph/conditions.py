@@ -16,76 +16,76 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from fleetlore.graph.turn import Turn
-from fleetlore.graph.word_match import WordList, words_of
+from fleetlore.graph.turn import GraphTurn
+from fleetlore.graph.word_match import WordList, split_words
 
-Test: TypeAlias = Callable[[Any, Turn], bool]
+Test: TypeAlias = Callable[[Any, GraphTurn], bool]
 """Whether it holds, of what the source made, in this turn."""
 
 
-class BadCondition(Exception):
+class InvalidCondition(Exception):
     """A condition that says nothing sensible; the message says what is wrong."""
 
 
-def read(said: Mapping[str, Any], words: Mapping[str, Sequence[str]]) -> Test:
+def parse_condition(said: Mapping[str, Any], words: Mapping[str, Sequence[str]]) -> Test:
     """The test that some data describes; `BadCondition` where it does not."""
     if not isinstance(said, Mapping) or not said:
-        raise BadCondition('it must hold at least one key, as in { intent = "social" }')
-    tests = [_read_key(key, value, words) for key, value in said.items()]
+        raise InvalidCondition('it must hold at least one key, as in { intent = "social" }')
+    tests = [_parse_key(key, value, words) for key, value in said.items()]
     if len(tests) == 1:
         return tests[0]
     return lambda made, turn: all(test(made, turn) for test in tests)
 
 
-def _read_key(key: str, value: Any, words: Mapping[str, Sequence[str]]) -> Test:
+def _parse_key(key: str, value: Any, words: Mapping[str, Sequence[str]]) -> Test:
     match key:
         case "any":
-            return _any_of(value, words)
+            return _parse_any(value, words)
         case "not":
-            test = read(value, words)
+            test = parse_condition(value, words)
             return lambda made, turn: not test(made, turn)
         case "words":
-            return _says(value, words)
+            return _parse_words(value, words)
         case "longer":
-            return _longer(value)
+            return _parse_longer(value)
         case "came":
-            return _came(value)
+            return _parse_came(value)
         case _:
-            return _field(key, value)
+            return _parse_field(key, value)
 
 
-def _any_of(value: Any, words: Mapping[str, Sequence[str]]) -> Test:
+def _parse_any(value: Any, words: Mapping[str, Sequence[str]]) -> Test:
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
-        raise BadCondition("`any` takes a list of conditions")
-    tests = [read(each, words) for each in value]
+        raise InvalidCondition("`any` takes a list of conditions")
+    tests = [parse_condition(each, words) for each in value]
     return lambda made, turn: any(test(made, turn) for test in tests)
 
 
-def _says(value: Any, words: Mapping[str, Sequence[str]]) -> Test:
+def _parse_words(value: Any, words: Mapping[str, Sequence[str]]) -> Test:
     if not isinstance(value, str) or value not in words:
-        raise BadCondition(f"no list of words is called {value!r}; there are {', '.join(words) or 'none'}: write one under [words]")
+        raise InvalidCondition(f"no list of words is called {value!r}; there are {', '.join(words) or 'none'}: write one under [words]")
     found_in = WordList(words[value]).found_in
     return lambda made, turn: found_in(turn.text)
 
 
-def _longer(value: Any) -> Test:
+def _parse_longer(value: Any) -> Test:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise BadCondition("`longer` takes a number of words")
-    return lambda made, turn: len(words_of(turn.text)) > value
+        raise InvalidCondition("`longer` takes a number of words")
+    return lambda made, turn: len(split_words(turn.text)) > value
 
 
-def _came(value: Any) -> Test:
+def _parse_came(value: Any) -> Test:
     if value not in ("text", "action"):
-        raise BadCondition("`came` is either text or action")
+        raise InvalidCondition("`came` is either text or action")
     return lambda made, turn: (turn.action is not None) == (value == "action")
 
 
-def _field(key: str, value: Any) -> Test:
+def _parse_field(key: str, value: Any) -> Test:
     wanted = value if isinstance(value, list | tuple) else [value]
-    return lambda made, turn: any(type(has := field_of(made, key)) is type(each) and has == each for each in wanted)
+    return lambda made, turn: any(type(has := read_field(made, key)) is type(each) and has == each for each in wanted)
 
 
-def field_of(made: Any, key: str) -> Any:
+def read_field(made: Any, key: str) -> Any:
     """A field of what a node made, or of the analysis in it; `None` where there is none of that name."""
     for holder in (made, getattr(made, "analysis", None)):
         if isinstance(holder, Mapping) and key in holder:

@@ -20,18 +20,18 @@ def as_text(graph: Graph) -> Iterator[str]:
         yield f"{role}{made}"
         for edge in graph.edges:
             if edge.source == role:
-                yield f"  {_ARROWS[edge.type]} {edge.target}  {_label(edge)}"
+                yield f"  {_ARROWS[edge.type]} {edge.target}  {_edge_label(edge)}"
 
 
 def as_mermaid(graph: Graph) -> Iterator[str]:
     """A flowchart, as forges show it in Markdown."""
     yield "flowchart LR"
     ids = {role: f"n{number}" for number, role in enumerate((USER, *graph.nodes))}
-    yield f"  {ids[USER]}(({_quoted(USER)}))"
+    yield f"  {ids[USER]}(({_quote_mermaid(USER)}))"
     for role, name in graph.nodes.items():
-        yield f"  {ids[role]}[{_quoted(f'{role}<br/>{name}')}]"
+        yield f"  {ids[role]}[{_quote_mermaid(f'{role}<br/>{name}')}]"
     for edge in graph.edges:
-        yield f"  {ids[edge.source]} {_MERMAID[edge.type]}|{_quoted(_label(edge))}| {ids[edge.target]}"
+        yield f"  {ids[edge.source]} {_MERMAID[edge.type]}|{_quote_mermaid(_edge_label(edge))}| {ids[edge.target]}"
 
 
 def as_dot(graph: Graph) -> Iterator[str]:
@@ -45,18 +45,18 @@ def as_dot(graph: Graph) -> Iterator[str]:
     for edge in graph.edges:
         loose = "" if edge.type == "data" else ", constraint=false"
         way = f"{json.dumps(edge.source)} -> {json.dumps(edge.target)}"
-        yield f"  {way} [label={json.dumps(_label(edge))}, style={_DOT[edge.type]}{loose}];"
+        yield f"  {way} [label={json.dumps(_edge_label(edge))}, style={_DOT[edge.type]}{loose}];"
     yield "}"
 
 
-def _label(edge: Edge) -> str:
+def _edge_label(edge: Edge) -> str:
     conditions = [*(f"if {name}" for name in edge.when), *(f"unless {name}" for name in edge.unless)]
     return ", ".join([edge.carries, *conditions, *(["after the reply"] if edge.after else [])])
 
 
-def _quoted(text: str) -> str:
+def _quote_mermaid(text: str) -> str:
     """Within Mermaid's quotes: its own entities for what would end them."""
     return '"' + text.replace("#", "#35;").replace('"', "#quot;").replace("\n", " ") + '"'
 
 
-FORMS: Mapping[str, Callable[[Graph], Iterator[str]]] = {"text": as_text, "mermaid": as_mermaid, "dot": as_dot}
+FORMATS: Mapping[str, Callable[[Graph], Iterator[str]]] = {"text": as_text, "mermaid": as_mermaid, "dot": as_dot}

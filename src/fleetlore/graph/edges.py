@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from fleetlore.graph.conditions import Test
 from fleetlore.graph.model import Edge, Graph
-from fleetlore.graph.turn import Turn
+from fleetlore.graph.turn import GraphTurn
 
 
-class Road(NamedTuple):
+class EdgePath(NamedTuple):
     """A data edge, as it is walked."""
 
     target: str
@@ -18,7 +18,7 @@ class Road(NamedTuple):
     test: Test | None
 
 
-class Plan:
+class EdgePlan:
     """One walk: that of the turn, or that of what comes after the reply."""
 
     def __init__(self, graph: Graph, test_of: Callable[[str], Test], *, after: bool) -> None:
@@ -26,18 +26,18 @@ class Plan:
         targets = {edge.target for edge in edges}
         self.waiting = {role: sum(edge.target == role for edge in edges) for role in targets}
         """How many edges lead to each role."""
-        self.leads = {role: _roads(edges, role, test_of) for role in targets}
+        self.leads = {role: _build_paths(edges, role, test_of) for role in targets}
         """Where each role leads."""
         outside = dict.fromkeys(edge.source for edge in edges if edge.source not in targets)
-        self.entries = {source: _roads(edges, source, test_of) for source in outside}
+        self.entries = {source: _build_paths(edges, source, test_of) for source in outside}
         """Where the walk comes from: the user, or, after the reply, what the turn's own walk has made."""
 
 
-def _roads(edges: list[Edge], source: str, test_of: Callable[[str], Test]) -> tuple[Road, ...]:
-    return tuple(Road(edge.target, edge.carries, _test(edge, test_of)) for edge in edges if edge.source == source)
+def _build_paths(edges: list[Edge], source: str, test_of: Callable[[str], Test]) -> tuple[EdgePath, ...]:
+    return tuple(EdgePath(edge.target, edge.carries, _combine_tests(edge, test_of)) for edge in edges if edge.source == source)
 
 
-def _test(edge: Edge, test_of: Callable[[str], Test]) -> Test | None:
+def _combine_tests(edge: Edge, test_of: Callable[[str], Test]) -> Test | None:
     holding = [test_of(name) for name in edge.when]
     failing = [test_of(name) for name in edge.unless]
     if not holding and not failing:
@@ -45,13 +45,13 @@ def _test(edge: Edge, test_of: Callable[[str], Test]) -> Test | None:
     if len(holding) == 1 and not failing:
         return holding[0]
 
-    def test(made: Any, turn: Turn) -> bool:
+    def test(made: Any, turn: GraphTurn) -> bool:
         return all(each(made, turn) for each in holding) and not any(each(made, turn) for each in failing)
 
     return test
 
 
-def cycle_in(edges: list[Edge]) -> list[str] | None:
+def find_cycle(edges: list[Edge]) -> list[str] | None:
     """The roles of a circle among some edges, the first one again at its end; `None` if there is none."""
     leads: dict[str, list[str]] = {}
     for edge in edges:
@@ -59,19 +59,19 @@ def cycle_in(edges: list[Edge]) -> list[str] | None:
     done: set[str] = set()
     for start in leads:
         path: list[str] = []
-        if _circles(start, leads, path, done):
+        if _has_cycle_from(start, leads, path, done):
             return path[path.index(path[-1]) :]
     return None
 
 
-def _circles(role: str, leads: dict[str, list[str]], path: list[str], done: set[str]) -> bool:
+def _has_cycle_from(role: str, leads: dict[str, list[str]], path: list[str], done: set[str]) -> bool:
     """Walk on from a role; where the way comes back to itself, `path` ends with the role that it came back to."""
     if role in done:
         return False
     path.append(role)
     if role in path[:-1]:
         return True
-    if any(_circles(target, leads, path, done) for target in leads.get(role, ())):
+    if any(_has_cycle_from(target, leads, path, done) for target in leads.get(role, ())):
         return True
     path.pop()
     done.add(role)

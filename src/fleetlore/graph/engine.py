@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fleetlore.graph.edges import Plan, Road
+from fleetlore.graph.edges import EdgePath, EdgePlan
 from fleetlore.graph.model import USER, Edge, Graph
 from fleetlore.graph.node import Node
-from fleetlore.graph.step import Host, Step
-from fleetlore.graph.turn import Turn
+from fleetlore.graph.step import Step, StepHost
+from fleetlore.graph.turn import GraphTurn
 
 if TYPE_CHECKING:
     from fleetlore.graph.registry import Registry
@@ -29,7 +29,7 @@ class NodeError(Exception):
         super().__init__(f"{role}: {error or type(error).__name__}")
 
 
-class Sources(NamedTuple):
+class NodeSources(NamedTuple):
     """The nodes whose words and whose state a role is given, each with the name of what it carries."""
 
     context: tuple[tuple[str, Node], ...]
@@ -40,34 +40,34 @@ class Engine:
     """A graph made ready to run. It holds nothing of a session: one engine serves any number."""
 
     def __init__(self, graph: Graph, registry: Registry) -> None:
-        from fleetlore.graph.checks import checked
+        from fleetlore.graph.checks import check_graph
 
-        tests = checked(graph, registry)
+        tests = check_graph(graph, registry)
         self.graph = graph
         self.nodes = {role: tests.nodes[name](role, graph.options.get(role, {})) for role, name in graph.nodes.items()}
-        self._turn = Plan(graph, tests.of, after=False)
-        self._after = Plan(graph, tests.of, after=True)
+        self._turn = EdgePlan(graph, tests.of, after=False)
+        self._after = EdgePlan(graph, tests.of, after=True)
         self._sources = {role: self._sources_of(role) for role in graph.nodes}
 
-    def _sources_of(self, role: str) -> Sources:
+    def _sources_of(self, role: str) -> NodeSources:
         def of(edges: tuple[Edge, ...]) -> tuple[tuple[str, Node], ...]:
             return tuple((edge.carries, self.nodes[edge.source]) for edge in edges)
 
-        return Sources(of(self.graph.into(role, "context")), of(self.graph.into(role, "state")))
+        return NodeSources(of(self.graph.into(role, "context")), of(self.graph.into(role, "state")))
 
-    def sources(self, role: str) -> Sources:
+    def sources(self, role: str) -> NodeSources:
         """Whose words and state a role is given."""
         return self._sources[role]
 
-    async def run(self, turn: Turn, host: Host | None = None) -> dict[str, Any]:
+    async def run(self, turn: GraphTurn, host: StepHost | None = None) -> dict[str, Any]:
         """One turn; answers what each role that ran has made. `NodeError` if one failed, once the others are stopped."""
-        walk = Walk(self._turn, self.nodes, turn, host)
+        walk = GraphRun(self._turn, self.nodes, turn, host)
         await walk.go({USER: turn})
         return walk.made
 
-    async def run_after(self, turn: Turn, made: Mapping[str, Any], host: Host | None = None) -> dict[str, Any]:
+    async def run_after(self, turn: GraphTurn, made: Mapping[str, Any], host: StepHost | None = None) -> dict[str, Any]:
         """What comes after the reply, from what the turn made."""
-        walk = Walk(self._after, self.nodes, turn, host)
+        walk = GraphRun(self._after, self.nodes, turn, host)
         await walk.go(made)
         return walk.made
 
@@ -77,12 +77,12 @@ class Engine:
         return bool(self._after.entries)
 
 
-class Walk:
+class GraphRun:
     """One run along the edges of a plan."""
 
     __slots__ = ("_host", "_inputs", "_led", "_nodes", "_plan", "_turn", "_waiting", "made")
 
-    def __init__(self, plan: Plan, nodes: Mapping[str, Node], turn: Turn, host: Host | None) -> None:
+    def __init__(self, plan: EdgePlan, nodes: Mapping[str, Node], turn: GraphTurn, host: StepHost | None) -> None:
         self._plan, self._nodes, self._turn, self._host = plan, nodes, turn, host
         self._waiting = plan.waiting.copy()
         self._inputs: dict[str, dict[str, Any]] = {}
@@ -124,7 +124,7 @@ class Walk:
                 for role in ready:
                     group.create_task(self._along(role))
         except BaseExceptionGroup as errors:
-            first = _first(errors)
+            first = _first_error(errors)
             raise first from first.__cause__
 
     async def _bare(self, role: str, ready: list[str]) -> None:
@@ -163,14 +163,14 @@ class Walk:
             await wait
         self._arrive(roads, followed, made, step, ready)
 
-    def _followed(self, roads: tuple[Road, ...], made: Any) -> tuple[Road, ...] | list[Road]:
+    def _followed(self, roads: tuple[EdgePath, ...], made: Any) -> tuple[EdgePath, ...] | list[EdgePath]:
         """The roads whose conditions hold."""
         for road in roads:
             if road.test is not None:
                 return [road for road in roads if road.test is None or road.test(made, self._turn)]
         return roads
 
-    def _arrive(self, roads: tuple[Road, ...], followed: Sequence[Road], made: Any, step: Step | None, ready: list[str]) -> None:
+    def _arrive(self, roads: tuple[EdgePath, ...], followed: Sequence[EdgePath], made: Any, step: Step | None, ready: list[str]) -> None:
         """Carry what was made along the roads that are followed; what waits for nothing more is ready."""
         for road in followed:
             target = road.target
@@ -182,7 +182,7 @@ class Walk:
                 self._led[target] = step
         self._decide(roads, ready)
 
-    def _decide(self, roads: tuple[Road, ...], ready: list[str]) -> None:
+    def _decide(self, roads: tuple[EdgePath, ...], ready: list[str]) -> None:
         """These roads are decided; where nothing came along any road to a node, its own lead nowhere."""
         waiting = self._waiting
         for road in roads:
@@ -200,6 +200,6 @@ def _is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+def _first_error(errors: BaseExceptionGroup[BaseException]) -> BaseException:
     first = errors.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first
+    return _first_error(first) if isinstance(first, BaseExceptionGroup) else first

@@ -10,23 +10,23 @@ from typing import Any
 import msgspec
 
 from fleetlore.errors import FleetloreError
-from fleetlore.graph.controls import table
+from fleetlore.graph.controls import build_table
 from fleetlore.graph.step import Step
-from fleetlore.models.base import Call
+from fleetlore.models.base import ModelToolCall
 from fleetlore.process.identity import Process
 from fleetlore.prompts import text_safety
-from fleetlore.views.conversation_state import Control
+from fleetlore.views.conversation_state import UiControl
 
-ROWS_TOLD = 20
+MAX_ROWS_FOR_MODEL = 20
 """Of a table, to the model; the user sees all of it. Of which tables there are, the model is told all."""
-LONGEST_COLUMNS = 1000
+MAX_COLUMNS_LENGTH = 1000
 
 
-class ToolTrouble(Exception):
+class ToolFailure(Exception):
     """A tool could not do what was wanted; the message is for the model."""
 
 
-class Card:
+class ToolCard:
     """What the user is shown of something that runs."""
 
     def __init__(self) -> None:
@@ -34,9 +34,9 @@ class Card:
 
 
 @asynccontextmanager
-async def carded(step: Step, call: Call) -> AsyncIterator[Card]:
+async def show_tool_card(step: Step, call: ModelToolCall) -> AsyncIterator[ToolCard]:
     """A card from its beginning to its end, whatever that is."""
-    card, began, ok = Card(), perf_counter(), False
+    card, began, ok = ToolCard(), perf_counter(), False
     step.hud("process_started", call_id=call.id, tool=call.name)
     try:
         yield card
@@ -46,49 +46,49 @@ async def carded(step: Step, call: Call) -> AsyncIterator[Card]:
         step.hud("process_finished", call_id=call.id, tool=call.name, ok=ok, detail=card.detail, duration_ms=took)
 
 
-async def ask_database(step: Step, call: Call) -> tuple[Control, str]:
+async def query_database(step: Step, call: ModelToolCall) -> tuple[UiControl, str]:
     """The table, and what the model is told of it."""
-    from fleetlore.graph.tools.database import open_database
+    from fleetlore.graph.tools.database import parse_database_address
     from fleetlore.graph.tools.query_db import outline, query
 
     name = str(call.arguments.get("database"))
     if name not in step.host.tools.databases:
-        raise ToolTrouble(f"no database is called {name!r}; there are {', '.join(step.host.tools.databases)}")
-    async with carded(step, call) as card:
+        raise ToolFailure(f"no database is called {name!r}; there are {', '.join(step.host.tools.databases)}")
+    async with show_tool_card(step, call) as card:
         try:
-            database, sql = open_database(name, step.host.tools.databases[name]), str(call.arguments.get("query", "")).strip()
+            database, sql = parse_database_address(name, step.host.tools.databases[name]), str(call.arguments.get("query", "")).strip()
             found = await (query(database, sql) if sql else outline(database))
         except FleetloreError as error:
             card.detail = "refused, or failed"
-            raise ToolTrouble(str(error)) from error
+            raise ToolFailure(str(error)) from error
         card.detail = f"{len(found.rows)} rows"
-    shown = table(found.columns, found.rows)
+    shown = build_table(found.columns, found.rows)
     if found.cut is not None:
         shown["cut"] = True
-    return shown, _told(found.columns, found.rows, found.cut, ROWS_TOLD if sql else len(found.rows))
+    return shown, _describe_table(found.columns, found.rows, found.cut, MAX_ROWS_FOR_MODEL if sql else len(found.rows))
 
 
-def _told(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...], cut: str | None, most: int) -> str:
+def _describe_table(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...], cut: str | None, most: int) -> str:
     count = f"{len(rows)} row{'' if len(rows) == 1 else 's'}" + (f", cut {cut}" if cut else "")
     lines = [msgspec.json.encode(row).decode() for row in (columns, *rows[:most])]
     more = [f"… and {len(rows) - most} more"] if len(rows) > most else []
-    return "\n".join([f"{count}, shown as a table of {text_safety.line(', '.join(columns), LONGEST_COLUMNS)}.", *lines, *more])
+    return "\n".join([f"{count}, shown as a table of {text_safety.sanitize_line(', '.join(columns), MAX_COLUMNS_LENGTH)}.", *lines, *more])
 
 
-async def run_program(step: Step, call: Call) -> str:
+async def run_python_program(step: Step, call: ModelToolCall) -> str:
     """What a program printed. Its start is durable before any of it is heard; its end is told however it came."""
-    from fleetlore.graph.tools.run_python import run
+    from fleetlore.graph.tools.run_python import run_python_code
 
     if not step.host.tools.runs_python:
-        raise ToolTrouble("no programs can be run here")
-    told = _Told(step, call)
-    async with carded(step, call) as card:
+        raise ToolFailure("no programs can be run here")
+    told = _ProcessEvents(step, call)
+    async with show_tool_card(step, call) as card:
         try:
-            ran = await run(str(call.arguments.get("code")), on_start=told.started)
+            ran = await run_python_code(str(call.arguments.get("code")), on_start=told.started)
         except FleetloreError as error:
             card.detail = "not started"
             told.finished({})
-            raise ToolTrouble(str(error)) from error
+            raise ToolFailure(str(error)) from error
         except BaseException:
             told.finished({"signal": "cancelled"})
             raise
@@ -96,14 +96,14 @@ async def run_program(step: Step, call: Call) -> str:
         told.finished({"exit_code": ran.code, "timed_out": ran.why == "too long" or None, "duration_ms": took})
         card.detail = "ended well" if ran.is_well else ran.why
         if not ran.is_well:
-            raise ToolTrouble(ran.told())
+            raise ToolFailure(ran.told())
         return ran.told()
 
 
-class _Told:
+class _ProcessEvents:
     """Tells of one process."""
 
-    def __init__(self, step: Step, call: Call) -> None:
+    def __init__(self, step: Step, call: ModelToolCall) -> None:
         self._step, self._call, self._pid, self._cause = step, call, 0, ""
 
     async def started(self, process: Process) -> bool:

@@ -11,21 +11,21 @@ from typing import Any, get_args
 
 import msgspec
 
-from fleetlore.documents.validation import plain
-from fleetlore.documents.yaml_lines import Tree
+from fleetlore.documents.validation import to_plain_values
+from fleetlore.documents.yaml_lines import ParsedYaml
 from fleetlore.errors import FleetloreError, Invalid
 from fleetlore.graph.checks import InvalidGraph
 from fleetlore.graph.model import Edge, EdgeType, Graph
 
-SUFFIXES = (".toml", ".yaml", ".yml", ".py")
-_SHIPPED = resources.files("fleetlore.graph") / "graphs"
+GRAPH_SUFFIXES = (".toml", ".yaml", ".yml", ".py")
+_SHIPPED_GRAPHS = resources.files("fleetlore.graph") / "graphs"
 _EDGE_KEYS = ("from", "to", "type", "carries", "when", "unless", "after")
-_KEYS = tuple(name for name in Graph.__struct_fields__ if name != "source")
+_GRAPH_KEYS = tuple(name for name in Graph.__struct_fields__ if name != "source")
 
 
 def shipped() -> tuple[str, ...]:
     """The names of the graphs that come with Fleetlore."""
-    return tuple(sorted(entry.name.removesuffix(".toml") for entry in _SHIPPED.iterdir() if entry.name.endswith(".toml")))
+    return tuple(sorted(entry.name.removesuffix(".toml") for entry in _SHIPPED_GRAPHS.iterdir() if entry.name.endswith(".toml")))
 
 
 def load(place: str, *, folder: str | None = None) -> Graph:
@@ -33,7 +33,7 @@ def load(place: str, *, folder: str | None = None) -> Graph:
     if (named := find(place, folder=folder)) is not None:
         return named
     path = Path(place).expanduser()
-    if path.suffix not in SUFFIXES:
+    if path.suffix not in GRAPH_SUFFIXES:
         known = ", ".join(names(folder))
         raise Invalid(f"no graph is called {place!r}; known are {known}; or name a file, as in ./my.toml")
     return _read_file(path)
@@ -42,21 +42,21 @@ def load(place: str, *, folder: str | None = None) -> Graph:
 def find(name: str, *, folder: str | None = None) -> Graph | None:
     """A graph by its name alone, never by a path: what a browser may ask for."""
     if name in shipped():
-        return from_text((_SHIPPED / f"{name}.toml").read_text(encoding="utf-8"), f"{name}.toml")
-    path = next((path for path in _own(folder) if path.stem == name), None)
+        return from_text((_SHIPPED_GRAPHS / f"{name}.toml").read_text(encoding="utf-8"), f"{name}.toml")
+    path = next((path for path in _list_own_files(folder) if path.stem == name), None)
     return None if path is None else msgspec.structs.replace(_read_file(path), name=name)  # the log knows it by this name
 
 
 def names(folder: str | None = None) -> tuple[str, ...]:
     """The names of all graphs that there are."""
-    return tuple(dict.fromkeys((*shipped(), *(path.stem for path in _own(folder)))))
+    return tuple(dict.fromkeys((*shipped(), *(path.stem for path in _list_own_files(folder)))))
 
 
-def _own(folder: str | None) -> Iterator[Path]:
+def _list_own_files(folder: str | None) -> Iterator[Path]:
     if folder is None:
         return
     try:
-        yield from sorted(path for path in Path(folder).expanduser().iterdir() if path.suffix in SUFFIXES and path.is_file())
+        yield from sorted(path for path in Path(folder).expanduser().iterdir() if path.suffix in GRAPH_SUFFIXES and path.is_file())
     except OSError as error:
         raise Invalid(f"{folder}: the folder of your graphs cannot be read ({error.strerror}); make it, or change graph.folder") from error
 
@@ -64,7 +64,7 @@ def _own(folder: str | None) -> Iterator[Path]:
 def _read_file(path: Path) -> Graph:
     try:
         if path.suffix == ".py":
-            return _from_python(path)
+            return _load_python(path)
         return from_text(path.read_text(encoding="utf-8"), str(path))
     except UnicodeDecodeError as error:
         raise Invalid(f"{path}: is not UTF-8 text; save it as such") from error
@@ -72,7 +72,7 @@ def _read_file(path: Path) -> Graph:
         raise Invalid(f"{path}: cannot be read ({error.strerror}); see that it is there, and that you may read it") from error
 
 
-def _from_python(path: Path) -> Graph:
+def _load_python(path: Path) -> Graph:
     """A file of code: it is run, as any program of the user's is."""
     try:
         made = runpy.run_path(str(path), run_name=f"fleetlore_graph_{path.stem}").get("GRAPH")
@@ -89,33 +89,33 @@ def _from_python(path: Path) -> Graph:
 
 def from_text(text: str, source: str) -> Graph:
     """A graph written in YAML where the file's name says so, else in TOML."""
-    data = _from_yaml(text, source) if source.endswith((".yaml", ".yml")) else _from_toml(text, source)
+    data = _parse_yaml(text, source) if source.endswith((".yaml", ".yml")) else _parse_toml(text, source)
     if not isinstance(data, dict):
         raise Invalid(f"{source}: a graph is a table with name, nodes and edges; docs/graph.md shows one")
     return from_data(data, source)
 
 
-def _from_yaml(text: str, source: str) -> Any:
-    tree = Tree(source, text)
+def _parse_yaml(text: str, source: str) -> Any:
+    tree = ParsedYaml(source, text)
     tree.stop_if_wrong()
     return tree.root
 
 
-def _from_toml(text: str, source: str) -> Any:
+def _parse_toml(text: str, source: str) -> Any:
     try:
-        return plain(tomllib.loads(text))
+        return to_plain_values(tomllib.loads(text))
     except (ValueError, RecursionError) as error:
         raise Invalid(f"{source}: not TOML: {error}; mend it") from error
 
 
 def from_data(data: Mapping[str, Any], source: str) -> Graph:
     """A graph as data; `InvalidGraph` says what does not fit."""
-    problems = [f"no such key: {key}; known are {', '.join(_KEYS)}" for key in data if key not in _KEYS]
+    problems = [f"no such key: {key}; known are {', '.join(_GRAPH_KEYS)}" for key in data if key not in _GRAPH_KEYS]
     told = data.get("edges", ())
     if not isinstance(told, list | tuple):
         problems.append("edges: a list of tables is needed; write [[edges]] before each")
         told = ()
-    edges = [edge for number, said in enumerate(told, 1) for edge in _edges(said, number, problems)]
+    edges = [edge for number, said in enumerate(told, 1) for edge in _parse_edges(said, number, problems)]
     if problems:
         raise InvalidGraph(source, problems)
     try:
@@ -126,7 +126,7 @@ def from_data(data: Mapping[str, Any], source: str) -> Graph:
         raise InvalidGraph(source, [f"{where}: {reason}"]) from error
 
 
-def _edges(said: Any, number: int, problems: list[str]) -> Iterator[dict[str, Any]]:
+def _parse_edges(said: Any, number: int, problems: list[str]) -> Iterator[dict[str, Any]]:
     """One edge for each role that it leads to: `to` may name several, which then run side by side."""
     if not isinstance(said, Mapping) or "from" not in said or "to" not in said:
         problems.append(f'edge {number}: a table with from and to is needed, as in {{ from = "input", to = "thinker" }}')
@@ -136,19 +136,19 @@ def _edges(said: Any, number: int, problems: list[str]) -> Iterator[dict[str, An
     if said.get("type", "data") not in get_args(EdgeType):
         problems.append(f"edge {number}: no such type: {said['type']!r}; known are {', '.join(get_args(EdgeType))}")
         return
-    for target in _several(said["to"]):
+    for target in _as_list(said["to"]):
         yield {
             "source": said["from"],
             "target": target,
             "type": said.get("type", "data"),
             "carries": said.get("carries", said["from"]),
-            "when": _several(said.get("when", ())),
-            "unless": _several(said.get("unless", ())),
+            "when": _as_list(said.get("when", ())),
+            "unless": _as_list(said.get("unless", ())),
             "after": said.get("after", False),
         }
 
 
-def _several(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 

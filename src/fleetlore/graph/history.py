@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fleetlore.models.base import Message
+from fleetlore.models.base import ChatMessage
 from fleetlore.prompts.tokens import estimate
 
 if TYPE_CHECKING:
     from fleetlore.views.conversation_state import Conversation, Entry
 
 NO_ANSWER = "(That turn failed before an answer was given.)"
-LONGEST_ENTRY = 8000
+MAX_ENTRY_LENGTH = 8000
 """Characters of one thing said that go into a prompt."""
 
 
-def fitting(history: Sequence[Entry], tokens: int) -> list[Entry]:
+def select_recent_entries(history: Sequence[Entry], tokens: int) -> list[Entry]:
     """The newest that fit into so many tokens; they begin with something that the user said, or there are none."""
     left, first = tokens, len(history)
     for index in range(len(history) - 1, -1, -1):
-        left -= estimate(history[index].text[:LONGEST_ENTRY])
+        left -= estimate(history[index].text[:MAX_ENTRY_LENGTH])
         if left < 0:
             break
         if history[index].role == "user":
@@ -28,13 +28,13 @@ def fitting(history: Sequence[Entry], tokens: int) -> list[Entry]:
     return list(history[first:])
 
 
-def messages(session: Conversation, tokens: int) -> tuple[Message, ...]:
+def build_history_messages(session: Conversation, tokens: int) -> tuple[ChatMessage, ...]:
     """What was said before this turn, for a mind that is asked about it now."""
     earlier = [entry for entry in session.history if entry.turn < session.turn or session.open is None]
-    return tuple(_message(entry) for entry in fitting(earlier, tokens))
+    return tuple(_build_message(entry) for entry in select_recent_entries(earlier, tokens))
 
 
-def _message(entry: Entry) -> Message:
+def _build_message(entry: Entry) -> ChatMessage:
     if entry.role == "error":
-        return Message(role="assistant", text=NO_ANSWER)
-    return Message(role=entry.role, text=entry.text[:LONGEST_ENTRY])
+        return ChatMessage(role="assistant", text=NO_ANSWER)
+    return ChatMessage(role=entry.role, text=entry.text[:MAX_ENTRY_LENGTH])

@@ -13,15 +13,15 @@ from fleetlore import clock
 from fleetlore.errors import Invalid, LogError
 from fleetlore.events.envelope import Event
 from fleetlore.views.conversation_state import Conversation
-from fleetlore.views.conversations import take
+from fleetlore.views.conversations import apply_to_session
 
-OUTWARD = frozenset(("model.called", "tool.called", "process.started"))
+DURABLE_KINDS = frozenset(("model.called", "tool.called", "process.started"))
 """What is durable before it is done."""
-FEW = 50
+MAX_ATOMIC_EVENTS = 50
 """So many events are one append: all or nothing."""
 
 
-class Log(Protocol):
+class SessionLog(Protocol):
     """Whatever stores events, durably, in the order in which it is asked to."""
 
     async def append(self, events: Sequence[Event]) -> object:
@@ -31,10 +31,12 @@ class Log(Protocol):
         """Store any number."""
 
 
-class Pen:
+class SessionJournal:
     """Holds one session and the way to its log."""
 
-    def __init__(self, log: Log, session: Conversation, *, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7) -> None:
+    def __init__(
+        self, log: SessionLog, session: Conversation, *, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7
+    ) -> None:
         self._log, self.session, self._now, self._new_id = log, session, now, new_id
         self._loop = asyncio.get_running_loop()
         self._waiting: list[Event] = []
@@ -59,7 +61,7 @@ class Pen:
         return id
 
     def _put(self, event: Event) -> None:
-        take(self.session, event)
+        apply_to_session(self.session, event)
         self._waiting.append(event)
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -70,7 +72,7 @@ class Pen:
         """What `recording.asked` tells: durable before an outward act, in order without waiting after it."""
         for event in events:
             self._put(event if event.at is not None else replace(event, at=self._now()))
-        if any(event.kind in OUTWARD for event in events):
+        if any(event.kind in DURABLE_KINDS for event in events):
             await self.durable()
 
     async def durable(self) -> None:
@@ -91,7 +93,7 @@ class Pen:
         """What waits is taken and handed to the log in one go, so that the log's order is ours whoever comes here first."""
         events, self._waiting = self._waiting, []
         try:
-            await (self._log.append(events) if len(events) <= FEW else self._log.append_all(events))
+            await (self._log.append(events) if len(events) <= MAX_ATOMIC_EVENTS else self._log.append_all(events))
         except Exception as error:  # noqa: BLE001 - it belongs to whoever waits for the disk next, and that may be another task
             self.broken = self.broken or error
             if isinstance(error, Invalid) and len(events) > 1:

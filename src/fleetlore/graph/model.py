@@ -9,11 +9,11 @@ from msgspec import Struct
 
 USER = "user"
 """Where every turn begins: what edges from here carry is what the user said or pressed."""
-REQUIRED = ("input", "output")
+REQUIRED_ROLES = ("input", "output")
 """Roles that every graph has: somebody who hears, and somebody who answers."""
 
 EdgeType: TypeAlias = Literal["data", "context", "state"]
-Durable: TypeAlias = Literal["turn", "node"]
+Durability: TypeAlias = Literal["turn", "node"]
 """When a turn waits for the disk, besides before every outward act: at its end, or after each node."""
 
 
@@ -62,7 +62,7 @@ class Graph(Struct, frozen=True, kw_only=True):
     """Role → what its implementation can be told."""
     history_tokens: int = 4000
     """As much of what was said goes into a prompt."""
-    durable: Durable = "turn"
+    durable: Durability = "turn"
     source: str = ""
     """The file that it was read from."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from fleetlore.graph.conditions import Test
-    from fleetlore.graph.step import Step, Watching
+    from fleetlore.graph.step import Step, WatcherContext
     from fleetlore.views.conversation_state import Conversation
 
 
@@ -47,14 +47,14 @@ class Node:
         """What a node that a state edge leads to may look at."""
         return session.kept.get(self.role)
 
-    def reported(self, watching: Watching) -> None:
+    def reported(self, watching: WatcherContext) -> None:
         """The browser told what it shows, between turns or in one."""
 
-    async def watch(self, watching: Watching) -> None:
+    async def watch(self, watching: WatcherContext) -> None:
         """Lives beside the turns, from the opening of a session to its end; most nodes have nothing to do there."""
 
 
-class _Function(Node):
+class _FunctionNode(Node):
     """A node made of a function."""
 
     async def run(self, step: Step) -> Any:
@@ -68,9 +68,9 @@ def as_node(made: type[Node] | Callable[[Step], Awaitable[Any]]) -> type[Node]:
         made.made_of = made
         return made
     # A static method: a function on a class would be given the node as its first argument.
-    return type(getattr(made, "__name__", "node"), (_Function,), {"made_of": staticmethod(made), "__doc__": made.__doc__})
+    return type(getattr(made, "__name__", "node"), (_FunctionNode,), {"made_of": staticmethod(made), "__doc__": made.__doc__})
 
 
-def watches(node: Node) -> bool:
+def has_watcher(node: Node) -> bool:
     """Whether it has something to do beside the turns."""
     return type(node).watch is not Node.watch

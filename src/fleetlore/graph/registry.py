@@ -15,19 +15,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fleetlore.errors import Invalid
-from fleetlore.plugins import Point
+from fleetlore.plugins import ExtensionPoint
 
 if TYPE_CHECKING:
     from fleetlore.graph.conditions import Test
     from fleetlore.graph.node import Node
     from fleetlore.graph.step import Step
 
-NODES: Point[Any] = Point("fleetlore.nodes", lambda name, thing: thing)
+NODES: ExtensionPoint[Any] = ExtensionPoint("fleetlore.nodes", lambda name, thing: thing)
 """What is loaded registers itself; one that cannot be loaded leaves the others alone."""
-OURS = ("input", "thinker", "output", "ui", "memorizer", "director", "sensor", "critic")
+BUILTIN_ROLES = ("input", "thinker", "output", "ui", "memorizer", "director", "sensor", "critic")
 """Those that come with Fleetlore, each in its module of `nodes/`, loaded when it is asked for."""
-_OWN_NAMES = frozenset(f"{role}_v1" for role in OURS)
-_VERSIONED = re.compile(r"[a-z][a-z0-9_]*_v[0-9]+")
+_BUILTIN_NAMES = frozenset(f"{role}_v1" for role in BUILTIN_ROLES)
+_VERSIONED_NAME = re.compile(r"[a-z][a-z0-9_]*_v[0-9]+")
 _Made = TypeVar("_Made", bound="type[Node] | Callable[[Step], Awaitable[Any]]")
 _Test = TypeVar("_Test", bound="Test")
 
@@ -42,9 +42,9 @@ class Registry:
 
     def node(self, name: str) -> Callable[[_Made], _Made]:
         """Register a subclass of `Node`, or an async function of one step, under a versioned name."""
-        if not _VERSIONED.fullmatch(name):
+        if not _VERSIONED_NAME.fullmatch(name):
             raise Invalid(f"{name!r} is no name of an implementation; it ends with its version, as in thinker_v1")
-        if self is REGISTRY and name in _OWN_NAMES:
+        if self is REGISTRY and name in _BUILTIN_NAMES:
             raise Invalid(f"{name} is one of ours; give yours another name or version")
 
         def register(made: _Made) -> _Made:
@@ -70,7 +70,7 @@ class Registry:
     def find(self, name: str) -> type[Node] | None:
         """The implementation of that name."""
         role = name.removesuffix("_v1")
-        if name not in self._nodes and role in OURS and role != name:
+        if name not in self._nodes and role in BUILTIN_ROLES and role != name:
             self._nodes[name] = import_module(f"fleetlore.graph.nodes.{role}").NODE
         if name not in self._nodes:
             self._look_around()
@@ -85,7 +85,7 @@ class Registry:
     def names(self) -> list[str]:
         """Every implementation that there is."""
         self._look_around()
-        return sorted({*self._nodes, *_OWN_NAMES})
+        return sorted({*self._nodes, *_BUILTIN_NAMES})
 
     def _look_around(self) -> None:
         """Load what installed packages offer, once."""

@@ -11,43 +11,45 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fleetlore.errors import MindError
-from fleetlore.graph.word_match import WordList, words_of
-from fleetlore.models.base import Ask
+from fleetlore.graph.word_match import WordList, split_words
+from fleetlore.models.base import ModelRequest
 from fleetlore.models.scripted import Answer, Calls, ScriptedMind
 
-SCRIPTED = "scripted:"
+SCRIPTED_ADDRESS = "scripted:"
 
-_GREETINGS = WordList(
+_GREETING_WORDS = WordList(
     ("hello", "hi", "hey", "good morning", "good evening", "thanks", "thank you", "bye", "hallo", "moin", "danke", "tschüss")
 )
-_GERMAN = WordList(("hallo", "moin", "danke", "bitte", "ich", "und", "zeig", "zeige", "mach", "mache", "eine", "einen", "zähler", "ampel"))
-_ASKING = WordList(("what", "why", "how", "who", "when", "where", "which", "was", "warum", "wie", "wer", "wann", "wo", "welche"))
+_GERMAN_WORDS = WordList(
+    ("hallo", "moin", "danke", "bitte", "ich", "und", "zeig", "zeige", "mach", "mache", "eine", "einen", "zähler", "ampel")
+)
+_QUESTION_WORDS = WordList(("what", "why", "how", "who", "when", "where", "which", "was", "warum", "wie", "wer", "wann", "wo", "welche"))
 _SQL = re.compile(r"\bsql:\s*(?P<any>.+)|\bselect\b.+", re.IGNORECASE | re.DOTALL)
 _PYTHON = re.compile(r"\bpython:\s*(.+)", re.IGNORECASE | re.DOTALL)
 _NAME = re.compile(r"\b(?:my name is|i am called|ich heiße)\s+(\w+)", re.IGNORECASE)
 _MACHINE = re.compile(r"^> Machine ([^:]+):", re.MULTILINE)
-_RECORD = re.compile(r"^> ?(.*)$", re.MULTILINE)
-_OFFER = "I can make a counter, a lamp, a traffic light or a table; ask for one, or tell me your name."
+_QUOTED_LINE = re.compile(r"^> ?(.*)$", re.MULTILINE)
+_DEFAULT_REPLY = "I can make a counter, a lamp, a traffic light or a table; ask for one, or tell me your name."
 
 
-def scripted_mind() -> ScriptedMind:
+def create_scripted_model() -> ScriptedMind:
     """One that follows the script."""
-    return ScriptedMind(answer, name=SCRIPTED)
+    return ScriptedMind(answer_request, name=SCRIPTED_ADDRESS)
 
 
-def answer(ask: Ask) -> Answer:
+def answer_request(ask: ModelRequest) -> Answer:
     """What the script says, by who asks."""
-    said = _ROLES.get(ask.role or "")
-    return _OFFER if said is None else said(ask)
+    said = _ANSWERS_BY_ROLE.get(ask.role or "")
+    return _DEFAULT_REPLY if said is None else said(ask)
 
 
-def _heard(ask: Ask) -> Answer:
+def _answer_input(ask: ModelRequest) -> Answer:
     text = ask.prompt
-    words = words_of(text)
-    social = _GREETINGS.found_in(text) and len(words) <= 4
-    asking = text.rstrip().endswith("?") or _ASKING.found_in(text)
+    words = split_words(text)
+    social = _GREETING_WORDS.found_in(text) and len(words) <= 4
+    asking = text.rstrip().endswith("?") or _QUESTION_WORDS.found_in(text)
     return {
-        "language": "de" if _GERMAN.found_in(text) else "en",
+        "language": "de" if _GERMAN_WORDS.found_in(text) else "en",
         "intent": "social" if social else "question" if asking else "request",
         "topic": " ".join(words[:6]),
         "tone": "urgent" if text.rstrip().endswith("!") and not social else "casual",
@@ -55,26 +57,26 @@ def _heard(ask: Ask) -> Answer:
     }
 
 
-def _thought(ask: Ask) -> Answer:
+def _answer_thinker(ask: ModelRequest) -> Answer:
     """Calls first; once there are results, a note on what was done."""
     last = ask.messages[-1] if ask.messages and not ask.prompt else None
     if last is not None and last.role == "tool":
-        return _noted(ask)
-    for words, make in _WISHES:
+        return _summarise_results(ask)
+    for words, make in _SCREEN_REQUESTS:
         if words.found_in(ask.prompt):
             return make(ask)
-    if (query := _SQL.search(ask.prompt)) is not None and (database := _database(ask)) is not None:
+    if (query := _SQL.search(ask.prompt)) is not None and (database := _first_database(ask)) is not None:
         return Calls([("query_db", {"database": database, "query": query["any"] or query[0]})])
     if (code := _PYTHON.search(ask.prompt)) is not None and any(tool.name == "run_python" for tool in ask.tools):
         return Calls([("run_python", {"code": code[1]})])
     if WordList(("table", "tabelle")).found_in(ask.prompt):
-        return Calls([("emit_display", {"items": [PLANETS]})])
+        return Calls([("emit_display", {"items": [PLANET_TABLE]})])
     if (name := _NAME.search(ask.prompt)) is not None:
         return f"Glad to know you, {name[1]}."
-    return _OFFER
+    return _DEFAULT_REPLY
 
 
-def _noted(ask: Ask) -> str:
+def _summarise_results(ask: ModelRequest) -> str:
     """What came of the calls of this turn."""
     results = []
     for message in reversed(ask.messages):
@@ -85,38 +87,38 @@ def _noted(ask: Ask) -> str:
     return f"That did not work: {failed}" if failed is not None else results[0].text.splitlines()[0]
 
 
-def _said(ask: Ask) -> Answer:
+def _answer_output(ask: ModelRequest) -> Answer:
     """The notes, as they are; by reflex, a greeting."""
     _, mark, notes = ask.prompt.rpartition("The notes:\n")
     if mark:
-        return " ".join(_RECORD.findall(notes))
+        return " ".join(_QUOTED_LINE.findall(notes))
     welcome = "Welcome back! " if "is back after" in (ask.system or "") else ""
-    german = _GERMAN.found_in(ask.prompt)
-    return welcome + ("Schön, dass du da bist. Was darf es sein?" if german else f"Good to see you. {_OFFER}")
+    german = _GERMAN_WORDS.found_in(ask.prompt)
+    return welcome + ("Schön, dass du da bist. Was darf es sein?" if german else f"Good to see you. {_DEFAULT_REPLY}")
 
 
-def _remembered(ask: Ask) -> Answer:
-    said = [line.removeprefix("user: ") for line in _RECORD.findall(ask.prompt) if line.startswith("user: ")]
+def _answer_memorizer(ask: ModelRequest) -> Answer:
+    said = [line.removeprefix("user: ") for line in _QUOTED_LINE.findall(ask.prompt) if line.startswith("user: ")]
     last = said[-1] if said else ""
     names = [f"The user's name is {match[1]}." for line in said if (match := _NAME.search(line))]
     return {
         "mood": "calm",
-        "topic": " ".join(words_of(last)[:6]),
-        "language": "de" if _GERMAN.found_in(last) else "en",
+        "topic": " ".join(split_words(last)[:6]),
+        "language": "de" if _GERMAN_WORDS.found_in(last) else "en",
         "style": "brief",
         "facts": names,
     }
 
 
-def _planned(ask: Ask) -> Answer:
+def _answer_plan(ask: ModelRequest) -> Answer:
     return {
-        "goal": " ".join(words_of(ask.prompt)[:8]),
+        "goal": " ".join(split_words(ask.prompt)[:8]),
         "steps": ["Look it up with query_db.", "Show it as a table."],
         "present_as": "table",
     }
 
 
-def _counter(ask: Ask) -> Answer:
+def _make_counter(ask: ModelRequest) -> Answer:
     payload = {"var": "count", "initial": 0}
     buttons = [
         {"label": "+1", "action": "count_up", "payload": {**payload, "op": "inc"}},
@@ -129,58 +131,58 @@ def _counter(ask: Ask) -> Answer:
     )
 
 
-def _lamp(ask: Ask) -> Answer:
+def _make_lamp(ask: ModelRequest) -> Answer:
     button = {"label": "Switch", "action": "lamp_switch", "payload": {"var": "lamp", "op": "toggle", "initial": False}}
     shown = {"type": "label", "id": "lamp", "text": "Lamp", "value": False}
     return Calls([("emit_display", {"items": [shown]}), ("emit_actions", {"actions": [button]})])
 
 
-def _light(ask: Ask) -> Answer:
+def _make_traffic_light(ask: ModelRequest) -> Answer:
     ways = {"red": "green", "green": "yellow", "yellow": "red"}
     states = [{"name": name, "text": name, "buttons": [{"label": "Next", "action": "next", "go": go}]} for name, go in ways.items()]
     return Calls([("create_machine", {"id": "light", "initial": "red", "states": states})])
 
 
-def _clear(ask: Ask) -> Answer:
+def _clear_screen(ask: ModelRequest) -> Answer:
     gone: list[tuple[str, dict[str, Any] | str]] = [("destroy_machine", {"id": id}) for id in _MACHINE.findall(ask.system or "")]
     return Calls([("emit_actions", {"actions": []}), ("emit_display", {"items": []}), *gone])
 
 
-def _fail(ask: Ask) -> Answer:
+def _make_failure(ask: ModelRequest) -> Answer:
     return MindError("this script fails when it is told to; say anything else to go on")
 
 
-def _database(ask: Ask) -> str | None:
+def _first_database(ask: ModelRequest) -> str | None:
     schema = next((tool.schema for tool in ask.tools if tool.name == "query_db"), None)
     return None if schema is None else str(schema["properties"]["database"]["enum"][0])
 
 
-def _directed(ask: Ask) -> Answer:
+def _answer_director(ask: ModelRequest) -> Answer:
     return {"mode": "building" if "pressed" in ask.prompt else "casual", "style": "brief", "proactive": False}
 
 
-def _criticised(ask: Ask) -> Answer:
+def _answer_critic(ask: ModelRequest) -> Answer:
     return {"ok": True, "advice": ""}
 
 
-_ROLES: Mapping[str, Callable[[Ask], Answer]] = {
-    "input": _heard,
-    "thinker": _thought,
-    "output": _said,
-    "memorizer": _remembered,
-    "director": _directed,
-    "director:plan": _planned,
-    "critic": _criticised,
+_ANSWERS_BY_ROLE: Mapping[str, Callable[[ModelRequest], Answer]] = {
+    "input": _answer_input,
+    "thinker": _answer_thinker,
+    "output": _answer_output,
+    "memorizer": _answer_memorizer,
+    "director": _answer_director,
+    "director:plan": _answer_plan,
+    "critic": _answer_critic,
 }
-PLANETS = {
+PLANET_TABLE = {
     "type": "table",
     "columns": ["planet", "moons"],
     "data": [["Mercury", 0], ["Venus", 0], ["Earth", 1], ["Mars", 2]],
 }
-_WISHES: tuple[tuple[WordList, Callable[[Ask], Answer]], ...] = (
-    (WordList(("fail", "scheitere")), _fail),
-    (WordList(("clear", "remove everything", "räume auf", "leere")), _clear),
-    (WordList(("counter", "zähler")), _counter),
-    (WordList(("lamp", "lampe")), _lamp),
-    (WordList(("traffic light", "ampel", "machine")), _light),
+_SCREEN_REQUESTS: tuple[tuple[WordList, Callable[[ModelRequest], Answer]], ...] = (
+    (WordList(("fail", "scheitere")), _make_failure),
+    (WordList(("clear", "remove everything", "räume auf", "leere")), _clear_screen),
+    (WordList(("counter", "zähler")), _make_counter),
+    (WordList(("lamp", "lampe")), _make_lamp),
+    (WordList(("traffic light", "ampel", "machine")), _make_traffic_light),
 )

@@ -19,48 +19,48 @@ from fleetlore import clock
 from fleetlore.errors import Closed, FleetloreError, Invalid
 from fleetlore.graph import controls
 from fleetlore.graph.engine import Engine, NodeError
-from fleetlore.graph.journal import Pen
+from fleetlore.graph.journal import SessionJournal
 from fleetlore.graph.model import Graph
-from fleetlore.graph.node import Node, watches
+from fleetlore.graph.node import Node, has_watcher
 from fleetlore.graph.settings import Toolbox
-from fleetlore.graph.sink import Message, Sink
-from fleetlore.graph.step_runner import TurnHost, named
-from fleetlore.graph.turn import Turn
-from fleetlore.models.base import Mind
+from fleetlore.graph.sink import Sink, SinkMessage
+from fleetlore.graph.step_runner import TurnHost, describe_error
+from fleetlore.graph.turn import GraphTurn
+from fleetlore.models.base import Model
 from fleetlore.redact import Redactor
-from fleetlore.views.conversation_state import Control, Conversation, Screen
-from fleetlore.views.conversations import PROGRAM
+from fleetlore.views.conversation_state import Conversation, Screen, UiControl
+from fleetlore.views.conversations import GRAPH_PROGRAM
 
 if TYPE_CHECKING:
-    from fleetlore.graph.settings import Settings
+    from fleetlore.graph.settings import GraphSettings
 
-LONGEST_TEXT = 16_000
-LONGEST_ACTION = 200
-LONGEST_DATA = 16_000
+MAX_TEXT_BYTES = 16_000
+MAX_ACTION_LENGTH = 200
+MAX_DATA_BYTES = 16_000
 GRACE = 5.0
 """Seconds that a closing session gives to what comes after a reply."""
-CLOSED = "the session was closed in the middle of the turn"
+CLOSED_MESSAGE = "the session was closed in the middle of the turn"
 _Result = TypeVar("_Result")
 
 
-class Ended(NamedTuple):
+class GraphTurnResult(NamedTuple):
     """Which turn it was, and what the user was told went wrong, if anything did."""
 
     turn: int
     error: str | None
 
 
-class Surroundings:
+class SessionContext:
     """What every session of a log shares: minds, settings, graphs, time."""
 
     def __init__(
         self,
         *,
-        minds: Mapping[str, Mind],
-        settings: Settings,
+        minds: Mapping[str, Model],
+        settings: GraphSettings,
         engine_of: Callable[[str], Engine],
         fresh_engine_of: Callable[[str], Engine],
-        reload: Callable[[str], Awaitable[Pen]],
+        reload: Callable[[str], Awaitable[SessionJournal]],
         now: clock.Clock,
         sleep: Callable[[float], Awaitable[object]],
     ) -> None:
@@ -71,7 +71,7 @@ class Surroundings:
 class Session:
     """A conversation. Turns wait for each other; each ends in `done`, a failed one in `error` and then `done`."""
 
-    def __init__(self, pen: Pen, around: Surroundings) -> None:
+    def __init__(self, pen: SessionJournal, around: SessionContext) -> None:
         self.id = pen.session.id
         self._pen, self._around = pen, around
         self._sinks: list[Sink] = []
@@ -89,8 +89,8 @@ class Session:
         for task in self._watchers:
             task.cancel()
         self._engine, self._tools = engine, Toolbox(engine.graph, self._around.settings)
-        beside = [node for node in engine.nodes.values() if watches(node)]
-        self._watchers = [asyncio.ensure_future(_guarded(node, self)) for node in beside]
+        beside = [node for node in engine.nodes.values() if has_watcher(node)]
+        self._watchers = [asyncio.ensure_future(_run_watcher(node, self)) for node in beside]
 
     @property
     def graph(self) -> Graph:
@@ -120,7 +120,7 @@ class Session:
         """Let it hear no more."""
         self._sinks = [each for each in self._sinks if each is not sink]
 
-    def send(self, message: Message) -> None:
+    def send(self, message: SinkMessage) -> None:
         """Tell every sink."""
         for sink in self._sinks:
             try:
@@ -128,23 +128,23 @@ class Session:
             except Exception:  # noqa: BLE001 - a sink is another's; one that breaks is let go, and the turn goes on
                 self.detach(sink)
 
-    async def handle_text(self, text: str, dashboard: list[Control] | None = None) -> Ended:
+    async def handle_text(self, text: str, dashboard: list[UiControl] | None = None) -> GraphTurnResult:
         """The user said something; `dashboard` is what the browser shows. Ends when the turn does. Never raises for what a node did."""
         words = text.encode(errors="replace").decode().strip()
         if not words:
             raise Invalid("nothing was said; send some words")
-        if (size := len(words.encode())) > LONGEST_TEXT:
-            raise Invalid(f"a message has at most {LONGEST_TEXT:,} bytes, not {size:,}; say it in parts")
-        return await self._hand_over(self._taken(_Said(self.session.controls, text=words, dashboard=dashboard)))
+        if (size := len(words.encode())) > MAX_TEXT_BYTES:
+            raise Invalid(f"a message has at most {MAX_TEXT_BYTES:,} bytes, not {size:,}; say it in parts")
+        return await self._hand_over(self._taken(_UserInput(self.session.controls, text=words, dashboard=dashboard)))
 
-    async def handle_action(self, action: str, data: Any = None, dashboard: list[Control] | None = None) -> Ended:
+    async def handle_action(self, action: str, data: Any = None, dashboard: list[UiControl] | None = None) -> GraphTurnResult:
         """The user pressed a control."""
-        if not action or len(action) > LONGEST_ACTION:
-            raise Invalid(f"an action has 1 to {LONGEST_ACTION} characters; give it such a name")
+        if not action or len(action) > MAX_ACTION_LENGTH:
+            raise Invalid(f"an action has 1 to {MAX_ACTION_LENGTH} characters; give it such a name")
         _check_json(action, data)
-        return await self._hand_over(self._taken(_Said(self.session.controls, action=action, data=data, dashboard=dashboard)))
+        return await self._hand_over(self._taken(_UserInput(self.session.controls, action=action, data=data, dashboard=dashboard)))
 
-    async def report(self, dashboard: list[Control]) -> None:
+    async def report(self, dashboard: list[UiControl]) -> None:
         """The browser tells what it shows. Only changes are kept; what does not fit is audited."""
         self._check_open()
         self._note_dashboard(dashboard)
@@ -235,7 +235,7 @@ class Session:
         if self._closed:
             raise Closed("the session was closed; open it again")
 
-    async def _taken(self, said: _Said) -> Ended:
+    async def _taken(self, said: _UserInput) -> GraphTurnResult:
         """One turn, from what was said to `done`."""
         async with self._lock:
             began = perf_counter()
@@ -243,17 +243,17 @@ class Session:
                 await self._make_ready(wait=said.action is None)
                 host, made, turn = await self._played(said, began)
             except asyncio.CancelledError:
-                await self._end_badly("interrupted", CLOSED, began)
+                await self._end_badly("interrupted", CLOSED_MESSAGE, began)
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a node, a mind or the log raised, the user is told, and the next turn works
-                await self._end_badly("error", words := _told_to_user(error), began)
-                return Ended(self.session.turn, words)
+                await self._end_badly("error", words := _describe_error_for_user(error), began)
+                return GraphTurnResult(self.session.turn, words)
             self.send({"type": "done"})
             if self._engine.has_after:
                 self._after = asyncio.ensure_future(self._come_after(self._engine, turn, made, host, self._after))
                 self._behind.add(self._after)
                 self._after.add_done_callback(self._behind.discard)
-            return Ended(turn.number, None)
+            return GraphTurnResult(turn.number, None)
 
     async def _make_ready(self, *, wait: bool) -> None:
         if wait and self._after is not None:
@@ -261,12 +261,12 @@ class Session:
         if self._pen.broken is not None:  # something that was folded is not on the log
             self._pen = await self._around.reload(self.id)
 
-    async def _played(self, said: _Said, began: float) -> tuple[TurnHost, dict[str, Any], Turn]:
+    async def _played(self, said: _UserInput, began: float) -> tuple[TurnHost, dict[str, Any], GraphTurn]:
         away = self.seconds_since_activity()
         fold = self.session
         dashboard = said.dashboard if said.screen is fold.controls else None  # of another screen, it is no news
         cause = self._begin(said, dashboard)
-        turn = Turn(
+        turn = GraphTurn(
             number=fold.turn,
             identity=fold.identity or "",
             channel=fold.channel,
@@ -284,7 +284,7 @@ class Session:
         await self._pen.durable()
         return host, made, turn
 
-    def _begin(self, said: _Said, dashboard: list[Control] | None) -> str:
+    def _begin(self, said: _UserInput, dashboard: list[UiControl] | None) -> str:
         """What the user did, told; answers its id."""
         if dashboard is not None:
             self._note_dashboard(dashboard)
@@ -296,12 +296,12 @@ class Session:
         data = {"action": said.action, **({} if said.data is None else {"payload": said.data})}
         return self._pen.note("ui.action", data, actor=fold.identity, text=words)
 
-    def _note_dashboard(self, dashboard: list[Control]) -> None:
-        shown = controls.reported(dashboard)
+    def _note_dashboard(self, dashboard: list[UiControl]) -> None:
+        shown = controls.parse_reported_controls(dashboard)
         if shown != self.session.reported:
             self._pen.note("ui.reported", {"controls": shown}, actor=self.session.identity)
 
-    def _speak(self, turn: Turn, made: Mapping[str, Any], host: TurnHost) -> None:
+    def _speak(self, turn: GraphTurn, made: Mapping[str, Any], host: TurnHost) -> None:
         """The reply, whole and once. An output node that streams nothing is heard all the same."""
         reply = made.get("output")
         if not isinstance(reply, str) or not reply:
@@ -313,7 +313,7 @@ class Session:
             data["local"] = True
         elif self.session.flags:
             data["answered"] = list(host.noticed)
-        self._pen.note("agent.spoke", data, cause=host.spoken, text=_kept_of(reply))
+        self._pen.note("agent.spoke", data, cause=host.spoken, text=_truncate_reply(reply))
 
     async def _end_badly(self, reason: str, words: str, began: float) -> None:
         """`error`, then `done`: always, whatever the log says to it."""
@@ -330,7 +330,7 @@ class Session:
             self.send({"type": "done"})
 
     async def _come_after(
-        self, engine: Engine, turn: Turn, made: Mapping[str, Any], host: TurnHost, earlier: asyncio.Task[None] | None
+        self, engine: Engine, turn: GraphTurn, made: Mapping[str, Any], host: TurnHost, earlier: asyncio.Task[None] | None
     ) -> None:
         """Memory and course, once what came after the turn before is done; what fails is on the log, and costs nobody a reply."""
         if earlier is not None and not earlier.done():
@@ -348,7 +348,13 @@ class Session:
         async with self._lock:
             await self._make_ready(wait=True)
             fold, engine = self.session, engine or self._engine
-            data = {"source": source, "program": PROGRAM, "person": fold.identity, "channel": fold.channel, "graph": engine.graph.name}
+            data = {
+                "source": source,
+                "program": GRAPH_PROGRAM,
+                "person": fold.identity,
+                "channel": fold.channel,
+                "graph": engine.graph.name,
+            }
             fold.agent = engine.graph.agent
             self._pen.note("session.started", data, actor=fold.identity)
             await self._pen.durable()
@@ -358,21 +364,27 @@ class Session:
                 self.send({"type": "controls", "controls": [], "state": {}})
 
 
-class _Said:
+class _UserInput:
     """What the user did."""
 
     def __init__(
-        self, screen: list[Control], *, text: str = "", action: str | None = None, data: Any = None, dashboard: list[Control] | None = None
+        self,
+        screen: list[UiControl],
+        *,
+        text: str = "",
+        action: str | None = None,
+        data: Any = None,
+        dashboard: list[UiControl] | None = None,
     ) -> None:
         self.screen = screen
         """What was on the screen when it was said: it may change while it waits for its turn."""
         self.text, self.action, self.data, self.dashboard = text, action, data, dashboard
 
 
-def _kept_of(reply: str) -> str:
+def _truncate_reply(reply: str) -> str:
     """As much as an event keeps of it, so that the screen is the same after a restart."""
     raw = reply.encode(errors="replace")
-    return reply if len(raw) <= LONGEST_TEXT else f"{raw[:LONGEST_TEXT].decode(errors='ignore')}…"
+    return reply if len(raw) <= MAX_TEXT_BYTES else f"{raw[:MAX_TEXT_BYTES].decode(errors='ignore')}…"
 
 
 def _check_json(action: str, data: Any) -> None:
@@ -380,11 +392,11 @@ def _check_json(action: str, data: Any) -> None:
         size = len(msgspec.json.encode((action, data)))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:  # half a character, for one, which JSON can spell
         raise Invalid(f"an action and its data must be JSON: {error}") from error
-    if size > LONGEST_DATA:
-        raise Invalid(f"an action's data has at most {LONGEST_DATA:,} bytes of JSON, not {size:,}")
+    if size > MAX_DATA_BYTES:
+        raise Invalid(f"an action's data has at most {MAX_DATA_BYTES:,} bytes of JSON, not {size:,}")
 
 
-def _told_to_user(error: BaseException) -> str:
+def _describe_error_for_user(error: BaseException) -> str:
     """What the user may know: what we raise on purpose says what to do; of anything else only where it happened."""
     inner = error.__cause__ if isinstance(error, NodeError) else error
     where = f"{error.role}: " if isinstance(error, NodeError) else ""
@@ -393,9 +405,9 @@ def _told_to_user(error: BaseException) -> str:
     return f"{where}something went wrong ({type(inner).__name__}); say it again, or look into the trace"
 
 
-async def _guarded(node: Node, session: Session) -> None:
+async def _run_watcher(node: Node, session: Session) -> None:
     """A node beside the turns that fails is told of, and missed, no more."""
     try:
         await node.watch(session)
     except Exception as error:  # noqa: BLE001 - it is anybody's code
-        session.note("node.failed", {"node": node.role, "graph": session.graph.name, "error": named(error)})
+        session.note("node.failed", {"node": node.role, "graph": session.graph.name, "error": describe_error(error)})

@@ -15,21 +15,21 @@ from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
 from fleetlore.graph import files
 from fleetlore.graph.engine import Engine
-from fleetlore.graph.journal import Pen
+from fleetlore.graph.journal import SessionJournal
 from fleetlore.graph.model import Graph
 from fleetlore.graph.registry import REGISTRY, Registry
-from fleetlore.graph.scripted import SCRIPTED, scripted_mind
-from fleetlore.graph.session import Session, Surroundings
-from fleetlore.graph.settings import Settings
+from fleetlore.graph.scripted import SCRIPTED_ADDRESS, create_scripted_model
+from fleetlore.graph.session import Session, SessionContext
+from fleetlore.graph.settings import GraphSettings
 from fleetlore.graph.step_runner import DEFAULT_PROFILE
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.base import Expect
-from fleetlore.models.base import Mind
-from fleetlore.models.open import open_mind
+from fleetlore.models.base import Model
+from fleetlore.models.open import open_model
 from fleetlore.views.conversation_state import Conversation
-from fleetlore.views.conversations import PROGRAM, begins, take
+from fleetlore.views.conversations import GRAPH_PROGRAM, apply_to_session, is_session_start
 
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class NoSuchSession(Invalid):
@@ -43,27 +43,27 @@ class TooManySessions(Invalid):
     """As many are open and at work as there may be."""
 
 
-class Sessions:
+class SessionManager:
     """Opens sessions, for `async with`; at most so many, of which the quiet ones are closed first."""
 
     def __init__(
         self,
         log: Recorder,
-        settings: Settings | None = None,
+        settings: GraphSettings | None = None,
         *,
-        minds: Mapping[str, Mind] | None = None,
+        minds: Mapping[str, Model] | None = None,
         registry: Registry = REGISTRY,
         graphs: Iterable[Graph] = (),
         now: clock.Clock = clock.now,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        self._log, self._settings, self._registry, self._now = log, settings or Settings(), registry, now
-        self._minds: dict[str, Mind] = dict(minds or {})
+        self._log, self._settings, self._registry, self._now = log, settings or GraphSettings(), registry, now
+        self._minds: dict[str, Model] = dict(minds or {})
         self._open: dict[str, Session] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # each as long as somebody opens that session
         self._engines: dict[str, Engine] = {graph.name: Engine(graph, registry) for graph in graphs}
         self._stack = AsyncExitStack()
-        self._around = Surroundings(
+        self._around = SessionContext(
             minds=self._minds,
             settings=self._settings,
             engine_of=self._engine,
@@ -73,17 +73,17 @@ class Sessions:
             sleep=sleep,
         )
 
-    async def __aenter__(self) -> Sessions:
+    async def __aenter__(self) -> SessionManager:
         for profile, address in self._settings.minds.items():
             if profile not in self._minds:
                 self._minds[profile] = await self._mind(address)
         if DEFAULT_PROFILE not in self._minds:
-            self._minds[DEFAULT_PROFILE] = scripted_mind()
+            self._minds[DEFAULT_PROFILE] = create_scripted_model()
         self._engine(self._settings.default)  # what is wrong with it is said at once
         return self
 
-    async def _mind(self, address: str) -> Mind:
-        return scripted_mind() if address == SCRIPTED else await self._stack.enter_async_context(open_mind(address))
+    async def _mind(self, address: str) -> Model:
+        return create_scripted_model() if address == SCRIPTED_ADDRESS else await self._stack.enter_async_context(open_model(address))
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.close()
@@ -115,7 +115,7 @@ class Sessions:
 
     async def open(self, id: str, *, identity: str, channel: str) -> Session:
         """The session of that id, made if there is none; `NoSuchSession` where it belongs to another identity or is no session of ours."""
-        if not _ID.fullmatch(id) or not is_name(identity):
+        if not _SESSION_ID.fullmatch(id) or not is_name(identity):
             raise NoSuchSession(id)
         async with self._locks.setdefault(id, asyncio.Lock()):
             session = self._open.get(id)
@@ -147,28 +147,28 @@ class Sessions:
         fold: Conversation | None = None
         async for event in self._log.read(f"run:{id}"):
             if fold is None:
-                if not begins(event):
+                if not is_session_start(event):
                     raise NoSuchSession(id)
                 fold = Conversation(id=id)
-            take(fold, event)
+            apply_to_session(fold, event)
         return fold
 
     async def _begin(self, id: str, identity: str, channel: str) -> Conversation:
         """A new session, if nobody else begins it at the same moment."""
         graph = self._engine(self._settings.default).graph
         fold = Conversation(id=id)
-        data = {"source": "startup", "program": PROGRAM, "person": identity, "channel": channel[:200], "graph": graph.name}
+        data = {"source": "startup", "program": GRAPH_PROGRAM, "person": identity, "channel": channel[:200], "graph": graph.name}
         event = Event(id=clock.uuid7(), at=self._now(), kind="session.started", actor=identity, agent=graph.agent, run=id, data=data)
         try:
             await self._log.append([event], expect=Expect(f"run:{id}", None))
         except Conflict:
             return await self._read(id) or fold
-        take(fold, event)
+        apply_to_session(fold, event)
         return fold
 
-    async def _pen(self, fold: Conversation) -> Pen:
+    async def _pen(self, fold: Conversation) -> SessionJournal:
         """A pen for it; a turn that a crash broke off is ended first."""
-        pen = Pen(self._log, fold, now=self._now)
+        pen = SessionJournal(self._log, fold, now=self._now)
         if fold.graph not in self._engines:
             try:
                 self._engine(fold.graph)
@@ -180,7 +180,7 @@ class Sessions:
             await pen.durable()
         return pen
 
-    async def _read_again(self, id: str) -> Pen:
+    async def _read_again(self, id: str) -> SessionJournal:
         fold = await self._read(id)
         if fold is None:
             raise NoSuchSession(id)

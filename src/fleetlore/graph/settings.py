@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 # --- What an agent can do outside: ask a database, run a program. Which databases there are is known to this machine alone.
 
-EVERY = "*"
+ALL_DATABASES = "*"
 """In a graph: every database that the settings name."""
 
 
 class Toolbox:
     """The outward tools of one graph, as the settings allow them."""
 
-    def __init__(self, graph: Graph, settings: Settings) -> None:
+    def __init__(self, graph: Graph, settings: GraphSettings) -> None:
         named = graph.tools.get("query_db", ())
-        wanted = settings.databases if named == EVERY else _names(named)
+        wanted = settings.databases if named == ALL_DATABASES else _parse_database_names(named)
         self.databases: Mapping[str, str] = {name: settings.databases[name] for name in wanted if name in settings.databases}
         """Name → address, of those that the graph may ask and that are set up here."""
         self.runs_python = graph.tools.get("run_python") is True
         """Whether the graph lets programs be run."""
 
 
-def _names(said: Any) -> list[str]:
+def _parse_database_names(said: Any) -> list[str]:
     if isinstance(said, str):
         return [said]
     if isinstance(said, list | tuple) and all(isinstance(name, str) for name in said):
@@ -44,7 +44,7 @@ def _names(said: Any) -> list[str]:
 DEFAULT_GRAPH = "seven"
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class GraphSettings(Struct, frozen=True, kw_only=True):
     """As `[graph]` of the user's settings file has it."""
 
     default: str = DEFAULT_GRAPH

@@ -19,27 +19,27 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypeAlias
 
-Message: TypeAlias = dict[str, Any]
+SinkMessage: TypeAlias = dict[str, Any]
 
 
 class Sink(Protocol):
     """Takes messages as they come."""
 
-    def send(self, message: Message) -> None:
+    def send(self, message: SinkMessage) -> None:
         """Take one. Never raises, never waits: a sink that cannot keep up lets its reader go, who comes back and reads the screen."""
 
 
-class Heard:
+class CollectingSink:
     """A sink that keeps what it hears: for answers over HTTP, scenarios and tests."""
 
     def __init__(self) -> None:
-        self.messages: list[Message] = []
+        self.messages: list[SinkMessage] = []
 
-    def send(self, message: Message) -> None:
+    def send(self, message: SinkMessage) -> None:
         """Keep it."""
         self.messages.append(message)
 
-    def of(self, kind: str) -> list[Message]:
+    def of(self, kind: str) -> list[SinkMessage]:
         """Those of one type, in order."""
         return [message for message in self.messages if message["type"] == kind]
 

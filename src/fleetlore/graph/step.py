@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from fleetlore.graph.engine import Engine
     from fleetlore.graph.node import Node
     from fleetlore.graph.settings import Toolbox
-    from fleetlore.graph.sink import Message
-    from fleetlore.graph.turn import Turn
-    from fleetlore.models.base import Ask, Reply
+    from fleetlore.graph.sink import SinkMessage
+    from fleetlore.graph.turn import GraphTurn
+    from fleetlore.models.base import ModelReply, ModelRequest
     from fleetlore.views.conversation_state import Conversation
 
 
-class Watching(Protocol):
+class WatcherContext(Protocol):
     """What a node has that lives beside the turns."""
 
     @property
@@ -33,11 +33,11 @@ class Watching(Protocol):
     def note(self, kind: str, data: Mapping[str, Any], *, text: str | None = None) -> str:
         """Tell the log, without waiting; answers the event's id."""
 
-    def send(self, message: Message) -> None:
+    def send(self, message: SinkMessage) -> None:
         """Tell the sinks."""
 
 
-class Host(Protocol):
+class StepHost(Protocol):
     """What runs a node's steps, and does for it what it may not do itself."""
 
     @property
@@ -67,10 +67,10 @@ class Host(Protocol):
     async def durable(self) -> None:
         """Wait until everything told is on the disk: before an outward act."""
 
-    async def ask(self, step: Step, ask: Ask, profile: str | None) -> Reply:
+    async def ask(self, step: Step, ask: ModelRequest, profile: str | None) -> ModelReply:
         """Ask a mind, on record."""
 
-    def send(self, message: Message) -> None:
+    def send(self, message: SinkMessage) -> None:
         """Tell the sinks."""
 
 
@@ -79,7 +79,7 @@ class Step:
 
     __slots__ = ("cause", "done", "host", "inputs", "node", "role", "turn")
 
-    def __init__(self, node: Node, turn: Turn, inputs: dict[str, Any], host: Host) -> None:
+    def __init__(self, node: Node, turn: GraphTurn, inputs: dict[str, Any], host: StepHost) -> None:
         self.node, self.role, self.turn, self.inputs, self.host = node, node.role, turn, inputs, host
         self.cause: str | None = None
         """The id of the event that tells of its beginning,"""
@@ -117,7 +117,7 @@ class Step:
         """Tell the log, in order, without waiting; answers the event's id."""
         return self.host.note(self, kind, data, **envelope)
 
-    def send(self, message: Message) -> None:
+    def send(self, message: SinkMessage) -> None:
         """Tell the sinks."""
         self.host.send(message)
 
@@ -125,6 +125,6 @@ class Step:
         """Tell the sinks what this node is at."""
         self.host.send({**more, "type": "hud", "node": self.role, "event": event, "turn": self.turn.number})
 
-    async def ask(self, ask: Ask, *, profile: str | None = None) -> Reply:
+    async def ask(self, ask: ModelRequest, *, profile: str | None = None) -> ModelReply:
         """Ask the mind that the graph has for this role, or that of another profile."""
         return await self.host.ask(self, ask, profile)

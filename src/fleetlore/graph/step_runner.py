@@ -9,25 +9,32 @@ import msgspec
 
 from fleetlore.errors import FleetloreError
 from fleetlore.graph.engine import Engine
-from fleetlore.graph.journal import Pen
+from fleetlore.graph.journal import SessionJournal
 from fleetlore.graph.settings import Toolbox
-from fleetlore.graph.sink import Message
+from fleetlore.graph.sink import SinkMessage
 from fleetlore.graph.step import Step
-from fleetlore.kernel.recorded_model import asked
-from fleetlore.models.base import Ask, Mind, Reply
+from fleetlore.kernel.recorded_model import ask_and_record
+from fleetlore.models.base import Model, ModelReply, ModelRequest
 
 if TYPE_CHECKING:
     from fleetlore.views.conversation_state import Conversation
 
 DEFAULT_PROFILE = "default"
-LONGEST_OUTPUT = 64 * 1024
+MAX_OUTPUT_BYTES = 64 * 1024
 
 
 class TurnHost:
     """The host of one turn, and of what comes after it."""
 
     def __init__(
-        self, engine: Engine, pen: Pen, tools: Toolbox, minds: Mapping[str, Mind], send: Callable[[Message], None], number: int, cause: str
+        self,
+        engine: Engine,
+        pen: SessionJournal,
+        tools: Toolbox,
+        minds: Mapping[str, Model],
+        send: Callable[[SinkMessage], None],
+        number: int,
+        cause: str,
     ) -> None:
         self.engine, self.tools = engine, tools
         self._pen, self._minds, self._send, self._cause = pen, minds, send, cause
@@ -60,7 +67,7 @@ class TurnHost:
         if edges:
             data["edges"] = edges
         if (told := step.node.told(made)) is not None:
-            data["output"] = plain(told)
+            data["output"] = to_plain_json(told)
         step.done = self._pen.note("node.finished", data, cause=step.cause)
         if step.role == "output":
             self.spoken = step.done
@@ -69,7 +76,7 @@ class TurnHost:
 
     def failed(self, step: Step, error: BaseException, seconds: float) -> None:
         """`node.failed`, with all that is known; the sinks hear only that it did."""
-        data = {**self._data(step), "duration_ms": round(seconds * 1000, 3), "error": named(error)}
+        data = {**self._data(step), "duration_ms": round(seconds * 1000, 3), "error": describe_error(error)}
         self._pen.note("node.failed", data, cause=step.cause)
         self._send({"type": "hud", "node": step.role, "event": "failed", "turn": self._turn})
 
@@ -85,10 +92,10 @@ class TurnHost:
         """Wait for the disk."""
         await self._pen.durable()
 
-    async def ask(self, step: Step, ask: Ask, profile: str | None) -> Reply:
+    async def ask(self, step: Step, ask: ModelRequest, profile: str | None) -> ModelReply:
         """Ask the mind of a profile, else of the role, else the usual one; `model.called` is durable before."""
         mind = self.mind(profile or self.engine.graph.minds.get(step.role, DEFAULT_PROFILE))
-        return await asked(
+        return await ask_and_record(
             self._pen,
             mind,
             ask,
@@ -99,24 +106,24 @@ class TurnHost:
             data={"turn": self._turn},
         )
 
-    def mind(self, profile: str) -> Mind:
+    def mind(self, profile: str) -> Model:
         """The mind of a profile; the usual one where there is no such."""
         return self._minds.get(profile) or self._minds[DEFAULT_PROFILE]
 
-    def send(self, message: Message) -> None:
+    def send(self, message: SinkMessage) -> None:
         """Tell the sinks."""
         if message["type"] == "delta":
             self.streamed = True
         self._send(message)
 
 
-def plain(told: Any) -> Any:
+def to_plain_json(told: Any) -> Any:
     """What a node wants told, as one event can hold it: what JSON does not know, in words; what is too long, not at all."""
     made = msgspec.to_builtins(told, enc_hook=repr, str_keys=True)
-    return made if len(msgspec.json.encode(made)) <= LONGEST_OUTPUT else {"left_out": f"more than {LONGEST_OUTPUT:,} bytes"}
+    return made if len(msgspec.json.encode(made)) <= MAX_OUTPUT_BYTES else {"left_out": f"more than {MAX_OUTPUT_BYTES:,} bytes"}
 
 
-def named(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """An error in words, for the log."""
     if isinstance(error, FleetloreError):
         return str(error)

@@ -10,124 +10,134 @@ import msgspec
 from msgspec.structs import replace
 
 from fleetlore.graph import controls
-from fleetlore.graph.controls import BadControl
-from fleetlore.graph.external_tools import ToolTrouble, ask_database, run_program
-from fleetlore.graph.screen import MOST_VARIABLES
+from fleetlore.graph.controls import InvalidControl
+from fleetlore.graph.external_tools import ToolFailure, query_database, run_python_program
+from fleetlore.graph.screen import MAX_VARIABLES
 from fleetlore.graph.step import Step
-from fleetlore.graph.turn import Thought
-from fleetlore.models.base import Call, Tool
+from fleetlore.graph.turn import ThinkerResult
+from fleetlore.models.base import ModelToolCall, ToolDefinition
 from fleetlore.prompts import text_safety
-from fleetlore.views.conversation_state import Control, Machine
+from fleetlore.views.conversation_state import Machine, UiControl
 
-MOST_MACHINES = 10
-MOST_STATES = 40
-LARGEST_MACHINE = 64 * 1024
-LONGEST_RESULT = 12_000
-OUTWARD = ("query_db", "run_python")
+MAX_MACHINES = 10
+MAX_STATES = 40
+MAX_MACHINE_BYTES = 64 * 1024
+MAX_RESULT_LENGTH = 12_000
+EXTERNAL_TOOLS = ("query_db", "run_python")
 
-_TEXT = {"type": "string"}
-_PLAIN = {"type": ["string", "number", "boolean", "null"]}
-_BUTTON = {
+_TEXT_SCHEMA = {"type": "string"}
+_PLAIN_SCHEMA = {"type": ["string", "number", "boolean", "null"]}
+_BUTTON_SCHEMA = {
     "type": "object",
     "properties": {
-        "label": _TEXT,
-        "action": _TEXT,
+        "label": _TEXT_SCHEMA,
+        "action": _TEXT_SCHEMA,
         "payload": {
             "type": "object",
             "description": "Makes a button that works by itself: var is a variable, op inc, dec, set or toggle; initial its first value.",
             "properties": {
-                "var": _TEXT,
+                "var": _TEXT_SCHEMA,
                 "op": {"type": "string", "enum": list(controls.OPERATIONS)},
                 "step": {"type": "number"},
-                "value": _PLAIN,
-                "initial": _PLAIN,
+                "value": _PLAIN_SCHEMA,
+                "initial": _PLAIN_SCHEMA,
             },
         },
     },
     "required": ["label", "action"],
 }
-_STATE = {
+_STATE_SCHEMA = {
     "type": "object",
     "properties": {
-        "name": _TEXT,
-        "text": _TEXT,
+        "name": _TEXT_SCHEMA,
+        "text": _TEXT_SCHEMA,
         "buttons": {
             "type": "array",
-            "items": {"type": "object", "properties": {"label": _TEXT, "action": _TEXT, "go": _TEXT}, "required": ["label", "go"]},
+            "items": {
+                "type": "object",
+                "properties": {"label": _TEXT_SCHEMA, "action": _TEXT_SCHEMA, "go": _TEXT_SCHEMA},
+                "required": ["label", "go"],
+            },
         },
     },
     "required": ["name"],
 }
 
 
-def _tool(name: str, description: str, required: str, **properties: Any) -> Tool:
+def _define_tool(name: str, description: str, required: str, **properties: Any) -> ToolDefinition:
     schema = {"type": "object", "properties": properties, "required": required.split(), "additionalProperties": False}
-    return Tool(name=name, description=description, schema=schema)
+    return ToolDefinition(name=name, description=description, schema=schema)
 
 
 SCREEN_TOOLS = (
-    _tool(
+    _define_tool(
         "emit_actions",
         "Put buttons on the screen, in place of those there; an empty list takes them away.",
         "actions",
-        actions={"type": "array", "items": _BUTTON},
+        actions={"type": "array", "items": _BUTTON_SCHEMA},
     ),
-    _tool("set_state", "Set a variable; a label with its name as id shows it.", "key value", key=_TEXT, value=_PLAIN),
-    _tool(
+    _define_tool("set_state", "Set a variable; a label with its name as id shows it.", "key value", key=_TEXT_SCHEMA, value=_PLAIN_SCHEMA),
+    _define_tool(
         "emit_display",
         "Show labels ({type: label, id, text, value}) and tables ({type: table, columns, data}), in place of those there; empty clears.",
         "items",
         items={"type": "array", "items": {"type": "object"}},
     ),
-    _tool(
+    _define_tool(
         "create_machine",
         "Make a state machine that works by itself: its buttons go to other states without asking you.",
         "id initial states",
-        id=_TEXT,
-        initial=_TEXT,
-        states={"type": "array", "items": _STATE},
+        id=_TEXT_SCHEMA,
+        initial=_TEXT_SCHEMA,
+        states={"type": "array", "items": _STATE_SCHEMA},
     ),
-    _tool("add_state", "Give a machine one more state, or change one.", "id state", id=_TEXT, state=_STATE),
-    _tool("reset_machine", "Put a machine back into its first state.", "id", id=_TEXT),
-    _tool("destroy_machine", "Take a machine away.", "id", id=_TEXT),
+    _define_tool("add_state", "Give a machine one more state, or change one.", "id state", id=_TEXT_SCHEMA, state=_STATE_SCHEMA),
+    _define_tool("reset_machine", "Put a machine back into its first state.", "id", id=_TEXT_SCHEMA),
+    _define_tool("destroy_machine", "Take a machine away.", "id", id=_TEXT_SCHEMA),
 )
 
 
-def tools_of(step: Step) -> tuple[Tool, ...]:
+def list_tools(step: Step) -> tuple[ToolDefinition, ...]:
     """What the thinker may call in this graph, on this machine."""
     tools, box = list(SCREEN_TOOLS), step.host.tools
     if box.databases:
         about = "Ask a database with one SELECT; read only. The result is shown as a table. An empty query tells which tables there are."
-        tools.append(_tool("query_db", about, "database query", database={"type": "string", "enum": sorted(box.databases)}, query=_TEXT))
+        tools.append(
+            _define_tool(
+                "query_db", about, "database query", database={"type": "string", "enum": sorted(box.databases)}, query=_TEXT_SCHEMA
+            )
+        )
     if box.runs_python:
         tools.append(
-            _tool("run_python", "Run a short Python program without network or files; print what you want to know.", "code", code=_TEXT)
+            _define_tool(
+                "run_python", "Run a short Python program without network or files; print what you want to know.", "code", code=_TEXT_SCHEMA
+            )
         )
     return tuple(tools)
 
 
-class Deeds:
+class ToolRunner:
     """What the thinker has called in one turn, gathered into a thought."""
 
     def __init__(self, step: Step) -> None:
         self._step = step
         self.called: list[str] = []
-        self._actions: tuple[Control, ...] | None = None
-        self._display: tuple[Control, ...] | None = None
-        self._tables: list[Control] = []
+        self._actions: tuple[UiControl, ...] | None = None
+        self._display: tuple[UiControl, ...] | None = None
+        self._tables: list[UiControl] = []
         self._state: dict[str, Any] = {}
         self._machines: list[dict[str, Any]] = []
         self._known: dict[str, Machine] = dict(step.session.machines)
         self.troubles = 0
         """Outward tools that failed in this turn."""
 
-    def thought(self, response: str) -> Thought:
+    def thought(self, response: str) -> ThinkerResult:
         """All of it."""
         display = self._display
         if self._tables:
             kept = display if display is not None else [each for each in self._shown() if each.get("type") == "label"]
             display = (*kept, *self._tables)
-        return Thought(
+        return ThinkerResult(
             response=response,
             tools=tuple(self.called),
             actions=self._actions,
@@ -136,10 +146,10 @@ class Deeds:
             machines=tuple(self._machines),
         )
 
-    def _shown(self) -> list[Control]:
+    def _shown(self) -> list[UiControl]:
         return [each for each in self._step.session.controls if "machine_id" not in each and each.get("type") != "button"]
 
-    async def do(self, call: Call) -> tuple[str, bool]:
+    async def do(self, call: ModelToolCall) -> tuple[str, bool]:
         """One call, on record; answers what the model is told, and whether it failed."""
         step, began = self._step, perf_counter()
         call = replace(call, id=f"{step.turn.number}.{call.id}")  # a script, or a model, may count anew in every turn
@@ -147,11 +157,11 @@ class Deeds:
         asked = {"tool": call.name, "call_id": call.id, "input": call.arguments, "turn": step.turn.number}
         cause = step.note("tool.called", asked, cause=step.cause)
         try:
-            if call.name in OUTWARD:
+            if call.name in EXTERNAL_TOOLS:
                 await step.host.durable()
-            result, failed = text_safety.cut(await self._done(call), LONGEST_RESULT), False
-        except (BadControl, ToolTrouble) as error:
-            result, failed = text_safety.cut(str(error), LONGEST_RESULT), True
+            result, failed = text_safety.truncate_text(await self._done(call), MAX_RESULT_LENGTH), False
+        except (InvalidControl, ToolFailure) as error:
+            result, failed = text_safety.truncate_text(str(error), MAX_RESULT_LENGTH), True
         told = {"tool": call.name, "call_id": call.id, "duration_ms": round((perf_counter() - began) * 1000, 3)}
         if failed:
             step.note("tool.failed", {**told, "error": result}, cause=cause)
@@ -159,144 +169,146 @@ class Deeds:
             step.note("tool.returned", {**told, "output": result[:2000]}, cause=cause)
         return result, failed
 
-    async def _done(self, call: Call) -> str:
-        deed = _DEEDS.get(call.name)
+    async def _done(self, call: ModelToolCall) -> str:
+        deed = _TOOL_HANDLERS.get(call.name)
         if deed is None:
-            raise ToolTrouble(f"there is no tool {call.name}")
+            raise ToolFailure(f"there is no tool {call.name}")
         return await deed(self, call)
 
-    async def emit_actions(self, call: Call) -> str:
+    async def emit_actions(self, call: ModelToolCall) -> str:
         """Buttons in place of those there."""
-        self._actions = controls.buttons(call.arguments.get("actions"))
-        return f"On the screen now: {_names(self._actions, 'label')}."
+        self._actions = controls.parse_buttons(call.arguments.get("actions"))
+        return f"On the screen now: {_describe_controls(self._actions, 'label')}."
 
-    async def emit_display(self, call: Call) -> str:
+    async def emit_display(self, call: ModelToolCall) -> str:
         """Labels and tables in place of those there."""
-        self._display = controls.display(call.arguments.get("items"))
-        return f"Shown now: {_names(self._display, 'text')}."
+        self._display = controls.parse_display(call.arguments.get("items"))
+        return f"Shown now: {_describe_controls(self._display, 'text')}."
 
-    async def set_state(self, call: Call) -> str:
+    async def set_state(self, call: ModelToolCall) -> str:
         """One variable."""
-        key, value = controls.text(call.arguments.get("key")), call.arguments.get("value")
-        if not key or not controls.is_plain(value):
-            raise BadControl("set_state takes a key and a plain value: text of at most 500 characters, a number, true, false or null")
-        if len({*self._step.session.state, *self._state, key}) > MOST_VARIABLES:
-            raise BadControl(f"there are {MOST_VARIABLES} variables already")
+        key, value = controls.clean_text(call.arguments.get("key")), call.arguments.get("value")
+        if not key or not controls.is_plain_value(value):
+            raise InvalidControl("set_state takes a key and a plain value: text of at most 500 characters, a number, true, false or null")
+        if len({*self._step.session.state, *self._state, key}) > MAX_VARIABLES:
+            raise InvalidControl(f"there are {MAX_VARIABLES} variables already")
         self._state[key] = value
         return f"{key} = {value}"
 
-    async def create_machine(self, call: Call) -> str:
+    async def create_machine(self, call: ModelToolCall) -> str:
         """A machine, or another in its place."""
-        id, initial = controls.text(call.arguments.get("id")), controls.text(call.arguments.get("initial"))
+        id, initial = controls.clean_text(call.arguments.get("id")), controls.clean_text(call.arguments.get("initial"))
         said = call.arguments.get("states")
-        states = dict(_state_of(each) for each in (said if isinstance(said, list) else ()))
-        if not id or initial not in states or len(states) > MOST_STATES:
-            raise BadControl(f"a machine needs an id, at most {MOST_STATES} states, each with a name, and initial, the name of one of them")
-        if id not in self._known and len(self._known) >= MOST_MACHINES:
-            raise BadControl(f"there are {MOST_MACHINES} machines already; destroy one first")
-        _check_size(states)
-        _check_ways(states, states)
+        states = dict(_parse_state(each) for each in (said if isinstance(said, list) else ()))
+        if not id or initial not in states or len(states) > MAX_STATES:
+            raise InvalidControl(
+                f"a machine needs an id, at most {MAX_STATES} states, each with a name, and initial, the name of one of them"
+            )
+        if id not in self._known and len(self._known) >= MAX_MACHINES:
+            raise InvalidControl(f"there are {MAX_MACHINES} machines already; destroy one first")
+        _check_machine_size(states)
+        _check_transitions(states, states)
         self._known[id] = Machine(initial=initial, current=initial, states=states)
         self._machines.append({"do": "create", "id": id, "initial": initial, "states": states})
         return f"The machine {id} is on the screen, in {initial}."
 
-    async def add_state(self, call: Call) -> str:
+    async def add_state(self, call: ModelToolCall) -> str:
         """One more state."""
         id, machine = self._machine(call)
-        name, state = _state_of(call.arguments.get("state"))
+        name, state = _parse_state(call.arguments.get("state"))
         states = {**machine.states, name: state}
-        if len(states) > MOST_STATES:
-            raise BadControl(f"a machine has at most {MOST_STATES} states")
-        _check_size(states)
-        _check_ways({name: state}, states)
+        if len(states) > MAX_STATES:
+            raise InvalidControl(f"a machine has at most {MAX_STATES} states")
+        _check_machine_size(states)
+        _check_transitions({name: state}, states)
         self._known[id] = Machine(initial=machine.initial, current=machine.current, states=states)
         self._machines.append({"do": "add", "id": id, "states": {name: state}})
         return f"The machine {id} has the state {name}."
 
-    async def reset_machine(self, call: Call) -> str:
+    async def reset_machine(self, call: ModelToolCall) -> str:
         """Back to the first state."""
         id, machine = self._machine(call)
         self._machines.append({"do": "reset", "id": id})
         return f"The machine {id} is in {machine.initial} again."
 
-    async def destroy_machine(self, call: Call) -> str:
+    async def destroy_machine(self, call: ModelToolCall) -> str:
         """Away with it."""
         id, _ = self._machine(call)
         del self._known[id]
         self._machines.append({"do": "destroy", "id": id})
         return f"The machine {id} is gone."
 
-    def _machine(self, call: Call) -> tuple[str, Machine]:
-        id = controls.text(call.arguments.get("id"))
+    def _machine(self, call: ModelToolCall) -> tuple[str, Machine]:
+        id = controls.clean_text(call.arguments.get("id"))
         if (machine := self._known.get(id)) is None:
-            raise BadControl(f"there is no machine {id!r}; there are {', '.join(self._known) or 'none'}")
+            raise InvalidControl(f"there is no machine {id!r}; there are {', '.join(self._known) or 'none'}")
         return id, machine
 
-    async def query_db(self, call: Call) -> str:
+    async def query_db(self, call: ModelToolCall) -> str:
         """Rows, shown as a table. What goes wrong is handed back once for correction."""
         try:
-            table, told = await ask_database(self._step, call)
-        except ToolTrouble as error:
+            table, told = await query_database(self._step, call)
+        except ToolFailure as error:
             raise self._troubled(error) from error
         self._tables = [table]
         return told
 
-    async def run_python(self, call: Call) -> str:
+    async def run_python(self, call: ModelToolCall) -> str:
         """What the program printed."""
         try:
-            return await run_program(self._step, call)
-        except ToolTrouble as error:
+            return await run_python_program(self._step, call)
+        except ToolFailure as error:
             raise self._troubled(error) from error
 
-    def _troubled(self, error: ToolTrouble) -> ToolTrouble:
+    def _troubled(self, error: ToolFailure) -> ToolFailure:
         self.troubles += 1
         advice = "Correct it and call again." if self.troubles == 1 else "Do not try again; tell the user what went wrong."
-        return ToolTrouble(f"{str(error).rstrip('.')}. {advice}")
+        return ToolFailure(f"{str(error).rstrip('.')}. {advice}")
 
 
-Deed: TypeAlias = Callable[[Deeds, Call], Awaitable[str]]
-_DEEDS: Mapping[str, Deed] = {
-    "emit_actions": Deeds.emit_actions,
-    "emit_display": Deeds.emit_display,
-    "set_state": Deeds.set_state,
-    "create_machine": Deeds.create_machine,
-    "add_state": Deeds.add_state,
-    "reset_machine": Deeds.reset_machine,
-    "destroy_machine": Deeds.destroy_machine,
-    "query_db": Deeds.query_db,
-    "run_python": Deeds.run_python,
+ToolHandler: TypeAlias = Callable[[ToolRunner, ModelToolCall], Awaitable[str]]
+_TOOL_HANDLERS: Mapping[str, ToolHandler] = {
+    "emit_actions": ToolRunner.emit_actions,
+    "emit_display": ToolRunner.emit_display,
+    "set_state": ToolRunner.set_state,
+    "create_machine": ToolRunner.create_machine,
+    "add_state": ToolRunner.add_state,
+    "reset_machine": ToolRunner.reset_machine,
+    "destroy_machine": ToolRunner.destroy_machine,
+    "query_db": ToolRunner.query_db,
+    "run_python": ToolRunner.run_python,
 }
 
 
-def _names(made: tuple[Control, ...], key: str) -> str:
+def _describe_controls(made: tuple[UiControl, ...], key: str) -> str:
     return ", ".join(str(each.get(key) or f"a table of {', '.join(each['columns'])}") for each in made) or "nothing"
 
 
-def _state_of(said: Any) -> tuple[str, dict[str, Any]]:
-    if not isinstance(said, Mapping) or not (name := controls.text(said.get("name"))):
-        raise BadControl("a state needs a name")
+def _parse_state(said: Any) -> tuple[str, dict[str, Any]]:
+    if not isinstance(said, Mapping) or not (name := controls.clean_text(said.get("name"))):
+        raise InvalidControl("a state needs a name")
     buttons = said.get("buttons") or []
-    if not isinstance(buttons, list) or len(buttons) > controls.MOST_BUTTONS:
-        raise BadControl("a state's buttons are a list")
-    state: dict[str, Any] = {"buttons": [_way(each) for each in buttons]}
-    if words := controls.text(said.get("text")):
+    if not isinstance(buttons, list) or len(buttons) > controls.MAX_BUTTONS:
+        raise InvalidControl("a state's buttons are a list")
+    state: dict[str, Any] = {"buttons": [_parse_state_button(each) for each in buttons]}
+    if words := controls.clean_text(said.get("text")):
         state["text"] = words
     return name, state
 
 
-def _way(said: Any) -> dict[str, str]:
-    if not isinstance(said, Mapping) or not controls.text(said.get("label")) or not controls.text(said.get("go")):
-        raise BadControl("a state's button needs a label, and go, the name of the state to which it leads")
-    go = controls.text(said["go"])
-    return {"label": controls.text(said["label"]), "action": controls.text(said.get("action")) or go, "go": go}
+def _parse_state_button(said: Any) -> dict[str, str]:
+    if not isinstance(said, Mapping) or not controls.clean_text(said.get("label")) or not controls.clean_text(said.get("go")):
+        raise InvalidControl("a state's button needs a label, and go, the name of the state to which it leads")
+    go = controls.clean_text(said["go"])
+    return {"label": controls.clean_text(said["label"]), "action": controls.clean_text(said.get("action")) or go, "go": go}
 
 
-def _check_size(states: Mapping[str, Any]) -> None:
-    if len(msgspec.json.encode(states)) > LARGEST_MACHINE:
-        raise BadControl(f"a machine has at most {LARGEST_MACHINE:,} bytes of JSON; give it fewer states, or fewer buttons")
+def _check_machine_size(states: Mapping[str, Any]) -> None:
+    if len(msgspec.json.encode(states)) > MAX_MACHINE_BYTES:
+        raise InvalidControl(f"a machine has at most {MAX_MACHINE_BYTES:,} bytes of JSON; give it fewer states, or fewer buttons")
 
 
-def _check_ways(states: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+def _check_transitions(states: Mapping[str, Any], known: Mapping[str, Any]) -> None:
     for name, state in states.items():
         if lost := [way["go"] for way in state["buttons"] if way["go"] not in known]:
-            raise BadControl(f"a button of the state {name} goes to {lost[0]}, which is no state of this machine")
+            raise InvalidControl(f"a button of the state {name} goes to {lost[0]}, which is no state of this machine")

@@ -6,14 +6,14 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from fleetlore.views.conversation_state import Control
+from fleetlore.views.conversation_state import UiControl
 
 Intent: TypeAlias = Literal["question", "request", "social", "action", "feedback"]
 Tone: TypeAlias = Literal["casual", "frustrated", "playful", "urgent"]
 Complexity: TypeAlias = Literal["trivial", "simple", "complex"]
 
 
-class Turn(Struct, frozen=True, kw_only=True):
+class GraphTurn(Struct, frozen=True, kw_only=True):
     """What the user did, and who that is."""
 
     number: int
@@ -24,7 +24,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     action: str | None = None
     """What was pressed. Only a press has one: it is never read out of words."""
     data: Any = None
-    dashboard: tuple[Control, ...] | None = None
+    dashboard: tuple[UiControl, ...] | None = None
     """What the browser showed then, where it told."""
     away: float = 0.0
     """Seconds since the user had last done something; nothing in the first turn."""
@@ -46,7 +46,7 @@ class Analysis(Struct, frozen=True, kw_only=True):
     complexity: Complexity = "simple"
 
 
-class Command(Struct, frozen=True, kw_only=True):
+class UserCommand(Struct, frozen=True, kw_only=True):
     """An analysis, with what it is about."""
 
     analysis: Analysis
@@ -55,15 +55,15 @@ class Command(Struct, frozen=True, kw_only=True):
     """Whether the screen can do it alone: a press of a button that is bound to a variable or belongs to a machine."""
 
 
-class Thought(Struct, frozen=True, kw_only=True):
+class ThinkerResult(Struct, frozen=True, kw_only=True):
     """What the thinker came to: words for the output node to say, and what is to be on the screen."""
 
     response: str = ""
     tools: tuple[str, ...] = ()
     """What was called, in order."""
-    actions: tuple[Control, ...] | None = None
+    actions: tuple[UiControl, ...] | None = None
     """Buttons in place of those that are there; empty takes them away; `None` leaves them."""
-    display: tuple[Control, ...] | None = None
+    display: tuple[UiControl, ...] | None = None
     """Labels and tables, likewise."""
     state: dict[str, Any] = field(default_factory=dict)
     """Variables to set."""
@@ -71,7 +71,7 @@ class Thought(Struct, frozen=True, kw_only=True):
     """What to do with machines, in order: `{"do": "create"│"add"│"reset"│"destroy", "id": …, …}`."""
 
 
-class Shown(Struct, frozen=True, kw_only=True):
+class ScreenUpdate(Struct, frozen=True, kw_only=True):
     """What the ui node did."""
 
     text: str = ""

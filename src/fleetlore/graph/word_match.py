@@ -8,7 +8,7 @@ from collections.abc import Iterable
 _WORD = re.compile(r"\w+")
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The words of a text, in lower case."""
     return _WORD.findall(text.casefold())
 
@@ -17,9 +17,9 @@ class WordList:
     """Words and phrases to be found in a text."""
 
     def __init__(self, words: Iterable[str]) -> None:
-        self._phrases = tuple(f" {' '.join(words_of(word))} " for word in words)
+        self._phrases = tuple(f" {' '.join(split_words(word))} " for word in words)
 
     def found_in(self, text: str) -> bool:
         """Whether one of them is there, whole."""
-        said = f" {' '.join(words_of(text))} "
+        said = f" {' '.join(split_words(text))} "
         return any(phrase in said for phrase in self._phrases)

@@ -17,14 +17,14 @@ from msgspec.structs import replace
 
 from fleetlore.events.envelope import SCOPE_FIELDS, Event, Origin
 from fleetlore.ingest.ship_filter import withhold
-from fleetlore.ingest.ship_filter_rules import Hold
+from fleetlore.ingest.ship_filter_rules import WithholdPolicy
 from fleetlore.ingest.ship_filter_words import is_placeholder
 from fleetlore.log.admission import OWN_DIALECT
 
 # --- Words that one event is known to hold, and what is put in their place wherever else it says them.
 
 
-class Known:
+class WordReplacer:
     """Replaces words that stand by themselves, not in the middle of others or of a longer path, by pseudonyms."""
 
     def __init__(self, words: Mapping[str, str]) -> None:
@@ -42,7 +42,7 @@ class Known:
 
 # --- People, machines, mail addresses and branches as pseudonyms: `person-`, `host-`, `mail-`, `branch-` and a hash of eight digits.
 
-_SORTS = {
+_NAME_SORT_BY_KEY = {
     "host": "host", "hostname": "host", "machine": "host", "computer": "host",
     "branch": "branch", "gitbranch": "branch", "ref": "branch",
     "email": "mail", "mail": "mail",
@@ -51,38 +51,38 @@ _SORTS = {
 }  # fmt: skip
 """What stands under a name, by the name without capitals, hyphens and underscores."""
 
-_ANYBODYS = frozenset(
+_GENERIC_NAMES = frozenset(
     {"user", "human", "you", "me", "root", "unknown", "anonymous", "system", "lore", "fleetlore", "localhost"}
     | {"main", "master", "trunk", "develop", "dev", "head", "refs/heads/main", "refs/heads/master"}
 )
 """Names that tell nothing of anybody."""
 
-_PEOPLES_DIALECTS = frozenset({"git", "forge"})
+_HUMAN_DIALECTS = frozenset({"git", "forge"})
 """Where the agents are people, as the authors of commits are."""
 
 _NAME_PSEUDONYM = re.compile(r"(?:person|host|mail|branch)-[0-9a-f]{8}")
-_MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-_HOME = re.compile(
+_MAIL_ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_HOME_FOLDER = re.compile(
     r"(/home/|/Users/|\\Users\\|(?<![\w.])-(?:home|Users)-)((?<=-)(?:person-[0-9a-f]{8}|[^-/\\\s\"'<>]+)|(?<!-)[^/\\\s\"'<>]+)"
 )
 """A person's folder, also as programs make one name of a path: `-home-ann-shop`."""
-_LISTED = re.compile(r"^([dlcbps-][rwxsStT-]{9}[.+@]? +\d+ )( *)(\S+)( +)(\S+)(?= )", re.MULTILINE)
+_LS_LINE = re.compile(r"^([dlcbps-][rwxsStT-]{9}[.+@]? +\d+ )( *)(\S+)( +)(\S+)(?= )", re.MULTILINE)
 """A line of `ls -l`: who owns a file, and which group."""
-_SHORTEST_KNOWN_NAME = 3
+_MIN_NAME_CHARS = 3
 """What is shorter may be found in a line by chance."""
 
 
-class Names:
+class NameMask:
     """What one event tells of people and machines."""
 
     def __init__(self, event: Event) -> None:
         self._count = 0
         self._agents = frozenset(name for name in (event.agent, event.parent, event.child) if name)
         self._dialect = event.origin.dialect if event.origin is not None else ""
-        self._owner = _owner_of(event)
+        self._owner = _repository_owner(event)
         branch = event.data.get("branch")
-        self._branch = branch if isinstance(branch, str) and _is_telling(branch) and not is_placeholder(branch) else None
-        self._known = Known(self._know(event))
+        self._branch = branch if isinstance(branch, str) and _is_identifying(branch) and not is_placeholder(branch) else None
+        self._known = WordReplacer(self._know(event))
 
     @property
     def count(self) -> int:
@@ -92,35 +92,35 @@ class Names:
     def _know(self, event: Event) -> dict[str, str]:
         """The names that stand under names for names, and in the envelope, each with its pseudonym."""
         # A branch of one word would be found in every other sentence.
-        names = [(sort, value) for sort, value in _names_in(event.data) if len(value) >= _SHORTEST_KNOWN_NAME]
+        names = [(sort, value) for sort, value in _iterate_names(event.data) if len(value) >= _MIN_NAME_CHARS]
         known = {value: _name_pseudonym(sort, value) for sort, value in names if sort != "branch" or not value.isalpha()}
         for name in ("actor", "agent", "parent", "child"):
             value = getattr(event, name)
-            if value is not None and len(value) >= _SHORTEST_KNOWN_NAME and self._is_person(name, value):
+            if value is not None and len(value) >= _MIN_NAME_CHARS and self._is_person(name, value):
                 known.setdefault(value, _name_pseudonym("person", value))
         return known
 
     def holds(self, key: str) -> bool:
         """Whether a name says that it holds one of a person or a machine."""
-        return _sort(key) is not None
+        return _name_sort(key) is not None
 
     def whole(self, key: str, value: str) -> str:
         """A name, unless it is anybody's or an agent's."""
-        if not _is_telling(value) or value in self._agents - self._people():
+        if not _is_identifying(value) or value in self._agents - self._people():
             return value
         self._count += 1
-        return _name_pseudonym(_sort(key) or "person", value)
+        return _name_pseudonym(_name_sort(key) or "person", value)
 
     def within(self, text: str) -> str:
         """A text without mail addresses, home folders, and the names that this event tells elsewhere."""
         if "@" in text:
-            text = _MAIL.sub(self._replace_mail, text)
+            text = _MAIL_ADDRESS.sub(self._replace_mail, text)
         text = self._known.replace(text)
         if self._owner is not None and f"/{self._owner}/" in text:
             text = text.replace(f"/{self._owner}/", f"/{self._owned()}/")
         if "rw" in text:
-            text = _LISTED.sub(self._replace_listed, text)
-        return _HOME.sub(self._replace_home, text) if "home" in text or "Users" in text else text
+            text = _LS_LINE.sub(self._replace_listed, text)
+        return _HOME_FOLDER.sub(self._replace_home, text) if "home" in text or "Users" in text else text
 
     def line(self, text: str) -> str:
         """The event's line is a text like any other; where a forge's names a branch, that may be any word."""
@@ -137,12 +137,12 @@ class Names:
             return _name_pseudonym("person", value)
         if name == "mission" and self._owner is not None:
             return f"{self._owned()}/{value.partition('/')[2]}"
-        return _MAIL.sub(self._replace_mail, value) if "@" in value else value
+        return _MAIL_ADDRESS.sub(self._replace_mail, value) if "@" in value else value
 
     def _is_person(self, name: str, value: str) -> bool:
-        if not _is_telling(value) or value == self._dialect or value.endswith("[bot]"):
+        if not _is_identifying(value) or value == self._dialect or value.endswith("[bot]"):
             return False
-        return self._dialect in _PEOPLES_DIALECTS or (name == "actor" and value not in self._agents)
+        return self._dialect in _HUMAN_DIALECTS or (name == "actor" and value not in self._agents)
 
     def _owned(self) -> str:
         self._count += 1
@@ -153,51 +153,51 @@ class Names:
         return f"{match[1]}{match[2]}{owner}{match[4]}{group}"
 
     def _known_as(self, name: str) -> str:
-        if not _is_telling(name) or name.isdigit():
+        if not _is_identifying(name) or name.isdigit():
             return name
         self._count += 1
         return _name_pseudonym("person", name)
 
     def _people(self) -> frozenset[str]:
-        return self._agents if self._dialect in _PEOPLES_DIALECTS else frozenset()
+        return self._agents if self._dialect in _HUMAN_DIALECTS else frozenset()
 
     def _replace_mail(self, match: re.Match[str]) -> str:
         self._count += 1
         return _name_pseudonym("mail", match[0])
 
     def _replace_home(self, match: re.Match[str]) -> str:
-        if not _is_telling(match[2]):
+        if not _is_identifying(match[2]):
             return match[0]
         self._count += 1
         return match[1] + _name_pseudonym("person", match[2])
 
 
-def _owner_of(event: Event) -> str | None:
+def _repository_owner(event: Event) -> str | None:
     """Whose a forge's repository is: `ann/shop` names a person."""
     owner, slash, _ = (event.mission or "").partition("/")
     is_forge = event.origin is not None and event.origin.dialect == "forge"
-    return owner if is_forge and slash and _is_telling(owner) else None
+    return owner if is_forge and slash and _is_identifying(owner) else None
 
 
-def _names_in(value: Any, sort: str | None = None) -> Iterator[tuple[str, str]]:
+def _iterate_names(value: Any, sort: str | None = None) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
-        if sort is not None and not is_placeholder(value) and _is_telling(value):
+        if sort is not None and not is_placeholder(value) and _is_identifying(value):
             yield sort, value
     elif isinstance(value, list):
         for item in value:
-            yield from _names_in(item, sort)
+            yield from _iterate_names(item, sort)
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _names_in(item, _sort(key))
+            yield from _iterate_names(item, _name_sort(key))
 
 
 @lru_cache(maxsize=4096)
-def _sort(key: str) -> str | None:
-    return _SORTS.get(key.lower().replace("_", "").replace("-", ""))
+def _name_sort(key: str) -> str | None:
+    return _NAME_SORT_BY_KEY.get(key.lower().replace("_", "").replace("-", ""))
 
 
-def _is_telling(value: str) -> bool:
-    return bool(value) and value.casefold() not in _ANYBODYS and _NAME_PSEUDONYM.fullmatch(value) is None
+def _is_identifying(value: str) -> bool:
+    return bool(value) and value.casefold() not in _GENERIC_NAMES and _NAME_PSEUDONYM.fullmatch(value) is None
 
 
 @lru_cache(maxsize=8192)
@@ -207,43 +207,43 @@ def _name_pseudonym(sort: str, value: str) -> str:
 
 # --- Paths as pseudonyms: `path-` and a hash of eight digits, with the file's extension, the same for the same path.
 
-_PSEUDONYM = re.compile(r"path-[0-9a-f]{8}(?:\.\w+)?")
-_BARE = re.compile(r"(?<![\w/.@-])[\w-][\w.-]*\.[A-Za-z]\w{0,7}(?![\w/@-])")
-_FILE = re.compile(
+_PATH_PSEUDONYM = re.compile(r"path-[0-9a-f]{8}(?:\.\w+)?")
+_BARE_FILE_NAME = re.compile(r"(?<![\w/.@-])[\w-][\w.-]*\.[A-Za-z]\w{0,7}(?![\w/@-])")
+_KNOWN_FILE_NAME = re.compile(
     r"(?<![\w/.@-])[\w-][\w.-]*\.(?:py|pyi|js|mjs|cjs|jsx|ts|mts|tsx|vue|svelte|html?|css|scss|json|jsonl|ya?ml|toml|ini|cfg|conf|lock|md|mdx|rst"
     r"|txt|csv|tsv|sql|db|sh|bash|zsh|fish|ps1|bat|go|rs|rb|java|kts?|scala|swift|cs|cpp|cc|hpp|php|pl|lua|exs?|erl|hs|mli?|clj|dart|zig|proto"
     r"|graphql|tf|xml|svg|png|jpe?g|gif|pdf|ipynb|log|diff|patch|env|pem|key)(?![\w/@(-]|\.\w)"
 )
 """The name of a file, by the extensions that nothing else has."""
-_PRODUCTS = frozenset({"node.js", "next.js", "vue.js", "nuxt.js", "three.js", "express.js", "d3.js", "asp.net"})
-_LINES = frozenset({"subject", "pattern", "glob"})
+_PRODUCT_NAMES = frozenset({"node.js", "next.js", "vue.js", "nuxt.js", "three.js", "express.js", "d3.js", "asp.net"})
+_FILE_LINE_KEYS = frozenset({"subject", "pattern", "glob"})
 """In what a tool did, these may name a file without its folder, as its line does."""
 _EXTENSION = re.compile(r"\.[A-Za-z]\w{0,7}")
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_KEY_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _PATH_WORDS = frozenset({"path", "paths", "file", "files", "filename", "filenames", "dir", "directory", "folder", "folders", "cwd"})
 _PATH_WORDS_ALONE = frozenset({"project", "root", "workspace", "worktree", "repo", "repository", "workdir"})
-_LEAST_KNOWN = 4
+_MIN_FILE_NAME_CHARS = 4
 """The name of a file that is shorter may be found in a line by chance."""
 
-_STOP = r"\s\"'`<>|:;,()\[\]{}=*?!"
-_FOUND = re.compile(
+_PATH_STOP_CHARS = r"\s\"'`<>|:;,()\[\]{}=*?!"
+_PATH_PATTERN = re.compile(
     r"(?P<web>\b(?!file:)[a-z][a-z0-9+.-]*://[^\s\"'<>]+)"
     r"|(?P<quote>[\"'`])(?P<quoted>(?:~|\.{0,2}/)[^\"'`\n]*/[^\"'`\n]*)(?P=quote)"
     r"|file://[^\s\"'<>]+"
-    rf"|(?<![\w/.~])(?:~[\w.-]*|\.{{1,2}}|\$\w+|\$\{{\w+\}})?/(?:[^{_STOP}]|\([\w.-]+\)|\[[\w.-]+\])+"
+    rf"|(?<![\w/.~])(?:~[\w.-]*|\.{{1,2}}|\$\w+|\$\{{\w+\}})?/(?:[^{_PATH_STOP_CHARS}]|\([\w.-]+\)|\[[\w.-]+\])+"
     r"|(?<!\w)[A-Za-z]:\\[^\s\"'<>|]+"
     r"|(?<![\w/.@-])(?P<near>[\w.@+-]+(?:/(?:[\w.@+-]|\\?\([\w.-]+\\?\)|\\?\[[\w.-]+\\?\])+)+/?)"
 )
 
 
-class Paths:
+class PathMask:
     """What one event tells of files and folders."""
 
     def __init__(self, event: Event) -> None:
         self._count = 0
         self._names = frozenset(name for name in (event.actor, event.agent, event.parent, event.child, event.run, event.task) if name)
         self._is_tool = event.kind.startswith(("tool.", "process."))
-        self._known = Known(_known_in(event.data))
+        self._known = WordReplacer(_known_paths(event.data))
 
     @property
     def count(self) -> int:
@@ -252,49 +252,49 @@ class Paths:
 
     def holds(self, key: str) -> bool:
         """Whether a name says that it holds a path."""
-        return _holds(key) or (self._is_tool and key in _LINES)
+        return _is_path_key(key) or (self._is_tool and key in _FILE_LINE_KEYS)
 
     def whole(self, key: str, value: str) -> str:
         """A path; under `source`, which may name anything, only what looks like one."""
-        if key in _LINES:
+        if key in _FILE_LINE_KEYS:
             return self.line(value)
-        if _PSEUDONYM.fullmatch(value) or (key == "source" and not _looks_like_file(value)):
+        if _PATH_PSEUDONYM.fullmatch(value) or (key == "source" and not _looks_like_file(value)):
             return value
         self._count += 1
-        return _pseudonym(value)
+        return _path_pseudonym(value)
 
     def within(self, text: str) -> str:
         """A text whose paths are replaced: those by form, and those that this event names elsewhere."""
         text = self._known.replace(text)
-        text = _FOUND.sub(self._replace, text) if "/" in text or "\\" in text else text
-        return _FILE.sub(self._replace_bare, text) if "." in text else text
+        text = _PATH_PATTERN.sub(self._replace, text) if "/" in text or "\\" in text else text
+        return _KNOWN_FILE_NAME.sub(self._replace_bare, text) if "." in text else text
 
     def line(self, text: str) -> str:
         """The event's line; that of a tool may name a file without its folder, and the event say no more of it."""
         text = self.within(text)
-        return _BARE.sub(self._replace_bare, text) if self._is_tool else text
+        return _BARE_FILE_NAME.sub(self._replace_bare, text) if self._is_tool else text
 
     def scope(self, name: str, value: str) -> str:
         """A scope that is named after a file or a folder."""
         if not value.startswith(("/", "~/", "./", "../")) and value[1:3] != ":\\":
             return value
         self._count += 1
-        return _pseudonym(value)
+        return _path_pseudonym(value)
 
     def _replace_bare(self, match: re.Match[str]) -> str:
-        if _PSEUDONYM.fullmatch(match[0]) or match[0].lower() in _PRODUCTS:
+        if _PATH_PSEUDONYM.fullmatch(match[0]) or match[0].lower() in _PRODUCT_NAMES:
             return match[0]
         self._count += 1
-        return _pseudonym(match[0])
+        return _path_pseudonym(match[0])
 
     def _replace(self, match: re.Match[str]) -> str:
         if match["web"] or (match["near"] and not self._is_path(match["near"])):
             return match[0]
         self._count += 1
         if match["quote"]:
-            return f"{match['quote']}{_pseudonym(match['quoted'])}{match['quote']}"
+            return f"{match['quote']}{_path_pseudonym(match['quoted'])}{match['quote']}"
         path = match[0].rstrip(".")
-        return _pseudonym(path) + match[0][len(path) :]
+        return _path_pseudonym(path) + match[0][len(path) :]
 
     def _is_path(self, text: str) -> bool:
         """Whether words with a slash between them are a path: more than one slash, a file's extension, or a tool's; no name, no date."""
@@ -303,35 +303,35 @@ class Paths:
         return self._is_tool or text.count("/") > 1 or _extension(text.rstrip(".")) != ""
 
 
-def _known_in(data: Any) -> dict[str, str]:
+def _known_paths(data: Any) -> dict[str, str]:
     """The paths that stand under names of paths, and the names of their files, each with its pseudonym."""
     known: dict[str, str] = {}
-    for path in _paths_in(data):
-        known[path] = known[path.rstrip("/")] = _pseudonym(path)
+    for path in _iterate_paths(data):
+        known[path] = known[path.rstrip("/")] = _path_pseudonym(path)
         name = re.split(r"[/\\]", path.rstrip("/\\"))[-1]
-        if len(name) >= _LEAST_KNOWN:
-            known.setdefault(name, _pseudonym(path))
+        if len(name) >= _MIN_FILE_NAME_CHARS:
+            known.setdefault(name, _path_pseudonym(path))
     known.pop("", None)
     return known
 
 
-def _paths_in(value: Any, *, is_path: bool = False) -> Iterator[str]:
+def _iterate_paths(value: Any, *, is_path: bool = False) -> Iterator[str]:
     if isinstance(value, str):
-        if is_path and value and not is_placeholder(value) and not _PSEUDONYM.fullmatch(value):
+        if is_path and value and not is_placeholder(value) and not _PATH_PSEUDONYM.fullmatch(value):
             yield value
     elif isinstance(value, list):
         for item in value:
-            yield from _paths_in(item, is_path=is_path)
+            yield from _iterate_paths(item, is_path=is_path)
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _paths_in(item, is_path=_holds(key) and key != "source")
+            yield from _iterate_paths(item, is_path=_is_path_key(key) and key != "source")
 
 
 @lru_cache(maxsize=4096)
-def _holds(key: str) -> bool:
+def _is_path_key(key: str) -> bool:
     if key == "source" or key.lower() in _PATH_WORDS_ALONE:
         return True
-    words = [word.lower() for word in _WORD.findall(key)]
+    words = [word.lower() for word in _KEY_WORD.findall(key)]
     return bool(words) and words[-1] in _PATH_WORDS
 
 
@@ -340,7 +340,7 @@ def _looks_like_file(text: str) -> bool:
 
 
 @lru_cache(maxsize=8192)
-def _pseudonym(path: str) -> str:
+def _path_pseudonym(path: str) -> str:
     plain = path.removeprefix("file://").rstrip("/") or path
     return f"path-{sha256(plain.encode(errors='replace')).hexdigest()[:8]}{_extension(plain)}"
 
@@ -352,10 +352,10 @@ def _extension(path: str) -> str:
 
 # ---
 
-_ROUGH = Hold(prompts=True, code=True)
+_ALL_HELD = WithholdPolicy(prompts=True, code=True)
 
 
-class Mask(Protocol):
+class AnonymiseMask(Protocol):
     """Puts pseudonyms in the place of one sort of thing, as far as one event tells of them."""
 
     @property
@@ -378,32 +378,32 @@ class Mask(Protocol):
         """The same for the envelope's actor and scopes, where most names are those of agents."""
 
 
-def veiling(levels: Collection[str]) -> Callable[[Event], Event]:
+def make_anonymiser(levels: Collection[str]) -> Callable[[Event], Event]:
     """`veil` for these levels."""
-    return lambda event: veil(event, levels)
+    return lambda event: anonymise_event(event, levels)
 
 
-def veil(event: Event, levels: Collection[str]) -> Event:
+def anonymise_event(event: Event, levels: Collection[str]) -> Event:
     """The event without what the levels name: `prompts`, `code`, `paths`, `names`. Twice changes nothing more."""
     if not levels:
         return event
-    hold = Hold(prompts="prompts" in levels, code="code" in levels, titles=True)
+    hold = WithholdPolicy(prompts="prompts" in levels, code="code" in levels, titles=True)
     if hold.prompts or hold.code:
         event = withhold(event, hold)
     elif event.kind == "log.rejected":
-        event = withhold(event, _ROUGH)  # a line of which nobody knows what it holds
+        event = withhold(event, _ALL_HELD)  # a line of which nobody knows what it holds
     if "paths" in levels:
-        event = _masked(event, Paths(event))
+        event = _apply_mask(event, PathMask(event))
     if "names" in levels:
-        event = _masked(event, Names(event))
+        event = _apply_mask(event, NameMask(event))
     return event
 
 
-def _masked(event: Event, mask: Mask) -> Event:
+def _apply_mask(event: Event, mask: AnonymiseMask) -> Event:
     names = {name: mask.scope(name, value) for name in ("actor", *SCOPE_FIELDS) if (value := getattr(event, name)) is not None}
     text = None if event.text is None else mask.line(event.text)
-    data = _walked(event.data, mask)
-    origin = None if event.origin is None else _origin(event.origin, mask)
+    data = _mask_value(event.data, mask)
+    origin = None if event.origin is None else _mask_origin(event.origin, mask)
     count = mask.count + (event.origin is not None and event.origin.rest is not None)
     if not count:
         return event
@@ -411,34 +411,34 @@ def _masked(event: Event, mask: Mask) -> Event:
     return replace(event, **names, text=text, data=data, origin=replace(origin, redacted=origin.redacted + count))
 
 
-def _origin(origin: Origin, mask: Mask) -> Origin:
+def _mask_origin(origin: Origin, mask: AnonymiseMask) -> Origin:
     """Without the rest of a foreign record, which may hold the same again."""
     source = origin.source and (mask.whole("source", origin.source) if mask.holds("source") else mask.within(origin.source))
     cut = tuple(replace(each, path=mask.within(each.path)) for each in origin.cut)
     return replace(origin, rest=None, source=source, id=origin.id and mask.within(origin.id), cut=cut)
 
 
-def _walked(value: Any, mask: Mask) -> Any:
+def _mask_value(value: Any, mask: AnonymiseMask) -> Any:
     if isinstance(value, str):
         return value if is_placeholder(value) else mask.within(value)
     if isinstance(value, list):
-        return [_walked(item, mask) for item in value]
+        return [_mask_value(item, mask) for item in value]
     if isinstance(value, dict):
-        return {_key(key, mask): _under(key, item, mask) for key, item in value.items()}
+        return {_mask_key(key, mask): _mask_under_key(key, item, mask) for key, item in value.items()}
     return value
 
 
-def _key(key: str, mask: Mask) -> str:
+def _mask_key(key: str, mask: AnonymiseMask) -> str:
     """The name of a part, which may itself be a path or an address; else it is left, whatever else it may mean."""
     return mask.within(key) if "/" in key or "@" in key or "\\" in key else key
 
 
-def _under(key: str, value: Any, mask: Mask) -> Any:
+def _mask_under_key(key: str, value: Any, mask: AnonymiseMask) -> Any:
     """What stands under a name."""
     if not mask.holds(key):
-        return _walked(value, mask)
+        return _mask_value(value, mask)
     if isinstance(value, str):
         return value if is_placeholder(value) or not value else mask.whole(key, value)
     if isinstance(value, list):
-        return [_under(key, item, mask) for item in value]
-    return _walked(value, mask)
+        return [_mask_under_key(key, item, mask) for item in value]
+    return _mask_value(value, mask)

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 
 @contextmanager
-def whole_file(path: str, *, mode: int = 0o600) -> Iterator[BinaryIO]:
+def write_atomically(path: str, *, mode: int = 0o600) -> Iterator[BinaryIO]:
     """The file to write into; a link stays a link. Until the end only its owner may read it, whatever `mode` it has then."""
     target = os.path.realpath(path)
     folder, name = os.path.split(target)

@@ -12,23 +12,23 @@ from msgspec.structs import replace
 from fleetlore.errors import Forgotten, Invalid
 from fleetlore.events.envelope import Event, Origin
 from fleetlore.events.ids import derive_id
-from fleetlore.ingest.lines import SAMPLE, Line
+from fleetlore.ingest.lines import SAMPLE_BYTES, SourceLine
 from fleetlore.log.admission import OWN_DIALECT
-from fleetlore.log.base import MOST_EVENTS
+from fleetlore.log.base import MAX_APPEND_EVENTS
 from fleetlore.redact import Redactor
 
 if TYPE_CHECKING:
     from fleetlore.log.admission import Admission
     from fleetlore.log.recorder import BlockingRecorder
 
-MOST_BYTES_AT_ONCE = 8 * 1024 * 1024
-ACTOR = "lore"
+MAX_BATCH_BYTES = 8 * 1024 * 1024
+IMPORT_ACTOR = "lore"
 
 
-class Item(NamedTuple):
+class ImportItem(NamedTuple):
     """A line and the events that came of it: its own, none at all, or one `log.rejected` with the reason."""
 
-    line: Line
+    line: SourceLine
     events: tuple[Event, ...]
     rejected: str | None = None
 
@@ -40,7 +40,7 @@ class Item(NamedTuple):
         return max((event.at for event in self.events if event.at is not None), default=None)
 
 
-class Tally(Struct):
+class ImportTally(Struct):
     """What became of every line; the five add up to the lines."""
 
     recorded: int = 0
@@ -57,7 +57,7 @@ class Tally(Struct):
         return self.recorded + self.already_there + self.folded + self.rejected + self.forgotten
 
 
-class Deposit:
+class BatchWriter:
     """Stores items and keeps count. Storing the same items again changes nothing."""
 
     def __init__(
@@ -66,25 +66,25 @@ class Deposit:
         *,
         dialect: str,
         admission: Admission,
-        on_rejected: Callable[[Line, str], None] = lambda line, reason: None,
+        on_rejected: Callable[[SourceLine, str], None] = lambda line, reason: None,
         on_dropped: Callable[[str], None] = lambda message: None,
     ) -> None:
         self._log, self._dialect, self._admission = log, dialect, admission
         self._on_rejected, self._on_dropped = on_rejected, on_dropped
-        self.tally = Tally()
+        self.tally = ImportTally()
 
-    def again(self) -> Deposit:
+    def again(self) -> BatchWriter:
         """Another one for the same log, with a count of its own."""
-        return Deposit(
+        return BatchWriter(
             self._log, dialect=self._dialect, admission=self._admission, on_rejected=self._on_rejected, on_dropped=self._on_dropped
         )
 
-    def put_all(self, items: Iterable[Item]) -> None:
+    def put_all(self, items: Iterable[ImportItem]) -> None:
         """Store any number of items, in groups."""
-        for group in _groups(items):
+        for group in _group_items(items):
             self.put(group)
 
-    def put(self, items: Sequence[Item]) -> None:
+    def put(self, items: Sequence[ImportItem]) -> None:
         """Store one group; every id is given, so that a second try stores nothing twice."""
         head = self._log.head()
         gone: frozenset[str] = frozenset()
@@ -99,13 +99,13 @@ class Deposit:
                 self._count(items, iter(positions), head or "", gone)
                 return
 
-    def _without_misfits(self, items: Sequence[Item]) -> list[Item]:
+    def _without_misfits(self, items: Sequence[ImportItem]) -> list[ImportItem]:
         checked = [self._checked(item) for item in items]
         if all(now is before for now, before in zip(checked, items, strict=True)):
             raise AssertionError("the log refused a group whose every event it would take")
         return checked
 
-    def _checked(self, item: Item) -> Item:
+    def _checked(self, item: ImportItem) -> ImportItem:
         """The item itself, or its rejection where the log would not take one of its events.
 
         A rejection that the log would not take either is dropped: else there would be no end.
@@ -116,13 +116,13 @@ class Deposit:
         except Invalid as error:
             if item.rejected is None:
                 dialect = next((event.origin.dialect for event in item.events if event.origin is not None), self._dialect)
-                return rejection(item.line, str(error), dialect=dialect, at=item.at)
+                return make_rejection(item.line, str(error), dialect=dialect, at=item.at)
             reason = f"{item.rejected}; it was dropped, because the log does not take its rejection either ({error})"
             self._on_dropped(f"{item.line.source}, line {item.line.n}: {reason}")
             return item._replace(events=(), rejected=reason)
         return item
 
-    def _count(self, items: Sequence[Item], positions: Iterator[str], head: str, gone: frozenset[str]) -> None:
+    def _count(self, items: Sequence[ImportItem], positions: Iterator[str], head: str, gone: frozenset[str]) -> None:
         seen: set[str] = set()
         for item in items:
             kept = [next(positions) for event in item.events if event.id not in gone]
@@ -139,12 +139,12 @@ class Deposit:
             else:
                 self.tally.already_there += 1
 
-    def _count_rejected(self, item: Item) -> None:
+    def _count_rejected(self, item: ImportItem) -> None:
         self.tally.rejected += 1
         self._on_rejected(item.line, item.rejected or "")
 
 
-def rejection(line: Line, reason: str, *, dialect: str, at: datetime | None) -> Item:
+def make_rejection(line: SourceLine, reason: str, *, dialect: str, at: datetime | None) -> ImportItem:
     """What is kept of a line that is no record: where it stood, what was wrong, how it began."""
     reason = reason.encode(errors="replace").decode()
     event = Event(
@@ -152,7 +152,7 @@ def rejection(line: Line, reason: str, *, dialect: str, at: datetime | None) -> 
         id=derive_id(f"log.rejected:{dialect}:{line.source}:{line.n}", line.raw, line.nth),
         at=at,
         kind="log.rejected",
-        actor=ACTOR,
+        actor=IMPORT_ACTOR,
         text=f"{line.source}, line {line.n}: {reason}",
         visibility="system",
         data={
@@ -160,35 +160,35 @@ def rejection(line: Line, reason: str, *, dialect: str, at: datetime | None) -> 
             "source": line.source,
             "n": line.n,
             "dialect": dialect,
-            "sample": sample_of(line.raw),
+            "sample": make_sample(line.raw),
             "bytes": line.size,
         },
         origin=Origin(dialect=OWN_DIALECT, source=line.source, n=line.n),
     )
-    return Item(line, (event,), reason)
+    return ImportItem(line, (event,), reason)
 
 
-def sample_of(raw: bytes) -> str:
+def make_sample(raw: bytes) -> str:
     """How a record began. Secrets go first, so that none is cut in half and then not recognised."""
-    text, _ = Redactor().clean(raw[: 4 * SAMPLE].decode(errors="replace"))
-    return text.encode()[:SAMPLE].decode(errors="ignore")
+    text, _ = Redactor().clean(raw[: 4 * SAMPLE_BYTES].decode(errors="replace"))
+    return text.encode()[:SAMPLE_BYTES].decode(errors="ignore")
 
 
-def dated(item: Item, at: datetime) -> Item:
+def set_missing_times(item: ImportItem, at: datetime) -> ImportItem:
     """The item at a time that its own record does not tell."""
     if all(event.at is not None for event in item.events):
         return item
     return item._replace(events=tuple(event if event.at is not None else replace(event, at=at) for event in item.events))
 
 
-def _groups(items: Iterable[Item]) -> Iterator[list[Item]]:
-    group: list[Item] = []
+def _group_items(items: Iterable[ImportItem]) -> Iterator[list[ImportItem]]:
+    group: list[ImportItem] = []
     size = events = 0
     for item in items:
         group.append(item)
         size += len(item.line.raw)
         events += len(item.events)
-        if events >= MOST_EVENTS or size >= MOST_BYTES_AT_ONCE:
+        if events >= MAX_APPEND_EVENTS or size >= MAX_BATCH_BYTES:
             yield group
             group, size, events = [], 0, 0
     if group:

@@ -16,16 +16,16 @@ from msgspec.structs import replace
 from fleetlore import dialects
 from fleetlore.events.envelope import Event
 from fleetlore.ingest import recordings, zstd
-from fleetlore.ingest.batch_writer import Deposit, Tally
+from fleetlore.ingest.batch_writer import BatchWriter, ImportTally
 from fleetlore.log.admission import Admission
 
 if TYPE_CHECKING:
-    from fleetlore.ingest.lines import Line
+    from fleetlore.ingest.lines import SourceLine
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.redact import Redactor
 
-ROWS = ".jsonl"
-COMPRESSED_ROWS = f"{ROWS}{zstd.SUFFIX}"
+TRANSCRIPT_SUFFIX = ".jsonl"
+COMPRESSED_ROWS = f"{TRANSCRIPT_SUFFIX}{zstd.SUFFIX}"
 """Codex rewrites rollouts that nobody has used for a week to this."""
 _Environ = Mapping[str, str]
 
@@ -55,19 +55,19 @@ def codex_folder(environ: _Environ = os.environ) -> str:
     return environ.get("CODEX_HOME") or os.path.join(os.path.expanduser("~"), ".codex")
 
 
-def folders_of(program: str, environ: _Environ = os.environ) -> list[str]:
+def recording_folders(program: str, environ: _Environ = os.environ) -> list[str]:
     """The folders in which a program keeps its recordings, there or not."""
     if program == "codex":
         return [os.path.join(codex_folder(environ), name) for name in ("sessions", "archived_sessions")]
     return [os.path.join(claude_folder(environ), "projects")]
 
 
-def find_all(folder: str, *, on_skipped: OnSkipped = lambda path, reason: None) -> list[str]:
+def find_recordings(folder: str, *, on_skipped: OnSkipped = lambda path, reason: None) -> list[str]:
     """Every recording in a folder and those below it, by name."""
-    return sorted(path for path in walk(folder, on_skipped=on_skipped) if look(path, on_skipped=on_skipped))
+    return sorted(path for path in iterate_recordings(folder, on_skipped=on_skipped) if stat_file(path, on_skipped=on_skipped))
 
 
-def look(path: str, *, on_skipped: OnSkipped = lambda path, reason: None) -> os.stat_result | None:
+def stat_file(path: str, *, on_skipped: OnSkipped = lambda path, reason: None) -> os.stat_result | None:
     """What is known of a file; nothing of one that is gone, leads nowhere, or is no file."""
     try:
         status = os.stat(path)
@@ -81,7 +81,7 @@ def look(path: str, *, on_skipped: OnSkipped = lambda path, reason: None) -> os.
     return status
 
 
-def walk(folder: str, *, on_skipped: OnSkipped | None = None) -> Iterator[str]:
+def iterate_recordings(folder: str, *, on_skipped: OnSkipped | None = None) -> Iterator[str]:
     """The same in no order, and without a look at the files."""
 
     def say(error: OSError) -> None:
@@ -101,7 +101,7 @@ def walk(folder: str, *, on_skipped: OnSkipped | None = None) -> Iterator[str]:
 
 def is_recording(name: str) -> bool:
     """Whether a file of this name is read."""
-    return name.endswith((ROWS, COMPRESSED_ROWS))
+    return name.endswith((TRANSCRIPT_SUFFIX, COMPRESSED_ROWS))
 
 
 def _is_beside(folder: str, inner: str, name: str) -> bool:
@@ -112,7 +112,7 @@ def _why_skipped(name: str) -> str:
     unpack = next((unpack for suffix, unpack in _UNPACKED_BY.items() if name.endswith(suffix)), None)
     if unpack is not None:
         return f"is compressed in a way that is not read here; unpack it first, as in {unpack} FILE | lore import DIALECT -"
-    return f"is of an unknown type; {ROWS} and {COMPRESSED_ROWS} files are read"
+    return f"is of an unknown type; {TRANSCRIPT_SUFFIX} and {COMPRESSED_ROWS} files are read"
 
 
 def _say_of_folder(path: str, on_skipped: OnSkipped) -> None:
@@ -124,20 +124,20 @@ def _say_of_folder(path: str, on_skipped: OnSkipped) -> None:
 
 def plain_name(path: str) -> str:
     """The path of a recording without what says how it is written: `….jsonl` and `….jsonl.zst` are the same recording."""
-    return path.removesuffix(zstd.SUFFIX).removesuffix(ROWS)
+    return path.removesuffix(zstd.SUFFIX).removesuffix(TRANSCRIPT_SUFFIX)
 
 
-def with_helpers(path: str) -> list[str]:
+def find_session_files(path: str) -> list[str]:
     """A session's transcript, and those of its helpers, which Claude Code keeps in a folder of the session's name."""
-    return [path, *find_all(os.path.join(plain_name(path), "subagents"))]
+    return [path, *find_recordings(os.path.join(plain_name(path), "subagents"))]
 
 
-def helper_s(path: str, helper: str) -> str:
+def helper_transcript_path(path: str, helper: str) -> str:
     """Where the transcript of a session's helper is going to be."""
-    return os.path.join(plain_name(path), "subagents", f"agent-{helper}{ROWS}")
+    return os.path.join(plain_name(path), "subagents", f"agent-{helper}{TRANSCRIPT_SUFFIX}")
 
 
-def branch_of(folder: str) -> str | None:
+def find_branch(folder: str) -> str | None:
     """The branch that a folder's repository is on now, if it is in one."""
     while folder and not os.path.exists(os.path.join(folder, ".git")):
         above = os.path.dirname(folder)
@@ -161,36 +161,36 @@ def _first_line(*path: str) -> str:
         return file.readline(4096).strip()
 
 
-def expand(paths: Iterable[str], *, on_skipped: OnSkipped = lambda path, reason: None) -> list[str]:
+def expand_paths(paths: Iterable[str], *, on_skipped: OnSkipped = lambda path, reason: None) -> list[str]:
     """Files as they are; of folders all recordings in them. Each once."""
-    found = [inner for path in paths for inner in (find_all(path, on_skipped=on_skipped) if os.path.isdir(path) else [path])]
+    found = [inner for path in paths for inner in (find_recordings(path, on_skipped=on_skipped) if os.path.isdir(path) else [path])]
     return list(dict.fromkeys(map(os.path.abspath, found)))
 
 
-def catch_up(
+def import_new_lines(
     log: BlockingRecorder,
     paths: Iterable[str],
     *,
     program: str = "claude-code",
     redactor: Redactor | None = None,
-    veil: recordings.Change | None = None,
+    veil: recordings.ChangeEvent | None = None,
     not_before: datetime | None = None,
-    on_rejected: Callable[[Line, str], None] = lambda line, reason: None,
+    on_rejected: Callable[[SourceLine, str], None] = lambda line, reason: None,
     on_dropped: Callable[[str], None] = lambda message: None,
-) -> Tally:
+) -> ImportTally:
     """Read on in recordings of this machine from where each was left; an unfinished last line waits."""
     recording = dialects.find_recording(program)
-    tapes = recordings.open_growing(list(dict.fromkeys(map(os.path.abspath, paths))), recording, log)
+    tapes = recordings.open_growing_files(list(dict.fromkeys(map(os.path.abspath, paths))), recording, log)
     admission = Admission(redactor=redactor, veil=veil)
-    deposit = Deposit(log, dialect=recording.name, admission=admission, on_rejected=on_rejected, on_dropped=on_dropped)
+    deposit = BatchWriter(log, dialect=recording.name, admission=admission, on_rejected=on_rejected, on_dropped=on_dropped)
     if tapes:
-        recordings.take_in(tapes, deposit, log, change=of_this_machine(), not_before=not_before)
+        recordings.import_transcripts(tapes, deposit, log, change=make_machine_stamp(), not_before=not_before)
     return deposit.tally
 
 
-def of_this_machine() -> recordings.Change:
+def make_machine_stamp() -> recordings.ChangeEvent:
     """Say of each session that starts here on whose behalf and on which machine."""
-    known = {key: value for key, value in (("host", _asked(gethostname)), ("person", _asked(getuser))) if value}
+    known = {key: value for key, value in (("host", _ask_or_none(gethostname)), ("person", _ask_or_none(getuser))) if value}
 
     def change(event: Event) -> Event:
         return replace(event, data=known | event.data) if event.kind == "session.started" else event
@@ -198,7 +198,7 @@ def of_this_machine() -> recordings.Change:
     return change
 
 
-def _asked(ask: Callable[[], str]) -> str | None:
+def _ask_or_none(ask: Callable[[], str]) -> str | None:
     try:
         return ask()
     except (OSError, KeyError):

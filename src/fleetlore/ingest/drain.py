@@ -24,16 +24,16 @@ from msgspec.structs import replace
 from fleetlore import clock
 from fleetlore import settings as config
 from fleetlore.dialects.fields import as_name, as_text
-from fleetlore.dialects.recording import parse
+from fleetlore.dialects.recording import parse_record
 from fleetlore.errors import ConfigError, DialectError, FleetloreError, Unreachable
 from fleetlore.events import codec
 from fleetlore.events.ids import derive_id, find_uuid
 from fleetlore.ingest import discovery, retention, spool
-from fleetlore.ingest.anonymise import veiling
-from fleetlore.ingest.batch_writer import Deposit, Item, rejection
-from fleetlore.ingest.lines import Line
+from fleetlore.ingest.anonymise import make_anonymiser
+from fleetlore.ingest.batch_writer import BatchWriter, ImportItem, make_rejection
+from fleetlore.ingest.lines import SourceLine
 from fleetlore.log.admission import Admission
-from fleetlore.programs.claude_code.hooks import BEGINNINGS, BRANCH
+from fleetlore.programs.claude_code.hooks import BRANCH_KEY, START_HOOKS
 from fleetlore.redact import Redactor
 
 if TYPE_CHECKING:
@@ -44,61 +44,63 @@ if TYPE_CHECKING:
 
 # --- What one call of a hook needs before it is told: others may tell the same, and better, a moment later, or have told it already.
 
-HEAD_START = 3.0
+HOOK_LEAD_SECONDS = 3.0
 """Seconds by which a hook is ahead of the transcript, at most."""
-OTHER_CLOCK = 3600.0
+CLOCK_SKEW_SECONDS = 3600.0
 """Seconds beyond which the hook's time says nothing about the transcript's: a prompt is then known by its words."""
-TWINS_APART = 1.0
+DUPLICATE_SECONDS = 1.0
 """Seconds between two calls at the same step, at most."""
-Twins = dict[tuple[bytes, bool], tuple[datetime, str]]
+RecentCallIds = dict[tuple[bytes, bool], tuple[datetime, str]]
 """What was handed over, and whether by a project's settings → when, and the id that it has."""
 
-_CLAUDE = "claude-code"
-_BY_PROMPT = {"UserPromptSubmit": "prompt.submitted", "Stop": "session.turn_ended"}
-_LAST_OF_A_RUN = 50
+_CLAUDE_PROGRAM = "claude-code"
+_KIND_BY_STEP = {"UserPromptSubmit": "prompt.submitted", "Stop": "session.turn_ended"}
+_MAX_RUN_EVENTS = 50
 
 
-def is_ahead(entry: Entry) -> bool:
+def is_before_recording(entry: SpoolEntry) -> bool:
     """Whether something has just begun, and the recording of it, which tells far more of that, is about to be written."""
-    recording, at = _recording_to_come(entry), entry.at
-    return recording is not None and at is not None and _apart(clock.now(), at) < HEAD_START and not os.path.exists(recording)
+    recording, at = _expected_recording(entry), entry.at
+    return (
+        recording is not None and at is not None and _seconds_between(clock.now(), at) < HOOK_LEAD_SECONDS and not os.path.exists(recording)
+    )
 
 
-def _recording_to_come(entry: Entry) -> str | None:
+def _expected_recording(entry: SpoolEntry) -> str | None:
     session, helper = as_text(entry.record.get("transcript_path")), as_name(entry.record.get("agent_id"))
     if entry.program == "codex" and entry.record.get("hook_event_name") == "SessionStart":
         return session
-    is_launch = _step(entry) == "SubagentStart" and session is not None and helper is not None and os.path.isfile(session)
-    return discovery.helper_s(session or "", helper or "") if is_launch else None
+    is_launch = _hook_step(entry) == "SubagentStart" and session is not None and helper is not None and os.path.isfile(session)
+    return discovery.helper_transcript_path(session or "", helper or "") if is_launch else None
 
 
-def is_told(entry: Entry, log: BlockingRecorder) -> bool:
+def is_in_transcript(entry: SpoolEntry, log: BlockingRecorder) -> bool:
     """Whether the transcript has told what a hook of an older program tells without saying which prompt it is about."""
-    kind, run, at = _BY_PROMPT.get(_step(entry)), as_name(entry.record.get("session_id")), entry.at
+    kind, run, at = _KIND_BY_STEP.get(_hook_step(entry)), as_name(entry.record.get("session_id")), entry.at
     if kind is None or run is None or at is None or entry.record.get("prompt_id"):
         return False
-    newest = log.read(f"run:{run}", kinds=(kind,), newest_first=True, limit=_LAST_OF_A_RUN)
+    newest = log.read(f"run:{run}", kinds=(kind,), newest_first=True, limit=_MAX_RUN_EVENTS)
     by_transcript = (event for event in newest if event.origin and event.origin.source and event.at)
     words = (as_text(entry.record.get("prompt")) or "").strip()
-    return any(_is_same(other, at, words) for other in by_transcript)
+    return any(_is_same_prompt(other, at, words) for other in by_transcript)
 
 
-def _is_same(told: Event, at: datetime, words: str) -> bool:
-    apart = _apart(told.at or at, at)
-    return apart < HEAD_START or (apart > OTHER_CLOCK and bool(words) and told.data.get("prompt") == words)
+def _is_same_prompt(told: Event, at: datetime, words: str) -> bool:
+    apart = _seconds_between(told.at or at, at)
+    return apart < HOOK_LEAD_SECONDS or (apart > CLOCK_SKEW_SECONDS and bool(words) and told.data.get("prompt") == words)
 
 
-def shared_id(entry: Entry, id: str, at: datetime, twins: Twins) -> str:
+def deduplicate_id(entry: SpoolEntry, id: str, at: datetime, twins: RecentCallIds) -> str:
     """Where the user's settings and the project's both call us, every call comes twice: the second is known by the id of the first."""
     record, of_project = sha256(msgspec.json.encode((entry.program, entry.record))).digest(), entry.told.get("project") is True
     first = twins.pop((record, not of_project), None)
-    if first is not None and _apart(at, first[0]) < TWINS_APART:
+    if first is not None and _seconds_between(at, first[0]) < DUPLICATE_SECONDS:
         return first[1]
     twins[record, of_project] = (at, id)
     return id
 
 
-def under_known_id(event: Event, own: str, log: BlockingRecorder) -> Event:
+def reuse_logged_id(event: Event, own: str, log: BlockingRecorder) -> Event:
     """The event of a call as the log knows it already, where the spool and the server were both told: neither knows of the other.
 
     Only an event that has no key, and so the id that its call was given on the way, can be there under another. By the spool that
@@ -106,27 +108,29 @@ def under_known_id(event: Event, own: str, log: BlockingRecorder) -> Event:
     """
     if event.id != own or event.run is None or event.at is None:
         return event
-    said, at = _said(codec.decode(log.admit(event).raw)), event.at
-    newest = log.read(f"run:{event.run}", kinds=(event.kind,), newest_first=True, limit=_LAST_OF_A_RUN)
-    others = (other for other in newest if other.id and _version(other.id) != _version(own))
-    same = (other.id for other in others if other.at and _apart(other.at, at) < TWINS_APART and _said(other) == said)
+    said, at = _event_content(codec.decode(log.admit(event).raw)), event.at
+    newest = log.read(f"run:{event.run}", kinds=(event.kind,), newest_first=True, limit=_MAX_RUN_EVENTS)
+    others = (other for other in newest if other.id and _uuid_version(other.id) != _uuid_version(own))
+    same = (
+        other.id for other in others if other.at and _seconds_between(other.at, at) < DUPLICATE_SECONDS and _event_content(other) == said
+    )
     return replace(event, id=next(same, own))
 
 
-def id_by_http() -> str:
+def make_http_id() -> str:
     """A new id for a call that comes to the server."""
     return derive_id("http", clock.uuid7().encode())
 
 
-def _version(id: str) -> str:
+def _uuid_version(id: str) -> str:
     return id[14]
 
 
-def _said(event: Event) -> tuple[object, ...]:
+def _event_content(event: Event) -> tuple[object, ...]:
     return event.agent, event.parent, event.child, event.text, event.data
 
 
-def without_missing(entry: Entry) -> Entry:
+def drop_missing_transcript(entry: SpoolEntry) -> SpoolEntry:
     """The call without the name of a recording that is not there: nobody else is going to tell it."""
     named = as_text(entry.record.get("transcript_path"))
     if named is None or os.path.isfile(named):
@@ -135,41 +139,41 @@ def without_missing(entry: Entry) -> Entry:
     return entry._replace(told={**entry.told, "record": record})
 
 
-def with_branch(entry: Entry) -> Mapping[str, Any]:
+def add_branch(entry: SpoolEntry) -> Mapping[str, Any]:
     """The record of a hook that begins something in a repository, with the branch, as a transcript has it."""
-    if _step(entry) not in BEGINNINGS:
+    if _hook_step(entry) not in START_HOOKS:
         return entry.record
-    branch = discovery.branch_of(as_text(entry.record.get("cwd")) or entry.place.cwd or "")
-    return {**entry.record, BRANCH: branch} if branch else entry.record
+    branch = discovery.find_branch(as_text(entry.record.get("cwd")) or entry.place.cwd or "")
+    return {**entry.record, BRANCH_KEY: branch} if branch else entry.record
 
 
-def _step(entry: Entry) -> str:
+def _hook_step(entry: SpoolEntry) -> str:
     """At which of its steps Claude Code called us."""
-    return as_text(entry.record.get("hook_event_name")) or "" if entry.program == _CLAUDE else ""
+    return as_text(entry.record.get("hook_event_name")) or "" if entry.program == _CLAUDE_PROGRAM else ""
 
 
-def _apart(one: datetime, other: datetime) -> float:
+def _seconds_between(one: datetime, other: datetime) -> float:
     return abs((one - other).total_seconds())
 
 
 # ---
 
-MOST_LINES_AT_ONCE = 500
-MOST_BYTES_AT_ONCE = 8 * 1024 * 1024
+MAX_BATCH_LINES = 500
+MAX_BATCH_BYTES = 8 * 1024 * 1024
 
 OpenLog = Callable[["Settings"], "BlockingRecorder"]
 """Settings → the log that they mean, to be entered."""
 OnWarning = Callable[[str], None]
 
-_HOOKS = {"claude-code": "fleetlore.programs.claude_code.hooks", "codex": "fleetlore.programs.codex.hooks"}
-_SOURCE = "spool"
-_PORTS = {"redis": 6379, "rediss": 6379, "nats": 4222, "tls": 4222}
-_KNOCKING = 1.0
-_PATIENCE = 10
+_HOOK_MODULES = {"claude-code": "fleetlore.programs.claude_code.hooks", "codex": "fleetlore.programs.codex.hooks"}
+_SPOOL_SOURCE = "spool"
+_DEFAULT_PORTS = {"redis": 6379, "rediss": 6379, "nats": 4222, "tls": 4222}
+_CONNECT_TIMEOUT = 1.0
+_BACKOFF_FACTOR = 10
 """A log that was waited for in vain is left alone for so many times as long."""
 
 
-class Place(NamedTuple):
+class SpoolTarget(NamedTuple):
     """What decides to which log a line belongs."""
 
     cwd: str | None = None
@@ -178,24 +182,24 @@ class Place(NamedTuple):
 
     def settings(self) -> Settings:
         """As a command would have seen them there; of a folder that is gone, those above it still speak."""
-        environ = {"FLEETLORE_LOG": _with_password(self.log or ""), "FLEETLORE_TOWN": self.town or ""}
+        environ = {"FLEETLORE_LOG": _restore_password(self.log or ""), "FLEETLORE_TOWN": self.town or ""}
         environ["XDG_CONFIG_HOME"] = os.environ.get("XDG_CONFIG_HOME", "")
         return config.load(environ=environ, folder=self.cwd or os.path.expanduser("~"))
 
 
-class Entry(NamedTuple):
+class SpoolEntry(NamedTuple):
     """One line of the spool."""
 
-    line: Line
+    line: SourceLine
     told: Mapping[str, Any]
     """Nothing: it is no JSON object."""
     torn: bool = False
     """Whether it stands at the end of its file without an end of its own: it waits once, and is then taken for what it is."""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> SpoolTarget:
         """Where it belongs."""
-        return Place(*(_text(self.told.get(name)) for name in Place._fields))
+        return SpoolTarget(*(_text_or_none(self.told.get(name)) for name in SpoolTarget._fields))
 
     @property
     def record(self) -> Mapping[str, Any]:
@@ -214,28 +218,28 @@ class Entry(NamedTuple):
     @property
     def program(self) -> str:
         """Who handed it over."""
-        return _text(self.told.get("program")) or ""
+        return _text_or_none(self.told.get("program")) or ""
 
 
-def drain(open_log: OpenLog, *, folder: str | None = None, on_warning: OnWarning = lambda warning: None) -> list[str]:
+def drain_into_logs(open_log: OpenLog, *, folder: str | None = None, on_warning: OnWarning = lambda warning: None) -> list[str]:
     """Take all that waits into its logs; answers one line for each log that could not be had. Where another process drains: nothing.
 
     `on_warning` gets one line for each thing that is not done as a project's settings say, and for each line that had to be dropped.
     """
     folder = folder or spool.spool_folder()
-    lock = None if spool.is_empty(folder) else spool.lock_for_draining(folder)
+    lock = None if spool.is_spool_empty(folder) else spool.lock_for_draining(folder)
     if lock is None:
         return []
     try:
-        problems = list(_take(folder))
-        return problems + [problem for path in list(spool.set_aside(folder)) for problem in _drain_file(path, open_log, on_warning)]
+        problems = list(_rotate_spool(folder))
+        return problems + [problem for path in list(spool.iterate_rotated(folder)) for problem in _drain_file(path, open_log, on_warning)]
     finally:
         os.close(lock)
 
 
-def _take(folder: str) -> Iterator[str]:
+def _rotate_spool(folder: str) -> Iterator[str]:
     try:
-        spool.take(folder)
+        spool.rotate_current(folder)
     except OSError as error:
         yield f"{error.filename}: what hooks have written there cannot be read ({error.strerror}); mend it or remove it"
 
@@ -243,32 +247,32 @@ def _take(folder: str) -> Iterator[str]:
 def _drain_file(path: str, open_log: OpenLog, on_warning: OnWarning) -> list[str]:
     began, early = monotonic(), set[int]()
     with ExitStack() as stack:
-        logs = _Logs(lambda settings: stack.enter_context(open_log(settings)), on_warning)
-        for batch in _batches(_entries(path)):
-            early |= {entry.line.n for entry in batch if entry.torn or is_ahead(entry)}
-            for place, entries in _by_place(entry for entry in batch if entry.line.n not in early):
+        logs = _TargetLogs(lambda settings: stack.enter_context(open_log(settings)), on_warning)
+        for batch in _batch_entries(_read_entries(path)):
+            early |= {entry.line.n for entry in batch if entry.torn or is_before_recording(entry)}
+            for place, entries in _group_by_target(entry for entry in batch if entry.line.n not in early):
                 logs.put(place, entries)
     if not (logs.failed or early):
         os.unlink(path)
         return []
-    waiting = (b"%b\n" % entry.line.raw for entry in _entries(path) if entry.line.n in early or entry.place in logs.failed)
-    count = spool.replace(path, waiting, defer=_PATIENCE * (monotonic() - began) if logs.failed else 0.0)
+    waiting = (b"%b\n" % entry.line.raw for entry in _read_entries(path) if entry.line.n in early or entry.place in logs.failed)
+    count = spool.rewrite_file(path, waiting, defer=_BACKOFF_FACTOR * (monotonic() - began) if logs.failed else 0.0)
     lines = "1 line of a hook waits" if count == 1 else f"{count:,} lines of hooks wait"
     return [f"{lines} in the spool: {reason}" for reason in dict.fromkeys(logs.failed.values())]
 
 
-class _Logs:
+class _TargetLogs:
     """The logs of one file's lines, each opened once."""
 
     def __init__(self, open_log: OpenLog, on_warning: OnWarning) -> None:
         self._open_log, self._on_warning = open_log, on_warning
         self._open: dict[tuple[object, ...], BlockingRecorder] = {}
-        self._change = discovery.of_this_machine()
-        self._twins: Twins = {}
-        self.failed: dict[Place, str] = {}
+        self._change = discovery.make_machine_stamp()
+        self._twins: RecentCallIds = {}
+        self.failed: dict[SpoolTarget, str] = {}
         """The places whose lines have to wait, and why."""
 
-    def put(self, place: Place, entries: Sequence[Entry]) -> None:
+    def put(self, place: SpoolTarget, entries: Sequence[SpoolEntry]) -> None:
         """Store what lines of one place tell, and what their transcripts do."""
         if place in self.failed:
             return
@@ -282,39 +286,41 @@ class _Logs:
         except (FleetloreError, OSError) as error:
             self.failed[place] = str(error)
 
-    def _put_program(self, entries: Sequence[Entry], program: str, log: BlockingRecorder, settings: Settings) -> None:
+    def _put_program(self, entries: Sequence[SpoolEntry], program: str, log: BlockingRecorder, settings: Settings) -> None:
         redactor, levels = Redactor(settings.redact_patterns.value), settings.redact_levels.value
-        veil = veiling(levels) if levels else None
-        if program in _HOOKS and (paths := list(_transcripts_of(entries, program))):
-            oldest = retention.oldest_kept(settings, clock.now())
-            discovery.catch_up(log, paths, program=program, redactor=redactor, veil=veil, not_before=oldest, on_dropped=self._on_warning)
+        veil = make_anonymiser(levels) if levels else None
+        if program in _HOOK_MODULES and (paths := list(_find_transcripts(entries, program))):
+            oldest = retention.retention_cutoff(settings, clock.now())
+            discovery.import_new_lines(
+                log, paths, program=program, redactor=redactor, veil=veil, not_before=oldest, on_dropped=self._on_warning
+            )
         admission = Admission(redactor=redactor, veil=veil)
-        deposit = Deposit(log, dialect=program.replace("-", "_") or _SOURCE, admission=admission, on_dropped=self._on_warning)
-        deposit.put_all(Item(entry.line, ()) if is_told(entry, log) else self._item(entry, log) for entry in entries)
+        deposit = BatchWriter(log, dialect=program.replace("-", "_") or _SPOOL_SOURCE, admission=admission, on_dropped=self._on_warning)
+        deposit.put_all(ImportItem(entry.line, ()) if is_in_transcript(entry, log) else self._item(entry, log) for entry in entries)
 
     def _log_of(self, settings: Settings) -> BlockingRecorder:
         # What is taken out of events belongs to the folder, not to the log: two projects may share one log, and each has its own.
         key = (settings.log.value, settings.town.value, settings.redact_patterns.value, settings.redact_levels.value)
         if key not in self._open:
-            _knock(settings.log.value)
+            _check_reachable(settings.log.value)
             self._open[key] = self._open_log(settings)
         return self._open[key]
 
-    def _item(self, entry: Entry, log: BlockingRecorder) -> Item:
+    def _item(self, entry: SpoolEntry, log: BlockingRecorder) -> ImportItem:
         at = entry.at
         try:
-            return Item(entry.line, tuple(self._events(entry, at, log)))
+            return ImportItem(entry.line, tuple(self._events(entry, at, log)))
         except Exception as error:  # noqa: BLE001  # a record that nobody foresaw must not hold up the others for ever
             reason = str(error) if isinstance(error, DialectError) else f"not foreseen: {type(error).__name__}: {error}"
-            return rejection(entry.line, reason, dialect=entry.program or _SOURCE, at=at)
+            return make_rejection(entry.line, reason, dialect=entry.program or _SPOOL_SOURCE, at=at)
 
-    def _events(self, entry: Entry, at: datetime | None, log: BlockingRecorder) -> Iterator[Event]:
-        own = find_uuid(_text(entry.told.get("id")) or "") or ""
-        for event in _events_of(entry, at, self._twins):
-            yield under_known_id(self._change(event), own, log)
+    def _events(self, entry: SpoolEntry, at: datetime | None, log: BlockingRecorder) -> Iterator[Event]:
+        own = find_uuid(_text_or_none(entry.told.get("id")) or "") or ""
+        for event in _convert_entry(entry, at, self._twins):
+            yield reuse_logged_id(self._change(event), own, log)
 
 
-def _with_password(url: str) -> str:
+def _restore_password(url: str) -> str:
     """The address that a hook was given; it has kept no password, so that this process must have been given the same."""
     if "@" not in url:
         return url
@@ -324,71 +330,73 @@ def _with_password(url: str) -> str:
     return own
 
 
-def _knock(url: str) -> None:
+def _check_reachable(url: str) -> None:
     """See whether a server is there at all: a log waits long for one, and nobody has asked for this one just now."""
     try:
         address = urlsplit(url)
-        if address.scheme not in _PORTS or not address.hostname or "," in address.netloc:
+        if address.scheme not in _DEFAULT_PORTS or not address.hostname or "," in address.netloc:
             return
-        socket.create_connection((address.hostname, address.port or _PORTS[address.scheme]), timeout=_KNOCKING).close()
+        socket.create_connection((address.hostname, address.port or _DEFAULT_PORTS[address.scheme]), timeout=_CONNECT_TIMEOUT).close()
     except (OSError, ValueError) as error:
         raise Unreachable(f"{config.masked(url)}: nobody answers there ({error})") from error
 
 
-def _events_of(entry: Entry, at: datetime | None, twins: Twins) -> list[Event]:
+def _convert_entry(entry: SpoolEntry, at: datetime | None, twins: RecentCallIds) -> list[Event]:
     """The events of one call of a hook, as its program's dialect tells them."""
-    id = find_uuid(_text(entry.told.get("id")) or "")
+    id = find_uuid(_text_or_none(entry.told.get("id")) or "")
     if not entry.told or id is None or at is None:
         raise DialectError("", "not a line of `lore hook`")
     if not entry.record:
         raise DialectError("", "what the program handed over is no JSON object")
-    if entry.program not in _HOOKS:
-        raise DialectError("", f"no such program: {entry.program!r}; known are {', '.join(_HOOKS)}")
-    read: Callable[..., list[Event]] = import_module(_HOOKS[entry.program]).read_hook
-    told = with_branch(without_missing(entry))
-    return read(told, id=shared_id(entry, id, at, twins), at=at)
+    if entry.program not in _HOOK_MODULES:
+        raise DialectError("", f"no such program: {entry.program!r}; known are {', '.join(_HOOK_MODULES)}")
+    read: Callable[..., list[Event]] = import_module(_HOOK_MODULES[entry.program]).read_hook
+    told = add_branch(drop_missing_transcript(entry))
+    return read(told, id=deduplicate_id(entry, id, at, twins), at=at)
 
 
-def _transcripts_of(entries: Iterable[Entry], program: str) -> Iterator[str]:
+def _find_transcripts(entries: Iterable[SpoolEntry], program: str) -> Iterator[str]:
     """The recordings that lines name, as far as they are there; each once."""
     named = [entry.record.get(key) for entry in entries for key in ("transcript_path", "agent_transcript_path")]
     for path in dict.fromkeys(path for path in named if isinstance(path, str) and os.path.isfile(path)):
-        yield from discovery.with_helpers(path) if program == "claude-code" else (path,)
+        yield from discovery.find_session_files(path) if program == "claude-code" else (path,)
 
 
-def _entries(path: str) -> Iterator[Entry]:
+def _read_entries(path: str) -> Iterator[SpoolEntry]:
     with open(path, "rb") as file:
         for n, raw in enumerate(file, 1):
             if not raw.isspace():
                 stripped = raw.rstrip(b"\n")
-                yield Entry(Line(_SOURCE, n, stripped, 0, len(stripped)), _told(stripped), torn=not raw.endswith(b"\n"))
+                yield SpoolEntry(
+                    SourceLine(_SPOOL_SOURCE, n, stripped, 0, len(stripped)), _parse_line(stripped), torn=not raw.endswith(b"\n")
+                )
 
 
-def _told(raw: bytes) -> Mapping[str, Any]:
+def _parse_line(raw: bytes) -> Mapping[str, Any]:
     try:
-        return parse(raw)
+        return parse_record(raw)
     except DialectError:
         return {}
 
 
-def _batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    batch, size = list[Entry](), 0
+def _batch_entries(entries: Iterable[SpoolEntry]) -> Iterator[list[SpoolEntry]]:
+    batch, size = list[SpoolEntry](), 0
     for entry in entries:
         batch.append(entry)
         size += entry.line.size
-        if len(batch) >= MOST_LINES_AT_ONCE or size >= MOST_BYTES_AT_ONCE:
+        if len(batch) >= MAX_BATCH_LINES or size >= MAX_BATCH_BYTES:
             yield batch
             batch, size = [], 0
     if batch:
         yield batch
 
 
-def _by_place(entries: Iterable[Entry]) -> Iterable[tuple[Place, list[Entry]]]:
-    places: dict[Place, list[Entry]] = {}
+def _group_by_target(entries: Iterable[SpoolEntry]) -> Iterable[tuple[SpoolTarget, list[SpoolEntry]]]:
+    places: dict[SpoolTarget, list[SpoolEntry]] = {}
     for entry in entries:
         places.setdefault(entry.place, []).append(entry)
     return places.items()
 
 
-def _text(value: object) -> str | None:
+def _text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) and value else None

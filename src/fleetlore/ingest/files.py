@@ -20,8 +20,8 @@ from msgspec.structs import replace
 
 from fleetlore.errors import DialectError, Invalid
 from fleetlore.events.envelope import Event
-from fleetlore.ingest.batch_writer import Item, dated, rejection
-from fleetlore.ingest.lines import LONGEST_LINE, Line, as_utf8, split
+from fleetlore.ingest.batch_writer import ImportItem, make_rejection, set_missing_times
+from fleetlore.ingest.lines import LONGEST_LINE, SourceLine, convert_to_utf8, split_lines
 
 if TYPE_CHECKING:
     from fleetlore.dialects.base import Dialect
@@ -31,11 +31,11 @@ CHUNK = 256 * 1024
 # Records in front of the first that has a time wait for it, up to this many bytes.
 MOST_HELD = 4 * 1024 * 1024
 
-Read = Callable[[int], None]
+ReadCallback = Callable[[int], None]
 """Told how many bytes were just read."""
 
 
-class Source(NamedTuple):
+class ImportSource(NamedTuple):
     """One input, open."""
 
     name: str
@@ -46,11 +46,11 @@ class Source(NamedTuple):
     """In bytes; 0 where nobody knows, as in a pipe."""
 
 
-class Placed(NamedTuple):
+class OrderedItem(NamedTuple):
     """An item and its place in the merge: the newest time that its source had reached by then."""
 
     reached: datetime
-    item: Item
+    item: ImportItem
 
     def key(self) -> tuple[datetime, str, int]:
         """By time, then by source and line."""
@@ -58,74 +58,74 @@ class Placed(NamedTuple):
 
 
 @contextmanager
-def open_all(paths: Sequence[str]) -> Iterator[list[Source]]:
+def open_sources(paths: Sequence[str]) -> Iterator[list[ImportSource]]:
     """All inputs, or none: one that cannot be opened is an `OSError` before anything was read."""
     if paths.count(STDIN) > 1:
         raise Invalid("standard input (-) can be read only once; name it once")
     with ExitStack() as stack:
         # In an order that does not depend on that of the arguments, for files that bear the same name.
-        yield [_open(path, stack) for path in sorted(paths, key=lambda path: (os.path.basename(path), os.path.abspath(path)))]
+        yield [_open_source(path, stack) for path in sorted(paths, key=lambda path: (os.path.basename(path), os.path.abspath(path)))]
 
 
-def _open(path: str, stack: ExitStack) -> Source:
+def _open_source(path: str, stack: ExitStack) -> ImportSource:
     if path == STDIN:
         name, file = "stdin", sys.stdin.buffer
     else:
         name, file = os.path.basename(path), stack.enter_context(open(path, "rb"))  # noqa: SIM115  # the stack closes it
     status = os.stat(file.fileno())
     size = status.st_size if S_ISREG(status.st_mode) else 0
-    return Source(name.encode(errors="replace").decode(), file, datetime.fromtimestamp(status.st_mtime, UTC), size)
+    return ImportSource(name.encode(errors="replace").decode(), file, datetime.fromtimestamp(status.st_mtime, UTC), size)
 
 
-def read_all(sources: Iterable[Source], dialect: Dialect, *, on_read: Read = lambda size: None) -> Iterator[Item]:
+def read_sources(sources: Iterable[ImportSource], dialect: Dialect, *, on_read: ReadCallback = lambda size: None) -> Iterator[ImportItem]:
     """The items of all sources, merged by time. Within a source the order of its lines is kept."""
-    streams = [place(read(source, dialect, on_read=on_read), source.modified) for source in sources]
-    return (placed.item for placed in merge(*streams, key=Placed.key))
+    streams = [order_items(read_source(source, dialect, on_read=on_read), source.modified) for source in sources]
+    return (placed.item for placed in merge(*streams, key=OrderedItem.key))
 
 
-def read(source: Source, dialect: Dialect, *, on_read: Read = lambda size: None) -> Iterator[Item]:
+def read_source(source: ImportSource, dialect: Dialect, *, on_read: ReadCallback = lambda size: None) -> Iterator[ImportItem]:
     """One item a line, in order; a record that tells no time has none."""
-    return (_decode(line, dialect) for line in split(source.name, as_utf8(_chunks(source.file, on_read))))
+    return (_decode_line(line, dialect) for line in split_lines(source.name, convert_to_utf8(_read_chunks(source.file, on_read))))
 
 
-def _chunks(file: IO[bytes], on_read: Read) -> Iterator[bytes]:
+def _read_chunks(file: IO[bytes], on_read: ReadCallback) -> Iterator[bytes]:
     while chunk := file.read(CHUNK):
         yield chunk
         on_read(len(chunk))
 
 
-def _decode(line: Line, dialect: Dialect) -> Item:
+def _decode_line(line: SourceLine, dialect: Dialect) -> ImportItem:
     if line.too_long:
-        return rejection(line, f"longer than {LONGEST_LINE} bytes", dialect=dialect.name, at=None)
+        return make_rejection(line, f"longer than {LONGEST_LINE} bytes", dialect=dialect.name, at=None)
     try:
         event = dialect.decode(line.raw, nth=line.nth)
     except DialectError as error:
-        return rejection(line, str(error), dialect=dialect.name, at=None)
-    return Item(line, (_with_place(event, line, dialect.name),))
+        return make_rejection(line, str(error), dialect=dialect.name, at=None)
+    return ImportItem(line, (_set_origin_line(event, line, dialect.name),))
 
 
-def _with_place(event: Event, line: Line, dialect: str) -> Event:
+def _set_origin_line(event: Event, line: SourceLine, dialect: str) -> Event:
     """The event with its file and line; one that was ours before, and only travelled in this dialect, stays as it is."""
     if event.origin is None or event.origin.dialect != dialect:
         return event
     return replace(event, origin=replace(event.origin, source=line.source, n=line.n))
 
 
-def place(items: Iterable[Item], modified: datetime) -> Iterator[Placed]:
+def order_items(items: Iterable[ImportItem], modified: datetime) -> Iterator[OrderedItem]:
     """Give each item without a time that of the one before it, else of the next, else the file's own."""
     items = iter(items)
-    lead = _take_lead(items)
+    lead = _read_until_dated(items)
     last = next((item.at for item in lead if item.at is not None), modified)
     reached = last
     for item in chain(lead, items):
         last = item.at or last
         reached = max(reached, last)
-        yield Placed(reached, dated(item, last))
+        yield OrderedItem(reached, set_missing_times(item, last))
 
 
-def _take_lead(items: Iterator[Item]) -> list[Item]:
+def _read_until_dated(items: Iterator[ImportItem]) -> list[ImportItem]:
     """The items up to the first that has a time."""
-    lead: list[Item] = []
+    lead: list[ImportItem] = []
     held = 0
     for item in items:
         lead.append(item)

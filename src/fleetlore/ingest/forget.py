@@ -21,16 +21,16 @@ from fleetlore.errors import FleetloreError
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import derive_id, find_uuid
 from fleetlore.ingest import spool
-from fleetlore.ingest.drain import Place
-from fleetlore.ingest.trim import OTHERS
+from fleetlore.ingest.drain import SpoolTarget
+from fleetlore.ingest.trim import OTHERS_KEY
 from fleetlore.log.base import TOWN, matches_kind
-from fleetlore.log.connect import split
-from fleetlore.log.recorder import MOST_FORGOTTEN, BlockingRecorder
+from fleetlore.log.connect import split_url
+from fleetlore.log.recorder import MAX_FORGOTTEN_IDS, BlockingRecorder
 from fleetlore.programs.codex.ids import NAME as CODEX
-from fleetlore.programs.codex.ids import agent_of
-from fleetlore.projections.runner import Progress
-from fleetlore.projections.store import discard
-from fleetlore.views.event_text import EPOCH, stamp_of
+from fleetlore.programs.codex.ids import thread_agent
+from fleetlore.projections.runner import ProgressCallback
+from fleetlore.projections.store import discard_stores
+from fleetlore.views.event_text import EPOCH, event_stamp
 
 if TYPE_CHECKING:
     from fleetlore.settings import Settings
@@ -38,66 +38,66 @@ if TYPE_CHECKING:
 
 # --- What waits in the spool of hooks and is to be forgotten before it reaches a log.
 
-_SESSIONS = ("session_id", "thread_id", "thread-id", "conversation_id")
-_ANY_KIND = "hook.waiting"
-_UNFINISHED = f"{spool.SUFFIX}.part"
-_GIVEN_UP = 60.0
+_SESSION_KEYS = ("session_id", "thread_id", "thread-id", "conversation_id")
+_WAITING_KIND = "hook.waiting"
+_PARTIAL_SUFFIX = f"{spool.SPOOL_SUFFIX}.part"
+_ABANDONED_SECONDS = 60.0
 """Seconds after which nobody is still writing."""
 
 
-def purge_spool(wanted: Wanted, settings: Settings, *, folder: str | None = None) -> int:
+def purge_spool(wanted: ForgetFilter, settings: Settings, *, folder: str | None = None) -> int:
     """Take the lines of a log that tell of what is to be forgotten out of the spool; answers how many.
 
     A line has no kind yet, and the log has given it no id: where those are asked for, it stays.
     """
-    _clear(folder or spool.spool_folder())
+    _remove_partial_files(folder or spool.spool_folder())
     if wanted.kinds or wanted.ids is not None:
         return 0
-    return spool.purge(lambda line: any(map(wanted.fits, _events_of(line))) and _belongs_to(line, settings), folder=folder)
+    return spool.purge_lines(lambda line: any(map(wanted.fits, _line_events(line))) and _belongs_to(line, settings), folder=folder)
 
 
-def _clear(folder: str) -> None:
+def _remove_partial_files(folder: str) -> None:
     """Remove what somebody left who was killed while writing a file anew; what it was to hold is in the file itself."""
     with suppress(OSError):
         for entry in os.scandir(folder):
-            if entry.name.endswith(_UNFINISHED) and entry.stat().st_mtime < time() - _GIVEN_UP:
+            if entry.name.endswith(_PARTIAL_SUFFIX) and entry.stat().st_mtime < time() - _ABANDONED_SECONDS:
                 os.unlink(entry.path)
 
 
 def _belongs_to(line: Mapping[str, Any], settings: Settings) -> bool:
     """Whether a line would go into the log that the settings mean."""
-    place = Place(*(value if isinstance(value := line.get(name), str) and value else None for name in Place._fields))
+    place = SpoolTarget(*(value if isinstance(value := line.get(name), str) and value else None for name in SpoolTarget._fields))
     try:
         there = place.settings()
-        same_log = _address(there.log.value, place.cwd or "") == _address(settings.log.value, "")
+        same_log = _normalize_address(there.log.value, place.cwd or "") == _normalize_address(settings.log.value, "")
     except FleetloreError:  # what nobody can read chooses no log
         return False
     return same_log and there.town.value == settings.town.value
 
 
-def _address(url: str, folder: str) -> str:
+def _normalize_address(url: str, folder: str) -> str:
     """The address of a log, however it was written; that of a file may be relative to a folder."""
-    scheme, path, _ = split(url)
+    scheme, path, _ = split_url(url)
     return os.path.realpath(os.path.join(folder, os.path.expanduser(path))) if scheme == "sqlite" and path else url
 
 
-def _events_of(line: Mapping[str, Any]) -> list[Event]:
+def _line_events(line: Mapping[str, Any]) -> list[Event]:
     """The line as events that name what it names: its session's agent, and the helper that called."""
     record = line.get("record")
     record = record if isinstance(record, dict) else {}
-    sessions = [session for name in _SESSIONS if isinstance(session := record.get(name), str)]
+    sessions = [session for name in _SESSION_KEYS if isinstance(session := record.get(name), str)]
     helper = record.get("agent_id")
     helpers = [helper] if isinstance(helper, str) else []
     whose: list[tuple[str | None, str | None]]
     if line.get("program") == CODEX:  # its helpers have threads of their own
-        whose = [(agent_of(thread), thread) for thread in (*sessions, *helpers)]
+        whose = [(thread_agent(thread), thread) for thread in (*sessions, *helpers)]
     else:
         run = sessions[0] if sessions else None
         whose = [*((f"{line.get('program')}/{session[:8]}", run) for session in sessions), *((each, run) for each in helpers)]
-    return [Event(kind=_ANY_KIND, at=_moment(line.get("at")), agent=agent, run=run) for agent, run in whose or [(None, None)]]
+    return [Event(kind=_WAITING_KIND, at=_parse_time(line.get("at")), agent=agent, run=run) for agent, run in whose or [(None, None)]]
 
 
-def _moment(text: object) -> datetime:
+def _parse_time(text: object) -> datetime:
     try:
         at = datetime.fromisoformat(str(text))
         return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
@@ -107,14 +107,14 @@ def _moment(text: object) -> datetime:
 
 # ---
 
-OUR_FACTS = frozenset({"log.forgotten", "log.trimmed"})
+PROTECTED_KINDS = frozenset({"log.forgotten", "log.trimmed"})
 """They hold nobody's words, and without them nobody would know."""
 
-_OPENING = ("session.started", "agent.launched")
-_NOT_A_HELPER = frozenset({"fork", "resume", "clear"})
+_RUN_OPENING_KINDS = ("session.started", "agent.launched")
+_NON_HELPER_SOURCES = frozenset({"fork", "resume", "clear"})
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class ForgetFilter(Struct, frozen=True, kw_only=True):
     """Which events: those of which all that is said here holds."""
 
     agent: str | None = None
@@ -126,12 +126,12 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
     def fits(self, event: Event) -> bool:
         """Whether an event is one of them."""
-        if event.kind in OUR_FACTS or _is_unreadable(event) or not matches_kind(event.kind, self.kinds):
+        if event.kind in PROTECTED_KINDS or _is_unreadable(event) or not matches_kind(event.kind, self.kinds):
             return False
         return (
             (self.agent is None or self.agent in (event.agent, event.parent, event.child, event.actor))
             and (self.runs is None or event.run in self.runs)
-            and (self.before is None or stamp_of(event)[0] < self.before)
+            and (self.before is None or event_stamp(event)[0] < self.before)
             and (self.ids is None or event.id in self.ids)
         )
 
@@ -141,7 +141,7 @@ def _is_unreadable(event: Event) -> bool:
     return event.kind == "log.rejected" and event.actor == "fleetlore" and event.at == EPOCH
 
 
-class Found(Struct, kw_only=True):
+class FoundEvents(Struct, kw_only=True):
     """The events that are to go, and what they come to."""
 
     ids: list[str] = field(default_factory=list)
@@ -156,19 +156,19 @@ class Found(Struct, kw_only=True):
         self.ids.append(event.id)
         self.agents[event.agent or event.actor or ""] += 1
         self.kinds[event.kind] += 1
-        self.days[stamp_of(event)[0].date().isoformat()] += 1
+        self.days[event_stamp(event)[0].date().isoformat()] += 1
 
 
-def find(log: BlockingRecorder, wanted: Wanted, *, progress: Progress | None = None) -> Found:
+def find_matching_events(log: BlockingRecorder, wanted: ForgetFilter, *, progress: ProgressCallback | None = None) -> FoundEvents:
     """All of them that are in the log now."""
-    found = Found()
-    for event in _counted(_candidates(log, wanted), log, progress):
+    found = FoundEvents()
+    for event in _report_progress(_read_candidates(log, wanted), log, progress):
         if wanted.fits(event):
             found.add(event)
     return found
 
 
-def _candidates(log: BlockingRecorder, wanted: Wanted) -> Iterator[Event]:
+def _read_candidates(log: BlockingRecorder, wanted: ForgetFilter) -> Iterator[Event]:
     """What has to be looked at: as little as the log's scopes allow. An actor has none, so that an agent is looked for everywhere."""
     if wanted.ids is not None:
         yield from log.get(sorted(wanted.ids))
@@ -177,7 +177,7 @@ def _candidates(log: BlockingRecorder, wanted: Wanted) -> Iterator[Event]:
         yield from log.read(scope, kinds=wanted.kinds)
 
 
-def _counted(events: Iterable[Event], log: BlockingRecorder, progress: Progress | None) -> Iterator[Event]:
+def _report_progress(events: Iterable[Event], log: BlockingRecorder, progress: ProgressCallback | None) -> Iterator[Event]:
     total = 0 if progress is None else log.info().events
     for done, event in enumerate(events, 1):
         yield event
@@ -185,12 +185,12 @@ def _counted(events: Iterable[Event], log: BlockingRecorder, progress: Progress 
             progress(done, max(done, total))
 
 
-def with_helpers(log: BlockingRecorder, run: str) -> frozenset[str]:
+def find_helper_runs(log: BlockingRecorder, run: str) -> frozenset[str]:
     """A run, and those of the helpers that it launched, and of theirs. A session forked from it is one of its own."""
     children: dict[str, set[str]] = {}
-    for event in log.read(kinds=_OPENING):
+    for event in log.read(kinds=_RUN_OPENING_KINDS):
         above = event.data.get("parent_run")
-        if isinstance(above, str) and event.run is not None and event.data.get("source") not in _NOT_A_HELPER:
+        if isinstance(above, str) and event.run is not None and event.data.get("source") not in _NON_HELPER_SOURCES:
             children.setdefault(above, set()).add(event.run)
     runs, new = set[str](), {run}
     while new:
@@ -199,7 +199,7 @@ def with_helpers(log: BlockingRecorder, run: str) -> frozenset[str]:
     return frozenset(runs)
 
 
-def ids_of(texts: Sequence[str]) -> frozenset[str]:
+def parse_event_ids(texts: Sequence[str]) -> frozenset[str]:
     """Ids as the log writes them; `ValueError` names one that is none."""
     for text in texts:
         if find_uuid(text) is None:
@@ -207,43 +207,43 @@ def ids_of(texts: Sequence[str]) -> frozenset[str]:
     return frozenset(form for text in texts if (form := find_uuid(text)))
 
 
-def erase(log: BlockingRecorder, ids: Sequence[str], reason: str, *, progress: Progress | None = None) -> int:
+def erase_events(log: BlockingRecorder, ids: Sequence[str], reason: str, *, progress: ProgressCallback | None = None) -> int:
     """Erase events for good, some at a time; answers how many were here."""
     count = 0
-    for start in range(0, len(ids), MOST_FORGOTTEN):
-        count += log.erase(ids[start : start + MOST_FORGOTTEN], reason)
+    for start in range(0, len(ids), MAX_FORGOTTEN_IDS):
+        count += log.erase(ids[start : start + MAX_FORGOTTEN_IDS], reason)
         if progress is not None:
-            progress(min(start + MOST_FORGOTTEN, len(ids)), len(ids))
+            progress(min(start + MAX_FORGOTTEN_IDS, len(ids)), len(ids))
     return count
 
 
-def unname(log: BlockingRecorder, agent: str, reason: str) -> int:
+def remove_agent_name(log: BlockingRecorder, agent: str, reason: str) -> int:
     """Have the facts of trimming no longer name an agent: its events are counted among the others; answers how many facts did."""
-    named = [fact for fact in log.read(kinds=["log.trimmed"]) if agent in _agents_of(fact) and agent != OTHERS]
+    named = [fact for fact in log.read(kinds=["log.trimmed"]) if agent in _trimmed_agents(fact) and agent != OTHERS_KEY]
     if named:
-        log.append_all([_without(fact, agent) for fact in named])
+        log.append_all([_without_agent(fact, agent) for fact in named])
         log.erase([fact.id for fact in named if fact.id is not None], reason)
     return len(named)
 
 
-def _agents_of(fact: Event) -> Mapping[str, Any]:
+def _trimmed_agents(fact: Event) -> Mapping[str, Any]:
     agents = fact.data.get("agents")
     return agents if isinstance(agents, dict) else {}
 
 
-def _without(fact: Event, agent: str) -> Event:
-    agents = dict(_agents_of(fact))
-    count, others = agents.pop(agent), agents.get(OTHERS, 0)
+def _without_agent(fact: Event, agent: str) -> Event:
+    agents = dict(_trimmed_agents(fact))
+    count, others = agents.pop(agent), agents.get(OTHERS_KEY, 0)
     if isinstance(count, int) and isinstance(others, int):
-        agents[OTHERS] = others + count
+        agents[OTHERS_KEY] = others + count
     # The id follows from the old one, so that whoever is cut short and does it again says it once.
     id = derive_id("log.trimmed", f"{fact.id}\n{agent}".encode())
     return replace(fact, id=id, data={**fact.data, "agents": agents}, position=None)
 
 
-def purge(log: BlockingRecorder, *, folder: str | None = None) -> int:
+def purge_stores(log: BlockingRecorder, *, folder: str | None = None) -> int:
     """Remove what this machine has kept beside the log: checkpoints and the index of words; answers how many files.
 
     All of it is made again from what is left in the log when it is next asked for.
     """
-    return discard(log.info(), folder=folder)
+    return discard_stores(log.info(), folder=folder)

@@ -22,18 +22,18 @@ from typing import IO, Any, NamedTuple
 import msgspec
 
 from fleetlore.dialects.fields import EPOCH, without_none
-from fleetlore.dialects.git import COLLAB, COMMIT, TAG, count_reverts, find_mended, find_reverted, is_version
+from fleetlore.dialects.git import COLLAB, COMMIT, TAG, count_reverts, find_fixed_commits, find_reverted_commit, is_version_tag
 from fleetlore.dialects.wire import Record
 from fleetlore.errors import FleetloreError, Invalid
 from fleetlore.ingest import files
-from fleetlore.ingest.files import Source
+from fleetlore.ingest.files import ImportSource
 
 # --- Git itself, run so that it writes nothing, fetches nothing, asks nobody, and hears no settings but the repository's own.
 
 # A message may have any length; of one field no more than this is held.
-MOST_FIELD = 64 * 1024
+MAX_FIELD_BYTES = 64 * 1024
 
-_QUIET = (
+_GIT_SETTINGS = (
     "core.quotepath=false",
     "core.fsmonitor=false",
     f"core.attributesFile={os.devnull}",
@@ -42,34 +42,34 @@ _QUIET = (
 )
 
 
-def git_tokens(path: str, *arguments: str) -> Generator[bytes, None, None]:
+def read_git_tokens(path: str, *arguments: str) -> Generator[bytes, None, None]:
     """What git writes, cut at every NUL; what it complains of, if it fails, is a `FleetloreError`."""
-    with TemporaryFile() as complaints, start(path, *arguments, stderr=complaints) as process:
+    with TemporaryFile() as complaints, start_git(path, *arguments, stderr=complaints) as process:
         try:
             assert process.stdout is not None
-            yield from _split(process.stdout)
+            yield from _split_at_nul(process.stdout)
         except BaseException:
             process.kill()
             raise
         if process.wait():
             complaints.seek(0)
-            raise FleetloreError(f"{path}: git {arguments[0]} failed: {_last_words(complaints.read(MOST_FIELD))}")
+            raise FleetloreError(f"{path}: git {arguments[0]} failed: {_last_error_line(complaints.read(MAX_FIELD_BYTES))}")
 
 
-def _split(file: IO[bytes]) -> Generator[bytes, None, None]:
+def _split_at_nul(file: IO[bytes]) -> Generator[bytes, None, None]:
     held = bytearray()
-    while chunk := file.read(_CHUNK):
+    while chunk := file.read(_CHUNK_BYTES):
         *ended, rest = chunk.split(b"\0")
         for part in ended:
-            held += part[: MOST_FIELD - len(held)]
+            held += part[: MAX_FIELD_BYTES - len(held)]
             yield bytes(held)
             held.clear()
-        held += rest[: MOST_FIELD - len(held)]
+        held += rest[: MAX_FIELD_BYTES - len(held)]
 
 
-def ask(path: str, *arguments: str, silent: bool = False) -> str:
+def run_git(path: str, *arguments: str, silent: bool = False) -> str:
     """Git's answer; `Invalid` with its reason where it has none, unless that is an answer too."""
-    with start(path, *arguments, stderr=subprocess.PIPE) as process:
+    with start_git(path, *arguments, stderr=subprocess.PIPE) as process:
         answer, complaints = process.communicate()
     if process.returncode == 0:
         return os.fsdecode(answer).rstrip("\n")
@@ -77,28 +77,28 @@ def ask(path: str, *arguments: str, silent: bool = False) -> str:
         return ""
     if b"not a git repository" in complaints:
         raise Invalid(f"{path}: no git repository; give the folder of one, bare or not")
-    raise Invalid(f"{path}: git does not read it: {_last_words(complaints)}")
+    raise Invalid(f"{path}: git does not read it: {_last_error_line(complaints)}")
 
 
-def _last_words(complaints: bytes) -> str:
-    lines = [line for line in text_of(complaints[:MOST_FIELD]).splitlines() if line.startswith(("fatal: ", "error: "))]
+def _last_error_line(complaints: bytes) -> str:
+    lines = [line for line in decode_text(complaints[:MAX_FIELD_BYTES]).splitlines() if line.startswith(("fatal: ", "error: "))]
     return lines[-1].partition(": ")[2] if lines else "no reason was given"
 
 
-def start(path: str, *arguments: str, stderr: int | IO[bytes], stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+def start_git(path: str, *arguments: str, stderr: int | IO[bytes], stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
     """Git, started on a repository; the caller ends it."""
-    settings = [part for setting in _QUIET for part in ("-c", setting)]
+    settings = [part for setting in _GIT_SETTINGS for part in ("-c", setting)]
     command = ["git", "--no-pager", *settings, "-C", path, *arguments]
     try:
-        return subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, env=environment())
+        return subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, env=git_environment())
     except FileNotFoundError as error:
         raise FleetloreError("git is not installed, or not on the PATH; install it, then try again") from error
 
 
-def environment() -> dict[str, str]:
+def git_environment() -> dict[str, str]:
     """The caller's environment without anything that would lead git elsewhere, as a hook's `GIT_DIR` does."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return inherited | _trusted() | {
+    return inherited | _trusted_directories() | {
         "LC_ALL": "C",
         "GIT_ALLOW_PROTOCOL": "",  # a repository's own `protocol.ext.allow` would beat `protocol.allow`
         "GIT_CONFIG_NOSYSTEM": "1",
@@ -112,7 +112,7 @@ def environment() -> dict[str, str]:
 
 
 @cache
-def _trusted() -> dict[str, str]:
+def _trusted_directories() -> dict[str, str]:
     """The one setting of the user that is heard: which repositories of other users may be read."""
     try:
         answer = subprocess.run(
@@ -129,28 +129,28 @@ def _trusted() -> dict[str, str]:
     return {"GIT_CONFIG_COUNT": str(len(values)), **numbered, **{f"GIT_CONFIG_VALUE_{n}": value for n, value in enumerate(values)}}
 
 
-def text_of(raw: bytes, most: int = MOST_FIELD) -> str:
+def decode_text(raw: bytes, most: int = MAX_FIELD_BYTES) -> str:
     """UTF-8, else Latin-1, which has a character for every byte."""
     try:
         return raw.decode()[:most]
     except UnicodeDecodeError as error:
-        was_cut = len(raw) == MOST_FIELD and error.start > MOST_FIELD - 4
+        was_cut = len(raw) == MAX_FIELD_BYTES and error.start > MAX_FIELD_BYTES - 4
         return (raw[: error.start].decode() if was_cut else raw.decode("latin-1"))[:most]
 
 
 # ---
 
-MOST_FILES = 20
-MOST_LINES = 20
-MOST_TEXT = 2000
-MOST_NAME = 500
-MOST_COAUTHORS = 20
-_CHUNK = 256 * 1024
+MAX_FILES = 20
+MAX_BODY_LINES = 20
+MAX_TEXT_CHARS = 2000
+MAX_NAME_CHARS = 500
+MAX_COAUTHORS = 20
+_CHUNK_BYTES = 256 * 1024
 
-Counted = Callable[[int, int], None]
+CommitProgress = Callable[[int, int], None]
 """Told how many commits are done, and out of how many."""
 
-_FIELDS = (
+_COMMIT_FIELDS = (
     "%H",
     "%P",
     "%aN",
@@ -174,16 +174,16 @@ _TAG_FIELDS = (
     "taggerdate:raw",
     "contents:subject",
 )
-_LOG = (
+_LOG_ARGUMENTS = (
     "log", "-z", "--reverse", "--date-order", "--date=raw", "--encoding=UTF-8", "--no-color", "--no-show-signature",
     "--no-ext-diff", "--no-textconv", "--no-renames", "--no-relative", "--no-diff-merges", "--diff-algorithm=myers", f"-O{os.devnull}",
-    f"--format=tformat:@{'%x00'.join(_FIELDS)}%x00",
+    f"--format=tformat:@{'%x00'.join(_COMMIT_FIELDS)}%x00",
 )  # fmt: skip
-_start = re.compile(rb"@[0-9a-f]{40,64}")
-_contact = re.compile(rb"\s*([^<>\n]*?)\s*(?:<([^<>\n]*)>.*)?")
+_COMMIT_START = re.compile(rb"@[0-9a-f]{40,64}")
+_CONTACT_PATTERN = re.compile(rb"\s*([^<>\n]*?)\s*(?:<([^<>\n]*)>.*)?")
 
 
-class Repository(NamedTuple):
+class GitHistory(NamedTuple):
     """A repository, and which part of its history is meant."""
 
     path: str
@@ -198,38 +198,43 @@ class Repository(NamedTuple):
     """Whether files are missing that only the network could give."""
 
 
-def open_repository(path: str, *, all_branches: bool = False) -> Repository:
+def open_repository(path: str, *, all_branches: bool = False) -> GitHistory:
     """The history of `HEAD`, or of every branch and tag; `Invalid` where there is no repository.
 
     Where `HEAD` names a branch that has no commit yet, every branch is meant.
     """
     if not os.path.isdir(path):
         raise Invalid(f"{path}: no git repository; give the folder of one, bare or not")
-    common, _, is_shallow = ask(path, "rev-parse", "--path-format=absolute", "--git-common-dir", "--is-shallow-repository").rpartition("\n")
-    head = ask(path, "rev-parse", "--verify", "--quiet", "HEAD", silent=True)
+    common, _, is_shallow = run_git(path, "rev-parse", "--path-format=absolute", "--git-common-dir", "--is-shallow-repository").rpartition(
+        "\n"
+    )
+    head = run_git(path, "rev-parse", "--verify", "--quiet", "HEAD", silent=True)
     start = ("--exclude=refs/stash", "--all") if all_branches or not head else (head,)
-    return Repository(
+    return GitHistory(
         path=path,
-        name=_name(common),
+        name=_repository_name(common),
         start=start,
-        commits=int(ask(path, "rev-list", "--count", *start, "--")),
-        edge=_read_edge(common) if is_shallow == "true" else frozenset(),
-        partial=bool(ask(path, "config", "--get-regexp", r"^(remote\..*\.promisor|extensions\.partialclone)$", silent=True)),
+        commits=int(run_git(path, "rev-list", "--count", *start, "--")),
+        edge=_read_shallow_commits(common) if is_shallow == "true" else frozenset(),
+        partial=bool(run_git(path, "config", "--get-regexp", r"^(remote\..*\.promisor|extensions\.partialclone)$", silent=True)),
     )
 
 
 @contextmanager
-def open_all(paths: Sequence[str], *, on_commit: Counted = lambda done, total: None) -> Iterator[list[Source]]:
+def open_git_sources(paths: Sequence[str], *, on_commit: CommitProgress = lambda done, total: None) -> Iterator[list[ImportSource]]:
     """Every directory as a repository, every file as records that were exported from one; all of them or none."""
     repositories = [open_repository(path) for path in paths if os.path.isdir(path)]
-    count = _counting(on_commit, sum(repository.commits for repository in repositories))
+    count = _make_counter(on_commit, sum(repository.commits for repository in repositories))
     with ExitStack() as stack:
-        exported = stack.enter_context(files.open_all([path for path in paths if not os.path.isdir(path)]))
-        walked = [_source(repository, count, stack) for repository in sorted(repositories, key=lambda each: (each.name, each.path))]
+        exported = stack.enter_context(files.open_sources([path for path in paths if not os.path.isdir(path)]))
+        walked = [
+            _open_repository_source(repository, count, stack)
+            for repository in sorted(repositories, key=lambda each: (each.name, each.path))
+        ]
         yield [*exported, *walked]
 
 
-def _counting(on_commit: Counted, total: int) -> Callable[[], None]:
+def _make_counter(on_commit: CommitProgress, total: int) -> Callable[[], None]:
     done = 0
 
     def add() -> None:
@@ -240,14 +245,14 @@ def _counting(on_commit: Counted, total: int) -> Callable[[], None]:
     return add
 
 
-def _source(repository: Repository, on_commit: Callable[[], None], stack: ExitStack) -> Source:
-    told = stack.enter_context(closing(records(repository, on_commit=on_commit)))
-    file = stack.enter_context(io.BufferedReader(_Lines(told), _CHUNK))
+def _open_repository_source(repository: GitHistory, on_commit: Callable[[], None], stack: ExitStack) -> ImportSource:
+    told = stack.enter_context(closing(read_records(repository, on_commit=on_commit)))
+    file = stack.enter_context(io.BufferedReader(_RecordFile(told), _CHUNK_BYTES))
     modified = datetime.fromtimestamp(os.stat(repository.path).st_mtime, UTC)
-    return Source(repository.name, file, modified, 0)
+    return ImportSource(repository.name, file, modified, 0)
 
 
-class _Lines(io.RawIOBase):
+class _RecordFile(io.RawIOBase):
     """Records as a file of one JSON a line."""
 
     def __init__(self, told: Iterable[Record]) -> None:
@@ -265,16 +270,16 @@ class _Lines(io.RawIOBase):
         return size
 
 
-def records(repository: Repository, *, on_commit: Callable[[], None] = lambda: None) -> Generator[Record, None, None]:
+def read_records(repository: GitHistory, *, on_commit: Callable[[], None] = lambda: None) -> Generator[Record, None, None]:
     """One record a commit, each followed by one for every co-author; tags that name versions come in at their time."""
     tags = _Tags(repository)
     reverts = _Reverts()
     with closing(_Mailmap(repository.path)) as mailmap:
-        for commit in _commits(repository):
-            record = _record(commit, repository, reverts)
+        for commit in _read_commits(repository):
+            record = _make_commit_record(commit, repository, reverts)
             yield from tags.due(commit.moment)
             yield record
-            yield from _coauthors(commit, record, mailmap)
+            yield from _make_coauthor_records(commit, record, mailmap)
             tags.reach(record, mailmap)
             on_commit()
         yield from tags.due(None)
@@ -294,7 +299,7 @@ class _Commit:
     @property
     def moment(self) -> int:
         """When it was committed, in seconds since 1970."""
-        return _seconds(self.fields[6])
+        return _parse_seconds(self.fields[6])
 
     def count(self, line: bytes) -> None:
         """Add one line of `--numstat`; a binary file has dashes for numbers."""
@@ -302,42 +307,42 @@ class _Commit:
         self.changed += 1
         self.insertions += int(insertions) if insertions.isdigit() else 0
         self.deletions += int(deletions) if deletions.isdigit() else 0
-        if len(self.files) < MOST_FILES:
-            self.files.append(text_of(name, MOST_NAME))
+        if len(self.files) < MAX_FILES:
+            self.files.append(decode_text(name, MAX_NAME_CHARS))
 
 
-def _commits(repository: Repository) -> Iterator[_Commit]:
+def _read_commits(repository: GitHistory) -> Iterator[_Commit]:
     stat = () if repository.partial else ("--numstat",)
-    with closing(git_tokens(repository.path, *_LOG, *stat, *repository.start, "--")) as tokens:
+    with closing(read_git_tokens(repository.path, *_LOG_ARGUMENTS, *stat, *repository.start, "--")) as tokens:
         commit: _Commit | None = None
         for token in tokens:
-            if _start.fullmatch(token):
+            if _COMMIT_START.fullmatch(token):
                 if commit:
                     yield commit
-                commit = _Commit(token[1:].decode(), [next(tokens) for _ in _FIELDS[1:]])
+                commit = _Commit(token[1:].decode(), [next(tokens) for _ in _COMMIT_FIELDS[1:]])
             elif commit and token.count(b"\t") >= 2:
                 commit.count(token.removeprefix(b"\n"))
         if commit:
             yield commit
 
 
-def _record(commit: _Commit, repository: Repository, reverts: _Reverts) -> Record:
+def _make_commit_record(commit: _Commit, repository: GitHistory, reverts: _Reverts) -> Record:
     parents, author, email, authored, committer, committer_email, committed, subject, body, _ = commit.fields
-    said, more = text_of(subject, MOST_TEXT), text_of(body)
+    said, more = decode_text(subject, MAX_TEXT_CHARS), decode_text(body)
     by_another = (committer, committer_email) != (author, email)
     is_edge = commit.sha in repository.edge
     counts = commit.changed and not is_edge
     return without_none(
         type=COMMIT,
         sha=commit.sha,
-        author=text_of(author, MOST_NAME),
-        authored=_time(authored),
+        author=decode_text(author, MAX_NAME_CHARS),
+        authored=_format_git_time(authored),
         subject=said or None,
         parents=None if is_edge else parents.decode().split(),
-        email=text_of(email, MOST_NAME) or None,
-        committer=text_of(committer, MOST_NAME) if by_another else None,
-        committer_email=text_of(committer_email, MOST_NAME) if by_another else None,
-        committed=_time(committed) if committed != authored else None,
+        email=decode_text(email, MAX_NAME_CHARS) or None,
+        committer=decode_text(committer, MAX_NAME_CHARS) if by_another else None,
+        committer_email=decode_text(committer_email, MAX_NAME_CHARS) if by_another else None,
+        committed=_format_git_time(committed) if committed != authored else None,
         body=_first_lines(more) or None,
         files=commit.files if counts else None,
         changed=commit.changed if counts else None,
@@ -348,10 +353,10 @@ def _record(commit: _Commit, repository: Repository, reverts: _Reverts) -> Recor
     )
 
 
-def _coauthors(commit: _Commit, record: Record, mailmap: _Mailmap) -> Iterator[Record]:
+def _make_coauthor_records(commit: _Commit, record: Record, mailmap: _Mailmap) -> Iterator[Record]:
     """A record for everybody else who is named in a trailer, once; numbered as they stand there."""
     seen = {record["author"]}
-    for n, line in enumerate(commit.fields[9].splitlines()[:MOST_COAUTHORS], 1):
+    for n, line in enumerate(commit.fields[9].splitlines()[:MAX_COAUTHORS], 1):
         name, email = mailmap.find(*_parse_contact(line))
         if not name or name in seen:
             continue
@@ -369,14 +374,14 @@ def _coauthors(commit: _Commit, record: Record, mailmap: _Mailmap) -> Iterator[R
 
 
 def _parse_contact(line: bytes) -> tuple[bytes, bytes]:
-    match = _contact.fullmatch(line)
+    match = _CONTACT_PATTERN.fullmatch(line)
     return (match[1], match[2] or b"") if match else (line, b"")
 
 
 class _Tags:
     """Version tags that wait for their commit, and then for their time."""
 
-    def __init__(self, repository: Repository) -> None:
+    def __init__(self, repository: GitHistory) -> None:
         self._of: dict[str, list[tuple[bytes, ...]]] = {}
         self._waiting: list[tuple[int, str, Record]] = []
         for tag in _read_tags(repository.path):
@@ -391,13 +396,13 @@ class _Tags:
                 type=TAG,
                 sha=commit["sha"],
                 author=by,
-                authored=_time(tagged) if tagged else commit.get("authored"),
-                subject=text_of(subject, MOST_TEXT) or None if peeled else None,
+                authored=_format_git_time(tagged) if tagged else commit.get("authored"),
+                subject=decode_text(subject, MAX_TEXT_CHARS) or None if peeled else None,
                 email=address or None,
-                tag=text_of(name, MOST_NAME),
+                tag=decode_text(name, MAX_NAME_CHARS),
                 object=own.decode() if peeled else None,
             )
-            heappush(self._waiting, (_seconds(tagged), record["tag"], record))
+            heappush(self._waiting, (_parse_seconds(tagged), record["tag"], record))
 
     def due(self, moment: int | None) -> Iterator[Record]:
         """The waiting tags that were set by then, oldest first; `None` for all."""
@@ -408,10 +413,10 @@ class _Tags:
 def _read_tags(path: str) -> Iterator[tuple[bytes, ...]]:
     # A new line ends each tag, and stands in none of these fields.
     layout = "%00".join(f"%({name})" for name in _TAG_FIELDS) + "%00"
-    tokens = git_tokens(path, "for-each-ref", f"--format={layout}", "refs/tags/")
+    tokens = read_git_tokens(path, "for-each-ref", f"--format={layout}", "refs/tags/")
     for name in tokens:
         tag = (name.removeprefix(b"\n"), *(next(tokens) for _ in _TAG_FIELDS[1:]))
-        if b"commit" in (tag[2], tag[4]) and is_version(text_of(tag[0], MOST_NAME)):
+        if b"commit" in (tag[2], tag[4]) and is_version_tag(decode_text(tag[0], MAX_NAME_CHARS)):
             yield tag
 
 
@@ -423,13 +428,13 @@ class _Reverts:
 
     def note(self, sha: str, subject: str, body: str) -> str | None:
         """Remember a revert; of any other commit, the revert that it makes good."""
-        times, reverted = count_reverts(subject, body), find_reverted(body)
+        times, reverted = count_reverts(subject, body), find_reverted_commit(body)
         if times % 2:
             for name in filter(None, (sha, reverted)):
                 self._by_start.setdefault(name[:7], []).append((name, sha))
         if times or not self._by_start:
             return None
-        return next(filter(None, map(self._find, find_mended(f"{subject}\n{body}"))), None)
+        return next(filter(None, map(self._find, find_fixed_commits(f"{subject}\n{body}"))), None)
 
     def _find(self, name: str) -> str | None:
         known = self._by_start.get(name[:7], ())
@@ -448,14 +453,14 @@ class _Mailmap:
         """The proper name, and the address as it was given."""
         known = self._known.get((name, email))
         if known is None:
-            known = self._known[name, email] = text_of(self._ask(name, email) or name, MOST_NAME)
-        return known, text_of(email, MOST_NAME)
+            known = self._known[name, email] = decode_text(self._ask(name, email) or name, MAX_NAME_CHARS)
+        return known, decode_text(email, MAX_NAME_CHARS)
 
     def _ask(self, name: bytes, email: bytes) -> bytes:
         if not email or re.search(rb"[<>\n]", name + email):
             return b""
         if self._process is None:
-            self._process = start(self._path, "check-mailmap", "--stdin", stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            self._process = start_git(self._path, "check-mailmap", "--stdin", stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -473,27 +478,27 @@ class _Mailmap:
 
 
 def _first_lines(body: str) -> str:
-    return "\n".join(body[:MOST_TEXT].splitlines()[:MOST_LINES]).strip()
+    return "\n".join(body[:MAX_TEXT_CHARS].splitlines()[:MAX_BODY_LINES]).strip()
 
 
-def _seconds(raw: bytes) -> int:
+def _parse_seconds(raw: bytes) -> int:
     try:
         return int(raw.partition(b" ")[0])
     except ValueError:
         return 0
 
 
-def _time(raw: bytes) -> str | None:
+def _format_git_time(raw: bytes) -> str | None:
     """Git's `seconds zone` as RFC 3339, `None` where no calendar reaches."""
     try:
-        at = EPOCH + timedelta(seconds=_seconds(raw))
-        return at.astimezone(_zone(raw.partition(b" ")[2])).isoformat().replace("+00:00", "Z")
+        at = EPOCH + timedelta(seconds=_parse_seconds(raw))
+        return at.astimezone(_parse_zone(raw.partition(b" ")[2])).isoformat().replace("+00:00", "Z")
     except OverflowError:
         return None
 
 
 @cache
-def _zone(raw: bytes) -> timezone:
+def _parse_zone(raw: bytes) -> timezone:
     try:
         minutes = int(raw[1:3]) * 60 + int(raw[3:5])
         return timezone(timedelta(minutes=-minutes if raw.startswith(b"-") else minutes))
@@ -501,11 +506,11 @@ def _zone(raw: bytes) -> timezone:
         return UTC
 
 
-def _name(common: str) -> str:
+def _repository_name(common: str) -> str:
     folder, name = os.path.split(common.rstrip("/"))
     return (os.path.basename(folder) if name == ".git" else name.removesuffix(".git")) or "git"
 
 
-def _read_edge(common: str) -> frozenset[str]:
+def _read_shallow_commits(common: str) -> frozenset[str]:
     with open(os.path.join(common, "shallow"), encoding="ascii", errors="replace") as file:
         return frozenset(file.read().split())

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from fleetlore import clock
 from fleetlore.dialects.fields import as_object, as_text, read_time
-from fleetlore.dialects.recording import parse
+from fleetlore.dialects.recording import parse_record
 from fleetlore.dialects.wire import Record
 from fleetlore.errors import DialectError
 from fleetlore.ingest import discovery, zstd
@@ -145,7 +145,7 @@ def _session_of(path: str) -> str:
 def _rows(lines: Iterable[bytes]) -> Iterator[Record]:
     for line in lines:
         with suppress(DialectError):  # the last one is cut; what cannot be read is said when it is imported
-            yield parse(line)
+            yield parse_record(line)
 
 
 def span_of(files: Sequence[HistoryFile]) -> tuple[datetime, datetime]:

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from fleetlore.errors import ConfigError
-from fleetlore.ingest.atomic_file import whole_file
+from fleetlore.ingest.atomic_file import write_atomically
 
-BACKUP = ".before-fleetlore"
+BACKUP_SUFFIX = ".before-fleetlore"
 """What the file's copy from before the first change is called, behind the file's own name."""
 
-OUR_NAMES = ("lore", "fleetlore")
+COMMAND_NAMES = ("lore", "fleetlore")
 """What our command may be called."""
 _Settings = dict[str, Any]
 
@@ -33,58 +33,58 @@ class HookFile(NamedTuple):
     """The steps at which we want to be called."""
 
 
-def command(lore: str, program: str) -> str:
+def hook_command(lore: str, program: str) -> str:
     """What a program is to run; `lore` is how it finds us."""
     return f"{shlex.quote(lore)} hook {program}"
 
 
-def install(file: HookFile, *, command: str) -> bool:
+def install_hooks(file: HookFile, *, command: str) -> bool:
     """Have a command of ours called at every event; answers whether anything had to be changed."""
-    before = _read(file.path)
-    settings = _parse(file.path, before)
-    for event in list(_hooks(file, settings)):
+    before = _read_file(file.path)
+    settings = _parse_settings(file.path, before)
+    for event in list(_get_hooks(file, settings)):
         if event not in file.events:
-            _remove(file, settings, event)
+            _remove_hooks(file, settings, event)
     for event in file.events:
-        _put(file, settings, event, command)
-    if settings == _parse(file.path, before):
+        _add_hook(file, settings, event, command)
+    if settings == _parse_settings(file.path, before):
         return False
-    _back_up(file.path, before)
-    _write(file.path, _dump(settings, like=before))
+    _write_backup(file.path, before)
+    _write_file(file.path, _encode_settings(settings, like=before))
     return True
 
 
-def uninstall(file: HookFile) -> bool:
+def uninstall_hooks(file: HookFile) -> bool:
     """Take out ours and only ours; answers whether there was anything. What was not changed since is as it was, to the byte."""
-    before = _read(file.path)
-    settings = _parse(file.path, before)
-    removed = [_remove(file, settings, event) for event in list(_hooks(file, settings))]
+    before = _read_file(file.path)
+    settings = _parse_settings(file.path, before)
+    removed = [_remove_hooks(file, settings, event) for event in list(_get_hooks(file, settings))]
     if not any(removed):
         return False
-    original = _read(f"{file.path}{BACKUP}")
-    if original is not None and _same(settings, original):
-        _write(file.path, original)
+    original = _read_file(f"{file.path}{BACKUP_SUFFIX}")
+    if original is not None and _is_same_settings(settings, original):
+        _write_file(file.path, original)
     elif settings or original is not None:
-        _write(file.path, _dump(settings, like=before))
+        _write_file(file.path, _encode_settings(settings, like=before))
     else:
         os.unlink(os.path.realpath(file.path))
     if original is not None:
-        os.unlink(f"{file.path}{BACKUP}")
+        os.unlink(f"{file.path}{BACKUP_SUFFIX}")
     return True
 
 
-def installed(file: HookFile) -> frozenset[str]:
+def installed_events(file: HookFile) -> frozenset[str]:
     """The events at which we are called."""
-    settings = _parse(file.path, _read(file.path))
-    return frozenset(event for event in _hooks(file, settings) if any(_ours(file, settings, event)))
+    settings = _parse_settings(file.path, _read_file(file.path))
+    return frozenset(event for event in _get_hooks(file, settings) if any(_find_our_hooks(file, settings, event)))
 
 
-def are_off(file: HookFile) -> bool:
+def are_hooks_disabled(file: HookFile) -> bool:
     """Whether the file says that no hook is to run."""
-    return _parse(file.path, _read(file.path)).get("disableAllHooks") is True
+    return _parse_settings(file.path, _read_file(file.path)).get("disableAllHooks") is True
 
 
-def _hooks(file: HookFile, settings: _Settings) -> dict[str, list[Any]]:
+def _get_hooks(file: HookFile, settings: _Settings) -> dict[str, list[Any]]:
     """The table of hooks, checked as far as we need it."""
     hooks = settings.get("hooks", {})
     if not isinstance(hooks, dict):
@@ -95,25 +95,25 @@ def _hooks(file: HookFile, settings: _Settings) -> dict[str, list[Any]]:
     return hooks
 
 
-def _ours(file: HookFile, settings: _Settings, event: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+def _find_our_hooks(file: HookFile, settings: _Settings, event: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Each hook of ours at an event, with the group that it stands in."""
-    for group in _hooks(file, settings).get(event, []):
+    for group in _get_hooks(file, settings).get(event, []):
         for hook in group.get("hooks", []) if isinstance(group, dict) and isinstance(group.get("hooks"), list) else []:
-            if isinstance(hook, dict) and is_ours(hook.get("command"), file.program):
+            if isinstance(hook, dict) and is_our_hook(hook.get("command"), file.program):
                 yield group, hook
 
 
-def is_ours(command: object, program: str) -> bool:
+def is_our_hook(command: object, program: str) -> bool:
     """Whether a hook's command is a call of `lore hook`, of this installation or of another."""
     try:
         words = shlex.split(command) if isinstance(command, str) else []
     except ValueError:  # somebody else's, and unfinished
         return False
-    return words[1:3] == ["hook", program] and os.path.basename(words[0]) in OUR_NAMES
+    return words[1:3] == ["hook", program] and os.path.basename(words[0]) in COMMAND_NAMES
 
 
-def _put(file: HookFile, settings: _Settings, event: str, command: str) -> None:
-    found = list(_ours(file, settings, event))
+def _add_hook(file: HookFile, settings: _Settings, event: str, command: str) -> None:
+    found = list(_find_our_hooks(file, settings, event))
     if not found:
         hooks = settings.setdefault("hooks", {})
         hooks.setdefault(event, []).append({"hooks": [{"type": "command", "command": command}]})
@@ -123,10 +123,10 @@ def _put(file: HookFile, settings: _Settings, event: str, command: str) -> None:
         group["hooks"].remove(hook)
 
 
-def _remove(file: HookFile, settings: _Settings, event: str) -> bool:
+def _remove_hooks(file: HookFile, settings: _Settings, event: str) -> bool:
     """Take ours out of an event, and what is empty without it."""
-    found = list(_ours(file, settings, event))
-    hooks = _hooks(file, settings)
+    found = list(_find_our_hooks(file, settings, event))
+    hooks = _get_hooks(file, settings)
     for group, hook in found:
         group["hooks"].remove(hook)
         if not group["hooks"]:
@@ -138,7 +138,7 @@ def _remove(file: HookFile, settings: _Settings, event: str) -> bool:
     return bool(found)
 
 
-def _read(path: str) -> bytes | None:
+def _read_file(path: str) -> bytes | None:
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -146,7 +146,7 @@ def _read(path: str) -> bytes | None:
         return None
 
 
-def _parse(path: str, raw: bytes | None) -> _Settings:
+def _parse_settings(path: str, raw: bytes | None) -> _Settings:
     if raw is None or not raw.strip():
         return {}
     try:
@@ -160,21 +160,21 @@ def _parse(path: str, raw: bytes | None) -> _Settings:
     return settings
 
 
-def _same(settings: _Settings, original: bytes) -> bool:
+def _is_same_settings(settings: _Settings, original: bytes) -> bool:
     """Whether settings are those of the original, in the same order, too, whatever empty places for hooks either has."""
     try:
-        return json.dumps(_without_empty_places(settings)) == json.dumps(_without_empty_places(_parse("", original)))
+        return json.dumps(_drop_empty_hooks(settings)) == json.dumps(_drop_empty_hooks(_parse_settings("", original)))
     except ConfigError:
         return False
 
 
-def _without_empty_places(settings: _Settings) -> _Settings:
+def _drop_empty_hooks(settings: _Settings) -> _Settings:
     hooks = settings.get("hooks", {})
     kept = {event: groups for event, groups in hooks.items() if groups} if isinstance(hooks, dict) else hooks
     return {key: kept if key == "hooks" else value for key, value in settings.items() if key != "hooks" or kept}
 
 
-def _dump(settings: _Settings, *, like: bytes | None) -> bytes:
+def _encode_settings(settings: _Settings, *, like: bytes | None) -> bytes:
     """The settings as text, indented as the file was."""
     text = (like or b"").decode("utf-8-sig", errors="replace")
     indent = match[1] if (match := re.search(r'\n([ \t]+)"', text)) else None if text.strip(" \n{}") else 2
@@ -185,21 +185,21 @@ def _dump(settings: _Settings, *, like: bytes | None) -> bytes:
         return (json.dumps(settings, indent=indent) + end).encode()
 
 
-def _back_up(path: str, before: bytes | None) -> None:
+def _write_backup(path: str, before: bytes | None) -> None:
     """Keep the file as it was before us, once."""
-    backup = f"{path}{BACKUP}"
+    backup = f"{path}{BACKUP_SUFFIX}"
     if before is not None and not os.path.exists(backup):
-        _write(backup, before, mode_of=path)
+        _write_file(backup, before, mode_of=path)
 
 
-def _write(path: str, content: bytes, *, mode_of: str | None = None) -> None:
+def _write_file(path: str, content: bytes, *, mode_of: str | None = None) -> None:
     """Write a file whole or not at all; a link stays a link, and who could read it still can."""
     os.makedirs(os.path.dirname(os.path.realpath(path)), mode=0o700, exist_ok=True)
-    with whole_file(path, mode=_mode(mode_of or path)) as file:
+    with write_atomically(path, mode=_file_mode(mode_of or path)) as file:
         file.write(content)
 
 
-def _mode(path: str) -> int:
+def _file_mode(path: str) -> int:
     try:
         return os.stat(path).st_mode & 0o777
     except FileNotFoundError:

@@ -10,11 +10,11 @@ from itertools import chain
 from typing import NamedTuple
 
 LONGEST_LINE = 16 * 1024 * 1024
-SAMPLE = 2048
+SAMPLE_BYTES = 2048
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-class Line(NamedTuple):
+class SourceLine(NamedTuple):
     """One record as it stood in its source, without its end of line."""
 
     source: str
@@ -34,18 +34,18 @@ class Line(NamedTuple):
         return self.size > LONGEST_LINE
 
 
-def wide(beginning: bytes) -> str | None:
+def detect_utf16(beginning: bytes) -> str | None:
     """The encoding of a source that writes two bytes a character, as some shells do; `None` for any other."""
     if beginning.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         return "utf-16"
     return "utf-16-le" if beginning.startswith(b"{\0") else "utf-16-be" if beginning.startswith(b"\0{") else None
 
 
-def as_utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def convert_to_utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The same text in the encoding that all else expects."""
     chunks = iter(chunks)
     first = next(chunks, b"")
-    encoding = wide(first)
+    encoding = detect_utf16(first)
     if encoding is None:
         yield first
         yield from chunks
@@ -55,15 +55,15 @@ def as_utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield decoder.decode(chunk).encode(errors="replace")
 
 
-def split(source: str, chunks: Iterable[bytes]) -> Iterator[Line]:
+def split_lines(source: str, chunks: Iterable[bytes]) -> Iterator[SourceLine]:
     """The lines of a source that have something in them; the last may lack its end."""
-    splitter = Splitter(source)
+    splitter = LineSplitter(source)
     for chunk in chunks:
         yield from splitter.feed(chunk)
     yield from splitter.end()
 
 
-class Splitter:
+class LineSplitter:
     """Cuts what it is fed into lines; a byte order mark and carriage returns are left out. `counting`: how often each came before."""
 
     def __init__(self, source: str, *, n: int = 0, counting: bool = True) -> None:
@@ -74,14 +74,14 @@ class Splitter:
         self._held = bytearray()
         self._size = 0
         self._digest = sha256()
-        self._occurrences = _Occurrences() if counting else None
+        self._occurrences = _OccurrenceCounter() if counting else None
 
     @property
     def n(self) -> int:
         """How many lines have ended."""
         return self._n
 
-    def feed(self, chunk: bytes) -> Iterator[Line]:
+    def feed(self, chunk: bytes) -> Iterator[SourceLine]:
         """The lines that end in this chunk."""
         *ended, rest = chunk.split(b"\n")
         for part in ended:
@@ -95,7 +95,7 @@ class Splitter:
                 yield line
         self._hold(rest)
 
-    def end(self) -> Iterator[Line]:
+    def end(self) -> Iterator[SourceLine]:
         """The line that is held back, if it has something in it; a new one begins."""
         raw, size = bytes(self._held), self._size
         if size > LONGEST_LINE:
@@ -105,7 +105,7 @@ class Splitter:
         if (line := self._line(raw, size)) is not None:
             yield line
 
-    def _line(self, raw: bytes, size: int) -> Line | None:
+    def _line(self, raw: bytes, size: int) -> SourceLine | None:
         self._n += 1
         if self._n == 1:
             raw = raw.removeprefix(_BYTE_ORDER_MARK)
@@ -113,7 +113,7 @@ class Splitter:
         if not raw or raw.isspace():
             return None
         nth = 0 if self._occurrences is None else self._occurrences.count(raw)
-        return Line(self._source, self._n, raw, nth, size if size > LONGEST_LINE else len(raw))
+        return SourceLine(self._source, self._n, raw, nth, size if size > LONGEST_LINE else len(raw))
 
     def _hold(self, part: bytes) -> None:
         before, self._size = self._size, self._size + len(part)
@@ -122,11 +122,11 @@ class Splitter:
             return
         if before <= LONGEST_LINE:
             self._digest = sha256(self._held)
-            self._held = (self._held + part[:SAMPLE])[:SAMPLE]
+            self._held = (self._held + part[:SAMPLE_BYTES])[:SAMPLE_BYTES]
         self._digest.update(part)
 
 
-class _Occurrences:
+class _OccurrenceCounter:
     """How often each line came before, at some 16 bytes a line. Two lines in 2⁶⁴ may be taken for one, the same two every time."""
 
     def __init__(self) -> None:

@@ -12,18 +12,18 @@ from fleetlore.events.envelope import Event
 if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
 
-AHEAD = 1000
-_PATIENCE = 0.2
+MAX_EVENTS_AHEAD = 1000
+_PUT_TIMEOUT = 0.2
 
-_Thing: TypeAlias = Event | BaseException | None
+_QueueItem: TypeAlias = Event | BaseException | None
 """An event, the error that ended the reading, or `None` for its quiet end."""
 
 
-class Outbox:
+class LogReadAhead:
     """What stands in a log behind a position, and what comes. It only reads; it ends when the log is closed."""
 
     def __init__(self, log: BlockingRecorder, *, after: str | None) -> None:
-        self._waiting: Queue[_Thing] = Queue(AHEAD)
+        self._waiting: Queue[_QueueItem] = Queue(MAX_EVENTS_AHEAD)
         self._closed = False
         Thread(target=self._fill, args=(log, after), name="fleetlore-outbox", daemon=True).start()
 
@@ -61,10 +61,10 @@ class Outbox:
         except BaseException as error:  # noqa: BLE001 - it belongs to the one who takes, not to this thread
             self._put(error)
 
-    def _put(self, thing: _Thing) -> bool:
+    def _put(self, thing: _QueueItem) -> bool:
         while not self._closed:
             try:
-                self._waiting.put(thing, timeout=_PATIENCE)
+                self._waiting.put(thing, timeout=_PUT_TIMEOUT)
             except Full:
                 continue
             return True

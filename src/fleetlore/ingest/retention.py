@@ -10,33 +10,33 @@ from typing import NamedTuple
 from fleetlore.errors import FleetloreError
 from fleetlore.events.envelope import Event
 from fleetlore.ingest import trim as ingest_trim
-from fleetlore.ingest.ship_position import Lost, is_there, landmark_of
-from fleetlore.ingest.trim import Trim
+from fleetlore.ingest.ship_position import SideUnavailable, has_landmark, make_landmark
+from fleetlore.ingest.trim import TrimResult
 from fleetlore.log.base import Position
-from fleetlore.log.connect import connect, file_of, split
+from fleetlore.log.connect import connect, resolve_sqlite_path, split_url
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.seal import OperatorKey
-from fleetlore.projections.runner import Progress
+from fleetlore.projections.runner import ProgressCallback
 from fleetlore.projections.store import open_store
 from fleetlore.settings import Settings, masked
 from fleetlore.views.costs import Costs
-from fleetlore.views.event_text import stamp_of
+from fleetlore.views.event_text import event_stamp
 from fleetlore.views.prices import Prices
 
-ONCE = timedelta(days=1)
+TRIM_INTERVAL = timedelta(days=1)
 
 
-class Kept(NamedTuple):
+class RetentionResult(NamedTuple):
     """What became of it."""
 
-    trim: Trim | None = None
+    trim: TrimResult | None = None
     """What went; `None`: nothing."""
     note: str | None = None
     """Why something that is too old is still there."""
 
 
-def oldest_kept(settings: Settings, now: datetime) -> datetime | None:
+def retention_cutoff(settings: Settings, now: datetime) -> datetime | None:
     """What happened before this is too old for the log; `None` if nothing is."""
     try:
         return None if settings.keep_days.value is None else now - timedelta(days=settings.keep_days.value)
@@ -44,97 +44,99 @@ def oldest_kept(settings: Settings, now: datetime) -> datetime | None:
         return None
 
 
-def keep_to(
-    log: BlockingRecorder, settings: Settings, now: datetime, *, progress: Progress | None = None, key: OperatorKey | None = None
-) -> Kept:
+def apply_retention(
+    log: BlockingRecorder, settings: Settings, now: datetime, *, progress: ProgressCallback | None = None, key: OperatorKey | None = None
+) -> RetentionResult:
     """Trim what `[retention]` says is too old, if that was not done today; for every command that writes. A trouble is a note."""
-    moment = oldest_kept(settings, now)
-    if moment is None or not _has_older(log, moment):
-        return Kept()
+    moment = retention_cutoff(settings, now)
+    if moment is None or not _has_events_before(log, moment):
+        return RetentionResult()
     try:
         if key is None and _is_sealed(settings):
-            return Kept(note="nothing was trimmed: this log is sealed; `lore trim` asks for its passphrase, and so does `lore up`")
-        ingest_trim.finish(log, key)
-        if _was_done(log, now, key):
-            return Kept()
-        return trim_before(log, settings, moment, now, progress=progress, key=key)
+            return RetentionResult(
+                note="nothing was trimmed: this log is sealed; `lore trim` asks for its passphrase, and so does `lore up`"
+            )
+        ingest_trim.finish_interrupted_trim(log, key)
+        if _was_trimmed_recently(log, now, key):
+            return RetentionResult()
+        return trim_events_before(log, settings, moment, now, progress=progress, key=key)
     except FleetloreError as error:
-        return Kept(note=f"nothing was trimmed: {error}")
+        return RetentionResult(note=f"nothing was trimmed: {error}")
 
 
-def trim_before(
+def trim_events_before(
     log: BlockingRecorder,
     settings: Settings,
     moment: datetime,
     now: datetime,
     *,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     key: OperatorKey | None = None,
-) -> Kept:
+) -> RetentionResult:
     """Trim what happened before a moment, unless it is still to be shipped."""
     store = open_store(log.info())
     with store or nullcontext():
-        last = ingest_trim.place_before(log, moment, store=store, progress=progress)
+        last = ingest_trim.find_position_before(log, moment, store=store, progress=progress)
         if last is None:
-            return Kept(note=held_up(log, None, now))
-        if note := unshipped(log, settings, last):
-            return Kept(note=note)
-        done = ingest_trim.trim(log, last, store=store, costs=costs_of(settings), progress=progress, key=key)
-        return Kept(done, held_up(log, last, now))
+            return RetentionResult(note=explain_held_up(log, None, now))
+        if note := explain_unshipped(log, settings, last):
+            return RetentionResult(note=note)
+        done = ingest_trim.trim_log(log, last, store=store, costs=make_costs(settings), progress=progress, key=key)
+        return RetentionResult(done, explain_held_up(log, last, now))
 
 
-def costs_of(settings: Settings) -> Costs:
+def make_costs(settings: Settings) -> Costs:
     """The fold of costs with the prices that the settings name."""
     return Costs(Prices(settings.prices.value))
 
 
-def held_up(log: BlockingRecorder, after: Position | None, now: datetime) -> str | None:
+def explain_held_up(log: BlockingRecorder, after: Position | None, now: datetime) -> str | None:
     """What to say where an event of the future keeps all behind it."""
-    event = ingest_trim.is_held_up(log, after, now)
+    event = ingest_trim.find_future_event(log, after, now)
     if event is None:
         return None
-    when = stamp_of(event)[0].date().isoformat()
+    when = event_stamp(event)[0].date().isoformat()
     return f"the event at {event.position} says that it is of {when}: what came after it is kept; `lore trim --before POSITION` cuts it off"
 
 
-def unshipped(log: BlockingRecorder, settings: Settings, last: Position) -> str | None:
+def explain_unshipped(log: BlockingRecorder, settings: Settings, last: Position) -> str | None:
     """Why a trim up to a position would take what `[ship]` has not carried on yet; `None` if it would not."""
     to = settings.ship_to.value
     if to is None:
         return None
     try:
-        place = _shipped(log, to, settings)
-    except (FleetloreError, Lost, OSError) as error:
+        place = _shipped_position(log, to, settings)
+    except (FleetloreError, SideUnavailable, OSError) as error:
         return f"nothing was trimmed: {masked(to)} cannot say what was shipped ({error}); try again when it answers"
     if place is not None and place >= last:
         return None
     return f"nothing was trimmed: what would go was not shipped to {masked(to)} yet; run `lore ship --once` first"
 
 
-def _shipped(log: BlockingRecorder, to: str, settings: Settings) -> Position | None:
+def _shipped_position(log: BlockingRecorder, to: str, settings: Settings) -> Position | None:
     """Up to where the target has this log."""
-    scheme, path, options = split(to)
-    if scheme == "sqlite" and not os.path.exists(file_of(path)):
+    scheme, path, options = split_url(to)
+    if scheme == "sqlite" and not os.path.exists(resolve_sqlite_path(path)):
         return None
     town = options.get("town") or settings.town.value
     with connect(to, town=town).blocking() as target:
         newest: Event | None = next(target.read(f"source:{log.info().log_id}", newest_first=True, limit=1), None)
-    landmark = None if newest is None else landmark_of(newest)
-    return landmark.position if landmark is not None and is_there(log, landmark) else None
+    landmark = None if newest is None else make_landmark(newest)
+    return landmark.position if landmark is not None and has_landmark(log, landmark) else None
 
 
-def _has_older(log: BlockingRecorder, moment: datetime) -> bool:
+def _has_events_before(log: BlockingRecorder, moment: datetime) -> bool:
     first = next(log.read(limit=1), None)
-    return first is not None and stamp_of(first)[0] < moment
+    return first is not None and event_stamp(first)[0] < moment
 
 
 def _is_sealed(settings: Settings) -> bool:
-    if split(settings.log.value)[0] == "memory":
+    if split_url(settings.log.value)[0] == "memory":
         return False
     with open_shared(settings.log.value, town=settings.town.value) as shared:
         return shared.seal() is not None
 
 
-def _was_done(log: BlockingRecorder, now: datetime, key: OperatorKey | None) -> bool:
-    fact = ingest_trim.newest_fact(log, key)
-    return fact is not None and stamp_of(fact)[0] > now - ONCE
+def _was_trimmed_recently(log: BlockingRecorder, now: datetime, key: OperatorKey | None) -> bool:
+    fact = ingest_trim.newest_trim_event(log, key)
+    return fact is not None and event_stamp(fact)[0] > now - TRIM_INTERVAL

@@ -20,22 +20,29 @@ from msgspec import Struct
 from fleetlore import clock
 from fleetlore.errors import Busy, Closed, Conflict, FleetloreError, Forgotten, Invalid, LogError, NoRoom, Unreachable
 from fleetlore.events.envelope import Event
-from fleetlore.ingest.read_ahead import Outbox
+from fleetlore.ingest.read_ahead import LogReadAhead
 from fleetlore.ingest.ship_filter import withhold
-from fleetlore.ingest.ship_position import Landmark, Lost, Memory, Side, blaming, find_start, is_there
-from fleetlore.ingest.shipment import came_from, hashes_in, parcels, place_of, rejection, stamp
-from fleetlore.log.base import MOST_EVENTS, Expect, hash_of
+from fleetlore.ingest.ship_position import ShipLandmark, ShipMemory, Side, SideUnavailable, attribute_errors, find_start, has_landmark
+from fleetlore.ingest.shipment import (
+    forgotten_hashes,
+    is_shipped_from,
+    make_ship_rejection,
+    shipped_place,
+    split_parcels,
+    stamp_shipped_place,
+)
+from fleetlore.log.base import MAX_APPEND_EVENTS, Expect, hash_event_id
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.sequence import to_sequence
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-TICK = 0.25
+POLL_SECONDS = 0.25
 """How long one look for new events lasts; then the shipper sees whether it shall stop."""
 
-LAST_LOOK = 1.0
+FINAL_CHECK_SECONDS = 1.0
 """How long the source may take to tell, at the end, what still waits."""
 
-TROUBLES: Mapping[type[LogError], str] = {
+FAILURE_TEXTS: Mapping[type[LogError], str] = {
     Unreachable: "does not answer",
     Busy: "is held by another process",
     NoRoom: "has no room left",
@@ -43,16 +50,16 @@ TROUBLES: Mapping[type[LogError], str] = {
     Conflict: "is being written by another shipper of this log",
 }
 
-BEGINNING = "its beginning"
+LOG_BEGINNING = "its beginning"
 
-Open = Callable[[], AbstractContextManager[BlockingRecorder]]
-State = Literal["starting", "shipping", "caught up", "lost", "trying", "stopped"]
+OpenRecorder = Callable[[], AbstractContextManager[BlockingRecorder]]
+ShipState = Literal["starting", "shipping", "caught up", "lost", "trying", "stopped"]
 
 
-class Standing(Struct, omit_defaults=False):
+class ShipStatus(Struct, omit_defaults=False):
     """How far the shipping has come, since it was started."""
 
-    state: State = "starting"
+    state: ShipState = "starting"
     shipped: int = 0
     """Events that the target has taken, or had already."""
     to_go: int | None = None
@@ -85,22 +92,22 @@ class Standing(Struct, omit_defaults=False):
     """Seconds until the next try, while something does not answer."""
 
 
-class _WentBack(Exception):
+class _SourceWentBack(Exception):
     """The source no longer has what was shipped last: look again where to go on."""
 
 
 class Shipper:
     """Carries a log into another until it is told to stop. Opens both by itself, and again whenever one was lost."""
 
-    def __init__(self, open_source: Open, open_target: Open, *, full: bool = False, now: clock.Clock = clock.now) -> None:
+    def __init__(self, open_source: OpenRecorder, open_target: OpenRecorder, *, full: bool = False, now: clock.Clock = clock.now) -> None:
         self._open_source, self._open_target, self._full, self._now = open_source, open_target, full, now
         self._pause = FIRST_PAUSE
-        self._tell: Callable[[Standing], None] = lambda standing: None
-        self.standing = Standing()
-        self.memory: Memory | None = None
+        self._tell: Callable[[ShipStatus], None] = lambda standing: None
+        self.standing = ShipStatus()
+        self.memory: ShipMemory | None = None
         """What is known of both sides, once they were asked."""
 
-    def run(self, stop: Flag, *, once: bool = False, on_progress: Callable[[Standing], None] = lambda standing: None) -> Standing:
+    def run(self, stop: Flag, *, once: bool = False, on_progress: Callable[[ShipStatus], None] = lambda standing: None) -> ShipStatus:
         """Ship until `stop` is set; with `once`, until what is there now has been shipped.
 
         With `once` a side that does not answer is an error; else it is tried again for ever. Ctrl-C ends it too; the
@@ -122,24 +129,24 @@ class Shipper:
         """Ship as long as nothing breaks; answers whether all is done."""
         try:
             with ExitStack() as stack:
-                _Session(self, stack, self._open_source, self._open_target, stop).run(once=once)
-        except _WentBack:
+                _ShipSession(self, stack, self._open_source, self._open_target, stop).run(once=once)
+        except _SourceWentBack:
             return self._wait(stop, None, pause=self._pause - FIRST_PAUSE)
         except Conflict as error:
             # Somebody else ships the same log, or the target was cut or put back: look again where it stands.
-            return self._wait(stop, Lost("target", error), pause=self._pause - FIRST_PAUSE)
-        except Lost as lost:
+            return self._wait(stop, SideUnavailable("target", error), pause=self._pause - FIRST_PAUSE)
+        except SideUnavailable as lost:
             if once:
                 raise lost.error from lost
             return self._wait(stop, lost, pause=self._pause)
         return True
 
-    def _wait(self, stop: Flag, lost: Lost | None, *, pause: float) -> bool:
+    def _wait(self, stop: Flag, lost: SideUnavailable | None, *, pause: float) -> bool:
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
         if lost is None or pause <= 0:
             return stop.wait(pause)
         self.standing.lost, self.standing.reason, self.standing.retry_in = lost.side, str(lost.error), pause
-        self.standing.trouble = next(words for kind, words in TROUBLES.items() if isinstance(lost.error, kind))
+        self.standing.trouble = next(words for kind, words in FAILURE_TEXTS.items() if isinstance(lost.error, kind))
         self.say("lost")
         ended = stop.wait(pause)
         self.standing.retry_in = None
@@ -158,7 +165,7 @@ class Shipper:
             if self.memory is not None and self.standing.lost != "source":
                 look = Thread(target=self._look, args=(answers,), name="fleetlore-last-look", daemon=True)
                 look.start()
-                look.join(LAST_LOOK)
+                look.join(FINAL_CHECK_SECONDS)
             self.standing.to_go = answers[0] if answers else None
         self._clear_trouble()
         self.standing.state = "stopped"
@@ -166,7 +173,7 @@ class Shipper:
     def _look(self, answers: list[int | None]) -> None:
         try:
             with self._open_source() as source:
-                answers.append(left_behind(self.standing.position, source.head()))
+                answers.append(count_remaining(self.standing.position, source.head()))
         except (FleetloreError, OSError):
             return  # then it is not known
 
@@ -174,21 +181,21 @@ class Shipper:
         """Something was stored, or nothing is left: the next pause is a short one again."""
         self._pause = FIRST_PAUSE
 
-    def say(self, state: State) -> None:
+    def say(self, state: ShipState) -> None:
         """Tell where it stands."""
         self.standing.state = state
         self._tell(self.standing)
 
     def prepare(self, event: Event, source: str) -> Event:
         """The event as the target gets it: stamped, and without what stays at home."""
-        stamped = stamp(event, source)
+        stamped = stamp_shipped_place(event, source)
         if self._full:
             return stamped
         try:
             left = withhold(stamped)
         except RecursionError:
             self.standing.rejected += 1
-            return rejection(stamped, source, "nested too deeply")
+            return make_ship_rejection(stamped, source, "nested too deeply")
         if left is not stamped:
             self.standing.withheld += 1
         return left
@@ -198,111 +205,111 @@ class Shipper:
         return 0.0 if at is None else max(0.0, (self._now() - at).total_seconds())
 
 
-class _Session:
+class _ShipSession:
     """Both logs open, from one trouble to the next."""
 
-    def __init__(self, shipper: Shipper, stack: ExitStack, open_source: Open, open_target: Open, stop: Flag) -> None:
+    def __init__(self, shipper: Shipper, stack: ExitStack, open_source: OpenRecorder, open_target: OpenRecorder, stop: Flag) -> None:
         self._shipper, self._stack, self._stop = shipper, stack, stop
         self._standing = shipper.standing
-        with blaming("source"):
+        with attribute_errors("source"):
             self._source = stack.enter_context(open_source())
             if shipper.memory is not None:  # what waits is told while the target is away, too
-                self._standing.to_go = left_behind(self._standing.position, self._source.head())
-        with blaming("target"):
+                self._standing.to_go = count_remaining(self._standing.position, self._source.head())
+        with attribute_errors("target"):
             self._target = stack.enter_context(open_target())
         self._id = self._target_id = self._scope = ""
         self._head: str | None = None
-        self._landmark: Landmark | None = None
+        self._landmark: ShipLandmark | None = None
 
     def run(self, *, once: bool) -> None:
         """Go on behind the newest event at the target."""
         if not self._identify(once=once):
             return
-        with blaming("source"):
+        with attribute_errors("source"):
             goal = self._source.head()
         outbox = self._read_on()
         while not self._stop.is_set():
-            is_done = self._tell() or is_past(goal, self._standing.position)
+            is_done = self._tell() or has_reached(goal, self._standing.position)
             if once and is_done:
                 return
-            with blaming("source"):
-                events = outbox.take(MOST_EVENTS, timeout=TICK)
+            with attribute_errors("source"):
+                events = outbox.take(MAX_APPEND_EVENTS, timeout=POLL_SECONDS)
             if events:
                 self._take_on(events)
 
     def _identify(self, *, once: bool) -> bool:
         """Learn the ids of both logs; a source in which nothing was ever stored has none yet."""
         while True:
-            with blaming("source"):
+            with attribute_errors("source"):
                 self._id = self._source.info().log_id
             self._standing.empty = not self._id
             if self._id:
                 break
             self._standing.to_go = 0
             self._shipper.say("caught up")
-            if once or self._stop.wait(TICK):
+            if once or self._stop.wait(POLL_SECONDS):
                 return False
-        with blaming("target"):
+        with attribute_errors("target"):
             self._target_id = self._target.info().log_id
         if self._id == self._target_id:
             raise Invalid("the source and the target are the same log; say another with --to")
         self._scope = f"source:{self._id}"
         return True
 
-    def _read_on(self) -> Outbox:
+    def _read_on(self) -> LogReadAhead:
         start = find_start(self._source, self._target, self._id, self._shipper.memory)
         self._head = start.head
         self._pass(start.landmark)
         if start.went_back:
-            self._standing.went_back = self._standing.position or BEGINNING
-        outbox = Outbox(self._source, after=self._standing.position)
+            self._standing.went_back = self._standing.position or LOG_BEGINNING
+        outbox = LogReadAhead(self._source, after=self._standing.position)
         self._stack.callback(outbox.close)  # before the source is closed, which ends its thread
         return outbox
 
-    def _pass(self, landmark: Landmark | None) -> None:
+    def _pass(self, landmark: ShipLandmark | None) -> None:
         """Everything up to this place was dealt with."""
         self._landmark = landmark
         self._standing.position = None if landmark is None else landmark.position
-        self._shipper.memory = Memory(self._id, self._head, landmark)
+        self._shipper.memory = ShipMemory(self._id, self._head, landmark)
 
     def _take_on(self, events: Sequence[Event]) -> None:
         """Ship what has come, if it still follows what was shipped last; to be stored may take a while, so it is told first."""
         self._check_landmark()
-        with blaming("source"):
-            self._standing.to_go = left_behind(self._standing.position, self._source.head())
+        with attribute_errors("source"):
+            self._standing.to_go = count_remaining(self._standing.position, self._source.head())
         self._shipper.say("shipping")
-        with blaming("target"):
+        with attribute_errors("target"):
             self._ship(events)
 
     def _check_landmark(self) -> None:
-        if self._landmark is not None and not is_there(self._source, self._landmark):
-            raise _WentBack
+        if self._landmark is not None and not has_landmark(self._source, self._landmark):
+            raise _SourceWentBack
 
     def _ship(self, events: Sequence[Event]) -> None:
         """Events in their order; before a `log.forgotten` goes, what it speaks of is erased."""
         reasons = {
             hash: str(fact.data.get("reason"))
             for fact in events
-            if fact.kind == "log.forgotten" and not came_from(fact, self._target_id)
-            for hash in hashes_in(fact)
+            if fact.kind == "log.forgotten" and not is_shipped_from(fact, self._target_id)
+            for hash in forgotten_hashes(fact)
         }
         if reasons:
             self._forget(reasons)
             # What was read just before it was erased is not sent any more.
-            kept = [event for event in events if hash_of(str(event.id)).hex() not in reasons]
+            kept = [event for event in events if hash_event_id(str(event.id)).hex() not in reasons]
         else:
             kept = list(events)
-        for parcel in parcels(self._prepared(kept)):
+        for parcel in split_parcels(self._prepared(kept)):
             self._put(parcel)
         last = events[-1]
         assert last.position is not None
-        self._pass(Landmark(last.position, (str(last.id),)))
+        self._pass(ShipLandmark(last.position, (str(last.id),)))
         self._standing.behind_seconds = self._shipper.age_of(last.at)
 
     def _prepared(self, events: Sequence[Event]) -> Iterator[Event]:
         there = self._there_already(events)
         for event in events:
-            if came_from(event, self._target_id):
+            if is_shipped_from(event, self._target_id):
                 self._standing.returned += 1
             elif event.id in there:
                 self._standing.already += 1
@@ -314,7 +321,9 @@ class _Session:
 
         A target that knows an id again for a while only would store them twice.
         """
-        chained = [event.id for event in events if event.id is not None and place_of(event) and not came_from(event, self._target_id)]
+        chained = [
+            event.id for event in events if event.id is not None and shipped_place(event) and not is_shipped_from(event, self._target_id)
+        ]
         return {event.id for event in self._target.get(chained)} if chained and self._target_id else set()
 
     def _put(self, events: Sequence[Event]) -> None:
@@ -333,7 +342,7 @@ class _Session:
                 self._put(events[:middle])
                 self._put(events[middle:])
             else:
-                self._store([rejection(events[0], self._id, str(error))])
+                self._store([make_ship_rejection(events[0], self._id, str(error))])
                 self._standing.rejected += 1
 
     def _store(self, events: Sequence[Event]) -> None:
@@ -356,7 +365,7 @@ class _Session:
             return
         found: dict[str, list[str]] = {}
         for event in self._target.read(self._scope):
-            if event.id is not None and (reason := reasons.get(hash_of(event.id).hex())) is not None:
+            if event.id is not None and (reason := reasons.get(hash_event_id(event.id).hex())) is not None:
                 found.setdefault(reason, []).append(event.id)
         for reason, ids in found.items():
             self._standing.erased += self._target.erase(ids, reason)
@@ -368,13 +377,13 @@ class _Session:
 
     def _tell(self) -> bool:
         """Say where it stands; answers whether nothing is left."""
-        with blaming("source"):
+        with attribute_errors("source"):
             head = self._source.head()
         position = self._standing.position
         if head is not None and position is not None and head < position:
             self._check_landmark()
-        self._standing.to_go = left_behind(position, head)
-        done = is_past(head, position)
+        self._standing.to_go = count_remaining(position, head)
+        done = has_reached(head, position)
         if done:
             self._standing.behind_seconds = 0.0
             self._shipper.went_well()
@@ -382,14 +391,14 @@ class _Session:
         return done
 
 
-def is_past(head: str | None, position: str | None) -> bool:
+def has_reached(head: str | None, position: str | None) -> bool:
     """Whether everything up to a head was dealt with."""
     return head is None or (position is not None and position >= head)
 
 
-def left_behind(position: str | None, head: str | None) -> int | None:
+def count_remaining(position: str | None, head: str | None) -> int | None:
     """How many events lie between a place and a head, erased ones included, if positions of this log are numbers."""
-    if is_past(head, position):
+    if has_reached(head, position):
         return 0
     try:
         return max(0, to_sequence(head or "0") - to_sequence(position or "0"))

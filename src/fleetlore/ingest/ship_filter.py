@@ -20,7 +20,16 @@ from msgspec.structs import replace
 from fleetlore.events import catalog
 from fleetlore.events.envelope import Cut, Event, Origin
 from fleetlore.ingest import ship_filter_rules as rules
-from fleetlore.ingest.ship_filter_words import LONGEST, is_long, is_path, is_placeholder, is_said, is_telling, looks_like_name, quotes
+from fleetlore.ingest.ship_filter_words import (
+    LONGEST,
+    is_long_text,
+    is_message_key,
+    is_path_value,
+    is_placeholder,
+    is_quoting,
+    is_text_key,
+    looks_like_name,
+)
 from fleetlore.log.admission import OWN_DIALECT
 
 __all__ = ["HOLDER", "LONGEST", "withhold"]
@@ -29,31 +38,31 @@ HOLDER = "withheld"
 """The key under which an object tells how much of it stayed."""
 
 
-def withhold(event: Event, hold: rules.Hold = rules.SHIPPING) -> Event:
+def withhold(event: Event, hold: rules.WithholdPolicy = rules.SHIPPING_POLICY) -> Event:
     """The event as it may leave the machine. It still fits its kind; withholding twice changes nothing more."""
-    hold = rules.hold_for(event.kind, event.data.get("tool"), hold)
-    pen = _Pen(hold, is_private=hold.prompts and event.visibility == "private")
-    data = _shape_of(event.kind, hold).write(pen, event.data)
-    if rules.is_titled_by_name(event.kind, _dialect_of(event), hold):
+    hold = rules.find_policy(event.kind, event.data.get("tool"), hold)
+    pen = _Redaction(hold, is_private=hold.prompts and event.visibility == "private")
+    data = _kind_filter(event.kind, hold).write(pen, event.data)
+    if rules.has_session_title(event.kind, _dialect_of(event), hold):
         pen.hide(data.get("name"))
         data = {key: value for key, value in data.items() if key != "name"}
     states = {name: pen.plain(getattr(event, name)) for name in ("old_state", "new_state")}
-    origin = None if event.origin is None else _origin(event.origin, pen)
-    text = _text(event, pen)
+    origin = None if event.origin is None else _filter_origin(event.origin, pen)
+    text = _filter_text(event, pen)
     if not pen.count:
         return event
     origin = origin or Origin(dialect=OWN_DIALECT)
     return replace(event, text=text, data=data, **states, origin=replace(origin, redacted=origin.redacted + pen.count))
 
 
-def _text(event: Event, pen: _Pen) -> str | None:
+def _filter_text(event: Event, pen: _Redaction) -> str | None:
     """The line for people, unless it is itself what stays, or quotes it."""
-    if pen.is_private or rules.is_all_words(event.kind, pen.hold):
+    if pen.is_private or rules.is_text_withheld(event.kind, pen.hold):
         return str(pen.hide(event.text)) if event.text else event.text
-    if event.text and (pen.is_quoted_by(event.text) or _shows_input(event, pen.hold)):
+    if event.text and (pen.is_quoted_by(event.text) or _shows_tool_input(event, pen.hold)):
         pen.count += 1
         return None  # the placeholder in the data says it all; boards then show the tool or the kind
-    if event.text and rules.is_title(event.kind, _dialect_of(event), pen.hold):
+    if event.text and rules.is_title_text(event.kind, _dialect_of(event), pen.hold):
         return str(pen.hide(event.text))
     return event.text
 
@@ -62,32 +71,32 @@ def _dialect_of(event: Event) -> str | None:
     return None if event.origin is None else event.origin.dialect
 
 
-def _shows_input(event: Event, hold: rules.Hold) -> bool:
+def _shows_tool_input(event: Event, hold: rules.WithholdPolicy) -> bool:
     """Whether the line of a tool's event shows more of what the tool was given than a file."""
-    if not rules.is_made_of_input(event.kind, _dialect_of(event), hold) or event.text == event.data.get("tool"):
+    if not rules.is_tool_input_text(event.kind, _dialect_of(event), hold) or event.text == event.data.get("tool"):
         return False
     given = (event.text or "").partition(": ")[2] or event.text
-    return not is_path(given) or " " in (given or "") or not rules.is_given_files(event.data)
+    return not is_path_value(given) or " " in (given or "") or not rules.is_file_tool(event.data)
 
 
-def _origin(origin: Origin, pen: _Pen) -> Origin:
+def _filter_origin(origin: Origin, pen: _Redaction) -> Origin:
     """Without the rest of a foreign record, which may hold the same words again."""
     if origin.rest is not None:
         pen.count += 1
     named = {name: pen.named(getattr(origin, name)) for name in ("source", "id", "at")}
-    return replace(origin, rest=None, cut=tuple(_cut(cut, pen) for cut in origin.cut), **named)
+    return replace(origin, rest=None, cut=tuple(_filter_cut(cut, pen) for cut in origin.cut), **named)
 
 
-def _cut(cut: Cut, pen: _Pen) -> Cut:
+def _filter_cut(cut: Cut, pen: _Redaction) -> Cut:
     """A path in the data is made of its names, any of which may be none."""
     names = cut.path.replace("$", "").replace("[", "").replace("]", "")
     return cut if looks_like_name(names) and not pen.is_private else replace(cut, path=pen.hide(cut.path))
 
 
-class _Pen:
+class _Redaction:
     """Puts placeholders where something stays, counts them, and remembers what they hide."""
 
-    def __init__(self, hold: rules.Hold, *, is_private: bool) -> None:
+    def __init__(self, hold: rules.WithholdPolicy, *, is_private: bool) -> None:
         self.hold, self.is_private = hold, is_private
         self.count = 0
         self._taken: list[str] = []
@@ -95,14 +104,14 @@ class _Pen:
     def plain(self, value: Any) -> Any:
         """A value that its kind describes: names, states, reasons, titles."""
         if isinstance(value, str):
-            return self.hide(value) if self.is_private or is_long(value) else value
+            return self.hide(value) if self.is_private or is_long_text(value) else value
         if isinstance(value, list):
             return [self.plain(item) for item in value]
         return self.free(value)
 
     def named(self, value: Any) -> Any:
         """A value that goes if it is a name, a path, an id or a time; one that does not is no line for people either, where titles stay."""
-        as_quoted = self.hold.titles or (isinstance(value, str) and is_long(value))
+        as_quoted = self.hold.titles or (isinstance(value, str) and is_long_text(value))
         return self.hide(value, as_quoted=as_quoted) if isinstance(value, str) and not looks_like_name(value) else value
 
     def free(self, value: Any) -> Any:
@@ -126,7 +135,7 @@ class _Pen:
         return {self.name(key): self.hide(item) if self._is_words(key) else self.free(item) for key, item in fields.items()}
 
     def _is_words(self, key: str) -> bool:
-        return is_telling(key) or (self.hold.titles and key == "title")
+        return is_text_key(key) or (self.hold.titles and key == "title")
 
     def name(self, key: str) -> str:
         """The name of a part, which may be no name either."""
@@ -156,7 +165,7 @@ class _Pen:
         """Of a tool's input, the files that it names."""
         if not isinstance(value, dict) or self.is_private:
             return self.hide_object(value)
-        kept = {key: value[key] for key in rules.PATH_KEYS if key in value and is_path(value[key])}
+        kept = {key: value[key] for key in rules.PATH_KEYS if key in value and is_path_value(value[key])}
         rest = {key: item for key, item in value.items() if key not in kept}
         if not rest:
             return value
@@ -170,11 +179,11 @@ class _Pen:
             return [self.leave(item) for item in value]
         if not isinstance(value, dict):
             return value
-        return {key: self.hide(item) if self.hold.prompts and is_said(key) else self.leave(item) for key, item in value.items()}
+        return {key: self.hide(item) if self.hold.prompts and is_message_key(key) else self.leave(item) for key, item in value.items()}
 
     def is_quoted_by(self, text: str) -> bool:
         """Whether a line for people repeats something that stays."""
-        return not is_placeholder(text) and any(quotes(text, words) for words in self._taken)
+        return not is_placeholder(text) and any(is_quoting(text, words) for words in self._taken)
 
 
 def _is_hidden_object(value: dict[str, Any]) -> bool:
@@ -190,143 +199,143 @@ def _strings_in(value: Any) -> Iterator[str]:
         yield from chain.from_iterable(map(_strings_in, value.values()))
 
 
-class _Shape:
+class _FieldFilter:
     """How a value of some type is written: what nobody has described."""
 
-    def write(self, pen: _Pen, value: Any) -> Any:
+    def write(self, pen: _Redaction, value: Any) -> Any:
         """The value without what stays."""
         return pen.free(value)
 
 
-class _Plain(_Shape):
+class _PlainFilter(_FieldFilter):
     """Names, states, reasons, titles."""
 
-    def write(self, pen: _Pen, value: Any) -> Any:
+    def write(self, pen: _Redaction, value: Any) -> Any:
         return pen.plain(value)
 
 
-class _Ruled(_Shape):
+class _RuleFilter(_FieldFilter):
     """What a rule speaks of."""
 
-    def __init__(self, how: rules.How) -> None:
+    def __init__(self, how: rules.WithholdMethod) -> None:
         self._how = how
 
-    def write(self, pen: _Pen, value: Any) -> Any:
+    def write(self, pen: _Redaction, value: Any) -> Any:
         return getattr(pen, self._how)(value)
 
 
-class _Formal(_Plain):
+class _FormalFilter(_PlainFilter):
     """One of some words, or what a pattern asks for, as times do: it holds no words of anybody's, however long it is."""
 
     def __init__(self, *, words: frozenset[Any] = frozenset(), pattern: str | None = None) -> None:
         self.words, self._pattern = words, pattern
 
-    def write(self, pen: _Pen, value: Any) -> Any:
+    def write(self, pen: _Redaction, value: Any) -> Any:
         is_formal = isinstance(value, str) and (value in self.words or (self._pattern is not None and re.search(self._pattern, value)))
         return value if is_formal else super().write(pen, value)
 
 
-class _Items(_Shape):
+class _ListFilter(_FieldFilter):
     """A list of some shape."""
 
-    def __init__(self, item: _Shape) -> None:
+    def __init__(self, item: _FieldFilter) -> None:
         self._item = item
 
-    def write(self, pen: _Pen, value: Any) -> Any:
+    def write(self, pen: _Redaction, value: Any) -> Any:
         return [self._item.write(pen, item) for item in value] if isinstance(value, list) else super().write(pen, value)
 
 
-class _Map(_Shape):
+class _MapFilter(_FieldFilter):
     """Names of anybody's choice, each with a value of some shape."""
 
-    def __init__(self, item: _Shape) -> None:
+    def __init__(self, item: _FieldFilter) -> None:
         self._item = item
 
-    def write(self, pen: _Pen, value: Any) -> Any:
+    def write(self, pen: _Redaction, value: Any) -> Any:
         if not isinstance(value, dict):
             return super().write(pen, value)
         return {pen.name(key): self._item.write(pen, item) for key, item in value.items()}
 
 
-class _Fields(_Shape):
+class _ObjectFilter(_FieldFilter):
     """An object whose fields are known; it may hold others beside them."""
 
-    def __init__(self, fields: Mapping[str, _Shape]) -> None:
+    def __init__(self, fields: Mapping[str, _FieldFilter]) -> None:
         self.fields = fields
 
-    def write(self, pen: _Pen, value: Any) -> Any:
+    def write(self, pen: _Redaction, value: Any) -> Any:
         if not isinstance(value, dict):
             return super().write(pen, value)
         known = {key: self.fields[key].write(pen, item) for key, item in value.items() if key in self.fields}
         return known | pen.beside({key: item for key, item in value.items() if key not in self.fields})
 
 
-class _Either(_Shape):
+class _UnionFilter(_FieldFilter):
     """One shape for objects, one for lists, one for what is left."""
 
-    def __init__(self, shapes: Sequence[_Shape]) -> None:
-        objects = [shape for shape in shapes if isinstance(shape, _Fields)]
-        maps = [shape for shape in shapes if isinstance(shape, _Map)]
-        self._object: _Shape = _merged(objects) if objects else next(iter(maps), _Shape())
-        self._list: _Shape = next((shape for shape in shapes if isinstance(shape, _Items)), _Plain())
-        self._else: _Shape = next((shape for shape in shapes if isinstance(shape, _Plain)), _Plain())
+    def __init__(self, shapes: Sequence[_FieldFilter]) -> None:
+        objects = [shape for shape in shapes if isinstance(shape, _ObjectFilter)]
+        maps = [shape for shape in shapes if isinstance(shape, _MapFilter)]
+        self._object: _FieldFilter = _merge_objects(objects) if objects else next(iter(maps), _FieldFilter())
+        self._list: _FieldFilter = next((shape for shape in shapes if isinstance(shape, _ListFilter)), _PlainFilter())
+        self._else: _FieldFilter = next((shape for shape in shapes if isinstance(shape, _PlainFilter)), _PlainFilter())
 
-    def write(self, pen: _Pen, value: Any) -> Any:
+    def write(self, pen: _Redaction, value: Any) -> Any:
         if isinstance(value, dict):
             return self._object.write(pen, value)
         return (self._list if isinstance(value, list) else self._else).write(pen, value)
 
 
-def _merged(objects: Sequence[_Fields]) -> _Fields:
+def _merge_objects(objects: Sequence[_ObjectFilter]) -> _ObjectFilter:
     """Objects of which the value may be any; each has its own word for what it is."""
-    fields: dict[str, _Shape] = {}
+    fields: dict[str, _FieldFilter] = {}
     for name, shape in chain.from_iterable(each.fields.items() for each in objects):
         before = fields.get(name)
-        if isinstance(before, _Formal) and isinstance(shape, _Formal):
-            shape = _Formal(words=before.words | shape.words)
+        if isinstance(before, _FormalFilter) and isinstance(shape, _FormalFilter):
+            shape = _FormalFilter(words=before.words | shape.words)
         fields[name] = shape
-    return _Fields(fields)
+    return _ObjectFilter(fields)
 
 
 @lru_cache(maxsize=4096)
-def _shape_of(kind: str, hold: rules.Hold) -> _Shape:
+def _kind_filter(kind: str, hold: rules.WithholdPolicy) -> _FieldFilter:
     """The shape of a kind's data. `fleet.*`, `town.*` and unknown kinds are free."""
     payload = catalog.find(kind)
     if payload is None or payload.lenient:
-        return _Shape()
-    return _shape(inspect.type_info(payload), rules.rules_of(kind, hold), "")
+        return _FieldFilter()
+    return _make_filter(inspect.type_info(payload), rules.find_rules(kind, hold), "")
 
 
-def _shape(kind: inspect.Type, ruled: Mapping[str, rules.How], path: str) -> _Shape:
+def _make_filter(kind: inspect.Type, ruled: Mapping[str, rules.WithholdMethod], path: str) -> _FieldFilter:
     match kind:
         case inspect.StructType():
-            return _fields(kind, ruled, path)
+            return _make_object_filter(kind, ruled, path)
         case inspect.UnionType():
-            return _union(kind, ruled, path)
+            return _make_union_filter(kind, ruled, path)
         case inspect.VarTupleType():
-            return _Items(_shape(kind.item_type, ruled, path))
+            return _ListFilter(_make_filter(kind.item_type, ruled, path))
         case inspect.AnyType() | inspect.DictType(value_type=inspect.AnyType()):
-            return _Shape()
+            return _FieldFilter()
         case inspect.DictType():
-            return _Map(_shape(kind.value_type, ruled, path))
+            return _MapFilter(_make_filter(kind.value_type, ruled, path))
         case inspect.LiteralType():
-            return _Formal(words=frozenset(kind.values))
+            return _FormalFilter(words=frozenset(kind.values))
         case inspect.StrType(pattern=str(pattern)):
-            return _Formal(pattern=pattern)
+            return _FormalFilter(pattern=pattern)
         case _:
-            return _Plain()
+            return _PlainFilter()
 
 
-def _fields(kind: inspect.StructType, ruled: Mapping[str, rules.How], path: str) -> _Fields:
-    fields: dict[str, _Shape] = {}
+def _make_object_filter(kind: inspect.StructType, ruled: Mapping[str, rules.WithholdMethod], path: str) -> _ObjectFilter:
+    fields: dict[str, _FieldFilter] = {}
     if kind.tag_field is not None:
-        fields[kind.tag_field] = _Formal(words=frozenset({kind.tag}))
+        fields[kind.tag_field] = _FormalFilter(words=frozenset({kind.tag}))
     for field in kind.fields:
         here = f"{path}{field.encode_name}"
-        fields[field.encode_name] = _Ruled(ruled[here]) if here in ruled else _shape(field.type, ruled, f"{here}.")
-    return _Fields(fields)
+        fields[field.encode_name] = _RuleFilter(ruled[here]) if here in ruled else _make_filter(field.type, ruled, f"{here}.")
+    return _ObjectFilter(fields)
 
 
-def _union(kind: inspect.UnionType, ruled: Mapping[str, rules.How], path: str) -> _Shape:
-    parts = [_shape(part, ruled, path) for part in kind.types if not isinstance(part, inspect.NoneType)]
-    return parts[0] if len(parts) == 1 else _Either(parts)
+def _make_union_filter(kind: inspect.UnionType, ruled: Mapping[str, rules.WithholdMethod], path: str) -> _FieldFilter:
+    parts = [_make_filter(part, ruled, path) for part in kind.types if not isinstance(part, inspect.NoneType)]
+    return parts[0] if len(parts) == 1 else _UnionFilter(parts)

@@ -13,19 +13,19 @@ from typing import Literal, NamedTuple
 
 from fleetlore.errors import Busy, Closed, Invalid, LogError, NoRoom, Unreachable
 from fleetlore.events.envelope import Event
-from fleetlore.ingest.shipment import hashes_in, place_of
-from fleetlore.log.base import PAGE, hash_of
+from fleetlore.ingest.shipment import forgotten_hashes, shipped_place
+from fleetlore.log.base import PAGE_SIZE, hash_event_id
 from fleetlore.log.recorder import BlockingRecorder
 
-PASSING = (Unreachable, Busy, NoRoom, Closed)
+TRANSIENT_ERRORS = (Unreachable, Busy, NoRoom, Closed)
 """Troubles that end by themselves, or by somebody's help; every other ends the shipping."""
 
 Side = Literal["source", "target"]
 
-_LONGEST_POSITION = 64
+_MAX_POSITION_CHARS = 64
 
 
-class Lost(Exception):
+class SideUnavailable(Exception):
     """One side does not answer for now; the cause says why."""
 
     def __init__(self, side: Side, error: LogError) -> None:
@@ -34,137 +34,137 @@ class Lost(Exception):
 
 
 @contextmanager
-def blaming(side: Side) -> Iterator[None]:
+def attribute_errors(side: Side) -> Iterator[None]:
     """Say of a passing trouble on which side it is."""
     try:
         yield
-    except PASSING as error:
-        raise Lost(side, error) from error
+    except TRANSIENT_ERRORS as error:
+        raise SideUnavailable(side, error) from error
 
 
-class Landmark(NamedTuple):
+class ShipLandmark(NamedTuple):
     """A place in the source, and the ids that the event there may bear."""
 
     position: str
     ids: tuple[str, ...]
 
 
-class Memory(NamedTuple):
+class ShipMemory(NamedTuple):
     """What a shipper remembers from one trouble to the next."""
 
     source: str
     """The id of the source's log."""
     head: str | None
     """Where the newest event of the source was at the target."""
-    landmark: Landmark | None
+    landmark: ShipLandmark | None
     """The last event of the source that was dealt with."""
 
 
-class Start(NamedTuple):
+class ShipStart(NamedTuple):
     """Where to go on."""
 
     head: str | None
     """The position, at the target, of the newest event from the source."""
-    landmark: Landmark | None
+    landmark: ShipLandmark | None
     """What lies behind it in the source is still to be shipped; `None`: everything."""
     went_back: bool = False
     """Whether the source no longer has what the target's newest event says."""
 
 
-def find_start(source: BlockingRecorder, target: BlockingRecorder, log_id: str, memory: Memory | None) -> Start:
+def find_start(source: BlockingRecorder, target: BlockingRecorder, log_id: str, memory: ShipMemory | None) -> ShipStart:
     """Ask both sides where to go on."""
     scope = f"source:{log_id}"
-    with blaming("target"):
+    with attribute_errors("target"):
         newest = next(target.read(scope, newest_first=True, limit=1), None)
     if newest is None:
-        return Start(None, _remembered(source, target, log_id, memory))
-    landmark = landmark_of(newest)
-    if landmark is not None and is_there(source, landmark):
-        return Start(newest.position, landmark)
-    return Start(newest.position, _walk_back(source, target, scope), went_back=True)
+        return ShipStart(None, _find_remembered(source, target, log_id, memory))
+    landmark = make_landmark(newest)
+    if landmark is not None and has_landmark(source, landmark):
+        return ShipStart(newest.position, landmark)
+    return ShipStart(newest.position, _find_common_landmark(source, target, scope), went_back=True)
 
 
-def _remembered(source: BlockingRecorder, target: BlockingRecorder, log_id: str, memory: Memory | None) -> Landmark | None:
+def _find_remembered(source: BlockingRecorder, target: BlockingRecorder, log_id: str, memory: ShipMemory | None) -> ShipLandmark | None:
     """A target that has let go of all that it had from here cannot tell; whoever still remembers need not begin again.
 
     One that was put back to a time before it had anything has not let go of it: there it begins again.
     """
     if memory is None or memory.source != log_id or memory.head is None or memory.landmark is None:
         return None
-    with blaming("target"):
+    with attribute_errors("target"):
         trimmed = target.info().trimmed_before
     is_let_go = trimmed is not None and trimmed > memory.head
-    return memory.landmark if is_let_go and is_there(source, memory.landmark) else None
+    return memory.landmark if is_let_go and has_landmark(source, memory.landmark) else None
 
 
-def landmark_of(shipped: Event) -> Landmark | None:
+def make_landmark(shipped: Event) -> ShipLandmark | None:
     """What an event at the target says of the source."""
-    place = place_of(shipped)
-    if place is None or not (place.position.isascii() and place.position.isdigit() and len(place.position) <= _LONGEST_POSITION):
+    place = shipped_place(shipped)
+    if place is None or not (place.position.isascii() and place.position.isdigit() and len(place.position) <= _MAX_POSITION_CHARS):
         return None
     # A `log.rejected` may stand for an event that the target could not take.
     names = (shipped.id, shipped.cause if shipped.kind == "log.rejected" else None)
-    return Landmark(place.position, tuple(id for id in names if id is not None))
+    return ShipLandmark(place.position, tuple(id for id in names if id is not None))
 
 
-def is_there(source: BlockingRecorder, landmark: Landmark) -> bool:
+def has_landmark(source: BlockingRecorder, landmark: ShipLandmark) -> bool:
     """Whether the source has, or had and has let go of, this very event at this very place."""
     position = landmark.position
-    with blaming("source"):
+    with attribute_errors("source"):
         try:
-            found = next(source.read(after=just_before(position), limit=1), None)
+            found = next(source.read(after=position_before(position), limit=1), None)
         except Invalid:  # no position of this log
             return False
         if found is not None and found.position == position:
             return found.id in landmark.ids
         info = source.info()
-        if info.trimmed_before is not None and _is_below(position, info.trimmed_before):
+        if info.trimmed_before is not None and _is_lower_position(position, info.trimmed_before):
             return True
         if found is None:  # the newest event lies before it
             return False
-        if info.first is not None and _is_below(position, info.first):
+        if info.first is not None and _is_lower_position(position, info.first):
             return True  # another program has cut off the oldest
         return _was_erased(source, landmark)
 
 
-def _was_erased(source: BlockingRecorder, landmark: Landmark) -> bool:
-    hashes = {hash_of(id).hex() for id in landmark.ids}
+def _was_erased(source: BlockingRecorder, landmark: ShipLandmark) -> bool:
+    hashes = {hash_event_id(id).hex() for id in landmark.ids}
     facts = source.read(after=landmark.position, kinds=["log.forgotten"])
-    return any(not hashes.isdisjoint(hashes_in(fact)) for fact in facts)
+    return any(not hashes.isdisjoint(forgotten_hashes(fact)) for fact in facts)
 
 
-def _walk_back(source: BlockingRecorder, target: BlockingRecorder, scope: str) -> Landmark | None:
+def _find_common_landmark(source: BlockingRecorder, target: BlockingRecorder, scope: str) -> ShipLandmark | None:
     """The newest event at the target that the source still has at its place."""
-    with blaming("source"):
+    with attribute_errors("source"):
         trimmed = source.info().trimmed_before
     shipped = target.read(scope, newest_first=True)
     while True:
-        with blaming("target"):
-            events = list(islice(shipped, PAGE))
+        with attribute_errors("target"):
+            events = list(islice(shipped, PAGE_SIZE))
         if not events:
             return None
-        found = _newest_common(source, [landmark for event in events if (landmark := landmark_of(event))], trimmed)
+        found = _find_newest_common(source, [landmark for event in events if (landmark := make_landmark(event))], trimmed)
         if found is not None:
             return found
 
 
-def _newest_common(source: BlockingRecorder, landmarks: Sequence[Landmark], trimmed: str | None) -> Landmark | None:
-    with blaming("source"):
+def _find_newest_common(source: BlockingRecorder, landmarks: Sequence[ShipLandmark], trimmed: str | None) -> ShipLandmark | None:
+    with attribute_errors("source"):
         events = source.get([id for landmark in landmarks for id in landmark.ids])
     positions: Mapping[str | None, str | None] = {event.id: event.position for event in events}
     for landmark in landmarks:
-        is_trimmed = trimmed is not None and _is_below(landmark.position, trimmed)
-        if (is_trimmed or landmark.position in map(positions.get, landmark.ids)) and is_there(source, landmark):
+        is_trimmed = trimmed is not None and _is_lower_position(landmark.position, trimmed)
+        if (is_trimmed or landmark.position in map(positions.get, landmark.ids)) and has_landmark(source, landmark):
             return landmark
     return None
 
 
-def _is_below(position: str, other: str) -> bool:
+def _is_lower_position(position: str, other: str) -> bool:
     """Whether it is a position of the same log, and a lower one."""
     return len(position) == len(other) and position < other
 
 
-def just_before(position: str) -> str | None:
+def position_before(position: str) -> str | None:
     """A place with nothing between it and a position; `None`: the beginning."""
     number = int(position)
     return f"{number - 1:0{len(position)}d}" if number else None

@@ -21,12 +21,12 @@ from fleetlore.dialects.recording import QUIET, Recording
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 from fleetlore.ingest import zstd
-from fleetlore.ingest.batch_writer import Item, rejection
-from fleetlore.ingest.lines import LONGEST_LINE, Line, Splitter, as_utf8, wide
-from fleetlore.projections.import_offsets import TapePlace
+from fleetlore.ingest.batch_writer import ImportItem, make_rejection
+from fleetlore.ingest.lines import LONGEST_LINE, LineSplitter, SourceLine, convert_to_utf8, detect_utf16
+from fleetlore.projections.import_offsets import ImportOffset
 
 if TYPE_CHECKING:
-    from fleetlore.dialects.recording import Reader
+    from fleetlore.dialects.recording import RecordReader
 
 
 # --- Files that hold JSON over many lines: one document, or an array of them, in place of one a line.
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def find(path: str, name: str) -> list[Line] | None:
+def read_documents(path: str, name: str) -> list[SourceLine] | None:
     """The documents of a file that is not one a line; `None` for one that is, and for what is no JSON at all."""
     with open(path, "rb") as file:
         raw = file.read(LONGEST_LINE + 1).removeprefix(_BYTE_ORDER_MARK)
@@ -46,7 +46,7 @@ def find(path: str, name: str) -> list[Line] | None:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     parts = [msgspec.json.encode(part) for part in value] if isinstance(value, list) else [raw]
-    return [Line(name, n, part, 0, len(part)) for n, part in enumerate(parts, 1)]
+    return [SourceLine(name, n, part, 0, len(part)) for n, part in enumerate(parts, 1)]
 
 
 def _is_json(raw: bytes) -> bool:
@@ -60,16 +60,16 @@ def _is_json(raw: bytes) -> bool:
 # ---
 
 CHUNK = 256 * 1024
-HEAD = 256
+HEAD_BYTES = 256
 """So many bytes tell one file from another."""
-_PACKED = {b"\x1f\x8b": "zcat", b"\xfd7zXZ": "xzcat", b"BZh91AY&SY": "bzcat"}
+_DECOMPRESSORS = {b"\x1f\x8b": "zcat", b"\xfd7zXZ": "xzcat", b"BZh91AY&SY": "bzcat"}
 """How files begin that are compressed in a way that is not read here, and what unpacks them."""
 
 
-class Tape:
+class TranscriptFile:
     """Reads a file of records. `live`: it may still grow, so an unfinished last line waits."""
 
-    def __init__(self, path: str, recording: Recording, *, place: TapePlace | None = None, live: bool = False) -> None:
+    def __init__(self, path: str, recording: Recording, *, place: ImportOffset | None = None, live: bool = False) -> None:
         self.path, self._recording, self._live = path, recording, live
         # A rollout that is compressed later keeps its name, so that a line that was rejected is not rejected a second time.
         self.name = os.path.basename(path).removesuffix(zstd.SUFFIX).encode(errors="replace").decode()
@@ -81,19 +81,19 @@ class Tape:
         self._beginning = self._look()
         self._is_compressed = path.endswith(zstd.SUFFIX) or self._beginning.startswith(zstd.MAGIC)
         self._from = place if place is not None and self._goes_on_from(place) else None
-        self.place: TapePlace | None = self._from
+        self.place: ImportOffset | None = self._from
         """Where it was left, once all items were taken."""
         self.is_at_rest = not live
         """Whether what the last lines held back is told, for want of others; should they come after all, they tell it better."""
 
     def _look(self) -> bytes:
         try:
-            return _read_at(self.path, 0, HEAD)
+            return _read_at(self.path, 0, HEAD_BYTES)
         except OSError as error:  # it is there, and nobody lets us read it
             self._trouble = error.strerror or str(error)
             return b""
 
-    def _goes_on_from(self, place: TapePlace) -> bool:
+    def _goes_on_from(self, place: ImportOffset) -> bool:
         """Whether this is the file that was left there, and what was kept in mind is still understood.
 
         A compressed file is read whole or not at all: nobody appends to one.
@@ -111,7 +111,7 @@ class Tape:
     def _mark(self, offset: int) -> str:
         """By which a file is known again: how it begins, and how it goes on up to a place."""
         # Up to the first line's end: a file that has only begun is still the same when it has grown.
-        begin = max(0, offset - HEAD)
+        begin = max(0, offset - HEAD_BYTES)
         return sha256(self._beginning.partition(b"\n")[0] + _read_at(self.path, begin, offset - begin)).hexdigest()[:16]
 
     @property
@@ -126,24 +126,24 @@ class Tape:
         """Whether the file was read to its end after the last change, and all that its end shows is in the log."""
         return self._from is None or self._from.finished
 
-    def items(self, *, on_read: Callable[[int], None] = lambda size: None, piece: int | None = None) -> Iterator[Item]:
+    def items(self, *, on_read: Callable[[int], None] = lambda size: None, piece: int | None = None) -> Iterator[ImportItem]:
         """One item a line, read in pieces of so many bytes; what the last lines held back comes with the last of them.
 
         A file that cannot be read, or not to its end, says so in one more.
         """
-        if reason := _packed(self._beginning):
-            yield self._rejection(Line(self.name, 1, self._beginning, 0, self.size), reason)
+        if reason := _explain_compressed(self._beginning):
+            yield self._rejection(SourceLine(self.name, 1, self._beginning, 0, self.size), reason)
             return
         self._trouble = None
         start = None if self._is_compressed else self._from
         reader = self._recording.open(start.mind if start else None)
         if start is None:
-            _read_beside(self.path, reader)
+            _read_metadata_file(self.path, reader)
         offset, lines = (start.offset, start.lines) if start else (0, 0)
         mind: bytes | None = None
-        held: Item | None = None
+        held: ImportItem | None = None
         self._piece = piece or CHUNK
-        for line, size in self._lines(Splitter(self.name, n=lines, counting=False), offset, on_read):
+        for line, size in self._lines(LineSplitter(self.name, n=lines, counting=False), offset, on_read):
             if held is not None:
                 yield held
             if size == 0 and mind is None:
@@ -155,35 +155,35 @@ class Tape:
             mind = reader.save()
         else:
             mind = mind or reader.save()  # what the end brings to light is not remembered: the file may grow after all
-            held = held or Item(Line(self.name, lines, b"", 0, 0), ())
+            held = held or ImportItem(SourceLine(self.name, lines, b"", 0, 0), ())
             held = self._with(held, reader.end(clock.now()))
         if held is not None and (held.events or held.line.size or held.rejected):
             yield held
         if self._trouble is not None:
-            yield self._rejection(Line(self.name, lines + 1, b"", 0, 0), f"cannot be read: {self._trouble}")
+            yield self._rejection(SourceLine(self.name, lines + 1, b"", 0, 0), f"cannot be read: {self._trouble}")
         else:
             self._remember(self.size if self._is_compressed else offset, lines, mind)
 
     def _remember(self, offset: int, lines: int, mind: bytes) -> None:
-        if wide(self._beginning) is not None:  # places in it are not those in what was read
+        if detect_utf16(self._beginning) is not None:  # places in it are not those in what was read
             return
         with suppress(OSError):
             finished = self.is_at_rest and clock.now() - self.modified >= QUIET
-            self.place = TapePlace(offset=offset, lines=lines, head=self._mark(offset), mind=mind, finished=finished)
+            self.place = ImportOffset(offset=offset, lines=lines, head=self._mark(offset), mind=mind, finished=finished)
 
-    def _with(self, item: Item | None, events: list[Event]) -> Item | None:
+    def _with(self, item: ImportItem | None, events: list[Event]) -> ImportItem | None:
         return None if item is None else item._replace(events=item.events + tuple(self._placed(event, item.line) for event in events))
 
-    def _lines(self, splitter: Splitter, offset: int, on_read: Callable[[int], None]) -> Iterator[tuple[Line, int]]:
+    def _lines(self, splitter: LineSplitter, offset: int, on_read: Callable[[int], None]) -> Iterator[tuple[SourceLine, int]]:
         """Each line, and how many bytes were used up by it and the empty ones before it."""
         may_be_whole = self._recording.whole_files and offset == 0 and not self._is_compressed
-        if may_be_whole and (whole := find(self.path, self.name)) is not None:
+        if may_be_whole and (whole := read_documents(self.path, self.name)) is not None:
             on_read(self.size)
             yield from ((line, self.size if index == 0 else 0) for index, line in enumerate(whole))
             return
         used = 0
         chunks = self._decompressed(on_read) if self._is_compressed else self._chunks(offset, on_read)
-        for chunk in chunks if offset else as_utf8(chunks):
+        for chunk in chunks if offset else convert_to_utf8(chunks):
             for line in splitter.feed(chunk):
                 yield line, splitter.consumed - used
                 used = splitter.consumed
@@ -209,7 +209,7 @@ class Tape:
             self._trouble = error.strerror or str(error)
             return b""
 
-    def _item(self, line: Line, reader: Reader) -> Item:
+    def _item(self, line: SourceLine, reader: RecordReader) -> ImportItem:
         if line.too_long:
             return self._rejection(line, f"longer than {LONGEST_LINE} bytes")
         try:
@@ -218,12 +218,12 @@ class Tape:
         except Exception as error:  # noqa: BLE001  # a record that nobody foresaw must not hold up the others
             reason = str(error) if isinstance(error, DialectError) else f"not foreseen: {type(error).__name__}: {error}"
             return self._rejection(line, reason)
-        return Item(line, tuple(self._placed(event, line) for event in events))
+        return ImportItem(line, tuple(self._placed(event, line) for event in events))
 
-    def _rejection(self, line: Line, reason: str) -> Item:
-        return rejection(line._replace(path=self.path), reason, dialect=self._recording.name, at=None)
+    def _rejection(self, line: SourceLine, reason: str) -> ImportItem:
+        return make_rejection(line._replace(path=self.path), reason, dialect=self._recording.name, at=None)
 
-    def _placed(self, event: Event, line: Line) -> Event:
+    def _placed(self, event: Event, line: SourceLine) -> Event:
         return event if event.origin is None else replace(event, origin=replace(event.origin, source=line.source, n=line.n))
 
 
@@ -233,13 +233,13 @@ def _read_at(path: str, offset: int, size: int) -> bytes:
         return file.read(size)
 
 
-def _packed(beginning: bytes) -> str | None:
+def _explain_compressed(beginning: bytes) -> str | None:
     """What to do about a file whose lines cannot be seen."""
-    unpack = next((unpack for magic, unpack in _PACKED.items() if beginning.startswith(magic)), None)
+    unpack = next((unpack for magic, unpack in _DECOMPRESSORS.items() if beginning.startswith(magic)), None)
     return f"it is compressed; unpack it first, as in {unpack} FILE | lore import DIALECT -" if unpack else None
 
 
-def _read_beside(path: str, reader: Reader) -> None:
+def _read_metadata_file(path: str, reader: RecordReader) -> None:
     """What a small file beside this one says of it."""
     beside = f"{path.removesuffix(zstd.SUFFIX).removesuffix('.jsonl')}.meta.json"
     try:

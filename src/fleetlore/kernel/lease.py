@@ -11,22 +11,22 @@ from contextlib import suppress
 from itertools import count
 
 from fleetlore.errors import FleetloreError, Held, LeaseLost
-from fleetlore.log.coordination import Lease, Shared
+from fleetlore.log.coordination import Coordination, Lease
 
 LEASE_SECONDS = 30.0
 RENEW_SECONDS = 8.0
 AGAIN_SECONDS = 1.0
 """How soon a renewal that failed is tried again."""
 
-_numbers = count(1)
+_holder_numbers = count(1)
 
 
-def own_name() -> str:
+def make_holder_name() -> str:
     """A holder, as others are told of it: its machine, where its process's number counts, that, and which of its holders it is."""
-    return f"{_place()}:{os.getpid()}/{next(_numbers)}"
+    return f"{_host_and_namespace()}:{os.getpid()}/{next(_holder_numbers)}"
 
 
-def _place() -> str:
+def _host_and_namespace() -> str:
     try:
         within = os.stat("/proc/self/ns/pid").st_ino
     except OSError:
@@ -38,7 +38,7 @@ def is_dead(holder: str) -> bool:
     """Whether a holder's process is known to be gone; of another machine's nothing is known."""
     place, _, name = holder.rpartition(":")
     pid = name.partition("/")[0]
-    if place != _place() or not pid.isdecimal():
+    if place != _host_and_namespace() or not pid.isdecimal():
         return False
     try:
         os.kill(int(pid), 0)
@@ -54,13 +54,13 @@ def ticks() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
-class Hold:
+class LeaseHolder:
     """A lease, renewed as long as the block lasts. `lost` is set when it could not be, and nothing more may be done."""
 
     def __init__(
-        self, shared: Shared, name: str, *, holder: str | None = None, seconds: float | None = None, renew: float | None = None
+        self, shared: Coordination, name: str, *, holder: str | None = None, seconds: float | None = None, renew: float | None = None
     ) -> None:
-        self._shared, self._name, self._holder = shared, name, holder or own_name()
+        self._shared, self._name, self._holder = shared, name, holder or make_holder_name()
         self._seconds, self._pause = seconds or LEASE_SECONDS, renew or RENEW_SECONDS
         self.lost = asyncio.Event()
         self.lease: Lease | None = None

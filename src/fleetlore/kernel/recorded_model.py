@@ -20,48 +20,48 @@ from fleetlore import clock
 from fleetlore.errors import LogError, MindError
 from fleetlore.events.envelope import Event, Visibility
 from fleetlore.models import usage as models_usage
-from fleetlore.models.base import Ask, Mind, Reply, estimate_tokens
-from fleetlore.views.prices import PICO, Counts, Prices
+from fleetlore.models.base import Model, ModelReply, ModelRequest, estimate_tokens
+from fleetlore.views.prices import PICO, Prices, TokenCounts
 
-Keep = Literal["sizes", "words"]
+KeepContent = Literal["sizes", "words"]
 """Of prompts and answers: how large they were and their hashes, or every word."""
 
 
-class Log(Protocol):
+class EventAppender(Protocol):
     """Whatever stores events, durably."""
 
     async def append(self, events: Sequence[Event]) -> object:
         """Store them, in their order."""
 
 
-async def asked(
-    log: Log,
-    mind: Mind,
-    ask: Ask,
+async def ask_and_record(
+    log: EventAppender,
+    mind: Model,
+    ask: ModelRequest,
     *,
     agent: str,
     scopes: Mapping[str, str] | None = None,
     cause: str | None = None,
     purpose: str | None = None,
     data: Mapping[str, object] | None = None,
-    keep: Keep = "sizes",
+    keep: KeepContent = "sizes",
     prices: Prices | None = None,
     new_id: Callable[[], str] = clock.uuid7,
-) -> Reply:
+) -> ModelReply:
     """Ask, and tell the log. `model.called` is durable before the mind hears anything; the reply has its price and its event's id.
 
     `scopes` are further fields of the envelope (`run`, `task`, …), `data` is added to each event's (`turn`, …). Whatever is raised is
     told first; of a `MindError` its `event` says where.
     """
-    teller = _Teller(log, mind.name, {"agent": agent, **(scopes or {})}, data or {}, purpose, keep, new_id)
-    prices, start = prices or _table(), monotonic()
+    teller = _CallRecorder(log, mind.name, {"agent": agent, **(scopes or {})}, data or {}, purpose, keep, new_id)
+    prices, start = prices or _default_prices(), monotonic()
     try:
         await teller.called(ask, cause)
-        reply = priced(await mind.reply(ask), prices)
+        reply = price_reply(await mind.reply(ask), prices)
         return replace(reply, event=await teller.replied(reply))
     except MindError as error:
-        if isinstance(error.reply, Reply):
-            error.reply = priced(error.reply, prices)
+        if isinstance(error.reply, ModelReply):
+            error.reply = price_reply(error.reply, prices)
         error.event = await teller.failed(error, monotonic() - start)
         raise
     except LogError:
@@ -72,17 +72,17 @@ async def asked(
         raise
 
 
-class _Teller:
+class _CallRecorder:
     """Writes down one question and what became of it."""
 
     def __init__(
         self,
-        log: Log,
+        log: EventAppender,
         name: str,
         envelope: Mapping[str, Any],
         data: Mapping[str, object],
         purpose: str | None,
-        keep: Keep,
+        keep: KeepContent,
         new_id: Callable[[], str],
     ) -> None:
         provider, _, model = name.partition(":")
@@ -90,7 +90,7 @@ class _Teller:
         self._call = new_id()
         self._shared = {**data, "provider": provider, "model": model or name, "purpose": purpose, "call_id": self._call}
 
-    async def called(self, ask: Ask, cause: str | None) -> None:
+    async def called(self, ask: ModelRequest, cause: str | None) -> None:
         """Before the mind is asked."""
         prompt = "\n\n".join(filter(None, (ask.besides, ask.prompt)))
         whole = f"{ask.system}\n\n{prompt}" if ask.system else prompt
@@ -98,7 +98,7 @@ class _Teller:
         words = {"prompt": prompt, "system": ask.system} if self._keeps_words else {}
         await self._log.append([self._event("model.called", self._call, cause, sizes | words)])
 
-    async def replied(self, reply: Reply) -> str:
+    async def replied(self, reply: ModelReply) -> str:
         """What came; answers the event's id."""
         event = self._replied(reply)
         await self._log.append([event])
@@ -106,16 +106,16 @@ class _Teller:
 
     async def failed(self, error: BaseException, seconds: float) -> str:
         """What did not come, and what it took all the same; answers the event's id."""
-        paid = [self._replied(error.reply)] if isinstance(error, MindError) and isinstance(error.reply, Reply) else []
-        told = {"error": _named(error), **models_usage.of_failure(error)}
+        paid = [self._replied(error.reply)] if isinstance(error, MindError) and isinstance(error.reply, ModelReply) else []
+        told = {"error": _describe_error(error), **models_usage.failure_event_data(error)}
         if not paid:  # else that event tells it
             told["latency_ms"] = round(seconds * 1000)
         event = self._event("model.failed", self._new_id(), paid[0].id if paid else self._call, told)
         await self._log.append([*paid, event])
         return event.id or ""
 
-    def _replied(self, reply: Reply) -> Event:
-        taken = models_usage.of_reply(reply) | {"model": reply.model or self._shared["model"]}
+    def _replied(self, reply: ModelReply) -> Event:
+        taken = models_usage.reply_event_data(reply) | {"model": reply.model or self._shared["model"]}
         words = {"said": reply.text} if self._keeps_words else {}
         return self._event("model.replied", self._new_id(), self._call, taken | words)
 
@@ -127,11 +127,11 @@ class _Teller:
 
 
 @cache
-def _table() -> Prices:
+def _default_prices() -> Prices:
     return Prices()
 
 
-def priced(reply: Reply, prices: Prices) -> Reply:
+def price_reply(reply: ModelReply, prices: Prices) -> ModelReply:
     """The reply with its cost, by the table where the endpoint does not say it."""
     if reply.usd is not None:
         return reply
@@ -139,10 +139,10 @@ def priced(reply: Reply, prices: Prices) -> Reply:
     if price is None:
         return reply
     usage = reply.usage
-    return replace(reply, usd=price.cost(Counts(usage.input, usage.output, usage.cache_read, usage.cache_write)) / PICO)
+    return replace(reply, usd=price.cost(TokenCounts(usage.input, usage.output, usage.cache_read, usage.cache_write)) / PICO)
 
 
-def _named(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     if isinstance(error, asyncio.CancelledError):
         return "cancelled"
     return str(error) if isinstance(error, MindError) else f"{type(error).__name__}: {error}"

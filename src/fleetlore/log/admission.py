@@ -19,23 +19,23 @@ from fleetlore.events.envelope import SCOPE_FIELDS, Cut, Event, LogPlace, Origin
 from fleetlore.events.ids import is_uuid, uuid_bytes
 from fleetlore.events.names import LONGEST_NAME, is_name
 from fleetlore.events.payload import Payload
-from fleetlore.log.base import Record, microseconds, scopes_named, scopes_of
+from fleetlore.log.base import Record, epoch_microseconds, event_scopes, scopes_from_names
 from fleetlore.redact import MASK, Redactor, telling_words
 
-MOST_EVENT_BYTES = 256 * 1024
-LONGEST_STRING = 16 * 1024
+MAX_EVENT_BYTES = 256 * 1024
+MAX_STRING_BYTES = 16 * 1024
 OWN_DIALECT = "fleetlore"
 
-_NAMES = ("actor", *SCOPE_FIELDS)
-_NAMES_AT = slice(Event.__struct_fields__.index(_NAMES[0]), Event.__struct_fields__.index(_NAMES[-1]) + 1)
+_NAME_FIELDS = ("actor", *SCOPE_FIELDS)
+_NAME_FIELDS_SLICE = slice(Event.__struct_fields__.index(_NAME_FIELDS[0]), Event.__struct_fields__.index(_NAME_FIELDS[-1]) + 1)
 # The envelope's own identifiers: they hold no free text, and cutting or masking them would break references.
-_FIXED = frozenset({"id", "at", "kind", "cause", "trace", "visibility", "mac", "v"})
+_IMMUTABLE_FIELDS = frozenset({"id", "at", "kind", "cause", "trace", "visibility", "mac", "v"})
 # Names of our own format. Patterns that users write for texts must not rename them: the event could not be read any more.
 _ENVELOPE_KEYS = frozenset(name for part in (Event, Origin, Cut, LogPlace) for name in part.__struct_fields__)
 # What a player hides from the others, and a judge reveals, is part of the play and no password.
-_PLAYED = frozenset({"secret"})
-_STAGE = "stage"
-_PLAYED_IN = frozenset({"agent.spoke", "judge.verdict"})
+_HARMLESS_STAGE_KEYS = frozenset({"secret"})
+_STAGE_DIALECT = "stage"
+_STAGE_KINDS = frozenset({"agent.spoke", "judge.verdict"})
 
 
 class Admission:
@@ -51,12 +51,12 @@ class Admission:
     ) -> None:
         # Our own clock and ids need no checking; others do, and ids of others may come twice, as those of a test do.
         self._mints = new_id is clock.uuid7
-        self._now: clock.Clock = now if now is clock.now else lambda: _in_utc(now())
+        self._now: clock.Clock = now if now is clock.now else lambda: _convert_to_utc(now())
         self._new_id: Callable[[], str] = new_id if self._mints else lambda: _canonical_uuid("$.id", new_id())
         self._redactor = redactor or Redactor()
         self._veil = veil
         plain = self._mints and now is clock.now and veil is None
-        self._at_sight = quick_admission(self._redactor, now=now, new_id=new_id) if plain else None
+        self._at_sight = make_fast_admission(self._redactor, now=now, new_id=new_id) if plain else None
 
     def admit(self, event: Event) -> Record:
         """The record to store; `InvalidEvent` or `TooLarge` says what is wrong with the event."""
@@ -71,47 +71,49 @@ class Admission:
 
     def _admit(self, event: Event) -> Record:
         minted = event.id is None and self._mints
-        raw = _encode(self._stamp(event))
+        raw = _encode_event(self._stamp(event))
         event = codec.decode(raw)  # from here on it is what a reader will get, every type checked
-        _check(event)
+        _validate_event(event)
         check_payload(event.kind, event.data)
         if self._veil is not None:
             event = self._veil(event)
             raw = codec.encode(event)
         if self._redactor.suspects(raw):
             event, raw = self._redact(event, raw)
-            _check(event)
-        if len(raw) > LONGEST_STRING:
-            event, raw = _cut(event, raw)
-            if len(raw) > MOST_EVENT_BYTES:
-                raise TooLarge("an event's JSON, in bytes", len(raw), MOST_EVENT_BYTES)
+            _validate_event(event)
+        if len(raw) > MAX_STRING_BYTES:
+            event, raw = _truncate_strings(event, raw)
+            if len(raw) > MAX_EVENT_BYTES:
+                raise TooLarge("an event's JSON, in bytes", len(raw), MAX_EVENT_BYTES)
         assert event.id is not None  # both were stamped
         assert event.at is not None
-        return Record(event.id, event.at, event.kind, scopes_of(event), raw, uuid_bytes(event.id), microseconds(event.at), minted)
+        return Record(event.id, event.at, event.kind, event_scopes(event), raw, uuid_bytes(event.id), epoch_microseconds(event.at), minted)
 
     def _stamp(self, event: Event) -> Event:
         """The event with an id, a time in UTC and an actor."""
         return replace(
             event,
             id=self._new_id() if event.id is None else _canonical_uuid("$.id", event.id),
-            at=self._now() if event.at is None else _in_utc(event.at),
+            at=self._now() if event.at is None else _convert_to_utc(event.at),
             actor=event.agent if event.actor is None else event.actor,
         )
 
     def _redact(self, event: Event, raw: bytes) -> tuple[Event, bytes]:
         record = codec.to_builtins(event)
-        open_to_change = {key: value for key, value in record.items() if key not in _FIXED}
+        open_to_change = {key: value for key, value in record.items() if key not in _IMMUTABLE_FIELDS}
         fixed_keys = _ENVELOPE_KEYS | payload_keys(event.kind) if self._redactor.has_patterns_of_its_own else frozenset[str]()
-        cleaned, found = self._redactor.clean(open_to_change, harmless=_PLAYED if _is_played(event) else (), fixed_keys=fixed_keys)
+        cleaned, found = self._redactor.clean(
+            open_to_change, harmless=_HARMLESS_STAGE_KEYS if _is_stage_event(event) else (), fixed_keys=fixed_keys
+        )
         if not found:
             return event, raw
         _repair_names(cleaned)
         origin = cleaned.setdefault("origin", {"dialect": OWN_DIALECT})
         origin["redacted"] = origin.get("redacted", 0) + found
-        return _rebuilt(record | cleaned)
+        return _rebuild_event(record | cleaned)
 
 
-def quick_admission(redactor: Redactor, *, now: clock.Clock, new_id: Callable[[], str]) -> Callable[[Event], Record | None] | None:
+def make_fast_admission(redactor: Redactor, *, now: clock.Clock, new_id: Callable[[], str]) -> Callable[[Event], Record | None] | None:
     """The short way for plain events, compiled: the same record, or `None` where it cannot tell. `None` itself where nobody compiled it."""
     words = telling_words()
     if words is None or redactor.has_patterns_of_its_own:
@@ -124,51 +126,51 @@ def quick_admission(redactor: Redactor, *, now: clock.Clock, new_id: Callable[[]
         encode=codec.encode_as_it_is,
         now=now,
         new_id=new_id,
-        scopes_of_names=_scopes_of_names,
-        payload_of=_payload_of,
+        scopes_of_names=_scopes_from_names,
+        payload_of=_payload_type,
         convert=convert,
         suspects=redactor.suspects,
         words=words,
         utc=UTC,
-        longest=LONGEST_STRING,
+        longest=MAX_STRING_BYTES,
     ).admit
 
 
 @lru_cache(maxsize=4096)  # of late: every task brings names that never come again
-def _scopes_of_names(names: tuple[str | None, ...]) -> tuple[str, ...]:
+def _scopes_from_names(names: tuple[str | None, ...]) -> tuple[str, ...]:
     """The scopes that actor and scope fields come to, if each is a name."""
-    for name, value in zip(_NAMES, names, strict=True):
+    for name, value in zip(_NAME_FIELDS, names, strict=True):
         if value is not None and not is_name(value):
             raise InvalidEvent(f"$.{name}", f"1 to {LONGEST_NAME} bytes without control characters are needed")
-    return scopes_named(names[1:])
+    return scopes_from_names(names[1:])
 
 
 @lru_cache(maxsize=4096)
-def _payload_of(kind: str) -> type[Payload] | None:
+def _payload_type(kind: str) -> type[Payload] | None:
     """What the data of a kind has to fit, if it is one."""
-    _check_kind(kind)
+    _validate_kind(kind)
     return held_to(kind)
 
 
-def _is_played(event: Event) -> bool:
-    return event.kind in _PLAYED_IN or (event.origin is not None and event.origin.dialect == _STAGE)
+def _is_stage_event(event: Event) -> bool:
+    return event.kind in _STAGE_KINDS or (event.origin is not None and event.origin.dialect == _STAGE_DIALECT)
 
 
-def _encode(event: Event) -> bytes:
+def _encode_event(event: Event) -> bytes:
     try:
         return codec.encode(event)
     except (TypeError, ValueError, OverflowError, RecursionError, UnicodeEncodeError) as error:
         raise InvalidEvent("$", f"cannot be written as JSON: {error}") from error
 
 
-def _rebuilt(record: dict[str, Any]) -> tuple[Event, bytes]:
+def _rebuild_event(record: dict[str, Any]) -> tuple[Event, bytes]:
     event = codec.from_builtins(record)
     return event, codec.encode(event)
 
 
 def _repair_names(record: dict[str, Any]) -> None:
     """A name that redaction has made too long is masked as a whole: the event is still worth keeping."""
-    for name in _NAMES:
+    for name in _NAME_FIELDS:
         if (value := record.get(name)) is not None and not is_name(value):
             record[name] = MASK
     log = (record.get("origin") or {}).get("log")
@@ -176,7 +178,7 @@ def _repair_names(record: dict[str, Any]) -> None:
         log["id"] = MASK
 
 
-def _in_utc(at: datetime) -> datetime:
+def _convert_to_utc(at: datetime) -> datetime:
     if not isinstance(at, datetime) or at.tzinfo is None:
         raise InvalidEvent("$.at", codec.NEEDS_ZONE)
     try:
@@ -196,11 +198,11 @@ def _canonical_uuid(path: str, text: str) -> str:
         raise InvalidEvent(path, f"not a UUID: {text!r}; leave it out and the log gives one") from error
 
 
-def _check(event: Event) -> None:
-    _check_kind(event.kind)
+def _validate_event(event: Event) -> None:
+    _validate_kind(event.kind)
     if event.actor is None:
         raise InvalidEvent("$.actor", "say who did it (actor, or agent)")
-    _scopes_of_names(astuple(event)[_NAMES_AT])
+    _scopes_from_names(astuple(event)[_NAME_FIELDS_SLICE])
     if event.cause is not None and not is_uuid(event.cause):
         raise InvalidEvent("$.cause", "the id of an event is needed: a lower-case UUID")
     if event.trace is not None and not _is_traceparent(event.trace):
@@ -210,7 +212,7 @@ def _check(event: Event) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _check_kind(kind: str) -> None:
+def _validate_kind(kind: str) -> None:
     if len(kind) > LONGEST_KIND or KIND_PATTERN.fullmatch(kind) is None:
         raise InvalidEvent("$.kind", f"{kind!r} is not a kind; dotted lower-case words are, such as fleet.commit")
 
@@ -220,27 +222,27 @@ def _is_traceparent(text: str) -> bool:
     return [len(part) for part in parts] == [2, 32, 16, 2] and all(set(part) <= set("0123456789abcdef") for part in parts)
 
 
-def _cut(event: Event, raw: bytes) -> tuple[Event, bytes]:
+def _truncate_strings(event: Event, raw: bytes) -> tuple[Event, bytes]:
     """Shorten every string over the limit, and say in `origin.cut` what was lost."""
     record = codec.to_builtins(event)
     cuts: list[dict[str, Any]] = []
-    shortened = {key: value if key in _FIXED else _shorten(value, f"$.{key}", cuts) for key, value in record.items()}
+    shortened = {key: value if key in _IMMUTABLE_FIELDS else _truncate_value(value, f"$.{key}", cuts) for key, value in record.items()}
     if not cuts:
         return event, raw
     origin = shortened.setdefault("origin", {"dialect": OWN_DIALECT})
     origin["cut"] = [*origin.get("cut", ()), *cuts]
-    return _rebuilt(shortened)
+    return _rebuild_event(shortened)
 
 
-def _shorten(value: Any, path: str, cuts: list[dict[str, Any]]) -> Any:
+def _truncate_value(value: Any, path: str, cuts: list[dict[str, Any]]) -> Any:
     if isinstance(value, str):
         encoded = value.encode()
-        if len(encoded) <= LONGEST_STRING:
+        if len(encoded) <= MAX_STRING_BYTES:
             return value
         cuts.append({"path": path, "bytes": len(encoded), "sha256": sha256(encoded).hexdigest()})
-        return encoded[:LONGEST_STRING].decode(errors="ignore")
+        return encoded[:MAX_STRING_BYTES].decode(errors="ignore")
     if isinstance(value, dict):
-        return {key: _shorten(item, f"{path}.{key}", cuts) for key, item in value.items()}
+        return {key: _truncate_value(item, f"{path}.{key}", cuts) for key, item in value.items()}
     if isinstance(value, list):
-        return [_shorten(item, f"{path}[{index}]", cuts) for index, item in enumerate(value)]
+        return [_truncate_value(item, f"{path}[{index}]", cuts) for index, item in enumerate(value)]
     return value

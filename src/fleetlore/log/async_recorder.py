@@ -15,24 +15,24 @@ from fleetlore.errors import Closed, LogError
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import find_uuid
 from fleetlore.log.admission import Admission
-from fleetlore.log.base import TOWN, Backend, Batch, Expect, Info, Outcome, Position, check_scope
-from fleetlore.log.reading import revive
+from fleetlore.log.base import TOWN, AppendBatch, AppendOutcome, Backend, Expect, LogInfo, Position, check_scope
+from fleetlore.log.reading import decode_stored
 from fleetlore.log.recorder import (
     WAIT_SECONDS,
     BlockingRecorder,
-    crates,
-    events_of,
-    forgotten_fact,
-    id_groups,
+    advance_query,
+    decode_page,
+    group_batches,
+    make_forgotten_event,
     make_query,
-    move_on,
-    next_page,
-    prepare,
+    next_page_query,
+    prepare_batch,
+    split_ids,
 )
 
-READERS = 4
+READER_THREADS = 4
 _Answer = TypeVar("_Answer")
-_Waiting = tuple[Batch, "asyncio.Future[list[Position]]"]
+_PendingBatch = tuple[AppendBatch, "asyncio.Future[list[Position]]"]
 
 
 class Recorder:
@@ -43,13 +43,13 @@ class Recorder:
         self._is_guest = is_guest
         self._admission = admission
         self._loop = asyncio.get_running_loop()
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_PendingBatch] = []
         self._committing = False
         self._closed: asyncio.Future[None] | None = None
-        self._work: SimpleQueue[list[_Waiting] | None] = SimpleQueue()
+        self._work: SimpleQueue[list[_PendingBatch] | None] = SimpleQueue()
         self._writer = Thread(target=self._write, name="fleetlore-writer", daemon=True)
         self._writer.start()
-        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="fleetlore-reader")
+        self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="fleetlore-reader")
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -80,18 +80,18 @@ class Recorder:
     async def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
         """Store events, all or none, and answer their positions once they are durable."""
         self._check_open()
-        return await self._submit(prepare(self._admission, events, expect))
+        return await self._submit(prepare_batch(self._admission, events, expect))
 
     async def append_all(self, events: Iterable[Event]) -> list[Position]:
         """Store any number of events, cut into appends of the largest size allowed; each is all or nothing by itself."""
         positions: list[Position] = []
-        for batches in crates(map(self._admission.admit, events)):
+        for batches in group_batches(map(self._admission.admit, events)):
             self._check_open()
             for answer in await asyncio.gather(*map(self._submit, batches)):
                 positions += answer
         return positions
 
-    def _submit(self, batch: Batch) -> asyncio.Future[list[Position]]:
+    def _submit(self, batch: AppendBatch) -> asyncio.Future[list[Position]]:
         future: asyncio.Future[list[Position]] = self._loop.create_future()
         self._waiting.append((batch, future))
         if not self._committing:
@@ -113,7 +113,7 @@ class Recorder:
         else:
             self._settle(group, outcomes)
 
-    def _commit_here(self, group: Sequence[_Waiting]) -> Sequence[Outcome | BaseException] | None:
+    def _commit_here(self, group: Sequence[_PendingBatch]) -> Sequence[AppendOutcome | BaseException] | None:
         """What takes only a moment is done on the loop."""
         try:
             return self._backend.commit_at_once([batch for batch, _ in group])
@@ -129,7 +129,7 @@ class Recorder:
         """The writer thread: one commit after another."""
         while (group := self._work.get()) is not None:
             try:
-                outcomes: Sequence[Outcome | BaseException] = self._backend.commit([batch for batch, _ in group])
+                outcomes: Sequence[AppendOutcome | BaseException] = self._backend.commit([batch for batch, _ in group])
             except BaseException as error:  # noqa: BLE001 - it belongs to those who wait, not to this thread
                 outcomes = [error] * len(group)
             try:
@@ -137,7 +137,7 @@ class Recorder:
             except RuntimeError:  # the loop has ended, and with it everybody who waited
                 return
 
-    def _settle(self, group: Sequence[_Waiting], outcomes: Sequence[Outcome | BaseException]) -> None:
+    def _settle(self, group: Sequence[_PendingBatch], outcomes: Sequence[AppendOutcome | BaseException]) -> None:
         for (_, future), outcome in zip(group, outcomes, strict=True):
             if future.done():
                 continue  # whoever waited was cancelled
@@ -163,14 +163,14 @@ class Recorder:
     ) -> AsyncGenerator[Event, None]:
         """Events of a scope, oldest first unless told otherwise, read a page at a time."""
         query = make_query(scope, after, before, kinds, since, newest_first)
-        while (page := next_page(query, limit)) is not None:
+        while (page := next_page_query(query, limit)) is not None:
             rows = await self._run(partial(self._backend.read, page))
             for stored in rows:
-                yield revive(stored)
+                yield decode_stored(stored)
             if len(rows) < page.limit:
                 return
             limit = None if limit is None else limit - len(rows)
-            query = move_on(query, rows[-1].position)
+            query = advance_query(query, rows[-1].position)
 
     async def follow(self, scope: str = TOWN, *, after: Position | None = None) -> AsyncGenerator[Event, None]:
         """What is in a scope behind `after`, and then what comes, each event once. Ends when the log is closed."""
@@ -180,7 +180,7 @@ class Recorder:
         try:
             while self._closed is None:
                 page = await self._loop.run_in_executor(thread, tail.next, WAIT_SECONDS)
-                for event in events_of(page, after):
+                for event in decode_page(page, after):
                     after = event.position
                     yield event
         except Closed:
@@ -193,7 +193,7 @@ class Recorder:
     async def get(self, ids: Sequence[str]) -> list[Event]:
         """The events with these ids that are here, in log order."""
         known = [form for id in ids if (form := find_uuid(id))]
-        return [revive(stored) for stored in await self._run(partial(self._backend.get, known))]
+        return [decode_stored(stored) for stored in await self._run(partial(self._backend.get, known))]
 
     async def head(self, scope: str = TOWN) -> Position | None:
         """The position of the newest event in a scope; `None` if it has none."""
@@ -206,12 +206,12 @@ class Recorder:
     async def erase(self, ids: Sequence[str], reason: str) -> int:
         """Drop these events for good and leave one `log.forgotten`; their ids are refused from now on."""
         count = 0
-        for part in id_groups(ids):
-            fact = self._admission.admit(forgotten_fact(part, reason))
+        for part in split_ids(ids):
+            fact = self._admission.admit(make_forgotten_event(part, reason))
             count += await self._run(partial(self._backend.erase, part, fact))
         return count
 
-    async def info(self) -> Info:
+    async def info(self) -> LogInfo:
         """What this log is, how large, and what it promises."""
         return await self._run(self._backend.info)
 

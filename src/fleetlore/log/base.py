@@ -26,13 +26,13 @@ TOWN = "town"
 SCOPE_KINDS = ("agent", "mission", "task", "goal", "run", "source")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-MOST_EVENTS = 500
-MOST_BYTES = 1 << 20
-PAGE = 500
+MAX_APPEND_EVENTS = 500
+MAX_APPEND_BYTES = 1 << 20
+PAGE_SIZE = 500
 
 # An agent's scope also holds what it did as a parent or a child.
-_PREFIXES = tuple("agent:" if name in ("parent", "child") else f"{name}:" for name in SCOPE_FIELDS)
-_SCOPES_AT = slice(Event.__struct_fields__.index(SCOPE_FIELDS[0]), Event.__struct_fields__.index(SCOPE_FIELDS[-1]) + 1)
+_SCOPE_PREFIXES = tuple("agent:" if name in ("parent", "child") else f"{name}:" for name in SCOPE_FIELDS)
+_SCOPE_FIELDS_SLICE = slice(Event.__struct_fields__.index(SCOPE_FIELDS[0]), Event.__struct_fields__.index(SCOPE_FIELDS[-1]) + 1)
 
 
 # Neither can be part of a cycle, and there are many of them: the garbage collector need not look at them.
@@ -53,7 +53,7 @@ class Record(Struct, frozen=True, gc=False):
     """Whether the id was made just now, so that no log can know it yet."""
 
 
-class Stored(Struct, frozen=True, gc=False):
+class StoredRecord(Struct, frozen=True, gc=False):
     """One stored record: its position and its bytes as they were written."""
 
     position: Position
@@ -67,18 +67,18 @@ class Expect(Struct, frozen=True):
     head: Position | None
 
 
-class Batch(Struct, frozen=True):
+class AppendBatch(Struct, frozen=True):
     """One append: all of it is stored, or nothing."""
 
     records: Sequence[Record]
     expect: Expect | None = None
 
 
-Outcome: TypeAlias = list[Position] | LogError
+AppendOutcome: TypeAlias = list[Position] | LogError
 """What became of one batch: a position for each record, or the reason why nothing was stored."""
 
 
-class Query(Struct, frozen=True, kw_only=True):
+class LogQuery(Struct, frozen=True, kw_only=True):
     """Which stored records to read."""
 
     scope: str = TOWN
@@ -88,27 +88,27 @@ class Query(Struct, frozen=True, kw_only=True):
     """Kinds, or families such as `town.*`; none means all."""
     since: datetime | None = None
     newest_first: bool = False
-    limit: int = PAGE
+    limit: int = PAGE_SIZE
 
 
-class Page(NamedTuple):
+class TailPage(NamedTuple):
     """What a follower is given at once. `gap` is the last position that was trimmed away before it was read."""
 
-    rows: list[Stored]
+    rows: list[StoredRecord]
     gap: Position | None = None
 
 
-class Tail(Protocol):
+class LogTail(Protocol):
     """A cursor that waits for what comes next in one scope. Holds no read transaction while it waits."""
 
-    def next(self, timeout: float) -> Page:
+    def next(self, timeout: float) -> TailPage:
         """The next records, waiting at most `timeout` seconds; an empty page when nothing came."""
 
     def close(self) -> None:
         """End it; a `next` that waits in another thread returns at once."""
 
 
-class Info(Struct, frozen=True, kw_only=True):
+class LogInfo(Struct, frozen=True, kw_only=True):
     """What a log is and what it promises."""
 
     backend: str
@@ -130,19 +130,19 @@ class Info(Struct, frozen=True, kw_only=True):
 class Backend(Protocol):
     """One place to keep one town's records."""
 
-    def commit(self, batches: Sequence[Batch]) -> list[Outcome]:
+    def commit(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
         """Store several appends with one durable write; each is all or nothing by itself."""
 
-    def commit_at_once(self, batches: Sequence[Batch]) -> list[Outcome] | None:
+    def commit_at_once(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome] | None:
         """The same, for an event loop, where it takes only a moment; `None`, and nothing stored, where it may take longer."""
 
-    def read(self, query: Query) -> list[Stored]:
+    def read(self, query: LogQuery) -> list[StoredRecord]:
         """At most `query.limit` records, in the order asked for."""
 
-    def tail(self, scope: str, after: Position | None) -> Tail:
+    def tail(self, scope: str, after: Position | None) -> LogTail:
         """Wait for what follows `after` in a scope."""
 
-    def get(self, ids: Sequence[str]) -> list[Stored]:
+    def get(self, ids: Sequence[str]) -> list[StoredRecord]:
         """The records with these ids that are here, in log order."""
 
     def head(self, scope: str) -> Position | None:
@@ -154,28 +154,28 @@ class Backend(Protocol):
     def erase(self, ids: Sequence[str], fact: Record) -> int:
         """Drop these records, refuse their ids for ever, and store `fact`, all at once; answers how many were here."""
 
-    def info(self) -> Info:
+    def info(self) -> LogInfo:
         """What this log is, how large, and what it promises."""
 
     def close(self) -> None:
         """Let go of files and connections; waiting tails return."""
 
 
-def scopes_of(event: Event) -> tuple[str, ...]:
+def event_scopes(event: Event) -> tuple[str, ...]:
     """Every scope that an event names, `town` excepted."""
-    scopes = _scopes_of_late(astuple(event)[_SCOPES_AT])
+    scopes = _cached_scopes(astuple(event)[_SCOPE_FIELDS_SLICE])
     if event.origin is not None and event.origin.log is not None:
         scopes = (*scopes, f"source:{event.origin.log.id}")
     return scopes
 
 
-def scopes_named(names: tuple[str | None, ...]) -> tuple[str, ...]:
+def scopes_from_names(names: tuple[str | None, ...]) -> tuple[str, ...]:
     """The scopes that the names in the envelope's scope fields come to."""
-    scopes = [prefix + name for prefix, name in zip(_PREFIXES, names, strict=True) if name is not None]
+    scopes = [prefix + name for prefix, name in zip(_SCOPE_PREFIXES, names, strict=True) if name is not None]
     return tuple(dict.fromkeys(scopes))  # an agent may be named twice, as its own parent or child
 
 
-_scopes_of_late = lru_cache(maxsize=4096)(scopes_named)  # every task brings names that never come again
+_cached_scopes = lru_cache(maxsize=4096)(scopes_from_names)  # every task brings names that never come again
 
 
 def check_scope(scope: str) -> str:
@@ -191,16 +191,16 @@ def matches_kind(kind: str, wanted: Sequence[str]) -> bool:
     return not wanted or any(kind.startswith(want[:-1]) if want.endswith(".*") else kind == want for want in wanted)
 
 
-def microseconds(moment: datetime) -> int:
+def epoch_microseconds(moment: datetime) -> int:
     """A time as it is kept: microseconds since 1970."""
     return (moment - _EPOCH) // _MICROSECOND
 
 
-def hash_of(id: str) -> bytes:
+def hash_event_id(id: str) -> bytes:
     """What is remembered of an erased event: the SHA-256 of its id."""
     return sha256(id.encode()).digest()
 
 
-def just_after(position: Position) -> Position:
+def position_after(position: Position) -> Position:
     """A place with nothing between it and a position."""
     return f"{int(position) + 1:0{len(position)}d}"

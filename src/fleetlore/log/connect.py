@@ -62,13 +62,13 @@ def connect(
 
     `redactor` and `veil` see every event before it is stored: the one takes secrets out, the other what else is not to be kept.
     """
-    scheme, place, options, name = resolve(url, town)
-    return Log(_opener(scheme, place, options, name), Admission(now=now, new_id=new_id, redactor=redactor, veil=veil))
+    scheme, place, options, name = resolve_url(url, town)
+    return Log(_backend_opener(scheme, place, options, name), Admission(now=now, new_id=new_id, redactor=redactor, veil=veil))
 
 
-def resolve(url: str, town: str | None) -> tuple[str, str, dict[str, str], str]:
+def resolve_url(url: str, town: str | None) -> tuple[str, str, dict[str, str], str]:
     """The scheme, the path or the server's address, the options, and the town that an address means."""
-    scheme, path, options = split(url)
+    scheme, path, options = split_url(url)
     name = town or options.pop("town", None) or DEFAULT_TOWN
     options.pop("town", None)
     if not is_name(name):
@@ -77,7 +77,7 @@ def resolve(url: str, town: str | None) -> tuple[str, str, dict[str, str], str]:
     return scheme, url.partition("?")[0] if scheme in SERVERS else path, options, name
 
 
-def _opener(scheme: str, place: str, options: dict[str, str], town: str) -> Callable[[], Backend]:
+def _backend_opener(scheme: str, place: str, options: dict[str, str], town: str) -> Callable[[], Backend]:
     match scheme:
         case "memory":
             return lambda: _open_memory(options, town)
@@ -88,10 +88,10 @@ def _opener(scheme: str, place: str, options: dict[str, str], town: str) -> Call
         case "nats" | "tls":
             return lambda: _open_nats(place, options, town)
         case _:
-            raise unknown(scheme)
+            raise unknown_scheme_error(scheme)
 
 
-def unknown(scheme: str) -> InvalidUrl:
+def unknown_scheme_error(scheme: str) -> InvalidUrl:
     """What to say of a scheme that no backend has."""
     return InvalidUrl(f"no log at {scheme}:; say sqlite:PATH, redis://HOST, nats://HOST, or memory: for one that is not kept")
 
@@ -108,25 +108,25 @@ def _open_sqlite(path: str, options: dict[str, str], town: str) -> Backend:
     from fleetlore.log.sqlite import file as sqlite_file
     from fleetlore.log.sqlite.log import SqliteLog
 
-    return SqliteLog(file_of(path), town=town, **sqlite_file.parse_options(options))
+    return SqliteLog(resolve_sqlite_path(path), town=town, **sqlite_file.parse_options(options))
 
 
 def _open_redis(address: str, options: dict[str, str], town: str) -> Backend:
-    with extra("redis"):
+    with require_extra("redis"):
         from fleetlore.log.redis import log as redis_log
 
     return redis_log.RedisLog(address, town=town, **redis_log.parse_options(options))
 
 
 def _open_nats(address: str, options: dict[str, str], town: str) -> Backend:
-    with extra("nats"):
+    with require_extra("nats"):
         from fleetlore.log.nats import log as nats_log
 
     return nats_log.NatsLog(address, town=town, **nats_log.parse_options(options))
 
 
 @contextmanager
-def extra(name: str) -> Iterator[None]:
+def require_extra(name: str) -> Iterator[None]:
     """What to install where the client of a server is missing."""
     try:
         yield
@@ -134,7 +134,7 @@ def extra(name: str) -> Iterator[None]:
         raise LogError(f"{name}: its client is not installed ({error.name}); pip install 'fleetlore[{name}]'") from error
 
 
-def file_of(path: str) -> str:
+def resolve_sqlite_path(path: str) -> str:
     """The file that a `sqlite:` address means. The user's own log gets its directory made."""
     from fleetlore.log.sqlite import file as sqlite_file
 
@@ -150,7 +150,7 @@ def file_of(path: str) -> str:
     return own
 
 
-def split(url: str) -> tuple[str, str, dict[str, str]]:
+def split_url(url: str) -> tuple[str, str, dict[str, str]]:
     """The scheme, the path and the options of an address."""
     scheme, colon, rest = url.partition(":")
     if not colon:

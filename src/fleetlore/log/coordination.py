@@ -29,8 +29,8 @@ from fleetlore.log.base import Position
 from fleetlore.log.seal import Seal
 from fleetlore.log.tokens import Token
 
-SHORTEST_LEASE, LONGEST_LEASE = 0.001, 366 * 86_400
-_START = datetime(1970, 1, 1, tzinfo=UTC)
+MIN_LEASE_SECONDS, MAX_LEASE_SECONDS = 0.001, 366 * 86_400
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _is_position = re.compile(r"[0-9-]{1,100}", re.ASCII).fullmatch
 _P = ParamSpec("_P")
@@ -50,7 +50,7 @@ class Lease(Struct, frozen=True, kw_only=True):
     """How long it was asked for."""
 
 
-class Keeper(Protocol):
+class CoordinationStore(Protocol):
     """Where one town's cursors, leases, tokens and seal are kept; called from any thread."""
 
     def load(self, name: str) -> Position | None:
@@ -96,12 +96,12 @@ class Keeper(Protocol):
         """Let go of files and connections."""
 
 
-class Shared:
+class Coordination:
     """The cursors, leases, tokens and seal of one town: `with open_shared(url) as shared`. Any number of threads may use it at once."""
 
-    def __init__(self, open_keeper: Callable[[], Keeper]) -> None:
+    def __init__(self, open_keeper: Callable[[], CoordinationStore]) -> None:
         self._open_keeper = open_keeper
-        self._keeper: Keeper | None = None
+        self._keeper: CoordinationStore | None = None
 
     def __enter__(self) -> Self:
         self._keeper = self._open_keeper()
@@ -116,21 +116,21 @@ class Shared:
             self._keeper.close()
             self._keeper = None
 
-    def aio(self) -> AsyncShared:
+    def aio(self) -> AsyncCoordination:
         """The same verbs for asyncio: `async with open_shared(url).aio() as shared`."""
-        return AsyncShared(self)
+        return AsyncCoordination(self)
 
     # --- cursors
 
     def load(self, name: str) -> Position | None:
         """The position that was last committed under a name."""
-        return self._opened().load(_named("cursor", name))
+        return self._opened().load(_validate_name("cursor", name))
 
     def commit(self, name: str, position: Position) -> None:
         """Remember a position, the last word wins; as durable as the log's events when it returns."""
         if not _is_position(position):
             raise Invalid(f"not a position: {position!r}; 1 to 100 digits and hyphens are needed, as the log gives them")
-        self._opened().commit(_named("cursor", name), position)
+        self._opened().commit(_validate_name("cursor", name), position)
 
     def cursors(self) -> dict[str, Position]:
         """Every cursor, by name."""
@@ -138,7 +138,7 @@ class Shared:
 
     def forget(self, name: str) -> None:
         """Drop a cursor; nothing happens if there is none."""
-        self._opened().forget(_named("cursor", name))
+        self._opened().forget(_validate_name("cursor", name))
 
     # --- leases
 
@@ -147,11 +147,11 @@ class Shared:
 
         NATS counts whole seconds and rounds up.
         """
-        return self._opened().take(_named("lease", name), _named("holder", holder), _length(seconds))
+        return self._opened().take(_validate_name("lease", name), _validate_name("holder", holder), _validate_lease_seconds(seconds))
 
     def renew(self, lease: Lease, seconds: float | None = None) -> Lease:
         """Let a lease last so long from now, by default as long as before. `LeaseLost` if it ended, was released or was taken since."""
-        return self._opened().renew(lease, _length(lease.seconds if seconds is None else seconds))
+        return self._opened().renew(lease, _validate_lease_seconds(lease.seconds if seconds is None else seconds))
 
     def release(self, lease: Lease) -> None:
         """Let the next one in. A lease that was lost is let be, whoever has it now."""
@@ -159,13 +159,13 @@ class Shared:
 
     def holder_of(self, name: str) -> Lease | None:
         """The lease as it is held now, or `None` if it is free."""
-        return self._opened().holder_of(_named("lease", name))
+        return self._opened().holder_of(_validate_name("lease", name))
 
     # --- tokens
 
     def keep_token(self, token: Token) -> None:
         """Let a token in from now on; one of the same id gives way. As durable as the log's events when it returns."""
-        self._opened().keep_token(token_rules.check(token))
+        self._opened().keep_token(token_rules.validate_token(token))
 
     def tokens(self) -> list[Token]:
         """Every token, the oldest first, those whose time is up among them."""
@@ -173,94 +173,94 @@ class Shared:
 
     def drop_token(self, id: str) -> None:
         """Let a token in no more; nothing happens if there is none."""
-        self._opened().drop_token(token_rules.check_id(id))
+        self._opened().drop_token(token_rules.validate_token_id(id))
 
     # --- the seal
 
     def seal(self) -> Seal | None:
         """The seal, `None` if there is none; one that cannot be read is `Damaged`, never an open door."""
         kept = self._opened().seal()
-        return None if kept is None else seal_rules.decoded(kept)
+        return None if kept is None else seal_rules.decode_seal(kept)
 
     def set_seal(self, seal: Seal, expect: Seal | None) -> None:
         """Put a seal in the place of the one expected, or of none; `Busy` if another came first. As durable as the log's events."""
-        before = None if expect is None else seal_rules.encoded(expect)
-        if not self._opened().set_seal(seal_rules.encoded(seal_rules.check_seal(seal)), before):
+        before = None if expect is None else seal_rules.encode_seal(expect)
+        if not self._opened().set_seal(seal_rules.encode_seal(seal_rules.check_seal(seal)), before):
             raise Busy("somebody else has sealed this log, or changed its passphrase, meanwhile; look with `lore seal --status`")
 
-    def _opened(self) -> Keeper:
+    def _opened(self) -> CoordinationStore:
         if self._keeper is None:
             raise Closed("not open; use it inside `with open_shared(url) as shared`")
         return self._keeper
 
 
-class AsyncShared:
+class AsyncCoordination:
     """`Shared`, each verb in a thread of its own while the loop goes on."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Coordination) -> None:
         self._shared = shared
 
     async def __aenter__(self) -> Self:
-        await _in_thread(self._shared.__enter__)
+        await _run_in_thread(self._shared.__enter__)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await _in_thread(self._shared.close)
+        await _run_in_thread(self._shared.close)
 
     async def load(self, name: str) -> Position | None:
         """See `Shared.load`."""
-        return await _in_thread(self._shared.load, name)
+        return await _run_in_thread(self._shared.load, name)
 
     async def commit(self, name: str, position: Position) -> None:
         """See `Shared.commit`."""
-        await _in_thread(self._shared.commit, name, position)
+        await _run_in_thread(self._shared.commit, name, position)
 
     async def cursors(self) -> dict[str, Position]:
         """See `Shared.cursors`."""
-        return await _in_thread(self._shared.cursors)
+        return await _run_in_thread(self._shared.cursors)
 
     async def forget(self, name: str) -> None:
         """See `Shared.forget`."""
-        await _in_thread(self._shared.forget, name)
+        await _run_in_thread(self._shared.forget, name)
 
     async def take(self, name: str, holder: str, seconds: float) -> Lease | None:
         """See `Shared.take`."""
-        return await _in_thread(self._shared.take, name, holder, seconds)
+        return await _run_in_thread(self._shared.take, name, holder, seconds)
 
     async def renew(self, lease: Lease, seconds: float | None = None) -> Lease:
         """See `Shared.renew`."""
-        return await _in_thread(self._shared.renew, lease, seconds)
+        return await _run_in_thread(self._shared.renew, lease, seconds)
 
     async def release(self, lease: Lease) -> None:
         """See `Shared.release`."""
-        await _in_thread(self._shared.release, lease)
+        await _run_in_thread(self._shared.release, lease)
 
     async def holder_of(self, name: str) -> Lease | None:
         """See `Shared.holder_of`."""
-        return await _in_thread(self._shared.holder_of, name)
+        return await _run_in_thread(self._shared.holder_of, name)
 
     async def keep_token(self, token: Token) -> None:
         """See `Shared.keep_token`."""
-        await _in_thread(self._shared.keep_token, token)
+        await _run_in_thread(self._shared.keep_token, token)
 
     async def tokens(self) -> list[Token]:
         """See `Shared.tokens`."""
-        return await _in_thread(self._shared.tokens)
+        return await _run_in_thread(self._shared.tokens)
 
     async def drop_token(self, id: str) -> None:
         """See `Shared.drop_token`."""
-        await _in_thread(self._shared.drop_token, id)
+        await _run_in_thread(self._shared.drop_token, id)
 
     async def seal(self) -> Seal | None:
         """See `Shared.seal`."""
-        return await _in_thread(self._shared.seal)
+        return await _run_in_thread(self._shared.seal)
 
     async def set_seal(self, seal: Seal, expect: Seal | None) -> None:
         """See `Shared.set_seal`."""
-        await _in_thread(self._shared.set_seal, seal, expect)
+        await _run_in_thread(self._shared.set_seal, seal, expect)
 
 
-async def _in_thread(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+async def _run_in_thread(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
     from asyncio import to_thread  # the blocking door does without it
 
     return await to_thread(work, *args, **kwargs)
@@ -275,87 +275,87 @@ def next_epoch(last: int, now: int) -> int:
     return max(last + 1, now)
 
 
-def since_1970(moment: datetime) -> int:
+def epoch_microseconds(moment: datetime) -> int:
     """A time as it is kept, in microseconds."""
-    return (moment - _START) // _MICROSECOND
+    return (moment - _EPOCH) // _MICROSECOND
 
 
-def microseconds(seconds: float) -> int:
+def seconds_to_microseconds(seconds: float) -> int:
     """The length of a lease as it is kept."""
     return timedelta(seconds=seconds) // _MICROSECOND
 
 
-def lease_of(name: str, holder: str, epoch: int, until: int, seconds: float) -> Lease:
+def make_lease(name: str, holder: str, epoch: int, until: int, seconds: float) -> Lease:
     """A lease by what is kept of it."""
-    return Lease(name=name, holder=holder, epoch=epoch, until=_START + until * _MICROSECOND, seconds=seconds)
+    return Lease(name=name, holder=holder, epoch=epoch, until=_EPOCH + until * _MICROSECOND, seconds=seconds)
 
 
-def _named(what: str, name: str) -> str:
+def _validate_name(what: str, name: str) -> str:
     if is_name(name):
         return name
     raise Invalid(f"not a name for a {what}: {name!r}; 1 to 200 bytes without control characters are needed")
 
 
-def _length(seconds: float) -> float:
-    if SHORTEST_LEASE <= seconds <= LONGEST_LEASE:
+def _validate_lease_seconds(seconds: float) -> float:
+    if MIN_LEASE_SECONDS <= seconds <= MAX_LEASE_SECONDS:
         return float(seconds)
-    raise Invalid(f"a lease of {seconds} seconds; it must last at least {SHORTEST_LEASE} and at most {LONGEST_LEASE}")
+    raise Invalid(f"a lease of {seconds} seconds; it must last at least {MIN_LEASE_SECONDS} and at most {MAX_LEASE_SECONDS}")
 
 
 # --- opening
 
 
-def open_shared(url: str = connect.DEFAULT_URL, *, town: str | None = None, now: clock.Clock = clock.now) -> Shared:
+def open_shared(url: str = connect.DEFAULT_URL, *, town: str | None = None, now: clock.Clock = clock.now) -> Coordination:
     """The cursors, leases, tokens and seal beside the log at an address, which is read as `connect()` reads it.
 
     `now` is for tests of `memory:` and `sqlite:`; a server goes by its own clock.
     """
-    scheme, place, options, name = connect.resolve(url, town)
+    scheme, place, options, name = connect.resolve_url(url, town)
     match scheme:
         case "memory":
-            return Shared(lambda: _open_memory(options, now))
+            return Coordination(lambda: _open_memory(options, now))
         case "sqlite":
-            return Shared(lambda: _open_sqlite(place, options, name, now))
+            return Coordination(lambda: _open_sqlite(place, options, name, now))
         case "redis" | "rediss" | "unix":
-            return Shared(lambda: _open_redis(place, options, name))
+            return Coordination(lambda: _open_redis(place, options, name))
         case "nats" | "tls":
-            return Shared(lambda: _open_nats(place, options, name))
+            return Coordination(lambda: _open_nats(place, options, name))
         case _:
-            raise connect.unknown(scheme)
+            raise connect.unknown_scheme_error(scheme)
 
 
-def _open_memory(options: dict[str, str], now: clock.Clock) -> Keeper:
-    from fleetlore.log.memory.coordination import MemoryShared
+def _open_memory(options: dict[str, str], now: clock.Clock) -> CoordinationStore:
+    from fleetlore.log.memory.coordination import MemoryCoordination
 
     if options:
         raise InvalidUrl(f"memory: takes no options, not ?{next(iter(options))}=; leave it out")
-    return MemoryShared(now=now)
+    return MemoryCoordination(now=now)
 
 
-def _open_sqlite(path: str, options: dict[str, str], town: str, now: clock.Clock) -> Keeper:
+def _open_sqlite(path: str, options: dict[str, str], town: str, now: clock.Clock) -> CoordinationStore:
     from fleetlore.log.sqlite import file as sqlite_file
-    from fleetlore.log.sqlite.coordination import SqliteShared
+    from fleetlore.log.sqlite.coordination import SqliteCoordination
 
     known = sqlite_file.parse_options(options)
-    return SqliteShared(connect.file_of(path), town=town, now=now, **_only(known, "timeout"))
+    return SqliteCoordination(connect.resolve_sqlite_path(path), town=town, now=now, **_select_options(known, "timeout"))
 
 
-def _open_redis(address: str, options: dict[str, str], town: str) -> Keeper:
-    with connect.extra("redis"):
+def _open_redis(address: str, options: dict[str, str], town: str) -> CoordinationStore:
+    with connect.require_extra("redis"):
         from fleetlore.log.redis import log as redis_log
-        from fleetlore.log.redis.coordination import RedisShared
+        from fleetlore.log.redis.coordination import RedisCoordination
 
-    return RedisShared(address, town=town, **_only(redis_log.parse_options(options), "timeout"))
+    return RedisCoordination(address, town=town, **_select_options(redis_log.parse_options(options), "timeout"))
 
 
-def _open_nats(address: str, options: dict[str, str], town: str) -> Keeper:
-    with connect.extra("nats"):
+def _open_nats(address: str, options: dict[str, str], town: str) -> CoordinationStore:
+    with connect.require_extra("nats"):
         from fleetlore.log.nats import log as nats_log
-        from fleetlore.log.nats.coordination import NatsShared
+        from fleetlore.log.nats.coordination import NatsCoordination
 
-    return NatsShared(address, town=town, **_only(nats_log.parse_options(options), "timeout", "creds", "replicas"))
+    return NatsCoordination(address, town=town, **_select_options(nats_log.parse_options(options), "timeout", "creds", "replicas"))
 
 
-def _only(options: dict[str, Any], *names: str) -> dict[str, Any]:
+def _select_options(options: dict[str, Any], *names: str) -> dict[str, Any]:
     """The options that mean something here; the others are the log's."""
     return {name: options[name] for name in names if name in options}

@@ -6,16 +6,16 @@ them itself, and no longer than that: each commit earns what the loop may be hel
 
 from __future__ import annotations
 
-ALLOWED_SECONDS, ALLOWED_EACH = 0.001, 0.000_025
+ALLOWED_SECONDS, ALLOWED_SECONDS_PER_EVENT = 0.001, 0.000_025
 """What the loop may be held for by a commit, and more for each event of it, which would keep the interpreter busy in a thread, too."""
 
-MOST_CREDIT, MOST_DEBT = 0.02, 1.0
+MAX_CREDIT, MAX_DEBT = 0.02, 1.0
 """A good past does not excuse a slow disk for long; one sync of a second is paid off by a thousand quick ones."""
 
-DEBT_TO_OTHERS = 0.05
+CONTENTION_DEBT = 0.05
 """Where another process writes now, it will soon write again."""
 
-MOST_EVENTS_AT_ONCE = 128
+MAX_EVENTS_NOWAIT = 128
 
 
 class DiskPace:
@@ -31,9 +31,9 @@ class DiskPace:
 
     def note(self, seconds: float, events: int) -> None:
         """A commit of so many events took so long."""
-        credit = self._credit + ALLOWED_SECONDS + ALLOWED_EACH * events - seconds
-        self._credit = min(MOST_CREDIT, max(-MOST_DEBT, credit))
+        credit = self._credit + ALLOWED_SECONDS + ALLOWED_SECONDS_PER_EVENT * events - seconds
+        self._credit = min(MAX_CREDIT, max(-MAX_DEBT, credit))
 
     def met_others(self) -> None:
         """Another process was writing; a thread will wait for it."""
-        self._credit = min(self._credit, -DEBT_TO_OTHERS)
+        self._credit = min(self._credit, -CONTENTION_DEBT)

@@ -16,49 +16,49 @@ from fleetlore.errors import InvalidEvent
 from fleetlore.events import codec
 from fleetlore.events.envelope import SCHEMA_VERSION, Event
 from fleetlore.events.ids import derive_id
-from fleetlore.log.base import Position, Stored
+from fleetlore.log.base import Position, StoredRecord
 
-SAMPLE = 2048
+REJECTED_SAMPLE_BYTES = 2048
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ACTOR = "fleetlore"
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _decode = msgspec.json.Decoder(Event).decode
-_version, _raw, _position = attrgetter("v"), attrgetter("raw"), attrgetter("position")
-_ONLY_OURS = {SCHEMA_VERSION}
+_get_version, _get_raw, _get_position = attrgetter("v"), attrgetter("raw"), attrgetter("position")
+_CURRENT_VERSIONS = {SCHEMA_VERSION}
 
 
-def revive(stored: Stored) -> Event:
+def decode_stored(stored: StoredRecord) -> Event:
     """The event of a stored record, with its position."""
     try:
         event = codec.decode(stored.raw)
     except InvalidEvent as error:
-        event = _rejected(stored.raw, str(error))
+        event = _make_rejected_event(stored.raw, str(error))
     force_setattr(event, "position", stored.position)  # nobody else holds this event yet
     return event
 
 
-def revive_all(rows: Sequence[Stored]) -> list[Event]:
+def decode_all_stored(rows: Sequence[StoredRecord]) -> list[Event]:
     """The events of several records, in less time than one by one."""
-    events = unplaced(rows)
-    put_in_place(events, rows)
+    events = decode_without_positions(rows)
+    assign_positions(events, rows)
     return events
 
 
-def unplaced(rows: Sequence[Stored]) -> list[Event]:
+def decode_without_positions(rows: Sequence[StoredRecord]) -> list[Event]:
     """The same, for those who do not ask an event for its position: most have none."""
     try:
-        events = list(map(_decode, map(_raw, rows)))
-    except _UNREADABLE:
-        return list(map(revive, rows))  # which tells of each what is the matter with it
-    return events if _ONLY_OURS.issuperset(map(_version, events)) else list(map(revive, rows))
+        events = list(map(_decode, map(_get_raw, rows)))
+    except _DECODE_ERRORS:
+        return list(map(decode_stored, rows))  # which tells of each what is the matter with it
+    return events if _CURRENT_VERSIONS.issuperset(map(_get_version, events)) else list(map(decode_stored, rows))
 
 
-def put_in_place(events: Iterable[Event], rows: Iterable[Stored]) -> None:
+def assign_positions(events: Iterable[Event], rows: Iterable[StoredRecord]) -> None:
     """Give events that nobody else holds yet the positions of their records."""
-    deque(map(force_setattr, events, repeat("position"), map(_position, rows)), maxlen=0)
+    deque(map(force_setattr, events, repeat("position"), map(_get_position, rows)), maxlen=0)
 
 
-def _rejected(raw: bytes, reason: str) -> Event:
+def _make_rejected_event(raw: bytes, reason: str) -> Event:
     return Event(
         id=derive_id("log.rejected", raw),
         at=_EPOCH,
@@ -66,11 +66,11 @@ def _rejected(raw: bytes, reason: str) -> Event:
         actor=_ACTOR,
         text="a stored record could not be read",
         visibility="system",
-        data={"reason": reason, "bytes": len(raw), "sample": raw[:SAMPLE].decode(errors="replace")},
+        data={"reason": reason, "bytes": len(raw), "sample": raw[:REJECTED_SAMPLE_BYTES].decode(errors="replace")},
     )
 
 
-def gap(after: Position | None, through: Position) -> Event:
+def make_gap_event(after: Position | None, through: Position) -> Event:
     """What a follower is told when events that it had not seen were trimmed away; it goes on behind them."""
     return Event(
         id=derive_id("log.gap", f"{after}/{through}".encode()),

@@ -18,30 +18,30 @@ from fleetlore.events.envelope import Event
 from fleetlore.events.ids import find_uuid
 from fleetlore.log.admission import Admission
 from fleetlore.log.base import (
-    MOST_BYTES,
-    MOST_EVENTS,
-    PAGE,
+    MAX_APPEND_BYTES,
+    MAX_APPEND_EVENTS,
+    PAGE_SIZE,
     TOWN,
+    AppendBatch,
+    AppendOutcome,
     Backend,
-    Batch,
     Expect,
-    Info,
-    Outcome,
-    Page,
+    LogInfo,
+    LogQuery,
+    LogTail,
     Position,
-    Query,
     Record,
-    Stored,
-    Tail,
+    StoredRecord,
+    TailPage,
     check_scope,
-    hash_of,
+    hash_event_id,
 )
-from fleetlore.log.reading import gap, revive, revive_all
+from fleetlore.log.reading import decode_all_stored, decode_stored, make_gap_event
 
-BATCHES_TOGETHER = 10
+BATCHES_PER_COMMIT = 10
 """Full appends that `append_all` puts on the disk at once; it holds no more than these in memory."""
 
-MOST_FORGOTTEN = 3000
+MAX_FORGOTTEN_IDS = 3000
 
 WAIT_SECONDS = 1.0
 """How long one wait of a follower lasts; it then looks whether it was closed, and waits again."""
@@ -54,7 +54,7 @@ class BlockingRecorder:
         self._open_backend = open_backend
         self._admission = admission
         self._backend: Backend | None = None
-        self._waiting: list[_Request] = []
+        self._waiting: list[_PendingAppend] = []
         self._committing = Lock()
 
     def __enter__(self) -> Self:
@@ -76,20 +76,20 @@ class BlockingRecorder:
 
     def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
         """Store events, all or none, and answer their positions once they are durable."""
-        return self._append(prepare(self._admission, events, expect))
+        return self._append(prepare_batch(self._admission, events, expect))
 
-    def _append(self, batch: Batch) -> list[Position]:
+    def _append(self, batch: AppendBatch) -> list[Position]:
         if not self._committing.acquire(blocking=False):
             return self._append_with_others(batch)
         try:
             [outcome] = self._opened().commit((batch,))
         finally:
             self._committing.release()
-        return settled(outcome)
+        return unwrap_outcome(outcome)
 
-    def _append_with_others(self, batch: Batch) -> list[Position]:
+    def _append_with_others(self, batch: AppendBatch) -> list[Position]:
         """Another thread is committing: whoever comes next stores everything that gathers meanwhile."""
-        request = _Request(batch)
+        request = _PendingAppend(batch)
         self._waiting.append(request)
         with self._committing:
             if request.outcome is None:
@@ -100,7 +100,7 @@ class BlockingRecorder:
         """Commit for every thread that is waiting; those behind find their outcome when they get the lock."""
         requests, self._waiting = self._waiting, []
         try:
-            outcomes: Sequence[Outcome | BaseException] = self._opened().commit([request.batch for request in requests])
+            outcomes: Sequence[AppendOutcome | BaseException] = self._opened().commit([request.batch for request in requests])
         except BaseException as error:  # noqa: BLE001 - it belongs to every thread that waits, this one among them
             outcomes = [error] * len(requests)
         for request, outcome in zip(requests, outcomes, strict=True):
@@ -117,12 +117,12 @@ class BlockingRecorder:
     def append_records(self, records: Iterable[Record]) -> list[Position]:
         """Store what `admit` has made, cut as `append_all` cuts: what one append may hold is stored all or not at all."""
         positions: list[Position] = []
-        for batches in crates(records):
+        for batches in group_batches(records):
             if len(batches) == 1:  # it may share its write to the disk with other threads
                 positions += self._append(batches[0])
             else:
                 for outcome in self._opened().commit(batches):
-                    positions += settled(outcome)
+                    positions += unwrap_outcome(outcome)
         return positions
 
     def read(
@@ -140,22 +140,22 @@ class BlockingRecorder:
         query = make_query(scope, after, before, kinds, since, newest_first)
         return self._read(query, limit)
 
-    def _read(self, query: Query, limit: int | None) -> Generator[Event, None, None]:
+    def _read(self, query: LogQuery, limit: int | None) -> Generator[Event, None, None]:
         for rows in self._pages(query, limit):
-            yield from revive_all(rows)
+            yield from decode_all_stored(rows)
 
-    def pages(self, scope: str = TOWN, *, since: datetime | None = None) -> Generator[list[Stored], None, None]:
+    def pages(self, scope: str = TOWN, *, since: datetime | None = None) -> Generator[list[StoredRecord], None, None]:
         """The stored records of a scope, oldest first: for those who do not need all that is in each."""
         return self._pages(make_query(scope, None, None, (), since, False), None)
 
-    def _pages(self, query: Query, limit: int | None) -> Generator[list[Stored], None, None]:
-        while (page := next_page(query, limit)) is not None:
+    def _pages(self, query: LogQuery, limit: int | None) -> Generator[list[StoredRecord], None, None]:
+        while (page := next_page_query(query, limit)) is not None:
             rows = self._opened().read(page)
             yield rows
             if len(rows) < page.limit:
                 return
             limit = None if limit is None else limit - len(rows)
-            query = move_on(query, rows[-1].position)
+            query = advance_query(query, rows[-1].position)
 
     def follow(self, scope: str = TOWN, *, after: Position | None = None) -> Generator[Event, None, None]:
         """What is in a scope behind `after`, and then what comes, each event once. Ends when the log is closed."""
@@ -164,19 +164,19 @@ class BlockingRecorder:
     def _follow(self, scope: str, after: Position | None) -> Generator[Event, None, None]:
         with closing(self._follow_pages(scope, after)) as pages:
             for page in pages:
-                for event in events_of(page, after):
+                for event in decode_page(page, after):
                     after = event.position
                     yield event
 
-    def follow_pages(self, scope: str = TOWN, *, after: Position | None = None) -> Generator[Page, None, None]:
+    def follow_pages(self, scope: str = TOWN, *, after: Position | None = None) -> Generator[TailPage, None, None]:
         """What `follow` gives, as stored records; an empty page when nothing came for a moment. Ends when the log is closed."""
         return self._follow_pages(check_scope(scope), after)
 
-    def _follow_pages(self, scope: str, after: Position | None) -> Generator[Page, None, None]:
+    def _follow_pages(self, scope: str, after: Position | None) -> Generator[TailPage, None, None]:
         tail = self._opened().tail(scope, after)
         try:
             while self._backend is not None:
-                yield _next_page_of(tail)
+                yield _wait_for_page(tail)
         except Closed:
             return
         finally:
@@ -185,7 +185,7 @@ class BlockingRecorder:
     def get(self, ids: Sequence[str]) -> list[Event]:
         """The events with these ids that are here, in log order."""
         known = [form for id in ids if (form := find_uuid(id))]
-        return [revive(stored) for stored in self._opened().get(known)]
+        return [decode_stored(stored) for stored in self._opened().get(known)]
 
     def head(self, scope: str = TOWN) -> Position | None:
         """The position of the newest event in a scope; `None` if it has none."""
@@ -198,9 +198,9 @@ class BlockingRecorder:
     def erase(self, ids: Sequence[str], reason: str) -> int:
         """Drop these events for good and leave one `log.forgotten`; their ids are refused from now on."""
         backend = self._opened()
-        return sum(backend.erase(part, self._admission.admit(forgotten_fact(part, reason))) for part in id_groups(ids))
+        return sum(backend.erase(part, self._admission.admit(make_forgotten_event(part, reason))) for part in split_ids(ids))
 
-    def info(self) -> Info:
+    def info(self) -> LogInfo:
         """What this log is, how large, and what it promises."""
         return self._opened().info()
 
@@ -210,7 +210,7 @@ class BlockingRecorder:
         return self._backend
 
 
-def _next_page_of(tail: Tail) -> Page:
+def _wait_for_page(tail: LogTail) -> TailPage:
     try:
         return tail.next(WAIT_SECONDS)
     except RuntimeError as error:
@@ -219,59 +219,59 @@ def _next_page_of(tail: Tail) -> Page:
         raise
 
 
-class _Request:
+class _PendingAppend:
     """One append that waits for its turn."""
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: AppendBatch) -> None:
         self.batch = batch
-        self.outcome: Outcome | BaseException | None = None
+        self.outcome: AppendOutcome | BaseException | None = None
 
     def result(self) -> list[Position]:
         """The positions, or the error that kept the events out."""
         assert self.outcome is not None
-        return settled(self.outcome)
+        return unwrap_outcome(self.outcome)
 
 
-def settled(outcome: Outcome | BaseException) -> list[Position]:
+def unwrap_outcome(outcome: AppendOutcome | BaseException) -> list[Position]:
     """The positions, or the error raised."""
     if isinstance(outcome, list):
         return outcome
     raise outcome
 
 
-def prepare(admission: Admission, events: Sequence[Event], expect: Expect | None) -> Batch:
+def prepare_batch(admission: Admission, events: Sequence[Event], expect: Expect | None) -> AppendBatch:
     """Everything that can be said against an append before the backend is asked."""
     if isinstance(events, Event):
         raise InvalidEvent("$", "append takes a list of events; write append([event])")
     records = [admission.admit(event) for event in events]
     if len(records) > 1:
-        _check_size(records)
+        _validate_size(records)
     if expect is not None:
-        _check_expect(expect)
-    return Batch(records, expect)
+        _validate_expect(expect)
+    return AppendBatch(records, expect)
 
 
-def _check_expect(expect: Expect) -> None:
+def _validate_expect(expect: Expect) -> None:
     if check_scope(expect.scope).startswith("agent:"):
         raise InvalidEvent("expect", "an agent's scope cannot be expected on; take its task, goal, run or mission")
     if expect.head is not None and not expect.head.replace("-", "").isdecimal():
         raise InvalidEvent("expect", f"not a position: {expect.head!r}")
 
 
-def _check_size(records: Sequence[Record]) -> None:
-    if len(records) > MOST_EVENTS:
-        raise TooLarge("events in one append (append_all takes any number)", len(records), MOST_EVENTS)
+def _validate_size(records: Sequence[Record]) -> None:
+    if len(records) > MAX_APPEND_EVENTS:
+        raise TooLarge("events in one append (append_all takes any number)", len(records), MAX_APPEND_EVENTS)
     size = sum(len(record.raw) for record in records)
-    if size > MOST_BYTES:
-        raise TooLarge("one append, in bytes (append_all takes any number)", size, MOST_BYTES)
+    if size > MAX_APPEND_BYTES:
+        raise TooLarge("one append, in bytes (append_all takes any number)", size, MAX_APPEND_BYTES)
 
 
-def cut(records: Iterable[Record]) -> Iterator[list[Record]]:
+def split_records(records: Iterable[Record]) -> Iterator[list[Record]]:
     """Any number of records, in groups that one append may hold."""
     group: list[Record] = []
     size = 0
     for record in records:
-        if group and (len(group) >= MOST_EVENTS or size + len(record.raw) > MOST_BYTES):
+        if group and (len(group) >= MAX_APPEND_EVENTS or size + len(record.raw) > MAX_APPEND_BYTES):
             yield group
             group, size = [], 0
         group.append(record)
@@ -280,16 +280,16 @@ def cut(records: Iterable[Record]) -> Iterator[list[Record]]:
         yield group
 
 
-def crates(records: Iterable[Record]) -> Iterator[list[Batch]]:
+def group_batches(records: Iterable[Record]) -> Iterator[list[AppendBatch]]:
     """Any number of records as appends of the largest size, as many together as are worth one write to the disk."""
-    batches = map(Batch, cut(records))
-    while crate := list(islice(batches, BATCHES_TOGETHER)):
+    batches = map(AppendBatch, split_records(records))
+    while crate := list(islice(batches, BATCHES_PER_COMMIT)):
         yield crate
 
 
 def make_query(
     scope: str, after: Position | None, before: Position | None, kinds: Sequence[str], since: datetime | None, newest_first: bool
-) -> Query:
+) -> LogQuery:
     """A query whose parts were checked."""
     if since is not None and since.tzinfo is None:
         raise InvalidEvent("since", "needs a time zone, as datetime.now(UTC) has")
@@ -297,28 +297,28 @@ def make_query(
     for kind in wanted:
         if not is_kind_or_family(kind):
             raise InvalidEvent("kinds", f"{kind!r} is neither a kind such as fleet.commit nor a family such as fleet.*")
-    return Query(scope=check_scope(scope), after=after, before=before, kinds=wanted, since=since, newest_first=newest_first)
+    return LogQuery(scope=check_scope(scope), after=after, before=before, kinds=wanted, since=since, newest_first=newest_first)
 
 
-def next_page(query: Query, limit: int | None) -> Query | None:
+def next_page_query(query: LogQuery, limit: int | None) -> LogQuery | None:
     """The query for the next page; `None` when enough was read."""
-    size = PAGE if limit is None else min(PAGE, limit)
+    size = PAGE_SIZE if limit is None else min(PAGE_SIZE, limit)
     return replace(query, limit=size) if size > 0 else None
 
 
-def move_on(query: Query, last: Position) -> Query:
+def advance_query(query: LogQuery, last: Position) -> LogQuery:
     """The same query, behind what was read."""
     return replace(query, before=last) if query.newest_first else replace(query, after=last)
 
 
-def events_of(page: Page, after: Position | None) -> Iterator[Event]:
+def decode_page(page: TailPage, after: Position | None) -> Iterator[Event]:
     """A follower's page as events, the gap first."""
     if page.gap is not None:
-        yield gap(after, page.gap)
-    yield from map(revive, page.rows)
+        yield make_gap_event(after, page.gap)
+    yield from map(decode_stored, page.rows)
 
 
-def id_groups(ids: Sequence[str]) -> Iterator[list[str]]:
+def split_ids(ids: Sequence[str]) -> Iterator[list[str]]:
     """Ids of events as the log writes them, each once, as many together as one fact can name."""
     known: dict[str, None] = {}
     for id in ids:
@@ -326,16 +326,16 @@ def id_groups(ids: Sequence[str]) -> Iterator[list[str]]:
             raise InvalidEvent("ids", f"not the id of an event: {id!r}")
         known[form] = None
     each = iter(known)
-    while group := list(islice(each, MOST_FORGOTTEN)):
+    while group := list(islice(each, MAX_FORGOTTEN_IDS)):
         yield group
 
 
-def forgotten_fact(ids: Sequence[str], reason: str) -> Event:
+def make_forgotten_event(ids: Sequence[str], reason: str) -> Event:
     """The one trace that erased events leave."""
     return Event(
         kind="log.forgotten",
         actor="fleetlore",
         text=f"forgotten for good: {len(ids)} {'event' if len(ids) == 1 else 'events'} ({reason})",
         visibility="system",
-        data={"count": len(ids), "reason": reason, "id_hashes": sorted(hash_of(id).hex() for id in ids)},
+        data={"count": len(ids), "reason": reason, "id_hashes": sorted(hash_event_id(id).hex() for id in ids)},
     )

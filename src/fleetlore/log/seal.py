@@ -33,12 +33,12 @@ from fleetlore.log.admission import OWN_DIALECT, Admission
 from fleetlore.log.base import Record
 from fleetlore.log.tokens import Token
 
-SHORTEST_PASSPHRASE, LONGEST_PASSPHRASE = 12, 1000
-COST, BLOCK, LANES = 2**17, 8, 1
+MIN_PASSPHRASE_CHARS, MAX_PASSPHRASE_CHARS = 12, 1000
+SCRYPT_COST, SCRYPT_BLOCK_SIZE, SCRYPT_PARALLELISM = 2**17, 8, 1
 """scrypt's n, r and p: 128 MiB, and about half a second, for every guess."""
-_MOST_MEMORY = 2**29
+_MAX_SCRYPT_MEMORY = 2**29
 _KEY_BYTES = 32
-_MOST_TURNS = 4
+_MAX_ADMISSIONS = 4
 _is_hex = re.compile(r"[0-9a-f]{64}", re.ASCII).fullmatch
 _is_key_id = re.compile(r"[0-9a-f]{16}", re.ASCII).fullmatch
 
@@ -60,7 +60,7 @@ class Seal(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Over all of it, by the passphrase: whether that is the right one."""
 
 
-class Key:
+class SigningKey:
     """Signs the facts of one goal, or those of none."""
 
     __slots__ = ("_secret", "goal", "id")
@@ -73,7 +73,7 @@ class Key:
         if event.goal != self.goal:
             whose = "no goal" if self.goal is None else f"the goal {self.goal}"
             raise Invalid(f"this key signs facts of {whose}, not of {event.goal}")
-        settled = _settled(replace(event, mac=None), admit or _ADMISSION.admit)
+        settled = _admit_until_stable(replace(event, mac=None), admit or _ADMISSION.admit)
         return replace(settled, mac=Mac(key=self.id, hex=self._mac(settled)))
 
     def holds(self, event: Event) -> bool:
@@ -105,9 +105,9 @@ class OperatorKey:
         self._secret = secret
         self.id = self._derived("name")[:8].hex()
 
-    def goal_key(self, goal_id: str) -> Key:
+    def goal_key(self, goal_id: str) -> SigningKey:
         """The key of one goal; whoever has it can sign for no other."""
-        return Key(self._derived("goal", goal_id), id=self.id, goal=goal_id)
+        return SigningKey(self._derived("goal", goal_id), id=self.id, goal=goal_id)
 
     def sign(self, event: Event, *, admit: Callable[[Event], Record] | None = None) -> Event:
         """The event, signed by the key of its goal, or by that for facts of no goal."""
@@ -127,13 +127,13 @@ class OperatorKey:
 
     def wrapped(self, pad: bytes) -> str:
         """The key under a pad, which must be used for nothing else."""
-        return _under_pad(self._secret, pad).hex()
+        return _xor_with_pad(self._secret, pad).hex()
 
-    def _key_of(self, event: Event) -> Key:
-        return self.goal_key(event.goal) if event.goal is not None else Key(self._derived("no goal"), id=self.id, goal=None)
+    def _key_of(self, event: Event) -> SigningKey:
+        return self.goal_key(event.goal) if event.goal is not None else SigningKey(self._derived("no goal"), id=self.id, goal=None)
 
     def _token_mac(self, token: Token) -> str:
-        return hmac.digest(self._derived("tokens"), token_rules.encoded(replace(token, mac="")), "sha256").hex()
+        return hmac.digest(self._derived("tokens"), token_rules.encode_token(replace(token, mac="")), "sha256").hex()
 
     def _derived(self, purpose: str, name: str = "") -> bytes:
         return hmac.digest(self._secret, f"fleetlore {purpose}\0{name}".encode(), "sha256")
@@ -145,7 +145,7 @@ class OperatorKey:
         raise TypeError("a key stays in the memory of its process")
 
 
-def obeyed(event: Event, key: Key | OperatorKey | None) -> bool:
+def is_trusted_event(event: Event, key: SigningKey | OperatorKey | None) -> bool:
     """Whether a fact that steers is believed: all are on a log that is not sealed (no key), else those that the key has signed."""
     return key is None or key.holds(event)
 
@@ -154,48 +154,57 @@ def obeyed(event: Event, key: Key | OperatorKey | None) -> bool:
 
 
 def make_seal(
-    passphrase: str, *, key: OperatorKey | None = None, cost: int = COST, now: clock.Clock = clock.now
+    passphrase: str, *, key: OperatorKey | None = None, cost: int = SCRYPT_COST, now: clock.Clock = clock.now
 ) -> tuple[Seal, OperatorKey]:
     """A seal by a new passphrase: over a key that there is, or over a new one."""
     key = key or OperatorKey(secrets.token_bytes(_KEY_BYTES))
-    blank = Seal(key=key.id, made_at=now(), salt=secrets.token_hex(_KEY_BYTES), n=cost, r=BLOCK, p=LANES, wrapped="", check="")
-    pad, guard = _stretched(check_passphrase(passphrase), blank)
+    blank = Seal(
+        key=key.id,
+        made_at=now(),
+        salt=secrets.token_hex(_KEY_BYTES),
+        n=cost,
+        r=SCRYPT_BLOCK_SIZE,
+        p=SCRYPT_PARALLELISM,
+        wrapped="",
+        check="",
+    )
+    pad, guard = _derive_pad_and_guard(check_passphrase(passphrase), blank)
     seal = replace(blank, wrapped=key.wrapped(pad))
-    return replace(seal, check=_check_value(guard, seal)), key
+    return replace(seal, check=_compute_check(guard, seal)), key
 
 
-def unlock(seal: Seal, passphrase: str) -> OperatorKey:
+def unlock_seal(seal: Seal, passphrase: str) -> OperatorKey:
     """The operator key; `Denied` if this is not the passphrase."""
-    pad, guard = _stretched(passphrase, check_seal(seal))
-    if not hmac.compare_digest(_check_value(guard, seal), seal.check):
+    pad, guard = _derive_pad_and_guard(passphrase, check_seal(seal))
+    if not hmac.compare_digest(_compute_check(guard, seal), seal.check):
         raise Denied("this is not the passphrase of this log; try again")
-    return OperatorKey(_under_pad(bytes.fromhex(seal.wrapped), pad))
+    return OperatorKey(_xor_with_pad(bytes.fromhex(seal.wrapped), pad))
 
 
 def check_passphrase(passphrase: str) -> str:
     """A passphrase that can be set."""
     if any(unicodedata.category(character) == "Cc" for character in passphrase):
         raise Invalid("a passphrase holds no control characters; type it again")
-    if not SHORTEST_PASSPHRASE <= len(passphrase) <= LONGEST_PASSPHRASE:
+    if not MIN_PASSPHRASE_CHARS <= len(passphrase) <= MAX_PASSPHRASE_CHARS:
         raise Invalid(
-            f"a passphrase of at least {SHORTEST_PASSPHRASE} characters is needed, and at most {LONGEST_PASSPHRASE:,};"
+            f"a passphrase of at least {MIN_PASSPHRASE_CHARS} characters is needed, and at most {MAX_PASSPHRASE_CHARS:,};"
             " four or five words that do not belong together are good"
         )
     return passphrase
 
 
-def _stretched(passphrase: str, seal: Seal) -> tuple[bytes, bytes]:
+def _derive_pad_and_guard(passphrase: str, seal: Seal) -> tuple[bytes, bytes]:
     """The pad and the guard of a passphrase. One character may be written in two ways, and keyboards differ in that."""
     typed = unicodedata.normalize("NFC", passphrase).encode(errors="surrogateescape")
-    made = scrypt(typed, salt=bytes.fromhex(seal.salt), n=seal.n, r=seal.r, p=seal.p, maxmem=_MOST_MEMORY, dklen=2 * _KEY_BYTES)
+    made = scrypt(typed, salt=bytes.fromhex(seal.salt), n=seal.n, r=seal.r, p=seal.p, maxmem=_MAX_SCRYPT_MEMORY, dklen=2 * _KEY_BYTES)
     return made[:_KEY_BYTES], made[_KEY_BYTES:]
 
 
-def _check_value(guard: bytes, seal: Seal) -> str:
-    return hmac.digest(guard, encoded(replace(seal, check="")), "sha256").hex()
+def _compute_check(guard: bytes, seal: Seal) -> str:
+    return hmac.digest(guard, encode_seal(replace(seal, check="")), "sha256").hex()
 
 
-def _under_pad(key: bytes, pad: bytes) -> bytes:
+def _xor_with_pad(key: bytes, pad: bytes) -> bytes:
     return bytes(left ^ right for left, right in zip(key, pad, strict=True))
 
 
@@ -206,38 +215,42 @@ def check_seal(seal: Seal) -> Seal:
     """The seal, if it can be one; its numbers may ask for no more memory than there should be."""
     is_formal = _is_key_id(seal.key) and all(_is_hex(text) for text in (seal.salt, seal.wrapped, seal.check)) and seal.made_at.tzinfo
     is_cost = (
-        seal.n > 1 and seal.n & (seal.n - 1) == 0 and seal.r > 0 and seal.p > 0 and 128 * seal.r * (seal.n + seal.p + 2) < _MOST_MEMORY
+        seal.n > 1
+        and seal.n & (seal.n - 1) == 0
+        and seal.r > 0
+        and seal.p > 0
+        and 128 * seal.r * (seal.n + seal.p + 2) < _MAX_SCRYPT_MEMORY
     )
     if not (is_formal and is_cost):
         raise Damaged("the seal of this log cannot be read, so nothing that it guards is done; restore a backup (`lore restore`)")
     return seal
 
 
-def encoded(seal: Seal) -> bytes:
+def encode_seal(seal: Seal) -> bytes:
     """A seal as it is kept."""
     return msgspec.json.encode(seal)
 
 
-def decoded(raw: bytes | str) -> Seal:
+def decode_seal(raw: bytes | str) -> Seal:
     """A seal by what is kept of it. One that cannot be read is no open door: `Damaged`."""
     try:
-        return check_seal(_decode(raw))
+        return check_seal(_decode_json(raw))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Damaged(
             "the seal of this log cannot be read, so nothing that it guards is done; restore a backup (`lore restore`)"
         ) from error
 
 
-_decode = msgspec.json.Decoder(Seal).decode
+_decode_json = msgspec.json.Decoder(Seal).decode
 
 
 # --- what is signed
 
 
-def _settled(event: Event, admit: Callable[[Event], Record]) -> Event:
+def _admit_until_stable(event: Event, admit: Callable[[Event], Record]) -> Event:
     """The event as it stays, however often it is admitted."""
     raw = admit(event).raw
-    for _ in range(_MOST_TURNS):
+    for _ in range(_MAX_ADMISSIONS):
         event = codec.decode(raw)
         before, raw = raw, admit(event).raw
         if raw == before:
@@ -246,10 +259,10 @@ def _settled(event: Event, admit: Callable[[Event], Record]) -> Event:
 
 
 def _signed_bytes(event: Event) -> bytes:
-    return codec.encode(replace(event, mac=None, origin=_without_place(event.origin)))
+    return codec.encode(replace(event, mac=None, origin=_drop_log_origin(event.origin)))
 
 
-def _without_place(origin: Origin | None) -> Origin | None:
+def _drop_log_origin(origin: Origin | None) -> Origin | None:
     if origin is None:
         return None
     left = replace(origin, log=None)

@@ -11,20 +11,20 @@ from msgspec import Struct, to_builtins
 
 from fleetlore.errors import InvalidMind
 
-Schema: TypeAlias = dict[str, Any]
+JsonSchema: TypeAlias = dict[str, Any]
 """A JSON schema of the object that is wanted."""
 
-Finish: TypeAlias = Literal["stop", "length", "filtered", "other"]
+FinishReason: TypeAlias = Literal["stop", "length", "filtered", "other"]
 """Why an answer ended: it was complete, it reached `max_tokens`, the endpoint withheld it, or it does not say."""
 
-Role: TypeAlias = Literal["user", "assistant", "tool"]
+ChatRole: TypeAlias = Literal["user", "assistant", "tool"]
 """Who said an earlier message: whoever asks, the model, or a tool that it had called."""
 
-TIMEOUT = 120.0
+DEFAULT_TIMEOUT_SECONDS = 120.0
 """Seconds for one answer, every attempt included, where nothing is said."""
 
 
-class Usage(Struct, frozen=True, kw_only=True):
+class TokenUsage(Struct, frozen=True, kw_only=True):
     """Tokens of one answer. `input` does not count those of the cache."""
 
     input: int = 0
@@ -43,12 +43,12 @@ class Usage(Struct, frozen=True, kw_only=True):
 _TOOL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,63}")
 
 
-class Tool(Struct, frozen=True, kw_only=True):
+class ToolDefinition(Struct, frozen=True, kw_only=True):
     """What a model may call, besides answering or instead."""
 
     name: str
     description: str
-    schema: Schema
+    schema: JsonSchema
     """Of its arguments, which are an object; calls are checked against it."""
 
     def __post_init__(self) -> None:
@@ -56,7 +56,7 @@ class Tool(Struct, frozen=True, kw_only=True):
             raise InvalidMind(f"{self.name[:80]!r} is no name of a tool; up to 64 letters, digits, _ and -, a letter first")
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class ModelToolCall(Struct, frozen=True, kw_only=True):
     """One call of a tool, as a model wants it."""
 
     id: str
@@ -66,12 +66,12 @@ class Call(Struct, frozen=True, kw_only=True):
     """They fit the tool's schema."""
 
 
-class Message(Struct, frozen=True, kw_only=True):
+class ChatMessage(Struct, frozen=True, kw_only=True):
     """One message of an earlier turn."""
 
-    role: Role
+    role: ChatRole
     text: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ModelToolCall, ...] = ()
     """What the model called with it."""
     call: str | None = None
     """Of a tool's: the id of the call whose result this is."""
@@ -79,17 +79,17 @@ class Message(Struct, frozen=True, kw_only=True):
     """Of a tool's: whether it could not do what was wanted; `text` says why."""
 
 
-class Ask(Struct, frozen=True, kw_only=True):
+class ModelRequest(Struct, frozen=True, kw_only=True):
     """One prompt, and how it is to be answered."""
 
     prompt: str
     """May be empty where `messages` end with what is to be answered: the results of tools."""
     system: str | None = None
-    messages: tuple[Message, ...] = ()
+    messages: tuple[ChatMessage, ...] = ()
     """What was said before, oldest first."""
-    tools: tuple[Tool, ...] = ()
+    tools: tuple[ToolDefinition, ...] = ()
     """What may be called; not together with a `schema`."""
-    schema: Schema | None = None
+    schema: JsonSchema | None = None
     """The object that is wanted; `None` for prose."""
     max_tokens: int = 1024
     temperature: float | None = None
@@ -119,22 +119,22 @@ class Ask(Struct, frozen=True, kw_only=True):
         return "".join(json.dumps(to_builtins(each), ensure_ascii=False) for each in (*self.messages, *self.tools))
 
 
-class Reply(Struct, frozen=True, kw_only=True):
+class ModelReply(Struct, frozen=True, kw_only=True):
     """What a mind answered, and what that took."""
 
     text: str
     data: dict[str, Any] | None = None
     """The object that was wanted; it fits the schema."""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ModelToolCall, ...] = ()
     """What it wants to call, in its order; `text` may then be empty."""
-    usage: Usage = Usage()
+    usage: TokenUsage = TokenUsage()
     usd: float | None = None
     """What the endpoint says that it cost; else what the table of prices says, once it is recorded."""
     model: str = ""
     """As the endpoint names it."""
     latency_ms: int = 0
     """From the question to the last word, every attempt included."""
-    finish: Finish = "stop"
+    finish: FinishReason = "stop"
     attempts: int = 1
     message_id: str | None = None
     request_id: str | None = None
@@ -142,14 +142,14 @@ class Reply(Struct, frozen=True, kw_only=True):
     """The id of the `model.replied` that tells of it, once it is recorded."""
 
 
-class Mind(Protocol):
+class Model(Protocol):
     """Anything that answers a prompt. Many may ask at once."""
 
     @property
     def name(self) -> str:
         """Its provider and model, as in `openai:gpt-5-mini`."""
 
-    async def reply(self, ask: Ask) -> Reply:
+    async def reply(self, ask: ModelRequest) -> ModelReply:
         """The answer; a `MindError` if there is none that can be used. May be cancelled at any moment."""
 
 
@@ -158,6 +158,6 @@ def estimate_tokens(text: str) -> int:
     return (len(text.encode(errors="surrogatepass")) + 3) // 4
 
 
-def estimated_usage(ask: Ask, text: str) -> Usage:
+def estimate_usage(ask: ModelRequest, text: str) -> TokenUsage:
     """What an answer may have taken, where the endpoint does not say."""
-    return Usage(input=estimate_tokens((ask.system or "") + ask.besides + ask.prompt), output=estimate_tokens(text), estimated=True)
+    return TokenUsage(input=estimate_tokens((ask.system or "") + ask.besides + ask.prompt), output=estimate_tokens(text), estimated=True)

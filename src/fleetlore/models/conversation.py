@@ -8,23 +8,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from fleetlore.models.base import Ask, Call, Message
+from fleetlore.models.base import ChatMessage, ModelRequest, ModelToolCall
 
-LOST = "No result of this call was kept."
+LOST_RESULT_TEXT = "No result of this call was kept."
 
 
-def turns(ask: Ask) -> list[Message]:
+def normalise_messages(ask: ModelRequest) -> list[ChatMessage]:
     """The messages and the prompt, beginning with whoever asks. Without tools, calls and results are told in words."""
-    prompt = Message(role="user", text=ask.prompt)
-    mended = list(_mended([*ask.messages, prompt])) or [prompt]
+    prompt = ChatMessage(role="user", text=ask.prompt)
+    mended = list(_pair_calls_with_results([*ask.messages, prompt])) or [prompt]
     if not ask.tools:
-        mended = list(_in_words(mended))
+        mended = list(_calls_as_text(mended))
     first = next((number for number, message in enumerate(mended) if message.role == "user"), 0)
     return mended[first:]
 
 
-def _mended(messages: Iterable[Message]) -> Iterator[Message]:
-    open_calls: dict[str, Call] = {}
+def _pair_calls_with_results(messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:
+    open_calls: dict[str, ModelToolCall] = {}
     for message in messages:
         if message.role == "tool":
             if message.call in open_calls:
@@ -33,22 +33,22 @@ def _mended(messages: Iterable[Message]) -> Iterator[Message]:
             continue
         if not message.text.strip() and not message.calls:
             continue  # nothing but blanks, which is refused, too
-        yield from _lost(open_calls)
+        yield from _lost_results(open_calls)
         open_calls = {call.id: call for call in message.calls}
         yield message
-    yield from _lost(open_calls)
+    yield from _lost_results(open_calls)
 
 
-def _lost(calls: Iterable[str]) -> Iterator[Message]:
-    return (Message(role="tool", call=id, text=LOST, failed=True) for id in calls)
+def _lost_results(calls: Iterable[str]) -> Iterator[ChatMessage]:
+    return (ChatMessage(role="tool", call=id, text=LOST_RESULT_TEXT, failed=True) for id in calls)
 
 
-def _in_words(messages: Iterable[Message]) -> Iterator[Message]:
+def _calls_as_text(messages: Iterable[ChatMessage]) -> Iterator[ChatMessage]:
     names: dict[str | None, str] = {}
     for message in messages:
         if message.role == "tool":
-            yield Message(role="user", text=f"[{names.get(message.call, 'a tool')} answered]\n{message.text}")
+            yield ChatMessage(role="user", text=f"[{names.get(message.call, 'a tool')} answered]\n{message.text}")
             continue
         names |= {call.id: call.name for call in message.calls}
         called = (f"[called {call.name}: {json.dumps(call.arguments, ensure_ascii=False)}]" for call in message.calls)
-        yield Message(role=message.role, text="\n".join(filter(None, (message.text, *called))))
+        yield ChatMessage(role=message.role, text="\n".join(filter(None, (message.text, *called))))

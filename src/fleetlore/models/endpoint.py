@@ -15,18 +15,18 @@ from msgspec import Struct
 
 from fleetlore import clock
 from fleetlore.errors import MindBusy, MindError, MindNonsense, MindRefused, MindTimeout
-from fleetlore.models.base import TIMEOUT, Ask, Reply
-from fleetlore.models.http_client import http_client, raised_by_http
-from fleetlore.models.parse_reply import settled
-from fleetlore.models.retry import CONNECTION, Attempts, Retrying, retry_after
-from fleetlore.models.stream_accumulator import Heard
-from fleetlore.models.text_stream import Speech
+from fleetlore.models.base import DEFAULT_TIMEOUT_SECONDS, ModelReply, ModelRequest
+from fleetlore.models.http_client import create_http_client, http_error_types
+from fleetlore.models.parse_reply import build_reply
+from fleetlore.models.retry import WAITING_FOR_CONNECTION, Retrier, RetryPolicy, parse_retry_after
+from fleetlore.models.stream_accumulator import StreamAccumulator
+from fleetlore.models.text_stream import TextStream
 from fleetlore.redact import MASK, Redactor
 
 # --- What clients of models raise and endpoints complain of, in our own words, without the key.
 
-_SHOWN = 300
-_LEAST_HIDDEN = 4
+_MAX_MESSAGE_CHARS = 300
+_MIN_MASKED_KEY_CHARS = 4
 """A shorter key would be found in every other word."""
 
 _STATUS_BY_WORD = (
@@ -52,7 +52,7 @@ _ADVICE = {
 }
 
 
-class Failures:
+class ErrorTranslator:
     """The words of one mind. `sdk` is its client library; both libraries name their errors alike."""
 
     def __init__(self, name: str, sdk: ModuleType, key: str) -> None:
@@ -64,9 +64,9 @@ class Failures:
             return error
         if isinstance(error, self._sdk.APIStatusError):
             return self._of_status_error(error)
-        if _is_named(error, "APITimeoutError", "ConnectTimeout", "PoolTimeout"):
-            return MindTimeout(f"{self.name}: no connection in time; see to base_url and the network", waiting_for=CONNECTION)
-        if isinstance(error, self._sdk.APIConnectionError) or _is_named(error, "TransportError", "StreamError"):
+        if _has_class_name(error, "APITimeoutError", "ConnectTimeout", "PoolTimeout"):
+            return MindTimeout(f"{self.name}: no connection in time; see to base_url and the network", waiting_for=WAITING_FOR_CONNECTION)
+        if isinstance(error, self._sdk.APIConnectionError) or _has_class_name(error, "TransportError", "StreamError"):
             return MindBusy(f"{self.name}: the connection failed ({self._said(error.__cause__ or error)})")
         if isinstance(error, self._sdk.APIError):
             return self.of_complaint(error.body or {"message": error.message})
@@ -74,19 +74,19 @@ class Failures:
 
     def of_complaint(self, body: object) -> MindError:
         """What a body says that came with status 200."""
-        status, words = complaint(body)
+        status, words = parse_error_body(body)
         return self.of_status(status or 400, words or "it reports an error and does not say which")
 
     def of_status(self, status: int, words: str, headers: Mapping[str, str] | None = None) -> MindError:
         """By an HTTP status: 429 and 5xx pass, everything else does not."""
         told = f"{self.name}: {status}: {self._said(words)}"
         if status == 429 or status >= 500:
-            return MindBusy(told, status=status, retry_after=retry_after(headers or {}, clock.now()))
+            return MindBusy(told, status=status, retry_after=parse_retry_after(headers or {}, clock.now()))
         advice = _ADVICE.get(status)
         return MindRefused(f"{told}; {advice}" if advice else told, status=status)
 
     def _of_status_error(self, error: Any) -> MindError:
-        status, words = complaint(error.body)
+        status, words = parse_error_body(error.body)
         # A stream that has begun with 200 may still end in an error.
         if error.status_code == 200 or (status == 402 and error.status_code == 429):
             return self.of_status(status or 500, words or error.message)
@@ -97,13 +97,13 @@ class Failures:
     def _said(self, words: object) -> str:
         """One line of what was said, without secrets."""
         line = " ".join(str(words).split())
-        if len(self._key) >= _LEAST_HIDDEN:
+        if len(self._key) >= _MIN_MASKED_KEY_CHARS:
             line = line.replace(self._key, MASK)
         line = Redactor().clean(line)[0]
-        return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
+        return line if len(line) <= _MAX_MESSAGE_CHARS else f"{line[:_MAX_MESSAGE_CHARS]}…"
 
 
-def complaint(body: object) -> tuple[int | None, str]:
+def parse_error_body(body: object) -> tuple[int | None, str]:
     """The status and the words of an endpoint's error, wherever in its body they stand."""
     if isinstance(body, Mapping) and isinstance(body.get("error"), Mapping | str):
         body = body["error"]
@@ -111,43 +111,43 @@ def complaint(body: object) -> tuple[int | None, str]:
         return None, body if isinstance(body, str) else ""
     words = next((body[key] for key in ("message", "detail", "error") if isinstance(body.get(key), str)), "")
     for key in ("code", "status", "type"):
-        if (status := _status(body.get(key))) is not None:
+        if (status := _parse_status(body.get(key))) is not None:
             return status, words
     return None, words
 
 
-def _status(said: object) -> int | None:
+def _parse_status(said: object) -> int | None:
     if isinstance(said, int):
         return said if 400 <= said < 600 else None
     word = said.lower() if isinstance(said, str) else ""
     if word.isdecimal():
-        return _status(int(word)) if len(word) == 3 else None
+        return _parse_status(int(word)) if len(word) == 3 else None
     return next((status for part, status in _STATUS_BY_WORD if part in word), None)
 
 
-def _is_named(error: Exception, *names: str) -> bool:
+def _has_class_name(error: Exception, *names: str) -> bool:
     """By the names of its classes: those of httpx2 are known where its clients are, and not here."""
     return any(each.__name__ in names for each in type(error).__mro__)
 
 
 # ---
 
-FORMAT = "format"
+FORMAT_PARAMETER = "format"
 """The parameter that holds a model to a schema, whatever its endpoint calls it."""
 
-_OF_TOOLS = re.compile(r"\btools?\b|tool[_ ]|function.?call", re.IGNORECASE)
+_TOOL_REFUSAL_PATTERN = re.compile(r"\btools?\b|tool[_ ]|function.?call", re.IGNORECASE)
 
 
-class Patience(Struct, frozen=True, kw_only=True):
+class ModelTimeouts(Struct, frozen=True, kw_only=True):
     """Seconds for each step of an answer. What an endpoint sends to show that it lives is no token."""
 
     connect: float = 10.0
     first: float = 60.0
     between: float = 30.0
-    total: float = TIMEOUT
+    total: float = DEFAULT_TIMEOUT_SECONDS
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class ModelEndpoint(Struct, frozen=True, kw_only=True):
     """Where a model is asked, and with what."""
 
     model: str
@@ -156,17 +156,17 @@ class Place(Struct, frozen=True, kw_only=True):
     key: str = ""
 
 
-class _Stream(Protocol):
+class _ResponseStream(Protocol):
     """A response of which the client library makes pieces."""
 
     response: Any
 
-    async def __aenter__(self) -> _Stream: ...
+    async def __aenter__(self) -> _ResponseStream: ...
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
     def __aiter__(self) -> AsyncIterator[Any]: ...
 
 
-class HttpMind:
+class HttpModel:
     """A model behind HTTP. Open it with `async with`; its connections end with it."""
 
     provider: ClassVar[str]
@@ -175,21 +175,21 @@ class HttpMind:
 
     def __init__(
         self,
-        place: Place,
+        place: ModelEndpoint,
         *,
-        patience: Patience | None = None,
-        attempts: Attempts | None = None,
+        patience: ModelTimeouts | None = None,
+        attempts: RetryPolicy | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self.place, self.patience = place, patience or Patience()
+        self.place, self.patience = place, patience or ModelTimeouts()
         self.name = f"{self.provider}:{place.model}"
-        self._retrying = partial(Retrying, attempts or Attempts(), sleep=sleep, chance=chance)
+        self._retrying = partial(Retrier, attempts or RetryPolicy(), sleep=sleep, chance=chance)
         self._unknown: frozenset[str] = frozenset()
         self._client: Any = None
         sdk = self._sdk()
-        self._failures = Failures(self.name, sdk, place.key)
-        self._raised = (sdk.APIError, *raised_by_http(), ValueError, TypeError, LookupError, AttributeError, RecursionError)
+        self._failures = ErrorTranslator(self.name, sdk, place.key)
+        self._raised = (sdk.APIError, *http_error_types(), ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
     def _sdk(self) -> ModuleType:
         """The client library, imported now."""
@@ -199,25 +199,25 @@ class HttpMind:
         """The library's client, which asks once and no more."""
         raise NotImplementedError
 
-    async def _hear(self, ask: Ask, unknown: frozenset[str], heard: Heard) -> None:
+    async def _hear(self, ask: ModelRequest, unknown: frozenset[str], heard: StreamAccumulator) -> None:
         """One attempt, without the parameters that the endpoint does not know."""
         raise NotImplementedError
 
-    async def __aenter__(self) -> HttpMind:
+    async def __aenter__(self) -> HttpModel:
         # In a thread: it loads more of the library, and certificates.
-        self._client = await asyncio.to_thread(lambda: self._new_client(http_client(self.patience.connect)))
+        self._client = await asyncio.to_thread(lambda: self._new_client(create_http_client(self.patience.connect)))
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         client, self._client = self._client, None
         await client.close()
 
-    async def reply(self, ask: Ask) -> Reply:
+    async def reply(self, ask: ModelRequest) -> ModelReply:
         """The answer, asked for again as long as that may help and there is time."""
         if self._client is None:
             raise MindRefused(f"{self.name} is not open; ask it within `async with`")
         start, seconds, tries = monotonic(), self.patience.total if ask.timeout is None else ask.timeout, self._retrying()
-        speech = Speech(ask.hear) if ask.hear and ask.schema is None else None
+        speech = TextStream(ask.hear) if ask.hear and ask.schema is None else None
 
         def time_left() -> float:
             # Whoever has heard a beginning would hear it twice.
@@ -230,9 +230,9 @@ class HttpMind:
             raise MindTimeout(
                 f"{self.name}: no answer within {seconds:g} s", waiting_for="the whole answer", attempts=tries.number
             ) from error
-        return settled(ask, heard, model=self.place.model, latency_ms=round((monotonic() - start) * 1000), attempts=tries.number)
+        return build_reply(ask, heard, model=self.place.model, latency_ms=round((monotonic() - start) * 1000), attempts=tries.number)
 
-    async def _adapting(self, ask: Ask, speech: Speech | None) -> Heard:
+    async def _adapting(self, ask: ModelRequest, speech: TextStream | None) -> StreamAccumulator:
         """One attempt; what the endpoint refuses to know is left out, now and from now on."""
         unknown = self._unknown
         while True:
@@ -249,24 +249,24 @@ class HttpMind:
                 self._unknown |= unknown
                 return heard
 
-    def _refused(self, refusal: MindRefused, ask: Ask) -> str | None:
+    def _refused(self, refusal: MindRefused, ask: ModelRequest) -> str | None:
         """The parameter that a refusal is about. One that says nothing may be about the schema, which fewest endpoints know."""
         if refusal.status not in (400, 404, 415, 422):
             return None
         words = str(refusal).lower()
         named = next((name for name, signs in self.parameters.items() if any(sign in words for sign in signs)), None)
-        return named or (FORMAT if ask.schema is not None and refusal.status in (400, 422) else None)
+        return named or (FORMAT_PARAMETER if ask.schema is not None and refusal.status in (400, 422) else None)
 
     def _without_tools(self, refusal: MindRefused) -> MindRefused | None:
         """The same refusal, said plainly, if it is about tools; what it would do without them is not what was asked for."""
         words = str(refusal).removeprefix(f"{self.name}: ")
-        if refusal.status not in (400, 404, 415, 422) or not _OF_TOOLS.search(words):
+        if refusal.status not in (400, 404, 415, 422) or not _TOOL_REFUSAL_PATTERN.search(words):
             return None
         told = f"{self.name}: the endpoint will not take the tools ({words}); choose a model that calls tools, or ask without them"
         return MindRefused(told, status=refusal.status)
 
-    async def _one(self, ask: Ask, unknown: frozenset[str], speech: Speech | None) -> Heard:
-        heard = Heard(wants_calls=bool(ask.tools), speech=speech)
+    async def _one(self, ask: ModelRequest, unknown: frozenset[str], speech: TextStream | None) -> StreamAccumulator:
+        heard = StreamAccumulator(wants_calls=bool(ask.tools), speech=speech)
         if speech:
             speech.restart()
         try:
@@ -282,13 +282,13 @@ class HttpMind:
         return heard
 
     async def _listen(
-        self, create: Callable[[], Awaitable[_Stream]], take: Callable[[Any], bool], take_whole: Callable[[Any], None]
+        self, create: Callable[[], Awaitable[_ResponseStream]], take: Callable[[Any], bool], take_whole: Callable[[Any], None]
     ) -> Any:
         """Read a stream to its end; `take` says whether a piece was a token. Answers the response's headers."""
         waiting_for, loop = "the first token", asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self.patience.first) as limit, await create() as stream:
-                if not _is_stream(stream.response):
+                if not _is_event_stream(stream.response):
                     take_whole(await self._whole(stream.response))
                 async for piece in stream:
                     if take(piece):
@@ -310,5 +310,5 @@ class HttpMind:
         return body
 
 
-def _is_stream(response: Any) -> bool:
+def _is_event_stream(response: Any) -> bool:
     return "event-stream" in response.headers.get("content-type", "")

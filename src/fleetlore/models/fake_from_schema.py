@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, TypeVar
 
-from fleetlore.models.json_schema import resolved
+from fleetlore.models.json_schema import resolve_reference
 
 # --- What a scripted mind says where no script tells it: lines that fit into most conversations, and lead nowhere dangerous.
 
-SPOKEN = (
+SPOKEN_LINES = (
     "Let us look at what we know before we guess at what we do not.",
     "I agree with half of that, and the other half is the interesting one.",
     "Somebody moved the lamp. Ask yourselves who needed the dark.",
@@ -33,7 +33,7 @@ SPOKEN = (
     "That is the best argument so far, and it comes from the least likely side.",
 )
 
-THOUGHT = (
+THOUGHT_LINES = (
     "They have not noticed yet. I had better be plain about it.",
     "I am less sure than I sound.",
     "That answer came too quickly.",
@@ -44,7 +44,7 @@ THOUGHT = (
     "This is going better than I feared.",
 )
 
-JUDGED = (
+JUDGE_LINES = (
     "Having weighed it all, I decide for the one who brought facts where others brought feelings.",
     "It was close. The clearer line of thought carries it.",
     "Both made their case; one of them also answered the other's.",
@@ -53,17 +53,17 @@ JUDGED = (
     "The winner said less, and more of it was true.",
 )
 
-WORDS = ("amber", "birch", "candle", "drift", "ember", "fern", "gable", "harbour", "ivory", "juniper", "kettle", "lantern")
+SHORT_WORDS = ("amber", "birch", "candle", "drift", "ember", "fern", "gable", "harbour", "ivory", "juniper", "kettle", "lantern")
 
 
 # ---
 
 _Item = TypeVar("_Item")
-_DEEPEST = 24
-_USUAL_SPAN = 10
+_MAX_DEPTH = 24
+_DEFAULT_RANGE = 10
 
 
-class Dice:
+class SeededRandom:
     """Numbers that follow from a seed, on every machine and in every version."""
 
     def __init__(self, *seed: object) -> None:
@@ -81,28 +81,28 @@ class Dice:
         return items[self.throw(len(items))]
 
 
-def line(dice: Dice, *, role: str | None = None, field: str = "text") -> str:
+def make_line(dice: SeededRandom, *, role: str | None = None, field: str = "text") -> str:
     """Something to say, as one who judges, thinks or speaks."""
     if field in ("thought", "thoughts", "thinking", "reasoning"):
-        return dice.choose(THOUGHT)
-    return dice.choose(JUDGED if role and "judge" in role.lower() else SPOKEN)
+        return dice.choose(THOUGHT_LINES)
+    return dice.choose(JUDGE_LINES if role and "judge" in role.lower() else SPOKEN_LINES)
 
 
-def fitted(schema: Any, dice: Dice, *, role: str | None = None) -> Any:
+def make_fake_value(schema: Any, dice: SeededRandom, *, role: str | None = None) -> Any:
     """A value that fits the schema, where any of ours can."""
-    return _Fitter(schema, dice, role).value(schema, "text", 0)
+    return _FakeBuilder(schema, dice, role).value(schema, "text", 0)
 
 
-class _Fitter:
+class _FakeBuilder:
     """Walks through one schema."""
 
-    def __init__(self, root: Any, dice: Dice, role: str | None) -> None:
+    def __init__(self, root: Any, dice: SeededRandom, role: str | None) -> None:
         self._root, self._dice, self._role = root, dice, role
 
     def value(self, schema: Any, field: str, depth: int) -> Any:
         """One value; `field` is the name that it stands under."""
-        schema = resolved(schema, self._root)
-        if not isinstance(schema, dict) or depth > _DEEPEST:
+        schema = resolve_reference(schema, self._root)
+        if not isinstance(schema, dict) or depth > _MAX_DEPTH:
             return None
         if "const" in schema:
             return schema["const"]
@@ -112,11 +112,11 @@ class _Fitter:
             if schema.get(forms):
                 return self.value(schema[forms][0], field, depth + 1)
         if schema.get("allOf"):
-            schema = _merged([schema, *(resolved(part, self._root) for part in schema["allOf"])])
+            schema = _merge_schemas([schema, *(resolve_reference(part, self._root) for part in schema["allOf"])])
         return self._of_type(schema, field, depth)
 
     def _of_type(self, schema: dict[str, Any], field: str, depth: int) -> Any:
-        match _type_of(schema):
+        match _schema_type(schema):
             case "object":
                 return self._object(schema, depth)
             case "array":
@@ -143,9 +143,9 @@ class _Fitter:
         least = schema.get("minimum", schema.get("exclusiveMinimum"))
         most = schema.get("maximum", schema.get("exclusiveMaximum"))
         if least is None:
-            least = 0 if most is None or most > 0 else most - _USUAL_SPAN
+            least = 0 if most is None or most > 0 else most - _DEFAULT_RANGE
         if most is None:
-            most = least + _USUAL_SPAN
+            most = least + _DEFAULT_RANGE
         if kind == "integer":
             low = int(-(-least // 1)) + (schema.get("exclusiveMinimum") == least)
             high = int(most // 1) - (schema.get("exclusiveMaximum") == most)
@@ -154,20 +154,20 @@ class _Fitter:
 
     def _string(self, schema: dict[str, Any], field: str) -> str:
         is_short = schema.get("maxLength", 1000) < 20 or field in ("mood", "name", "kind", "label")
-        said = self._dice.choose(WORDS) if is_short else line(self._dice, role=self._role, field=field)
+        said = self._dice.choose(SHORT_WORDS) if is_short else make_line(self._dice, role=self._role, field=field)
         while len(said) < schema.get("minLength", 0):
-            said += f" {line(self._dice, role=self._role, field=field)}"
+            said += f" {make_line(self._dice, role=self._role, field=field)}"
         return said[: schema.get("maxLength", len(said))]
 
 
-def _type_of(schema: dict[str, Any]) -> str:
+def _schema_type(schema: dict[str, Any]) -> str:
     kind = schema.get("type")
     if isinstance(kind, list):
         kind = kind[0] if kind else None
     return kind or ("object" if "properties" in schema or "required" in schema else "array" if "items" in schema else "string")
 
 
-def _merged(parts: list[Any]) -> dict[str, Any]:
+def _merge_schemas(parts: list[Any]) -> dict[str, Any]:
     """Several schemas that must all hold, as one."""
     whole: dict[str, Any] = {}
     for part in parts:

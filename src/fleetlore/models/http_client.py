@@ -11,7 +11,7 @@ MOST_BYTES = 32 << 20
 """What is read of one response at the most; a token's wrapping is far larger than the token."""
 
 
-def http_client(connect: float) -> Any:
+def create_http_client(connect: float) -> Any:
     """Connections for one mind: `connect` seconds for each to come about."""
     import httpx2
 
@@ -40,7 +40,7 @@ def http_client(connect: float) -> Any:
     return httpx2.AsyncClient(timeout=timeout, event_hooks={"response": [bound]}, headers={"accept-encoding": "identity"})
 
 
-def raised_by_http() -> tuple[type[Exception], ...]:
+def http_error_types() -> tuple[type[Exception], ...]:
     """What may come through the client libraries as it is."""
     import httpx2
 

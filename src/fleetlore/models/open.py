@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from fleetlore.errors import InvalidMind, MindError
-from fleetlore.models.base import Mind
+from fleetlore.models.base import Model
 from fleetlore.redact import Redactor
 
 if TYPE_CHECKING:
-    from fleetlore.models.endpoint import Patience, Place
-    from fleetlore.models.retry import Attempts
+    from fleetlore.models.endpoint import ModelEndpoint, ModelTimeouts
+    from fleetlore.models.retry import RetryPolicy
 
-DEFAULT = "scripted:"
+DEFAULT_MODEL = "scripted:"
 _PROVIDERS = ("scripted", "openai", "anthropic")
-_SECONDS = ("connect", "first", "between", "total")
-_OPTIONS = ("base_url", "key_env", "attempts", *_SECONDS)
-_SECRETS = ("key", "api_key", "apikey", "token", "password")
+_TIMEOUT_OPTIONS = ("connect", "first", "between", "total")
+_OPTIONS = ("base_url", "key_env", "attempts", *_TIMEOUT_OPTIONS)
+_SECRET_OPTIONS = ("key", "api_key", "apikey", "token", "password")
 
 
-class Address(NamedTuple):
+class ModelAddress(NamedTuple):
     """The parts of an address, checked."""
 
     provider: str
@@ -39,40 +39,40 @@ class Address(NamedTuple):
     options: Mapping[str, str]
 
 
-def open_mind(address: str = DEFAULT, *, environ: Mapping[str, str] = os.environ) -> AbstractAsyncContextManager[Mind]:
+def open_model(address: str = DEFAULT_MODEL, *, environ: Mapping[str, str] = os.environ) -> AbstractAsyncContextManager[Model]:
     """The mind at an address, for `async with`. What is wrong is said at once: `InvalidMind`, or `MindError` for what is missing."""
-    parts = split(address)
+    parts = parse_address(address)
     if parts.provider == "scripted":
-        return _scripted(address, parts.model)
-    place, patience, attempts = _place(parts, environ), _patience(parts.options), _attempts(parts.options)
-    with _extra(parts.provider):
+        return _open_scripted(address, parts.model)
+    place, patience, attempts = _build_endpoint(parts, environ), _parse_timeouts(parts.options), _parse_attempts(parts.options)
+    with _require_extra(parts.provider):
         if parts.provider == "openai":
-            from fleetlore.models.openai import OpenAIMind
+            from fleetlore.models.openai import OpenAIModel
 
-            return OpenAIMind(place, patience=patience, attempts=attempts)
-        from fleetlore.models.anthropic import AnthropicMind
+            return OpenAIModel(place, patience=patience, attempts=attempts)
+        from fleetlore.models.anthropic import AnthropicModel
 
-        return AnthropicMind(place, patience=patience, attempts=attempts)
+        return AnthropicModel(place, patience=patience, attempts=attempts)
 
 
-def split(address: str) -> Address:
+def parse_address(address: str) -> ModelAddress:
     """The parts of an address; `InvalidMind` if there is anything wrong with them."""
     provider, colon, rest = address.partition(":")
     if not colon or provider not in _PROVIDERS:
-        raise InvalidMind(f"no mind at {_shown(address)!r}; say scripted:, openai:MODEL or anthropic:MODEL")
+        raise InvalidMind(f"no mind at {_mask_address(address)!r}; say scripted:, openai:MODEL or anthropic:MODEL")
     model, _, query = rest.partition("?")
     options = {name: unquote(value) for name, _, value in (part.partition("=") for part in query.split("&") if part)}
-    _check_names(provider, options)
+    _check_option_names(provider, options)
     if provider != "scripted" and not model:
         raise InvalidMind(f"{provider}: which model? Say {provider}:MODEL")
     if "base_url" in options:
         _check_url(options["base_url"])
-    return Address(provider, unquote(model), options)
+    return ModelAddress(provider, unquote(model), options)
 
 
-def _check_names(provider: str, options: Mapping[str, str]) -> None:
+def _check_option_names(provider: str, options: Mapping[str, str]) -> None:
     for name in options:
-        if name in _SECRETS:
+        if name in _SECRET_OPTIONS:
             raise InvalidMind(f"no ?{name}= in an address, which may be shown; put it into a variable and name that with ?key_env=")
         if provider == "scripted":
             raise InvalidMind(f"scripted: takes no options, not ?{name}=")
@@ -89,12 +89,12 @@ def _check_url(url: str) -> None:
     if parts.scheme not in ("http", "https") or not host:
         raise InvalidMind("base_url is no address of an endpoint; write it like https://HOST/v1")
     asked = {part.partition("=")[0].casefold() for part in parts.query.split("&")}
-    if parts.username is not None or parts.password is not None or not asked.isdisjoint(_SECRETS):
+    if parts.username is not None or parts.password is not None or not asked.isdisjoint(_SECRET_OPTIONS):
         raise InvalidMind("no password in base_url, which may be shown; put it into a variable and name that with ?key_env=")
 
 
-def _place(parts: Address, environ: Mapping[str, str]) -> Place:
-    from fleetlore.models.endpoint import Place
+def _build_endpoint(parts: ModelAddress, environ: Mapping[str, str]) -> ModelEndpoint:
+    from fleetlore.models.endpoint import ModelEndpoint
 
     base_url = parts.options.get("base_url")
     variable = parts.options.get("key_env")
@@ -108,22 +108,22 @@ def _place(parts: Address, environ: Mapping[str, str]) -> Place:
         )
     if not (key.isascii() and key.isprintable()):
         raise MindError(f"{parts.provider}:{parts.model}: what is in ${variable} cannot be a key; it holds characters that no header can")
-    return Place(model=parts.model, base_url=base_url, key=key)
+    return ModelEndpoint(model=parts.model, base_url=base_url, key=key)
 
 
-def _patience(options: Mapping[str, str]) -> Patience:
-    from fleetlore.models.endpoint import Patience
+def _parse_timeouts(options: Mapping[str, str]) -> ModelTimeouts:
+    from fleetlore.models.endpoint import ModelTimeouts
 
-    return Patience(**{name: _above_nought(name, options[name], float) for name in _SECONDS if name in options})
-
-
-def _attempts(options: Mapping[str, str]) -> Attempts:
-    from fleetlore.models.retry import Attempts
-
-    return Attempts(most=int(_above_nought("attempts", options["attempts"], int))) if "attempts" in options else Attempts()
+    return ModelTimeouts(**{name: _parse_positive(name, options[name], float) for name in _TIMEOUT_OPTIONS if name in options})
 
 
-def _above_nought(name: str, said: str, kind: Callable[[str], float]) -> float:
+def _parse_attempts(options: Mapping[str, str]) -> RetryPolicy:
+    from fleetlore.models.retry import RetryPolicy
+
+    return RetryPolicy(most=int(_parse_positive("attempts", options["attempts"], int))) if "attempts" in options else RetryPolicy()
+
+
+def _parse_positive(name: str, said: str, kind: Callable[[str], float]) -> float:
     try:
         number = kind(said)
     except ValueError:
@@ -134,14 +134,14 @@ def _above_nought(name: str, said: str, kind: Callable[[str], float]) -> float:
 
 
 @asynccontextmanager
-async def _scripted(address: str, name: str) -> AsyncIterator[Mind]:
-    from fleetlore.models.scripted import ScriptedMind, script_of
+async def _open_scripted(address: str, name: str) -> AsyncIterator[Model]:
+    from fleetlore.models.scripted import ScriptedMind, find_script
 
-    yield ScriptedMind(script_of(name), name=address)
+    yield ScriptedMind(find_script(name), name=address)
 
 
 @contextmanager
-def _extra(name: str) -> Iterator[None]:
+def _require_extra(name: str) -> Iterator[None]:
     """What to install where a client library is missing."""
     try:
         yield
@@ -149,6 +149,6 @@ def _extra(name: str) -> Iterator[None]:
         raise MindError(f"{name}: its client is not installed ({error.name}); pip install 'fleetlore[{name}]'") from error
 
 
-def _shown(address: str) -> str:
+def _mask_address(address: str) -> str:
     """As much of an address as cannot be a secret: some give the key itself."""
     return Redactor().clean(address.partition("?")[0])[0][:60]

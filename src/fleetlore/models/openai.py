@@ -8,16 +8,16 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from fleetlore.models.base import Ask, Finish, Message, Schema, Tool, Usage
-from fleetlore.models.conversation import turns
-from fleetlore.models.endpoint import FORMAT, HttpMind
-from fleetlore.models.parse_reply import instruction
-from fleetlore.models.stream_accumulator import Heard, count_of, dig, text_of
+from fleetlore.models.base import ChatMessage, FinishReason, JsonSchema, ModelRequest, TokenUsage, ToolDefinition
+from fleetlore.models.conversation import normalise_messages
+from fleetlore.models.endpoint import FORMAT_PARAMETER, HttpModel
+from fleetlore.models.parse_reply import schema_instruction
+from fleetlore.models.stream_accumulator import StreamAccumulator, get_nested, parse_count, parse_short_text
 
-OWN_URL = "https://api.openai.com/v1"
+DEFAULT_URL = "https://api.openai.com/v1"
 
-_OF_THE_USER = ("OpenAI-Organization", "OpenAI-Project")
-_FINISHES: dict[str, Finish] = {
+_ACCOUNT_HEADERS = ("OpenAI-Organization", "OpenAI-Project")
+_FINISH_REASONS: dict[str, FinishReason] = {
     "stop": "stop",
     "eos": "stop",
     "tool_calls": "stop",
@@ -27,12 +27,12 @@ _FINISHES: dict[str, Finish] = {
 }
 
 
-class OpenAIMind(HttpMind):
+class OpenAIModel(HttpModel):
     """A model behind an OpenAI-compatible endpoint."""
 
     provider = "openai"
     parameters: ClassVar = {
-        FORMAT: ("response_format", "json_schema", "structured output", "grammar"),
+        FORMAT_PARAMETER: ("response_format", "json_schema", "structured output", "grammar"),
         "stream_options": ("stream_options", "include_usage"),
         "max_tokens": ("max_tokens", "max_completion_tokens"),
         "temperature": ("temperature",),
@@ -49,37 +49,41 @@ class OpenAIMind(HttpMind):
         import openai
 
         # The library wants a key even where none is needed.
-        key, url = self.place.key or "none", self.place.base_url or OWN_URL
+        key, url = self.place.key or "none", self.place.base_url or DEFAULT_URL
         # Who its user is at OpenAI, the library takes from the environment; that is nobody else's business.
-        headers: Any = {name: openai.Omit() for name in _OF_THE_USER} if self.place.base_url else None
+        headers: Any = {name: openai.Omit() for name in _ACCOUNT_HEADERS} if self.place.base_url else None
         client = openai.AsyncOpenAI(api_key=key, base_url=url, max_retries=0, default_headers=headers, http_client=http)
         _ = client.chat.completions  # loads more of the library: now, and not in the time of the first answer
         return client
 
-    async def _hear(self, ask: Ask, unknown: frozenset[str], heard: Heard) -> None:
+    async def _hear(self, ask: ModelRequest, unknown: frozenset[str], heard: StreamAccumulator) -> None:
         asked = self._request(ask, unknown)
         headers = await self._listen(
             lambda: self._client.chat.completions.create(**asked),
-            lambda piece: _take(heard, piece, "delta"),
-            lambda body: _take_whole(heard, body),
+            lambda piece: _accept_piece(heard, piece, "delta"),
+            lambda body: _accept_body(heard, body),
         )
-        heard.request_id = text_of(headers.get("x-request-id"))
+        heard.request_id = parse_short_text(headers.get("x-request-id"))
 
-    def _request(self, ask: Ask, unknown: frozenset[str]) -> dict[str, Any]:
-        if ask.schema is not None and FORMAT in unknown:
-            ask = replace(ask, prompt=f"{ask.prompt}\n\n{instruction(ask.schema)}")
+    def _request(self, ask: ModelRequest, unknown: frozenset[str]) -> dict[str, Any]:
+        if ask.schema is not None and FORMAT_PARAMETER in unknown:
+            ask = replace(ask, prompt=f"{ask.prompt}\n\n{schema_instruction(ask.schema)}")
         system = [{"role": "system", "content": ask.system}] if ask.system else []
-        asked: dict[str, Any] = {"model": self.place.model, "messages": [*system, *map(_message, turns(ask))], "stream": True}
+        asked: dict[str, Any] = {
+            "model": self.place.model,
+            "messages": [*system, *map(_encode_message, normalise_messages(ask))],
+            "stream": True,
+        }
         # The newest models of the provider itself refuse the older name, which is the only one that others know.
         is_new = (self.place.base_url is None) != ("max_tokens" in unknown)
         asked["max_completion_tokens" if is_new else "max_tokens"] = ask.max_tokens
         optional = {
-            FORMAT: ask.schema and {"response_format": _response_format(ask.schema)},
+            FORMAT_PARAMETER: ask.schema and {"response_format": _response_format(ask.schema)},
             "stream_options": {"stream_options": {"include_usage": True}},
             "temperature": ask.temperature is not None and {"temperature": ask.temperature},
             "seed": ask.seed is not None and {"seed": ask.seed},
             "stop": ask.stop and {"stop": list(ask.stop)},
-            "tools": ask.tools and {"tools": [*map(_tool, ask.tools)]},
+            "tools": ask.tools and {"tools": [*map(_encode_tool, ask.tools)]},
         }
         for name, given in optional.items():
             if given and name not in unknown:
@@ -87,7 +91,7 @@ class OpenAIMind(HttpMind):
         return asked
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _encode_message(message: ChatMessage) -> dict[str, Any]:
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.call, "content": message.text}
     said: dict[str, Any] = {"role": message.role, "content": message.text}
@@ -100,11 +104,11 @@ def _message(message: Message) -> dict[str, Any]:
     return said
 
 
-def _tool(tool: Tool) -> dict[str, Any]:
+def _encode_tool(tool: ToolDefinition) -> dict[str, Any]:
     return {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": tool.schema}}
 
 
-def _response_format(schema: Schema) -> dict[str, Any]:
+def _response_format(schema: JsonSchema) -> dict[str, Any]:
     named: dict[str, Any] = {"name": "answer", "schema": schema}
     if _is_strict(schema):
         named["strict"] = True
@@ -124,43 +128,43 @@ def _is_strict(schema: Any) -> bool:
     return all(map(_is_strict, schema.values()))
 
 
-def _take(heard: Heard, piece: Any, where: str) -> bool:
+def _accept_piece(heard: StreamAccumulator, piece: Any, where: str) -> bool:
     """Take in a piece; whether it was a token."""
-    choice = dig(piece, "choices", 0)
-    said = dig(choice, where)
-    heard.model = heard.model or text_of(dig(piece, "model"))
-    heard.message_id = heard.message_id or text_of(dig(piece, "id"))
-    finish = dig(choice, "finish_reason")
+    choice = get_nested(piece, "choices", 0)
+    said = get_nested(choice, where)
+    heard.model = heard.model or parse_short_text(get_nested(piece, "model"))
+    heard.message_id = heard.message_id or parse_short_text(get_nested(piece, "id"))
+    finish = get_nested(choice, "finish_reason")
     if isinstance(finish, str) and finish:
-        heard.finish = _FINISHES.get(finish, "other")
-    _count(heard, dig(piece, "usage"))
-    if dig(said, "refusal"):
+        heard.finish = _FINISH_REASONS.get(finish, "other")
+    _accept_usage(heard, get_nested(piece, "usage"))
+    if get_nested(said, "refusal"):
         heard.finish = "filtered"
-    thought = dig(said, "reasoning_content") or dig(said, "reasoning")
-    is_called = _take_calls(heard, dig(said, "tool_calls"))
-    return heard.add(dig(said, "content")) or is_called or bool(thought)
+    thought = get_nested(said, "reasoning_content") or get_nested(said, "reasoning")
+    is_called = _accept_calls(heard, get_nested(said, "tool_calls"))
+    return heard.add(get_nested(said, "content")) or is_called or bool(thought)
 
 
-def _take_calls(heard: Heard, calls: Any) -> bool:
+def _accept_calls(heard: StreamAccumulator, calls: Any) -> bool:
     took = False
     for number, call in enumerate(calls if isinstance(calls, list) else ()):
-        place, made = dig(call, "index"), dig(call, "function")
+        place, made = get_nested(call, "index"), get_nested(call, "function")
         place = number if place is None else place
-        took |= heard.call(place, id=dig(call, "id"), name=dig(made, "name"), arguments=dig(made, "arguments"))
+        took |= heard.call(place, id=get_nested(call, "id"), name=get_nested(made, "name"), arguments=get_nested(made, "arguments"))
     return took
 
 
-def _take_whole(heard: Heard, body: Any) -> None:
-    _take(heard, body, "message")
+def _accept_body(heard: StreamAccumulator, body: Any) -> None:
+    _accept_piece(heard, body, "message")
     if heard.parts or heard.calls:
         heard.finish = heard.finish or "other"
 
 
-def _count(heard: Heard, usage: Any) -> None:
-    if usage is None or not (read := count_of(dig(usage, "prompt_tokens"))) + count_of(dig(usage, "completion_tokens")):
+def _accept_usage(heard: StreamAccumulator, usage: Any) -> None:
+    if usage is None or not (read := parse_count(get_nested(usage, "prompt_tokens"))) + parse_count(get_nested(usage, "completion_tokens")):
         return
-    cached = min(read, count_of(dig(usage, "prompt_tokens_details", "cached_tokens")))
-    heard.usage = Usage(input=read - cached, output=count_of(dig(usage, "completion_tokens")), cache_read=cached)
-    cost = dig(usage, "cost")  # some endpoints say it, in dollars
+    cached = min(read, parse_count(get_nested(usage, "prompt_tokens_details", "cached_tokens")))
+    heard.usage = TokenUsage(input=read - cached, output=parse_count(get_nested(usage, "completion_tokens")), cache_read=cached)
+    cost = get_nested(usage, "cost")  # some endpoints say it, in dollars
     if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 10**6:
         heard.usd = float(cost)

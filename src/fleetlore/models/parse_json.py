@@ -13,45 +13,45 @@ from typing import Any, NamedTuple
 
 from fleetlore.errors import MindNonsense
 
-DEEPEST = 64
+MAX_DEPTH = 64
 """How deep an object may be nested."""
-_SHOWN = 400
+_MAX_SHOWN_CHARS = 400
 """So much of an answer is told with an error."""
 
 # From every brace on, the text may have to be read to its end. There is an end to that, far behind anything honest.
-_PASSES, _SPARE = 2, 500_000
+_SCAN_FACTOR, _SCAN_ALLOWANCE = 2, 500_000
 
-TAGS = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad"
-TAG = re.compile(rf"<(?P<end>/?)(?P<name>{TAGS})(?:\s[^<>]{{0,80}})?>", re.IGNORECASE)
-_OUTSIDE = re.compile(rf"\{{|{TAG.pattern}", re.IGNORECASE)
+REASONING_TAGS = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad"
+REASONING_TAG = re.compile(rf"<(?P<end>/?)(?P<name>{REASONING_TAGS})(?:\s[^<>]{{0,80}})?>", re.IGNORECASE)
+_OBJECT_OR_TAG = re.compile(rf"\{{|{REASONING_TAG.pattern}", re.IGNORECASE)
 _STRING = r'"(?:[^"\\]++|\\.)*+"'
-_INSIDE = re.compile(rf"{_STRING}|[{{}}\[\]\"]", re.DOTALL)
-_LAST_COMMA = re.compile(rf"(?P<string>{_STRING})|,(?=\s*[}}\]])", re.DOTALL)
+_STRING_OR_BRACKET = re.compile(rf"{_STRING}|[{{}}\[\]\"]", re.DOTALL)
+_TRAILING_COMMA = re.compile(rf"(?P<string>{_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 
 
-class Found(NamedTuple):
+class FoundObject(NamedTuple):
     """An object, and the JSON in which it was written."""
 
     data: dict[str, Any]
     text: str
 
 
-def find_object(text: str) -> Found:
+def find_object(text: str) -> FoundObject:
     """The last JSON object in a text, an empty one only if there is no other; `MindNonsense` if there is none."""
-    found = list(_objects(text))
+    found = list(_find_objects(text))
     if not found:
-        raise MindNonsense(_nothing_in(text), text=text[:_SHOWN])
+        raise MindNonsense(_explain_missing_object(text), text=text[:_MAX_SHOWN_CHARS])
     last = next((each for each in reversed(found) if each.data), found[-1])
-    if not _is_sound(last.data):
-        raise MindNonsense(f"the object is nested more than {DEEPEST} deep", text=text[:_SHOWN])
-    return last._replace(data=_readable(last.data))
+    if not _is_depth_allowed(last.data):
+        raise MindNonsense(f"the object is nested more than {MAX_DEPTH} deep", text=text[:_MAX_SHOWN_CHARS])
+    return last._replace(data=_replace_surrogates(last.data))
 
 
-def without_thoughts(text: str) -> str:
+def strip_reasoning(text: str) -> str:
     """Prose without what stands in reasoning tags; a tag that is not closed takes everything behind it, one not opened all before."""
     kept: list[str] = []
     start, depth = 0, 0
-    for tag in TAG.finditer(text):
+    for tag in REASONING_TAG.finditer(text):
         if tag["end"]:
             if not depth:
                 kept.clear()
@@ -66,43 +66,43 @@ def without_thoughts(text: str) -> str:
     return "".join(kept).strip()
 
 
-def whole_object(text: str) -> dict[str, Any] | None:
+def parse_whole_object(text: str) -> dict[str, Any] | None:
     """A text that is one JSON object and nothing else; `None` if it is not, or is nested too deep."""
-    data = _decoded(text)
-    return _readable(data) if data is not None and _is_sound(data) else None
+    data = _decode_lenient(text)
+    return _replace_surrogates(data) if data is not None and _is_depth_allowed(data) else None
 
 
-def _objects(text: str) -> Iterator[Found]:
+def _find_objects(text: str) -> Iterator[FoundObject]:
     """Every outermost object, in order, those in reasoning tags not counted."""
-    found: list[Found] = []
-    place, left = 0, _PASSES * len(text) + _SPARE
-    while left > 0 and (mark := _OUTSIDE.search(text, place)):
+    found: list[FoundObject] = []
+    place, left = 0, _SCAN_FACTOR * len(text) + _SCAN_ALLOWANCE
+    while left > 0 and (mark := _OBJECT_OR_TAG.search(text, place)):
         place = mark.end()
         if mark[0] != "{":
             if mark["end"]:
                 found.clear()  # it was all reasoning, whose beginning was not written
             else:
-                place = _end_of_thoughts(text, mark)
+                place = _find_reasoning_end(text, mark)
             continue
-        end = _balanced(text, mark.start())
+        end = _find_closing_bracket(text, mark.start())
         left -= (end or len(text)) - mark.start()
-        if end and (data := _decoded(text[mark.start() : end])) is not None:
-            found.append(Found(data, text[mark.start() : end]))
+        if end and (data := _decode_lenient(text[mark.start() : end])) is not None:
+            found.append(FoundObject(data, text[mark.start() : end]))
             place = end
     return iter(found)
 
 
-def _end_of_thoughts(text: str, opened: re.Match[str]) -> int:
-    for tag in TAG.finditer(text, opened.end()):
+def _find_reasoning_end(text: str, opened: re.Match[str]) -> int:
+    for tag in REASONING_TAG.finditer(text, opened.end()):
         if tag["end"] and tag["name"].lower() == opened["name"].lower():
             return tag.end()
     return len(text)
 
 
-def _balanced(text: str, start: int) -> int | None:
+def _find_closing_bracket(text: str, start: int) -> int | None:
     """Where the bracket that opens at `start` is closed; `None` if it is not."""
     depth = 0
-    for mark in _INSIDE.finditer(text, start):
+    for mark in _STRING_OR_BRACKET.finditer(text, start):
         if mark[0] in "{[":
             depth += 1
         elif mark[0] in "}]":
@@ -114,56 +114,56 @@ def _balanced(text: str, start: int) -> int | None:
     return None
 
 
-def _decoded(source: str) -> dict[str, Any] | None:
-    for attempt in (source, _LAST_COMMA.sub(lambda match: match["string"] or "", source)):
+def _decode_lenient(source: str) -> dict[str, Any] | None:
+    for attempt in (source, _TRAILING_COMMA.sub(lambda match: match["string"] or "", source)):
         try:
-            value = json.loads(attempt, parse_constant=_no_number, parse_float=_finite, strict=False)
+            value = json.loads(attempt, parse_constant=_reject_constant, parse_float=_parse_finite, strict=False)
         except (ValueError, RecursionError):
             continue
         return value if isinstance(value, dict) else None
     return None
 
 
-def _no_number(word: str) -> float:
+def _reject_constant(word: str) -> float:
     raise ValueError(f"{word} is no JSON")
 
 
-def _finite(digits: str) -> float:
+def _parse_finite(digits: str) -> float:
     number = float(digits)
-    return number if abs(number) != float("inf") else _no_number(digits)
+    return number if abs(number) != float("inf") else _reject_constant(digits)
 
 
-def _is_sound(value: Any) -> bool:
+def _is_depth_allowed(value: Any) -> bool:
     """Whether it is not nested too deep for whoever walks through it next."""
     level, depth = [value], 0
     while level:
-        if depth > DEEPEST:
+        if depth > MAX_DEPTH:
             return False
         depth += 1
-        level = [item for each in level for item in _items(each) if isinstance(item, dict | list)]
+        level = [item for each in level for item in _child_values(each) if isinstance(item, dict | list)]
     return True
 
 
-def _items(value: Any) -> list[Any]:
+def _child_values(value: Any) -> list[Any]:
     return list(value.values()) if isinstance(value, dict) else value
 
 
-def _readable(value: Any) -> Any:
+def _replace_surrogates(value: Any) -> Any:
     """The same without halves of characters, which no file can hold."""
     match value:
         case str():
             return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         case dict():
-            return {_readable(key): _readable(item) for key, item in value.items()}
+            return {_replace_surrogates(key): _replace_surrogates(item) for key, item in value.items()}
         case list():
-            return [_readable(item) for item in value]
+            return [_replace_surrogates(item) for item in value]
         case _:
             return value
 
 
-def _nothing_in(text: str) -> str:
+def _explain_missing_object(text: str) -> str:
     if not text.strip():
         return "it is empty where a JSON object was wanted"
-    if not without_thoughts(text):
+    if not strip_reasoning(text):
         return "it holds nothing but reasoning; more max_tokens may be needed"
     return "there is no JSON object in it" if "{" not in text else "there is no whole JSON object in it"

@@ -12,13 +12,13 @@ from msgspec import Struct
 
 from fleetlore.errors import MindBusy, MindError, MindTimeout
 
-CONNECTION = "a connection"
+WAITING_FOR_CONNECTION = "a connection"
 """What a `MindTimeout` waits for before anything was sent, so that it does no harm to ask again."""
 
 _Answer = TypeVar("_Answer")
 
 
-class Attempts(Struct, frozen=True, kw_only=True):
+class RetryPolicy(Struct, frozen=True, kw_only=True):
     """How often to ask, and how long to pause in between, in seconds."""
 
     most: int = 4
@@ -28,10 +28,10 @@ class Attempts(Struct, frozen=True, kw_only=True):
     """Whoever asks for more patience with Retry-After is not waited for: the caller is told."""
 
 
-class Retrying:
+class Retrier:
     """One question and its attempts; `number` is the one that runs."""
 
-    def __init__(self, attempts: Attempts, *, sleep: Callable[[float], Awaitable[object]], chance: Callable[[], float]) -> None:
+    def __init__(self, attempts: RetryPolicy, *, sleep: Callable[[float], Awaitable[object]], chance: Callable[[], float]) -> None:
         self._attempts, self._sleep, self._chance = attempts, sleep, chance
         self.number = 1
 
@@ -50,7 +50,7 @@ class Retrying:
 
     def _pause(self, error: MindError) -> float | None:
         """How long to wait before the next attempt; `None` if there is to be none."""
-        if self.number >= self._attempts.most or not _passes(error):
+        if self.number >= self._attempts.most or not _is_retryable(error):
             return None
         told = error.retry_after if isinstance(error, MindBusy) else None
         if told is not None:
@@ -60,16 +60,16 @@ class Retrying:
         return grown * (0.5 + self._chance() / 2)
 
 
-def _passes(error: MindError) -> bool:
-    return isinstance(error, MindBusy) or (isinstance(error, MindTimeout) and error.waiting_for == CONNECTION)
+def _is_retryable(error: MindError) -> bool:
+    return isinstance(error, MindBusy) or (isinstance(error, MindTimeout) and error.waiting_for == WAITING_FOR_CONNECTION)
 
 
-def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
+def parse_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     """The seconds that an endpoint asks for: in milliseconds, in seconds, or as a date; `None` if it says nothing that can be read."""
-    if (thousandths := _number(headers.get("retry-after-ms"))) is not None:
+    if (thousandths := _parse_seconds(headers.get("retry-after-ms"))) is not None:
         return thousandths / 1000
     said = headers.get("retry-after")
-    if said is None or (seconds := _number(said)) is not None:
+    if said is None or (seconds := _parse_seconds(said)) is not None:
         return seconds if said is not None else None
     try:
         moment = parsedate_to_datetime(said)
@@ -80,7 +80,7 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     return max(0.0, (moment - now).total_seconds())
 
 
-def _number(said: str | None) -> float | None:
+def _parse_seconds(said: str | None) -> float | None:
     try:
         number = float(said or "")
     except ValueError:

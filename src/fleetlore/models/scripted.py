@@ -20,21 +20,21 @@ from typing import Any, TypeAlias, Union
 from msgspec import Struct
 
 from fleetlore.errors import InvalidMind, MindError, MindTimeout
-from fleetlore.models.base import TIMEOUT, Ask, Reply
-from fleetlore.models.fake_from_schema import Dice, fitted, line
-from fleetlore.models.parse_reply import settled
-from fleetlore.models.stream_accumulator import Heard
-from fleetlore.models.text_stream import Speech
+from fleetlore.models.base import DEFAULT_TIMEOUT_SECONDS, ModelReply, ModelRequest
+from fleetlore.models.fake_from_schema import SeededRandom, make_fake_value, make_line
+from fleetlore.models.parse_reply import build_reply
+from fleetlore.models.stream_accumulator import StreamAccumulator
+from fleetlore.models.text_stream import TextStream
 
 # --- Scripts that come with Fleetlore, each played by the mind `scripted:NAME`: agents for demos and first steps, offline and free.
 
 
-def script_of(name: str) -> Callable[[Ask], dict[str, Any]] | None:
+def find_script(name: str) -> Callable[[ModelRequest], dict[str, Any]] | None:
     """The script of that name; `None` where there is none, and lines are made up."""
     return _SCRIPTS.get(name)
 
 
-def _herald(ask: Ask) -> dict[str, Any]:
+def _herald_script(ask: ModelRequest) -> dict[str, Any]:
     """Puts a notice on the board, which is asked of a person first; takes no for an answer."""
     turn = ask.prompt.rpartition(" task, turn ")[2]
     if "what shell told" in turn:
@@ -50,19 +50,21 @@ def _herald(ask: Ask) -> dict[str, Any]:
     return {"say": "I read the table before I put it up.", "tool": "read", "args": {"path": "table.txt"}}
 
 
-_SCRIPTS: Mapping[str, Callable[[Ask], dict[str, Any]]] = {"herald": _herald}
+_SCRIPTS: Mapping[str, Callable[[ModelRequest], dict[str, Any]]] = {"herald": _herald_script}
 
 
 # ---
 
-Answer: TypeAlias = Union[str, "dict[str, Any]", Exception, "Calls", "BreaksOff", "Stall", "Slow", "AnyOf", "Callable[[Ask], Answer]"]
+Answer: TypeAlias = Union[
+    str, "dict[str, Any]", Exception, "Calls", "BreaksOff", "Stall", "Slow", "AnyOf", "Callable[[ModelRequest], Answer]"
+]
 """Words, an object, calls, an error to raise, a stall, a delay, a choice, or a function that gives one of these."""
 
 Key: TypeAlias = "str | re.Pattern[str]"
 """A role, or what is found in the prompt."""
 
 # A mapping's keys are of one type to mypy, hence Any.
-Script: TypeAlias = "Sequence[Answer] | Mapping[Any, Answer | Sequence[Answer]] | Callable[[Ask], Answer]"
+Script: TypeAlias = "Sequence[Answer] | Mapping[Any, Answer | Sequence[Answer]] | Callable[[ModelRequest], Answer]"
 """Answers one after the other; or by `Key`, a role before a pattern; or what a function says."""
 
 Sleep: TypeAlias = Callable[[float], Awaitable[object]]
@@ -110,10 +112,10 @@ class ScriptedMind:
     def __init__(self, script: Script | None = None, *, name: str = "scripted:", sleep: Sleep = asyncio.sleep) -> None:
         self.name, self._script, self._sleep = name, script, sleep
         self._told: Counter[Key] = Counter()
-        self.asked: list[Ask] = []
+        self.asked: list[ModelRequest] = []
         """What it was asked, in order."""
 
-    async def reply(self, ask: Ask) -> Reply:
+    async def reply(self, ask: ModelRequest) -> ModelReply:
         """What the script says."""
         self.asked.append(ask)
         answer, seconds = self._next(ask), 0.0
@@ -130,7 +132,7 @@ class ScriptedMind:
                 case Exception():
                     raise answer
                 case BreaksOff():
-                    await _speak(Heard(speech=_speech(ask)), answer.text)
+                    await _stream_words(StreamAccumulator(speech=_open_text_stream(ask)), answer.text)
                     raise answer.error
                 case str() | dict() | Calls():
                     return await self._settled(ask, answer, seconds)
@@ -139,32 +141,32 @@ class ScriptedMind:
                 case _:
                     raise InvalidMind(f"{self.name}: a script cannot answer with {answer!r}; give it text, a dict, an error, or a function")
 
-    async def _settled(self, ask: Ask, answer: str | dict[str, Any] | Calls, seconds: float) -> Reply:
-        heard = Heard(finish="stop", usd=_FREE, wants_calls=True, speech=_speech(ask))
+    async def _settled(self, ask: ModelRequest, answer: str | dict[str, Any] | Calls, seconds: float) -> ModelReply:
+        heard = StreamAccumulator(finish="stop", usd=_FREE, wants_calls=True, speech=_open_text_stream(ask))
         match answer:
             case Calls():
-                await _speak(heard, answer.text)
+                await _stream_words(heard, answer.text)
                 for number, (name, arguments) in enumerate(answer.calls):
                     heard.call(number, name=name, arguments=arguments)
             case str():
-                await _speak(heard, answer)
+                await _stream_words(heard, answer)
             case _:
-                await _speak(heard, json.dumps(answer, ensure_ascii=False))
-        return settled(ask, heard, model=self.name, latency_ms=round(seconds * 1000))
+                await _stream_words(heard, json.dumps(answer, ensure_ascii=False))
+        return build_reply(ask, heard, model=self.name, latency_ms=round(seconds * 1000))
 
-    async def _wait(self, seconds: float, ask: Ask, altogether: float) -> None:
-        patience = TIMEOUT if ask.timeout is None else ask.timeout
+    async def _wait(self, seconds: float, ask: ModelRequest, altogether: float) -> None:
+        patience = DEFAULT_TIMEOUT_SECONDS if ask.timeout is None else ask.timeout
         if altogether >= patience:
             await self._sleep(patience - (0 if seconds == altogether else altogether - seconds))
             raise MindTimeout(f"{self.name}: no answer within {patience:g} s", waiting_for="the whole answer")
         await self._sleep(seconds)
 
-    def _next(self, ask: Ask) -> Answer:
+    def _next(self, ask: ModelRequest) -> Answer:
         match self._script:
             case None:
                 return self._improvised(ask)
             case Mapping() as parts:
-                key = _key_of(parts, ask)
+                key = _find_key(parts, ask)
                 return self._improvised(ask) if key is None else self._in_turn(parts[key], key)
             case Sequence() as answers:
                 return self._in_turn(answers, "")
@@ -183,22 +185,22 @@ class ScriptedMind:
         self._told[key] += 1
         return answers[number]
 
-    def _improvised(self, ask: Ask) -> str | dict[str, Any]:
+    def _improvised(self, ask: ModelRequest) -> str | dict[str, Any]:
         dice = self._dice(ask)
         if ask.schema is None:
-            return line(dice, role=ask.role)
-        made: dict[str, Any] = fitted(ask.schema, dice, role=ask.role)
+            return make_line(dice, role=ask.role)
+        made: dict[str, Any] = make_fake_value(ask.schema, dice, role=ask.role)
         return made
 
-    def _dice(self, ask: Ask) -> Dice:
-        return Dice(self.name, ask.role, ask.seed, ask.system, ask.prompt, *filter(None, (ask.besides,)))
+    def _dice(self, ask: ModelRequest) -> SeededRandom:
+        return SeededRandom(self.name, ask.role, ask.seed, ask.system, ask.prompt, *filter(None, (ask.besides,)))
 
 
-def _speech(ask: Ask) -> Speech | None:
-    return Speech(ask.hear) if ask.hear and ask.schema is None else None
+def _open_text_stream(ask: ModelRequest) -> TextStream | None:
+    return TextStream(ask.hear) if ask.hear and ask.schema is None else None
 
 
-async def _speak(heard: Heard, text: str) -> None:
+async def _stream_words(heard: StreamAccumulator, text: str) -> None:
     """Word by word where somebody listens, with room for everybody else in between."""
     if heard.speech is None:
         heard.add(text)
@@ -209,7 +211,7 @@ async def _speak(heard: Heard, text: str) -> None:
     heard.speech.end()
 
 
-def _key_of(parts: Mapping[Any, Any], ask: Ask) -> Key | None:
+def _find_key(parts: Mapping[Any, Any], ask: ModelRequest) -> Key | None:
     if ask.role in parts:
         return ask.role
     return next((key for key in parts if isinstance(key, re.Pattern) and key.search(ask.newest)), None)

@@ -8,16 +8,16 @@ from typing import Any
 from msgspec import Struct, field
 
 from fleetlore.errors import MindNonsense
-from fleetlore.models.base import Finish, Usage
-from fleetlore.models.text_stream import Speech
+from fleetlore.models.base import FinishReason, TokenUsage
+from fleetlore.models.text_stream import TextStream
 
-MOST_CHARS = 1 << 18
+MAX_ANSWER_CHARS = 1 << 18
 """An answer that is longer is no answer; what it wants to call counts."""
-MOST_CALLS = 32
+MAX_TOOL_CALLS = 32
 """An answer that wants to call more at once wants nothing sensible."""
 
 
-class Begun(Struct):
+class PartialToolCall(Struct):
     """What has come of one call so far."""
 
     place: int
@@ -32,7 +32,7 @@ class Begun(Struct):
         return "".join(self.parts)
 
 
-class Heard(Struct):
+class StreamAccumulator(Struct):
     """What has come of one answer so far."""
 
     parts: list[str] = field(default_factory=list)
@@ -40,17 +40,17 @@ class Heard(Struct):
     """The first half of a character whose second has not come."""
     size: int = 0
     """Characters."""
-    usage: Usage | None = None
+    usage: TokenUsage | None = None
     usd: float | None = None
     model: str | None = None
-    finish: Finish | None = None
+    finish: FinishReason | None = None
     """`None`: the answer did not end."""
     message_id: str | None = None
     request_id: str | None = None
     wants_calls: bool = False
     """Whether there are tools: else what looks like a call is none."""
-    calls: list[Begun] = field(default_factory=list)
-    speech: Speech | None = None
+    calls: list[PartialToolCall] = field(default_factory=list)
+    speech: TextStream | None = None
     """Whoever hears it while it comes."""
 
     @property
@@ -85,7 +85,7 @@ class Heard(Struct):
         """Take in a piece of a call; whether it was anything. Another id is another call, wherever it says that it stands."""
         if not self.wants_calls:
             return False
-        known, title = text_of(id), text_of(name)
+        known, title = parse_short_text(id), parse_short_text(name)
         begun = self._begun(place if isinstance(place, int) else 0, known)
         begun.id, begun.name = begun.id or known, begun.name or title
         piece = json.dumps(arguments) if isinstance(arguments, dict) else arguments
@@ -95,22 +95,22 @@ class Heard(Struct):
         self._grow(len(piece))
         return True
 
-    def _begun(self, place: int, id: str | None) -> Begun:
+    def _begun(self, place: int, id: str | None) -> PartialToolCall:
         for one in reversed(self.calls):
             if one.place == place and (id is None or one.id is None or one.id == id):
                 return one
-        if len(self.calls) >= MOST_CALLS:
-            raise MindNonsense(f"it calls more than {MOST_CALLS} tools at once", text=self.text[:400])
-        self.calls.append(Begun(place=place, id=id))
+        if len(self.calls) >= MAX_TOOL_CALLS:
+            raise MindNonsense(f"it calls more than {MAX_TOOL_CALLS} tools at once", text=self.text[:400])
+        self.calls.append(PartialToolCall(place=place, id=id))
         return self.calls[-1]
 
     def _grow(self, length: int) -> None:
         self.size += length
-        if self.size > MOST_CHARS:
-            raise MindNonsense(f"it is longer than {MOST_CHARS} characters; set max_tokens lower", text=self.text[:400])
+        if self.size > MAX_ANSWER_CHARS:
+            raise MindNonsense(f"it is longer than {MAX_ANSWER_CHARS} characters; set max_tokens lower", text=self.text[:400])
 
 
-def dig(value: Any, *steps: str | int) -> Any:
+def get_nested(value: Any, *steps: str | int) -> Any:
     """What lies so deep in an answer, of which nothing is certain; `None` if it is not there."""
     for step in steps:
         if isinstance(value, dict):
@@ -122,11 +122,11 @@ def dig(value: Any, *steps: str | int) -> Any:
     return value
 
 
-def count_of(value: Any) -> int:
+def parse_count(value: Any) -> int:
     """A number of tokens, or nought if it cannot be one."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9 else 0
 
 
-def text_of(value: Any) -> str | None:
+def parse_short_text(value: Any) -> str | None:
     """A name or an id of reasonable length."""
     return value if isinstance(value, str) and 0 < len(value) <= 200 else None

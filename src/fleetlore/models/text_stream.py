@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from fleetlore.models.parse_json import TAG, TAGS
+from fleetlore.models.parse_json import REASONING_TAG, REASONING_TAGS
 
-_MAYBE_TAG = re.compile(rf"<(?:/?[a-z]{{0,12}}|/?(?:{TAGS})\s[^<>]{{0,80}})\Z", re.IGNORECASE)
+_MAYBE_TAG = re.compile(rf"<(?:/?[a-z]{{0,12}}|/?(?:{REASONING_TAGS})\s[^<>]{{0,80}})\Z", re.IGNORECASE)
 """What may become a tag with the next piece."""
 
 
-class Speech:
+class TextStream:
     """Hands on what a model says. Thoughts are not speech, nor are blanks at either end.
 
     Where an endpoint leaves out the tag that opens its reasoning, the reasoning is heard: only its end tells that it was none.
@@ -45,7 +45,7 @@ class Speech:
     def _spoken(self, text: str) -> str:
         """The text without tags, and without what stands in them."""
         kept, start = [], 0
-        for tag in TAG.finditer(text):
+        for tag in REASONING_TAG.finditer(text):
             if not self._depth:
                 kept.append(text[start : tag.start()])
             self._depth = max(0, self._depth - 1) if tag["end"] else self._depth + 1

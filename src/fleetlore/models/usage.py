@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from fleetlore.errors import MindBusy, MindError
-from fleetlore.models.base import Reply, Usage
+from fleetlore.models.base import ModelReply, TokenUsage
 
 
-def of_reply(reply: Reply) -> dict[str, Any]:
+def reply_event_data(reply: ModelReply) -> dict[str, Any]:
     """What `model.replied` says; not what was said."""
-    return _counts(reply.usage) | {
+    return _token_counts(reply.usage) | {
         "model": reply.model or None,
         "usd": reply.usd,
         "latency_ms": reply.latency_ms,
@@ -21,7 +21,7 @@ def of_reply(reply: Reply) -> dict[str, Any]:
     }
 
 
-def of_failure(error: BaseException) -> dict[str, Any]:
+def failure_event_data(error: BaseException) -> dict[str, Any]:
     """What `model.failed` says besides the error's own words."""
     if not isinstance(error, MindError):
         return {}
@@ -29,7 +29,7 @@ def of_failure(error: BaseException) -> dict[str, Any]:
     return {"status": error.status, "attempt": error.attempts, **waits}
 
 
-def _counts(usage: Usage) -> dict[str, Any]:
+def _token_counts(usage: TokenUsage) -> dict[str, Any]:
     counts: dict[str, Any] = {"input": usage.input, "output": usage.output}
     counts |= {name: count for name in ("cache_read", "cache_write") if (count := getattr(usage, name))}
     return counts | ({"estimated": True} if usage.estimated else {})

@@ -8,21 +8,21 @@ import re
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
-PIECE = 65_536
+READ_BYTES = 65_536
 """Bytes that are read at once: what a pipe holds."""
 
-FULLEST = 1_048_576
+MAX_PIPE_BYTES = 1_048_576
 """Bytes that a pipe can be made to hold."""
 
-TAIL = 4096
+TAIL_BYTES = 4096
 """Bytes of stderr that are kept."""
 
 # Colours and cursors, titles and links; then every control character but tab and newline.
-_SEQUENCES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]")
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_ESCAPE_SEQUENCES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]")
+_CONTROL_CHARS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-class Line(NamedTuple):
+class OutputLine(NamedTuple):
     """One line of output, without its newline."""
 
     text: bytes
@@ -30,7 +30,7 @@ class Line(NamedTuple):
     """Whether it was longer than is kept; this is its beginning."""
 
 
-class Lines:
+class LineBuffer:
     """Cuts what comes, in pieces of any size, into lines; holds no more than the longest that is kept."""
 
     def __init__(self, longest: int) -> None:
@@ -38,7 +38,7 @@ class Lines:
         self._held = bytearray()
         self._is_cut = False
 
-    def take(self, piece: bytes) -> Iterator[Line]:
+    def take(self, piece: bytes) -> Iterator[OutputLine]:
         """The lines that are complete with this piece."""
         start = 0
         while (end := piece.find(b"\n", start)) >= 0:
@@ -46,7 +46,7 @@ class Lines:
             start = end + 1
         self._hold(piece[start:])
 
-    def rest(self) -> Iterator[Line]:
+    def rest(self) -> Iterator[OutputLine]:
         """What came last, without a newline."""
         if self._held or self._is_cut:
             yield self._line(b"")
@@ -56,17 +56,17 @@ class Lines:
         self._held += part[:room]
         self._is_cut = self._is_cut or len(part) > room
 
-    def _line(self, end: bytes) -> Line:
+    def _line(self, end: bytes) -> OutputLine:
         self._hold(end)
-        line = Line(bytes(self._held), self._is_cut)
+        line = OutputLine(bytes(self._held), self._is_cut)
         self._held, self._is_cut = bytearray(), False
         return line
 
 
-class Tail:
+class TailBuffer:
     """The end of what came."""
 
-    def __init__(self, most: int = TAIL) -> None:
+    def __init__(self, most: int = TAIL_BYTES) -> None:
         self._most = most
         self._kept = bytearray()
 
@@ -78,17 +78,17 @@ class Tail:
 
     def text(self) -> str:
         """As people read it: no colours, no control characters."""
-        return readable(bytes(self._kept[-self._most :])).strip()
+        return clean_output(bytes(self._kept[-self._most :])).strip()
 
 
-def readable(raw: bytes) -> str:
+def clean_output(raw: bytes) -> str:
     """Text without colours and control characters; what is no UTF-8 is replaced, and half a character at the beginning left out."""
     start = next((at for at in range(min(4, len(raw))) if raw[at] & 0xC0 != 0x80), 0)
     text = raw[start:].decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
-    return _CONTROLS.sub("", _SEQUENCES.sub("", text))
+    return _CONTROL_CHARS.sub("", _ESCAPE_SEQUENCES.sub("", text))
 
 
-class Outlet:
+class PipeReader:
     """The end of a pipe that a program writes to. One reads at a time."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
@@ -101,12 +101,12 @@ class Outlet:
         """What is there, as soon as anything is; nothing at the end."""
         while (piece := self._read_now()) is None:
             self._wake = asyncio.get_running_loop().create_future()
-            await ready(self._pipe.fileno(), wake=self._wake)
+            await wait_ready(self._pipe.fileno(), wake=self._wake)
         return piece
 
     def _read_now(self) -> bytes | None:
         """What is there at this moment: `None` if nothing is yet, nothing at the end."""
-        most = PIECE if self._left is None else min(PIECE, self._left)
+        most = READ_BYTES if self._left is None else min(READ_BYTES, self._left)
         try:
             piece = os.read(self._pipe.fileno(), most)
         except BlockingIOError:
@@ -117,28 +117,28 @@ class Outlet:
 
     def let_run_dry(self) -> None:
         """From now on only what is in the pipe is read: whoever still holds its other end is not waited for."""
-        self._left = FULLEST
+        self._left = MAX_PIPE_BYTES
         if self._wake and not self._wake.done():
             self._wake.set_result(None)
 
 
-async def pour(pipe: IO[bytes], content: bytes) -> None:
+async def write_pipe(pipe: IO[bytes], content: bytes) -> None:
     """Writes all of it, without holding anything else up, and closes the pipe; a program need not read it."""
     fd, left = pipe.fileno(), memoryview(content)
     os.set_blocking(fd, False)
     try:
         while left:
             try:
-                left = left[os.write(fd, left[:PIECE]) :]
+                left = left[os.write(fd, left[:READ_BYTES]) :]
             except BlockingIOError:
-                await ready(fd, writing=True)
+                await wait_ready(fd, writing=True)
     except BrokenPipeError:
         return
     finally:
         pipe.close()
 
 
-async def ready(fd: int, *, writing: bool = False, wake: asyncio.Future[None] | None = None) -> None:
+async def wait_ready(fd: int, *, writing: bool = False, wake: asyncio.Future[None] | None = None) -> None:
     """Waits until it can be read from, or written to; or until it is woken."""
     loop = asyncio.get_running_loop()
     is_ready = wake or loop.create_future()

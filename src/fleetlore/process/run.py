@@ -22,16 +22,16 @@ from typing import IO, Literal, TypeAlias
 from msgspec import Struct
 
 from fleetlore.errors import NotStarted
-from fleetlore.process.environment import marked
+from fleetlore.process.environment import add_turn_mark
 from fleetlore.process.identity import Process
-from fleetlore.process.kill_tree import GIVE_UP, born_of, end, of_leader
-from fleetlore.process.pipes import Line, Lines, Outlet, Tail, pour, ready
-from fleetlore.process.shield import see_through
+from fleetlore.process.kill_tree import GIVE_UP_SECONDS, end_processes, find_leader_processes, read_start_time
+from fleetlore.process.pipes import LineBuffer, OutputLine, PipeReader, TailBuffer, wait_ready, write_pipe
+from fleetlore.process.shield import wait_uncancelled
 from fleetlore.redact import Redactor
 
 # --- A program is started, in a session and a group of its own; or it is said why it cannot be, and what to do.
 
-_LONGEST_READ, _LONGEST_ARGUMENT, _LONGEST_COMMAND = 4096, 120, 500
+_MAX_SCANNED_CHARS, _MAX_ARGUMENT_CHARS, _MAX_COMMAND_CHARS = 4096, 120, 500
 
 
 class Program(Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class Program(Struct, frozen=True, kw_only=True):
     longest_line: int = 8 * 1024 * 1024
 
 
-def start(program: Program) -> subprocess.Popen[bytes]:
+def start_program(program: Program) -> subprocess.Popen[bytes]:
     """In a session and a group of its own."""
     if not program.argv:
         raise NotStarted("no command is given; name the program that is to be run")
@@ -60,28 +60,28 @@ def start(program: Program) -> subprocess.Popen[bytes]:
             program.argv,
             bufsize=0,
             cwd=program.cwd,
-            env=marked(program.env, program.mark),
+            env=add_turn_mark(program.env, program.mark),
             stdin=subprocess.PIPE if program.stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        raise NotStarted(_advice(program, error)) from error
+        raise NotStarted(_explain_start_failure(program, error)) from error
 
 
-def told(program: Program, popen: subprocess.Popen[bytes]) -> Process:
+def identify_process(program: Program, popen: subprocess.Popen[bytes]) -> Process:
     """So that it can be found again."""
-    return Process(pid=popen.pid, group=popen.pid, born=born_of(popen.pid) or "", command=_as_written(program.argv))
+    return Process(pid=popen.pid, group=popen.pid, born=read_start_time(popen.pid) or "", command=_format_command(program.argv))
 
 
-def _as_written(argv: tuple[str, ...]) -> str:
+def _format_command(argv: tuple[str, ...]) -> str:
     """A command as people write it: long arguments cut, secrets out."""
-    clean, _ = Redactor().clean([one[:_LONGEST_READ] for one in argv])
-    return shlex.join(one if len(one) <= _LONGEST_ARGUMENT else one[:_LONGEST_ARGUMENT] + "…" for one in clean)[:_LONGEST_COMMAND]
+    clean, _ = Redactor().clean([one[:_MAX_SCANNED_CHARS] for one in argv])
+    return shlex.join(one if len(one) <= _MAX_ARGUMENT_CHARS else one[:_MAX_ARGUMENT_CHARS] + "…" for one in clean)[:_MAX_COMMAND_CHARS]
 
 
-def _advice(program: Program, error: OSError | ValueError) -> str:
+def _explain_start_failure(program: Program, error: OSError | ValueError) -> str:
     """What is wrong, and what to do."""
     name = program.argv[0]
     if not os.path.isdir(program.cwd):
@@ -103,24 +103,24 @@ def _advice(program: Program, error: OSError | ValueError) -> str:
 
 # ---
 
-__all__ = ["Finished", "Line", "OnLine", "OnStart", "Program", "Why", "run"]
+__all__ = ["EndReason", "OnLine", "OnStart", "OutputLine", "Program", "ProgramResult", "run"]
 
-Why: TypeAlias = Literal["ended", "timed_out", "silent", "told"]
+EndReason: TypeAlias = Literal["ended", "timed_out", "silent", "told"]
 """Why a program is over: it ended by itself, lasted too long, said nothing for too long, or was called off."""
 
-SETTLE = 0.25
+SETTLE_SECONDS = 0.25
 """Seconds that what a program started has to go by itself, once the program has ended."""
 
-_LOOK_AGAIN = 0.05
+_POLL_SECONDS = 0.05
 
 
-class Finished(Struct, frozen=True, kw_only=True):
+class ProgramResult(Struct, frozen=True, kw_only=True):
     """How a program ended."""
 
     code: int | None
     """Its exit code; `None` where a signal ended it."""
     signal: int | None
-    why: Why
+    why: EndReason
     stderr: str
     """The end of it, at most 4 KiB, as people read it; no secrets."""
     left: int
@@ -128,24 +128,24 @@ class Finished(Struct, frozen=True, kw_only=True):
 
 
 OnStart: TypeAlias = Callable[[Process], Awaitable[bool]]
-OnLine: TypeAlias = Callable[[Line], Awaitable[bool]]
+OnLine: TypeAlias = Callable[[OutputLine], Awaitable[bool]]
 
 
-async def run(program: Program, on_start: OnStart, on_line: OnLine) -> Finished:
+async def run(program: Program, on_start: OnStart, on_line: OnLine) -> ProgramResult:
     """Runs it to its end. Either callback answers `False` to have it stopped; nothing more is read while one is awaited.
 
     What it prints after it was told to stop is not heard. Raises `NotStarted` if it cannot be run, and what a callback raises.
     """
-    popen = start(program)
-    talk = _Talk(program, popen, on_line)
+    popen = start_program(program)
+    talk = _RunningProgram(program, popen, on_line)
     try:
-        why: Why = await talk.hold() if await on_start(told(program, popen)) else "told"
+        why: EndReason = await talk.hold() if await on_start(identify_process(program, popen)) else "told"
         left = await talk.end(why)
         why = await talk.hear_out(why)
     finally:
         await talk.close()
     code = popen.returncode
-    return Finished(
+    return ProgramResult(
         code=code if code is not None and code >= 0 else None,
         signal=-code if code is not None and code < 0 else None,
         why=why,
@@ -154,25 +154,25 @@ async def run(program: Program, on_start: OnStart, on_line: OnLine) -> Finished:
     )
 
 
-class _Talk:
+class _RunningProgram:
     """One program while it runs, and the ways to and from it."""
 
     def __init__(self, program: Program, popen: subprocess.Popen[bytes], on_line: OnLine) -> None:
         self._program, self._popen, self._on_line = program, popen, on_line
         self._loop = asyncio.get_running_loop()
         self._began = self._life = self._loop.time()
-        self._out, self._err = Outlet(_pipe(popen.stdout)), Outlet(_pipe(popen.stderr))
-        self._tail = Tail()
+        self._out, self._err = PipeReader(_require_pipe(popen.stdout)), PipeReader(_require_pipe(popen.stderr))
+        self._tail = TailBuffer()
         self._is_heard, self._is_busy = True, False
         self._told = self._loop.create_future()
         self._ending: asyncio.Future[int] | None = None
         self._hurry = Event()
-        self._gone = self._loop.create_task(_gone(popen))
+        self._gone = self._loop.create_task(_wait_for_exit(popen))
         self._drainer = self._loop.create_task(self._drain())
-        self._feeder = self._loop.create_task(pour(popen.stdin, program.stdin)) if popen.stdin else None
+        self._feeder = self._loop.create_task(write_pipe(popen.stdin, program.stdin)) if popen.stdin else None
         self._reader: asyncio.Task[None] | None = None
 
-    async def hold(self) -> Why:
+    async def hold(self) -> EndReason:
         """Hears it, until it ends, is to be stopped, lasts too long or falls silent."""
         self._life = self._loop.time()
         self._reader = self._loop.create_task(self._listen())
@@ -185,7 +185,7 @@ class _Talk:
             running = {one for one in (self._gone, self._told, self._reader) if not one.done()}
             await asyncio.wait(running, timeout=until - now, return_when=asyncio.FIRST_COMPLETED)
 
-    def _verdict(self, now: float) -> Why | None:
+    def _verdict(self, now: float) -> EndReason | None:
         if self._reader and self._reader.done():
             self._reader.result()
         if self._told.done():
@@ -197,7 +197,7 @@ class _Talk:
         return None if self._is_busy or now < self._life + self._program.idle else "silent"
 
     async def _listen(self) -> None:
-        lines = Lines(self._program.longest_line)
+        lines = LineBuffer(self._program.longest_line)
         while piece := await self._out.read():
             self._life = self._loop.time()
             for line in lines.take(piece) if self._is_heard else ():
@@ -207,7 +207,7 @@ class _Talk:
         for line in lines.rest():
             await self._hand_over(line)
 
-    async def _hand_over(self, line: Line) -> None:
+    async def _hand_over(self, line: OutputLine) -> None:
         if not self._is_heard:
             return
         self._is_busy = True
@@ -223,20 +223,20 @@ class _Talk:
             self._tail.take(piece)
             await asyncio.sleep(0)
 
-    async def end(self, why: Why) -> int:
+    async def end(self, why: EndReason) -> int:
         """Ends whatever runs, and says how much of it was not the program itself. Cancelled, it hurries, and ends it all the same."""
         if why != "ended":
             self._is_heard = False
         if self._ending is None:
-            work = partial(_end, self._popen, self._program, settle=SETTLE if why == "ended" else 0.0, hurry=self._hurry)
+            work = partial(_end_program, self._popen, self._program, settle=SETTLE_SECONDS if why == "ended" else 0.0, hurry=self._hurry)
             # A thread of its own: many turns that are ended at once hold up nothing else.
             with_thread = ThreadPoolExecutor(1)
             self._ending = self._loop.run_in_executor(with_thread, work)
             with_thread.shutdown(wait=False)
-        await see_through(self._ending, self._hurry.set)
+        await wait_uncancelled(self._ending, self._hurry.set)
         return self._ending.result()
 
-    async def hear_out(self, why: Why) -> Why:
+    async def hear_out(self, why: EndReason) -> EndReason:
         """What is left in the pipes, whoever holds them open."""
         self._out.let_run_dry()
         self._err.let_run_dry()
@@ -265,39 +265,39 @@ class _Talk:
         return Redactor().clean(self._tail.text())[0]
 
 
-def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+def _require_pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     assert pipe is not None
     return pipe
 
 
-def _end(popen: subprocess.Popen[bytes], program: Program, *, settle: float, hurry: Event) -> int:
+def _end_program(popen: subprocess.Popen[bytes], program: Program, *, settle: float, hurry: Event) -> int:
     """Ends all of it; only then is the program's exit code taken, and its id given free."""
     leader = popen.pid
-    ended = end(lambda: of_leader(leader, program.mark), grace=program.grace, settle=settle, hurry=hurry)
+    ended = end_processes(lambda: find_leader_processes(leader, program.mark), grace=program.grace, settle=settle, hurry=hurry)
     if popen.returncode is None:
         with suppress(OSError):
             os.killpg(leader, signal.SIGKILL)
         with suppress(subprocess.TimeoutExpired):
-            popen.wait(GIVE_UP)
+            popen.wait(GIVE_UP_SECONDS)
     return sum(pid != leader for pid, _ in ended)
 
 
-async def _gone(popen: subprocess.Popen[bytes]) -> None:
+async def _wait_for_exit(popen: subprocess.Popen[bytes]) -> None:
     """Until the program has ended; its exit code is left where it is, for as long as the code is not taken its id is its own."""
     try:
         held = os.pidfd_open(popen.pid)
     except (AttributeError, OSError):
-        return await _seen_gone(popen)
+        return await _poll_for_exit(popen)
     try:
-        await ready(held)
+        await wait_ready(held)
     finally:
         os.close(held)
 
 
-async def _seen_gone(popen: subprocess.Popen[bytes]) -> None:
+async def _poll_for_exit(popen: subprocess.Popen[bytes]) -> None:
     """Where the system has no better way to tell: looked for again and again."""
     while not _has_ended(popen):  # noqa: ASYNC110 - nobody would set an event
-        await asyncio.sleep(_LOOK_AGAIN)
+        await asyncio.sleep(_POLL_SECONDS)
 
 
 def _has_ended(popen: subprocess.Popen[bytes]) -> bool:

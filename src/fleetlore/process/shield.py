@@ -9,18 +9,18 @@ from typing import Any, TypeVar
 _T = TypeVar("_T")
 
 
-async def unbroken(work: Coroutine[Any, Any, _T]) -> _T:
+async def run_uncancelled(work: Coroutine[Any, Any, _T]) -> _T:
     """What comes of it. A thread that writes cannot be called off: letting go of its locks meanwhile would let others in."""
     task = asyncio.ensure_future(work)
     try:
-        await see_through(task)
+        await wait_uncancelled(task)
     except asyncio.CancelledError:
         task.exception()  # known, and of less weight
         raise
     return task.result()
 
 
-async def see_through(work: asyncio.Future[Any], on_cancel: Callable[[], object] | None = None) -> None:
+async def wait_uncancelled(work: asyncio.Future[Any], on_cancel: Callable[[], object] | None = None) -> None:
     """Wait for its end; cancelled meanwhile, call `on_cancel`, each time, go on waiting, and be cancelled then."""
     cancelled: asyncio.CancelledError | None = None
     while not work.done():

@@ -27,29 +27,29 @@ from fleetlore.errors import NotStarted
 from fleetlore.events.envelope import Event
 from fleetlore.process.environment import scrubbed
 from fleetlore.process.identity import Process
-from fleetlore.process.pipes import Tail, readable
-from fleetlore.process.run import Finished, Line, Program, run
-from fleetlore.programs.harness import Ended, Heard, How, Order, Watch
+from fleetlore.process.pipes import TailBuffer, clean_output
+from fleetlore.process.run import OutputLine, Program, ProgramResult, run
+from fleetlore.programs.harness import Ended, Heard, Order, TurnOutcome, Watch
 from fleetlore.redact import Redactor
 
-LONGEST_WORDS = 16_384
+MAX_WORDS_BYTES = 16_384
 """Bytes of what was said last that are kept."""
 
-LONGEST_REPORT = 65_536
+MAX_REPORT_BYTES = 65_536
 
-KEEP = (
+KEPT_VARIABLES = (
     *("ANTHROPIC_*", "OPENAI_*", "CLAUDE_*", "CODEX_*", "GEMINI_*", "GOOGLE_API_KEY", "MISTRAL_*", "OPENROUTER_*", "OLLAMA_*"),
     *("AIDER_*", "VIRTUAL_ENV", "NVM_*", "JAVA_HOME", "GOPATH", "CARGO_HOME", "RUSTUP_HOME"),
 )
 """What agents' programs and their tools need for themselves."""
 
-_BETWEEN_WORDS = 1.0
+_PROGRESS_INTERVAL_SECONDS = 1.0
 """Seconds at least between two lines, or two sums, that are told while it works."""
 
 _Count = Annotated[int, Meta(ge=0, le=2**53)]
 
 
-class Report(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CommandReport(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a command says of itself."""
 
     done: bool | None = None
@@ -61,25 +61,25 @@ class Report(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sleep_ms: Annotated[int, Meta(ge=0, le=31_557_600_000)] | None = None
     error: str | None = None
 
-    def then(self, later: Report) -> Report:
+    def then(self, later: CommandReport) -> CommandReport:
         """This one, and what a later one says."""
-        return msgspec.structs.replace(self, **_said(later))
+        return msgspec.structs.replace(self, **_list_set_fields(later))
 
 
-def _said(report: Report) -> dict[str, Any]:
+def _list_set_fields(report: CommandReport) -> dict[str, Any]:
     return {name: value for name, value in msgspec.structs.asdict(report).items() if value is not None}
 
 
-def read_report(line: Line) -> Report | None:
+def parse_report_line(line: OutputLine) -> CommandReport | None:
     """The line as a report, if it is one."""
     text = line.text.strip()
-    if not text.startswith(b"{") or line.is_cut or len(text) > LONGEST_REPORT:
+    if not text.startswith(b"{") or line.is_cut or len(text) > MAX_REPORT_BYTES:
         return None
     try:
-        report = msgspec.json.decode(text, type=Report)
+        report = msgspec.json.decode(text, type=CommandReport)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    return report if _said(report) else None
+    return report if _list_set_fields(report) else None
 
 
 class CommandHarness:
@@ -88,37 +88,37 @@ class CommandHarness:
     name = "command"
     has_sessions = False
 
-    def __init__(self, command: Sequence[str], *, environ: Mapping[str, str] = os.environ, keep: Sequence[str] = KEEP) -> None:
+    def __init__(self, command: Sequence[str], *, environ: Mapping[str, str] = os.environ, keep: Sequence[str] = KEPT_VARIABLES) -> None:
         self._command, self._environ, self._keep = tuple(command), environ, tuple(keep)
 
     async def take_turn(self, order: Order, watch: Watch) -> Ended:
         """One run of the command."""
-        turn = _Turn(watch)
+        turn = _CommandTurn(watch)
         try:
             finished = await run(self._program(order), turn.on_start, turn.on_line)
         except NotStarted as error:
             return Ended(how="not_started", error=str(error))
         await turn.tell_the_rest()
-        return turn.ended(finished, is_spent=_bound(order) < order.timeout)
+        return turn.ended(finished, is_spent=_turn_timeout(order) < order.timeout)
 
     def _program(self, order: Order) -> Program:
         return Program(
             argv=self._command,
             cwd=order.workspace,
-            env={**scrubbed(self._environ, keep=self._keep, mark=order.mark), **_told(order)},
+            env={**scrubbed(self._environ, keep=self._keep, mark=order.mark), **_build_order_variables(order)},
             mark=order.mark,
             stdin=order.prompt.encode("utf-8", "replace"),
-            timeout=_bound(order),
+            timeout=_turn_timeout(order),
             idle=order.idle,
         )
 
 
-def _bound(order: Order) -> float:
+def _turn_timeout(order: Order) -> float:
     """Seconds that the turn may last."""
     return order.timeout if order.rest.seconds is None else min(order.timeout, max(order.rest.seconds, 0.0))
 
 
-def _told(order: Order) -> dict[str, str]:
+def _build_order_variables(order: Order) -> dict[str, str]:
     """The order, as the command finds it in its environment."""
     told = {
         "LORE_GOAL": order.goal,
@@ -133,32 +133,32 @@ def _told(order: Order) -> dict[str, str]:
     return {name: str(value).replace("\0", "") for name, value in told.items() if value is not None}
 
 
-class _Turn:
+class _CommandTurn:
     """What is heard of one run."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
-        self._report = Report()
-        self._words = Tail(LONGEST_WORDS)
-        self._called_off: How | None = None
+        self._report = CommandReport()
+        self._words = TailBuffer(MAX_WORDS_BYTES)
+        self._called_off: TurnOutcome | None = None
         self._next_words = self._next_sum = 0.0
-        self._told = Report(tokens=0, usd=0.0)
+        self._told = CommandReport(tokens=0, usd=0.0)
 
     async def on_start(self, process: Process) -> bool:
         """Told at once, so that it is found again whatever happens."""
         return await self._tell(Heard(process=process))
 
-    async def on_line(self, line: Line) -> bool:
+    async def on_line(self, line: OutputLine) -> bool:
         """A report is taken in; words are kept, and told now and then."""
-        if report := read_report(line):
+        if report := parse_report_line(line):
             self._report = self._report.then(report)
             return await self._tell(self._heard(words=report.say, events=self._used_now()))
-        self._words.take(line.text[-LONGEST_WORDS:] + b"\n")
+        self._words.take(line.text[-MAX_WORDS_BYTES:] + b"\n")
         now = asyncio.get_running_loop().time()
         if now < self._next_words or not line.text.strip():
             return True
-        self._next_words = now + _BETWEEN_WORDS
-        return await self._tell(self._heard(words=readable(line.text[:LONGEST_WORDS])))
+        self._next_words = now + _PROGRESS_INTERVAL_SECONDS
+        return await self._tell(self._heard(words=clean_output(line.text[:MAX_WORDS_BYTES])))
 
     async def tell_the_rest(self) -> None:
         """What was reported and not told yet."""
@@ -173,7 +173,7 @@ class _Turn:
         now = asyncio.get_running_loop().time()
         if now < self._next_sum:
             return ()
-        self._next_sum = now + _BETWEEN_WORDS
+        self._next_sum = now + _PROGRESS_INTERVAL_SECONDS
         return self._used()
 
     def _used(self) -> Sequence[Event]:
@@ -182,7 +182,7 @@ class _Turn:
         tokens, usd = (said.tokens or 0) - (told.tokens or 0), round((said.usd or 0.0) - (told.usd or 0.0), 9)
         if tokens <= 0 and usd <= 0:
             return ()
-        self._told = Report(tokens=max(said.tokens or 0, told.tokens or 0), usd=max(said.usd or 0.0, told.usd or 0.0))
+        self._told = CommandReport(tokens=max(said.tokens or 0, told.tokens or 0), usd=max(said.usd or 0.0, told.usd or 0.0))
         priced = {"usd": usd, "model": said.model} if usd > 0 else {}
         data = {"input": max(0, tokens), "source": CommandHarness.name, **priced}
         return (Event(kind="model.replied", data={name: value for name, value in data.items() if value is not None}),)
@@ -191,14 +191,14 @@ class _Turn:
         self._called_off = await self._watch(heard)
         return self._called_off is None
 
-    def ended(self, finished: Finished, *, is_spent: bool) -> Ended:
+    def ended(self, finished: ProgramResult, *, is_spent: bool) -> Ended:
         """How it ended; `is_spent` where its time was what the goal had left."""
         said = self._report
         how = self._how(finished, is_spent=is_spent)
         return Ended(
             how=how,
-            words=_last(readable(said.say.encode("utf-8", "replace")) if said.say else self._words.text()),
-            error=_complaint(finished, said, how),
+            words=_truncate_to_tail(clean_output(said.say.encode("utf-8", "replace")) if said.say else self._words.text()),
+            error=_describe_failure(finished, said, how),
             tokens=said.tokens or 0,
             usd=said.usd,
             context=said.context,
@@ -208,7 +208,7 @@ class _Turn:
             extras={} if said.done is None else {"done": said.done},
         )
 
-    def _how(self, finished: Finished, *, is_spent: bool) -> How:
+    def _how(self, finished: ProgramResult, *, is_spent: bool) -> TurnOutcome:
         if self._called_off:
             return self._called_off
         if finished.why == "timed_out":
@@ -220,15 +220,15 @@ class _Turn:
         return "asleep" if self._report.sleep_ms else "finished"
 
 
-def _complaint(finished: Finished, said: Report, how: How) -> str:
+def _describe_failure(finished: ProgramResult, said: CommandReport, how: TurnOutcome) -> str:
     """What went wrong: in its own words, and how it ended where that was not our doing."""
     if how in ("finished", "asleep"):
         return ""
-    end = _end(finished) if how == "failed" else None
+    end = _describe_exit(finished) if how == "failed" else None
     return Redactor().clean("\n".join(one for one in (said.error, end, finished.stderr) if one))[0]
 
 
-def _end(finished: Finished) -> str | None:
+def _describe_exit(finished: ProgramResult) -> str | None:
     if finished.signal:
         return f"it was ended by {_signal_name(finished.signal)}"
     return f"it ended with exit code {finished.code}" if finished.code else None
@@ -241,6 +241,6 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _last(words: str) -> str:
+def _truncate_to_tail(words: str) -> str:
     """No more than is kept."""
-    return words.encode("utf-8", "replace")[-LONGEST_WORDS:].decode("utf-8", "ignore")
+    return words.encode("utf-8", "replace")[-MAX_WORDS_BYTES:].decode("utf-8", "ignore")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Literal, TypeAlias, get_args
 
-Complaint: TypeAlias = Literal[
+FailureKind: TypeAlias = Literal[
     "overflow",
     "session_lost",
     "rate_limit",
@@ -28,10 +28,10 @@ Complaint: TypeAlias = Literal[
     "no_result",
     "unknown",
 ]
-COMPLAINTS: tuple[Complaint, ...] = get_args(Complaint)
+FAILURE_KINDS: tuple[FailureKind, ...] = get_args(FailureKind)
 
 # A blank stands for any white space, `<M>` for the beginning of a message, `<N>` for that of an error's name.
-WORDINGS: tuple[tuple[Complaint, tuple[str, ...]], ...] = (
+FAILURE_WORDINGS: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
     (
         "interrupted",
         (
@@ -209,7 +209,7 @@ WORDINGS: tuple[tuple[Complaint, tuple[str, ...]], ...] = (
     ),
 )
 
-_BY_STATUS: Mapping[int, Complaint] = {
+_FAILURE_BY_STATUS: Mapping[int, FailureKind] = {
     401: "auth",
     402: "credit",
     403: "auth",
@@ -228,36 +228,38 @@ _BY_STATUS: Mapping[int, Complaint] = {
     524: "overloaded",
     529: "overloaded",
 }
-_STATUS = re.compile(
+_STATUS_PATTERN = re.compile(
     r"\b(?:api error|error code|status(?: code)?|http(?:/\d(?:\.\d)?)?)[:( ]{1,3}(?P<said>[45]\d\d)\b"
     r"|^[\w-]{1,40}:[\w./:-]{0,80}: (?P<ours>[45]\d\d): ",
     re.IGNORECASE | re.MULTILINE,
 )
 
 # What may stand before a message: the start of a line, a colon, a status, a mark of a terminal, or `"message":"`.
-_MESSAGE = r"(?:(?:^|\n)\s{0,20}|: ?|\b\d{3} |[·∙•■⎿│✕\]>]\s{1,4}|[\"']message[\"']: ?[\"']|\()(?:error:? )?"
-_NAME = r"(?:(?:^|\n)\s{0,20}|[\"'(\[:=·] ?|\b\d{3} )"
+_MESSAGE_START = r"(?:(?:^|\n)\s{0,20}|: ?|\b\d{3} |[·∙•■⎿│✕\]>]\s{1,4}|[\"']message[\"']: ?[\"']|\()(?:error:? )?"
+_NAME_START = r"(?:(?:^|\n)\s{0,20}|[\"'(\[:=·] ?|\b\d{3} )"
 
 
-def by_words(text: str) -> Complaint | None:
+def find_failure_by_text(text: str) -> FailureKind | None:
     """The trouble that an error's words tell of; `None` if they are not known."""
     return next((complaint for complaint, pattern in _PATTERNS if pattern.search(text)), None)
 
 
-def by_status(status: int | None, text: str) -> Complaint | None:
+def find_failure_by_status(status: int | None, text: str) -> FailureKind | None:
     """The trouble that an HTTP status means: the one given, else one that the words tell of."""
-    told = [status] if status else [int(match["said"] or match["ours"]) for match in _STATUS.finditer(text)]
-    return next((_BY_STATUS[each] for each in told if each in _BY_STATUS), None)
+    told = [status] if status else [int(match["said"] or match["ours"]) for match in _STATUS_PATTERN.finditer(text)]
+    return next((_FAILURE_BY_STATUS[each] for each in told if each in _FAILURE_BY_STATUS), None)
 
 
-def _compiled(wordings: tuple[str, ...]) -> re.Pattern[str]:
+def _compile_wordings(wordings: tuple[str, ...]) -> re.Pattern[str]:
     spaced = [wording.replace(" ?", r"\s*").replace(" ", r"\s+") for wording in wordings]
     forms = [
         f"{before}(?:{'|'.join(found)})"
-        for mark, before in (("<M>", _MESSAGE), ("<N>", _NAME), ("", ""))
+        for mark, before in (("<M>", _MESSAGE_START), ("<N>", _NAME_START), ("", ""))
         if (found := [each.removeprefix(mark) for each in spaced if each.startswith(mark) and (mark or not each.startswith("<"))])
     ]
     return re.compile("|".join(forms), re.IGNORECASE)
 
 
-_PATTERNS: tuple[tuple[Complaint, re.Pattern[str]], ...] = tuple((complaint, _compiled(wordings)) for complaint, wordings in WORDINGS)
+_PATTERNS: tuple[tuple[FailureKind, re.Pattern[str]], ...] = tuple(
+    (complaint, _compile_wordings(wordings)) for complaint, wordings in FAILURE_WORDINGS
+)

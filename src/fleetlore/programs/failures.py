@@ -15,16 +15,16 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from fleetlore.programs.failure_patterns import COMPLAINTS as COMPLAINTS
-from fleetlore.programs.failure_patterns import Complaint as Complaint
-from fleetlore.programs.failure_patterns import by_status, by_words
-from fleetlore.programs.harness import Ended, How
+from fleetlore.programs.failure_patterns import FAILURE_KINDS as FAILURE_KINDS
+from fleetlore.programs.failure_patterns import FailureKind as FailureKind
+from fleetlore.programs.failure_patterns import find_failure_by_status, find_failure_by_text
+from fleetlore.programs.harness import Ended, TurnOutcome
 
 # --- When to go on, as agents and endpoints say it: in seconds, in words, by the clock of a time zone, as a date.
 
-FARTHEST = timedelta(days=366)
+MAX_RESET_DELAY = timedelta(days=366)
 """What lies farther ahead was misread."""
-_STALE = timedelta(hours=18)
+_MAX_CLOCK_TIME_AHEAD = timedelta(hours=18)
 """An hour of the day that comes only so much later has just passed: the limit is over, and whoever told of it is behind."""
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
@@ -41,23 +41,23 @@ _ZONE = r"(?:\s?\((?P<zone>[^()]{1,40})\)|\s(?P<utc>UTC|GMT)\b)?"
 _ISO = r"(?P<iso>20\d\d-\d\d-\d\d(?:T|\s(?:at\s)?)\d\d:\d\d(?::\d\d)?(?:\.\d{1,6})?(?:[+-]\d\d:?\d\d)?)"
 _WHEN = r"(?:resets?|try again|regain access|available again)(?:\s(?:at|on|after))?"
 
-_Reader: TypeAlias = "Callable[[re.Match[str], datetime], datetime | None]"
+_ResetReader: TypeAlias = "Callable[[re.Match[str], datetime], datetime | None]"
 
 
-def reset_in(text: str, now: datetime) -> datetime | None:
+def find_reset_time(text: str, now: datetime) -> datetime | None:
     """The moment that a text names, in UTC; `None` if it names none that lies ahead.
 
     A time without a zone is one of the zone of `now`.
     """
     line = " ".join(text.split())
-    for moment in _moments(line, now):
-        if moment is not None and now < moment <= now + FARTHEST:
+    for moment in _iterate_reset_times(line, now):
+        if moment is not None and now < moment <= now + MAX_RESET_DELAY:
             return moment.astimezone(UTC)
     return None
 
 
-def _moments(line: str, now: datetime) -> Iterator[datetime | None]:
-    for pattern, read in _READERS:
+def _iterate_reset_times(line: str, now: datetime) -> Iterator[datetime | None]:
+    for pattern, read in _RESET_READERS:
         for match in pattern.finditer(line):
             try:
                 yield read(match, now)
@@ -65,104 +65,109 @@ def _moments(line: str, now: datetime) -> Iterator[datetime | None]:
                 continue
 
 
-def _epoch(match: re.Match[str], now: datetime) -> datetime:
+def _read_epoch(match: re.Match[str], now: datetime) -> datetime:
     number = int(match["epoch"])
     return datetime.fromtimestamp(number / 1000 if number >= 10**12 else number, UTC)
 
 
-def _seconds(match: re.Match[str], now: datetime) -> datetime:
+def _read_seconds(match: re.Match[str], now: datetime) -> datetime:
     return now + timedelta(seconds=float(match["seconds"]))
 
 
-def _thousandths(match: re.Match[str], now: datetime) -> datetime:
+def _read_milliseconds(match: re.Match[str], now: datetime) -> datetime:
     return now + timedelta(milliseconds=float(match["thousandths"]))
 
 
-def _span(match: re.Match[str], now: datetime) -> datetime:
+def _read_duration(match: re.Match[str], now: datetime) -> datetime:
     parts = re.findall(r"(\d+(?:\.\d+)?)\s?(ms|milli|[smhdw])", match["span"], re.IGNORECASE)
-    return now + timedelta(seconds=sum(float(number) * _UNITS[_unit(name)] for number, name in parts))
+    return now + timedelta(seconds=sum(float(number) * _UNITS[_normalize_unit(name)] for number, name in parts))
 
 
-def _unit(name: str) -> str:
+def _normalize_unit(name: str) -> str:
     name = name.lower()
     return "ms" if name in ("ms", "milli") else name[0]
 
 
-def _http_date(match: re.Match[str], now: datetime) -> datetime:
+def _read_http_date(match: re.Match[str], now: datetime) -> datetime:
     moment = parsedate_to_datetime(match["http"])
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _iso(match: re.Match[str], now: datetime) -> datetime:
+def _read_iso_time(match: re.Match[str], now: datetime) -> datetime:
     said = datetime.fromisoformat(match["iso"].replace(" at ", "T").replace(" ", "T"))
     return said if said.tzinfo else said.replace(tzinfo=UTC if match["zulu"] else now.tzinfo)
 
 
-def _date(match: re.Match[str], now: datetime) -> datetime | None:
-    here = _here(match, now)
+def _read_date(match: re.Match[str], now: datetime) -> datetime | None:
+    here = _now_in_zone(match, now)
     if here is None:
         return None
     month = _MONTHS.index(match["month"].lower()) + 1
     year = int(match["year"] or here.year)
-    hour, minute = _clock(match) if match["hour"] else (0, 0)
+    hour, minute = _parse_hour_and_minute(match) if match["hour"] else (0, 0)
     moment = datetime(year, month, int(match["day"]), hour, minute, tzinfo=here.tzinfo)
     is_of_next_year = not match["year"] and moment < here - timedelta(days=30)
     return moment.replace(year=year + 1) if is_of_next_year else moment
 
 
-def _time(match: re.Match[str], now: datetime) -> datetime | None:
-    here = _here(match, now)
+def _read_clock_time(match: re.Match[str], now: datetime) -> datetime | None:
+    here = _now_in_zone(match, now)
     if here is None or not (match["half"] or match["minute"]):  # "resets 5" is no time
         return None
-    hour, minute = _clock(match)
+    hour, minute = _parse_hour_and_minute(match)
     moment = here.replace(hour=hour, minute=minute, second=0, microsecond=0)
     if moment <= here:
         moment += timedelta(days=1)
-    return None if moment - here > _STALE else moment
+    return None if moment - here > _MAX_CLOCK_TIME_AHEAD else moment
 
 
-def _clock(match: re.Match[str]) -> tuple[int, int]:
+def _parse_hour_and_minute(match: re.Match[str]) -> tuple[int, int]:
     hour, minute = int(match["hour"]), int(match["minute"] or 0)
     if match["half"]:
         hour = hour % 12 + (12 if match["half"].lower().startswith("p") else 0)
     return hour, minute
 
 
-def _here(match: re.Match[str], now: datetime) -> datetime | None:
+def _now_in_zone(match: re.Match[str], now: datetime) -> datetime | None:
     """`now` by the clock that is meant; `None` if nobody knows that zone."""
-    zone: tzinfo | None = UTC if match["utc"] else _zone(match["zone"]) if match["zone"] else now.tzinfo
+    zone: tzinfo | None = UTC if match["utc"] else _find_zone(match["zone"]) if match["zone"] else now.tzinfo
     return None if zone is None else now.astimezone(zone)
 
 
-def _zone(name: str) -> tzinfo | None:
+def _find_zone(name: str) -> tzinfo | None:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):  # an unknown name, one that is no name, a folder of zones
         return None
 
 
-def _reader(pattern: str, read: _Reader) -> tuple[re.Pattern[str], _Reader]:
+def _compile_reset_reader(pattern: str, read: _ResetReader) -> tuple[re.Pattern[str], _ResetReader]:
     return re.compile(pattern, re.IGNORECASE), read
 
 
-_READERS: tuple[tuple[re.Pattern[str], _Reader], ...] = (
-    _reader(r"limit reached\|(?P<epoch>\d{10}(?:\d{3})?)\b", _epoch),
-    _reader(r"\bresets_at['\"]?\s?[:=]\s?(?P<epoch>\d{10}(?:\d{3})?)\b", _epoch),
-    _reader(r"\b(?:resets_in_seconds|retry_after)['\"]?\s?[:=]\s?(?P<seconds>\d{1,9}(?:\.\d{1,9})?)\b", _seconds),
-    _reader(r"\bretry-after-ms['\"]?\s?[:=]\s?['\"]?(?P<thousandths>\d{1,12}(?:\.\d{1,9})?)\b", _thousandths),
-    _reader(r"\bretry-after['\"]?\s?[:=]\s?['\"]?(?P<seconds>\d{1,9}(?:\.\d{1,9})?)\b", _seconds),
-    _reader(r"\bretry-after['\"]?\s?[:=]\s?['\"]?(?P<http>[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT)", _http_date),
-    _reader(rf"\b(?:try again|retry|resets?|retry after|wait)(?:\sin)?\s(?P<span>(?:{_SPAN})(?:,?\s?(?:and\s)?(?:{_SPAN})){{0,5}})", _span),
-    _reader(r"\bretryDelay['\"]?\s?[:=]\s?['\"]?(?P<span>\d{1,9}(?:\.\d{1,9})?s)\b", _span),
-    _reader(rf"\b{_WHEN}\s{_ISO}(?P<zulu>Z|\sUTC)?", _iso),
-    _reader(rf"\b{_WHEN}\s{_MONTH}{_YEAR}(?:,?\s(?:at\s)?{_HOUR})?{_ZONE}", _date),
-    _reader(rf"\b{_WHEN}\s{_HOUR}{_ZONE}", _time),
+_RESET_READERS: tuple[tuple[re.Pattern[str], _ResetReader], ...] = (
+    _compile_reset_reader(r"limit reached\|(?P<epoch>\d{10}(?:\d{3})?)\b", _read_epoch),
+    _compile_reset_reader(r"\bresets_at['\"]?\s?[:=]\s?(?P<epoch>\d{10}(?:\d{3})?)\b", _read_epoch),
+    _compile_reset_reader(r"\b(?:resets_in_seconds|retry_after)['\"]?\s?[:=]\s?(?P<seconds>\d{1,9}(?:\.\d{1,9})?)\b", _read_seconds),
+    _compile_reset_reader(r"\bretry-after-ms['\"]?\s?[:=]\s?['\"]?(?P<thousandths>\d{1,12}(?:\.\d{1,9})?)\b", _read_milliseconds),
+    _compile_reset_reader(r"\bretry-after['\"]?\s?[:=]\s?['\"]?(?P<seconds>\d{1,9}(?:\.\d{1,9})?)\b", _read_seconds),
+    _compile_reset_reader(
+        r"\bretry-after['\"]?\s?[:=]\s?['\"]?(?P<http>[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT)", _read_http_date
+    ),
+    _compile_reset_reader(
+        rf"\b(?:try again|retry|resets?|retry after|wait)(?:\sin)?\s(?P<span>(?:{_SPAN})(?:,?\s?(?:and\s)?(?:{_SPAN})){{0,5}})",
+        _read_duration,
+    ),
+    _compile_reset_reader(r"\bretryDelay['\"]?\s?[:=]\s?['\"]?(?P<span>\d{1,9}(?:\.\d{1,9})?s)\b", _read_duration),
+    _compile_reset_reader(rf"\b{_WHEN}\s{_ISO}(?P<zulu>Z|\sUTC)?", _read_iso_time),
+    _compile_reset_reader(rf"\b{_WHEN}\s{_MONTH}{_YEAR}(?:,?\s(?:at\s)?{_HOUR})?{_ZONE}", _read_date),
+    _compile_reset_reader(rf"\b{_WHEN}\s{_HOUR}{_ZONE}", _read_clock_time),
 )
 
 
 # ---
 
-Action: TypeAlias = Literal["compact", "fresh", "wait", "retry", "escalate", "next"]
+RemedyAction: TypeAlias = Literal["compact", "fresh", "wait", "retry", "escalate", "next"]
 """`compact`: make the context smaller, and try again. `fresh`: the same turn in a new session, the workspace as it was before it.
 `wait`: until the stated moment, else with pauses that grow. `retry`: the same again, after a pause. `escalate`: a person is needed.
 `next`: go on with the next turn, which is told of it."""
@@ -171,7 +176,7 @@ Action: TypeAlias = Literal["compact", "fresh", "wait", "retry", "escalate", "ne
 class Diagnosis(Struct, frozen=True, kw_only=True):
     """What was wrong, until when, and what a person can do."""
 
-    complaint: Complaint
+    complaint: FailureKind
     until: datetime | None = None
     """In UTC: when to go on, where the agent or its endpoint says so."""
     advice: str = ""
@@ -180,7 +185,7 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
 class Remedy(Struct, frozen=True, kw_only=True):
     """What the driver does. Pauses are in seconds, the first is doubled up to the longest; a moment that was named counts more."""
 
-    action: Action
+    action: RemedyAction
     counts: bool
     """Whether the attempt counts as a turn."""
     first_pause: float = 0.0
@@ -189,7 +194,7 @@ class Remedy(Struct, frozen=True, kw_only=True):
     advice: str = ""
 
 
-REMEDIES: Mapping[Complaint, Remedy] = {
+REMEDIES: Mapping[FailureKind, Remedy] = {
     "overflow": Remedy(
         action="compact",
         counts=False,
@@ -300,7 +305,7 @@ REMEDIES: Mapping[Complaint, Remedy] = {
     ),
 }
 
-_BY_HOW: Mapping[How, Complaint] = {
+_FAILURE_BY_OUTCOME: Mapping[TurnOutcome, FailureKind] = {
     "stopped": "interrupted",
     "over_budget": "agent_budget",
     "timed_out": "timed_out",
@@ -308,30 +313,30 @@ _BY_HOW: Mapping[How, Complaint] = {
     "no_result": "no_result",
     "not_started": "missing",
 }
-_READ = frozenset[How](("failed", "timed_out", "silent", "no_result"))
+_OUTCOMES_WITH_ERROR_TEXT = frozenset[TurnOutcome](("failed", "timed_out", "silent", "no_result"))
 """Ends of a turn whose error is read."""
-_MOST = 8192
+_MAX_ERROR_CHARS = 8192
 """Characters that are read of an error's beginning and of its end."""
-_WAITED_FOR = frozenset[Complaint](("rate_limit", "overloaded", "usage_limit"))
+_FAILURES_WITH_RESET = frozenset[FailureKind](("rate_limit", "overloaded", "usage_limit"))
 
 
-def classify(ended: Ended, now: datetime) -> Diagnosis:
+def diagnose_turn(ended: Ended, now: datetime) -> Diagnosis:
     """What was wrong with a turn. A time without a zone is one of the zone of `now`, which is where the agent runs."""
-    complaint, text = _BY_HOW.get(ended.how, "unknown"), ""
-    if ended.how in _READ:
-        text = _readable(ended.error)
-        complaint = by_words(text) or by_status(ended.status, text) or complaint
-    until = reset_in(text, now) if complaint in _WAITED_FOR else None
+    complaint, text = _FAILURE_BY_OUTCOME.get(ended.how, "unknown"), ""
+    if ended.how in _OUTCOMES_WITH_ERROR_TEXT:
+        text = _clean_error_text(ended.error)
+        complaint = find_failure_by_text(text) or find_failure_by_status(ended.status, text) or complaint
+    until = find_reset_time(text, now) if complaint in _FAILURES_WITH_RESET else None
     return Diagnosis(complaint=complaint, until=until, advice=REMEDIES[complaint].advice)
 
 
-def remedy(complaint: Complaint) -> Remedy:
+def find_remedy(complaint: FailureKind) -> Remedy:
     """What the driver does about it."""
     return REMEDIES[complaint]
 
 
-def _readable(text: str) -> str:
-    if len(text) > 2 * _MOST:
-        text = f"{text[:_MOST]}\n{text[-_MOST:]}"
+def _clean_error_text(text: str) -> str:
+    if len(text) > 2 * _MAX_ERROR_CHARS:
+        text = f"{text[:_MAX_ERROR_CHARS]}\n{text[-_MAX_ERROR_CHARS:]}"
     # JSON within JSON, as clients print it, is read like JSON.
     return text.replace("\u2019", "'").replace('\\"', '"').replace("\r", "\n").strip()

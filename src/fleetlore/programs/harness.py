@@ -10,7 +10,9 @@ from msgspec import Struct
 from fleetlore.events.envelope import Event
 from fleetlore.process.identity import Process
 
-How: TypeAlias = Literal["finished", "failed", "asleep", "over_budget", "stopped", "timed_out", "silent", "no_result", "not_started"]
+TurnOutcome: TypeAlias = Literal[
+    "finished", "failed", "asleep", "over_budget", "stopped", "timed_out", "silent", "no_result", "not_started"
+]
 """How an agent's turn ended.
 
 `finished`: it says that it is done. `failed`: it or its endpoint reports an error. `asleep`: it asks to be woken later.
@@ -20,7 +22,7 @@ How: TypeAlias = Literal["finished", "failed", "asleep", "over_budget", "stopped
 """
 
 
-class Rest(Struct, frozen=True, kw_only=True):
+class RemainingBudget(Struct, frozen=True, kw_only=True):
     """What may still be spent; `None` where there is no limit."""
 
     tokens: int | None = None
@@ -50,7 +52,7 @@ class Order(Struct, frozen=True, kw_only=True):
     mark: str
     """A name that no other turn has; every process of the turn carries it in its environment, and is found by it."""
     model: str | None = None
-    rest: Rest = Rest()
+    rest: RemainingBudget = RemainingBudget()
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     gate: Gate | None = None
@@ -78,14 +80,14 @@ class Heard(Struct, frozen=True, kw_only=True):
     words: str | None = None
 
 
-Watch: TypeAlias = Callable[[Heard], Awaitable[How | None]]
+Watch: TypeAlias = Callable[[Heard], Awaitable[TurnOutcome | None]]
 """Told as it happens, a process right after its start. `None` lets the turn go on; else the harness ends it, with that `how`."""
 
 
 class Ended(Struct, frozen=True, kw_only=True):
     """How a turn ended, and what it took altogether."""
 
-    how: How
+    how: TurnOutcome
     words: str = ""
     """What the agent said last; never longer than 16 KiB."""
     error: str = ""

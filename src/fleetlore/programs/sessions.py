@@ -8,29 +8,29 @@ from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
 
 from fleetlore.dialects.fields import as_text, first_line
-from fleetlore.dialects.git import MAINLINES, find_task
+from fleetlore.dialects.git import MAIN_BRANCHES, find_task
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event, Origin, Visibility
 from fleetlore.events.names import is_name
 
-PERSON = "user"
+USER_ACTOR = "user"
 """Who submits prompts, where nobody is named."""
-UNKNOWN = "unknown"
+UNKNOWN_NAME = "unknown"
 """The tool, where a result came whose call was never seen."""
-NO_BRANCH = "HEAD"
+DETACHED_HEAD = "HEAD"
 """What stands for the branch where there is no repository."""
 
-LONGEST_TEXT = 300
-MOST_KEPT = 64 * 1024
+MAX_TEXT_CHARS = 300
+MAX_KEPT_BYTES = 64 * 1024
 """A record of so many bytes is kept whole, though nobody knows it; of a larger one, only so much that its event fits into a log."""
-LONGEST_KEY, LONGEST_PLAIN, MOST_PLAIN = 100, 4096, 8
-_word = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
-_in_branch = re.compile(
+MAX_KEY_CHARS, MAX_PLAIN_CHARS, MAX_PLAIN_VALUES = 100, 4096, 8
+_WORD_PATTERN = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
+_BRANCH_TASK_PATTERN = re.compile(
     r"(?:^|[/_-])(?:issue|bug|fix|feat|gh|task|ticket)[/_#-]?([1-9][0-9]{0,6})(?![0-9])|(?:^|/)([1-9][0-9]{0,6})-", re.IGNORECASE
 )
 
 
-class _Scene(NamedTuple):
+class _EventContextFields(NamedTuple):
     at: datetime | None
     agent: str | None
     run: str | None
@@ -38,7 +38,7 @@ class _Scene(NamedTuple):
     task: str | None = None
 
 
-class Scene(_Scene):
+class EventContext(_EventContextFields):
     """Who does it, in which session, and when. Each program has its own, which says who it is."""
 
     __slots__ = ()
@@ -69,18 +69,18 @@ class Scene(_Scene):
             task=self.task,
             run=self.run,
             cause=cause,
-            text=shorten(text),
+            text=shorten_text(text),
             visibility=visibility,
             data={key: value for key, value in (data or {}).items() if value is not None},
             origin=self.ORIGIN,
         )
 
 
-class Hook(NamedTuple):
+class HookCall(NamedTuple):
     """One call of a hook."""
 
     record: Record
-    scene: Scene
+    scene: EventContext
     own_id: str
     """For what has no key of its own."""
 
@@ -94,51 +94,51 @@ class Hook(NamedTuple):
         return self.text("transcript_path") is not None
 
 
-def tell_unknown(hook: Hook, *, dialect: str, common: Container[str]) -> list[Event]:
+def make_unknown_hook_events(hook: HookCall, *, dialect: str, common: Container[str]) -> list[Event]:
     """A hook from the future, with all that it says beside what every hook repeats."""
-    name = hook.text("hook_event_name") or UNKNOWN
+    name = hook.text("hook_event_name") or UNKNOWN_NAME
     told = {key: value for key, value in hook.record.items() if key not in common}
     words = next((text for key in ("message", "reason", "prompt", "description", "title") if (text := hook.text(key))), None)
-    data = within_bounds(told, sum(len(str(value)) for value in told.values()))
-    return [hook.scene.tell(f"{dialect}.{snake(name)}", hook.own_id, text=words or name, data=data, visibility="system")]
+    data = bound_record(told, sum(len(str(value)) for value in told.values()))
+    return [hook.scene.tell(f"{dialect}.{to_snake_case(name)}", hook.own_id, text=words or name, data=data, visibility="system")]
 
 
-def within_bounds(record: dict[str, Any], size: int) -> dict[str, Any]:
+def bound_record(record: dict[str, Any], size: int) -> dict[str, Any]:
     """What can be kept of a record of so many bytes: all of it, or the first plain values."""
-    if size <= MOST_KEPT:
+    if size <= MAX_KEPT_BYTES:
         return record
-    plain = [(key, value) for key, value in record.items() if len(key) <= LONGEST_KEY and not isinstance(value, list | dict)]
-    return {key: value[:LONGEST_PLAIN] if isinstance(value, str) else value for key, value in plain[:MOST_PLAIN]}
+    plain = [(key, value) for key, value in record.items() if len(key) <= MAX_KEY_CHARS and not isinstance(value, list | dict)]
+    return {key: value[:MAX_PLAIN_CHARS] if isinstance(value, str) else value for key, value in plain[:MAX_PLAIN_VALUES]}
 
 
-def project_of(cwd: str | None) -> str | None:
+def project_name(cwd: str | None) -> str | None:
     """A folder's own name, by which people know the project."""
     return None if cwd is None else as_text(cwd.rstrip("/\\").replace("\\", "/").rpartition("/")[2])
 
 
 def guess_task(branch: str | None, prompt: str = "") -> str | None:
     """The task that a prompt names, or a branch: `#42`, `ABC-123`, or the branch's own name where the prompt says it."""
-    if branch and branch not in MAINLINES and is_name(branch) and branch != NO_BRANCH and _says(prompt, branch):
+    if branch and branch not in MAIN_BRANCHES and is_name(branch) and branch != DETACHED_HEAD and _mentions_branch(prompt, branch):
         return branch
-    return find_task(prompt[:2000]) or _task_in_branch(branch or "")
+    return find_task(prompt[:2000]) or _find_task_in_branch(branch or "")
 
 
-def _says(prompt: str, branch: str) -> bool:
+def _mentions_branch(prompt: str, branch: str) -> bool:
     return re.search(rf"(?<![\w/-]){re.escape(branch)}(?![\w/-])", prompt[:2000]) is not None
 
 
-def _task_in_branch(branch: str) -> str | None:
-    match = _in_branch.search(branch)
+def _find_task_in_branch(branch: str) -> str | None:
+    match = _BRANCH_TASK_PATTERN.search(branch)
     return find_task(branch) or (f"#{match[1] or match[2]}" if match else None)
 
 
-def snake(name: str) -> str:
+def to_snake_case(name: str) -> str:
     """`PreToolUse` and `pre-tool-use` as `pre_tool_use`, fit to be the last word of a kind."""
-    words = "_".join(word.lower() for word in _word.findall(name))[:60].strip("_")
+    words = "_".join(word.lower() for word in _WORD_PATTERN.findall(name))[:60].strip("_")
     return words if words and words[0].isalpha() else f"x_{words or 'unknown'}"
 
 
-def shorten(text: object) -> str | None:
+def shorten_text(text: object) -> str | None:
     """The first line that says something, not too long."""
     line = first_line(text)
-    return None if line is None else line[:LONGEST_TEXT]
+    return None if line is None else line[:MAX_TEXT_CHARS]

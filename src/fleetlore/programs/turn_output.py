@@ -19,46 +19,46 @@ from fleetlore.dialects.fields import as_count, as_text
 from fleetlore.errors import DialectError, NotStarted
 from fleetlore.events.envelope import Event
 from fleetlore.process.identity import Process
-from fleetlore.process.pipes import Line, readable
-from fleetlore.process.run import Finished, Program, run
-from fleetlore.programs.harness import Ended, Heard, How, Order, Watch
+from fleetlore.process.pipes import OutputLine, clean_output
+from fleetlore.process.run import Program, ProgramResult, run
+from fleetlore.programs.harness import Ended, Heard, Order, TurnOutcome, Watch
 from fleetlore.redact import Redactor
 
 # --- An agent that has nothing to do for now asks to be woken later: its last words are a JSON object that says so.
 
-SENTINEL = "__nexo_sleep__"
+NEXO_SLEEP_KEY = "__nexo_sleep__"
 """How agents that were driven by nexo say it; the time then stands under `duration_ms`."""
-_LONGEST = 4096
-_fenced = re.compile(r"```(?:json)?\s*(\{.*\})\s*```\s*\Z", re.DOTALL)
+_MAX_SLEEP_REQUEST_CHARS = 4096
+_FENCED_JSON_PATTERN = re.compile(r"```(?:json)?\s*(\{.*\})\s*```\s*\Z", re.DOTALL)
 
 
-class Sleep(NamedTuple):
+class SleepRequest(NamedTuple):
     """For how long, and why."""
 
     ms: int
     reason: str
 
 
-def asks_to_sleep(words: str) -> Sleep | None:
+def parse_sleep_request(words: str) -> SleepRequest | None:
     """What the last words ask for: `{"sleep_ms": 60000, "reason": "the build runs"}`, alone, on the last line, or in a block of code."""
-    for text in _candidates(words.strip()):
-        asked = _parse(text)
-        ms = as_count(asked.get("duration_ms") if asked.get(SENTINEL) is True else asked.get("sleep_ms"))
+    for text in _iterate_json_candidates(words.strip()):
+        asked = _parse_json_object(text)
+        ms = as_count(asked.get("duration_ms") if asked.get(NEXO_SLEEP_KEY) is True else asked.get("sleep_ms"))
         if ms:
-            return Sleep(ms, as_text(asked.get("reason")) or "")
+            return SleepRequest(ms, as_text(asked.get("reason")) or "")
     return None
 
 
-def _candidates(words: str) -> Iterator[str]:
-    end = words[-_LONGEST:]
-    if len(words) <= _LONGEST:
+def _iterate_json_candidates(words: str) -> Iterator[str]:
+    end = words[-_MAX_SLEEP_REQUEST_CHARS:]
+    if len(words) <= _MAX_SLEEP_REQUEST_CHARS:
         yield words
     yield end.rpartition("\n")[2]
-    if match := _fenced.search(end):
+    if match := _FENCED_JSON_PATTERN.search(end):
         yield match[1]
 
 
-def _parse(text: str) -> dict[str, Any]:
+def _parse_json_object(text: str) -> dict[str, Any]:
     if not text.startswith("{"):
         return {}
     try:
@@ -70,14 +70,14 @@ def _parse(text: str) -> dict[str, Any]:
 
 # ---
 
-LONGEST_WORDS = 16 * 1024
-LONGEST_ERROR = 8 * 1024
-LINGER = 30.0
+MAX_WORDS_BYTES = 16 * 1024
+MAX_ERROR_BYTES = 8 * 1024
+LINGER_SECONDS = 30.0
 """Seconds that a program has to end by itself, once it has said how its turn ended."""
-_NOISE_SHOWN = 500
+_MAX_NOISE_BYTES = 500
 
 
-class Report(Struct, kw_only=True):
+class TurnReport(Struct, kw_only=True):
     """What is known of a turn so far."""
 
     session: str | None = None
@@ -86,7 +86,7 @@ class Report(Struct, kw_only=True):
     usd: float | None = None
     context: int | None = None
     words: str = ""
-    how: How | None = None
+    how: TurnOutcome | None = None
     """How the program says that its turn ended."""
     error: str = ""
     status: int | None = None
@@ -94,10 +94,10 @@ class Report(Struct, kw_only=True):
     extras: dict[str, Any] = field(default_factory=dict)
 
 
-class Hearer(Protocol):
+class OutputParser(Protocol):
     """Who understands what a program prints."""
 
-    report: Report
+    report: TurnReport
 
     def hear(self, raw: bytes) -> Sequence[Event]:
         """The events of one more record. `DialectError` for what is none."""
@@ -106,7 +106,7 @@ class Hearer(Protocol):
         """What was held back, now that nothing more comes."""
 
 
-def program_for(order: Order, argv: Sequence[str], env: Mapping[str, str]) -> Program:
+def build_turn_program(order: Order, argv: Sequence[str], env: Mapping[str, str]) -> Program:
     """The program of a turn: the prompt is on its stdin, for a command line would be too short for it and readable for everybody."""
     return Program(
         argv=tuple(argv),
@@ -114,27 +114,27 @@ def program_for(order: Order, argv: Sequence[str], env: Mapping[str, str]) -> Pr
         env=env,
         mark=order.mark,
         stdin=order.prompt.encode(errors="replace"),
-        timeout=_time_for(order),
+        timeout=_turn_timeout(order),
         idle=order.idle,
     )
 
 
-async def listen(order: Order, program: Program, hearer: Hearer, watch: Watch, *, linger: float = LINGER) -> Ended:
+async def run_turn_program(order: Order, program: Program, hearer: OutputParser, watch: Watch, *, linger: float = LINGER_SECONDS) -> Ended:
     """The turn, from the program's start to its end. It is not begun where nothing is left to spend."""
     if any(rest is not None and rest <= 0 for rest in (order.rest.tokens, order.rest.usd, order.rest.seconds)):
         return Ended(how="over_budget", error="the budget is spent", session=order.session)
-    ended = await _listen(program, hearer, watch, linger)
+    ended = await _run_and_parse(program, hearer, watch, linger)
     if ended.how == "timed_out" and program.timeout < order.timeout:
         return replace(ended, how="over_budget")
     return ended
 
 
-def _time_for(order: Order) -> float:
+def _turn_timeout(order: Order) -> float:
     return order.timeout if order.rest.seconds is None else max(0.0, min(order.timeout, order.rest.seconds))
 
 
-async def _listen(program: Program, hearer: Hearer, watch: Watch, linger: float) -> Ended:
-    turn = _Turn(hearer, watch, linger)
+async def _run_and_parse(program: Program, hearer: OutputParser, watch: Watch, linger: float) -> Ended:
+    turn = _ProgramTurn(hearer, watch, linger)
     try:
         async with asyncio.timeout(None) as turn.limit:
             finished = await run(program, turn.start, turn.hear)
@@ -148,14 +148,14 @@ async def _listen(program: Program, hearer: Hearer, watch: Watch, linger: float)
     return turn.ended(finished)
 
 
-class _Turn:
+class _ProgramTurn:
     """A turn that lasts."""
 
     limit: asyncio.Timeout
 
-    def __init__(self, hearer: Hearer, watch: Watch, linger: float) -> None:
+    def __init__(self, hearer: OutputParser, watch: Watch, linger: float) -> None:
         self._hearer, self._watch, self._linger = hearer, watch, linger
-        self._verdict: How | None = None
+        self._verdict: TurnOutcome | None = None
         self._noise, self._cut, self._last_noise = 0, 0, b""
 
     @property
@@ -166,7 +166,7 @@ class _Turn:
     async def start(self, process: Process) -> bool:
         return await self._tell(Heard(process=process))
 
-    async def hear(self, line: Line) -> bool:
+    async def hear(self, line: OutputLine) -> bool:
         if not line.text.strip():
             return True
         try:
@@ -197,22 +197,22 @@ class _Turn:
             tokens=report.tokens,
             usd=report.usd,
             context=report.context,
-            words=cut(report.words, LONGEST_WORDS) or None,
+            words=truncate_bytes(report.words, MAX_WORDS_BYTES) or None,
         )
 
-    def _note_noise(self, line: Line) -> None:
+    def _note_noise(self, line: OutputLine) -> None:
         self._noise += 1
         self._cut += line.is_cut
-        self._last_noise = line.text[-_NOISE_SHOWN:]
+        self._last_noise = line.text[-_MAX_NOISE_BYTES:]
 
-    def ended(self, finished: Finished | None) -> Ended:
+    def ended(self, finished: ProgramResult | None) -> Ended:
         """The turn in the driver's words."""
         report, how = self._hearer.report, self._how(finished)
-        sleep = asks_to_sleep(report.words) if how == "finished" else None
+        sleep = parse_sleep_request(report.words) if how == "finished" else None
         return Ended(
             how="asleep" if sleep else how,
-            words=cut(sleep.reason if sleep else report.words, LONGEST_WORDS),
-            error="" if how == "finished" else cut(self._error(finished), LONGEST_ERROR),
+            words=truncate_bytes(sleep.reason if sleep else report.words, MAX_WORDS_BYTES),
+            error="" if how == "finished" else truncate_bytes(self._error(finished), MAX_ERROR_BYTES),
             status=report.status,
             session=report.session,
             tokens=report.tokens,
@@ -225,7 +225,7 @@ class _Turn:
             extras=self._extras(finished),
         )
 
-    def _how(self, finished: Finished | None) -> How:
+    def _how(self, finished: ProgramResult | None) -> TurnOutcome:
         if self._verdict is not None and not self.is_over:
             return self._verdict
         if self._hearer.report.how is not None:
@@ -234,15 +234,15 @@ class _Turn:
             return "timed_out" if finished.why == "timed_out" else "silent"
         return "failed" if finished is not None and finished.code and finished.stderr else "no_result"
 
-    def _error(self, finished: Finished | None) -> str:
+    def _error(self, finished: ProgramResult | None) -> str:
         """What the program complained of; where it did not say, what it printed last."""
         report = self._hearer.report
         hints = [report.error]
         if report.how is None and finished is not None:
-            hints += [finished.stderr, readable(self._last_noise).strip(), _manner(finished)]
+            hints += [finished.stderr, clean_output(self._last_noise).strip(), _describe_exit(finished)]
         return Redactor().clean("\n".join(hint for hint in hints if hint))[0]
 
-    def _extras(self, finished: Finished | None) -> dict[str, Any]:
+    def _extras(self, finished: ProgramResult | None) -> dict[str, Any]:
         told = {
             "noise": self._noise,
             "cut_lines": self._cut,
@@ -252,13 +252,13 @@ class _Turn:
         return {**self._hearer.report.extras, **{key: value for key, value in told.items() if value}}
 
 
-def _manner(finished: Finished) -> str:
+def _describe_exit(finished: ProgramResult) -> str:
     if finished.signal is not None and finished.why == "ended":
         return f"ended by signal {finished.signal}"
     return f"exit code {finished.code}" if finished.code else ""
 
 
-def cut(text: str, most: int) -> str:
+def truncate_bytes(text: str, most: int) -> str:
     """No more than so many bytes of it, and nothing that UTF-8 has no bytes for."""
     raw = text.encode(errors="replace")
     return raw.decode() if len(raw) <= most else raw[: most - 3].decode(errors="ignore") + "…"

@@ -25,16 +25,16 @@ from msgspec.structs import force_setattr
 
 from fleetlore.events import codec
 from fleetlore.events.envelope import SCHEMA_VERSION, Event, Moment
-from fleetlore.log.base import Stored
-from fleetlore.log.reading import put_in_place, revive, revive_all, unplaced
+from fleetlore.log.base import StoredRecord
+from fleetlore.log.reading import assign_positions, decode_all_stored, decode_stored, decode_without_positions
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections.thread_events import Selection
-from fleetlore.views.event_text import Rank, rank_of
+from fleetlore.views.event_text import EventRank, event_rank
 
 # --- Partial decoding, for counting events
 
 
-class Traits(TypedDict, total=False):
+class ToolTraits(TypedDict, total=False):
     """What of a tool's data decides on its beat; msgspec passes over the rest."""
 
     deed: Any
@@ -42,7 +42,7 @@ class Traits(TypedDict, total=False):
     interrupted: Any
 
 
-class Source(Struct, frozen=True, gc=False):
+class PartialOrigin(Struct, frozen=True, gc=False):
     """What of an origin orders events."""
 
     dialect: str = ""
@@ -51,7 +51,7 @@ class Source(Struct, frozen=True, gc=False):
     n: int | None = None
 
 
-class Glimpse(Struct, frozen=True, kw_only=True):
+class PartialEvent(Struct, frozen=True, kw_only=True):
     """What is counted of an event, and what orders it: named as in the event itself."""
 
     kind: str
@@ -61,42 +61,42 @@ class Glimpse(Struct, frozen=True, kw_only=True):
     agent: str | None = None
     child: str | None = None
     run: str | None = None
-    origin: Source | None = None
-    data: Traits = field(default_factory=Traits)
+    origin: PartialOrigin | None = None
+    data: ToolTraits = field(default_factory=ToolTraits)
     v: int = SCHEMA_VERSION
     position: str | None = None
 
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_decode = msgspec.json.Decoder(Glimpse).decode
-_OURS = b'{"id":"'
+_decode_partial = msgspec.json.Decoder(PartialEvent).decode
+_OWN_RECORD_PREFIX = b'{"id":"'
 """How a record begins that we have written. What else is wrong with another one, a glance would not tell."""
 
 
-def glimpses(rows: Sequence[Stored], closely: Container[str]) -> list[Event]:
+def decode_partial_events(rows: Sequence[StoredRecord], closely: Container[str]) -> list[Event]:
     """Records at a glance; those of the kinds in `closely`, and all of them if one cannot be read, as `revive` gives them."""
     raws = [row.raw for row in rows]
     try:
-        found = cast("list[Event]", list(map(_decode, raws)))  # they have all that is asked of an event here
+        found = cast("list[Event]", list(map(_decode_partial, raws)))  # they have all that is asked of an event here
         if not all(map(bytes.isascii, raws)):
             deque(map(bytes.decode, raws), maxlen=0)  # what was passed over was not looked at
     except _UNREADABLE:
-        return list(map(revive, rows))
-    put_in_place(found, rows)
+        return list(map(decode_stored, rows))
+    assign_positions(found, rows)
     for number, (glimpse, raw) in enumerate(zip(found, raws, strict=True)):
-        if glimpse.kind in closely or glimpse.v != SCHEMA_VERSION or not raw.startswith(_OURS):
-            found[number] = revive(rows[number])
+        if glimpse.kind in closely or glimpse.v != SCHEMA_VERSION or not raw.startswith(_OWN_RECORD_PREFIX):
+            found[number] = decode_stored(rows[number])
     return found
 
 
 # ---
 
 MOST_IN_MEMORY = 20_000
-BATCH = 100
+BATCH_EVENTS = 100
 """So many events are decoded before they are looked at: one thing at a time is faster."""
-Order = tuple[Rank, str]
-_at, _origin = attrgetter("at"), attrgetter("origin")
-_LONG_AGO: Rank = ((datetime.min.replace(tzinfo=UTC), "", 0), "")
+EventOrder = tuple[EventRank, str]
+_get_at, _get_origin = attrgetter("at"), attrgetter("origin")
+_OLDEST_RANK: EventRank = ((datetime.min.replace(tzinfo=UTC), "", 0), "")
 
 
 class OutOfOrder(Exception):
@@ -111,7 +111,7 @@ class Chronology(AbstractContextManager["Chronology"]):
 
     def __init__(self, log: BlockingRecorder, scope: Selection, *, since: datetime | None = None, until: datetime | None = None) -> None:
         self._log, self._scope, self._since, self._until = log, scope, since, until
-        self._late = _Aside()
+        self._late = _LateEvents()
         self._end: str | None = None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -131,10 +131,10 @@ class Chronology(AbstractContextManager["Chronology"]):
 
     def survey(self, see: Callable[[Sequence[Event]], None], *, closely: Container[str] | None = None) -> Self:
         """The same, and shows some events at a time."""
-        newest = _LONG_AGO
-        for rows, batch in self._stored(revive_all if closely is None else partial(glimpses, closely=closely)):
+        newest = _OLDEST_RANK
+        for rows, batch in self._stored(decode_all_stored if closely is None else partial(decode_partial_events, closely=closely)):
             see(batch)
-            newest = _newest_in_order(batch, newest) or self._put_aside(rows, batch, newest)
+            newest = _newest_rank_by_time(batch, newest) or self._put_aside(rows, batch, newest)
             self._end = rows[-1].position
         return self
 
@@ -143,17 +143,17 @@ class Chronology(AbstractContextManager["Chronology"]):
 
         The events need not say their positions.
         """
-        newest = _LONG_AGO
-        for _, batch in self._stored(unplaced):
-            newest = _newest_in_order(batch, newest) or _newest_by_rank(batch, newest)
+        newest = _OLDEST_RANK
+        for _, batch in self._stored(decode_without_positions):
+            newest = _newest_rank_by_time(batch, newest) or _newest_rank_in_order(batch, newest)
             yield batch
 
-    def _put_aside(self, rows: Sequence[Stored], batch: Sequence[Event], newest: Rank) -> Rank:
+    def _put_aside(self, rows: Sequence[StoredRecord], batch: Sequence[Event], newest: EventRank) -> EventRank:
         """Keep those that are older than one before them; answers the newest rank."""
         for row, event in zip(rows, batch, strict=True):
-            rank = rank_of(event)
+            rank = event_rank(event)
             if rank < newest:  # of one moment, the log's order holds
-                self._late.add((rank, row.position), revive(row))
+                self._late.add((rank, row.position), decode_stored(row))
             else:
                 newest = rank
         return newest
@@ -164,18 +164,18 @@ class Chronology(AbstractContextManager["Chronology"]):
             return iter(())
         if not self._late.count:
             return self._seen()
-        on_time = ((order, event) for event in self._seen() if (order := order_of(event)) not in self._late)
+        on_time = ((order, event) for event in self._seen() if (order := event_order(event)) not in self._late)
         return (event for _, event in merge(on_time, self._late.in_order(), key=lambda pair: pair[0]))
 
     def _seen(self) -> Iterator[Event]:
         end = self._end or ""
-        for rows, batch in self._stored(revive_all):
+        for rows, batch in self._stored(decode_all_stored):
             if rows[-1].position > end:
                 yield from (event for event in batch if (event.position or "") <= end)
                 return
             yield from batch
 
-    def _stored(self, read: Callable[[list[Stored]], list[Event]]) -> Iterator[tuple[list[Stored], list[Event]]]:
+    def _stored(self, read: Callable[[list[StoredRecord]], list[Event]]) -> Iterator[tuple[list[StoredRecord], list[Event]]]:
         until = self._until
         for rows, batch in self._batches(read):
             if until is not None:
@@ -184,21 +184,21 @@ class Chronology(AbstractContextManager["Chronology"]):
             if rows:
                 yield rows, batch
 
-    def _batches(self, read: Callable[[list[Stored]], list[Event]]) -> Iterator[tuple[list[Stored], list[Event]]]:
+    def _batches(self, read: Callable[[list[StoredRecord]], list[Event]]) -> Iterator[tuple[list[StoredRecord], list[Event]]]:
         if not isinstance(self._scope, str):  # which events belong to a thread is seen by their names, which a glimpse leaves out
             yield from self._scope.pages(self._log, since=self._since)
             return
         for page in self._log.pages(self._scope, since=self._since):
-            for start in range(0, len(page), BATCH):
-                rows = page[start : start + BATCH]
+            for start in range(0, len(page), BATCH_EVENTS):
+                rows = page[start : start + BATCH_EVENTS]
                 yield rows, read(rows)
 
 
-def _newest_in_order(batch: Sequence[Event], newest: Rank) -> Rank | None:
+def _newest_rank_by_time(batch: Sequence[Event], newest: EventRank) -> EventRank | None:
     """The newest rank where each event is as new as those before it by its time alone; nothing where that takes a closer look."""
-    if any(map(_origin, batch)):
+    if any(map(_get_origin, batch)):
         return None
-    times = list(map(_at, batch))
+    times = list(map(_get_at, batch))
     try:
         is_in_order = times[0] > newest[0][0] and sorted(times) == times
     except TypeError:  # one has no time, or no time zone
@@ -206,55 +206,55 @@ def _newest_in_order(batch: Sequence[Event], newest: Rank) -> Rank | None:
     return ((times[-1], "", 0), "") if is_in_order else None
 
 
-def _newest_by_rank(batch: Sequence[Event], newest: Rank) -> Rank:
+def _newest_rank_in_order(batch: Sequence[Event], newest: EventRank) -> EventRank:
     """The newest rank where each event is as new as those before it, by all that orders events."""
-    for rank in map(rank_of, batch):
+    for rank in map(event_rank, batch):
         if rank < newest:
             raise OutOfOrder
         newest = rank
     return newest
 
 
-def order_of(event: Event) -> Order:
+def event_order(event: Event) -> EventOrder:
     """What orders events in a telling: when, then where in which source, then which line, then where in the log."""
-    return rank_of(event), event.position or ""
+    return event_rank(event), event.position or ""
 
 
-class _Aside:
+class _LateEvents:
     """Events put aside, to be had again in order; beyond some thousands they are kept in a temporary file."""
 
     def __init__(self) -> None:
         self.count = 0
         self._orders: set[str] = set()
-        self._events: list[tuple[Order, Event]] = []
+        self._events: list[tuple[EventOrder, Event]] = []
         self._folder: TemporaryDirectory[str] | None = None
         self._file: apsw.Connection | None = None
 
-    def __contains__(self, order: Order) -> bool:
+    def __contains__(self, order: EventOrder) -> bool:
         if self._file is None:
             return order[1] in self._orders
         return bool(self._file.execute("SELECT 1 FROM late WHERE position = ?", (order[1],)).fetchall())
 
-    def add(self, order: Order, event: Event) -> None:
+    def add(self, order: EventOrder, event: Event) -> None:
         self.count += 1
         self._orders.add(order[1])
         self._events.append((order, event))
         if len(self._events) >= MOST_IN_MEMORY:
             self._spill()
 
-    def in_order(self) -> Iterator[tuple[Order, Event]]:
+    def in_order(self) -> Iterator[tuple[EventOrder, Event]]:
         if self._file is None:
             return iter(sorted(self._events, key=lambda pair: pair[0]))
         self._spill()
         return self._from_file()
 
-    def _from_file(self) -> Iterator[tuple[Order, Event]]:
+    def _from_file(self) -> Iterator[tuple[EventOrder, Event]]:
         assert self._file is not None
         for at, source, n, tie, position, raw in self._file.execute(
             "SELECT at, source, n, tie, position, raw FROM late ORDER BY at, source, n, tie, position"
         ):
             event = codec.decode(raw)
-            yield (((datetime.fromisoformat(at), source, n), tie), position), _placed(event, position)
+            yield (((datetime.fromisoformat(at), source, n), tie), position), _set_position(event, position)
 
     def _spill(self) -> None:
         if self._file is None:
@@ -280,6 +280,6 @@ class _Aside:
             self._folder.cleanup()
 
 
-def _placed(event: Event, position: str) -> Event:
+def _set_position(event: Event, position: str) -> Event:
     force_setattr(event, "position", position)  # nobody else holds this event yet
     return event

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fleetlore.log.sqlite.file import ask
-from fleetlore.projections.store import Place, Store, open_store, place_of, raise_anchor
+from fleetlore.projections.store import EventAnchor, ProjectionStore, make_anchor, open_store, raise_anchor
 
 if TYPE_CHECKING:
     import apsw
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 # --- What a reader keeps in mind of a file, kept so that only who has the file can read it.
 
-MOST_KEY = 64 * 1024
+MAX_KEY_BYTES = 64 * 1024
 
 
-def seal(path: str, offset: int, mind: bytes) -> bytes:
+def xor_reader_state(path: str, offset: int, mind: bytes) -> bytes:
     """The bytes made unreadable, or readable again; `OSError` where the file cannot be read."""
     with open(path, "rb") as file:
-        file.seek(max(0, offset - MOST_KEY))
-        key = file.read(min(offset, MOST_KEY))
+        file.seek(max(0, offset - MAX_KEY_BYTES))
+        key = file.read(min(offset, MAX_KEY_BYTES))
     stream = shake_256(b"%d\0%b" % (offset, key)).digest(len(mind))
     return (int.from_bytes(mind) ^ int.from_bytes(stream)).to_bytes(len(mind))
 
 
-def name_of(path: str) -> str:
+def hash_path(path: str) -> str:
     """By which a file is found again, without saying where it lies."""
     return sha256(path.encode(errors="surrogateescape")).hexdigest()
 
@@ -45,7 +45,7 @@ def name_of(path: str) -> str:
 # ---
 
 
-class TapePlace(Struct, frozen=True, kw_only=True):
+class ImportOffset(Struct, frozen=True, kw_only=True):
     """Where reading one file came to its end."""
 
     offset: int
@@ -59,31 +59,31 @@ class TapePlace(Struct, frozen=True, kw_only=True):
     """Nothing was being written to the file any more, and what its last records held back is in the log."""
 
 
-def load(log: BlockingRecorder, paths: Iterable[str]) -> dict[str, TapePlace]:
+def load_offsets(log: BlockingRecorder, paths: Iterable[str]) -> dict[str, ImportOffset]:
     """Where files were left that this log has read before."""
     store = open_store(log.info())
     if store is None:
         return {}
     with store:
-        return {path: place for path in paths if (place := _load(store, path))} if store.agree(log).holds else {}
+        return {path: place for path in paths if (place := _load_offset(store, path))} if store.agree(log).holds else {}
 
 
-def _load(store: Store, path: str) -> TapePlace | None:
-    rows: list[Any] = store.look(lambda connection: ask(connection, "SELECT place FROM tapes WHERE path = ?", (name_of(path),)), [])
+def _load_offset(store: ProjectionStore, path: str) -> ImportOffset | None:
+    rows: list[Any] = store.look(lambda connection: ask(connection, "SELECT place FROM tapes WHERE path = ?", (hash_path(path),)), [])
     try:
-        place = msgspec.json.decode(rows[0][0], type=TapePlace) if rows else None
-        return place and replace(place, mind=seal(path, place.offset, place.mind))
+        place = msgspec.json.decode(rows[0][0], type=ImportOffset) if rows else None
+        return place and replace(place, mind=xor_reader_state(path, place.offset, place.mind))
     except (msgspec.DecodeError, OSError):
         return None
 
 
-def _sealed(places: Mapping[str, TapePlace]) -> Iterator[tuple[str, bytes]]:
+def _encode_offsets(places: Mapping[str, ImportOffset]) -> Iterator[tuple[str, bytes]]:
     for path, place in places.items():
         with suppress(OSError):  # a file that is gone meanwhile will not grow
-            yield name_of(path), msgspec.json.encode(replace(place, mind=seal(path, place.offset, place.mind)))
+            yield hash_path(path), msgspec.json.encode(replace(place, mind=xor_reader_state(path, place.offset, place.mind)))
 
 
-def save(log: BlockingRecorder, places: Mapping[str, TapePlace]) -> None:
+def save_offsets(log: BlockingRecorder, places: Mapping[str, ImportOffset]) -> None:
     """Remember where files were left; all that they told up to there is in the log."""
     newest, store = next(log.read(newest_first=True, limit=1), None), open_store(log.info())
     if store is None:
@@ -91,13 +91,13 @@ def save(log: BlockingRecorder, places: Mapping[str, TapePlace]) -> None:
     with store:
         store.agree(log)
         if newest is not None:
-            _save(store, place_of(log, newest), places)
+            _store_offsets(store, make_anchor(log, newest), places)
 
 
-def _save(store: Store, anchor: Place, places: Mapping[str, TapePlace]) -> None:
+def _store_offsets(store: ProjectionStore, anchor: EventAnchor, places: Mapping[str, ImportOffset]) -> None:
 
     def work(connection: apsw.Connection) -> None:
-        connection.executemany("INSERT OR REPLACE INTO tapes VALUES (?, ?)", list(_sealed(places)))
+        connection.executemany("INSERT OR REPLACE INTO tapes VALUES (?, ?)", list(_encode_offsets(places)))
         # A log that was put back to an older state is noticed by this event, and everything here is then dropped.
         raise_anchor(connection, anchor)
 

@@ -13,10 +13,10 @@ from typing import Any
 from fleetlore.errors import Closed, LogError
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import Position
-from fleetlore.log.reading import revive_all
+from fleetlore.log.reading import decode_all_stored
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.projections.runner import Course, Runner, View, chunks, go_on
-from fleetlore.projections.store import Place, Store, fits
+from fleetlore.projections.runner import FoldRun, LogView, Runner, advance_folds, split_chunks
+from fleetlore.projections.store import EventAnchor, ProjectionStore, is_anchor_valid
 
 CHUNK = 250
 """Events that are folded before others may look."""
@@ -29,22 +29,22 @@ SURE_SECONDS = 1.0
 """How often the log is asked whether it still is the one that was folded."""
 JOIN_SECONDS = 10.0
 
-States = Mapping[str, Any]
+ViewStates = Mapping[str, Any]
 """View → its state. That of the head goes on changing: it is looked at inside `looking` alone."""
 
 
-FindStore = Callable[[], Store | None]
+FindStore = Callable[[], ProjectionStore | None]
 """Opens the store of a log, or answers with the one that it opened; a new log has none before its first event."""
 
 
-class Warm:
+class LiveViews:
     """The views of a log at its head, and on demand as of any position. `start` it, `close` it."""
 
-    def __init__(self, log: BlockingRecorder, views: Mapping[str, View[Any]], find_store: FindStore = lambda: None) -> None:
+    def __init__(self, log: BlockingRecorder, views: Mapping[str, LogView[Any]], find_store: FindStore = lambda: None) -> None:
         self._log, self._views, self._find_store = log, views, find_store
-        self._store: Store | None = None
+        self._store: ProjectionStore | None = None
         self._runners: dict[str, Runner[Any]] = {name: Runner(log, view) for name, view in views.items()}
-        self._courses: dict[str, Course[Any]] = {}
+        self._courses: dict[str, FoldRun[Any]] = {}
         self._changed = Condition()
         self._stop = Flag()
         self._others, self._rested_at = 0, 0.0
@@ -116,7 +116,7 @@ class Warm:
         return min((course.events for course in self._courses.values()), default=0)
 
     @contextmanager
-    def looking(self) -> Iterator[States]:
+    def looking(self) -> Iterator[ViewStates]:
         """The states at the head, which stand still as long as the block lasts: be brief, and keep nothing of them."""
         with self._changed:
             self._changed.wait_for(lambda: self._stop.is_set() or self._courses, BEGIN_SECONDS)
@@ -138,7 +138,7 @@ class Warm:
         agreement = None if self._store is None else self._store.agree(self._log)
         while True:
             courses = {name: self._runners[name].course(position, agreement) for name in names}
-            if go_on(self._log, list(courses.values()), upto=position, save=False):
+            if advance_folds(self._log, list(courses.values()), upto=position, save=False):
                 return {name: course.state for name, course in courses.items()}
             agreement = None
 
@@ -174,7 +174,7 @@ class Warm:
     def _catch_up(self) -> bool:
         """Fold what is there; `False` if it has to be begun anew."""
         self.total = self._log.info().events
-        for chunk in chunks(self._log.read(after=self.position), CHUNK):
+        for chunk in split_chunks(self._log.read(after=self.position), CHUNK):
             if self._stop.is_set() or not self._take(chunk):
                 return False
         with self._changed:
@@ -189,12 +189,12 @@ class Warm:
         with closing(self._log.follow_pages(after=self.position)) as pages:
             for page in pages:
                 if monotonic() - looked_at >= SURE_SECONDS:
-                    if known is not None and not fits(self._log, known):
+                    if known is not None and not is_anchor_valid(self._log, known):
                         self._drop()
                         self.on_other_log()
                         return
                     known, looked_at = self._place(), monotonic()
-                if self._stop.is_set() or (page.rows and (not self._take(revive_all(page.rows)) or is_new)):
+                if self._stop.is_set() or (page.rows and (not self._take(decode_all_stored(page.rows)) or is_new)):
                     return
 
     def _take(self, events: list[Event]) -> bool:
@@ -216,6 +216,6 @@ class Warm:
         with self._changed:
             self._courses, self.caught_up = {}, False  # nobody looks at it any more
 
-    def _place(self) -> Place | None:
+    def _place(self) -> EventAnchor | None:
         """Of the last event that all views know."""
         return min((place for course in self._courses.values() if (place := course.place)), default=None, key=attrgetter("position"))

@@ -16,8 +16,8 @@ from fleetlore.errors import AmbiguousName, UnknownName
 from fleetlore.log.base import SCOPE_KINDS, TOWN, check_scope
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.views import names as names_view
-from fleetlore.views.names import Names
-from fleetlore.views.thread_state import Threads
+from fleetlore.views.names import AgentNames
+from fleetlore.views.thread_state import ThreadsState
 
 NEEDS = ("names", "threads")
 """The views that are asked for names that no scope of the log has."""
@@ -78,16 +78,16 @@ def resolve_agent(log: BlockingRecorder, name: str, look: Look) -> str:
     return resolve_scope(log, f"agent:{name}", look).partition(":")[2]
 
 
-def agents_called(names: Names, name: str) -> list[str]:
+def agents_called(names: AgentNames, name: str) -> list[str]:
     """The agents that go by a name: in the log, where they are shown, or by the id of their session; or whose id begins so."""
     if name in names.agents:
         return [name]
-    shown = (names_view.all_shown(names), names_view.all_short(names))
+    shown = (names_view.all_display_names(names), names_view.all_short_names(names))
     if called := [agent for agent in names.agents if any(each[agent] == name for each in shown)]:
         return called
     if len(name) < SHORTEST_ID:
         return []
-    sessions = names_view.sessions(names)
+    sessions = names_view.agents_by_session(names)
     by_id = [agent for agent in names.agents if names_view.is_drawn(agent) and _begins(agent, name)]
     by_session = [agent for run, agent in sessions.items() if names_view.is_drawn(run) and run.startswith(name)]
     return list(dict.fromkeys((*by_id, *by_session)))
@@ -98,42 +98,42 @@ def _begins(agent: str, name: str) -> bool:
     return agent.startswith(name) or agent.rpartition("/")[2].startswith(name)
 
 
-def _was_known(names: Names, threads: Threads, kind: str, name: str) -> bool:
+def _was_known(names: AgentNames, threads: ThreadsState, kind: str, name: str) -> bool:
     if kind == "agent":
         return name in names.agents
     scope = f"{kind}:{name}"
     return scope in threads.threads or scope in threads.bound or name in _registers(names).get(kind, ())
 
 
-def _registers(names: Names) -> dict[str, Iterable[str]]:
+def _registers(names: AgentNames) -> dict[str, Iterable[str]]:
     return {"agent": names.agents, "run": names.runs, "goal": names.goals}
 
 
-def _candidates(names: Names, threads: Threads, kind: str, name: str) -> list[str]:
+def _candidates(names: AgentNames, threads: ThreadsState, kind: str, name: str) -> list[str]:
     """What a name that no event has may mean."""
     match kind:
         case "agent":
             return agents_called(names, name)
         case "run":
             agents = set(agents_called(names, name))
-            if found := [run for run, agent in names_view.sessions(names).items() if agent in agents]:
+            if found := [run for run, agent in names_view.agents_by_session(names).items() if agent in agents]:
                 return found
         case "goal":
-            if found := [goal for goal, aim in names_view.all_goals(names).items() if aim == name]:
+            if found := [goal for goal, aim in names_view.all_goal_names(names).items() if aim == name]:
                 return found
         case _:
             return []
     return [id for id in _known(names, threads, kind) if names_view.is_drawn(id) and len(name) >= SHORTEST_ID and id.startswith(name)]
 
 
-def _known(names: Names, threads: Threads, kind: str) -> list[str]:
+def _known(names: AgentNames, threads: ThreadsState, kind: str) -> list[str]:
     """Every name of a kind that the views know, in the log's own words."""
     own = [key.partition(":")[2] for key in (*threads.bound, *threads.threads) if key.startswith(f"{kind}:")]
     missions = [thread.mission for thread in threads.threads.values() if thread.mission] if kind == "mission" else []
     return list(dict.fromkeys((*_registers(names).get(kind, ()), *own, *missions)))
 
 
-def _suggestions(log: BlockingRecorder, names: Names, threads: Threads, kind: str, name: str) -> list[str]:
+def _suggestions(log: BlockingRecorder, names: AgentNames, threads: ThreadsState, kind: str, name: str) -> list[str]:
     """Scopes with near names: of another kind the same name, then those of this kind that look or are shown alike."""
     others = [f"{other}:{name}" for other in SCOPE_KINDS if other != kind and log.head(f"{other}:{name}") is not None]
     written: dict[str, str] = {}
@@ -146,16 +146,16 @@ def _suggestions(log: BlockingRecorder, names: Names, threads: Threads, kind: st
     return list(dict.fromkeys((*others, *(written[each] for each in (*near, *holding)))))[:MOST_SUGGESTIONS]
 
 
-def _spellings(names: Names, threads: Threads, kind: str) -> Iterator[tuple[str, Sequence[str]]]:
+def _spellings(names: AgentNames, threads: ThreadsState, kind: str) -> Iterator[tuple[str, Sequence[str]]]:
     """Scopes as a person would type them, and under what each is known."""
     if kind in ("agent", "run"):
-        shown, short = names_view.all_shown(names), names_view.all_short(names)
+        shown, short = names_view.all_display_names(names), names_view.all_short_names(names)
     if kind == "agent":
         for agent in names.agents:
             yield f"agent:{short[agent]}", (agent, short[agent], shown[agent], *_short_id(agent))
         return
-    goals = names_view.all_goals(names) if kind == "goal" else {}
-    sessions = names_view.sessions(names) if kind == "run" else {}
+    goals = names_view.all_goal_names(names) if kind == "goal" else {}
+    sessions = names_view.agents_by_session(names) if kind == "run" else {}
     for own in _known(names, threads, kind):
         called = [goals[own]] if own in goals else []
         if own in sessions:
@@ -168,9 +168,9 @@ def _short_id(own: str) -> list[str]:
     return [own.rpartition("/")[2][:SHORT_ID]] if names_view.is_drawn(own) else []
 
 
-def ambiguous(names: Names, kind: str, name: str, found: Sequence[str]) -> AmbiguousName:
+def ambiguous(names: AgentNames, kind: str, name: str, found: Sequence[str]) -> AmbiguousName:
     """The error that lists what a name may mean, each with the name it is shown under."""
-    shown, sessions = names_view.all_shown(names), names_view.sessions(names)
+    shown, sessions = names_view.all_display_names(names), names_view.agents_by_session(names)
     listed = []
     for each in found[:MOST_CANDIDATES]:
         called = shown.get(sessions.get(each, each), each)

@@ -11,11 +11,11 @@ from heapq import heappop, heappush
 
 from fleetlore.errors import Invalid
 from fleetlore.events.envelope import Event
-from fleetlore.log.base import TOWN, Position, just_after
+from fleetlore.log.base import TOWN, Position, position_after
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.projections.chronology import Order, order_of
+from fleetlore.projections.chronology import EventOrder, event_order
 from fleetlore.projections.thread_events import Selection, read_selection
-from fleetlore.views.event_text import stamp_of
+from fleetlore.views.event_text import event_stamp
 from fleetlore.views.time_ranges import Block
 
 
@@ -40,16 +40,16 @@ def read_newest(
     cursor = None if before is None else _order_at(log, before)
     if limit <= 0 or (before is not None and cursor is None):
         return []
-    found: list[tuple[Order, int, Event]] = []
+    found: list[tuple[EventOrder, int, Event]] = []
     for block in blocks:
-        if len(found) == limit and block.high < stamp_of(found[0][2])[0]:
+        if len(found) == limit and block.high < event_stamp(found[0][2])[0]:
             break
         if cursor is not None and block.through is not None and block.low > cursor[0][0][0]:
             continue
         for event in read_selection(log, scope, after=block.after, before=end, kinds=kinds, since=since):
             if block.through is not None and (event.position or "") > block.through:
                 break
-            order = order_of(event)
+            order = event_order(event)
             if cursor is None or order < cursor:
                 # The number keeps events, which have no order, from being compared.
                 heappush(found, (order, id(event), event))
@@ -58,9 +58,9 @@ def read_newest(
     return [event for _, _, event in sorted(found, key=lambda entry: entry[0], reverse=True)]
 
 
-def _order_at(log: BlockingRecorder, position: Position) -> Order | None:
+def _order_at(log: BlockingRecorder, position: Position) -> EventOrder | None:
     """Where the event at a position comes in the order of time; of one that is gone, the event before it."""
     if not (position.isascii() and position.isdecimal()):
         raise Invalid(f"not a position of this log: {position!r}; take one as `lore events --json` prints it")
-    event = next(iter(log.read(before=just_after(position), newest_first=True, limit=1)), None)
-    return None if event is None else order_of(event)
+    event = next(iter(log.read(before=position_after(position), newest_first=True, limit=1)), None)
+    return None if event is None else event_order(event)

@@ -23,7 +23,7 @@ from fleetlore.events.installed_kinds import beats as foreign_beats
 from fleetlore.events.installed_kinds import marked
 from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.projections.store import Agreement, Checkpoint, Place, Store, fits
+from fleetlore.projections.store import EventAnchor, ProjectionStore, StoreAgreement, ViewCheckpoint, is_anchor_valid
 
 State = TypeVar("State")
 
@@ -32,15 +32,15 @@ SAVE_AFTER = 1000
 """Events that must have been folded for a checkpoint to be worth its while at the end."""
 SAVE_EVERY = 10_000
 """And on the way: what `as_of` starts from later."""
-SAVE_SHARE = 8
+SAVE_COST_FACTOR = 8
 """A checkpoint on the way is put off until folding has taken so many times as long as the last one took to save."""
-TICK = 0.1
+POLL_SECONDS = 0.1
 
-Progress = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 """Told how many events are folded, and out of how many."""
 
 # What makes a state that cannot be kept; it is folded again next time.
-_NOT_KEPT = (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError)
+_STATE_CODEC_ERRORS = (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError)
 
 
 class Fold(Protocol[State]):
@@ -56,7 +56,7 @@ class Fold(Protocol[State]):
 
 
 @dataclass(frozen=True)
-class View(Generic[State]):
+class LogView(Generic[State]):
     """A fold, by name. A checkpoint of another version is not used."""
 
     name: str
@@ -76,7 +76,7 @@ class View(Generic[State]):
         return msgspec.json.decode(state, type=self.state) if self.decode is None else self.decode(state)
 
 
-class Folded(NamedTuple, Generic[State]):
+class FoldResult(NamedTuple, Generic[State]):
     """A fold as it stands; the state is the receiver's own."""
 
     state: State
@@ -86,25 +86,25 @@ class Folded(NamedTuple, Generic[State]):
     """How many were folded since the fold began, which on a trimmed log may be later than the log did."""
 
 
-def view_of(fold: Fold[State], name: str) -> View[State]:
+def view_of(fold: Fold[State], name: str) -> LogView[State]:
     """The view that a module of `fleetlore.views` is: `view_of(fleet, "fleet")`."""
     heeds = getattr(fold, "HEEDS_BEATS", True)
-    return View(name=name, version=fold.VERSION, state=type(fold.initial()), initial=fold.initial, apply=fold.apply, heeds_beats=heeds)
+    return LogView(name=name, version=fold.VERSION, state=type(fold.initial()), initial=fold.initial, apply=fold.apply, heeds_beats=heeds)
 
 
 class Runner(Generic[State]):
     """One view of one log. With a store it starts from what it folded before, without one at the beginning each time."""
 
-    def __init__(self, log: BlockingRecorder, view: View[State], store: Store | None = None) -> None:
+    def __init__(self, log: BlockingRecorder, view: LogView[State], store: ProjectionStore | None = None) -> None:
         # What packages add to the kinds changes what is folded, so a checkpoint made without them, or with others, is not used.
         added = foreign_beats() if view.heeds_beats else {}
         self._log, self._view, self._store = log, replace(view, version=marked(view.version, added)), store
 
-    def catch_up(self, progress: Progress | None = None) -> Folded[State]:
+    def catch_up(self, progress: ProgressCallback | None = None) -> FoldResult[State]:
         """The state at the log's head."""
         return self._run(None, progress).folded()
 
-    def as_of(self, position: Position) -> Folded[State]:
+    def as_of(self, position: Position) -> FoldResult[State]:
         """The state as known at a position: all up to it, and nothing behind it."""
         check_position(self._log, position)
         return self._run(position, None).folded()
@@ -121,7 +121,7 @@ class Runner(Generic[State]):
         if self._store is not None and (newest := self._store.newest(self._view.name, self._view.version)) is not None:
             self._store.drop(self._view.name, before=newest.place.position)
 
-    def rebuild(self, progress: Progress | None = None) -> Folded[State]:
+    def rebuild(self, progress: ProgressCallback | None = None) -> FoldResult[State]:
         """The state at the log's head, folded from the beginning; older checkpoints are dropped."""
         if self._store is not None:
             self._store.drop(self._view.name)
@@ -136,60 +136,62 @@ class Runner(Generic[State]):
         run = self._run(None, None)
         yield run.state, None
         with suppress(Closed):
-            for event in live(self._log, run.position, stop):
+            for event in follow_events(self._log, run.position, stop):
                 if event.kind == "log.forgotten":
                     run = self._run(event.position, None)
-                elif not _is_gap(event):
+                elif not _is_gap_event(event):
                     run.add([event])
                     if not run.save_on_the_way():
                         run = self._run(event.position, None)
                 yield run.state, event
 
-    def course(self, upto: Position | None = None, agreement: Agreement | None = None) -> Course[State]:
+    def course(self, upto: Position | None = None, agreement: StoreAgreement | None = None) -> FoldRun[State]:
         """The fold as it was last kept, up to a position or at all; `go_on` takes it further. What the store agreed on may be given."""
         if self._store is None:
             return self._fresh(None)
         holds = self._store.agrees(self._log) if agreement is None else agreement.holds
         return self._start(self._store, upto) if holds else self._fresh(None)
 
-    def _run(self, upto: Position | None, progress: Progress | None) -> Course[State]:
+    def _run(self, upto: Position | None, progress: ProgressCallback | None) -> FoldRun[State]:
         """Fold up to a position, or to the head."""
         agreement = None if self._store is None else self._store.agree(self._log)
         course = self.course(upto, agreement)
         total = 0 if progress is None else (self._log.info() if agreement is None else agreement.info).events
-        while not go_on(self._log, [course], upto=upto, progress=progress, total=total):
+        while not advance_folds(self._log, [course], upto=upto, progress=progress, total=total):
             course = self._fresh(self._store if agreement is not None and agreement.holds else None)
         course.save_at_the_end()
         return course
 
-    def _start(self, store: Store, upto: Position | None) -> Course[State]:
+    def _start(self, store: ProjectionStore, upto: Position | None) -> FoldRun[State]:
         heeded = store.swept
         checkpoint = store.newest(self._view.name, self._view.version, upto=upto)
         if checkpoint is None:
             return self._fresh(store)
         try:
             state = self._view.revived(checkpoint.state)
-        except _NOT_KEPT:
+        except _STATE_CODEC_ERRORS:
             store.drop(self._view.name)
             return self._fresh(store)
-        return Course(self._log, self._view, store, Folded(state, checkpoint.place.position, checkpoint.events), heeded, checkpoint.place)
+        return FoldRun(
+            self._log, self._view, store, FoldResult(state, checkpoint.place.position, checkpoint.events), heeded, checkpoint.place
+        )
 
-    def _fresh(self, store: Store | None) -> Course[State]:
+    def _fresh(self, store: ProjectionStore | None) -> FoldRun[State]:
         # What was erased up to now is not read any more.
-        return Course(self._log, self._view, store, Folded(self._view.initial(), None, 0), self._log.head())
+        return FoldRun(self._log, self._view, store, FoldResult(self._view.initial(), None, 0), self._log.head())
 
 
-class Course(Generic[State]):
+class FoldRun(Generic[State]):
     """A fold on its way: a state, and how far the log is in it."""
 
     def __init__(
         self,
         log: BlockingRecorder,
-        view: View[State],
-        store: Store | None,
-        start: Folded[State],
+        view: LogView[State],
+        store: ProjectionStore | None,
+        start: FoldResult[State],
         heeded: Position | None,
-        place: Place | None = None,
+        place: EventAnchor | None = None,
     ) -> None:
         self._log, self._view, self._store = log, view, store
         self.state, self.events = start.state, start.events
@@ -203,13 +205,13 @@ class Course(Generic[State]):
         return None if self._place is None else self._place.position
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> EventAnchor | None:
         """Where that event is, to ask later whether it still is."""
         return self._place
 
-    def folded(self) -> Folded[State]:
+    def folded(self) -> FoldResult[State]:
         """What is handed out."""
-        return Folded(self.state, self.position, self.events)
+        return FoldResult(self.state, self.position, self.events)
 
     def is_undone_by(self, events: Iterable[Event]) -> bool:
         """Whether events were erased after we began to read."""
@@ -237,13 +239,13 @@ class Course(Generic[State]):
         self.state = state
         self.events += len(events)
         previous = events[-2].position if len(events) > 1 else self.position
-        self._place = Place(events[-1].position or "", previous, events[-1].id or "")
+        self._place = EventAnchor(events[-1].position or "", previous, events[-1].id or "")
         self._base = self._base or self._place
 
     @property
     def is_due(self) -> bool:
         """Whether enough was folded since the last checkpoint for another one."""
-        return self.events - self._saved >= SAVE_EVERY and monotonic() - self._saved_at >= SAVE_SHARE * self._cost
+        return self.events - self._saved >= SAVE_EVERY and monotonic() - self._saved_at >= SAVE_COST_FACTOR * self._cost
 
     def save_on_the_way(self) -> bool:
         """Keep a checkpoint for later looks back, if enough was folded since the last; `False` if the log is not the one it was."""
@@ -262,14 +264,16 @@ class Course(Generic[State]):
         if self._store is None or self._place is None or self._base is None:
             return True
         start = monotonic()
-        if not fits(self._log, self._base):  # a backup was restored, or this erased, while we read: next time it is settled
+        if not is_anchor_valid(self._log, self._base):  # a backup was restored, or this erased, while we read: next time it is settled
             return False
         try:
             state = self._view.encode(self.state)
-        except _NOT_KEPT:
+        except _STATE_CODEC_ERRORS:
             state = b""
         if state:
-            checkpoint = Checkpoint(view=self._view.name, version=self._view.version, place=self._place, events=self.events, state=state)
+            checkpoint = ViewCheckpoint(
+                view=self._view.name, version=self._view.version, place=self._place, events=self.events, state=state
+            )
             self._store.save(checkpoint, heeded=self._heeded)
         self._base = self._place
         self._saved, self._saved_at = self.events, monotonic()
@@ -284,12 +288,12 @@ def check_position(log: BlockingRecorder, position: Position) -> None:
         raise Invalid(f"not a position of this log: {position!r}; take one as `lore events --json` prints it")
 
 
-def go_on(
+def advance_folds(
     log: BlockingRecorder,
-    courses: Sequence[Course[Any]],
+    courses: Sequence[FoldRun[Any]],
     *,
     upto: Position | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     total: int = 0,
     save: bool = True,
 ) -> bool:
@@ -299,7 +303,7 @@ def go_on(
     """
     known = [course.position for course in courses]
     after = None if None in known else min(filter(None, known), default=None)
-    for chunk in chunks(log.read(after=after), CHUNK):
+    for chunk in split_chunks(log.read(after=after), CHUNK):
         events = [event for event in chunk if upto is None or (event.position or "") <= upto]
         for course in courses:
             if not course.take(events):
@@ -314,7 +318,7 @@ def go_on(
     return True
 
 
-def chunks(events: Iterable[Event], size: int) -> Iterator[list[Event]]:
+def split_chunks(events: Iterable[Event], size: int) -> Iterator[list[Event]]:
     """Events, so many at a time."""
     each = iter(events)
     while chunk := list(islice(each, size)):
@@ -324,7 +328,7 @@ def chunks(events: Iterable[Event], size: int) -> Iterator[list[Event]]:
 # --- living on
 
 
-def live(log: BlockingRecorder, after: Position | None, stop: Flag | None) -> Iterator[Event]:
+def follow_events(log: BlockingRecorder, after: Position | None, stop: Flag | None) -> Iterator[Event]:
     """What comes behind a position, until the log is closed or `stop` is set.
 
     With `stop` a thread of its own waits for the log, so that a quiet one can be left too; that thread ends with the
@@ -335,11 +339,11 @@ def live(log: BlockingRecorder, after: Position | None, stop: Flag | None) -> It
         return
     arrived: Queue[Event | BaseException | None] = Queue(CHUNK)
     left = Flag()
-    Thread(target=_listen, args=(log, after, arrived, left), name="fleetlore-follow", daemon=True).start()
+    Thread(target=_forward_events, args=(log, after, arrived, left), name="fleetlore-follow", daemon=True).start()
     try:
         while not stop.is_set():
             try:
-                event = arrived.get(timeout=TICK)
+                event = arrived.get(timeout=POLL_SECONDS)
             except Empty:
                 continue
             if event is None:
@@ -351,26 +355,26 @@ def live(log: BlockingRecorder, after: Position | None, stop: Flag | None) -> It
         left.set()
 
 
-def _listen(log: BlockingRecorder, after: Position | None, arrived: Queue[Event | BaseException | None], left: Flag) -> None:
+def _forward_events(log: BlockingRecorder, after: Position | None, arrived: Queue[Event | BaseException | None], left: Flag) -> None:
     try:
         for event in log.follow(after=after):
-            if not _hand_over(arrived, event, left):
+            if not _put_unless_left(arrived, event, left):
                 return
-        _hand_over(arrived, None, left)
+        _put_unless_left(arrived, None, left)
     except BaseException as error:  # noqa: BLE001 - it belongs to the one who follows, not to this thread
-        _hand_over(arrived, error, left)
+        _put_unless_left(arrived, error, left)
 
 
-def _hand_over(arrived: Queue[Event | BaseException | None], thing: Event | BaseException | None, left: Flag) -> bool:
+def _put_unless_left(arrived: Queue[Event | BaseException | None], thing: Event | BaseException | None, left: Flag) -> bool:
     while not left.is_set():
         try:
-            arrived.put(thing, timeout=TICK)
+            arrived.put(thing, timeout=POLL_SECONDS)
         except Full:
             continue
         return True
     return False
 
 
-def _is_gap(event: Event) -> bool:
+def _is_gap_event(event: Event) -> bool:
     """Whether this was made for a follower whose place was trimmed away, and is not itself in the log."""
     return event.kind == "log.gap" and event.data.get("through") == event.position

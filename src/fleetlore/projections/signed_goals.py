@@ -13,21 +13,21 @@ from msgspec import field
 from fleetlore.events.envelope import Event
 from fleetlore.log.seal import OperatorKey, Seal
 from fleetlore.views import goals
-from fleetlore.views.goals import Goals
+from fleetlore.views.goals import GoalsState
 
-Signatures: TypeAlias = Literal["none", "named", "checked"]
+SignatureCheck: TypeAlias = Literal["none", "named", "checked"]
 """What is asked of facts: nothing, that they name the key, or that the key has signed them."""
 
-_MOST_SIGNED = 4 * goals.GOALS_KEPT
+_MAX_SIGNED_GOALS = 4 * goals.GOALS_KEPT
 
 
-class Believed(Goals, kw_only=True):
+class SignedGoals(GoalsState, kw_only=True):
     """All goals, and which of them are signed."""
 
     signed: set[str] = field(default_factory=set)
 
 
-class BelievedGoals:
+class SignedGoalsFold:
     """The fold for a log with this seal, or with none."""
 
     VERSION = goals.VERSION
@@ -36,7 +36,7 @@ class BelievedGoals:
         self._key, self._operator = None if seal is None else seal.key, operator
 
     @property
-    def signatures(self) -> Signatures:
+    def signatures(self) -> SignatureCheck:
         """What is asked of facts here."""
         if self._key is None:
             return "none"
@@ -53,21 +53,21 @@ class BelievedGoals:
             return self._operator.holds(event)
         return event.mac is not None and event.mac.key == self._key
 
-    def initial(self) -> Believed:
+    def initial(self) -> SignedGoals:
         """The state before the first event."""
-        return Believed()
+        return SignedGoals()
 
-    def apply(self, state: Believed, event: Event) -> Believed:
+    def apply(self, state: SignedGoals, event: Event) -> SignedGoals:
         """The state after one more event; consumes the one that it is given."""
-        if self._key is None or event.goal is None or event.kind not in goals.HEARD or self._takes(state, event, event.goal):
+        if self._key is None or event.goal is None or event.kind not in goals.EVENT_HANDLERS or self._takes(state, event, event.goal):
             goals.apply(state, event)
         return state
 
-    def _takes(self, state: Believed, event: Event, id: str) -> bool:
+    def _takes(self, state: SignedGoals, event: Event, id: str) -> bool:
         is_signed = self.is_signed(event)
         if is_signed and id not in state.signed:
             state.goals.pop(id, None)  # what was said of it before counts for nothing
-            if len(state.signed) >= _MOST_SIGNED:
+            if len(state.signed) >= _MAX_SIGNED_GOALS:
                 state.signed &= state.goals.keys()
             state.signed.add(id)
         elif not is_signed and id in state.signed:

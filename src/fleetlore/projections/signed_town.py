@@ -9,13 +9,13 @@ from __future__ import annotations
 from fleetlore.events.envelope import Event
 from fleetlore.log.seal import OperatorKey, Seal
 from fleetlore.views import town
-from fleetlore.views.town_state import Town
+from fleetlore.views.town_state import TownState
 
-FREE = frozenset(("work.message_sent", "work.message_acked", "town.mission_event"))
+UNSIGNED_KINDS = frozenset(("work.message_sent", "work.message_acked", "town.mission_event"))
 """What needs no signature on any log."""
 
 
-class BelievedTown:
+class SignedTownFold:
     """The fold for a log with this seal, or with none. With the operator key signatures are checked; without it they are only seen."""
 
     VERSION = town.VERSION
@@ -30,17 +30,17 @@ class BelievedTown:
             return "town"
         return f"town-{self._key}-{'named' if self._operator is None else 'checked'}"
 
-    def initial(self) -> Town:
+    def initial(self) -> TownState:
         """An empty town."""
         return town.initial()
 
-    def apply(self, state: Town, event: Event) -> Town:
+    def apply(self, state: TownState, event: Event) -> TownState:
         """The town after one more event; consumes the one that it is given."""
-        return town.apply(state, event) if self.takes(event) else town.disbelieve(state, event)
+        return town.apply(state, event) if self.takes(event) else town.reject_event(state, event)
 
     def takes(self, event: Event) -> bool:
         """Whether a fact is believed."""
-        if self._key is None or event.kind not in town.HEARD or event.kind in FREE:
+        if self._key is None or event.kind not in town.EVENT_HANDLERS or event.kind in UNSIGNED_KINDS:
             return True
         if event.kind == "work.task_created" and "item" not in event.data and "/" not in (event.task or ""):
             return True  # names with a slash are those of items' tasks: nobody takes them away from a mission

@@ -26,22 +26,22 @@ import apsw
 from msgspec import Struct
 
 from fleetlore.events.ids import find_uuid
-from fleetlore.log.base import Info, Position, hash_of
-from fleetlore.log.sqlite.file import ask, harden, transaction
+from fleetlore.log.base import LogInfo, Position, hash_event_id
+from fleetlore.log.sqlite.file import ask, harden_connection, transaction
 
 if TYPE_CHECKING:
     from fleetlore.events.envelope import Event
     from fleetlore.log.recorder import BlockingRecorder
 
 APPLICATION_ID = 0x464C5354  # "FLST"
-SCHEMA = 3
+SCHEMA_VERSION = 3
 TIMEOUT = 5.0
-MOST_CHECKPOINTS = 96
+MAX_CHECKPOINTS = 96
 """Of one view, over the whole length of the log: to look back at any moment costs about as much."""
-NEWEST_KEPT = 8
-_LEAST_EFFORT = 1
+NEWEST_CHECKPOINTS = 8
+_COMPRESSION_LEVEL = 1
 
-INDEX = "CREATE VIRTUAL TABLE {name} USING fts5(text, content='', contentless_delete=1, tokenize='unicode61 remove_diacritics 2')"
+CREATE_INDEX = "CREATE VIRTUAL TABLE {name} USING fts5(text, content='', contentless_delete=1, tokenize='unicode61 remove_diacritics 2')"
 _TABLES = (
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT) STRICT, WITHOUT ROWID",
     """CREATE TABLE checkpoints (
@@ -51,19 +51,19 @@ _TABLES = (
     """CREATE TABLE docs (
         seq INTEGER PRIMARY KEY, position TEXT NOT NULL, at INTEGER NOT NULL, kind TEXT NOT NULL, scopes TEXT NOT NULL, hash BLOB NOT NULL
     ) STRICT""",
-    INDEX.format(name="words"),
+    CREATE_INDEX.format(name="words"),
     "CREATE TABLE tapes (path TEXT PRIMARY KEY, place BLOB NOT NULL) STRICT, WITHOUT ROWID",
 )
-_OUTDATED = """DELETE FROM checkpoints WHERE view = ?1 AND version & 0xffff <= ?2 & 0xffff AND version != ?2 AND version IS NOT (
+_DELETE_OUTDATED = """DELETE FROM checkpoints WHERE view = ?1 AND version & 0xffff <= ?2 & 0xffff AND version != ?2 AND version IS NOT (
     SELECT version FROM checkpoints WHERE view = ?1 AND version & 0xffff = ?2 & 0xffff AND version != ?2 ORDER BY position DESC LIMIT 1)"""
 """Above its low 16 bits a version tells what packages add (`events.foreign.marked`): of those of one rank, one other may be in use, too."""
 # Not the file's fault: it is left alone, and done without this time.
-_PASSING = (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError)
+_TRANSIENT_ERRORS = (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError)
 _Answer = TypeVar("_Answer")
-_File: TypeAlias = tuple[int, int]
+_FileIdentity: TypeAlias = tuple[int, int]
 
 
-class Place(Struct, frozen=True):
+class EventAnchor(Struct, frozen=True):
     """An event by which a log is known again: it is the one that follows `previous`."""
 
     position: Position
@@ -71,40 +71,40 @@ class Place(Struct, frozen=True):
     id: str
 
 
-class Checkpoint(Struct, frozen=True, kw_only=True):
+class ViewCheckpoint(Struct, frozen=True, kw_only=True):
     """A fold as it stood behind one event."""
 
     view: str
     version: int
-    place: Place
+    place: EventAnchor
     events: int
     """How many were folded."""
     state: bytes
 
 
-class _Marks(Struct, frozen=True):
+class _StoreMarks(Struct, frozen=True):
     """How far the store has seen the log."""
 
     swept: Position | None
     """Every erasure up to here is heeded by all that is stored; `None` in a new file."""
-    anchor: Place | None
+    anchor: EventAnchor | None
     """The newest event that anything stored here knows of."""
 
 
-class Agreement(NamedTuple):
+class StoreAgreement(NamedTuple):
     """What the log says of itself, and whether what the store holds may be used with it."""
 
-    info: Info
+    info: LogInfo
     holds: bool
 
 
-class Store:
+class ProjectionStore:
     """The open file. No verb raises for its sake; each answers as if it were empty when the file cannot be used."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._process, self._lock = os.getpid(), RLock()
-        self._connection, self._file = _open(path)
+        self._connection, self._file = _open_file(path)
 
     def __enter__(self) -> Self:
         return self
@@ -128,7 +128,7 @@ class Store:
 
     def look(self, work: Callable[[apsw.Connection], _Answer], otherwise: _Answer) -> _Answer:
         """What `work` reads, as it is at one moment; `otherwise` if the file cannot say."""
-        return self._attempt(work, otherwise, _reading)
+        return self._attempt(work, otherwise, _read_transaction)
 
     def change(self, work: Callable[[apsw.Connection], _Answer], otherwise: _Answer) -> _Answer:
         """What `work` answers once all that it wrote is kept; `otherwise` if nothing of it was."""
@@ -141,7 +141,7 @@ class Store:
             try:
                 with within(self._connection):
                     return work(self._connection)
-            except _PASSING:
+            except _TRANSIENT_ERRORS:
                 return otherwise
             except apsw.Error:
                 self._start_anew()
@@ -150,37 +150,37 @@ class Store:
     def _start_anew(self) -> None:
         assert self._connection is not None
         self._connection.close()
-        self._connection, self._file = _open(self.path, without=self._file)
+        self._connection, self._file = _open_file(self.path, without=self._file)
 
     # --- staying in agreement with the log
 
-    def agree(self, log: BlockingRecorder) -> Agreement:
+    def agree(self, log: BlockingRecorder) -> StoreAgreement:
         """Drop what the log no longer stands behind: all, if another history was put in its place; what was folded before an erasure."""
         info = log.info()
-        marks = self.look(_marks, None)
-        return Agreement(info, marks is not None and self._settle(log, info.head, marks))
+        marks = self.look(_read_marks, None)
+        return StoreAgreement(info, marks is not None and self._settle(log, info.head, marks))
 
     def agrees(self, log: BlockingRecorder) -> bool:
         """The same for whoever need not know how much the log holds, which is counted: that takes longer, the longer the log is."""
-        head, marks = log.head(), self.look(_marks, None)
+        head, marks = log.head(), self.look(_read_marks, None)
         return marks is not None and self._settle(log, head, marks)
 
-    def _settle(self, log: BlockingRecorder, head: Position | None, marks: _Marks) -> bool:
+    def _settle(self, log: BlockingRecorder, head: Position | None, marks: _StoreMarks) -> bool:
         if marks.swept is None:
-            return self.change(lambda connection: _begin(connection, head), False)
+            return self.change(lambda connection: _init_marks(connection, head), False)
         facts = list(log.read(after=marks.swept or None, kinds=("log.forgotten", "log.trimmed")))
         erasures = [fact for fact in facts if fact.kind == "log.forgotten"]
-        if not _is_same(log, marks.anchor, erasures):
-            return self.change(lambda connection: _begin_again(connection, head), False)
+        if not _is_same_history(log, marks.anchor, erasures):
+            return self.change(lambda connection: _reset_store(connection, head), False)
         if erasures:
-            place = place_of(log, erasures[-1])
-            done = self.change(lambda connection: _heed(connection, place, head), False)
+            place = make_anchor(log, erasures[-1])
+            done = self.change(lambda connection: _drop_before_erasure(connection, place, head), False)
             self.scrub()
             return done
-        if cut := _cut_in(facts):
+        if cut := _last_trimmed_position(facts):
             self.change(lambda connection: connection.execute("DELETE FROM checkpoints WHERE position < ?", (cut,)), None)
         if (head or "") > marks.swept:
-            self.change(lambda connection: _raise_to(connection, "swept", head), None)
+            self.change(lambda connection: _raise_fact(connection, "swept", head), None)
         return True
 
     def scrub(self) -> None:
@@ -193,11 +193,11 @@ class Store:
     @property
     def swept(self) -> Position | None:
         """Every erasure up to this position is heeded by all that is stored."""
-        return self.look(lambda connection: fact(connection, "swept"), None)
+        return self.look(lambda connection: get_fact(connection, "swept"), None)
 
     # --- checkpoints
 
-    def newest(self, view: str, version: int, *, upto: Position | None = None) -> Checkpoint | None:
+    def newest(self, view: str, version: int, *, upto: Position | None = None) -> ViewCheckpoint | None:
         """The newest checkpoint of a view, or the newest that is not behind a position."""
         rows: list[Any] = self.look(
             lambda connection: ask(
@@ -209,23 +209,25 @@ class Store:
             [],
         )
         for position, previous, id, events, state in rows:
-            return Checkpoint(view=view, version=version, place=Place(position, previous, id), events=events, state=_unpacked(state))
+            return ViewCheckpoint(
+                view=view, version=version, place=EventAnchor(position, previous, id), events=events, state=_decompress_state(state)
+            )
         return None
 
-    def save(self, checkpoint: Checkpoint, *, heeded: Position | None) -> None:
+    def save(self, checkpoint: ViewCheckpoint, *, heeded: Position | None) -> None:
         """Keep a checkpoint, and fewer of the older ones. `heeded`: every erasure up to there is heeded by it; else it is not taken."""
         place = checkpoint.place
-        packed = compress(checkpoint.state, _LEAST_EFFORT)
+        packed = compress(checkpoint.state, _COMPRESSION_LEVEL)
 
         def work(connection: apsw.Connection) -> None:
-            if max(place.position, heeded or "") < (fact(connection, "forgotten") or ""):
+            if max(place.position, heeded or "") < (get_fact(connection, "forgotten") or ""):
                 return
-            connection.execute(_OUTDATED, (checkpoint.view, checkpoint.version))
+            connection.execute(_DELETE_OUTDATED, (checkpoint.view, checkpoint.version))
             connection.execute(
                 "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (checkpoint.view, checkpoint.version, place.position, place.previous, place.id, checkpoint.events, packed),
             )
-            _thin(connection, checkpoint.view, checkpoint.version)
+            _thin_checkpoints(connection, checkpoint.view, checkpoint.version)
             raise_anchor(connection, place)
 
         self.change(work, None)
@@ -239,7 +241,7 @@ class Store:
 # --- what every part of the store reads and writes
 
 
-def fact(connection: apsw.Connection, name: str) -> str | None:
+def get_fact(connection: apsw.Connection, name: str) -> str | None:
     """One of the few single values that the store keeps."""
     rows = ask(connection, "SELECT value FROM facts WHERE name = ?", (name,))
     return rows[0][0] if rows else None
@@ -250,33 +252,33 @@ def set_fact(connection: apsw.Connection, name: str, value: str | None) -> None:
     connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
 
 
-def raise_anchor(connection: apsw.Connection, place: Place) -> None:
+def raise_anchor(connection: apsw.Connection, place: EventAnchor) -> None:
     """Have the log known again by this event, if it is newer than the one so far."""
-    if place.position > (fact(connection, "anchor") or ""):
+    if place.position > (get_fact(connection, "anchor") or ""):
         set_fact(connection, "anchor", place.position)
         set_fact(connection, "anchor_previous", place.previous)
         set_fact(connection, "anchor_id", place.id)
 
 
-def hashes_in(erasures: Sequence[Event]) -> set[str]:
+def erased_hashes(erasures: Sequence[Event]) -> set[str]:
     """The hashes, in hex, of the ids that were erased."""
     named = (event.data.get("id_hashes") for event in erasures)
     return {hash for hashes in named if isinstance(hashes, list) for hash in hashes if isinstance(hash, str)}
 
 
-def _cut_in(facts: Sequence[Event]) -> Position:
+def _last_trimmed_position(facts: Sequence[Event]) -> Position:
     """The last position that this log, by its own word, was trimmed of: who folded less would go on behind a hole."""
     own = [fact for fact in facts if fact.kind == "log.trimmed" and (fact.origin is None or fact.origin.log is None)]
     return max((last for fact in own if isinstance(last := fact.data.get("last"), str)), default="")
 
 
-def place_of(log: BlockingRecorder, event: Event) -> Place:
+def make_anchor(log: BlockingRecorder, event: Event) -> EventAnchor:
     """By what an event of the log is known again."""
     before = next(log.read(before=event.position, newest_first=True, limit=1), None)
-    return Place(event.position or "", None if before is None else before.position, event.id or "")
+    return EventAnchor(event.position or "", None if before is None else before.position, event.id or "")
 
 
-def fits(log: BlockingRecorder, place: Place) -> bool:
+def is_anchor_valid(log: BlockingRecorder, place: EventAnchor) -> bool:
     """Whether an event is where it was. What was trimmed away since cannot be asked any more, and is believed."""
     found = next(log.read(after=place.previous, limit=1), None)
     if found is not None and (found.position, found.id) == (place.position, place.id):
@@ -285,49 +287,49 @@ def fits(log: BlockingRecorder, place: Place) -> bool:
     return trimmed_before is not None and place.position < trimmed_before
 
 
-def _raise_to(connection: apsw.Connection, name: str, position: Position | None) -> None:
-    if position is not None and position > (fact(connection, name) or ""):
+def _raise_fact(connection: apsw.Connection, name: str, position: Position | None) -> None:
+    if position is not None and position > (get_fact(connection, name) or ""):
         set_fact(connection, name, position)
 
 
-def _heed(connection: apsw.Connection, erasure: Place, head: Position | None) -> bool:
+def _drop_before_erasure(connection: apsw.Connection, erasure: EventAnchor, head: Position | None) -> bool:
     """A fold that was made before an erasure may hold erased words; those of all views go."""
     connection.execute("DELETE FROM checkpoints WHERE position < ?", (erasure.position,))
     connection.execute("DELETE FROM tapes")
-    _raise_to(connection, "forgotten", erasure.position)
-    _raise_to(connection, "swept", max(erasure.position, head or ""))
+    _raise_fact(connection, "forgotten", erasure.position)
+    _raise_fact(connection, "swept", max(erasure.position, head or ""))
     raise_anchor(connection, erasure)
     return True
 
 
-def _begin(connection: apsw.Connection, head: Position | None) -> bool:
+def _init_marks(connection: apsw.Connection, head: Position | None) -> bool:
     """Nothing that was erased so far is in a store that holds nothing; a fold that began earlier, elsewhere, is not taken."""
-    if fact(connection, "swept") is None:
+    if get_fact(connection, "swept") is None:
         set_fact(connection, "swept", head or "")
         set_fact(connection, "forgotten", head or "")
     return True
 
 
-def _begin_again(connection: apsw.Connection, head: Position | None) -> bool:
+def _reset_store(connection: apsw.Connection, head: Position | None) -> bool:
     for table in ("facts", "checkpoints", "docs", "tapes"):
         connection.execute(f"DELETE FROM {table}")
     connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
-    return _begin(connection, head)
+    return _init_marks(connection, head)
 
 
-def _is_same(log: BlockingRecorder, anchor: Place | None, erasures: Sequence[Event]) -> bool:
+def _is_same_history(log: BlockingRecorder, anchor: EventAnchor | None, erasures: Sequence[Event]) -> bool:
     """Whether this is still the history that is known here; the event that it is known by may itself have been erased."""
-    return anchor is None or fits(log, anchor) or hash_of(anchor.id).hex() in hashes_in(erasures)
+    return anchor is None or is_anchor_valid(log, anchor) or hash_event_id(anchor.id).hex() in erased_hashes(erasures)
 
 
-def _marks(connection: apsw.Connection) -> _Marks:
+def _read_marks(connection: apsw.Connection) -> _StoreMarks:
     facts = dict(ask(connection, "SELECT name, value FROM facts"))
     if facts.get("anchor") is None:
-        return _Marks(facts.get("swept"), None)
-    return _Marks(facts.get("swept"), Place(facts["anchor"], facts.get("anchor_previous"), facts.get("anchor_id") or ""))
+        return _StoreMarks(facts.get("swept"), None)
+    return _StoreMarks(facts.get("swept"), EventAnchor(facts["anchor"], facts.get("anchor_previous"), facts.get("anchor_id") or ""))
 
 
-def _unpacked(state: bytes) -> bytes:
+def _decompress_state(state: bytes) -> bytes:
     """What was compressed; nothing, which is no state, of bytes that were damaged."""
     try:
         return decompress(state)
@@ -335,27 +337,27 @@ def _unpacked(state: bytes) -> bytes:
         return b""
 
 
-def _thin(connection: apsw.Connection, view: str, version: int) -> None:
+def _thin_checkpoints(connection: apsw.Connection, view: str, version: int) -> None:
     rows = ask(connection, "SELECT rowid, events FROM checkpoints WHERE view = ? AND version = ? ORDER BY events", (view, version))
-    kept = thinned([events for _, events in rows])
+    kept = select_kept_counts([events for _, events in rows])
     connection.executemany("DELETE FROM checkpoints WHERE rowid = ?", [(row,) for row, events in rows if events not in kept])
 
 
-def thinned(counts: Sequence[int]) -> set[int]:
+def select_kept_counts(counts: Sequence[int]) -> set[int]:
     """Which of some ascending counts of events to keep: the newest few, and the first in each of some equal parts of the whole."""
     if not counts:
         return set()
     part = 1
-    while counts[-1] // part >= MOST_CHECKPOINTS - NEWEST_KEPT:
+    while counts[-1] // part >= MAX_CHECKPOINTS - NEWEST_CHECKPOINTS:
         part *= 2
     firsts: dict[int, int] = {}
     for count in counts:
         firsts.setdefault(count // part, count)
-    return {*firsts.values(), *counts[-NEWEST_KEPT:]}
+    return {*firsts.values(), *counts[-NEWEST_CHECKPOINTS:]}
 
 
 @contextmanager
-def _reading(connection: apsw.Connection) -> Iterator[None]:
+def _read_transaction(connection: apsw.Connection) -> Iterator[None]:
     connection.execute("BEGIN")
     try:
         yield
@@ -367,11 +369,11 @@ def _reading(connection: apsw.Connection) -> Iterator[None]:
 # --- the file
 
 
-def open_store(info: Info, *, folder: str | None = None) -> Store | None:
+def open_store(info: LogInfo, *, folder: str | None = None) -> ProjectionStore | None:
     """The store of a log; `None` for one that is not kept, and where no file can be made."""
     if info.backend == "memory" or not info.log_id:
         return None
-    store = Store(os.path.join(folder or cache_folder(), file_name(info)))
+    store = ProjectionStore(os.path.join(folder or cache_folder(), store_file_name(info)))
     return store if store.is_usable else None
 
 
@@ -381,7 +383,7 @@ def cache_folder() -> str:
     return os.path.join(os.environ.get("XDG_CACHE_HOME") or home, "fleetlore")
 
 
-def file_name(info: Info) -> str:
+def store_file_name(info: LogInfo) -> str:
     """The store's name: the log's id, which a server may say as it likes, and a hash of its town and place.
 
     The place is in it because a backup, which is a log too, has the id of its original.
@@ -392,58 +394,58 @@ def file_name(info: Info) -> str:
     return f"{log}-{where}.db"
 
 
-def discard(info: Info, *, folder: str | None = None) -> int:
+def discard_stores(info: LogInfo, *, folder: str | None = None) -> int:
     """Remove every store of a log, by whatever address it was reached; answers how many. What was erased is then in none of them."""
-    folder, log = folder or cache_folder(), file_name(info)[: -len("-0123456789ab.db")]
+    folder, log = folder or cache_folder(), store_file_name(info)[: -len("-0123456789ab.db")]
     if not os.path.isdir(folder) or not info.log_id:
         return 0
-    with _alone_in(folder):
+    with _lock_folder(folder):
         names = [name for name in os.listdir(folder) if name.startswith(f"{log}-") and name.endswith(".db")]
         for name in names:
-            _remove(os.path.join(folder, name))
+            _remove_files(os.path.join(folder, name))
     return len(names)
 
 
-class _Strange(apsw.Error):
+class _UnknownFile(apsw.Error):
     """A file of another program, or of another version of this one."""
 
 
-def _open(path: str, *, without: _File | None = None) -> tuple[apsw.Connection | None, _File | None]:
+def _open_file(path: str, *, without: _FileIdentity | None = None) -> tuple[apsw.Connection | None, _FileIdentity | None]:
     """A connection and the file that it is to: a new one if the old is of no use, or is `without`. None of both if there can be none."""
     try:
-        with _alone_in(os.path.dirname(path)):
-            if without is not None and os.path.exists(path) and without == _file(path):
-                _remove(path)
-            return _connect_or_remake(path), _file(path)
+        with _lock_folder(os.path.dirname(path)):
+            if without is not None and os.path.exists(path) and without == _file_identity(path):
+                _remove_files(path)
+            return _connect_or_remake(path), _file_identity(path)
     except (OSError, apsw.Error):
         return None, None
 
 
 def _connect_or_remake(path: str) -> apsw.Connection:
     try:
-        return _connect(path)
-    except _PASSING:
+        return _connect_file(path)
+    except _TRANSIENT_ERRORS:
         raise
     except apsw.Error:
-        _remove(path)
-        return _connect(path)
+        _remove_files(path)
+        return _connect_file(path)
 
 
 @contextmanager
-def _alone_in(folder: str) -> Iterator[None]:
+def _lock_folder(folder: str) -> Iterator[None]:
     """One process at a time opens stores: nobody removes a file that another is just making."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY)
     try:
         if os.fstat(handle).st_mode & 0o077:
             os.fchmod(handle, 0o700)
-        _lock(handle)
+        _wait_for_lock(handle)
         yield
     finally:
         os.close(handle)
 
 
-def _lock(handle: int) -> None:
+def _wait_for_lock(handle: int) -> None:
     """Wait for whoever is at it, but not for one that was stopped."""
     deadline = monotonic() + TIMEOUT
     while True:
@@ -457,41 +459,41 @@ def _lock(handle: int) -> None:
             return
 
 
-def _connect(path: str) -> apsw.Connection:
+def _connect_file(path: str) -> apsw.Connection:
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     connection = apsw.Connection(path)
     try:
         connection.set_busy_timeout(int(TIMEOUT * 1000))
-        harden(connection)
+        harden_connection(connection)
         ask(connection, "PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
         ask(connection, "PRAGMA secure_delete=ON")  # what was erased from the log shall not be found here
-        _prepare(connection)
+        _create_tables(connection)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _prepare(connection: apsw.Connection) -> None:
+def _create_tables(connection: apsw.Connection) -> None:
     [(tables,)] = ask(connection, "SELECT count(*) FROM sqlite_schema")
     if tables == 0:
         with transaction(connection):
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version={SCHEMA}")
+            connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
             for statement in _TABLES:
                 connection.execute(statement)
-    if ask(connection, "PRAGMA application_id") != [(APPLICATION_ID,)] or ask(connection, "PRAGMA user_version") != [(SCHEMA,)]:
-        raise _Strange
+    if ask(connection, "PRAGMA application_id") != [(APPLICATION_ID,)] or ask(connection, "PRAGMA user_version") != [(SCHEMA_VERSION,)]:
+        raise _UnknownFile
 
 
-def _remove(path: str) -> None:
+def _remove_files(path: str) -> None:
     for end in ("", "-wal", "-shm", "-journal"):
         with suppress(FileNotFoundError):
             os.unlink(path + end)
 
 
-def _file(path: str) -> _File:
+def _file_identity(path: str) -> _FileIdentity:
     """Which file it is, whatever it is called."""
     found = os.stat(path)
     return found.st_dev, found.st_ino

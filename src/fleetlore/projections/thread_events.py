@@ -14,10 +14,10 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from fleetlore.events.envelope import Event
-from fleetlore.log.base import Position, Stored
-from fleetlore.log.reading import revive_all
+from fleetlore.log.base import Position, StoredRecord
+from fleetlore.log.reading import decode_all_stored
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.views.thread_state import Threads
+from fleetlore.views.thread_state import ThreadsState
 from fleetlore.views.threads import owns_of, task_at
 
 PAGE = 1000
@@ -73,12 +73,12 @@ class ThreadEvents:
                 yield event
             last = event.position
 
-    def pages(self, log: BlockingRecorder, *, since: datetime | None = None) -> Iterator[tuple[list[Stored], list[Event]]]:
+    def pages(self, log: BlockingRecorder, *, since: datetime | None = None) -> Iterator[tuple[list[StoredRecord], list[Event]]]:
         """Its stored records and their events, oldest first, some at a time."""
         parts = [chain.from_iterable(log.pages(scope, since=since)) for scope in self.scopes]
         rows = _without_repeats(merge(*parts, key=_position))
         while page := list(islice(rows, PAGE)):
-            held = [(row, event) for row, event in zip(page, revive_all(page), strict=True) if self.holds(event)]
+            held = [(row, event) for row, event in zip(page, decode_all_stored(page), strict=True) if self.holds(event)]
             if held:
                 yield [row for row, _ in held], [event for _, event in held]
 
@@ -87,7 +87,7 @@ Selection: TypeAlias = str | ThreadEvents
 """Which events: those of a scope, or those of a task's thread."""
 
 
-def select(scope: str, threads: Threads, *, live: bool = False) -> Selection:
+def select(scope: str, threads: ThreadsState, *, live: bool = False) -> Selection:
     """What a story of a scope tells: of a task with goals or runs of its own, the whole thread; else the scope as it is.
 
     A `live` story of a task is that of its thread even if it has no goals or runs yet: they may come.
@@ -116,7 +116,7 @@ def read_selection(
     return islice(selection.read(log, after=after, before=before, since=since, newest_first=newest_first), limit)
 
 
-def _without_repeats(rows: Iterator[Stored]) -> Iterator[Stored]:
+def _without_repeats(rows: Iterator[StoredRecord]) -> Iterator[StoredRecord]:
     last: Position | None = None
     for row in rows:
         if row.position != last:

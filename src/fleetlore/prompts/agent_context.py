@@ -17,29 +17,29 @@ from msgspec.structs import replace
 
 from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
-from fleetlore.log.base import Position, just_after
+from fleetlore.log.base import Position, position_after
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import search
-from fleetlore.projections.runner import Course, Runner, check_position, go_on, view_of
-from fleetlore.projections.store import Store
+from fleetlore.projections.runner import FoldRun, Runner, advance_folds, check_position, view_of
+from fleetlore.projections.store import ProjectionStore
 from fleetlore.prompts import work_context
-from fleetlore.prompts.memory import Nearness, memories_of, telling_words
-from fleetlore.prompts.turn import Remembering, Scene, Tool, Turn
-from fleetlore.prompts.work_context import Telling
+from fleetlore.prompts.memory import Nearness, collect_memories, significant_words
+from fleetlore.prompts.turn import MemoryPolicy, PromptScene, PromptTool, PromptTurn
+from fleetlore.prompts.work_context import SummarizeEvents
 from fleetlore.views import stage
-from fleetlore.views.stage import Line, Run, Stage, Thought
+from fleetlore.views.stage import PrivateThought, PublicLine, StageRunState, StageState
 
-RECENT = 400
+MAX_RECENT_EVENTS = 400
 """So many of a run's newest events are read for memories."""
-FIRST, NEWEST = 50, 2000
+MAX_FIRST_EVENTS, MAX_NEWEST_EVENTS = 50, 2000
 """Of a run that the fold does not hold any more, so many events are folded anew: where it began, and where it stands."""
-MOST_WORDS = 6
-HITS_A_WORD = 6
+MAX_QUERY_WORDS = 6
+MAX_HITS_PER_WORD = 6
 
-VIEW = view_of(stage, "stage")
+STAGE_VIEW = view_of(stage, "stage")
 
 
-class Given(Struct, frozen=True, kw_only=True):
+class ContextRequest(Struct, frozen=True, kw_only=True):
     """What the caller says of the agent; what is `None` is taken from the log, where that tells it."""
 
     agent: str
@@ -49,16 +49,16 @@ class Given(Struct, frozen=True, kw_only=True):
     role: str | None = None
     persona: str | None = None
     subscribes_to: tuple[str, ...] | None = None
-    remembering: Remembering = Remembering()
+    remembering: MemoryPolicy = MemoryPolicy()
     memory_text: str | None = None
     extra: str = ""
-    tools: tuple[Tool, ...] = ()
+    tools: tuple[PromptTool, ...] = ()
     output_format: str = ""
 
-    def turn(self, **found: Any) -> Turn:
+    def turn(self, **found: Any) -> PromptTurn:
         """A turn of what is given and what was found."""
         given = {name: getattr(self, name) for name in ("agent", "remembering", "memory_text", "extra", "tools", "output_format")}
-        return Turn(**given, **found)
+        return PromptTurn(**given, **found)
 
 
 class Recall:
@@ -69,23 +69,28 @@ class Recall:
     """
 
     def __init__(
-        self, log: BlockingRecorder, *, store: Store | None = None, nearness: Nearness | None = None, tell: Telling = work_context.tell
+        self,
+        log: BlockingRecorder,
+        *,
+        store: ProjectionStore | None = None,
+        nearness: Nearness | None = None,
+        tell: SummarizeEvents = work_context.summarize_events,
     ) -> None:
         self._log, self._store, self._nearness, self._tell = log, store, nearness, tell
-        self._runner = Runner(log, VIEW, store)
-        self._head: Course[Stage] | None = None
-        self._past: Course[Stage] | None = None
+        self._runner = Runner(log, STAGE_VIEW, store)
+        self._head: FoldRun[StageState] | None = None
+        self._past: FoldRun[StageState] | None = None
         """As of the position that was asked for last: whoever plays asks for one position after another."""
         self._lock = Lock()
 
-    def run(self, name: str | None = None, *, as_of: Position | None = None) -> Run | None:
+    def run(self, name: str | None = None, *, as_of: Position | None = None) -> StageRunState | None:
         """A run of a stage as it stands, the receiver's own; the newest unless one is named."""
         with self._lock:
             known = self._stage(as_of)
             found = known.runs.get(name or known.newest or "")
             if name is not None and (found is None or not found.is_whole):
                 found = self._folded_anew(name, as_of) or found
-            return None if found is None else msgspec.json.decode(msgspec.json.encode(found), type=Run)
+            return None if found is None else msgspec.json.decode(msgspec.json.encode(found), type=StageRunState)
 
     def turn(
         self,
@@ -97,17 +102,17 @@ class Recall:
         role: str | None = None,
         persona: str | None = None,
         subscribes_to: Sequence[str] | None = None,
-        remembering: Remembering | None = None,
+        remembering: MemoryPolicy | None = None,
         memory_text: str | None = None,
         extra: str = "",
-        tools: Sequence[Tool] = (),
+        tools: Sequence[PromptTool] = (),
         output_format: str = "",
-    ) -> Turn:
+    ) -> PromptTurn:
         """What an agent may know now, or as of a position. What is not said is taken from the run's beginning, where that tells it.
 
         `number` is the turn that is played, if it is not the run's newest.
         """
-        given = Given(
+        given = ContextRequest(
             agent=agent,
             run=run,
             as_of=as_of,
@@ -115,7 +120,7 @@ class Recall:
             role=role,
             persona=persona,
             subscribes_to=None if subscribes_to is None else tuple(subscribes_to),
-            remembering=remembering or Remembering(),
+            remembering=remembering or MemoryPolicy(),
             memory_text=memory_text,
             extra=extra,
             tools=tuple(tools),
@@ -129,7 +134,7 @@ class Recall:
 
     # --- the stage
 
-    def _stage(self, as_of: Position | None) -> Stage:
+    def _stage(self, as_of: Position | None) -> StageState:
         """The stage at the head, or as of a position. It goes on changing: whoever hands it out copies it."""
         if as_of is None:
             self._head = self._taken(self._head, None)
@@ -139,14 +144,14 @@ class Recall:
         self._past = self._taken(None if is_ahead else self._past, as_of)
         return self._past.state
 
-    def _taken(self, course: Course[Stage] | None, upto: Position | None) -> Course[Stage]:
+    def _taken(self, course: FoldRun[StageState] | None, upto: Position | None) -> FoldRun[StageState]:
         course = course or self._runner.course(upto)
-        while not go_on(self._log, [course], upto=upto):
+        while not advance_folds(self._log, [course], upto=upto):
             course = self._runner.course(upto)
         course.save_at_the_end()
         return course
 
-    def _find(self, known: Stage, given: Given) -> Run | None:
+    def _find(self, known: StageState, given: ContextRequest) -> StageRunState | None:
         """The run that an agent is in: the one that is named, else the newest that has it; a name that nobody knows looks on."""
         if given.run is not None:
             found = known.runs.get(given.run)
@@ -157,26 +162,26 @@ class Recall:
         is_known = is_name(given.agent) and next(self._log.read(f"agent:{given.agent}", limit=1), None) is not None
         return None if is_known else known.runs.get(known.newest or "")
 
-    def _folded_anew(self, name: str, as_of: Position | None) -> Run | None:
+    def _folded_anew(self, name: str, as_of: Position | None) -> StageRunState | None:
         """A run that is not kept any more, from a bounded part of its events."""
         if not is_name(name):
             return None
-        events = self._newest(f"run:{name}", NEWEST, as_of)
-        if len(events) == NEWEST:
-            events = [*self._log.read(f"run:{name}", before=events[0].position, limit=FIRST), *events]
+        events = self._newest(f"run:{name}", MAX_NEWEST_EVENTS, as_of)
+        if len(events) == MAX_NEWEST_EVENTS:
+            events = [*self._log.read(f"run:{name}", before=events[0].position, limit=MAX_FIRST_EVENTS), *events]
         state = stage.initial()
         for event in events:
             state = stage.apply(state, event)
         return state.runs.get(name)
 
-    def _on_stage(self, known: Stage, run: Run, given: Given) -> Turn:
+    def _on_stage(self, known: StageState, run: StageRunState, given: ContextRequest) -> PromptTurn:
         upto = given.as_of or known.position
-        turn = turn_on_stage(run, given, self._newest(f"run:{run.id}", RECENT, upto), upto)
-        return self._searched(turn, f"run:{run.id}", run.id, _subscriptions(run, given))
+        turn = build_stage_context(run, given, self._newest(f"run:{run.id}", MAX_RECENT_EVENTS, upto), upto)
+        return self._searched(turn, f"run:{run.id}", run.id, _find_subscriptions(run, given))
 
-    def _at_work(self, known: Stage, given: Given) -> Turn:
+    def _at_work(self, known: StageState, given: ContextRequest) -> PromptTurn:
         """An agent that plays on no stage: what its own thread tells."""
-        work = work_context.look(self._log, given.agent, run=given.run, upto=given.as_of or known.position, tell=self._tell)
+        work = work_context.load_work_context(self._log, given.agent, run=given.run, upto=given.as_of or known.position, tell=self._tell)
         turn = given.turn(
             role=given.role or "coder",
             persona=given.persona or "",
@@ -197,102 +202,104 @@ class Recall:
         return self._searched(turn, work.scope, work.scope.partition(":")[2], None)
 
     def _newest(self, scope: str, limit: int, upto: Position | None) -> list[Event]:
-        before = None if upto is None else just_after(upto)
+        before = None if upto is None else position_after(upto)
         return list(self._log.read(scope, newest_first=True, before=before, limit=limit))[::-1]
 
     # --- what is near
 
-    def _searched(self, turn: Turn, scope: str, name: str, subscribes_to: Collection[str] | None) -> Turn:
+    def _searched(self, turn: PromptTurn, scope: str, name: str, subscribes_to: Collection[str] | None) -> PromptTurn:
         """The turn with what the index of words finds beyond the newest events; without an index, as it is."""
-        if self._store is None or not _weighs(turn):
+        if self._store is None or not _is_weighted(turn):
             return turn
-        words = words_to_find(turn.query)
-        wanted = search.Wanted(scope, before=None if turn.as_of is None else just_after(turn.as_of))
-        found = search.near(self._log, words, store=self._store, wanted=wanted, named=name, limit=HITS_A_WORD)
+        words = select_query_words(turn.query)
+        wanted = search.SearchFilter(scope, before=None if turn.as_of is None else position_after(turn.as_of))
+        found = search.find_related(self._log, words, store=self._store, wanted=wanted, named=name, limit=MAX_HITS_PER_WORD)
         if found is None:
             return replace(turn, notes=(*turn.notes, "the index of words is not there yet; `lore find WORD` builds it"))
-        parts: tuple[Line | Thought, ...] = (*turn.recalled, *turn.thoughts, *turn.said, *turn.reports)
+        parts: tuple[PublicLine | PrivateThought, ...] = (*turn.recalled, *turn.thoughts, *turn.said, *turn.reports)
         known = {part.position: part.id for part in parts}
-        events = {place.position: search.at(self._log, place) for place in found if place.position not in known}
+        events = {place.position: search.read_found_event(self._log, place) for place in found if place.position not in known}
         older = [event for _, event in sorted(events.items()) if event is not None]
         ids = known | {event.position or "": event.id or "" for event in older}
-        relevance = _relevance(turn, {ids[place.position]: near for place, near in found.items() if place.position in ids})
-        lines = work_context.lines_of(older, turn.agent) if subscribes_to is None else _remembered(older, turn.agent, subscribes_to)
-        thoughts = (*_thoughts(older, turn.agent), *turn.thoughts)
+        relevance = _normalize_relevance(turn, {ids[place.position]: near for place, near in found.items() if place.position in ids})
+        lines = (
+            work_context.memorable_lines(older, turn.agent) if subscribes_to is None else _readable_lines(older, turn.agent, subscribes_to)
+        )
+        thoughts = (*_own_thoughts(older, turn.agent), *turn.thoughts)
         return replace(turn, relevance=relevance, near_by="full text", recalled=(*lines, *turn.recalled), thoughts=thoughts)
 
-    def _with_nearness(self, turn: Turn) -> Turn:
+    def _with_nearness(self, turn: PromptTurn) -> PromptTurn:
         """The turn with what the caller's own measure says of every memory."""
-        if self._nearness is None or not _weighs(turn):
+        if self._nearness is None or not _is_weighted(turn):
             return turn
-        memories = memories_of(turn)
+        memories = collect_memories(turn)
         near = self._nearness(turn.query, [memory.text for memory in memories])
         found = {memory.id: value for memory, value in zip(memories, near, strict=True) if value > 0 and isfinite(value)}
         by = getattr(self._nearness, "__name__", "a measure of its own")
-        return replace(turn, relevance=_relevance(turn, found), near_by=by)
+        return replace(turn, relevance=_normalize_relevance(turn, found), near_by=by)
 
 
-def _weighs(turn: Turn) -> bool:
+def _is_weighted(turn: PromptTurn) -> bool:
     """Whether it matters how near a memory is."""
     return turn.remembering.kind == "salience" and turn.memory_text is None
 
 
-def recall(log: BlockingRecorder, agent: str, *, store: Store | None = None, **wanted: Any) -> Turn:
+def load_context(log: BlockingRecorder, agent: str, *, store: ProjectionStore | None = None, **wanted: Any) -> PromptTurn:
     """What an agent may know, asked once; `wanted` as for `Recall.turn`."""
     return Recall(log, store=store).turn(agent, **wanted)
 
 
-def turn_on_stage(run: Run, given: Given, events: Sequence[Event], upto: Position | None) -> Turn:
+def build_stage_context(run: StageRunState, given: ContextRequest, events: Sequence[Event], upto: Position | None) -> PromptTurn:
     """What an agent may know of a run: how it stands, and the newest of its events. Keeps no list of the run, which goes on changing."""
     player, mind = run.cast.get(given.agent), run.minds.get(given.agent)
-    subscribes_to = _subscriptions(run, given)
-    thoughts = (*(mind.thoughts if mind else ()), *_thoughts(events, given.agent))
+    subscribes_to = _find_subscriptions(run, given)
+    thoughts = (*(mind.thoughts if mind else ()), *_own_thoughts(events, given.agent))
     return given.turn(
         role=given.role or (player.role if player else None) or "worker",
         persona=given.persona if given.persona is not None else mind.persona if mind else "",
         number=run.turn if given.number is None else given.number,
         run=run.id,
         goal=run.goal,
-        scene=None if run.scene is None else Scene(text=run.scene.text, events=(run.scene.id,)),
+        scene=None if run.scene is None else PromptScene(text=run.scene.text, events=(run.scene.id,)),
         said=tuple(run.lines),
         said_in_all=run.said,
-        reports=tuple(line for line in run.reports if stage.reads(line.kind, subscribes_to)),
+        reports=tuple(line for line in run.reports if stage.can_read(line.kind, subscribes_to)),
         disturbances=tuple(run.disturbances),
         disturbed_in_all=run.disturbed,
-        recalled=tuple(_remembered(events, given.agent, subscribes_to)),
+        recalled=tuple(_readable_lines(events, given.agent, subscribes_to)),
         thoughts=tuple({thought.id: thought for thought in thoughts}.values()),
         as_of=upto,
         notes=(f"the run is {run.id}, at turn {run.turn}" + ("" if run.is_whole else "; its beginning is not known"),),
     )
 
 
-def _subscriptions(run: Run, given: Given) -> tuple[str, ...]:
+def _find_subscriptions(run: StageRunState, given: ContextRequest) -> tuple[str, ...]:
     player = run.cast.get(given.agent)
     return given.subscribes_to if given.subscribes_to is not None else tuple(player.subscribes_to) if player else ()
 
 
-def words_to_find(text: str) -> list[str]:
+def select_query_words(text: str) -> list[str]:
     """The words of a text to look for: long ones tell most."""
-    return sorted(sorted(telling_words(text)), key=len, reverse=True)[:MOST_WORDS]
+    return sorted(sorted(significant_words(text)), key=len, reverse=True)[:MAX_QUERY_WORDS]
 
 
-def _relevance(turn: Turn, found: Mapping[str, float]) -> dict[str, float]:
+def _normalize_relevance(turn: PromptTurn, found: Mapping[str, float]) -> dict[str, float]:
     """From 0 to 1, whatever asked for it left out: nothing is nearer to a question than itself."""
     left = {id: near for id, near in found.items() if id not in turn.asking}
     highest = max(left.values(), default=1.0)
     return {id: near / highest for id, near in left.items()}
 
 
-def _remembered(events: Iterable[Event], agent: str, subscribes_to: Collection[str]) -> Iterable[Line]:
+def _readable_lines(events: Iterable[Event], agent: str, subscribes_to: Collection[str]) -> Iterable[PublicLine]:
     """What an agent on a stage saw of some events. How a run began is told by its goal and its scene."""
     for event in events:
-        line = stage.line_of(event)
+        line = stage.public_line(event)
         if line is None or line.kind == "run.started":
             continue
-        if line.speaker == agent or stage.reads(line.kind, subscribes_to):
+        if line.speaker == agent or stage.can_read(line.kind, subscribes_to):
             yield line
 
 
-def _thoughts(events: Iterable[Event], agent: str) -> Iterable[Thought]:
-    thoughts = (stage.thought_of(event) for event in events)
+def _own_thoughts(events: Iterable[Event], agent: str) -> Iterable[PrivateThought]:
+    thoughts = (stage.private_thought(event) for event in events)
     return (thought for thought in thoughts if thought is not None and thought.owner == agent)

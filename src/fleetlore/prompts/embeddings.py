@@ -16,41 +16,43 @@ from typing import Any
 from fleetlore.errors import ConfigError
 from fleetlore.prompts.memory import Nearness
 
-WORDS = "words"
+SHARED_WORDS = "words"
 """The index of words, or words in common: what comes without any extra."""
 WORDLLAMA = "wordllama"
-KNOWN = (WORDS, WORDLLAMA)
-LONGEST = 1000
+KNOWN_MEASURES = (SHARED_WORDS, WORDLLAMA)
+MAX_TEXT_CHARS = 1000
 """Characters of one text that are looked at."""
 
 
-def nearness(name: str) -> Nearness | None:
+def find_nearness(name: str) -> Nearness | None:
     """The measure of that name, as `Recall` takes it; `None` for words. `ConfigError` says which there are, and what to install."""
-    if name == WORDS:
+    if name == SHARED_WORDS:
         return None
     if name != WORDLLAMA:
-        raise ConfigError(f"no such nearness: {name!r}; known are {', '.join(KNOWN)}")
-    return _wordllama()
+        raise ConfigError(f"no such nearness: {name!r}; known are {', '.join(KNOWN_MEASURES)}")
+    return _load_wordllama()
 
 
 @cache
-def _wordllama() -> Nearness:
+def _load_wordllama() -> Nearness:
     try:
-        with _logging_as_it_is():
+        with _preserve_logging():
             library: Any = import_module("wordllama")
         folder = Path(library.__file__).parent
         # Its tokenizer is looked for in the cache alone: the package's own folder is laid out like one.
         model = library.WordLlama.load(cache_dir=folder, disable_download=True)
     except ImportError as error:
         raise ConfigError(
-            f"{WORDLLAMA}: it is not installed ({error.name}); pip install 'fleetlore[embeddings]', or take the nearness `{WORDS}`"
+            f"{WORDLLAMA}: it is not installed ({error.name}); pip install 'fleetlore[embeddings]', or take the nearness `{SHARED_WORDS}`"
         ) from error
     except OSError as error:
-        raise ConfigError(f"{WORDLLAMA}: its weights cannot be read ({error}); install it again, or take the nearness `{WORDS}`") from error
+        raise ConfigError(
+            f"{WORDLLAMA}: its weights cannot be read ({error}); install it again, or take the nearness `{SHARED_WORDS}`"
+        ) from error
 
     def by_meaning(query: str, texts: Sequence[str]) -> list[float]:
         """The cosine of each text to the query."""
-        told = [text[:LONGEST].encode("utf-8", "replace").decode() for text in (query, *texts)]
+        told = [text[:MAX_TEXT_CHARS].encode("utf-8", "replace").decode() for text in (query, *texts)]
         places = [place for place, text in enumerate(told) if text.strip()]
         if not told[0].strip():
             return [0.0] * len(texts)
@@ -63,7 +65,7 @@ def _wordllama() -> Nearness:
 
 
 @contextmanager
-def _logging_as_it_is() -> Iterator[None]:
+def _preserve_logging() -> Iterator[None]:
     """The library sets up everybody's logging when it is imported, unless somebody has."""
     root, guard = logging.getLogger(), logging.NullHandler()
     root.addHandler(guard)

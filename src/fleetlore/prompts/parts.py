@@ -9,13 +9,13 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from fleetlore.events.envelope import Event
-from fleetlore.prompts.turn import Turn
+from fleetlore.prompts.turn import PromptTurn
 
-NEVER = 0
+NEVER_DROPPED = 0
 """The priority of what is never left out. Else: what has the lowest goes first."""
 
 
-class Item(Struct, frozen=True, kw_only=True):
+class PromptItem(Struct, frozen=True, kw_only=True):
     """One line of a part: harmless text, the events that it tells, and how much it is worth against its neighbours."""
 
     text: str
@@ -23,7 +23,7 @@ class Item(Struct, frozen=True, kw_only=True):
     worth: float = 0.0
 
 
-class Part(Struct, frozen=True, kw_only=True):
+class PromptPart(Struct, frozen=True, kw_only=True):
     """What one block has to say. All text in it is harmless already."""
 
     name: str
@@ -32,7 +32,7 @@ class Part(Struct, frozen=True, kw_only=True):
     """Text that stands as a whole."""
     events: tuple[str, ...] = ()
     """Those that the body tells."""
-    items: tuple[Item, ...] = ()
+    items: tuple[PromptItem, ...] = ()
     """Lines, oldest first: where there is no room, the first goes first."""
     most: int | None = None
     """So many of the items, those worth most, are shown."""
@@ -48,16 +48,16 @@ class Part(Struct, frozen=True, kw_only=True):
     """Items that another part tells, or that others were worth more than."""
     yields: bool = False
     """Whether an event that another part tells, wherever that stands, is left to it."""
-    priority: int = NEVER
+    priority: int = NEVER_DROPPED
     why: str = ""
     """Why it is there, for whoever asks."""
 
 
-Block: TypeAlias = Callable[[Turn], "Part | None"]
+PromptBlock: TypeAlias = Callable[[PromptTurn], "PromptPart | None"]
 """One block of a prompt; `None` where it has nothing to say."""
 
 
-class Shown(Struct, frozen=True, kw_only=True):
+class PartReport(Struct, frozen=True, kw_only=True):
     """One part as it came into the prompt, or did not."""
 
     name: str
@@ -76,7 +76,7 @@ class Shown(Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
-class Prompt(Struct, frozen=True, kw_only=True):
+class BuiltPrompt(Struct, frozen=True, kw_only=True):
     """What an agent is shown, and an account of it."""
 
     text: str
@@ -85,7 +85,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     tokens: int
     budget: int
     tokenizer: str
-    parts: tuple[Shown, ...]
+    parts: tuple[PartReport, ...]
     left_out: tuple[str, ...] = ()
     """A sentence for each thing that had no room or was not shown."""
     events: tuple[str, ...] = ()

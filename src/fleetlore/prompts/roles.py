@@ -6,40 +6,62 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from fleetlore.prompts import blocks
-from fleetlore.prompts.parts import Block
+from fleetlore.prompts.parts import PromptBlock
 
-Role: TypeAlias = tuple[Block, ...]
+RoleBlocks: TypeAlias = tuple[PromptBlock, ...]
 
-_END: Role = (blocks.extra, blocks.tools, blocks.output_format)
+_COMMON_BLOCKS: RoleBlocks = (blocks.extra_block, blocks.tools_block, blocks.output_format_block)
 
-WORKER: Role = (
-    blocks.identity,
-    blocks.shared_goal,
-    blocks.scene,
-    blocks.discussion_for_workers,
-    blocks.memory,
-    blocks.disturbances,
-    *_END,
+WORKER_BLOCKS: RoleBlocks = (
+    blocks.identity_block,
+    blocks.shared_goal_block,
+    blocks.scene_block,
+    blocks.discussion_block,
+    blocks.memory_block,
+    blocks.disturbances_block,
+    *_COMMON_BLOCKS,
 )
-JUDGE: Role = (
-    blocks.identity,
-    blocks.shared_goal,
-    blocks.scene,
-    blocks.exchange_for_judges,
-    blocks.memory,
-    blocks.disturbances,
-    *_END,
+JUDGE_BLOCKS: RoleBlocks = (
+    blocks.identity_block,
+    blocks.shared_goal_block,
+    blocks.scene_block,
+    blocks.judge_exchange_block,
+    blocks.memory_block,
+    blocks.disturbances_block,
+    *_COMMON_BLOCKS,
 )
-OBSERVER: Role = (blocks.identity, blocks.shared_goal, blocks.scene, blocks.exchange, blocks.memory, blocks.disturbances, *_END)
+OBSERVER_BLOCKS: RoleBlocks = (
+    blocks.identity_block,
+    blocks.shared_goal_block,
+    blocks.scene_block,
+    blocks.exchange_block,
+    blocks.memory_block,
+    blocks.disturbances_block,
+    *_COMMON_BLOCKS,
+)
 """Who comments on a run."""
-REFLECTOR: Role = (blocks.identity, blocks.shared_goal, blocks.memory, *_END)
+REFLECTOR_BLOCKS: RoleBlocks = (blocks.identity_block, blocks.shared_goal_block, blocks.memory_block, *_COMMON_BLOCKS)
 """Who looks back, and comes to a belief."""
-CODER: Role = (blocks.identity, blocks.task, blocks.work_so_far, blocks.messages, blocks.memory, blocks.disturbances, *_END)
+CODER_BLOCKS: RoleBlocks = (
+    blocks.identity_block,
+    blocks.task_block,
+    blocks.work_block,
+    blocks.messages_block,
+    blocks.memory_block,
+    blocks.disturbances_block,
+    *_COMMON_BLOCKS,
+)
 """An agent that works on a task, alone or in a town."""
 
-ROLES: Mapping[str, Role] = {"worker": WORKER, "judge": JUDGE, "observer": OBSERVER, "reflector": REFLECTOR, "coder": CODER}
+BLOCKS_BY_ROLE: Mapping[str, RoleBlocks] = {
+    "worker": WORKER_BLOCKS,
+    "judge": JUDGE_BLOCKS,
+    "observer": OBSERVER_BLOCKS,
+    "reflector": REFLECTOR_BLOCKS,
+    "coder": CODER_BLOCKS,
+}
 
 
-def blocks_of(role: str) -> Role:
+def find_role_blocks(role: str) -> RoleBlocks:
     """The blocks of a role; one that is not known is a worker's."""
-    return ROLES.get(role, WORKER)
+    return BLOCKS_BY_ROLE.get(role, WORKER_BLOCKS)

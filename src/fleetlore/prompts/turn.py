@@ -7,16 +7,16 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from fleetlore.views.stage import Line, Thought
+from fleetlore.views.stage import PrivateThought, PublicLine
 
-WINDOW = 8
+WINDOW_LINES = 8
 """So many of the things that others said last are shown to a worker."""
-TRANSCRIPT = 80
+TRANSCRIPT_LINES = 80
 """And so many of all that was said to a judge."""
-DISTURBANCES = 3
+MAX_DISTURBANCES = 3
 
 
-class Weights(Struct, frozen=True, kw_only=True):
+class MemoryWeights(Struct, frozen=True, kw_only=True):
     """How much each thing counts when memories are weighed; `decay` is how fast a turn fades."""
 
     relevance: float = 0.3
@@ -25,43 +25,43 @@ class Weights(Struct, frozen=True, kw_only=True):
     decay: float = 0.1
 
 
-class Remembering(Struct, frozen=True, kw_only=True):
+class MemoryPolicy(Struct, frozen=True, kw_only=True):
     """How an agent remembers: the last things that it saw, or those that matter most now."""
 
     kind: Literal["episodic", "salience"] = "salience"
     most: int = 8
-    weights: Weights = Weights()
+    weights: MemoryWeights = MemoryWeights()
 
 
-class Manner(Struct, frozen=True, kw_only=True):
+class PromptSettings(Struct, frozen=True, kw_only=True):
     """How the prompts of a log are built, as its settings say it."""
 
     budget: int = 4000
     tokenizer: str = "estimate"
-    weights: Weights = Weights()
+    weights: MemoryWeights = MemoryWeights()
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Manner:
+    def of(cls, said: Mapping[str, Any]) -> PromptSettings:
         """What `[context]` says, its types checked."""
-        weights = Weights(**{name: float(said[name]) for name in Weights.__struct_fields__ if name in said})
+        weights = MemoryWeights(**{name: float(said[name]) for name in MemoryWeights.__struct_fields__ if name in said})
         return cls(weights=weights, **{name: said[name] for name in ("budget", "tokenizer") if name in said})
 
 
-class Tool(Struct, frozen=True, kw_only=True):
+class PromptTool(Struct, frozen=True, kw_only=True):
     """Something that the agent may use."""
 
     name: str
     description: str = ""
 
 
-class Scene(Struct, frozen=True, kw_only=True):
+class PromptScene(Struct, frozen=True, kw_only=True):
     """Where things stand, and the events that say so."""
 
     text: str
     events: tuple[str, ...] = ()
 
 
-class Turn(Struct, frozen=True, kw_only=True):
+class PromptTurn(Struct, frozen=True, kw_only=True):
     """One agent's turn. What it may know of others are lines, which hold nothing private; `thoughts` are shown to their owner alone."""
 
     agent: str
@@ -74,26 +74,26 @@ class Turn(Struct, frozen=True, kw_only=True):
     goal_event: str | None = None
     goal_from: str | None = None
     """Whose words the goal is, where that is one of the agents: then it is shown as a record, like all that agents say."""
-    scene: Scene | None = None
-    said: tuple[Line, ...] = ()
+    scene: PromptScene | None = None
+    said: tuple[PublicLine, ...] = ()
     """The newest things said to all, oldest first."""
     said_in_all: int = 0
-    reports: tuple[Line, ...] = ()
+    reports: tuple[PublicLine, ...] = ()
     """The newest public events of kinds that the agent subscribes to, oldest first."""
-    disturbances: tuple[Line, ...] = ()
+    disturbances: tuple[PublicLine, ...] = ()
     disturbed_in_all: int = 0
-    recalled: tuple[Line, ...] = ()
+    recalled: tuple[PublicLine, ...] = ()
     """What it could remember, oldest first."""
-    thoughts: tuple[Thought, ...] = ()
+    thoughts: tuple[PrivateThought, ...] = ()
     relevance: Mapping[str, float] | None = None
     """Event → how near it was found to be to what is going on, from 0 to 1; `None` where nothing was searched."""
     near_by: str = "shared words"
     """What said how near."""
-    remembering: Remembering = Remembering()
+    remembering: MemoryPolicy = MemoryPolicy()
     memory_text: str | None = None
     """A memory that was put together elsewhere, and is shown in place of ours."""
     extra: str = ""
-    tools: tuple[Tool, ...] = ()
+    tools: tuple[PromptTool, ...] = ()
     output_format: str = ""
     as_of: str | None = None
     """The position up to which the log is known."""
@@ -113,5 +113,5 @@ class Turn(Struct, frozen=True, kw_only=True):
         return frozenset(filter(None, ("" if last is None else last.id, *(() if scene is None else scene.events), self.goal_event)))
 
     @property
-    def _last(self) -> Line | None:
+    def _last(self) -> PublicLine | None:
         return next((line for line in reversed(self.said) if line.speaker != self.agent), None)

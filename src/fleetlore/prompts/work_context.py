@@ -8,42 +8,42 @@ from typing import NamedTuple, TypeAlias
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
-from fleetlore.log.base import Position, just_after
+from fleetlore.log.base import Position, position_after
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.prompts.turn import DISTURBANCES, TRANSCRIPT, Scene
-from fleetlore.views.event_text import line_of, stamp_of
-from fleetlore.views.stage import MACHINERY, Line, Thought, is_public, speaker_of, thought_of
+from fleetlore.prompts.turn import MAX_DISTURBANCES, TRANSCRIPT_LINES, PromptScene
+from fleetlore.views.event_text import event_line, event_stamp
+from fleetlore.views.stage import MACHINERY_PREFIXES, PrivateThought, PublicLine, event_speaker, is_public_event, private_thought
 
-RECENT = 300
+MAX_RECENT_EVENTS = 300
 """So many of an agent's newest events are read,"""
-FURTHER = 1200
+MAX_FURTHER_EVENTS = 1200
 """and so many more, if need be, to find what it was asked to do."""
-ON_THREAD = 200
-TOLD = 40
+MAX_THREAD_EVENTS = 200
+MAX_SUMMARIZED_EVENTS = 40
 """Of its newest events, so many are told as where its work stands."""
-SENTENCES = 6
-LONGEST = 4000
+MAX_SENTENCES = 6
+MAX_TEXT_CHARS = 4000
 
-_VOICES = frozenset(("voice", "handoff", "judgement", "together"))
-_ROUTINE = frozenset(("progress", "pulse", "rest"))
-_LASTING = frozenset(("commit", "push", "pr_open", "pr_merge", "revert"))
+_MESSAGE_BEATS = frozenset(("voice", "handoff", "judgement", "together"))
+_ROUTINE_BEATS = frozenset(("progress", "pulse", "rest"))
+_LASTING_ACTIONS = frozenset(("commit", "push", "pr_open", "pr_merge", "revert"))
 """Deeds of a tool that are remembered though all went well."""
-_QUIET = frozenset(("pulse", "rest"))
-_THREADS = ("task", "goal", "mission", "run")
+_QUIET_BEATS = frozenset(("pulse", "rest"))
+_THREAD_FIELDS = ("task", "goal", "mission", "run")
 
 
-class Told(NamedTuple):
+class SourcedSentence(NamedTuple):
     """A sentence, and the events that it tells."""
 
     text: str
     events: tuple[str, ...] = ()
 
 
-Telling: TypeAlias = Callable[[Sequence[Event]], Sequence[Told]]
+SummarizeEvents: TypeAlias = Callable[[Sequence[Event]], Sequence[SourcedSentence]]
 """Events in the order of the log, as sentences; the newest come last."""
 
 
-class Work(NamedTuple):
+class WorkContext(NamedTuple):
     """An agent's work, as its log tells it."""
 
     scope: str
@@ -51,172 +51,177 @@ class Work(NamedTuple):
     goal: str = ""
     goal_event: str | None = None
     goal_from: str | None = None
-    scene: Scene | None = None
-    said: tuple[Line, ...] = ()
-    disturbances: tuple[Line, ...] = ()
-    recalled: tuple[Line, ...] = ()
-    thoughts: tuple[Thought, ...] = ()
+    scene: PromptScene | None = None
+    said: tuple[PublicLine, ...] = ()
+    disturbances: tuple[PublicLine, ...] = ()
+    recalled: tuple[PublicLine, ...] = ()
+    thoughts: tuple[PrivateThought, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def look(log: BlockingRecorder, agent: str, *, run: str | None, upto: Position | None, tell: Telling) -> Work:
+def load_work_context(log: BlockingRecorder, agent: str, *, run: str | None, upto: Position | None, tell: SummarizeEvents) -> WorkContext:
     """What an agent did last, what it was asked to do, and what others said to it; of one run where that is named."""
     scope = f"run:{run}" if run is not None else f"agent:{agent}"
     if not is_name(scope.partition(":")[2]):
-        return Work("town", notes=("this is no name that a log can hold",))
-    events = _newest(log, scope, RECENT, upto)
-    task = _asked(events, agent)
-    if task is None and len(events) == RECENT:
-        task = _asked(_newest(log, scope, FURTHER, events[0].position, without=True), agent)
+        return WorkContext("town", notes=("this is no name that a log can hold",))
+    events = _read_newest(log, scope, MAX_RECENT_EVENTS, upto)
+    task = _find_task_event(events, agent)
+    if task is None and len(events) == MAX_RECENT_EVENTS:
+        task = _find_task_event(_read_newest(log, scope, MAX_FURTHER_EVENTS, events[0].position, without=True), agent)
     since = [event for event in events if task is None or (event.position or "") > (task.position or "")]
-    own = [event for event in since if speaker_of(event) == agent and is_public(event)][-TOLD:]
-    thread = _thread(events)
-    around = events if thread in (None, scope) else _newest(log, thread or scope, ON_THREAD, upto)
-    return Work(
+    own = [event for event in since if event_speaker(event) == agent and is_public_event(event)][-MAX_SUMMARIZED_EVENTS:]
+    thread = _find_thread_scope(events)
+    around = events if thread in (None, scope) else _read_newest(log, thread or scope, MAX_THREAD_EVENTS, upto)
+    return WorkContext(
         scope=scope,
         run=run or next((event.run for event in reversed(events) if event.run is not None), None),
-        goal="" if task is None else _words(task),
+        goal="" if task is None else _request_text(task),
         goal_event=None if task is None else task.id,
-        goal_from=None if task is None or _is_prompt(task) else _giver(task, agent),
-        scene=_scene(own, tell),
-        said=tuple(_said(around, agent, task))[-TRANSCRIPT:],
-        disturbances=tuple(_interruptions(since))[-DISTURBANCES:],
-        recalled=tuple(lines_of(events, agent)),
-        thoughts=tuple(thought for event in events if (thought := thought_of(event)) is not None and thought.owner == agent),
-        notes=_notes(scope, len(events), task),
+        goal_from=None if task is None or _is_prompt_event(task) else _task_giver(task, agent),
+        scene=_build_scene(own, tell),
+        said=tuple(_iterate_messages(around, agent, task))[-TRANSCRIPT_LINES:],
+        disturbances=tuple(_iterate_interruptions(since))[-MAX_DISTURBANCES:],
+        recalled=tuple(memorable_lines(events, agent)),
+        thoughts=tuple(thought for event in events if (thought := private_thought(event)) is not None and thought.owner == agent),
+        notes=_explain_sources(scope, len(events), task),
     )
 
 
-def tell(events: Sequence[Event]) -> list[Told]:
+def summarize_events(events: Sequence[Event]) -> list[SourcedSentence]:
     """The last few events, each in its own line: what stands there where nobody puts them into better words."""
     told = [event for event in events if _is_worth_telling(event)]
-    return [Told(f"{event.kind}: {line_of(event)}", (event.id or "",)) for event in told][-SENTENCES:]
+    return [SourcedSentence(f"{event.kind}: {event_line(event)}", (event.id or "",)) for event in told][-MAX_SENTENCES:]
 
 
-def lines_of(events: Iterable[Event], agent: str) -> Iterator[Line]:
+def memorable_lines(events: Iterable[Event], agent: str) -> Iterator[PublicLine]:
     """What an agent did or was told, as lines that it could remember; of others in its run, what they said to all."""
-    lines = (_line(event) for event in events if _is_memorable(event) and (_is_of(event, agent) or _is_word(event)))
+    lines = (_make_line(event) for event in events if _is_memorable(event) and (_involves_agent(event, agent) or _is_message(event)))
     return (line for line in lines if line is not None)
 
 
-def _is_of(event: Event, agent: str) -> bool:
+def _involves_agent(event: Event, agent: str) -> bool:
     """Whether an agent did it, or had it done to it."""
     return agent in (event.actor, event.agent, event.child)
 
 
-def _is_word(event: Event) -> bool:
-    return beat_of(event) in _VOICES
+def _is_message(event: Event) -> bool:
+    return beat_of(event) in _MESSAGE_BEATS
 
 
 def _is_worth_telling(event: Event) -> bool:
     """Signs of life are not, nor is that a tool came back; what the agent said at the end of its turn is."""
-    if event.kind.startswith(MACHINERY) or (event.kind == "tool.returned" and not event.text):
+    if event.kind.startswith(MACHINERY_PREFIXES) or (event.kind == "tool.returned" and not event.text):
         return False
-    return beat_of(event) not in _QUIET or event.kind == "session.turn_ended"
+    return beat_of(event) not in _QUIET_BEATS or event.kind == "session.turn_ended"
 
 
 def _is_memorable(event: Event) -> bool:
     """Of what tools did, what went wrong and what lasts; of turns, those that ended with the agent's own words."""
     if event.kind == "tool.returned":
-        return event.data.get("deed") in _LASTING or beat_of(event) not in _ROUTINE
+        return event.data.get("deed") in _LASTING_ACTIONS or beat_of(event) not in _ROUTINE_BEATS
     if event.kind == "session.turn_ended" and event.data.get("reason") == "interrupted":
         return False
     return event.kind != "tool.called" and _is_worth_telling(event)
 
 
-def _newest(log: BlockingRecorder, scope: str, limit: int, upto: Position | None, *, without: bool = False) -> list[Event]:
-    before = upto if without or upto is None else just_after(upto)
+def _read_newest(log: BlockingRecorder, scope: str, limit: int, upto: Position | None, *, without: bool = False) -> list[Event]:
+    before = upto if without or upto is None else position_after(upto)
     return list(log.read(scope, newest_first=True, before=before, limit=limit))[::-1]
 
 
-def _asked(events: Sequence[Event], agent: str) -> Event | None:
+def _find_task_event(events: Sequence[Event], agent: str) -> Event | None:
     """The newest thing that the agent was asked to do: what a person said, else the task that it took, or was handed."""
-    own = [event for event in events if _is_of(event, agent)]
-    for is_task in (_is_prompt, _is_claim, lambda event: event.child == agent and beat_of(event) == "handoff"):
+    own = [event for event in events if _involves_agent(event, agent)]
+    for is_task in (_is_prompt_event, _is_claim_event, lambda event: event.child == agent and beat_of(event) == "handoff"):
         for event in reversed(own):
-            if is_task(event) and is_public(event) and _words(event):
+            if is_task(event) and is_public_event(event) and _request_text(event):
                 return event
     return None
 
 
-def _is_prompt(event: Event) -> bool:
+def _is_prompt_event(event: Event) -> bool:
     return event.kind == "prompt.submitted" and event.data.get("correction") is not True
 
 
-def _is_claim(event: Event) -> bool:
+def _is_claim_event(event: Event) -> bool:
     return beat_of(event) == "claim" and event.kind != "prompt.submitted"
 
 
-def _giver(event: Event, agent: str) -> str:
+def _task_giver(event: Event, agent: str) -> str:
     """Whose words a task is that no person gave: whoever handed it over, or the agent that took it."""
-    return speaker_of(event) if beat_of(event) == "handoff" else agent
+    return event_speaker(event) if beat_of(event) == "handoff" else agent
 
 
-def _words(event: Event) -> str:
+def _request_text(event: Event) -> str:
     """All that a person said, where the line is only its beginning."""
     whole = event.data.get("prompt")
-    return (whole if isinstance(whole, str) and whole.strip() else event.text or "")[:LONGEST].strip()
+    return (whole if isinstance(whole, str) and whole.strip() else event.text or "")[:MAX_TEXT_CHARS].strip()
 
 
-def _thread(events: Sequence[Event]) -> str | None:
+def _find_thread_scope(events: Sequence[Event]) -> str | None:
     """The scope of the thread that the agent is on."""
     for event in reversed(events):
-        for name in _THREADS:
+        for name in _THREAD_FIELDS:
             if (value := getattr(event, name)) is not None:
                 return f"{name}:{value}"
     return None
 
 
-def _scene(events: Sequence[Event], tell: Telling) -> Scene | None:
-    told = list(tell(events))[-SENTENCES:] if events else []
+def _build_scene(events: Sequence[Event], tell: SummarizeEvents) -> PromptScene | None:
+    told = list(tell(events))[-MAX_SENTENCES:] if events else []
     if not told:
         return None
-    return Scene(text="\n".join(one.text for one in told), events=tuple(event for one in told for event in one.events))
+    return PromptScene(text="\n".join(one.text for one in told), events=tuple(event for one in told for event in one.events))
 
 
-def _said(events: Iterable[Event], agent: str, task: Event | None) -> Iterator[Line]:
+def _iterate_messages(events: Iterable[Event], agent: str, task: Event | None) -> Iterator[PublicLine]:
     """What others said on the agent's thread."""
     for event in events:
-        is_word = _is_word(event) or _is_prompt(event)
-        if is_word and _teller(event) != agent and (task is None or event.id != task.id) and (line := _line(event)) is not None:
+        is_word = _is_message(event) or _is_prompt_event(event)
+        if (
+            is_word
+            and _message_author(event) != agent
+            and (task is None or event.id != task.id)
+            and (line := _make_line(event)) is not None
+        ):
             yield line
 
 
-def _interruptions(events: Iterable[Event]) -> Iterator[Line]:
+def _iterate_interruptions(events: Iterable[Event]) -> Iterator[PublicLine]:
     """Where a person broke in."""
     for event in events:
         if event.kind == "user.injected" or (event.kind == "prompt.submitted" and event.data.get("correction") is True):
-            line = _line(event)
+            line = _make_line(event)
             if line is not None:
                 yield line
 
 
-def _line(event: Event) -> Line | None:
+def _make_line(event: Event) -> PublicLine | None:
     """What a public event says; of one without words of its own, what its payload says."""
-    words = line_of(event) if is_public(event) else None
+    words = event_line(event) if is_public_event(event) else None
     if not words:
         return None
-    return Line(
+    return PublicLine(
         id=event.id or "",
-        at=stamp_of(event)[0],
+        at=event_stamp(event)[0],
         turn=0,
-        speaker=_teller(event),
+        speaker=_message_author(event),
         kind=event.kind,
-        text=_unfolded(words) if event.kind == "tool.failed" else words,
+        text=_unescape_newlines(words) if event.kind == "tool.failed" else words,
         position=event.position or "",
     )
 
 
-def _teller(event: Event) -> str:
+def _message_author(event: Event) -> str:
     """Whose words an event holds: a report is that of the one who came back."""
-    return event.child if event.kind == "agent.returned" and event.child else speaker_of(event)
+    return event.child if event.kind == "agent.returned" and event.child else event_speaker(event)
 
 
-def _unfolded(words: str) -> str:
+def _unescape_newlines(words: str) -> str:
     """What a program printed, its line breaks as such: some tools hand them on as a backslash and an n."""
     return words.replace("\\r\\n", "\n").replace("\\n", "\n")
 
 
-def _notes(scope: str, events: int, task: Event | None) -> tuple[str, ...]:
+def _explain_sources(scope: str, events: int, task: Event | None) -> tuple[str, ...]:
     read = f"no run of a stage: the newest {events:,} events of {scope} were read"
     return (read, "it was asked to do nothing that was found" if task is None else f"the task is that of {task.kind} at {task.position}")

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
     from fleetlore.graph.session import Session
-    from fleetlore.graph.sessions import Sessions
-    from fleetlore.graph.settings import Settings
-    from fleetlore.log.tokens import Scope
+    from fleetlore.graph.sessions import SessionManager
+    from fleetlore.graph.settings import GraphSettings
+    from fleetlore.log.tokens import TokenScope
     from fleetlore.server.context import House
 
 CHANNEL = "web"
@@ -35,15 +35,15 @@ _Answer = TypeVar("_Answer")
 class Talk:
     """The sessions of one house. For its event loop."""
 
-    def __init__(self, house: House, settings: Callable[[], Settings] | None = None) -> None:
+    def __init__(self, house: House, settings: Callable[[], GraphSettings] | None = None) -> None:
         self._house, self._settings = house, settings
         self._opening = asyncio.Lock()
         self._open_rooms = AsyncExitStack()
-        self._sessions: Sessions | None = None
+        self._sessions: SessionManager | None = None
         self._header: str | None = None
         self._turns: set[asyncio.Task[Any]] = set()
 
-    async def sessions(self) -> Sessions:
+    async def sessions(self) -> SessionManager:
         """The sessions, opened by whoever asks first."""
         if self._sessions is None:
             async with self._opening:
@@ -54,22 +54,22 @@ class Talk:
                         raise Problem(503, f"nobody can be talked to here yet: {error}") from error
         return self._sessions
 
-    async def _open(self) -> Sessions:
+    async def _open(self) -> SessionManager:
         await self._house.run(import_module, _RUNTIME)  # in a thread: it takes a while, and streams go on
-        from fleetlore.graph.sessions import Sessions
-        from fleetlore.graph.settings import Settings
+        from fleetlore.graph.sessions import SessionManager
+        from fleetlore.graph.settings import GraphSettings
         from fleetlore.log.async_recorder import Recorder
 
-        settings = Settings() if self._settings is None else self._settings()
+        settings = GraphSettings() if self._settings is None else self._settings()
         self._header = settings.proxy_header
         async with AsyncExitStack() as stack:
             recorder = Recorder.beside(self._house.log)
             stack.push_async_callback(recorder.close)
-            sessions = await stack.enter_async_context(Sessions(recorder, settings, now=self._house.clock))
+            sessions = await stack.enter_async_context(SessionManager(recorder, settings, now=self._house.clock))
             self._open_rooms = stack.pop_all()
         return sessions
 
-    async def identity(self, connection: HTTPConnection, scope: Scope) -> str:
+    async def identity(self, connection: HTTPConnection, scope: TokenScope) -> str:
         """As whom a request speaks: who the trusted proxy says it is, if one is named, else the label of its token."""
         token = await self._house.keys.holder(connection, scope)
         await self.sessions()

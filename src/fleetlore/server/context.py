@@ -25,7 +25,7 @@ from fleetlore.server.view_cache import Desk
 from fleetlore.settings import Settings
 
 if TYPE_CHECKING:
-    from fleetlore.graph.settings import Settings as GraphSettings
+    from fleetlore.graph.settings import GraphSettings
     from fleetlore.server.endpoints.request_body import Body
 
 THREADS = 16

@@ -10,11 +10,11 @@ from fleetlore import clock
 from fleetlore.log.coordination import open_shared
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.log.seal import OperatorKey
-from fleetlore.log.tokens import mint
+from fleetlore.log.tokens import create_token
 from fleetlore.projections.live_views import FindStore
-from fleetlore.projections.signed_goals import BelievedGoals
-from fleetlore.projections.signed_town import BelievedTown
-from fleetlore.projections.store import Store, open_store
+from fleetlore.projections.signed_goals import SignedGoalsFold
+from fleetlore.projections.signed_town import SignedTownFold
+from fleetlore.projections.store import ProjectionStore, open_store
 from fleetlore.server.context import House
 from fleetlore.server.live.feed import Feed
 from fleetlore.server.search_index import Finder
@@ -28,7 +28,7 @@ from fleetlore.views.costs import Costs
 from fleetlore.views.prices import Prices
 
 if TYPE_CHECKING:
-    from fleetlore.graph.settings import Settings as GraphSettings
+    from fleetlore.graph.settings import GraphSettings
 
 
 class Opened(NamedTuple):
@@ -65,13 +65,13 @@ def open_house(
         seal = shared.seal()
         file, is_sealed = own_file(info), seal is not None
         token = own_token(shared, file, scope="write" if is_sealed else "admin", now=now)
-        steering, own = mint("admin", label=LABEL, now=now()) if is_sealed and operator is not None else (None, None)
+        steering, own = create_token("admin", label=LABEL, now=now()) if is_sealed and operator is not None else (None, None)
         desk = Desk(
             log,
             _finding_store(log, stack),
             costs=Costs(Prices(settings.prices.value)),
-            goals=BelievedGoals(seal, operator),
-            town=BelievedTown(seal, operator),
+            goals=SignedGoalsFold(seal, operator),
+            town=SignedTownFold(seal, operator),
             shared=shared,
             now=now,
         )
@@ -93,9 +93,9 @@ def open_house(
 
 def _finding_store(log: BlockingRecorder, stack: ExitStack) -> FindStore:
     """Opens the store once there can be one: a new log is given its id, by which its store is known, with its first event."""
-    found: list[Store] = []
+    found: list[ProjectionStore] = []
 
-    def find() -> Store | None:
+    def find() -> ProjectionStore | None:
         if not found and (store := open_store(log.info())) is not None:
             found.append(stack.enter_context(store))
         return found[0] if found else None

@@ -10,9 +10,9 @@ from fleetlore.events.envelope import Event
 from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import search
-from fleetlore.projections.live_views import FindStore, Warm
-from fleetlore.projections.search import Wanted
-from fleetlore.projections.store import Store
+from fleetlore.projections.live_views import FindStore, LiveViews
+from fleetlore.projections.search import SearchFilter
+from fleetlore.projections.store import ProjectionStore
 
 TICK = 2.0
 NEAR = 2000
@@ -22,9 +22,9 @@ NEAR = 2000
 class Finder:
     """Finds events by their words. `start` it, `close` it."""
 
-    def __init__(self, log: BlockingRecorder, find_store: FindStore, warm: Warm) -> None:
+    def __init__(self, log: BlockingRecorder, find_store: FindStore, warm: LiveViews) -> None:
         self._log, self._find_store, self._warm = log, find_store, warm
-        self._store: Store | None = None
+        self._store: ProjectionStore | None = None
         self._indexed: Position | None = None
         self._stop = Flag()
         self._thread = Thread(target=self._run, name="fleetlore-index", daemon=True)
@@ -40,9 +40,9 @@ class Finder:
         if self._thread.is_alive():
             self._thread.join(10.0)
 
-    def find(self, text: str, wanted: Wanted, limit: int) -> tuple[list[Event], bool]:
+    def find(self, text: str, wanted: SearchFilter, limit: int) -> tuple[list[Event], bool]:
         """The newest events with these words, and whether older ones may be missing because they are not indexed yet."""
-        if self._store is None or search.behind(self._log, self._store) <= NEAR:
+        if self._store is None or search.count_unindexed(self._log, self._store) <= NEAR:
             return search.find(self._log, text, wanted=wanted, limit=limit, store=self._store), False
         return search.find(self._log, text, wanted=wanted, limit=limit, most=search.NEWEST), True
 
@@ -62,7 +62,7 @@ class Finder:
             return
         head = self._log.head()
         # Else the log would be counted with every tick. Where the store was in another's hands, it is tried again.
-        if head != self._indexed and search.index(self._log, self._store, self._is_over):
+        if head != self._indexed and search.update_index(self._log, self._store, self._is_over):
             self._indexed = head
 
     def _is_over(self) -> bool:

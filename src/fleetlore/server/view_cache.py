@@ -18,17 +18,17 @@ from fleetlore.chronicle.vocabulary import installed
 from fleetlore.errors import Invalid, LogError
 from fleetlore.events.installed_kinds import marked
 from fleetlore.log.base import Position
-from fleetlore.log.coordination import Shared
+from fleetlore.log.coordination import Coordination
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import name_lookup
-from fleetlore.projections.live_views import FindStore, States, Warm
-from fleetlore.projections.runner import View, view_of
-from fleetlore.projections.signed_goals import BelievedGoals
-from fleetlore.projections.signed_town import BelievedTown
-from fleetlore.projections.time_index import CALENDAR, position_from
+from fleetlore.projections.live_views import FindStore, LiveViews, ViewStates
+from fleetlore.projections.runner import LogView, view_of
+from fleetlore.projections.signed_goals import SignedGoalsFold
+from fleetlore.projections.signed_town import SignedTownFold
+from fleetlore.projections.time_index import TIME_INDEX_VIEW, position_at_from
 from fleetlore.views import activity, conversations, fleet, names, stage, threads, time_ranges
 from fleetlore.views.costs import Costs
-from fleetlore.views.time_ranges import Block, Calendar
+from fleetlore.views.time_ranges import Block, TimeIndex
 
 PATIENCE = 1.0
 """Seconds that an answer waits for what was stored before it was asked for."""
@@ -40,7 +40,7 @@ MOST_OF_THE_HEAD = 8
 """An answer about the newest state is of use to those who ask at the same time, and to nobody when the log has gone on."""
 _LONGEST_DATE = len("20261115")
 
-ARCS: View[Arcbook] = View(
+ARCS: LogView[Arcbook] = LogView(
     name="arcs",
     version=arcbook.VERSION,
     state=Arcbook,
@@ -51,11 +51,11 @@ ARCS: View[Arcbook] = View(
 )
 
 
-def views_with(costs: Costs, goals: BelievedGoals, town: BelievedTown | None = None) -> dict[str, View[Any]]:
+def views_with(costs: Costs, goals: SignedGoalsFold, town: SignedTownFold | None = None) -> dict[str, LogView[Any]]:
     """All that the desk keeps."""
-    town = town or BelievedTown()
+    town = town or SignedTownFold()
     return {
-        "calendar": CALENDAR,
+        "calendar": TIME_INDEX_VIEW,
         "fleet": view_of(fleet, "fleet"),
         "goals": view_of(goals, goals.name),
         "names": view_of(names, "names"),
@@ -72,7 +72,7 @@ def views_with(costs: Costs, goals: BelievedGoals, town: BelievedTown | None = N
 class Look(NamedTuple):
     """Views as they stand at one moment. Those of the head are to be read at once, and not kept."""
 
-    states: States
+    states: ViewStates
     log: BlockingRecorder
     position: Position | None
     at: datetime | None
@@ -100,14 +100,14 @@ class Desk:
         find_store: FindStore,
         *,
         costs: Costs,
-        goals: BelievedGoals,
-        town: BelievedTown | None = None,
-        shared: Shared,
+        goals: SignedGoalsFold,
+        town: SignedTownFold | None = None,
+        shared: Coordination,
         now: clock.Clock = clock.now,
     ) -> None:
         self.log, self._now, self.costs, self.goals = log, now, costs, goals
         self._shared = shared
-        self.warm = Warm(log, views_with(costs, goals, town), find_store)
+        self.warm = LiveViews(log, views_with(costs, goals, town), find_store)
         self._answers, self._newest = Answers(), Answers(MOST_OF_THE_HEAD)
         self._back = Lock()
         """Views of the past are as large as those of the head, and nobody's for long: there is one set of them at a time."""
@@ -133,11 +133,11 @@ class Desk:
         moment = moment_of(as_of, "as_of")
         self._keep_up()  # else a moment before the newest event may seem to be after all that is known
         with self.warm.looking() as states:
-            known: Calendar = states["calendar"]
+            known: TimeIndex = states["calendar"]
             if known.newest is None or moment >= known.newest:
                 return None
-            before = time_ranges.before(known, moment)
-        return position_from(self.log, before, moment) or ""
+            before = time_ranges.segment_end_before(known, moment)
+        return position_at_from(self.log, before, moment) or ""
 
     def newest_blocks(self) -> list[Block]:
         """For `read_newest`; none while the log is still being read."""
@@ -194,7 +194,7 @@ class Desk:
         if self.warm.caught_up and any(self.log.read(after=self.warm.position, kinds=("log.forgotten",), limit=1)):
             raise LogError("something was erased just now, and the views are being folded anew; try again in a moment")
 
-    def _past(self, position: Position, states: States) -> Look:
+    def _past(self, position: Position, states: ViewStates) -> Look:
         at = states["calendar"].newest
         return Look(states, self.log, position or None, at, at or self._now(), False, True)
 

@@ -18,7 +18,7 @@ from fleetlore.server.types import goals as types_goals
 from fleetlore.server.types import stage as types_stage
 from fleetlore.server.types import town as types_town
 from fleetlore.server.view_cache import Desk
-from fleetlore.views.cost_sums import Dimension
+from fleetlore.views.cost_sums import CostDimension
 
 
 class Shown(NamedTuple):
@@ -57,12 +57,12 @@ def _costs(desk: Desk, query: queries.CostsQuery, position: Position | None) -> 
         return costs.show(look, dimensions=dimensions, since=query.since, until=query.until, zone=zone, prices=prices)
 
 
-def _dimensions(text: str) -> tuple[Dimension, ...]:
-    known = get_args(Dimension)
+def _dimensions(text: str) -> tuple[CostDimension, ...]:
+    known = get_args(CostDimension)
     named = tuple(text.split(","))
     if not set(named) <= set(known) or len(set(named)) != len(named) or len(named) > 2:
         raise Invalid(f"by: {text!r} is not one of {', '.join(known)}, nor two of them as in day,model")
-    return cast("tuple[Dimension, ...]", named)
+    return cast("tuple[CostDimension, ...]", named)
 
 
 def _story(desk: Desk, query: queries.StoryQuery, position: Position | None) -> common.Story:

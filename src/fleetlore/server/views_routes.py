@@ -14,7 +14,7 @@ from fleetlore import __version__, settings
 from fleetlore.errors import Invalid
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
-from fleetlore.log.base import Position, just_after
+from fleetlore.log.base import Position, position_after
 from fleetlore.projections import search
 from fleetlore.projections.newest_events import read_newest
 from fleetlore.server import queries
@@ -119,7 +119,7 @@ def _end(house: House, as_of: str | None) -> Position | None:
     position = house.desk.place(as_of)
     if position is None:
         return None
-    return just_after(position) if position else house.desk.first()
+    return position_after(position) if position else house.desk.first()
 
 
 def _raw(event: Event, **extra: Any) -> dict[str, Any]:
@@ -139,10 +139,10 @@ def _find(house: House, query: queries.SearchQuery) -> common.Found:
     if not query.q.strip():
         raise Invalid("q: nothing to look for; say a word")
     by_time = bool(house.desk.newest_blocks())
-    wanted = search.Wanted(house.desk.scope(query.scope), tuple(query.kind), before=_end(house, query.as_of), by_time=by_time)
+    wanted = search.SearchFilter(house.desk.scope(query.scope), tuple(query.kind), before=_end(house, query.as_of), by_time=by_time)
     found, indexing = house.finder.find(query.q, wanted, query.limit)
-    terms = search.terms_of(query.q)
-    return common.Found(events=[_raw(event, excerpt=search.excerpt(event, terms)) for event in found], indexing=indexing)
+    terms = search.parse_terms(query.q)
+    return common.Found(events=[_raw(event, excerpt=search.make_excerpt(event, terms)) for event in found], indexing=indexing)
 
 
 async def meta(request: Request) -> Response:

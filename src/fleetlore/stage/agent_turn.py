@@ -6,31 +6,31 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fleetlore.events.envelope import Event
-from fleetlore.models.base import Ask
+from fleetlore.models.base import ModelRequest
 from fleetlore.prompts.agent_context import Recall
-from fleetlore.prompts.build import build
-from fleetlore.prompts.parts import Prompt
-from fleetlore.prompts.turn import Manner, Remembering, Tool
+from fleetlore.prompts.build import build_prompt
+from fleetlore.prompts.parts import BuiltPrompt
+from fleetlore.prompts.turn import MemoryPolicy, PromptSettings, PromptTool
 from fleetlore.stage import events, verdicts
-from fleetlore.stage.run_state import Call, Play
-from fleetlore.stage.scenario import JUDGE, Manifest, Scenario
-from fleetlore.stage.scripted_agents import Cue
-from fleetlore.stage.seeded_random import dealt
-from fleetlore.stage.tools import TOOLS, draw, use
-from fleetlore.stage.verdicts import accusable
+from fleetlore.stage.run_state import RunState, StageModelCall
+from fleetlore.stage.scenario import JUDGE, AgentManifest, StageScenario
+from fleetlore.stage.scripted_agents import ScriptContext
+from fleetlore.stage.seeded_random import deal_hidden_role
+from fleetlore.stage.tools import STAGE_TOOLS, draw_number, use_tool
+from fleetlore.stage.verdicts import accusable_agents
 from fleetlore.views.stage import is_reflection_due
 
 # --- How an agent is to answer: the words for its prompt, and the same as a schema for those who can be held to one.
 
-_PASS = 'If you have nothing new to add, answer {"pass": true}.'
+_PASS_INSTRUCTION = 'If you have nothing new to add, answer {"pass": true}.'
 
 
-def wanted(scenario: Scenario, manifest: Manifest, purpose: str) -> dict[str, Any]:
+def build_answer_schema(scenario: StageScenario, manifest: AgentManifest, purpose: str) -> dict[str, Any]:
     """The schema of an answer."""
     if purpose == "judge":
-        return _object(_ruling(scenario), ("text", *_named(scenario)))
+        return _object_schema(_verdict_properties(scenario), ("text", *_required_verdict_fields(scenario)))
     if purpose == "reflect":
-        return _object({"text": {"type": "string"}}, ("text",))
+        return _object_schema({"text": {"type": "string"}}, ("text",))
     properties: dict[str, Any] = {
         "kind": {"type": "string"},
         "text": {"type": "string"},
@@ -40,13 +40,16 @@ def wanted(scenario: Scenario, manifest: Manifest, purpose: str) -> dict[str, An
     }
     if manifest.tools:
         properties["use"] = {"type": ["string", "null"]}
-    return _object(properties, ())
+    return _object_schema(properties, ())
 
 
-def explained(scenario: Scenario, manifest: Manifest, purpose: str) -> str:
+def describe_answer_format(scenario: StageScenario, manifest: AgentManifest, purpose: str) -> str:
     """The same in words."""
     if purpose == "judge":
-        return f"One JSON object: {_example(scenario)}. `text` is your ruling, two or three sentences.{_names(scenario)}"
+        return (
+            f"One JSON object: {_verdict_example(scenario)}. `text` is your ruling, two or three sentences."
+            f"{_describe_verdict_names(scenario)}"
+        )
     if purpose == "reflect":
         return 'One JSON object: {"text": "…"}. `text` is one short belief that you have come to, not something to say aloud.'
     kinds = [kind for kind in manifest.may_emit if kind not in ("agent.reflected", "judge.verdict")]
@@ -54,25 +57,26 @@ def explained(scenario: Scenario, manifest: Manifest, purpose: str) -> str:
     kind = f" `kind` is one of {', '.join(kinds)}." if len(kinds) > 1 else ""
     return (
         f'One JSON object: {{"kind": "{kinds[0] if kinds else "agent.spoke"}", "text": "…", "thought": "…", "mood": "…"}}. '
-        f"`text` is what you say aloud, one to three sentences; `thought` is what you think, and nobody else sees it.{kind}{use} {_PASS}"
+        f"`text` is what you say aloud, one to three sentences; `thought` is what you think, and nobody else sees it."
+        f"{kind}{use} {_PASS_INSTRUCTION}"
     )
 
 
-def _ruling(scenario: Scenario) -> dict[str, Any]:
+def _verdict_properties(scenario: StageScenario) -> dict[str, Any]:
     properties: dict[str, Any] = {"text": {"type": "string"}, "mood": {"type": ["string", "null"]}}
-    for name in _named(scenario):
+    for name in _required_verdict_fields(scenario):
         properties[name] = {"type": "string"}
     if scenario.competition.kind in ("judged", "versus"):
         properties["scores"] = {"type": "object", "additionalProperties": {"type": "number"}}
     return properties
 
 
-def _named(scenario: Scenario) -> tuple[str, ...]:
+def _required_verdict_fields(scenario: StageScenario) -> tuple[str, ...]:
     """What a verdict has to name."""
     return {"none": (), "hidden": ("accused",)}.get(scenario.competition.kind, ("winner",))
 
 
-def _example(scenario: Scenario) -> str:
+def _verdict_example(scenario: StageScenario) -> str:
     match scenario.competition.kind:
         case "none":
             return '{"text": "…"}'
@@ -81,30 +85,30 @@ def _example(scenario: Scenario) -> str:
     return '{"text": "…", "winner": "NAME", "scores": {"NAME": 7.5}}'
 
 
-def _names(scenario: Scenario) -> str:
+def _describe_verdict_names(scenario: StageScenario) -> str:
     match scenario.competition.kind:
         case "none":
             return ""
         case "hidden":
-            return f" `accused` is exactly one of: {', '.join(accusable(scenario))}."
+            return f" `accused` is exactly one of: {', '.join(accusable_agents(scenario))}."
     return f" `winner` is exactly one of: {', '.join(scenario.candidates)}. `scores` go from 0 to 10."
 
 
-def _object(properties: dict[str, Any], required: tuple[str, ...]) -> dict[str, Any]:
+def _object_schema(properties: dict[str, Any], required: tuple[str, ...]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
 # ---
 
-MOST_TOKENS = 600
-LONGEST_SPEECH = 8000
-_WITH_THOUGHT = ("agent.spoke", "oracle.spoke")
+MAX_ANSWER_TOKENS = 600
+MAX_SPEECH_LENGTH = 8000
+_KINDS_WITH_THOUGHT = ("agent.spoke", "oracle.spoke")
 
 
-class Errand(NamedTuple):
+class StageTurn(NamedTuple):
     """A turn that is to be taken: whose, why, and on what ground."""
 
-    manifest: Manifest
+    manifest: AgentManifest
     turn: int
     purpose: str
     cause: str | None
@@ -112,7 +116,7 @@ class Errand(NamedTuple):
     corrects: str | None = None
 
 
-def purpose_of(play: Play, recall: Recall, manifest: Manifest, as_of: str | None) -> str:
+def choose_turn_purpose(play: RunState, recall: Recall, manifest: AgentManifest, as_of: str | None) -> str:
     """What a turn is for: to rule, to come to a belief, or to speak."""
     if manifest.role == JUDGE:
         return "judge"
@@ -123,7 +127,7 @@ def purpose_of(play: Play, recall: Recall, manifest: Manifest, as_of: str | None
     return "reflect" if run is not None and is_reflection_due(run, manifest.name, every, manifest.subscribes_to) else "speak"
 
 
-def prompt_for(play: Play, recall: Recall, errand: Errand, manner: Manner) -> Prompt:
+def build_turn_prompt(play: RunState, recall: Recall, errand: StageTurn, manner: PromptSettings) -> BuiltPrompt:
     """What the agent is shown: what it may know up to the beginning of its round, and nothing later."""
     manifest = errand.manifest
     turn = recall.turn(
@@ -132,41 +136,41 @@ def prompt_for(play: Play, recall: Recall, errand: Errand, manner: Manner) -> Pr
         as_of=errand.as_of,
         number=errand.turn,
         role=manifest.role,
-        persona=_identity(play, manifest),
+        persona=_build_persona(play, manifest),
         subscribes_to=manifest.subscribes_to,
-        remembering=Remembering(kind=manifest.memory.kind, most=manifest.memory.window, weights=manner.weights),
+        remembering=MemoryPolicy(kind=manifest.memory.kind, most=manifest.memory.window, weights=manner.weights),
         extra=errand.corrects or "",
-        tools=[Tool(name=name, description=TOOLS[name].about) for name in manifest.tools],
-        output_format=explained(play.scenario, manifest, errand.purpose),
+        tools=[PromptTool(name=name, description=STAGE_TOOLS[name].about) for name in manifest.tools],
+        output_format=describe_answer_format(play.scenario, manifest, errand.purpose),
     )
-    return build(turn, budget=manner.budget, tokenizer=manner.tokenizer)
+    return build_prompt(turn, budget=manner.budget, tokenizer=manner.tokenizer)
 
 
-def _identity(play: Play, manifest: Manifest) -> str:
+def _build_persona(play: RunState, manifest: AgentManifest) -> str:
     """Who it is; a hidden role is part of that, and is told to nobody else."""
     deal = play.scenario.competition.deal
     if deal is None or manifest.name not in deal.among:
         return manifest.persona
-    secret = deal.told if manifest.name in dealt(play.scenario, play.seed) else deal.others
+    secret = deal.told if manifest.name in deal_hidden_role(play.scenario, play.seed) else deal.others
     return f"{manifest.persona}\n\n{secret}" if secret else manifest.persona
 
 
-def ask_for(play: Play, errand: Errand, prompt: Prompt, timeout: float | None) -> Ask:
+def build_model_request(play: RunState, errand: StageTurn, prompt: BuiltPrompt, timeout: float | None) -> ModelRequest:
     """The question."""
-    return Ask(
+    return ModelRequest(
         prompt=prompt.text,
-        schema=wanted(play.scenario, errand.manifest, errand.purpose),
-        max_tokens=MOST_TOKENS,
+        schema=build_answer_schema(play.scenario, errand.manifest, errand.purpose),
+        max_tokens=MAX_ANSWER_TOKENS,
         timeout=timeout,
-        seed=draw(play.seed, events.turn_id(play.run, errand.turn, errand.manifest.name)) % 2**31,
+        seed=draw_number(play.seed, events.turn_id(play.run, errand.turn, errand.manifest.name)) % 2**31,
         role=JUDGE if errand.purpose == "judge" else errand.manifest.name,
     )
 
 
-def cue_for(play: Play, call: Call) -> Cue:
+def build_script_context(play: RunState, call: StageModelCall) -> ScriptContext:
     """What the prompter goes by."""
     seat = play.seats[call.agent]
-    return Cue(
+    return ScriptContext(
         scenario=play.scenario,
         manifest=play.scenario.find(call.agent),
         seed=play.seed,
@@ -177,49 +181,49 @@ def cue_for(play: Play, call: Call) -> Cue:
         visitor=call.visitor,
         own=tuple(seat.own),
         said=tuple(play.said[: call.heard]),
-        dealt=dict(dealt(play.scenario, play.seed)),
+        dealt=dict(deal_hidden_role(play.scenario, play.seed)),
     )
 
 
-def told(play: Play, call: Call, data: Mapping[str, Any]) -> list[Event]:
+def build_answer_events(play: RunState, call: StageModelCall, data: Mapping[str, Any]) -> list[Event]:
     """What an answer puts on the log; what its agent may not say is refused, and that is told instead."""
     manifest = play.scenario.find(call.agent)
     if call.purpose == "judge":
-        return _ruled(play, call, data)
+        return _build_verdict_events(play, call, data)
     if call.purpose == "reflect":
-        return _one_line(play, call, "agent.reflected", data, {})
+        return _build_speech_events(play, call, "agent.reflected", data, {})
     if data.get("pass") is True:
         return []
     kind = data.get("kind") or manifest.may_emit[0]
     if kind not in manifest.may_emit:
-        return [events.rejected(play, call, f"may not emit {str(kind)[:100]}; it may emit {', '.join(manifest.may_emit)}", data)]
+        return [events.answer_rejected(play, call, f"may not emit {str(kind)[:100]}; it may emit {', '.join(manifest.may_emit)}", data)]
     if kind == "judge.verdict":
-        return _ruled(play, call, data)
-    more = {"mood": _word(data.get("mood"))} | ({"thought": _word(data.get("thought"))} if kind in _WITH_THOUGHT else {})
-    return [*_reached_for(play, call, manifest, data.get("use")), *_one_line(play, call, kind, data, more)]
+        return _build_verdict_events(play, call, data)
+    more = {"mood": _clean_text(data.get("mood"))} | ({"thought": _clean_text(data.get("thought"))} if kind in _KINDS_WITH_THOUGHT else {})
+    return [*_build_tool_events(play, call, manifest, data.get("use")), *_build_speech_events(play, call, kind, data, more)]
 
 
-def _ruled(play: Play, call: Call, data: Mapping[str, Any]) -> list[Event]:
+def _build_verdict_events(play: RunState, call: StageModelCall, data: Mapping[str, Any]) -> list[Event]:
     if data.get("pass") is True:
         return []
-    verdict = verdicts.verdict_of(play.scenario, dealt(play.scenario, play.seed), data)
-    return _one_line(play, call, "judge.verdict", data, verdict | {"mood": _word(data.get("mood"))})
+    verdict = verdicts.build_verdict(play.scenario, deal_hidden_role(play.scenario, play.seed), data)
+    return _build_speech_events(play, call, "judge.verdict", data, verdict | {"mood": _clean_text(data.get("mood"))})
 
 
-def _one_line(play: Play, call: Call, kind: str, data: Mapping[str, Any], more: Mapping[str, Any]) -> list[Event]:
-    text = _word(data.get("text"))
+def _build_speech_events(play: RunState, call: StageModelCall, kind: str, data: Mapping[str, Any], more: Mapping[str, Any]) -> list[Event]:
+    text = _clean_text(data.get("text"))
     if text is None:
-        return [events.rejected(play, call, "said nothing: `text` is missing or no text", data)]
-    return [events.spoken(play, call, kind, text, more)]
+        return [events.answer_rejected(play, call, "said nothing: `text` is missing or no text", data)]
+    return [events.agent_spoke(play, call, kind, text, more)]
 
 
-def _reached_for(play: Play, call: Call, manifest: Manifest, tool: Any) -> list[Event]:
+def _build_tool_events(play: RunState, call: StageModelCall, manifest: AgentManifest, tool: Any) -> list[Event]:
     if not isinstance(tool, str) or not tool:
         return []
-    outcome = use(tool, events.turn_id(play.run, call.turn, call.agent)) if tool in manifest.tools else None
-    return events.used(play, call, tool, outcome)
+    outcome = use_tool(tool, events.turn_id(play.run, call.turn, call.agent)) if tool in manifest.tools else None
+    return events.build_tool_events(play, call, tool, outcome)
 
 
-def _word(value: Any) -> str | None:
+def _clean_text(value: Any) -> str | None:
     """Words, or none."""
-    return value.strip()[:LONGEST_SPEECH] if isinstance(value, str) and value.strip() else None
+    return value.strip()[:MAX_SPEECH_LENGTH] if isinstance(value, str) and value.strip() else None

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from fleetlore.errors import BudgetExceeded
 from fleetlore.events.envelope import Event
 
-SHARE_FOR_JUDGES = 0.1
+JUDGE_BUDGET_SHARE = 0.1
 """Of tokens, money and time, what players leave over where a verdict is still to be asked for."""
-CALLS_A_JUDGE = 2
+CALLS_PER_JUDGE = 2
 """The question, and one more where the answer names nobody of the cast."""
 
 
-class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class StageLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a run may spend at most; `None` is without limit."""
 
     max_turns: int = 12
@@ -26,20 +26,20 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     max_usd: float | None = None
     max_seconds: float | None = None
 
-    def without_share(self, judges: int) -> Limits:
+    def without_share(self, judges: int) -> StageLimits:
         """The same for players, so that judges can still be asked when they are done."""
         if not judges:
             return self
         return replace(
             self,
-            max_calls=max(0, self.max_calls - CALLS_A_JUDGE * judges),
-            max_tokens=_less(self.max_tokens),
-            max_usd=_less(self.max_usd),
-            max_seconds=_less(self.max_seconds),
+            max_calls=max(0, self.max_calls - CALLS_PER_JUDGE * judges),
+            max_tokens=_subtract_judge_share(self.max_tokens),
+            max_usd=_subtract_judge_share(self.max_usd),
+            max_seconds=_subtract_judge_share(self.max_seconds),
         )
 
 
-class Spent(Struct, kw_only=True):
+class RunUsage(Struct, kw_only=True):
     """What the log says was spent. An attempt whose answer was lost counts as a call."""
 
     turn: int = 0
@@ -54,13 +54,13 @@ class Spent(Struct, kw_only=True):
         data = event.data
         match event.kind:
             case "model.called":
-                self._count(_number(data.get("turn")))
+                self._count(_number_or_zero(data.get("turn")))
             case "model.replied" | "model.failed":
-                self.tokens += int(sum(_number(data.get(name)) for name in ("input", "output", "cache_read", "cache_write")))
-                self.usd += _number(data.get("usd"))
+                self.tokens += int(sum(_number_or_zero(data.get(name)) for name in ("input", "output", "cache_read", "cache_write")))
+                self.usd += _number_or_zero(data.get("usd"))
             case _:
                 return
-        self.seconds = max(self.seconds, _number(data.get("elapsed_ms")) / 1000)
+        self.seconds = max(self.seconds, _number_or_zero(data.get("elapsed_ms")) / 1000)
 
     def _count(self, turn: float) -> None:
         if turn > self.turn:
@@ -69,7 +69,7 @@ class Spent(Struct, kw_only=True):
         self.calls_in_turn += 1
 
 
-def check(limits: Limits, spent: Spent, *, turn: int, seconds: float) -> int:
+def check_budget(limits: StageLimits, spent: RunUsage, *, turn: int, seconds: float) -> int:
     """How many calls may be made now, as a turn begins or goes on; `BudgetExceeded` says what ran out.
 
     Asked before every call, so that no more than what is in flight goes over.
@@ -86,10 +86,10 @@ def check(limits: Limits, spent: Spent, *, turn: int, seconds: float) -> int:
     return limits.max_calls - spent.calls
 
 
-def _less(limit: Any) -> Any:
-    return None if limit is None else limit * (1 - SHARE_FOR_JUDGES)
+def _subtract_judge_share(limit: Any) -> Any:
+    return None if limit is None else limit * (1 - JUDGE_BUDGET_SHARE)
 
 
-def _number(value: Any) -> float:
+def _number_or_zero(value: Any) -> float:
     """What is no sensible number counts as nothing."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15 else 0

@@ -18,35 +18,35 @@ from fleetlore.errors import BudgetExceeded, Conflict, Invalid, LogError, Prompt
 from fleetlore.events.envelope import Event
 from fleetlore.log.base import Expect
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.models.base import Ask, Mind, Reply
+from fleetlore.models.base import Model, ModelReply, ModelRequest
 from fleetlore.prompts.agent_context import Recall
-from fleetlore.prompts.parts import Prompt
-from fleetlore.prompts.turn import Manner
+from fleetlore.prompts.parts import BuiltPrompt
+from fleetlore.prompts.turn import PromptSettings
 from fleetlore.stage import agent_turn, budget, verdicts
 from fleetlore.stage import events as stage_events
 from fleetlore.stage import run_state as playing
-from fleetlore.stage.actors import Troupe
-from fleetlore.stage.agent_turn import Errand
-from fleetlore.stage.next_turn import AskAgain, Finish, Open, Round, Show, Step, last_word, next_step
-from fleetlore.stage.resume import scenario_in
-from fleetlore.stage.run_state import MOST_ATTEMPTS, Call, Play
-from fleetlore.stage.scenario import JUDGE, Manifest
-from fleetlore.stage.scripted_agents import NAME
+from fleetlore.stage.actors import StageModels
+from fleetlore.stage.agent_turn import StageTurn
+from fleetlore.stage.next_turn import FinishRun, OpenRun, RetryCalls, ShowScene, StageRound, StageStep, next_step, request_final_verdict
+from fleetlore.stage.resume import read_stored_scenario
+from fleetlore.stage.run_state import MAX_ATTEMPTS, RunState, StageModelCall
+from fleetlore.stage.scenario import JUDGE, AgentManifest
+from fleetlore.stage.scripted_agents import SCRIPTED_MODEL_NAME
 
-Watch = Callable[[Event], Awaitable[None]]
+StageEventCallback = Callable[[Event], Awaitable[None]]
 """Told every event of the run, once it is stored, in the order of the log. An error of the watcher stops the play; it can be taken up."""
 
 
-class Asked(NamedTuple):
+class PendingStageCall(NamedTuple):
     """A question that is on the log, and may be put."""
 
-    call: Call
-    errand: Errand
-    ask: Ask
-    mind: Mind
+    call: StageModelCall
+    errand: StageTurn
+    ask: ModelRequest
+    mind: Model
 
 
-async def _nobody(event: Event) -> None:
+async def _ignore_event(event: Event) -> None:
     """Watches nothing."""
 
 
@@ -56,18 +56,18 @@ class Conductor:
     def __init__(
         self,
         log: BlockingRecorder,
-        play: Play,
-        troupe: Troupe,
+        play: RunState,
+        troupe: StageModels,
         *,
         recall: Recall | None = None,
-        manner: Manner | None = None,
-        watch: Watch = _nobody,
+        manner: PromptSettings | None = None,
+        watch: StageEventCallback = _ignore_event,
         now: clock.Clock = clock.now,
         new_id: Callable[[], str] = clock.uuid7,
     ) -> None:
         self.play = play
         self._log, self._troupe, self._watch, self._now, self._new_id = log, troupe, watch, now, new_id
-        self._recall, self._manner = recall or Recall(log), manner or Manner()
+        self._recall, self._manner = recall or Recall(log), manner or PromptSettings()
         self._began, self._before = now(), 0.0
         self._mine: set[str] = set()
         self._is_begun, self._is_resuming = False, True
@@ -81,14 +81,14 @@ class Conductor:
         await self.catch_up()
         self._before = self.play.spent.seconds
         if self.play.started is None:
-            await self._do(Open())
+            await self._do(OpenRun())
         self._play_what_is_kept()
 
     def _play_what_is_kept(self) -> None:
         """Go by the scenario as the log has it, secrets taken out, so that whoever takes the run up plays the same."""
         [started] = self._log.get([self.play.started or ""])
         with suppress(Invalid):  # a log that keeps no words: then by the file
-            self.play.scenario = scenario_in(started)
+            self.play.scenario = read_stored_scenario(started)
 
     async def perform(self) -> Event:
         """Lead the run to its end, from wherever the log says that it stands; answers its `run.finished`."""
@@ -104,13 +104,13 @@ class Conductor:
             raise Invalid("a visitor who says nothing disturbs nobody; give some words")
         if self.play.finished is not None:
             raise Invalid(f"{self.play.run} is over; nobody hears a visitor any more")
-        await self._append([stage_events.injected(self.play, self._new_id(), text.strip(), label)])
+        await self._append([stage_events.user_injected(self.play, self._new_id(), text.strip(), label)])
 
     async def catch_up(self) -> None:
         """Take in what is new on the log, whoever wrote it."""
         async with self._reading:  # a visitor may come at any moment, and no event is to be taken in twice
             for event in await asyncio.to_thread(self._read):
-                playing.apply(self.play, event)
+                playing.apply_event(self.play, event)
                 await self._watch(event)
 
     def _read(self) -> list[Event]:
@@ -121,27 +121,27 @@ class Conductor:
         await asyncio.to_thread(self._log.append, events, expect=expect)
         await self.catch_up()
 
-    async def _do(self, step: Step) -> None:
+    async def _do(self, step: StageStep) -> None:
         match step:
-            case Open():
+            case OpenRun():
                 names = {manifest.name: self._troupe.name_of(manifest.name) for manifest in self.play.scenario.cast}
-                await self._append(stage_events.opening(self.play.scenario, self.play.run, self.play.seed, names))
-            case Show(scene):
+                await self._append(stage_events.build_opening_events(self.play.scenario, self.play.run, self.play.seed, names))
+            case ShowScene(scene):
                 await self._append([stage_events.scene_changed(self.play, scene)])
-            case AskAgain(calls):
+            case RetryCalls(calls):
                 await self._ask_again(calls)
-            case Round():
+            case StageRound():
                 await self._play_round(step)
-            case Finish(reason):
-                outcome = verdicts.decide(self.play.scenario, self.play.verdicts)
-                await self._append([stage_events.finished(self.play, reason, outcome | self._winning_models(outcome))])
+            case FinishRun(reason):
+                outcome = verdicts.decide_winner(self.play.scenario, self.play.verdicts)
+                await self._append([stage_events.run_finished(self.play, reason, outcome | self._winning_models(outcome))])
 
     # --- a round
 
-    async def _play_round(self, step: Round) -> None:
+    async def _play_round(self, step: StageRound) -> None:
         self._is_resuming = False
         affordable = self._afford(step)
-        if not isinstance(affordable, Round) or affordable.forced != step.forced:
+        if not isinstance(affordable, StageRound) or affordable.forced != step.forced:
             await self._do(affordable)
             return
         base = self.play.head
@@ -152,35 +152,35 @@ class Conductor:
             events += self._question(errand, prompt, attempt=1, more={"forced": step.forced} if step.forced else {})
         if await self._stored(events, Expect(f"run:{self.play.run}", base)):
             pairs = zip(errands, prompts, strict=True)
-            await self._hear_out([(errand, prompt) for errand, prompt in pairs if isinstance(prompt, Prompt)])
+            await self._hear_out([(errand, prompt) for errand, prompt in pairs if isinstance(prompt, BuiltPrompt)])
 
-    def _afford(self, step: Round) -> Step:
+    def _afford(self, step: StageRound) -> StageStep:
         """The round as far as the budgets go; else what comes in its place."""
         limits = self.play.scenario.governor
         is_ruling = all(manifest.role == JUDGE for manifest in step.agents)
         share = limits if is_ruling else limits.without_share(len(self.play.scenario.judges))
         try:
             turn = min(step.turn, limits.max_turns) if step.forced else step.turn
-            room = budget.check(share, self.play.spent, turn=turn, seconds=self.seconds)
+            room = budget.check_budget(share, self.play.spent, turn=turn, seconds=self.seconds)
         except BudgetExceeded as spent:
-            return Finish("budget") if step.forced or is_ruling else last_word(self.play, spent.reason)
+            return FinishRun("budget") if step.forced or is_ruling else request_final_verdict(self.play, spent.reason)
         return step._replace(agents=step.agents[:room])
 
-    def _errand(self, manifest: Manifest, turn: int) -> Errand:
+    def _errand(self, manifest: AgentManifest, turn: int) -> StageTurn:
         base = self.play.base
-        purpose = agent_turn.purpose_of(self.play, self._recall, manifest, base)
-        return Errand(manifest, turn, purpose, self.play.seats[manifest.name].woken or self.play.beat, base)
+        purpose = agent_turn.choose_turn_purpose(self.play, self._recall, manifest, base)
+        return StageTurn(manifest, turn, purpose, self.play.seats[manifest.name].woken or self.play.beat, base)
 
-    def _prompt(self, errand: Errand) -> Prompt | PromptTooLarge:
+    def _prompt(self, errand: StageTurn) -> BuiltPrompt | PromptTooLarge:
         try:
-            return agent_turn.prompt_for(self.play, self._recall, errand, self._manner)
+            return agent_turn.build_turn_prompt(self.play, self._recall, errand, self._manner)
         except PromptTooLarge as error:
             return error
 
-    def _question(self, errand: Errand, prompt: Prompt | PromptTooLarge, *, attempt: int, more: dict[str, Any]) -> list[Event]:
+    def _question(self, errand: StageTurn, prompt: BuiltPrompt | PromptTooLarge, *, attempt: int, more: dict[str, Any]) -> list[Event]:
         """What is stored before a mind is asked; where no prompt could be made, why."""
         name, agent = self._troupe.name_of(errand.manifest.name), errand.manifest.name
-        call = stage_events.called(
+        call = stage_events.model_called(
             self.play,
             agent=agent,
             turn=errand.turn,
@@ -192,11 +192,11 @@ class Conductor:
             tokens=prompt.tokens,
             more=more,
         )
-        if not isinstance(prompt, Prompt):
-            return stage_events.failed(self.play, _call_of(call, errand), name, prompt, self._elapsed_ms)
-        if name == NAME:
+        if not isinstance(prompt, BuiltPrompt):
+            return stage_events.build_model_failed_events(self.play, _build_unsent_call(call, errand), name, prompt, self._elapsed_ms)
+        if name == SCRIPTED_MODEL_NAME:
             return [call]
-        built = stage_events.id_of(self.play.run, errand.turn, agent, "context", attempt)
+        built = stage_events.derive_event_id(self.play.run, errand.turn, agent, "context", attempt)
         event = prompt.event(id=built, cause=errand.cause)
         return [replace(event, data=event.data | {"call_id": call.id, "turn": errand.turn}), call]
 
@@ -222,7 +222,7 @@ class Conductor:
 
     # --- answers
 
-    async def _hear_out(self, questions: Sequence[tuple[Errand, Prompt]]) -> None:
+    async def _hear_out(self, questions: Sequence[tuple[StageTurn, BuiltPrompt]]) -> None:
         """Put the questions at the same time; store the answers in their order, each as soon as those before it are."""
         asked = [self._asked(errand, prompt) for errand, prompt in questions]
         answers = [asyncio.create_task(self._answer(one)) for one in asked]
@@ -234,62 +234,62 @@ class Conductor:
                 answer.cancel()
             await asyncio.gather(*answers, return_exceptions=True)
 
-    def _asked(self, errand: Errand, prompt: Prompt) -> Asked:
+    def _asked(self, errand: StageTurn, prompt: BuiltPrompt) -> PendingStageCall:
         call = self.play.seats[errand.manifest.name].asked
         if call is None or call.id not in self._mine:  # somebody else took the question for a lost one, and answered it
             raise self._not_alone()
         limit = self.play.scenario.governor.max_seconds
-        ask = agent_turn.ask_for(self.play, errand, prompt, None if limit is None else max(0.1, limit - self.seconds))
-        return Asked(call, errand, ask, self._troupe.mind_for(agent_turn.cue_for(self.play, call)))
+        ask = agent_turn.build_model_request(self.play, errand, prompt, None if limit is None else max(0.1, limit - self.seconds))
+        return PendingStageCall(call, errand, ask, self._troupe.mind_for(agent_turn.build_script_context(self.play, call)))
 
-    async def _answer(self, asked: Asked) -> Reply | Exception:
+    async def _answer(self, asked: PendingStageCall) -> ModelReply | Exception:
         try:
             return await asked.mind.reply(asked.ask)
         except Exception as error:  # noqa: BLE001 - whatever a mind does, the others go on
             return error
 
-    async def _settle(self, asked: Asked, answer: Reply | Exception) -> None:
+    async def _settle(self, asked: PendingStageCall, answer: ModelReply | Exception) -> None:
         """Store what came of a question; a judge who names nobody of the cast is asked once more."""
         call, name = asked.call, asked.mind.name
         if isinstance(answer, Exception):
-            await self._append(stage_events.failed(self.play, call, name, answer, self._elapsed_ms))
+            await self._append(stage_events.build_model_failed_events(self.play, call, name, answer, self._elapsed_ms))
             return
-        events = [stage_events.replied(self.play, call, name, stage_events.priced(answer), self._elapsed_ms)]
+        events = [stage_events.model_replied(self.play, call, name, stage_events.with_price(answer), self._elapsed_ms)]
         data = answer.data or {}
-        wrong = verdicts.misnamed(self.play.scenario, data) if call.purpose == "judge" and data.get("pass") is not True else None
+        wrong = verdicts.find_verdict_error(self.play.scenario, data) if call.purpose == "judge" and data.get("pass") is not True else None
         if wrong is not None and call.corrects is None and self.play.spent.calls < self.play.scenario.governor.max_calls:
             await self._correct(asked, events, f"Your last answer could not stand: {wrong}.")
             return
-        await self._append([*events, *agent_turn.told(self.play, call, data)])
+        await self._append([*events, *agent_turn.build_answer_events(self.play, call, data)])
 
-    async def _correct(self, asked: Asked, events: list[Event], wrong: str) -> None:
+    async def _correct(self, asked: PendingStageCall, events: list[Event], wrong: str) -> None:
         errand = asked.errand._replace(corrects=wrong)
         prompt = await asyncio.to_thread(self._prompt, errand)
         again = self._question(errand, prompt, attempt=asked.call.attempt + 1, more={"corrects": wrong})
         self._mine.update(event.id or "" for event in again)
         await self._append([*events, *again])
-        if isinstance(prompt, Prompt):
+        if isinstance(prompt, BuiltPrompt):
             await self._hear_out([(errand, prompt)])
 
     # --- what a crash has left
 
-    async def _ask_again(self, calls: Sequence[Call]) -> None:
+    async def _ask_again(self, calls: Sequence[StageModelCall]) -> None:
         """Say that these answers were lost, and ask once more; a turn that was lost twice is given up."""
         if not self._is_resuming:
             self._need_to_be_alone()
         head = self.play.head
         events: list[Event] = []
-        questions: list[tuple[Errand, Prompt]] = []
+        questions: list[tuple[StageTurn, BuiltPrompt]] = []
         room = self.play.scenario.governor.max_calls - self.play.spent.calls
         for call in calls:
-            events.append(stage_events.lost(self.play, call))
-            if call.tries >= MOST_ATTEMPTS or len(questions) >= room:
+            events.append(stage_events.model_call_lost(self.play, call))
+            if call.tries >= MAX_ATTEMPTS or len(questions) >= room:
                 continue
-            errand = Errand(self.play.scenario.find(call.agent), call.turn, call.purpose, call.cause, call.as_of, call.corrects)
+            errand = StageTurn(self.play.scenario.find(call.agent), call.turn, call.purpose, call.cause, call.as_of, call.corrects)
             prompt = await asyncio.to_thread(self._prompt, errand)
             more = {"again": True} | ({"corrects": call.corrects} if call.corrects else {})
             events += self._question(errand, prompt, attempt=call.attempt + 1, more=more)
-            if isinstance(prompt, Prompt):
+            if isinstance(prompt, BuiltPrompt):
                 questions.append((errand, prompt))
         if await self._stored(events, Expect(f"run:{self.play.run}", head)):
             await self._hear_out(questions)
@@ -314,9 +314,9 @@ class Conductor:
         return {"winning_models": models} | ({"winning_model": models[0]} if len(models) == 1 else {})
 
 
-def _call_of(event: Event, errand: Errand) -> Call:
+def _build_unsent_call(event: Event, errand: StageTurn) -> StageModelCall:
     """The call that would have been made."""
-    return Call(
+    return StageModelCall(
         id=event.id or "",
         agent=errand.manifest.name,
         turn=errand.turn,

@@ -12,35 +12,35 @@ from fleetlore.errors import MindBusy, MindError
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import derive_id
 from fleetlore.kernel import recorded_model
-from fleetlore.models.base import Reply
-from fleetlore.stage.run_state import Call, Play
-from fleetlore.stage.scenario import Scenario, Scene
-from fleetlore.stage.seeded_random import dealt, scene_text
+from fleetlore.models.base import ModelReply
+from fleetlore.stage.run_state import RunState, StageModelCall
+from fleetlore.stage.scenario import StageScenario, StageScene
+from fleetlore.stage.seeded_random import deal_hidden_role, render_scene
 from fleetlore.views.prices import Prices
 
 CONDUCTOR = "conductor"
 WORLD = "stage"
 VISITOR = "visitor"
-LOST = "lost"
+LOST_ERROR = "lost"
 """The error of an attempt whose answer went with its process."""
-LONGEST_SAMPLE = 2048
+MAX_SAMPLE_LENGTH = 2048
 
 
-def id_of(run: str, *parts: object) -> str:
+def derive_event_id(run: str, *parts: object) -> str:
     """The id of an event of a run."""
     return derive_id("fleetlore.stage", "\0".join(map(str, (run, *parts))).encode())
 
 
 def turn_id(run: str, turn: int, agent: str) -> str:
     """The id of one agent's turn."""
-    return id_of(run, turn, agent)
+    return derive_event_id(run, turn, agent)
 
 
-def opening(scenario: Scenario, run: str, seed: str, minds: Mapping[str, str]) -> list[Event]:
+def build_opening_events(scenario: StageScenario, run: str, seed: str, minds: Mapping[str, str]) -> list[Event]:
     """How a run begins: all of it is stored at once. The whole scenario is told, so that the log alone is enough to go on."""
     contest = msgspec.to_builtins(scenario.competition)
     started = Event(
-        id=id_of(run, "started"),
+        id=derive_event_id(run, "started"),
         kind="run.started",
         actor=CONDUCTOR,
         run=run,
@@ -56,11 +56,13 @@ def opening(scenario: Scenario, run: str, seed: str, minds: Mapping[str, str]) -
         },
     )
     text = scenario.opening.format(seed=seed, goal=scenario.goal or "")
-    scene = Event(id=id_of(run, "scene", 0), kind="world.observed", actor=WORLD, run=run, cause=started.id, text=text, data={"turn": 0})
-    return [started, *_secrets(scenario, run, seed), scene]
+    scene = Event(
+        id=derive_event_id(run, "scene", 0), kind="world.observed", actor=WORLD, run=run, cause=started.id, text=text, data={"turn": 0}
+    )
+    return [started, *_build_secret_events(scenario, run, seed), scene]
 
 
-def _cast_entry(scenario: Scenario, name: str, minds: Mapping[str, str]) -> dict[str, Any]:
+def _cast_entry(scenario: StageScenario, name: str, minds: Mapping[str, str]) -> dict[str, Any]:
     manifest = scenario.find(name)
     entry: dict[str, Any] = {
         "role": manifest.role,
@@ -73,29 +75,37 @@ def _cast_entry(scenario: Scenario, name: str, minds: Mapping[str, str]) -> dict
     return entry if team is None else entry | {"team": team}
 
 
-def _secrets(scenario: Scenario, run: str, seed: str) -> list[Event]:
+def _build_secret_events(scenario: StageScenario, run: str, seed: str) -> list[Event]:
     """What each of those among whom a role was dealt is told, for its own eyes."""
     deal = scenario.competition.deal
     if deal is None:
         return []
-    roles = dealt(scenario, seed)
+    roles = deal_hidden_role(scenario, seed)
     told = {name: deal.told if name in roles else deal.others for name in deal.among}
     return [
-        Event(id=id_of(run, "secret", name), kind="agent.thought", agent=name, run=run, text=text, visibility="private", data={"turn": 0})
+        Event(
+            id=derive_event_id(run, "secret", name),
+            kind="agent.thought",
+            agent=name,
+            run=run,
+            text=text,
+            visibility="private",
+            data={"turn": 0},
+        )
         for name, text in told.items()
         if text
     ]
 
 
-def scene_changed(play: Play, scene: Scene) -> Event:
+def scene_changed(play: RunState, scene: StageScene) -> Event:
     """The scene as a turn begins."""
-    text = scene_text(play.scenario, scene, play.seed)
-    id = id_of(play.run, "scene", scene.turn)
+    text = render_scene(play.scenario, scene, play.seed)
+    id = derive_event_id(play.run, "scene", scene.turn)
     return Event(id=id, kind="world.observed", actor=WORLD, run=play.run, cause=play.beat, text=text, data={"turn": scene.turn})
 
 
-def called(
-    play: Play,
+def model_called(
+    play: RunState,
     *,
     agent: str,
     turn: int,
@@ -109,89 +119,96 @@ def called(
 ) -> Event:
     """That a mind is about to be asked: stored before it is."""
     provider, _, model = mind.partition(":")
-    id = id_of(play.run, turn, agent, "call", attempt)
+    id = derive_event_id(play.run, turn, agent, "call", attempt)
     data: dict[str, Any] = {"model": model or provider, "provider": provider, "purpose": purpose, "call_id": id, "attempt": attempt}
     data |= {"prompt_tokens": tokens, "turn": turn, "elapsed_ms": elapsed_ms, **more}
-    return Event(id=id, kind="model.called", agent=agent, run=play.run, cause=cause, visibility="system", data=_known(data))
+    return Event(id=id, kind="model.called", agent=agent, run=play.run, cause=cause, visibility="system", data=_drop_none_values(data))
 
 
-def replied(play: Play, call: Call, mind: str, reply: Reply, elapsed_ms: int) -> Event:
+def model_replied(play: RunState, call: StageModelCall, mind: str, reply: ModelReply, elapsed_ms: int) -> Event:
     """That it answered, and what that took; its words are told by what it said."""
     usage = reply.usage
     data: dict[str, Any] = {"model": reply.model or mind.partition(":")[2], "provider": mind.partition(":")[0], "usd": reply.usd}
     data |= {"input": usage.input, "output": usage.output, "cache_read": usage.cache_read or None, "cache_write": usage.cache_write or None}
     data |= {"latency_ms": reply.latency_ms, "stop_reason": reply.finish, "message_id": reply.message_id, "request_id": reply.request_id}
-    return _outcome(play, call, "model.replied", data, elapsed_ms)
+    return _build_call_outcome(play, call, "model.replied", data, elapsed_ms)
 
 
-def failed(play: Play, call: Call, mind: str, error: Exception, elapsed_ms: int) -> list[Event]:
+def build_model_failed_events(play: RunState, call: StageModelCall, mind: str, error: Exception, elapsed_ms: int) -> list[Event]:
     """That it gave no answer that could be used; one that was paid for all the same is told, too."""
     provider, _, model = mind.partition(":")
-    data: dict[str, Any] = {"model": model or provider, "provider": provider, "error": f"{type(error).__name__}: {error}"[:LONGEST_SAMPLE]}
+    data: dict[str, Any] = {
+        "model": model or provider,
+        "provider": provider,
+        "error": f"{type(error).__name__}: {error}"[:MAX_SAMPLE_LENGTH],
+    }
     if isinstance(error, MindError):
         data["status"] = error.status
         if isinstance(error, MindBusy) and error.retry_after is not None:
             data["retry_after_ms"] = error.retry_after * 1000
     paid = error.reply if isinstance(error, MindError) else None
-    answer = [replied(play, call, mind, priced(paid), elapsed_ms)] if isinstance(paid, Reply) else []
-    return [*answer, _outcome(play, call, "model.failed", data, elapsed_ms)]
+    answer = [model_replied(play, call, mind, with_price(paid), elapsed_ms)] if isinstance(paid, ModelReply) else []
+    return [*answer, _build_call_outcome(play, call, "model.failed", data, elapsed_ms)]
 
 
-def priced(reply: Reply) -> Reply:
+def with_price(reply: ModelReply) -> ModelReply:
     """The reply with its cost, by the table of prices where the endpoint does not say it."""
-    return recorded_model.priced(reply, _prices())
+    return recorded_model.price_reply(reply, _load_prices())
 
 
 @cache
-def _prices() -> Prices:
+def _load_prices() -> Prices:
     return Prices()
 
 
-def lost(play: Play, call: Call) -> Event:
+def model_call_lost(play: RunState, call: StageModelCall) -> Event:
     """That nobody knows what was answered: the process that asked is gone."""
-    return _outcome(play, call, "model.failed", {"error": LOST}, None)
+    return _build_call_outcome(play, call, "model.failed", {"error": LOST_ERROR}, None)
 
 
-def _outcome(play: Play, call: Call, kind: str, data: dict[str, Any], elapsed_ms: int | None) -> Event:
+def _build_call_outcome(play: RunState, call: StageModelCall, kind: str, data: dict[str, Any], elapsed_ms: int | None) -> Event:
     data |= {"call_id": call.id, "attempt": call.attempt, "turn": call.turn, "elapsed_ms": elapsed_ms}
     if kind == "model.replied":
         del data["attempt"]
-    id = id_of(play.run, call.turn, call.agent, kind, call.attempt)
-    return Event(id=id, kind=kind, agent=call.agent, run=play.run, cause=call.id, visibility="system", data=_known(data))
+    id = derive_event_id(play.run, call.turn, call.agent, kind, call.attempt)
+    return Event(id=id, kind=kind, agent=call.agent, run=play.run, cause=call.id, visibility="system", data=_drop_none_values(data))
 
 
-def spoken(play: Play, call: Call, kind: str, text: str, data: Mapping[str, Any]) -> Event:
+def agent_spoke(play: RunState, call: StageModelCall, kind: str, text: str, data: Mapping[str, Any]) -> Event:
     """What somebody of the cast says, does or thinks."""
     return Event(
-        id=id_of(play.run, call.turn, call.agent, kind),
+        id=derive_event_id(play.run, call.turn, call.agent, kind),
         kind=kind,
         agent=call.agent,
         run=play.run,
         cause=call.cause,
         text=text,
         visibility="private" if kind == "agent.thought" else "public",
-        data=_known({"turn": call.turn, **data}),
+        data=_drop_none_values({"turn": call.turn, **data}),
     )
 
 
-def rejected(play: Play, call: Call, reason: str, said: object) -> Event:
+def answer_rejected(play: RunState, call: StageModelCall, reason: str, said: object) -> Event:
     """That what somebody wanted to say was not taken, and why."""
     sample = msgspec.json.encode(said, enc_hook=str).decode(errors="replace")
     return Event(
-        id=id_of(play.run, call.turn, call.agent, "rejected"),
+        id=derive_event_id(play.run, call.turn, call.agent, "rejected"),
         kind="log.rejected",
         agent=call.agent,
         run=play.run,
         cause=call.cause,
         text=f"{call.agent}: {reason}",
         visibility="system",
-        data={"reason": reason, "source": f"run:{play.run}", "sample": sample[:LONGEST_SAMPLE], "turn": call.turn},
+        data={"reason": reason, "source": f"run:{play.run}", "sample": sample[:MAX_SAMPLE_LENGTH], "turn": call.turn},
     )
 
 
-def used(play: Play, call: Call, tool: str, outcome: str | None) -> list[Event]:
+def build_tool_events(play: RunState, call: StageModelCall, tool: str, outcome: str | None) -> list[Event]:
     """That somebody reached for a tool, and what it gave; `None` if it may not have it."""
-    id, returned = id_of(play.run, call.turn, call.agent, "tool"), id_of(play.run, call.turn, call.agent, "tool", "outcome")
+    id, returned = (
+        derive_event_id(play.run, call.turn, call.agent, "tool"),
+        derive_event_id(play.run, call.turn, call.agent, "tool", "outcome"),
+    )
     common: dict[str, Any] = {"agent": call.agent, "run": play.run}
     if outcome is None:
         data = {"tool": tool[:100], "call_id": id, "turn": call.turn}
@@ -204,36 +221,41 @@ def used(play: Play, call: Call, tool: str, outcome: str | None) -> list[Event]:
     ]
 
 
-def injected(play: Play, id: str, text: str, label: str | None) -> Event:
+def user_injected(play: RunState, id: str, text: str, label: str | None) -> Event:
     """That a visitor broke in."""
-    data = _known({"turn": play.turn, "label": label})
+    data = _drop_none_values({"turn": play.turn, "label": label})
     return Event(id=id, kind="user.injected", actor=VISITOR, run=play.run, text=text, data=data)
 
 
-def finished(play: Play, reason: str, outcome: Mapping[str, Any]) -> Event:
+def run_finished(play: RunState, reason: str, outcome: Mapping[str, Any]) -> Event:
     """That the run is over. There is one such event, whoever stores it how often."""
-    text = f"{play.scenario.title}: {_said_of(play, reason, outcome.get('winner'))}"
+    text = f"{play.scenario.title}: {_describe_result(play, reason, outcome.get('winner'))}"
     spent = {"turns": play.turn, "tokens": play.spent.tokens, "calls": play.spent.calls, "usd": play.spent.usd}
     return Event(
-        id=id_of(play.run, "finished"),
+        id=derive_event_id(play.run, "finished"),
         kind="run.finished",
         actor=CONDUCTOR,
         run=play.run,
         cause=play.verdicts[-1].id if play.verdicts else play.beat,
         text=text,
-        data={"turn": play.turn, "reason": reason} | spent | _known({"budget": play.forced}) | dict(outcome),
+        data={"turn": play.turn, "reason": reason} | spent | _drop_none_values({"budget": play.forced}) | dict(outcome),
     )
 
 
-def _said_of(play: Play, reason: str, winner: Any) -> str:
+def _describe_result(play: RunState, reason: str, winner: Any) -> str:
     if winner:
         return f"{winner} won"
     found = next((verdict.data.get("accused") for verdict in play.verdicts if verdict.data.get("correct") is True), None)
-    return f"{found} was found out" if found else _WORDS.get(reason, reason)
+    return f"{found} was found out" if found else _RESULT_TEXTS.get(reason, reason)
 
 
-_WORDS = {"verdict": "nobody won", "tick_cap": "the turns were over", "budget": "a budget was spent", "quiet": "nobody had more to say"}
+_RESULT_TEXTS = {
+    "verdict": "nobody won",
+    "tick_cap": "the turns were over",
+    "budget": "a budget was spent",
+    "quiet": "nobody had more to say",
+}
 
 
-def _known(data: dict[str, Any]) -> dict[str, Any]:
+def _drop_none_values(data: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in data.items() if value is not None}

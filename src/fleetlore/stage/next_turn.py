@@ -18,98 +18,98 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fleetlore.stage.run_state import Call, Play
-from fleetlore.stage.scenario import JUDGE, OBSERVER, Manifest, Scene, hears
+from fleetlore.stage.run_state import RunState, StageModelCall
+from fleetlore.stage.scenario import JUDGE, OBSERVER, AgentManifest, StageScene, is_woken_by
 
 
-class Open(NamedTuple):
+class OpenRun(NamedTuple):
     """Begin the run."""
 
 
-class Show(NamedTuple):
+class ShowScene(NamedTuple):
     """Change the scene."""
 
-    scene: Scene
+    scene: StageScene
 
 
-class AskAgain(NamedTuple):
+class RetryCalls(NamedTuple):
     """Answers that were lost."""
 
-    calls: Sequence[Call]
+    calls: Sequence[StageModelCall]
 
 
-class Round(NamedTuple):
+class StageRound(NamedTuple):
     """These act at the same time."""
 
     turn: int
-    agents: Sequence[Manifest]
+    agents: Sequence[AgentManifest]
     forced: str | None = None
     """Why judges are asked for a last word."""
 
 
-class Finish(NamedTuple):
+class FinishRun(NamedTuple):
     """End the run."""
 
     reason: str
     """`verdict`, `tick_cap`, `budget` or `quiet`."""
 
 
-Step = Open | Show | AskAgain | Round | Finish
+StageStep = OpenRun | ShowScene | RetryCalls | StageRound | FinishRun
 
 
-def next_step(play: Play) -> Step | None:
+def next_step(play: RunState) -> StageStep | None:
     """What comes next; `None` when the run is over."""
     if play.finished is not None:
         return None
     if play.started is None:
-        return Open()
+        return OpenRun()
     if play.open_calls:
-        return AskAgain(play.open_calls)
+        return RetryCalls(play.open_calls)
     if play.verdicts:
-        return Finish("verdict")
+        return FinishRun("verdict")
     if play.forced is not None:
-        return Finish(_REASONS.get(play.forced, "budget"))
-    return _next_in_turns(play)
+        return FinishRun(_FINISH_REASONS.get(play.forced, "budget"))
+    return _next_turn_step(play)
 
 
-_REASONS = {"turns": "tick_cap", "quiet": "quiet"}
+_FINISH_REASONS = {"turns": "tick_cap", "quiet": "quiet"}
 
 
-def _next_in_turns(play: Play) -> Step:
+def _next_turn_step(play: RunState) -> StageStep:
     limits = play.scenario.governor
     turn = max(play.turn, 1)
     last = limits.max_turns - 1 if play.scenario.judges else limits.max_turns
     while turn <= last:
-        if (scene := _scene_of(play, turn)) is not None:
-            return Show(scene)
-        if agents := round_of(play, turn):
+        if (scene := _find_scene(play, turn)) is not None:
+            return ShowScene(scene)
+        if agents := select_round(play, turn):
             room = limits.max_calls_per_turn - (play.spent.calls_in_turn if play.spent.turn == turn else 0)
             if room > 0:
-                return Round(turn, agents[:room])
-        if not _anybody_later(play):
-            return last_word(play, "quiet")
+                return StageRound(turn, agents[:room])
+        if not _has_future_turns(play):
+            return request_final_verdict(play, "quiet")
         turn += 1
-    return last_word(play, "turns")
+    return request_final_verdict(play, "turns")
 
 
-def last_word(play: Play, why: str) -> Step:
+def request_final_verdict(play: RunState, why: str) -> StageStep:
     """Ask the judges for their verdict now, or end the run where there are none."""
     judges = play.scenario.judges
     if not judges or play.forced is not None or play.verdicts:
-        return Finish("verdict" if play.verdicts else _REASONS.get(why, "budget"))
+        return FinishRun("verdict" if play.verdicts else _FINISH_REASONS.get(why, "budget"))
     turn = max(play.turn, 1, play.scenario.governor.max_turns if why == "turns" else 1)
     if any(play.seats[judge.name].turn == turn for judge in judges):
         turn += 1
-    if (scene := _scene_of(play, turn)) is not None:
-        return Show(scene)
-    return Round(turn, judges, why)
+    if (scene := _find_scene(play, turn)) is not None:
+        return ShowScene(scene)
+    return StageRound(turn, judges, why)
 
 
-def _scene_of(play: Play, turn: int) -> Scene | None:
+def _find_scene(play: RunState, turn: int) -> StageScene | None:
     return next((scene for scene in play.scenario.scenes if scene.turn == turn and turn not in play.scenes), None)
 
 
-def turn_order(cast: Sequence[Manifest], turn: int) -> list[Manifest]:
+def turn_order(cast: Sequence[AgentManifest], turn: int) -> list[AgentManifest]:
     """In which order what is said in a turn is stored."""
     players = [manifest for manifest in cast if manifest.role not in (JUDGE, OBSERVER)]
     first = (turn - 1) % len(players) if players else 0
@@ -117,13 +117,13 @@ def turn_order(cast: Sequence[Manifest], turn: int) -> list[Manifest]:
     return [*players[first:], *players[:first], *watching, *(manifest for manifest in cast if manifest.role == JUDGE)]
 
 
-def round_of(play: Play, turn: int) -> list[Manifest]:
+def select_round(play: RunState, turn: int) -> list[AgentManifest]:
     """Who acts now in this turn; empty when nobody is left."""
     due = [manifest for manifest in turn_order(play.scenario.cast, turn) if is_due(play, manifest, turn)]
-    return [manifest for index, manifest in enumerate(due) if not any(depends(manifest, earlier) for earlier in due[:index])]
+    return [manifest for index, manifest in enumerate(due) if not any(should_wait_for(manifest, earlier) for earlier in due[:index])]
 
 
-def is_due(play: Play, manifest: Manifest, turn: int) -> bool:
+def is_due(play: RunState, manifest: AgentManifest, turn: int) -> bool:
     """Whether somebody has a turn now and has not taken it."""
     seat = play.seats[manifest.name]
     if seat.turn >= turn:
@@ -134,15 +134,15 @@ def is_due(play: Play, manifest: Manifest, turn: int) -> bool:
     return seat.woken is not None and not rests
 
 
-_RANKS = {OBSERVER: 1, JUDGE: 2}
+_ROLE_RANKS = {OBSERVER: 1, JUDGE: 2}
 
 
-def depends(manifest: Manifest, earlier: Manifest) -> bool:
+def should_wait_for(manifest: AgentManifest, earlier: AgentManifest) -> bool:
     """Whether somebody waits for what another may say. Observers wait for all players, and judges for everybody."""
-    if _RANKS.get(manifest.role, 0) > _RANKS.get(earlier.role, 0):
+    if _ROLE_RANKS.get(manifest.role, 0) > _ROLE_RANKS.get(earlier.role, 0):
         return True
-    return any(hears(manifest, kind) for kind in earlier.may_emit)
+    return any(is_woken_by(manifest, kind) for kind in earlier.may_emit)
 
 
-def _anybody_later(play: Play) -> bool:
+def _has_future_turns(play: RunState) -> bool:
     return any(manifest.tick_every is not None or play.seats[manifest.name].woken is not None for manifest in play.scenario.cast)

@@ -8,17 +8,17 @@ from msgspec import Struct, field
 
 from fleetlore.events.catalog import find
 from fleetlore.events.envelope import Event
-from fleetlore.stage.budget import Spent
-from fleetlore.stage.scenario import Scenario, hears
-from fleetlore.views.stage import SPEECH, is_public, line_of, turn_of
+from fleetlore.stage.budget import RunUsage
+from fleetlore.stage.scenario import StageScenario, is_woken_by
+from fleetlore.views.stage import SPEECH_KINDS, event_turn, is_public_event, public_line
 
-MOST_ATTEMPTS = 2
+MAX_ATTEMPTS = 2
 """A turn whose answer was lost with its process is asked for once more."""
-OURS = frozenset(("run.started", "run.finished", "world.observed", "user.injected", "log.rejected"))
-_BEFORE_A_CALL = ("model.called", "context.built")
+CONDUCTOR_KINDS = frozenset(("run.started", "run.finished", "world.observed", "user.injected", "log.rejected"))
+_KINDS_BEFORE_CALL = ("model.called", "context.built")
 
 
-class Said(NamedTuple):
+class SpokenLine(NamedTuple):
     """A line that all could hear; a scene is spoken by nobody."""
 
     speaker: str
@@ -26,7 +26,7 @@ class Said(NamedTuple):
     id: str
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class StageModelCall(Struct, frozen=True, kw_only=True):
     """A question to a mind that has no answer yet, and what was known when its turn began."""
 
     id: str
@@ -39,7 +39,7 @@ class Call(Struct, frozen=True, kw_only=True):
     purpose: str
     as_of: str | None
     """The position up to which the turn may look."""
-    last: Said | None
+    last: SpokenLine | None
     heard: int
     """How many things had been said then."""
     visitor: str | None
@@ -49,7 +49,7 @@ class Call(Struct, frozen=True, kw_only=True):
     """What was wrong with the answer before, where that is asked for again."""
 
 
-class Seat(Struct, kw_only=True):
+class AgentRunState(Struct, kw_only=True):
     """One of the cast, as far as the conductor must know."""
 
     turn: int = 0
@@ -61,19 +61,19 @@ class Seat(Struct, kw_only=True):
     """The event that calls for its next turn."""
     visitor: str | None = None
     """What a visitor said since its last turn."""
-    asked: Call | None = None
+    asked: StageModelCall | None = None
     own: list[str] = field(default_factory=list)
     """All that it said, for scripts that never say a thing twice."""
-    last_call: Call | None = None
+    last_call: StageModelCall | None = None
 
 
-class Play(Struct, kw_only=True):
+class RunState(Struct, kw_only=True):
     """A run as its events tell it."""
 
-    scenario: Scenario
+    scenario: StageScenario
     run: str
     seed: str
-    seats: dict[str, Seat]
+    seats: dict[str, AgentRunState]
     started: str | None = None
     turn: int = 0
     head: str | None = None
@@ -83,65 +83,65 @@ class Play(Struct, kw_only=True):
     beat: str | None = None
     """What moved the clock: the newest change of scene, or the beginning."""
     scenes: set[int] = field(default_factory=set)
-    last: Said | None = None
-    said: list[Said] = field(default_factory=list)
+    last: SpokenLine | None = None
+    said: list[SpokenLine] = field(default_factory=list)
     """Every line and every scene, in order."""
     verdicts: list[Event] = field(default_factory=list)
     forced: str | None = None
     """Why judges were asked for a last word, once they were."""
     finished: Event | None = None
-    spent: Spent = field(default_factory=Spent)
+    spent: RunUsage = field(default_factory=RunUsage)
 
     @property
-    def open_calls(self) -> list[Call]:
+    def open_calls(self) -> list[StageModelCall]:
         """Questions without an answer, in the order of the log."""
         return sorted((seat.asked for seat in self.seats.values() if seat.asked is not None), key=lambda call: call.number)
 
 
-def begin(scenario: Scenario, run: str, seed: str) -> Play:
+def create_run_state(scenario: StageScenario, run: str, seed: str) -> RunState:
     """A run before its first event."""
-    return Play(scenario=scenario, run=run, seed=seed, seats={manifest.name: Seat() for manifest in scenario.cast})
+    return RunState(scenario=scenario, run=run, seed=seed, seats={manifest.name: AgentRunState() for manifest in scenario.cast})
 
 
-def apply(play: Play, event: Event) -> None:
+def apply_event(play: RunState, event: Event) -> None:
     """One more event of the run; never raises, whatever it holds."""
     play.head = event.position or play.head
-    if event.kind not in _BEFORE_A_CALL:
+    if event.kind not in _KINDS_BEFORE_CALL:
         play.base = play.head
     play.spent.apply(event)
     seat = play.seats.get(event.agent or "")
     if event.kind.startswith("model.") and seat is not None:
-        _apply_model(play, seat, event)
+        _apply_model_event(play, seat, event)
         return
-    if seat is not None or event.kind in OURS:
-        play.turn = max(play.turn, turn_of(event)) if event.kind != "user.injected" else play.turn
-    _apply_fact(play, event)
-    _hear(play, event)
+    if seat is not None or event.kind in CONDUCTOR_KINDS:
+        play.turn = max(play.turn, event_turn(event)) if event.kind != "user.injected" else play.turn
+    _apply_stage_event(play, event)
+    _wake_listeners(play, event)
 
 
-def _apply_model(play: Play, seat: Seat, event: Event) -> None:
+def _apply_model_event(play: RunState, seat: AgentRunState, event: Event) -> None:
     match event.kind:
         case "model.called":
-            _ask(play, seat, event)
+            _apply_model_call(play, seat, event)
         case "model.replied" | "model.failed":
             seat.asked = None
-            if turn_of(event) > seat.turn:  # no question was asked at all: no prompt could be made
-                play.turn = max(play.turn, turn_of(event))
-                _take(seat, turn_of(event))
+            if event_turn(event) > seat.turn:  # no question was asked at all: no prompt could be made
+                play.turn = max(play.turn, event_turn(event))
+                _record_turn(seat, event_turn(event))
 
 
-def _ask(play: Play, seat: Seat, event: Event) -> None:
-    turn, data, earlier = turn_of(event), event.data, seat.last_call
+def _apply_model_call(play: RunState, seat: AgentRunState, event: Event) -> None:
+    turn, data, earlier = event_turn(event), event.data, seat.last_call
     play.turn = max(play.turn, turn)
     if isinstance(forced := data.get("forced"), str):
         play.forced = forced
     again = earlier is not None and earlier.turn == turn
-    seat.asked = seat.last_call = Call(
+    seat.asked = seat.last_call = StageModelCall(
         id=event.id or "",
         agent=event.agent or "",
         turn=turn,
         number=play.spent.calls,
-        attempt=_whole(data.get("attempt")),
+        attempt=_int_or_one(data.get("attempt")),
         cause=event.cause,
         purpose=str(data.get("purpose")),
         as_of=earlier.as_of if again and earlier else play.base,
@@ -152,53 +152,53 @@ def _ask(play: Play, seat: Seat, event: Event) -> None:
         corrects=corrects if isinstance(corrects := data.get("corrects"), str) else None,
     )
     if not again:
-        _take(seat, turn)
+        _record_turn(seat, turn)
 
 
-def _take(seat: Seat, turn: int) -> None:
+def _record_turn(seat: AgentRunState, turn: int) -> None:
     """A turn is taken: what called for it has been heard."""
     seat.streak = seat.streak + 1 if seat.turn == turn - 1 else 1
     seat.turn, seat.acts, seat.woken, seat.visitor = turn, seat.acts + 1, None, None
 
 
-def _apply_fact(play: Play, event: Event) -> None:
+def _apply_stage_event(play: RunState, event: Event) -> None:
     match event.kind:
         case "run.started":
             play.started = play.beat = event.id
         case "world.observed":
             play.beat = event.id
             if event.agent is None:
-                play.scenes.add(turn_of(event))
-                play.said.append(Said("", (event.text or "") if is_public(event) else "", event.id or ""))
+                play.scenes.add(event_turn(event))
+                play.said.append(SpokenLine("", (event.text or "") if is_public_event(event) else "", event.id or ""))
         case "judge.verdict" if any(judge.name == event.agent for judge in play.scenario.judges):
             play.verdicts.append(event)
-        case "user.injected" if is_public(event):
+        case "user.injected" if is_public_event(event):
             for listener in play.seats.values():
                 listener.visitor = event.text or listener.visitor
         case "run.finished" if play.finished is None:
             play.finished = event
     if (seat := play.seats.get(event.agent or "")) is not None and event.text:
-        _say(play, seat, event)
+        _record_speech(play, seat, event)
 
 
-def _say(play: Play, seat: Seat, event: Event) -> None:
+def _record_speech(play: RunState, seat: AgentRunState, event: Event) -> None:
     """Keep what somebody of the cast said, and thought."""
     seat.own.append(event.text or "")
-    line = line_of(event)
-    if line is not None and (line.kind in SPEECH or find(line.kind) is None):
-        play.last = Said(line.speaker, line.text, line.id)
+    line = public_line(event)
+    if line is not None and (line.kind in SPEECH_KINDS or find(line.kind) is None):
+        play.last = SpokenLine(line.speaker, line.text, line.id)
         play.said.append(play.last)
 
 
-def _hear(play: Play, event: Event) -> None:
+def _wake_listeners(play: RunState, event: Event) -> None:
     """Wake who listens. Nobody wakes himself, and several events make one turn."""
     if event.visibility != "public":
         return
     for manifest in play.scenario.cast:
         seat = play.seats[manifest.name]
-        if seat.woken is None and manifest.name not in (event.agent, event.actor) and hears(manifest, event.kind):
+        if seat.woken is None and manifest.name not in (event.agent, event.actor) and is_woken_by(manifest, event.kind):
             seat.woken = event.id
 
 
-def _whole(value: Any) -> int:
+def _int_or_one(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 1

@@ -6,18 +6,18 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from fleetlore.stage.budget import Limits
+from fleetlore.stage.budget import StageLimits
 
 JUDGE = "judge"
 OBSERVER = "observer"
 
-Slots = Literal["seed", "last", "quote", "visitor", "goal", "self"]
+LineSlot = Literal["seed", "last", "quote", "visitor", "goal", "self"]
 """What a line may leave open: the run's seed, who spoke last, what that one said, what a visitor said, the goal, the speaker."""
 
-Contest = Literal["none", "judged", "versus", "hidden"]
+CompetitionKind = Literal["none", "judged", "versus", "hidden"]
 
 
-class Line(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class ScriptLine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One thing to say, what is thought while saying it, and in what mood."""
 
     text: str
@@ -33,29 +33,29 @@ class Line(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
     """Only, and then first of all, where these words are in what was said last or in the scene."""
 
 
-Lines = tuple[Line | str, ...]
+ScriptLines = tuple[ScriptLine | str, ...]
 
 
-class Script(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class AgentScript(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What an agent says where no model is asked. No line is said twice in a run."""
 
-    opening: Lines = ()
+    opening: ScriptLines = ()
     """For the first time that it speaks."""
-    lines: Lines = ()
-    replies: dict[str, Lines] = field(default_factory=dict)
+    lines: ScriptLines = ()
+    replies: dict[str, ScriptLines] = field(default_factory=dict)
     """Name → what to say after that one spoke."""
-    disturbed: Lines = ()
+    disturbed: ScriptLines = ()
     """After a visitor broke in."""
-    closing: Lines = ()
+    closing: ScriptLines = ()
     """For the end."""
-    reflections: Lines = ()
-    verdicts: dict[str, Lines] = field(default_factory=dict)
+    reflections: ScriptLines = ()
+    verdicts: dict[str, ScriptLines] = field(default_factory=dict)
     """For judges: winner, or accused → the ruling."""
-    dealt: dict[str, Script] = field(default_factory=dict)
+    dealt: dict[str, AgentScript] = field(default_factory=dict)
     """Hidden role → what is said by whoever was dealt it; an empty list there leaves the usual one."""
 
 
-class Memory(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class StageMemory(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What an agent remembers."""
 
     kind: Literal["episodic", "salience"] = "episodic"
@@ -64,7 +64,7 @@ class Memory(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
     """After so many things that it could see, it takes a turn to come to a belief."""
 
 
-class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class AgentManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One of the cast."""
 
     name: str = ""
@@ -78,20 +78,20 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     """It takes every so-manieth turn by itself; `None`: only when woken."""
     max_consecutive: int = 3
     """Turns in a row that it may take because it was woken; then it sits one out."""
-    memory: Memory = Memory()
+    memory: StageMemory = StageMemory()
     tools: tuple[str, ...] = ()
     mind: str = "scripted:"
-    script: Script = Script()
+    script: AgentScript = AgentScript()
 
 
-class Scene(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class StageScene(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """How the scene changes when a turn begins: one of several texts, as the seed has it."""
 
     turn: int
     text: tuple[str, ...] | str
 
 
-class Deal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class HiddenRoleDeal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A hidden role: to whom the seed gives it, what that one is told, and what the others are."""
 
     role: str
@@ -103,12 +103,12 @@ class Deal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
 class Competition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What is at stake: nothing; the best of the cast; a team; or who bears the hidden role."""
 
-    kind: Contest = "none"
+    kind: CompetitionKind = "none"
     teams: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    deal: Deal | None = None
+    deal: HiddenRoleDeal | None = None
 
 
-class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class StageScenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A scenario, checked."""
 
     name: str
@@ -117,18 +117,18 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
     goal: str | None = None
     seeds: tuple[str, ...]
     opening: str
-    scenes: tuple[Scene, ...] = ()
-    cast: tuple[Manifest, ...]
+    scenes: tuple[StageScene, ...] = ()
+    cast: tuple[AgentManifest, ...]
     competition: Competition = Competition()
-    governor: Limits = Limits()
+    governor: StageLimits = StageLimits()
 
     @property
-    def players(self) -> tuple[Manifest, ...]:
+    def players(self) -> tuple[AgentManifest, ...]:
         """Those who can win: all but judges and observers."""
         return tuple(manifest for manifest in self.cast if manifest.role not in (JUDGE, OBSERVER))
 
     @property
-    def judges(self) -> tuple[Manifest, ...]:
+    def judges(self) -> tuple[AgentManifest, ...]:
         """Those who rule."""
         return tuple(manifest for manifest in self.cast if manifest.role == JUDGE)
 
@@ -137,7 +137,7 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
         """Whom a verdict may name as the winner: the teams where there are any, and every player."""
         return (*self.competition.teams, *(manifest.name for manifest in self.players))
 
-    def find(self, name: str) -> Manifest:
+    def find(self, name: str) -> AgentManifest:
         """One of the cast."""
         return next(manifest for manifest in self.cast if manifest.name == name)
 
@@ -146,11 +146,11 @@ class Scenario(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, om
         return next((team for team, members in self.competition.teams.items() if name in members), None)
 
 
-def hears(manifest: Manifest, kind: str) -> bool:
+def is_woken_by(manifest: AgentManifest, kind: str) -> bool:
     """Whether a kind wakes it."""
-    return any(matches(pattern, kind) for pattern in manifest.subscribes_to)
+    return any(is_matching_kind(pattern, kind) for pattern in manifest.subscribes_to)
 
 
-def matches(pattern: str, kind: str) -> bool:
+def is_matching_kind(pattern: str, kind: str) -> bool:
     """Whether a kind is this one, or of this family."""
     return kind.startswith(pattern[:-1]) if pattern.endswith(".*") else kind == pattern

@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from fleetlore.stage.scenario import Scenario, Scene
-from fleetlore.stage.tools import draw
+from fleetlore.stage.scenario import StageScenario, StageScene
+from fleetlore.stage.tools import draw_number
 
 T = TypeVar("T")
 
 
-def pick(options: Sequence[T], *parts: object) -> T:
+def pick_option(options: Sequence[T], *parts: object) -> T:
     """One of several."""
-    return options[draw(*parts) % len(options)]
+    return options[draw_number(*parts) % len(options)]
 
 
-def shuffled(options: Sequence[T], *parts: object) -> list[T]:
+def shuffle_options(options: Sequence[T], *parts: object) -> list[T]:
     """All of them, in an order of chance."""
-    return [options[index] for index in sorted(range(len(options)), key=lambda index: draw(*parts, index))]
+    return [options[index] for index in sorted(range(len(options)), key=lambda index: draw_number(*parts, index))]
 
 
-def dealt(scenario: Scenario, seed: str) -> Mapping[str, str]:
+def deal_hidden_role(scenario: StageScenario, seed: str) -> Mapping[str, str]:
     """Name → the hidden role that it was given; empty where none is dealt."""
     deal = scenario.competition.deal
-    return {} if deal is None else {pick(deal.among, "deal", scenario.name, seed): deal.role}
+    return {} if deal is None else {pick_option(deal.among, "deal", scenario.name, seed): deal.role}
 
 
-def scene_text(scenario: Scenario, scene: Scene, seed: str) -> str:
+def render_scene(scenario: StageScenario, scene: StageScene, seed: str) -> str:
     """The words of a scene, with the seed in them."""
     options = (scene.text,) if isinstance(scene.text, str) else scene.text
-    return pick(options, "scene", seed, scene.turn).format(seed=seed, goal=scenario.goal or "")
+    return pick_option(options, "scene", seed, scene.turn).format(seed=seed, goal=scenario.goal or "")

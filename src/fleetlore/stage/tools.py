@@ -10,25 +10,25 @@ _SUITS = ("hearts", "spades", "diamonds", "clubs")
 _RANKS = ("ace", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "knave", "queen", "king")
 
 
-class Tool(NamedTuple):
+class StageTool(NamedTuple):
     """What it is for, and what it gives for a number that chance has drawn."""
 
     about: str
     give: Callable[[int], str]
 
 
-TOOLS: Mapping[str, Tool] = {
-    "dice": Tool("roll two dice", lambda chance: f"{chance % 6 + 1} and {chance // 6 % 6 + 1}"),
-    "coin": Tool("toss a coin", lambda chance: ("heads", "tails")[chance % 2]),
-    "card": Tool("draw a card", lambda chance: f"the {_RANKS[chance % 13]} of {_SUITS[chance // 13 % 4]}"),
+STAGE_TOOLS: Mapping[str, StageTool] = {
+    "dice": StageTool("roll two dice", lambda chance: f"{chance % 6 + 1} and {chance // 6 % 6 + 1}"),
+    "coin": StageTool("toss a coin", lambda chance: ("heads", "tails")[chance % 2]),
+    "card": StageTool("draw a card", lambda chance: f"the {_RANKS[chance % 13]} of {_SUITS[chance // 13 % 4]}"),
 }
 
 
-def use(name: str, turn_id: str) -> str:
+def use_tool(name: str, turn_id: str) -> str:
     """What a tool gives in a turn: always the same for the same turn."""
-    return TOOLS[name].give(draw(turn_id, name))
+    return STAGE_TOOLS[name].give(draw_number(turn_id, name))
 
 
-def draw(*parts: object) -> int:
+def draw_number(*parts: object) -> int:
     """A number that follows from these parts, and from nothing else."""
     return int.from_bytes(sha256("\0".join(map(str, parts)).encode()).digest()[:8])

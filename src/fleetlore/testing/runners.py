@@ -9,12 +9,12 @@ from typing import Any
 from fleetlore.graph import scripted
 from fleetlore.graph.model import Edge, Graph
 from fleetlore.graph.registry import REGISTRY
-from fleetlore.graph.sessions import Sessions
-from fleetlore.graph.settings import Settings
-from fleetlore.graph.sink import Heard as Listener
+from fleetlore.graph.sessions import SessionManager
+from fleetlore.graph.settings import GraphSettings
+from fleetlore.graph.sink import CollectingSink as Listener
 from fleetlore.log.connect import connect
 from fleetlore.models.scripted import ScriptedMind
-from fleetlore.programs.harness import Ended, Harness, Heard, How, Order
+from fleetlore.programs.harness import Ended, Harness, Heard, Order, TurnOutcome
 
 _PROMPTS = ("Say hello.", "", "a\n# b\0 {x} $(false) ; \x1b[31m \u202e", "word " * 20_000)
 
@@ -44,7 +44,9 @@ async def check_node(name: str, says: str = "hello", *, options: Mapping[str, An
 async def _played(graph: Graph, says: str) -> str:
     async with (
         connect("memory:") as log,
-        Sessions(log, Settings(default=graph.name), minds={"default": ScriptedMind(scripted.answer)}, graphs=[graph]) as sessions,
+        SessionManager(
+            log, GraphSettings(default=graph.name), minds={"default": ScriptedMind(scripted.answer_request)}, graphs=[graph]
+        ) as sessions,
     ):
         session, heard = await sessions.open("checked", identity="ada", channel="test"), Listener()
         session.attach(heard)
@@ -72,11 +74,11 @@ async def check_harness(harness: Harness, workspace: str, *, seconds: float = 30
     return first
 
 
-async def _turn(harness: Harness, workspace: str, prompt: str, verdict: How | None, seconds: float) -> Ended | None:
+async def _turn(harness: Harness, workspace: str, prompt: str, verdict: TurnOutcome | None, seconds: float) -> Ended | None:
     """One turn; nothing, where the watcher was to call it off and never was told a thing."""
     heard: list[Heard] = []
 
-    async def watch(told: Heard) -> How | None:
+    async def watch(told: Heard) -> TurnOutcome | None:
         heard.append(told)
         return verdict
 
@@ -90,7 +92,7 @@ async def _turn(harness: Harness, workspace: str, prompt: str, verdict: How | No
     return ended if heard or verdict is None else None
 
 
-async def _let(told: Heard) -> How | None:
+async def _let(told: Heard) -> TurnOutcome | None:
     return None
 
 

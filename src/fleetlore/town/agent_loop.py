@@ -17,50 +17,50 @@ from fleetlore.events.envelope import Event
 from fleetlore.log.base import Position
 from fleetlore.town import events as town_events
 from fleetlore.town import reports
-from fleetlore.town.jobs import Failed, Hearing, Job, Outcome, Question, Unable, Work
-from fleetlore.town.journal import Scribe
-from fleetlore.town.subscriptions import Ears
-from fleetlore.views.town import inbox
-from fleetlore.views.town_rules import task_refusal
-from fleetlore.views.town_state import OVER, Agent, Task, Town
+from fleetlore.town.jobs import AgentUnavailable, Failed, JobHandler, JobInbox, JobOutcome, QuestionJob, TaskJob
+from fleetlore.town.journal import TownJournal
+from fleetlore.town.subscriptions import AgentSubscriptions
+from fleetlore.views.town import sorted_inbox
+from fleetlore.views.town_rules import find_task_refusal
+from fleetlore.views.town_state import ENDED_TASK_STATES, Agent, Task, TownState
 
-Say: TypeAlias = Callable[[str, str], None]
+AgentStatusCallback: TypeAlias = Callable[[str, str], None]
 """Told who and what, for whoever watches the worker."""
-WAKING = ("query", "task")
+WAKING_MESSAGE_TYPES = ("query", "task")
 """Messages that an agent answers at once when it has nothing else to do."""
-MOST_NOTES = 5
-MOST_MESSAGES = 20
+MAX_NOTES = 5
+MAX_MESSAGES = 20
 """Of an inbox, shown to an agent with its work."""
 
 
-class Left(Exception):
+class AgentLoopEnded(Exception):
     """The agent's life on this worker is over; the reason is what people are told."""
 
 
-class Life:
+class AgentLoop:
     """One agent, from the moment that a worker takes it on to the moment that it lets go of it."""
 
     def __init__(
         self,
         name: str,
-        scribe: Scribe,
-        work: Work,
+        scribe: TownJournal,
+        work: JobHandler,
         *,
         lease: str,
         seconds: float,
         known: Callable[[str], Task | None] = lambda id: None,
-        say: Say = lambda who, what: None,
+        say: AgentStatusCallback = lambda who, what: None,
     ) -> None:
         self.name, self._scribe, self._work, self._lease, self._seconds = name, scribe, work, lease, seconds
         self._known, self._say = known, say
-        self._town: Town = scribe.believed.initial()
+        self._town: TownState = scribe.believed.initial()
         self._position = ""
         self._stirred = asyncio.Event()
-        self._job: Job | Question | None = None
+        self._job: TaskJob | QuestionJob | None = None
         self._claimed: Task | None = None
         """The job's task as it is while nobody else writes to it."""
-        self._hearing = Hearing()
-        self._doing: asyncio.Task[Outcome] | None = None
+        self._hearing = JobInbox()
+        self._doing: asyncio.Task[JobOutcome] | None = None
         self._leaving = ""
         self._sent_away: set[tuple[str, int]] = set()
         """Tasks and epochs that are somebody else's by now."""
@@ -75,7 +75,7 @@ class Life:
         self._leaving = self._leaving or reason
         self._stirred.set()
 
-    async def live(self, ears: Ears) -> str:
+    async def live(self, ears: AgentSubscriptions) -> str:
         """To its end; answers why it came."""
         for event in await ears.past(self.name):
             self._take(event)
@@ -90,7 +90,7 @@ class Life:
                 await self._break_off()
         try:
             await next(iter(done))
-        except Left as reason:
+        except AgentLoopEnded as reason:
             return str(reason)
         return "the log was closed"
 
@@ -103,19 +103,19 @@ class Life:
             self._forget_end(event.task or "")
         self._town = self._scribe.believed.apply(self._town, event)
         self._position = event.position or self._position
-        if isinstance(job := self._job, Job) and self._doing is not None:
+        if isinstance(job := self._job, TaskJob) and self._doing is not None:
             self._hear(event, job)
         self._stirred.set()
 
     def _forget_end(self, id: str) -> None:
         """That a task was taken up again, or may be tried more often, only its own scope tells; by that it is claimed."""
         known = self._town.tasks.get(id)
-        if known is not None and known.state in OVER:
+        if known is not None and known.state in ENDED_TASK_STATES:
             del self._town.tasks[id]
             self._town.over.pop(id, None)
             self._town.completed.discard(id)
 
-    def _hear(self, event: Event, job: Job) -> None:
+    def _hear(self, event: Event, job: TaskJob) -> None:
         """What concerns the work that goes on."""
         if event.kind == "work.message_sent" and event.child == self.name:
             message = self._town.inboxes.get(self.name, {}).get(event.id or "")
@@ -136,10 +136,10 @@ class Life:
 
     async def _join(self) -> None:
         if self.agent.state != "cold":
-            raise Left(f"it is {self.agent.state}, and run by somebody else")
-        await self._tell([town_events.agent_state(self.name, "cold", "starting", lease=self._lease)])
+            raise AgentLoopEnded(f"it is {self.agent.state}, and run by somebody else")
+        await self._tell([town_events.agent_state_changed(self.name, "cold", "starting", lease=self._lease)])
         if self.agent.lease != self._lease:
-            raise Left("another worker was quicker")
+            raise AgentLoopEnded("another worker was quicker")
         await self._tell([self._becomes("idle")])
         self._say(self.name, "is ready")
 
@@ -147,7 +147,7 @@ class Life:
         """Do the next thing; whether there was one."""
         agent = self.agent
         if agent.lease != self._lease:
-            raise Left(agent.reason or "somebody else runs it now")
+            raise AgentLoopEnded(agent.reason or "somebody else runs it now")
         if self._doing is not None and self._doing.done() and not self._is_sent_away():
             await self._finish()
             return True
@@ -166,18 +166,18 @@ class Life:
     async def _take_up(self, agent: Agent) -> bool:
         if agent.state == "draining":
             await self._tell([town_events.agent_completed(agent)])
-            await self._tell([town_events.stopped(agent, reason="asked to close")])
-            raise Left("closed, with nothing left to do")
+            await self._tell([town_events.agent_stopped(agent, reason="asked to close")])
+            raise AgentLoopEnded("closed, with nothing left to do")
         if agent.state == "working":  # whatever it was at is over, or was taken from it
             await self._tell([self._becomes("idle")])
             return True
         if (id := self._next_task(agent)) is not None:
             await self._claim(id)
             return True
-        waking = next((message for message in inbox(self._town, self.name) if message.type in WAKING), None)
+        waking = next((message for message in sorted_inbox(self._town, self.name) if message.type in WAKING_MESSAGE_TYPES), None)
         if waking is not None:
             await self._tell([self._becomes("working", reason=f"answers {waking.sender}")])
-            self._begin(Question(agent=self.name, message=waking, roles=tuple(agent.roles)))
+            self._begin(QuestionJob(agent=self.name, message=waking, roles=tuple(agent.roles)))
             return True
         return False
 
@@ -193,9 +193,9 @@ class Life:
         def claim(task: Task | None) -> Sequence[Event]:
             nonlocal known
             known = task
-            if task is None or task_refusal(task, "start", epoch=epoch, agent=self.name) is not None:
+            if task is None or find_task_refusal(task, "start", epoch=epoch, agent=self.name) is not None:
                 return []
-            return [town_events.started(self.agent, task)]
+            return [town_events.task_started(self.agent, task)]
 
         told = await self._scribe.decide(id, claim, known=(known, known.position if known else None))
         if not told or known is None:
@@ -208,10 +208,10 @@ class Life:
     async def _look_at(self, id: str) -> Task | None:
         return self._known(id) or await self._scribe.task(id)
 
-    async def _job_of(self, task: Task) -> Job:
+    async def _job_of(self, task: Task) -> TaskJob:
         of = await self._look_at(task.of) if task.of else None
         about = "" if of is None else of.result
-        return Job(
+        return TaskJob(
             agent=self.name,
             task=task.id,
             title=task.title,
@@ -231,32 +231,32 @@ class Life:
             failures=task.failures,
             trouble=task.error,
             notes=await self._notes(task.mission) if task.mission else (),
-            messages=tuple(inbox(self._town, self.name))[:MOST_MESSAGES],
+            messages=tuple(sorted_inbox(self._town, self.name))[:MAX_MESSAGES],
         )
 
     async def _notes(self, mission: str) -> tuple[str, ...]:
-        newest = self._scribe.log.read(f"mission:{mission}", kinds=["town.mission_event"], newest_first=True, limit=MOST_NOTES)
+        newest = self._scribe.log.read(f"mission:{mission}", kinds=["town.mission_event"], newest_first=True, limit=MAX_NOTES)
         notes = [f"{event.actor}: {event.data.get('note') or event.text or ''}" async for event in newest]
         return tuple(reversed(notes))
 
-    def _begin(self, job: Job | Question) -> None:
-        self._job, self._hearing = job, Hearing()
+    def _begin(self, job: TaskJob | QuestionJob) -> None:
+        self._job, self._hearing = job, JobInbox()
         self._doing = asyncio.create_task(self._do(job, self._hearing))
         self._doing.add_done_callback(lambda _: self._stirred.set())
-        self._say(self.name, f"begins {job.task}" if isinstance(job, Job) else f"answers {job.message.sender}")
+        self._say(self.name, f"begins {job.task}" if isinstance(job, TaskJob) else f"answers {job.message.sender}")
 
-    def _go_on(self, job: Job | Question) -> None:
+    def _go_on(self, job: TaskJob | QuestionJob) -> None:
         """Begin again after a pause; what was sent meanwhile is heard, and what was heard before is not forgotten."""
         taken = self._hearing.taken
         self._begin(job)
-        if isinstance(job, Job):
+        if isinstance(job, TaskJob):
             self._hearing.taken += taken
             known = {message.id for message in (*job.messages, *taken)}
-            for message in inbox(self._town, self.name):
+            for message in sorted_inbox(self._town, self.name):
                 if message.id not in known:
                     self._hearing.put(message)
 
-    async def _do(self, job: Job | Question, hearing: Hearing) -> Outcome:
+    async def _do(self, job: TaskJob | QuestionJob, hearing: JobInbox) -> JobOutcome:
         try:
             return await self._work(job, hearing)
         except FleetloreError as error:
@@ -270,18 +270,18 @@ class Life:
         assert doing is not None
         self._job, self._doing = None, None
         outcome = Failed("it was broken off") if doing.cancelled() else doing.result()
-        if isinstance(job, Question):
-            await self._tell([*reports.answered(self.name, job, outcome), *self._fault(outcome)])
+        if isinstance(job, QuestionJob):
+            await self._tell([*reports.answer_question(self.name, job, outcome), *self._fault(outcome)])
         else:
             await self._report(job, outcome, hearing)
-        if isinstance(outcome, Unable):
+        if isinstance(outcome, AgentUnavailable):
             if self.agent.state != "error":
                 await self._tell(self._fault(outcome))
-            raise Left(outcome.error)
+            raise AgentLoopEnded(outcome.error)
 
-    async def _report(self, job: Job, outcome: Outcome, hearing: Hearing) -> None:
-        used = () if isinstance(outcome, Unable) else (*job.messages, *hearing.taken)
-        read = list(reports.acknowledgements(self.name, used))
+    async def _report(self, job: TaskJob, outcome: JobOutcome, hearing: JobInbox) -> None:
+        used = () if isinstance(outcome, AgentUnavailable) else (*job.messages, *hearing.taken)
+        read = list(reports.acknowledge_messages(self.name, used))
 
         def decide(task: Task | None) -> Sequence[Event]:
             told = reports.report(self.agent, task, job, outcome)
@@ -291,14 +291,16 @@ class Life:
         told = await self._scribe.decide(job.task, decide, known=(self._claimed, position))
         if told:
             await self._until(told[-1])
-            self._say(self.name, f"{_word(outcome)} {job.task}")
+            self._say(self.name, f"{_outcome_verb(outcome)} {job.task}")
         else:
             self._say(self.name, f"was too late with {job.task}: its lease was lost")
             self._sent_away.add((job.task, job.epoch))
 
-    def _fault(self, outcome: Outcome) -> list[Event]:
+    def _fault(self, outcome: JobOutcome) -> list[Event]:
         """Told together with the outcome, so that who cannot work is given none in between."""
-        return [town_events.agent_failed(self.agent, error=outcome.error, new_state="error")] if isinstance(outcome, Unable) else []
+        return (
+            [town_events.agent_failed(self.agent, error=outcome.error, new_state="error")] if isinstance(outcome, AgentUnavailable) else []
+        )
 
     # --- steering
 
@@ -306,12 +308,12 @@ class Life:
         match agent.wish:
             case "interrupt":
                 await self._break_off()
-                await self._tell([town_events.interrupted(agent, reason=agent.reason)])
-                if isinstance(self._job, Job):
+                await self._tell([town_events.agent_interrupted(agent, reason=agent.reason)])
+                if isinstance(self._job, TaskJob):
                     self._job = replace(self._job, is_resumed=True)
                 self._say(self.name, "pauses")
             case "resume":
-                await self._tell([town_events.resumed(agent)])
+                await self._tell([town_events.agent_resumed(agent)])
                 if self._job is not None:
                     self._go_on(self._job)
             case _:
@@ -326,15 +328,17 @@ class Life:
         if self._leaving:
             await self._tell([self._becomes("cold", reason=reason)], wait=False)
         else:
-            stopped = [town_events.stopped(self.agent, reason=reason)]
-            again = [town_events.agent_state(self.name, "stopped", "cold", reason="to be started anew")] if wish == "restart" else []
+            stopped = [town_events.agent_stopped(self.agent, reason=reason)]
+            again = (
+                [town_events.agent_state_changed(self.name, "stopped", "cold", reason="to be started anew")] if wish == "restart" else []
+            )
             await self._tell([*stopped, *again], wait=False)
-        raise Left(reason)
+        raise AgentLoopEnded(reason)
 
     def _is_sent_away(self) -> bool:
         """Whether its task is somebody else's, or nobody's, by now."""
         job = self._job
-        if not isinstance(job, Job):
+        if not isinstance(job, TaskJob):
             return False
         task = self._town.tasks.get(job.task)
         is_ours = task is not None and task.state == "running" and task.epoch == job.epoch and task.agent == self.name
@@ -343,12 +347,12 @@ class Life:
     async def _let_go_of_task(self, reason: str) -> None:
         await self._break_off()
         job, self._job = self._job, None
-        if isinstance(job, Job):
+        if isinstance(job, TaskJob):
             await self._give_back(job.task, job.epoch, reason)
 
     async def _give_back(self, id: str, epoch: int, reason: str) -> None:
         def decide(task: Task | None) -> Sequence[Event]:
-            if task is None or task_refusal(task, "lose", epoch=epoch) is not None:
+            if task is None or find_task_refusal(task, "lose", epoch=epoch) is not None:
                 return []
             return [town_events.lease_lost(task, reason=reason, by=self.name)]
 
@@ -363,7 +367,7 @@ class Life:
     # --- telling
 
     def _becomes(self, state: str, reason: str = "") -> Event:
-        return town_events.agent_state(self.name, self.agent.state, state, lease=self._lease, reason=reason)
+        return town_events.agent_state_changed(self.name, self.agent.state, state, lease=self._lease, reason=reason)
 
     async def _tell(self, events: Sequence[Event], *, wait: bool = True) -> None:
         positions = await self._scribe.append(events)
@@ -382,7 +386,7 @@ class Life:
             await self._stirred.wait()
 
 
-def _word(outcome: Outcome) -> str:
+def _outcome_verb(outcome: JobOutcome) -> str:
     return {"Done": "completed", "Failed": "failed", "Approved": "approved", "Rejected": "rejected"}.get(
         type(outcome).__name__, "let go of"
     )

@@ -12,29 +12,29 @@ from contextlib import aclosing, suppress
 from fleetlore import clock
 from fleetlore.errors import Conflict, Held, Invalid, LeaseLost, LogError
 from fleetlore.events.envelope import Event
-from fleetlore.kernel.lease import Hold
+from fleetlore.kernel.lease import LeaseHolder
 from fleetlore.log.base import Position
-from fleetlore.log.coordination import Shared
+from fleetlore.log.coordination import Coordination
 from fleetlore.projections.runner import Runner, view_of
-from fleetlore.projections.store import Store
+from fleetlore.projections.store import ProjectionStore
 from fleetlore.town import events as town_events
 from fleetlore.town import help_requests, liveness, planning, watches
-from fleetlore.town.journal import Scribe
-from fleetlore.town.liveness import Signs
-from fleetlore.town.planning import Move
-from fleetlore.town.reclaim import release, strays, take_back
-from fleetlore.town.reports import told_conductor
-from fleetlore.views.town_state import Task, Town
-from fleetlore.views.town_tasks import is_spent
+from fleetlore.town.journal import TownJournal
+from fleetlore.town.liveness import LivenessEvidence
+from fleetlore.town.planning import Proposal
+from fleetlore.town.reclaim import orphaned_tasks, reclaim_task, release_agent
+from fleetlore.town.reports import notify_conductor
+from fleetlore.views.town_state import Task, TownState
+from fleetlore.views.town_tasks import is_exhausted
 
-LEASE = "dispatcher"
+DISPATCHER_LEASE = "dispatcher"
 LEASE_SECONDS = 12.0
 TICK_SECONDS = 1.0
 """How often the time is looked at: who is dead, who needs help."""
-MOST_AT_ONCE = 128
-NEVER = "~"
+MAX_PROPOSALS = 128
+AFTER_ALL_POSITIONS = "~"
 """Behind every position."""
-Watch = Callable[[str], None]
+DispatcherStatusCallback = Callable[[str], None]
 
 
 class Dispatcher:
@@ -42,19 +42,19 @@ class Dispatcher:
 
     def __init__(
         self,
-        scribe: Scribe,
-        shared: Shared,
+        scribe: TownJournal,
+        shared: Coordination,
         *,
-        store: Store | None = None,
+        store: ProjectionStore | None = None,
         lease_seconds: float = LEASE_SECONDS,
         tick: float = TICK_SECONDS,
-        silence: float = liveness.LONGEST_SILENCE,
+        silence: float = liveness.MAX_SILENCE_SECONDS,
         now: clock.Clock = clock.now,
-        say: Watch = lambda text: None,
+        say: DispatcherStatusCallback = lambda text: None,
     ) -> None:
         self._scribe, self._shared, self._store, self._now, self._say = scribe, shared, store, now, say
         self._seconds, self._tick, self._silence = lease_seconds, tick, silence
-        self.town: Town = scribe.believed.initial()
+        self.town: TownState = scribe.believed.initial()
         self.is_leading = False
         self._position = ""
         self._stirred = asyncio.Event()
@@ -82,7 +82,7 @@ class Dispatcher:
                     await stop.wait()
 
     async def _lead(self, stop: asyncio.Event) -> None:
-        hold = Hold(self._shared, LEASE, seconds=self._seconds, renew=self._seconds / liveness.RENEWALS)
+        hold = LeaseHolder(self._shared, DISPATCHER_LEASE, seconds=self._seconds, renew=self._seconds / liveness.RENEWALS_PER_LEASE)
         async with hold:
             self._say("leads")
             await self._catch_up()
@@ -126,7 +126,7 @@ class Dispatcher:
 
     # --- what follows
 
-    async def _plan_on(self, hold: Hold) -> None:
+    async def _plan_on(self, hold: LeaseHolder) -> None:
         next_look = 0.0
         loop = asyncio.get_running_loop()
         while True:
@@ -142,36 +142,36 @@ class Dispatcher:
                 async with asyncio.timeout_at(next_look):
                     await self._stirred.wait()
 
-    def _moves(self) -> list[Move]:
+    def _moves(self) -> list[Proposal]:
         for known in (self._taken, self._busy, self._moving):
             for name in [name for name, position in known.items() if position and position <= self._position]:
                 del known[name]
         found = list(self._for_missions())
-        for move in planning.assignments(self.town, taken=self._taken, busy=self._busy):
+        for move in planning.propose_assignments(self.town, taken=self._taken, busy=self._busy):
             found.append(move)
-            if len(found) >= MOST_AT_ONCE:
+            if len(found) >= MAX_PROPOSALS:
                 break
         return found
 
-    def _for_missions(self) -> Iterable[Move]:
+    def _for_missions(self) -> Iterable[Proposal]:
         now = self._now()
         heard, self._forge = self._forge, []
         for event in heard:
-            yield from watches.moves(self.town, event, now)
+            yield from watches.propose_for_forge_event(self.town, event, now)
         for id in [id for id in self._missions if id not in self._moving]:
             del self._missions[id]
             mission = self.town.missions.get(id)
             if mission is not None:
-                yield from (move for move in planning.for_mission(self.town, mission) if move.task not in self._taken)
+                yield from (move for move in planning.propose_for_mission(self.town, mission) if move.task not in self._taken)
 
-    async def _make(self, moves: list[Move]) -> bool:
+    async def _make(self, moves: list[Proposal]) -> bool:
         """Write them down, together where they may; whether there was anything."""
         for move in moves:
             self._reserve(move, "")
         await asyncio.gather(*map(self._one, moves))
         return bool(moves)
 
-    async def _one(self, move: Move) -> None:
+    async def _one(self, move: Proposal) -> None:
         try:
             positions = await self._scribe.append(move.events, expect=move.expect)
         except Conflict as conflict:
@@ -189,18 +189,18 @@ class Dispatcher:
         self._reserve(move, positions[-1])
         self.given += bool(move.agent)
 
-    async def _insist(self, move: Move) -> list[Position]:
+    async def _insist(self, move: Proposal) -> list[Position]:
         """Nobody was quicker, and yet the task's scope ends elsewhere: others wrote to it before it was there, or its end was erased."""
         return await self._scribe.decide(move.task, lambda task: move.events if move.still_follows(task) else ())
 
-    def _give_up(self, move: Move, why: str) -> None:
+    def _give_up(self, move: Proposal, why: str) -> None:
         self._say(f"cannot go on with {move.task or move.mission}: {why}")
-        self._reserve(move, NEVER)
+        self._reserve(move, AFTER_ALL_POSITIONS)
         self._busy.pop(move.agent, None)
         if move.task:
             self._moving.pop(move.mission, None)
 
-    def _reserve(self, move: Move, position: str) -> None:
+    def _reserve(self, move: Proposal, position: str) -> None:
         for known, name in ((self._taken, move.task), (self._busy, move.agent), (self._moving, move.mission)):
             if name:
                 known[name] = position
@@ -209,36 +209,36 @@ class Dispatcher:
 
     async def _look_around(self) -> None:
         now = self._now()
-        held = await asyncio.to_thread(lambda: list(liveness.look(self._shared, self.town, now, silence=self._silence)))
+        held = await asyncio.to_thread(lambda: list(liveness.check_workers(self._shared, self.town, now, silence=self._silence)))
         for signs in held:
             if signs.is_dead and signs.lease not in self._buried:
                 await self.bury(signs)
                 self._buried.add(signs.lease)
-        for task, reason in list(strays(self.town)):
-            await take_back(self._scribe, task, reason, by=town_events.DISPATCHER, state=task.state)
+        for task, reason in list(orphaned_tasks(self.town)):
+            await reclaim_task(self._scribe, task, reason, by=town_events.DISPATCHER, state=task.state)
         await self._put_aside()
         for mission in list(self.town.missions.values()):
             if mission.state == "running" and mission.id not in self._moving:
                 self._missions[mission.id] = None
-                await self._make(list(help_requests.calls(self.town, mission, now)))
+                await self._make(list(help_requests.propose_help_requests(self.town, mission, now)))
 
-    async def bury(self, signs: Signs) -> None:
+    async def bury(self, signs: LivenessEvidence) -> None:
         """Say that a worker is dead: its tasks go back, its agents wait for somebody else to run them."""
         for name in list(self.town.holdings.get(signs.lease, ())):
-            await release(self._scribe, self.town, self.town.agents[name], str(signs), by=town_events.DISPATCHER)
+            await release_agent(self._scribe, self.town, self.town.agents[name], str(signs), by=town_events.DISPATCHER)
         self._say(f"{signs.lease} is dead: {signs}")
 
     async def _put_aside(self) -> None:
         """What was begun as often as it may be, and is not done, is a dead letter."""
         for id in list(self.town.spent):
-            await self._scribe.decide(id, _dead_letter)
+            await self._scribe.decide(id, _decide_dead_letter)
 
 
-def _dead_letter(task: Task | None) -> list[Event]:
-    if task is None or not is_spent(task):
+def _decide_dead_letter(task: Task | None) -> list[Event]:
+    if task is None or not is_exhausted(task):
         return []
     error = f"begun {task.attempt} times and never finished: {task.error or 'nobody knows why'}"
     return [
-        *told_conductor(town_events.DISPATCHER, task, error),
+        *notify_conductor(town_events.DISPATCHER, task, error),
         town_events.task_failed(task, error=error, by=town_events.DISPATCHER, is_final=True),
     ]

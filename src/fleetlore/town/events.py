@@ -6,25 +6,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleetlore.events.envelope import Event
-from fleetlore.views.town_state import Agent, Item, Mission, Task
+from fleetlore.views.town_state import Agent, Mission, MissionItem, Task
 
 DISPATCHER = "dispatcher"
-LONGEST_LINE = 300
+MAX_LINE_LENGTH = 300
 
 
-def line(text: str) -> str | None:
+def truncate_line(text: str) -> str | None:
     """The first line of somebody's words, short enough for a board."""
-    return text.strip().partition("\n")[0][:LONGEST_LINE].rstrip() or None
+    return text.strip().partition("\n")[0][:MAX_LINE_LENGTH].rstrip() or None
 
 
-def _filled(**data: Any) -> dict[str, Any]:
+def _drop_empty_values(**data: Any) -> dict[str, Any]:
     return {name: value for name, value in data.items() if value is not None and value != "" and value != () and value != []}
 
 
 # --- agents
 
 
-def spawned(
+def agent_spawned(
     name: str,
     *,
     by: str,
@@ -35,14 +35,14 @@ def spawned(
     type: str = "worker",
 ) -> Event:
     """An agent joins; nobody runs it yet."""
-    data = _filled(spawn_mode=mode, roles=list(roles), role=roles[0] if roles else None, harness=harness, type=type)
+    data = _drop_empty_values(spawn_mode=mode, roles=list(roles), role=roles[0] if roles else None, harness=harness, type=type)
     words = f"{name} joins" + (f" as {', '.join(roles)}" if roles else "")
     return Event(kind="town.agent_spawned", actor=by, agent=name, parent=parent, new_state="cold", text=words, data=data)
 
 
-def agent_state(agent: str, old: str, new: str, *, lease: str = "", reason: str = "", by: str | None = None) -> Event:
+def agent_state_changed(agent: str, old: str, new: str, *, lease: str = "", reason: str = "", by: str | None = None) -> Event:
     """An agent passes from one state to another."""
-    data = _filled(lease=lease, reason=reason)
+    data = _drop_empty_values(lease=lease, reason=reason)
     return Event(
         kind="town.agent_state_changed",
         actor=by or agent,
@@ -54,7 +54,7 @@ def agent_state(agent: str, old: str, new: str, *, lease: str = "", reason: str 
     )
 
 
-def interrupted(agent: Agent, *, reason: str = "") -> Event:
+def agent_interrupted(agent: Agent, *, reason: str = "") -> Event:
     """An agent pauses; its session is kept."""
     return Event(
         kind="town.agent_interrupted",
@@ -64,11 +64,11 @@ def interrupted(agent: Agent, *, reason: str = "") -> Event:
         old_state=agent.state,
         new_state="paused",
         text=reason or "interrupted",
-        data=_filled(lease=agent.lease, reason=reason),
+        data=_drop_empty_values(lease=agent.lease, reason=reason),
     )
 
 
-def resumed(agent: Agent) -> Event:
+def agent_resumed(agent: Agent) -> Event:
     """A paused agent goes on."""
     return Event(
         kind="town.agent_resumed",
@@ -78,11 +78,11 @@ def resumed(agent: Agent) -> Event:
         old_state=agent.state,
         new_state="working" if agent.task else "idle",
         text="goes on",
-        data=_filled(lease=agent.lease),
+        data=_drop_empty_values(lease=agent.lease),
     )
 
 
-def stopped(agent: Agent, *, reason: str, by: str | None = None) -> Event:
+def agent_stopped(agent: Agent, *, reason: str, by: str | None = None) -> Event:
     """An agent stops for good, until somebody restarts it."""
     return Event(
         kind="town.agent_stopped",
@@ -92,7 +92,7 @@ def stopped(agent: Agent, *, reason: str, by: str | None = None) -> Event:
         old_state=agent.state,
         new_state="stopped",
         text=reason,
-        data=_filled(lease=agent.lease, reason=reason),
+        data=_drop_empty_values(lease=agent.lease, reason=reason),
     )
 
 
@@ -111,8 +111,8 @@ def agent_failed(agent: Agent, *, error: str, new_state: str, by: str | None = N
         parent=agent.parent,
         old_state=agent.state,
         new_state=new_state,
-        text=line(error),
-        data=_filled(error=error, lease=agent.lease),
+        text=truncate_line(error),
+        data=_drop_empty_values(error=error, lease=agent.lease),
     )
 
 
@@ -137,7 +137,7 @@ def task_created(
     **more: Any,
 ) -> Event:
     """A task is written down."""
-    data = _filled(
+    data = _drop_empty_values(
         title=title,
         description=description,
         role=roles[0] if len(roles) == 1 else None,
@@ -151,7 +151,7 @@ def task_created(
         tries=tries,
         **more,
     )
-    return Event(kind="work.task_created", actor=by, task=id, mission=mission, child=agent, text=line(title), data=data)
+    return Event(kind="work.task_created", actor=by, task=id, mission=mission, child=agent, text=truncate_line(title), data=data)
 
 
 def task_assigned(task: Task, agent: Agent, *, by: str = DISPATCHER) -> Event:
@@ -164,34 +164,42 @@ def task_assigned(task: Task, agent: Agent, *, by: str = DISPATCHER) -> Event:
         mission=task.mission,
         old_state=task.state,
         new_state="assigned",
-        text=line(task.title),
-        data=_filled(epoch=task.epoch + 1, lease=agent.lease),
+        text=truncate_line(task.title),
+        data=_drop_empty_values(epoch=task.epoch + 1, lease=agent.lease),
     )
 
 
 def lease_taken(agent: Agent, task: Task, *, seconds: float) -> Event:
     """A worker takes the lease on a task: its own, by which it lives."""
-    data = _filled(epoch=task.epoch, lease=agent.lease, seconds=seconds)
+    data = _drop_empty_values(epoch=task.epoch, lease=agent.lease, seconds=seconds)
     return Event(kind="work.lease_taken", actor=agent.name, agent=agent.name, task=task.id, mission=task.mission, data=data)
 
 
-def started(agent: Agent, task: Task) -> Event:
+def task_started(agent: Agent, task: Task) -> Event:
     """An agent begins on its task."""
-    data = _filled(epoch=task.epoch, attempt=task.attempt + 1)
+    data = _drop_empty_values(epoch=task.epoch, attempt=task.attempt + 1)
     return Event(
-        kind="work.started", actor=agent.name, agent=agent.name, task=task.id, mission=task.mission, text=line(task.title), data=data
+        kind="work.started",
+        actor=agent.name,
+        agent=agent.name,
+        task=task.id,
+        mission=task.mission,
+        text=truncate_line(task.title),
+        data=data,
     )
 
 
 def lease_lost(task: Task, *, reason: str, by: str) -> Event:
     """Whoever had a task cannot go on with it."""
-    data = _filled(epoch=task.epoch, lease=task.lease, reason=reason)
-    return Event(kind="work.lease_lost", actor=by, agent=task.agent, task=task.id, mission=task.mission, text=line(reason), data=data)
+    data = _drop_empty_values(epoch=task.epoch, lease=task.lease, reason=reason)
+    return Event(
+        kind="work.lease_lost", actor=by, agent=task.agent, task=task.id, mission=task.mission, text=truncate_line(reason), data=data
+    )
 
 
 def task_completed(task: Task, *, result: str, by: str | None = None) -> Event:
     """A task is done."""
-    data = _filled(epoch=task.epoch or None, result=result, item=task.item)
+    data = _drop_empty_values(epoch=task.epoch or None, result=result, item=task.item)
     agent = by or task.agent
     return Event(
         kind="town.task_completed",
@@ -201,14 +209,14 @@ def task_completed(task: Task, *, result: str, by: str | None = None) -> Event:
         mission=task.mission,
         old_state=task.state,
         new_state="completed",
-        text=line(result) or line(task.title),
+        text=truncate_line(result) or truncate_line(task.title),
         data=data,
     )
 
 
 def task_failed(task: Task, *, error: str, by: str | None = None, is_final: bool = False) -> Event:
     """A task failed; it is tried again unless this was the last try."""
-    data = _filled(epoch=task.epoch or None, error=error, attempt=task.attempt, final=True if is_final else None)
+    data = _drop_empty_values(epoch=task.epoch or None, error=error, attempt=task.attempt, final=True if is_final else None)
     agent = task.agent or by
     return Event(
         kind="town.task_failed",
@@ -218,12 +226,12 @@ def task_failed(task: Task, *, error: str, by: str | None = None, is_final: bool
         mission=task.mission,
         old_state=task.state,
         new_state="failed" if is_final or task.attempt >= task.tries else "pending",
-        text=line(error),
+        text=truncate_line(error),
         data=data,
     )
 
 
-def cancelled(task: Task, *, by: str, reason: str = "") -> Event:
+def task_cancelled(task: Task, *, by: str, reason: str = "") -> Event:
     """A task is called off."""
     return Event(
         kind="work.cancelled",
@@ -231,17 +239,24 @@ def cancelled(task: Task, *, by: str, reason: str = "") -> Event:
         agent=task.agent,
         task=task.id,
         mission=task.mission,
-        text=line(reason) or "called off",
-        data=_filled(reason=reason),
+        text=truncate_line(reason) or "called off",
+        data=_drop_empty_values(reason=reason),
     )
 
 
-def reopened(task: Task, *, by: str, reason: str = "") -> Event:
+def task_reopened(task: Task, *, by: str, reason: str = "") -> Event:
     """What had ended is to be done all the same."""
-    return Event(kind="work.reopened", actor=by, task=task.id, mission=task.mission, text=line(reason), data=_filled(reason=reason))
+    return Event(
+        kind="work.reopened",
+        actor=by,
+        task=task.id,
+        mission=task.mission,
+        text=truncate_line(reason),
+        data=_drop_empty_values(reason=reason),
+    )
 
 
-def delegated(task: str, *, by: str, to: str, title: str, mission: str | None = None) -> Event:
+def task_delegated(task: str, *, by: str, to: str, title: str, mission: str | None = None) -> Event:
     """An agent passes work on to another."""
     return Event(
         kind="town.task_delegated",
@@ -251,7 +266,7 @@ def delegated(task: str, *, by: str, to: str, title: str, mission: str | None = 
         child=to,
         task=task,
         mission=mission,
-        text=line(title),
+        text=truncate_line(title),
         data={"scope": task},
     )
 
@@ -259,7 +274,7 @@ def delegated(task: str, *, by: str, to: str, title: str, mission: str | None = 
 # --- messages
 
 
-def message(
+def message_sent(
     sender: str,
     to: str,
     body: str,
@@ -271,17 +286,19 @@ def message(
     mission: str | None = None,
 ) -> Event:
     """Somebody tells somebody something."""
-    data = _filled(type=type, priority=priority, body=body, correlation=correlation)
-    return Event(kind="work.message_sent", actor=sender, agent=sender, child=to, task=task, mission=mission, text=line(body), data=data)
+    data = _drop_empty_values(type=type, priority=priority, body=body, correlation=correlation)
+    return Event(
+        kind="work.message_sent", actor=sender, agent=sender, child=to, task=task, mission=mission, text=truncate_line(body), data=data
+    )
 
 
-def acknowledged(recipient: str, message: str, *, answer: str = "") -> Event:
+def message_acknowledged(recipient: str, message: str, *, answer: str = "") -> Event:
     """A message was used."""
-    data = _filled(message=message, answer=answer)
-    return Event(kind="work.message_acked", actor=recipient, agent=recipient, cause=message, text=line(answer), data=data)
+    data = _drop_empty_values(message=message, answer=answer)
+    return Event(kind="work.message_acked", actor=recipient, agent=recipient, cause=message, text=truncate_line(answer), data=data)
 
 
-def escalated(agent: str, reason: str, *, to: str, task: str | None = None, mission: str | None = None) -> Event:
+def agent_escalated(agent: str, reason: str, *, to: str, task: str | None = None, mission: str | None = None) -> Event:
     """An agent turns to the conductor."""
     return Event(
         kind="town.conductor_escalation",
@@ -290,15 +307,15 @@ def escalated(agent: str, reason: str, *, to: str, task: str | None = None, miss
         parent=to,
         task=task,
         mission=mission,
-        text=line(reason),
-        data=_filled(reason=reason),
+        text=truncate_line(reason),
+        data=_drop_empty_values(reason=reason),
     )
 
 
 # --- missions
 
 
-def mission_state(
+def mission_state_changed(
     mission: Mission | str, old: str | None, new: str, *, by: str, reason: str = "", text: str | None = None, **policy: Any
 ) -> Event:
     """A mission begins, rests, ends."""
@@ -310,26 +327,26 @@ def mission_state(
         mission=id,
         old_state=old,
         new_state=new,
-        text=line(words),
-        data=_filled(reason=reason, outcome=new if new in ("completed", "failed") else None, **policy),
+        text=truncate_line(words),
+        data=_drop_empty_values(reason=reason, outcome=new if new in ("completed", "failed") else None, **policy),
     )
 
 
-def item_fact(name: str, mission: Mission, item: Item, text: str, *, by: str = DISPATCHER, **more: Any) -> Event:
+def mission_item_event(name: str, mission: Mission, item: MissionItem, text: str, *, by: str = DISPATCHER, **more: Any) -> Event:
     """Something about an item: `promoted`, `assigned`, `completed`, `blocked`."""
-    data = _filled(item=item.id, **{key: value for key, value in more.items() if key not in ("agent", "task")})
+    data = _drop_empty_values(item=item.id, **{key: value for key, value in more.items() if key not in ("agent", "task")})
     return Event(
         kind=f"town.mission_work_{name}",
         actor=by,
         mission=mission.id,
         agent=more.get("agent"),
         task=more.get("task"),
-        text=line(text),
+        text=truncate_line(text),
         data=data,
     )
 
 
-def handoff(review: Task, reviewer: str, *, author: str | None) -> Event:
+def reviewer_handoff(review: Task, reviewer: str, *, author: str | None) -> Event:
     """Finished work goes to a reviewer; told on the task that is reviewed."""
     words = f"{review.item or review.of} is ready for review"
     return Event(
@@ -339,12 +356,12 @@ def handoff(review: Task, reviewer: str, *, author: str | None) -> Event:
         child=reviewer,
         task=review.of,
         mission=review.mission,
-        text=line(words),
-        data=_filled(item=review.item, review=review.id, round=review.round or None),
+        text=truncate_line(words),
+        data=_drop_empty_values(item=review.item, review=review.id, round=review.round or None),
     )
 
 
-def approved(review: Task, reviewer: str, reason: str, *, author: str | None) -> Event:
+def review_approved(review: Task, reviewer: str, reason: str, *, author: str | None) -> Event:
     """The reviewer says yes."""
     return Event(
         kind="town.reviewer_approval",
@@ -353,12 +370,12 @@ def approved(review: Task, reviewer: str, reason: str, *, author: str | None) ->
         child=author,
         task=review.of,
         mission=review.mission,
-        text=line(reason) or "approved",
-        data=_filled(item=review.item, review=review.id, reason=reason),
+        text=truncate_line(reason) or "approved",
+        data=_drop_empty_values(item=review.item, review=review.id, reason=reason),
     )
 
 
-def rejected(review: Task, reviewer: str, reason: str, *, author: str | None) -> Event:
+def review_rejected(review: Task, reviewer: str, reason: str, *, author: str | None) -> Event:
     """The reviewer asks for changes."""
     return Event(
         kind="work.review_rejected",
@@ -367,23 +384,23 @@ def rejected(review: Task, reviewer: str, reason: str, *, author: str | None) ->
         child=author,
         task=review.of,
         mission=review.mission,
-        text=line(reason),
-        data=_filled(item=review.item, reason=reason, round=review.round or None),
+        text=truncate_line(reason),
+        data=_drop_empty_values(item=review.item, reason=reason, round=review.round or None),
     )
 
 
-def help_needed(mission: Mission, reason: str, attempt: int) -> Event:
+def mission_help_needed(mission: Mission, reason: str, attempt: int) -> Event:
     """A mission needs a person."""
     data = {"reason": reason, "attempt": attempt}
-    return Event(kind="town.mission_help_needed", actor=DISPATCHER, mission=mission.id, text=line(reason), data=data)
+    return Event(kind="town.mission_help_needed", actor=DISPATCHER, mission=mission.id, text=truncate_line(reason), data=data)
 
 
-def noted(mission: str, text: str, *, by: str) -> Event:
+def mission_noted(mission: str, text: str, *, by: str) -> Event:
     """Words about a mission."""
-    return Event(kind="town.mission_event", actor=by, mission=mission, text=line(text), data=_filled(note=text))
+    return Event(kind="town.mission_event", actor=by, mission=mission, text=truncate_line(text), data=_drop_empty_values(note=text))
 
 
-def control(
+def control_requested(
     action: str,
     *,
     by: str,
@@ -395,5 +412,5 @@ def control(
 ) -> Event:
     """Somebody wants something done."""
     words = action + (f" → {value}" if isinstance(value, str) else "") + (f": {reason}" if reason else "")
-    data = _filled(action=action, value=value, reason=reason)
-    return Event(kind="control.requested", actor=by, agent=agent, task=task, mission=mission, text=line(words), data=data)
+    data = _drop_empty_values(action=action, value=value, reason=reason)
+    return Event(kind="control.requested", actor=by, agent=agent, task=task, mission=mission, text=truncate_line(words), data=data)

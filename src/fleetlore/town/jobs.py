@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from fleetlore.views.town_state import Message, Purpose
+from fleetlore.views.town_state import InboxMessage, Purpose
 
 
-class Job(Struct, frozen=True, kw_only=True):
+class TaskJob(Struct, frozen=True, kw_only=True):
     """One piece of work, as its agent is told of it. The words in it are others', and hostile."""
 
     agent: str
@@ -38,17 +38,17 @@ class Job(Struct, frozen=True, kw_only=True):
     """Why it was not done the last time."""
     notes: tuple[str, ...] = ()
     """What was noted about its mission, the newest last."""
-    messages: tuple[Message, ...] = ()
+    messages: tuple[InboxMessage, ...] = ()
     """What waits in the agent's inbox; acknowledged once the work is done."""
     is_resumed: bool = False
     """Whether the same agent was interrupted at it, and goes on."""
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class QuestionJob(Struct, frozen=True, kw_only=True):
     """A message that wants an answer, while its agent has nothing else to do."""
 
     agent: str
-    message: Message
+    message: InboxMessage
     roles: tuple[str, ...] = ()
 
 
@@ -66,7 +66,7 @@ class Failed(Struct, frozen=True):
     """Whether there is no use in trying again."""
 
 
-class Stuck(Struct, frozen=True):
+class HelpNeeded(Struct, frozen=True):
     """Only a person can help: the conductor is asked, and the task waits until somebody has it tried again."""
 
     reason: str
@@ -84,38 +84,38 @@ class Rejected(Struct, frozen=True):
     reason: str
 
 
-class Unable(Struct, frozen=True):
+class AgentUnavailable(Struct, frozen=True):
     """The agent itself cannot work here: its program is missing, its model cannot be reached. The task goes to somebody else."""
 
     error: str
 
 
-Outcome: TypeAlias = Done | Failed | Stuck | Approved | Rejected | Unable
+JobOutcome: TypeAlias = Done | Failed | HelpNeeded | Approved | Rejected | AgentUnavailable
 
 
-class Hearing:
+class JobInbox:
     """What reaches an agent while it works: messages that came since it began. Each is acknowledged with the work, once it was taken."""
 
     def __init__(self) -> None:
-        self._waiting: asyncio.Queue[Message] = asyncio.Queue()
-        self.taken: list[Message] = []
+        self._waiting: asyncio.Queue[InboxMessage] = asyncio.Queue()
+        self.taken: list[InboxMessage] = []
 
-    def put(self, message: Message) -> None:
+    def put(self, message: InboxMessage) -> None:
         """Let it be heard."""
         self._waiting.put_nowait(message)
 
-    def waiting(self) -> list[Message]:
+    def waiting(self) -> list[InboxMessage]:
         """What is there already, which is taken with that: to be heard before the work goes on."""
         messages = [self._waiting.get_nowait() for _ in range(self._waiting.qsize())]
         self.taken += messages
         return messages
 
-    async def next(self) -> Message:
+    async def next(self) -> InboxMessage:
         """Wait for the next one."""
         message = await self._waiting.get()
         self.taken.append(message)
         return message
 
 
-Work: TypeAlias = Callable[[Job | Question, Hearing], Awaitable[Outcome]]
+JobHandler: TypeAlias = Callable[[TaskJob | QuestionJob, JobInbox], Awaitable[JobOutcome]]
 """Does the work. May be cancelled at any moment, and then leaves nothing running; the same job may come again, `is_resumed`."""

@@ -13,31 +13,31 @@ from fleetlore.events.envelope import Event
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.base import Expect, Position
 from fleetlore.log.seal import OperatorKey
-from fleetlore.projections.signed_town import BelievedTown
-from fleetlore.views.town import task_alone
+from fleetlore.projections.signed_town import SignedTownFold
+from fleetlore.views.town import fold_task
 from fleetlore.views.town_state import Task
 
-TOLD = ("town.*", "work.*", "control.*")
+TOWN_KINDS = ("town.*", "work.*", "control.*")
 """The families that a town's fold listens to."""
-TRIES = 50
-AGAIN_SECONDS = 0.5
-PATIENCE = 60.0
+MAX_DECISION_RETRIES = 50
+RETRY_SECONDS = 0.5
+MAX_RETRY_SECONDS = 60.0
 """Seconds for which troubles of the log are waited out."""
-TROUBLES = (Busy, Unreachable, NoRoom)
+RETRYABLE_ERRORS = (Busy, Unreachable, NoRoom)
 
 
-class Scribe:
+class TownJournal:
     """One process's pen."""
 
     def __init__(
         self,
         log: Recorder,
         *,
-        believed: BelievedTown | None = None,
+        believed: SignedTownFold | None = None,
         key: OperatorKey | None = None,
         new_id: Callable[[], str] = clock.uuid7,
     ) -> None:
-        self.log, self.believed, self._key, self._new_id = log, believed or BelievedTown(), key, new_id
+        self.log, self.believed, self._key, self._new_id = log, believed or SignedTownFold(), key, new_id
         self._admit = log.for_threads().admit
 
     async def append(self, events: Sequence[Event], *, expect: Expect | None = None) -> list[Position]:
@@ -47,11 +47,11 @@ class Scribe:
         while True:
             try:
                 return await self.log.append(stamped, expect=expect)
-            except TROUBLES:
-                if waited >= PATIENCE:
+            except RETRYABLE_ERRORS:
+                if waited >= MAX_RETRY_SECONDS:
                     raise
-            await asyncio.sleep(AGAIN_SECONDS)
-            waited += AGAIN_SECONDS
+            await asyncio.sleep(RETRY_SECONDS)
+            waited += RETRY_SECONDS
 
     async def append_all(self, events: Iterable[Event]) -> None:
         """Store any number, in their order."""
@@ -64,8 +64,8 @@ class Scribe:
 
     async def task(self, id: str) -> Task | None:
         """A task as its own scope tells it."""
-        events = [event async for event in self.log.read(f"task:{id}", kinds=TOLD)]
-        return task_alone(filter(self.believed.takes, events), id)
+        events = [event async for event in self.log.read(f"task:{id}", kinds=TOWN_KINDS)]
+        return fold_task(filter(self.believed.takes, events), id)
 
     async def decide(
         self, id: str, decision: Callable[[Task | None], Sequence[Event]], *, known: tuple[Task | None, Position | None] | None = None
@@ -74,7 +74,7 @@ class Scribe:
 
         Whoever knows how it stood at a position need not look, unless it has moved on since, or nothing would follow from that.
         """
-        for _ in range(TRIES):
+        for _ in range(MAX_DECISION_RETRIES):
             is_fresh = known is None
             task, head = known or await self._task_and_head(id)
             known = None

@@ -8,18 +8,18 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from fleetlore.kernel.lease import is_dead
-from fleetlore.log.coordination import Lease, Shared
-from fleetlore.views.town_state import Town
+from fleetlore.log.coordination import Coordination, Lease
+from fleetlore.views.town_state import TownState
 
-BEATS_MISSED = 2.5
+MAX_MISSED_RENEWALS = 2.5
 """Renewals that a live worker cannot well miss."""
-RENEWALS = 4
+RENEWALS_PER_LEASE = 4
 """A lease is renewed so often in its time."""
-LONGEST_SILENCE = 20.0
+MAX_SILENCE_SECONDS = 20.0
 """Seconds without a word on the log that are a sign, once the lease has ended."""
 
 
-class Signs(Struct, frozen=True, kw_only=True):
+class LivenessEvidence(Struct, frozen=True, kw_only=True):
     """What speaks for the death of whoever holds a lease."""
 
     lease: str
@@ -40,19 +40,23 @@ def lease_name(worker: str) -> str:
     return f"worker:{worker}"
 
 
-def lease_text(lease: Lease) -> str:
+def format_worker_lease(lease: Lease) -> str:
     """A worker's lease as events name it: who, and the how-manieth taking."""
     return f"{lease.name.removeprefix('worker:')}@{lease.epoch}"
 
 
-def look(shared: Shared, town: Town, now: datetime, *, silence: float = LONGEST_SILENCE) -> Iterator[Signs]:
+def check_workers(
+    shared: Coordination, town: TownState, now: datetime, *, silence: float = MAX_SILENCE_SECONDS
+) -> Iterator[LivenessEvidence]:
     """Everybody who runs agents, and the signs that there are. Blocks."""
     for text, agents in list(town.holdings.items()):
         heard = max((seen for name in agents if (seen := town.agents[name].seen_at) is not None), default=None)
-        yield signs(shared, text, heard, now, silence=silence)
+        yield check_worker(shared, text, heard, now, silence=silence)
 
 
-def signs(shared: Shared, text: str, heard: datetime | None, now: datetime, *, silence: float = LONGEST_SILENCE) -> Signs:
+def check_worker(
+    shared: Coordination, text: str, heard: datetime | None, now: datetime, *, silence: float = MAX_SILENCE_SECONDS
+) -> LivenessEvidence:
     """The signs for one worker's lease. Blocks."""
     worker, _, epoch = text.rpartition("@")
     held = shared.holder_of(lease_name(worker))
@@ -60,16 +64,16 @@ def signs(shared: Shared, text: str, heard: datetime | None, now: datetime, *, s
         if held is not None or is_dead(worker):
             second = "its process is gone" if held is None else "it was started anew"
         else:
-            second = _silence(heard, now, timedelta(seconds=silence))
-        return Signs(lease=text, heartbeat="its lease has ended", second=second)
+            second = _describe_silence(heard, now, timedelta(seconds=silence))
+        return LivenessEvidence(lease=text, heartbeat="its lease has ended", second=second)
     renewed = held.until - timedelta(seconds=held.seconds)
-    if now - renewed > timedelta(seconds=BEATS_MISSED * held.seconds / RENEWALS):
+    if now - renewed > timedelta(seconds=MAX_MISSED_RENEWALS * held.seconds / RENEWALS_PER_LEASE):
         gone = "its process is gone" if is_dead(held.holder) else ""
-        return Signs(lease=text, heartbeat="its heartbeat has stopped", second=gone)
-    return Signs(lease=text)
+        return LivenessEvidence(lease=text, heartbeat="its heartbeat has stopped", second=gone)
+    return LivenessEvidence(lease=text)
 
 
-def _silence(heard: datetime | None, now: datetime, longest: timedelta) -> str:
+def _describe_silence(heard: datetime | None, now: datetime, longest: timedelta) -> str:
     if heard is None or heard - now > longest:  # who tells the time can be wrong, or lie: what is yet to come is no sign of life
         return "nothing was heard of it"
     return "" if now - heard <= longest else f"nothing was heard of it for {(now - heard).total_seconds():.0f} s"

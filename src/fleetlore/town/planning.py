@@ -15,15 +15,15 @@ from fleetlore.events.envelope import Event
 from fleetlore.events.names import LONGEST_NAME
 from fleetlore.log.base import Expect
 from fleetlore.town import events as town_events
-from fleetlore.views.town_missions import wants_review
-from fleetlore.views.town_state import PRIORITIES, Agent, Item, Mission, Task, Town
+from fleetlore.views.town_missions import is_review_required
+from fleetlore.views.town_state import PRIORITIES, Agent, Mission, MissionItem, Task, TownState
 
 DONE = "done"
-REVIEWER = "reviewer"
+REVIEWER_ROLE = "reviewer"
 """Who has only this role is given nothing but reviews: whoever worked on something cannot review it."""
 
 
-class Move(Struct, frozen=True, kw_only=True):
+class Proposal(Struct, frozen=True, kw_only=True):
     """Facts that are told together, under a condition."""
 
     events: tuple[Event, ...]
@@ -45,34 +45,34 @@ class Move(Struct, frozen=True, kw_only=True):
 # --- who gets what
 
 
-def assignments(town: Town, *, taken: Collection[str] = (), busy: Collection[str] = ()) -> Iterator[Move]:
+def propose_assignments(town: TownState, *, taken: Collection[str] = (), busy: Collection[str] = ()) -> Iterator[Proposal]:
     """Work for those who have none: the most urgent first, first come first served; `taken` and `busy` are on their way already."""
-    free = _Free(town, busy)
+    free = _IdleAgents(town, busy)
     given = set(taken)
     for priority in PRIORITIES:
         for key in list(town.queues):
             for id in town.queues[key].get(priority, ()):
                 task = town.tasks.get(id)
-                if task is None or id in given or _rests(town, task):
+                if task is None or id in given or _is_mission_paused(town, task):
                     continue
                 agent = free.take(task, key)
                 if agent is not None:
                     given.add(id)
-                    yield _assignment(town, task, agent)
+                    yield _propose_assignment(town, task, agent)
                 elif not task.not_by:
                     break  # nor is there anybody for the others of this queue
 
 
-def _rests(town: Town, task: Task) -> bool:
+def _is_mission_paused(town: TownState, task: Task) -> bool:
     """Whether its mission does."""
     mission = town.missions.get(task.mission or "")
     return mission is not None and task.item is not None and mission.state != "running"
 
 
-class _Free:
+class _IdleAgents:
     """Agents with nothing to do. Whoever is taken is passed over from then on, at no cost to those who come later."""
 
-    def __init__(self, town: Town, busy: Collection[str]) -> None:
+    def __init__(self, town: TownState, busy: Collection[str]) -> None:
         self._town, self._engaged = town, set(busy)
         self._by_role: dict[str, list[str]] = {}
 
@@ -80,7 +80,7 @@ class _Free:
         """The one that is wanted or preferred, who can do just this, or who can do anything."""
         name = self._first_named(task.wanted, task.prefer) if task.wanted or task.prefer else None
         if name is None and not task.wanted:
-            roles = [key, ""] if key else ["", *(role for role in self._town.idle if role != REVIEWER)]
+            roles = [key, ""] if key else ["", *(role for role in self._town.idle if role != REVIEWER_ROLE)]
             name = next((name for role in roles for name in self._of(role) if name not in task.not_by), None)
         if name is None:
             return None
@@ -103,50 +103,53 @@ class _Free:
         return (name for name in reversed(waiting) if name not in self._engaged)
 
 
-def _assignment(town: Town, task: Task, agent: Agent) -> Move:
+def _propose_assignment(town: TownState, task: Task, agent: Agent) -> Proposal:
     events: list[Event] = []
     mission = town.missions.get(task.mission or "")
     item = None if mission is None else mission.items.get(task.item or "")
     if mission is not None and item is not None and task.purpose == "review":
-        events.append(town_events.handoff(task, agent.name, author=item.authors[-1] if item.authors else None))
+        events.append(town_events.reviewer_handoff(task, agent.name, author=item.authors[-1] if item.authors else None))
     elif mission is not None and item is not None:
-        events.append(town_events.item_fact("assigned", mission, item, item.title, agent=agent.name, task=task.id))
+        events.append(town_events.mission_item_event("assigned", mission, item, item.title, agent=agent.name, task=task.id))
     events.append(town_events.task_assigned(task, agent))
-    return Move(events=tuple(events), expect=Expect(f"task:{task.id}", task.position), task=task.id, agent=agent.name, epoch=task.epoch)
+    return Proposal(events=tuple(events), expect=Expect(f"task:{task.id}", task.position), task=task.id, agent=agent.name, epoch=task.epoch)
 
 
 # --- missions
 
 
-def for_mission(town: Town, mission: Mission) -> Iterator[Move]:
+def propose_for_mission(town: TownState, mission: Mission) -> Iterator[Proposal]:
     """What a mission needs just now."""
     if mission.state != "running" or mission.is_from_afar:
         return
-    room = mission.max_parallel - sum(_is_under_way(town, item) for item in mission.items.values())
+    room = mission.max_parallel - sum(_is_in_progress(town, item) for item in mission.items.values())
     for item in mission.items.values():
         if item.state == "pending" and not item.missing:
-            yield Move(events=(town_events.item_fact("promoted", mission, item, f"{item.title or item.id} can begin"),), mission=mission.id)
+            yield Proposal(
+                events=(town_events.mission_item_event("promoted", mission, item, f"{item.title or item.id} can begin"),),
+                mission=mission.id,
+            )
         elif item.state == "ready" and item.task is None and room > 0:
             room -= 1
-            yield _begin(town, mission, item)
+            yield _propose_item_task(town, mission, item)
         elif item.state == "blocked" and item.work is not None and not item.is_stuck:
-            yield from _after_work(town, mission, item)
-    if mission.items and all(item.state == DONE for item in mission.items.values()) and _is_quiet(mission):
-        ended = town_events.mission_state(
+            yield from _propose_after_work(town, mission, item)
+    if mission.items and all(item.state == DONE for item in mission.items.values()) and _has_no_open_watches(mission):
+        ended = town_events.mission_state_changed(
             mission, "running", "completed", by=town_events.DISPATCHER, text=f"all {len(mission.items)} items are done"
         )
-        yield Move(events=(ended,), mission=mission.id)
+        yield Proposal(events=(ended,), mission=mission.id)
 
 
-def _is_under_way(town: Town, item: Item) -> bool:
+def _is_in_progress(town: TownState, item: MissionItem) -> bool:
     return item.state in ("assigned", "running") or (item.state == "ready" and item.task is not None)
 
 
-def _is_quiet(mission: Mission) -> bool:
+def _has_no_open_watches(mission: Mission) -> bool:
     return all(watch.state == DONE for watch in mission.watches.values())
 
 
-def task_id(town: Town, mission: Mission, item: Item, purpose: str = "", number: int = 0) -> str:
+def item_task_id(town: TownState, mission: Mission, item: MissionItem, purpose: str = "", number: int = 0) -> str:
     """The name of an item's task: it follows from the item, so that none is written down twice."""
     behind = f"/{purpose}-{number}" if purpose else ""
     name = f"{mission.id}/{item.id}{behind}"
@@ -158,9 +161,9 @@ def task_id(town: Town, mission: Mission, item: Item, purpose: str = "", number:
     return f"{sha256(whose.encode()).hexdigest()[:16]}{behind or '/work'}"
 
 
-def _begin(town: Town, mission: Mission, item: Item) -> Move:
+def _propose_item_task(town: TownState, mission: Mission, item: MissionItem) -> Proposal:
     created = town_events.task_created(
-        task_id(town, mission, item),
+        item_task_id(town, mission, item),
         title=item.title or item.id,
         by=town_events.DISPATCHER,
         description=item.description,
@@ -171,35 +174,37 @@ def _begin(town: Town, mission: Mission, item: Item) -> Move:
         item=item.id,
         purpose="work",
     )
-    return _creation(created, mission)
+    return _propose_task_creation(created, mission)
 
 
-def _creation(created: Event, mission: Mission, *before: Event) -> Move:
-    return Move(events=(*before, created), expect=Expect(f"task:{created.task}", None), task=created.task or "", mission=mission.id)
+def _propose_task_creation(created: Event, mission: Mission, *before: Event) -> Proposal:
+    return Proposal(events=(*before, created), expect=Expect(f"task:{created.task}", None), task=created.task or "", mission=mission.id)
 
 
-def _after_work(town: Town, mission: Mission, item: Item) -> Iterator[Move]:
+def _propose_after_work(town: TownState, mission: Mission, item: MissionItem) -> Iterator[Proposal]:
     if item.verdict == "rejected":
-        yield from _mend(town, mission, item)
-    elif wants_review(mission, item) and item.verdict != "approved":
-        yield from _review(town, mission, item)
-    elif _unwatched(mission, item):
-        yield Move(events=tuple(_watches(mission, item)), mission=mission.id)
+        yield from _propose_fix(town, mission, item)
+    elif is_review_required(mission, item) and item.verdict != "approved":
+        yield from _propose_review(town, mission, item)
+    elif _unwatched_pull_requests(mission, item):
+        yield Proposal(events=tuple(_build_watch_events(mission, item)), mission=mission.id)
     elif all(watch.state == DONE for watch in mission.watches.values() if watch.item == item.id):
         told: dict[str, Any] = {"task": item.work, "reviewed": True} if item.verdict == "approved" else {}
-        done = town_events.item_fact("completed", mission, item, f"{item.title or item.id} is done", by_agents=item.authors, **told)
-        yield Move(events=(done,), mission=mission.id)
+        done = town_events.mission_item_event(
+            "completed", mission, item, f"{item.title or item.id} is done", by_agents=item.authors, **told
+        )
+        yield Proposal(events=(done,), mission=mission.id)
 
 
-def _review(town: Town, mission: Mission, item: Item) -> Iterator[Move]:
+def _propose_review(town: TownState, mission: Mission, item: MissionItem) -> Iterator[Proposal]:
     if item.reviewed == item.work:
         return
-    id = task_id(town, mission, item, "review", item.reviews + 1)
+    id = item_task_id(town, mission, item, "review", item.reviews + 1)
     created = town_events.task_created(
         id,
         title=f"Review {item.title or item.id}",
         by=town_events.DISPATCHER,
-        roles=[REVIEWER],
+        roles=[REVIEWER_ROLE],
         tries=mission.tries,
         mission=mission.id,
         item=item.id,
@@ -208,10 +213,10 @@ def _review(town: Town, mission: Mission, item: Item) -> Iterator[Move]:
         round=item.round + 1,
         not_by=list(item.authors),
     )
-    yield _creation(created, mission)
+    yield _propose_task_creation(created, mission)
 
 
-def fix(mission: Mission, item: Item, id: str, title: str) -> Event:
+def build_fix_task(mission: Mission, item: MissionItem, id: str, title: str) -> Event:
     """The task by which an item's work is mended, best by whoever did it."""
     return town_events.task_created(
         id,
@@ -231,21 +236,23 @@ def fix(mission: Mission, item: Item, id: str, title: str) -> Event:
     )
 
 
-def _mend(town: Town, mission: Mission, item: Item) -> Iterator[Move]:
-    id = task_id(town, mission, item, "fix", item.round)
+def _propose_fix(town: TownState, mission: Mission, item: MissionItem) -> Iterator[Proposal]:
+    id = item_task_id(town, mission, item, "fix", item.round)
     if item.task == id:
         return
     title = f"Mend {item.title or item.id}: {item.reason}" if item.reason else f"Mend {item.title or item.id}"
-    created = fix(mission, item, id, title)
+    created = build_fix_task(mission, item, id, title)
     reason = item.reason or "changes are wanted"
-    blocked = town_events.item_fact("blocked", mission, item, f"changes are wanted: {item.reason}", reason=reason, fix=id, task=item.work)
-    yield _creation(created, mission, blocked)
+    blocked = town_events.mission_item_event(
+        "blocked", mission, item, f"changes are wanted: {item.reason}", reason=reason, fix=id, task=item.work
+    )
+    yield _propose_task_creation(created, mission, blocked)
 
 
 # --- watches
 
 
-def _unwatched(mission: Mission, item: Item) -> list[str]:
+def _unwatched_pull_requests(mission: Mission, item: MissionItem) -> list[str]:
     """Pull requests of an item that nobody watches yet."""
     return [pull for pull in item.artifacts if watch_id(pull, "merge") not in mission.watches] if mission.watches_pulls else []
 
@@ -255,8 +262,8 @@ def watch_id(target: str, type: str) -> str:
     return f"{target} {type}"
 
 
-def _watches(mission: Mission, item: Item) -> Iterator[Event]:
-    for pull in _unwatched(mission, item):
+def _build_watch_events(mission: Mission, item: MissionItem) -> Iterator[Event]:
+    for pull in _unwatched_pull_requests(mission, item):
         for type, action in (("checks", "fix"), ("merge", "advance")):
             yield Event(
                 kind="work.watch_added",

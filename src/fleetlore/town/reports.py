@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator
 
 from fleetlore.events.envelope import Event
 from fleetlore.town import events
-from fleetlore.town.jobs import Approved, Done, Failed, Job, Outcome, Question, Rejected, Stuck, Unable
-from fleetlore.views.town_rules import task_refusal
-from fleetlore.views.town_state import CONDUCTOR, Agent, Message, Task
+from fleetlore.town.jobs import AgentUnavailable, Approved, Done, Failed, HelpNeeded, JobOutcome, QuestionJob, Rejected, TaskJob
+from fleetlore.views.town_rules import find_task_refusal
+from fleetlore.views.town_state import CONDUCTOR, Agent, InboxMessage, Task
 
 NO_VERDICT = "the review ended without a verdict: neither an approval nor a rejection was said in so many words"
 
 
-def report(agent: Agent, task: Task | None, job: Job, outcome: Outcome) -> list[Event]:
+def report(agent: Agent, task: Task | None, job: TaskJob, outcome: JobOutcome) -> list[Event]:
     """The facts about a task whose work is over; none if the lease on it was lost meanwhile."""
-    if task is None or task_refusal(task, "complete", epoch=job.epoch) is not None:
+    if task is None or find_task_refusal(task, "complete", epoch=job.epoch) is not None:
         return []
     if job.purpose == "review" and isinstance(outcome, Done):
         outcome = Failed(NO_VERDICT)
@@ -23,67 +23,67 @@ def report(agent: Agent, task: Task | None, job: Job, outcome: Outcome) -> list[
         case Done():
             return [events.task_completed(task, result=outcome.result)]
         case Approved() | Rejected():
-            return _verdict(agent, task, job, outcome)
+            return _report_verdict(agent, task, job, outcome)
         case Failed():
             is_last = outcome.is_final or task.attempt >= task.tries
-            told = told_conductor(agent.name, task, outcome.error) if is_last else []
+            told = notify_conductor(agent.name, task, outcome.error) if is_last else []
             return [*told, events.task_failed(task, error=outcome.error, is_final=outcome.is_final)]
-        case Stuck():
-            return [*_called(agent, task, outcome.reason), events.task_failed(task, error=outcome.reason, is_final=True)]
-        case Unable():
+        case HelpNeeded():
+            return [*_escalate_to_conductor(agent, task, outcome.reason), events.task_failed(task, error=outcome.reason, is_final=True)]
+        case AgentUnavailable():
             return [events.lease_lost(task, reason=f"{agent.name} cannot work: {outcome.error}", by=agent.name)]
 
 
-def told_conductor(sender: str, task: Task, error: str) -> list[Event]:
+def notify_conductor(sender: str, task: Task, error: str) -> list[Event]:
     """That a task was put aside; a mission asks for help by itself."""
     if task.mission is not None:
         return []
     words = f"{task.id} was put aside: {error}; `lore town task retry` has it tried again"
-    return [events.message(sender, CONDUCTOR, words, priority="high", task=task.id)]
+    return [events.message_sent(sender, CONDUCTOR, words, priority="high", task=task.id)]
 
 
-def _called(agent: Agent, task: Task, reason: str) -> list[Event]:
+def _escalate_to_conductor(agent: Agent, task: Task, reason: str) -> list[Event]:
     """An agent turns to whoever runs the town."""
     scopes = {"task": task.id, "mission": task.mission}
     return [
-        events.escalated(agent.name, reason, to=CONDUCTOR, **scopes),
-        events.message(agent.name, CONDUCTOR, reason, type="query", priority="high", **scopes),
+        events.agent_escalated(agent.name, reason, to=CONDUCTOR, **scopes),
+        events.message_sent(agent.name, CONDUCTOR, reason, type="query", priority="high", **scopes),
     ]
 
 
-def _verdict(agent: Agent, task: Task, job: Job, outcome: Approved | Rejected) -> list[Event]:
+def _report_verdict(agent: Agent, task: Task, job: TaskJob, outcome: Approved | Rejected) -> list[Event]:
     author = job.authors[-1] if job.authors else None
     if job.purpose != "review":
         return [events.task_failed(task, error="this was no review, and there is nothing to approve or reject")]
     if agent.name in job.authors:
         return [events.lease_lost(task, reason=f"{agent.name} worked on it, and may not review it", by=agent.name)]
     if isinstance(outcome, Approved):
-        said, result = events.approved(task, agent.name, outcome.reason, author=author), f"approved: {outcome.reason}"
+        said, result = events.review_approved(task, agent.name, outcome.reason, author=author), f"approved: {outcome.reason}"
     else:
-        said, result = events.rejected(task, agent.name, outcome.reason, author=author), f"rejected: {outcome.reason}"
+        said, result = events.review_rejected(task, agent.name, outcome.reason, author=author), f"rejected: {outcome.reason}"
     return [said, events.task_completed(task, result=result.rstrip(": "))]
 
 
-def acknowledgements(agent: str, messages: Iterable[Message]) -> Iterator[Event]:
+def acknowledge_messages(agent: str, messages: Iterable[InboxMessage]) -> Iterator[Event]:
     """That messages were used, each once."""
     for id in dict.fromkeys(message.id for message in messages):
-        yield events.acknowledged(agent, id)
+        yield events.message_acknowledged(agent, id)
 
 
-def answered(agent: str, question: Question, outcome: Outcome) -> list[Event]:
+def answer_question(agent: str, question: QuestionJob, outcome: JobOutcome) -> list[Event]:
     """The answer to a message, and that the message was used; one that could not be answered is said to be so."""
     message = question.message
-    words = outcome.result if isinstance(outcome, Done) else f"I could not answer that: {_why(outcome)}"
-    reply = events.message(
+    words = outcome.result if isinstance(outcome, Done) else f"I could not answer that: {_failure_reason(outcome)}"
+    reply = events.message_sent(
         agent, message.sender, words or "(no words)", type="info", correlation=message.id, task=message.task, mission=message.mission
     )
-    return [reply, events.acknowledged(agent, message.id, answer=words)]
+    return [reply, events.message_acknowledged(agent, message.id, answer=words)]
 
 
-def _why(outcome: Outcome) -> str:
+def _failure_reason(outcome: JobOutcome) -> str:
     match outcome:
-        case Failed() | Unable():
+        case Failed() | AgentUnavailable():
             return outcome.error
-        case Stuck() | Rejected() | Approved():
+        case HelpNeeded() | Rejected() | Approved():
             return outcome.reason
     return "no answer came"

@@ -11,13 +11,13 @@ from fleetlore.errors import Closed
 from fleetlore.events.envelope import Event
 from fleetlore.log.async_recorder import Recorder
 from fleetlore.log.base import Position
-from fleetlore.town.journal import TOLD
+from fleetlore.town.journal import TOWN_KINDS
 
-FEW = 8
+MAX_SEPARATE_FOLLOWERS = 8
 """So many agents have a follower each: a thread, and for a server a request that waits."""
 
 
-class Ears:
+class AgentSubscriptions:
     """What reaches the agents of one worker, inside `async with`."""
 
     def __init__(self, log: Recorder, *, after: Position | None = None, hear: Callable[[Event], None] | None = None) -> None:
@@ -58,7 +58,7 @@ class Ears:
         """What is known of an agent so far; what comes from now on `follow` gives."""
         if self._are_many:
             self._queues[agent] = asyncio.Queue()  # before the past is read, so that nothing falls between
-        return [event async for event in self._log.read(f"agent:{agent}", kinds=TOLD)]
+        return [event async for event in self._log.read(f"agent:{agent}", kinds=TOWN_KINDS)]
 
     async def follow(self, agent: str, after: Position | None) -> AsyncGenerator[Event, None]:
         """The agent's events behind a position, each once, in order."""

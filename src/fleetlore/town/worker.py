@@ -16,24 +16,24 @@ from fleetlore import clock
 from fleetlore.errors import Invalid, LogError
 from fleetlore.events.envelope import Event
 from fleetlore.events.names import is_name
-from fleetlore.kernel.lease import Hold, own_name
-from fleetlore.log.coordination import Shared
+from fleetlore.kernel.lease import LeaseHolder, make_holder_name
+from fleetlore.log.coordination import Coordination
 from fleetlore.projections.runner import Runner, view_of
-from fleetlore.projections.store import Store
+from fleetlore.projections.store import ProjectionStore
 from fleetlore.town import events, liveness
-from fleetlore.town.agent_loop import Life, Say
-from fleetlore.town.jobs import Work
-from fleetlore.town.journal import Scribe
-from fleetlore.town.reclaim import release
-from fleetlore.town.subscriptions import FEW, Ears
-from fleetlore.views.town_state import Agent, Task, Town
+from fleetlore.town.agent_loop import AgentLoop, AgentStatusCallback
+from fleetlore.town.jobs import JobHandler
+from fleetlore.town.journal import TownJournal
+from fleetlore.town.reclaim import release_agent
+from fleetlore.town.subscriptions import MAX_SEPARATE_FOLLOWERS, AgentSubscriptions
+from fleetlore.views.town_state import Agent, Task, TownState
 
 LEASE_SECONDS = 12.0
-MANY = 100
+LONG_NAME_THRESHOLD = 100
 """New agents at once that need longer names to be told apart."""
-LOOK_SECONDS = 1.0
+AGENT_SCAN_SECONDS = 1.0
 """How often a worker with room looks for agents that nobody runs."""
-AGAIN_SECONDS = 1.0
+RETRY_SECONDS = 1.0
 
 
 class Worker:
@@ -41,18 +41,18 @@ class Worker:
 
     def __init__(
         self,
-        scribe: Scribe,
-        shared: Shared,
-        work: Work,
+        scribe: TownJournal,
+        shared: Coordination,
+        work: JobHandler,
         *,
         names: Sequence[str] = (),
         roles: Sequence[str] = (),
         concurrency: int = 1,
         harness: str = "",
-        store: Store | None = None,
+        store: ProjectionStore | None = None,
         lease_seconds: float = LEASE_SECONDS,
-        look_seconds: float = LOOK_SECONDS,
-        say: Say = lambda who, what: None,
+        look_seconds: float = AGENT_SCAN_SECONDS,
+        say: AgentStatusCallback = lambda who, what: None,
     ) -> None:
         for name in (*names, *roles):
             if not is_name(name):
@@ -60,14 +60,14 @@ class Worker:
         self._scribe, self._shared, self._work, self._store = scribe, shared, work, store
         self._names, self._roles, self._harness = list(names), list(roles), harness
         self._most = max(concurrency, len(names))
-        self._are_many = self._most > FEW
+        self._are_many = self._most > MAX_SEPARATE_FOLLOWERS
         self._seconds, self._look, self._say = lease_seconds, look_seconds, say
-        self.name = own_name()
-        self._town: Town = scribe.believed.initial()
+        self.name = make_holder_name()
+        self._town: TownState = scribe.believed.initial()
         self._position = ""
         self._has_begun = False
         self._lives: dict[str, asyncio.Task[str]] = {}
-        self._of: dict[str, Life] = {}
+        self._of: dict[str, AgentLoop] = {}
         self._refused: dict[str, float] = {}
         self._left: list[str] = []
         self._unable: set[str] = set()
@@ -81,28 +81,30 @@ class Worker:
     async def run(self, stop: asyncio.Event) -> None:
         """Until told to stop; then everything is let go, and nothing is lost."""
         while not stop.is_set():
-            hold = Hold(
+            hold = LeaseHolder(
                 self._shared,
                 liveness.lease_name(self.name),
                 holder=self.name,
                 seconds=self._seconds,
-                renew=self._seconds / liveness.RENEWALS,
+                renew=self._seconds / liveness.RENEWALS_PER_LEASE,
             )
             try:
                 async with hold as lease:
-                    await self._serve(hold, liveness.lease_text(lease), stop)
+                    await self._serve(hold, liveness.format_worker_lease(lease), stop)
             except LogError as error:
                 self._say(self.name, f"cannot reach the log just now: {error}")
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(AGAIN_SECONDS):
+                    async with asyncio.timeout(RETRY_SECONDS):
                         await stop.wait()
 
-    async def _serve(self, hold: Hold, lease: str, stop: asyncio.Event) -> None:
+    async def _serve(self, hold: LeaseHolder, lease: str, stop: asyncio.Event) -> None:
         ends = [asyncio.create_task(stop.wait()), asyncio.create_task(hold.lost.wait())]
         try:
             if self._are_many:
                 await asyncio.to_thread(self._catch_up)
-            async with Ears(self._scribe.log, after=self._position or None, hear=self._hear if self._are_many else None) as ears:
+            async with AgentSubscriptions(
+                self._scribe.log, after=self._position or None, hear=self._hear if self._are_many else None
+            ) as ears:
                 try:
                     while not any(end.done() for end in ends) and not ears.are_deaf:
                         await self._take_on(ears, lease)
@@ -136,17 +138,17 @@ class Worker:
 
     # --- whom to run
 
-    async def _take_on(self, ears: Ears, lease: str) -> None:
+    async def _take_on(self, ears: AgentSubscriptions, lease: str) -> None:
         room = self._most - len(self._lives)
         if room <= 0:
             return
         if not self._are_many:
             await asyncio.to_thread(self._catch_up)
         for name in [name for name in self._town.holdings.get(lease, ()) if name not in self._lives]:
-            await release(self._scribe, self._town, self._town.agents[name], "its life on this worker ended by a fault", by=self.name)
+            await release_agent(self._scribe, self._town, self._town.agents[name], "its life on this worker ended by a fault", by=self.name)
         self._see_who_is_unable()
         for name in await self._whom(room):
-            life = Life(name, self._scribe, self._work, lease=lease, seconds=self._seconds, known=self._known, say=self._say)
+            life = AgentLoop(name, self._scribe, self._work, lease=lease, seconds=self._seconds, known=self._known, say=self._say)
             self._of[name] = life
             self._lives[name] = asyncio.create_task(life.live(ears))
 
@@ -182,7 +184,9 @@ class Worker:
         if not self._has_begun:
             self._has_begun = True
             new = [name for name in self._names if name not in self._town.agents] if self._names else self._new_names(room - len(free))
-            await self._scribe.append_all(events.spawned(name, by=self.name, roles=self._roles, harness=self._harness) for name in new)
+            await self._scribe.append_all(
+                events.agent_spawned(name, by=self.name, roles=self._roles, harness=self._harness) for name in new
+            )
             free += new
         return free[:room]
 
@@ -200,7 +204,7 @@ class Worker:
 
     def _new_names(self, number: int) -> list[str]:
         """Names that nobody else will have chosen."""
-        stem, digits = self._roles[0] if self._roles else "agent", 4 if number < MANY else 8
+        stem, digits = self._roles[0] if self._roles else "agent", 4 if number < LONG_NAME_THRESHOLD else 8
         names: dict[str, None] = {}
         while len(names) < number:
             name = f"{stem}-{clock.uuid7()[-digits:]}"

@@ -13,14 +13,14 @@ from msgspec import Struct, field
 
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
-from fleetlore.views.event_text import EPOCH, stamp_of
+from fleetlore.views.event_text import EPOCH, event_stamp
 
 VERSION = 2
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
-FAMILIES = ("work", "done", "trouble", "talk", "quiet")
+BEAT_FAMILIES = ("work", "done", "trouble", "talk", "quiet")
 """What beats are drawn together; the order in which they are piled up."""
-_OF_BEAT = {
+_FAMILY_BY_BEAT = {
     "claim": 0, "progress": 0, "propose": 0,
     "deliver": 1, "feat": 1, "recovery": 1,
     "setback": 2, "release": 2,
@@ -28,15 +28,15 @@ _OF_BEAT = {
     "pulse": 4, "rest": 4,
 }  # fmt: skip
 
-SHORTEST = 900
+MIN_SLOT_SECONDS = 900
 """Seconds."""
 MOST_CELLS = 30_000
-MOST_BEATS = 24
-NOBODY = ""
+MAX_BEATS = 24
+NO_AGENT = ""
 """The lane of what is about no agent."""
 
 
-class Lane(Struct, kw_only=True):
+class AgentActivity(Struct, kw_only=True):
     """One agent."""
 
     slots: dict[int, list[int]] = field(default_factory=dict)
@@ -45,56 +45,56 @@ class Lane(Struct, kw_only=True):
     """The newest, oldest first; those of unknown kinds have none."""
 
 
-class Pace(Struct, kw_only=True):
+class FleetActivity(Struct, kw_only=True):
     """All agents of a town. Encodes to JSON and back."""
 
     version: int = VERSION
-    seconds: int = SHORTEST
+    seconds: int = MIN_SLOT_SECONDS
     """How long a slot is."""
     cells: int = 0
-    lanes: dict[str, Lane] = field(default_factory=dict)
+    lanes: dict[str, AgentActivity] = field(default_factory=dict)
 
 
-def family_of(beat: str | None) -> int:
+def find_beat_family(beat: str | None) -> int:
     """The family of a beat, by its number; what has no beat is work."""
-    return _OF_BEAT.get(beat or "", 0)
+    return _FAMILY_BY_BEAT.get(beat or "", 0)
 
 
-def initial() -> Pace:
+def initial() -> FleetActivity:
     """Nothing has moved yet."""
-    return Pace()
+    return FleetActivity()
 
 
-def apply(pace: Pace, event: Event) -> Pace:
+def apply(pace: FleetActivity, event: Event) -> FleetActivity:
     """The pace after one more event. Never raises. Consumes it: go on with the one that is returned."""
-    name, beat, at = event.agent or NOBODY, beat_of(event), stamp_of(event)[0]
+    name, beat, at = event.agent or NO_AGENT, beat_of(event), event_stamp(event)[0]
     lane = pace.lanes.get(name)
     if lane is None:
-        lane = pace.lanes[name] = Lane()
+        lane = pace.lanes[name] = AgentActivity()
     past = at - EPOCH
     slot = (past.days * 86_400 + past.seconds) // pace.seconds
     counts = lane.slots.get(slot)
     if counts is None:
-        counts = lane.slots[slot] = [0] * len(FAMILIES)
+        counts = lane.slots[slot] = [0] * len(BEAT_FAMILIES)
         pace.cells += 1
-    counts[family_of(beat)] += 1
+    counts[find_beat_family(beat)] += 1
     if beat is not None:
-        _note(lane.beats, (at, beat))
+        _add_beat(lane.beats, (at, beat))
     while pace.cells > MOST_CELLS + len(pace.lanes):
-        _widen(pace)
+        _double_slot_length(pace)
     return pace
 
 
-def _note(beats: list[tuple[datetime, str]], beat: tuple[datetime, str]) -> None:
+def _add_beat(beats: list[tuple[datetime, str]], beat: tuple[datetime, str]) -> None:
     if not beats or beat >= beats[-1]:
         beats.append(beat)
     else:
         insort(beats, beat)
-    if len(beats) > MOST_BEATS:
+    if len(beats) > MAX_BEATS:
         del beats[0]
 
 
-def _widen(pace: Pace) -> None:
+def _double_slot_length(pace: FleetActivity) -> None:
     """Make slots twice as long."""
     pace.seconds *= 2
     pace.cells = 0

@@ -8,14 +8,14 @@ from typing import Any, Literal
 from fleetlore.events.envelope import Event
 from fleetlore.views.event_text import is_shell_prompt
 
-Standing = Literal["needs you", "working", "idle", "silent", "ended"]
-STANDINGS: tuple[Standing, ...] = ("needs you", "working", "idle", "silent", "ended")
+AgentStanding = Literal["needs you", "working", "idle", "silent", "ended"]
+AGENT_STANDINGS: tuple[AgentStanding, ...] = ("needs you", "working", "idle", "silent", "ended")
 """How an agent can stand, in the order in which people want to see it."""
 
-Effect = Literal["needs you", "working", "idle", "ended", "alive", "answered", "nothing"]
+StandingEffect = Literal["needs you", "working", "idle", "ended", "alive", "answered", "nothing"]
 """What an event does: bring about a standing; `alive`: a sign of life and no more; `answered`: working, if it needed you."""
 
-_BY_EFFECT: Mapping[Effect, str] = {
+_KINDS_BY_EFFECT: Mapping[StandingEffect, str] = {
     "needs you": """
         session.waiting goal.waiting goal.permission_asked town.mission_help_needed town.conductor_escalation
         driver.escalate driver.budget_exhausted
@@ -54,10 +54,10 @@ _BY_EFFECT: Mapping[Effect, str] = {
     """,
 }
 
-EFFECTS: Mapping[str, Effect] = {kind: effect for effect, kinds in _BY_EFFECT.items() for kind in kinds.split()}
+EFFECT_BY_KIND: Mapping[str, StandingEffect] = {kind: effect for effect, kinds in _KINDS_BY_EFFECT.items() for kind in kinds.split()}
 """Kind → what it does to `agent`. A kind that is not here is a deed: working."""
 
-WITH_CHILD: Mapping[str, tuple[Effect, Effect]] = {
+CHILD_EFFECTS: Mapping[str, tuple[StandingEffect, StandingEffect]] = {
     "agent.launched": ("working", "working"),
     "agent.returned": ("working", "ended"),
     "fleet.collab": ("working", "working"),
@@ -68,10 +68,10 @@ WITH_CHILD: Mapping[str, tuple[Effect, Effect]] = {
 }
 """Kind → what it does to `agent` and to `child`, where it names both."""
 
-BEGETS = frozenset(("agent.launched", "agent.returned", "town.agent_spawned"))
+PARENT_KINDS = frozenset(("agent.launched", "agent.returned", "town.agent_spawned"))
 """Kinds whose `agent` is the parent of their `child`."""
 
-CLOSES = frozenset(
+TASK_CLOSING_KINDS = frozenset(
     (
         "fleet.pr_merge",
         "fleet.abandon",
@@ -87,7 +87,7 @@ CLOSES = frozenset(
 )
 """Kinds after which the agent no longer holds the task that they name."""
 
-ENDS: Mapping[str, tuple[str, ...]] = {
+LEFT_SCOPES_BY_KIND: Mapping[str, tuple[str, ...]] = {
     "driver.goal_completed": ("goal",),
     "run.finished": ("run",),
     "session.ended": ("run",),
@@ -98,63 +98,65 @@ ENDS: Mapping[str, tuple[str, ...]] = {
 }
 """Kind → the scopes that its agent has left."""
 
-_BY_STATE: Mapping[Standing, str] = {
+_STATES_BY_STANDING: Mapping[AgentStanding, str] = {
     "needs you": "waiting blocked needs_input waiting_for_input",
     "working": "working running starting busy active",
     "idle": "idle paused cold ready sleeping",
     "ended": "stopped draining error failed completed done",
 }
-STATES: Mapping[str, Effect] = {state: effect for effect, states in _BY_STATE.items() for state in states.split() if effect != "silent"}
+EFFECT_BY_STATE: Mapping[str, StandingEffect] = {
+    state: effect for effect, states in _STATES_BY_STANDING.items() for state in states.split() if effect != "silent"
+}
 """A state by the name that a town gives it (in lower case) → what it means here."""
 
 
-BOOKKEEPING = frozenset(("context.built", "goal.checkpointed", "goal.attempt_ended", "driver.attempt_started"))
+BOOKKEEPING_KINDS = frozenset(("context.built", "goal.checkpointed", "goal.attempt_ended", "driver.attempt_started"))
 """Kinds that, without words of their own, do not say what an agent is doing."""
 
 
-def says_what(event: Event) -> bool:
+def has_activity_text(event: Event) -> bool:
     """Whether the event tells what its agent is doing. Who holds a goal does not: it names the process."""
     if event.kind == "work.lease_taken" and event.goal is not None:
         return False
-    return bool(event.text) or event.kind not in BOOKKEEPING
+    return bool(event.text) or event.kind not in BOOKKEEPING_KINDS
 
 
-def effect_of(event: Event) -> Effect:
+def find_standing_effect(event: Event) -> StandingEffect:
     """What the event does to its `agent`."""
-    decide = DECIDERS.get(event.kind)
-    effect = EFFECTS.get(event.kind, "working")
+    decide = EFFECT_DECIDERS.get(event.kind)
+    effect = EFFECT_BY_KIND.get(event.kind, "working")
     return effect if decide is None else decide(event, effect)
 
 
-def _by_new_state(event: Event, effect: Effect) -> Effect:
-    return STATES.get((event.new_state or "").lower(), effect)
+def _decide_by_new_state(event: Event, effect: StandingEffect) -> StandingEffect:
+    return EFFECT_BY_STATE.get((event.new_state or "").lower(), effect)
 
 
-def _by_clock(event: Event, effect: Effect) -> Effect:
+def _decide_by_wait(event: Event, effect: StandingEffect) -> StandingEffect:
     is_by_itself = isinstance(event.data.get("until"), str) or event.data.get("why") == "paused"
     return "idle" if is_by_itself else effect
 
 
-def _by_question(event: Event, effect: Effect) -> Effect:
+def _decide_by_cause(event: Event, effect: StandingEffect) -> StandingEffect:
     return effect if event.cause is None else "answered"
 
 
-def _by_action(event: Event, effect: Effect) -> Effect:
+def _decide_by_action(event: Event, effect: StandingEffect) -> StandingEffect:
     return "nothing" if event.goal is not None and event.data.get("action") in ("say", "pause", "raise") else effect
 
 
-def _by_outcome(event: Event, effect: Effect) -> Effect:
-    words = set(_tags(event.data))
+def _decide_by_outcome(event: Event, effect: StandingEffect) -> StandingEffect:
+    words = set(_find_outcome_kinds(event.data))
     if "escalate" in words:
         return "needs you"
     return "idle" if "sleep" in words else effect
 
 
-def _by_shell(event: Event, effect: Effect) -> Effect:
+def _by_shell(event: Event, effect: StandingEffect) -> StandingEffect:
     return "alive" if is_shell_prompt(event) else effect
 
 
-def _tags(data: Mapping[str, Any]) -> Iterator[str]:
+def _find_outcome_kinds(data: Mapping[str, Any]) -> Iterator[str]:
     """The `kind` of what a driver decided, wherever its shape keeps it."""
     for path in (("result", "outcome"), ("outcome", "outcome"), ("decision",)):
         value: Any = data
@@ -164,16 +166,16 @@ def _tags(data: Mapping[str, Any]) -> Iterator[str]:
             yield value
 
 
-DECIDERS: Mapping[str, Callable[[Event, Effect], Effect]] = {
-    "town.agent_state_changed": _by_new_state,
-    "town.agent_spawned": _by_new_state,
-    "town.agent_resumed": _by_new_state,
-    "goal.waiting": _by_clock,
+EFFECT_DECIDERS: Mapping[str, Callable[[Event, StandingEffect], StandingEffect]] = {
+    "town.agent_state_changed": _decide_by_new_state,
+    "town.agent_spawned": _decide_by_new_state,
+    "town.agent_resumed": _decide_by_new_state,
+    "goal.waiting": _decide_by_wait,
     "prompt.submitted": _by_shell,
-    "driver.decision": _by_question,
-    "control.requested": _by_action,
-    "driver.attempt_completed": _by_outcome,
-    "driver.replay_decision": _by_outcome,
-    "driver.goal_completed": _by_outcome,
+    "driver.decision": _decide_by_cause,
+    "control.requested": _decide_by_action,
+    "driver.attempt_completed": _decide_by_outcome,
+    "driver.replay_decision": _decide_by_outcome,
+    "driver.goal_completed": _decide_by_outcome,
 }
 """Kinds where the event itself can say more than its kind does."""

@@ -13,84 +13,84 @@ from zlib import crc32
 
 import msgspec
 
-from fleetlore.dialects.commands.classify import is_polling
+from fleetlore.dialects.commands.classify import is_polling_call
 from fleetlore.events.catalog import bare_beats, beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.events.payload import Beat
 from fleetlore.events.tools import CHECKING
-from fleetlore.views.event_text import Stamp, stamp_of
+from fleetlore.views.event_text import EventStamp, event_stamp
 from fleetlore.views.recent_calls import VERSION as VERSION
-from fleetlore.views.recent_calls import Beats, Call, Hand, Note
+from fleetlore.views.recent_calls import BeatReason, BeatState, PendingCall, RecentCalls
 
-LOOP = 3
+LOOP_CALLS = 3
 """So many times the same call in a row, with no other between, are a loop."""
-MOST_HANDS, MOST_CALLS, MOST_TROUBLES, MOST_EDITS = 2000, 64, 32, 64
+MAX_AGENTS, MAX_PENDING_CALLS, MAX_FAILURES, MAX_EDITS = 2000, 64, 32, 64
 
-SETBACKS = frozenset(("loop", "undone", "stuck"))
+SETBACK_REASONS = frozenset(("loop", "undone", "stuck"))
 
-_ONCE = frozenset(("commit", "push", "pr_open", "pr_merge"))
+_SINGLE_ACTIONS = frozenset(("commit", "push", "pr_open", "pr_merge"))
 """Deeds that are mended by the next of their kind, whatever it says."""
-_MENDS = frozenset(("progress", "pulse"))
-_TURN = "turn"
+_RECOVERY_BEATS = frozenset(("progress", "pulse"))
+_TURN_FAILURE_KEY = "turn"
 """The trouble of a goal whose last turn did not go well."""
-_OLD_AND_NEW = (("old_string", "new_string"), ("old_str", "new_str"), ("oldString", "newString"))
-_OLD = frozenset(old for old, _ in _OLD_AND_NEW)
+_EDIT_FIELD_PAIRS = (("old_string", "new_string"), ("old_str", "new_str"), ("oldString", "newString"))
+_OLD_TEXT_FIELDS = frozenset(old for old, _ in _EDIT_FIELD_PAIRS)
 _Value = TypeVar("_Value")
-_encode = msgspec.json.Encoder().encode
+_encode_json = msgspec.json.Encoder().encode
 
 
-def initial() -> Beats:
+def initial() -> BeatState:
     """Nothing has been done yet."""
-    return Beats()
+    return BeatState()
 
 
-def beat(beats: Beats, event: Event, stamp: Stamp | None = None) -> Beat | None:
+def classify_beat(beats: BeatState, event: Event, stamp: EventStamp | None = None) -> Beat | None:
     """The beat of one more event, given those before it. Never raises. A late one has its kind's, and changes nothing."""
     if beats.note is not None:
         beats.note = None
-    act = _ACTS.get(event.kind)
+    act = _BEAT_HANDLERS.get(event.kind)
     if act is None:
         return beat_of(event)
     key = f"{event.run or event.task or event.goal or ''} {event.agent or event.actor}"
     hand = beats.hands.get(key)
     if stamp is None:
-        stamp = stamp_of(event)
+        stamp = event_stamp(event)
     if hand is None:
-        hand = Hand()
-        _keep(beats.hands, key, hand, MOST_HANDS)
+        hand = RecentCalls()
+        _put_bounded(beats.hands, key, hand, MAX_AGENTS)
     elif (last := hand.last) is not None and stamp[0] <= last[0] and stamp < last:
         return beat_of(event)
     hand.last = stamp
     data = event.data
-    own = beat_of(event) if "deed" in data or event.kind not in _BY_DEED else bare_beats[event.kind]
+    own = beat_of(event) if "deed" in data or event.kind not in _KINDS_BY_ACTION else bare_beats[event.kind]
     note = act(hand, data, own)
     if note is None:
         return own
     beats.note = note
-    return "setback" if note in SETBACKS else "recovery"
+    return "setback" if note in SETBACK_REASONS else "recovery"
 
 
-def _called(hand: Hand, data: Mapping[str, Any], own: Beat | None) -> Note | None:
+def _on_tool_called(hand: RecentCalls, data: Mapping[str, Any], own: Beat | None) -> BeatReason | None:
     del own
-    call = _call(data)
+    call = _make_pending_call(data)
     if isinstance(id := data.get("call_id"), str):
         calls = hand.calls
         calls[id] = call
-        if len(calls) > MOST_CALLS:
+        if len(calls) > MAX_PENDING_CALLS:
             del calls[next(iter(calls))]
     if call[0] != hand.same:
         hand.same, hand.times = call[0], 1
         return None
-    return _repeated(hand, call[0], data)
+    return _detect_loop(hand, call[0], data)
 
 
-def _call(data: Mapping[str, Any]) -> Call:
+def _make_pending_call(data: Mapping[str, Any]) -> PendingCall:
     given = data.get("input")
-    digest = _digest((data.get("tool"), given))
-    return (digest, 0, 0) if not isinstance(given, dict) or _OLD.isdisjoint(given) else (digest, *_edit(given))
+    digest = _digest_values((data.get("tool"), given))
+    return (digest, 0, 0) if not isinstance(given, dict) or _OLD_TEXT_FIELDS.isdisjoint(given) else (digest, *_digest_edit(given))
 
 
-def _repeated(hand: Hand, digest: int, data: Mapping[str, Any]) -> Note | None:
+def _detect_loop(hand: RecentCalls, digest: int, data: Mapping[str, Any]) -> BeatReason | None:
     """A loop, where this is the third call alike in a row. It is told once; asking how far something is may go on for ever."""
     if digest != hand.same:
         hand.same = digest
@@ -98,111 +98,111 @@ def _repeated(hand: Hand, digest: int, data: Mapping[str, Any]) -> Note | None:
             hand.times = 1
         return None
     hand.times += 1
-    return "loop" if hand.times == LOOP and not is_polling(str(data.get("tool")), data.get("input")) else None
+    return "loop" if hand.times == LOOP_CALLS and not is_polling_call(str(data.get("tool")), data.get("input")) else None
 
 
-def _returned(hand: Hand, data: Mapping[str, Any], own: Beat | None) -> Note | None:
+def _on_tool_returned(hand: RecentCalls, data: Mapping[str, Any], own: Beat | None) -> BeatReason | None:
     id, note = data.get("call_id"), None
     call = hand.calls.pop(id, None) if isinstance(id, str) else None
     if call is None:
-        call, note = _call_of(hand, data)
+        call, note = _take_pending_call(hand, data)
     if own == "setback":
-        if (key := _key_of(data)) is not None:
-            _trouble(hand, key, call, "mended")
+        if (key := _action_key(data)) is not None:
+            _record_failure(hand, key, call, "mended")
         return None
-    found = _solved(hand, _key_of(data), call) if hand.troubles or hand.slips else None
-    if call is not None and call[1] and _undoes(hand, call):
+    found = _clear_failures(hand, _action_key(data), call) if hand.troubles or hand.slips else None
+    if call is not None and call[1] and _is_edit_undone(hand, call):
         return "undone"
-    return note if found is None or own not in _MENDS else found
+    return note if found is None or own not in _RECOVERY_BEATS else found
 
 
-def _failed(hand: Hand, data: Mapping[str, Any], own: Beat | None) -> Note | None:
-    call, note = _call_of(hand, data)
-    key = _key_of(data)
+def _on_tool_failed(hand: RecentCalls, data: Mapping[str, Any], own: Beat | None) -> BeatReason | None:
+    call, note = _take_pending_call(hand, data)
+    key = _action_key(data)
     if own == "setback":
-        _trouble(hand, key, call, "mended")
+        _record_failure(hand, key, call, "mended")
         return None
-    return _missed(hand, key) or note if key is not None and data.get("deed") == "edit" else note
+    return _record_missed_edit(hand, key) or note if key is not None and data.get("deed") == "edit" else note
 
 
-def _missed(hand: Hand, key: str) -> Note | None:
+def _record_missed_edit(hand: RecentCalls, key: str) -> BeatReason | None:
     """An edit that missed: the first one is a slip, the second in the same file is trouble."""
     if key in hand.slips:
         del hand.slips[key]
-        _trouble(hand, key, None, "mended")
+        _record_failure(hand, key, None, "mended")
         return "stuck"
     if key not in hand.troubles:
-        _keep(hand.slips, key, True, MOST_TROUBLES)
+        _put_bounded(hand.slips, key, True, MAX_FAILURES)
     return None
 
 
-def _denied(hand: Hand, data: Mapping[str, Any], own: Beat | None) -> Note | None:
+def _on_tool_denied(hand: RecentCalls, data: Mapping[str, Any], own: Beat | None) -> BeatReason | None:
     del own
-    call, _ = _call_of(hand, data)
-    _trouble(hand, None, call, "allowed")
+    call, _ = _take_pending_call(hand, data)
+    _record_failure(hand, None, call, "allowed")
     return None
 
 
-def _prompted(hand: Hand, data: Mapping[str, Any], own: Beat | None) -> Note | None:
+def _on_prompt(hand: RecentCalls, data: Mapping[str, Any], own: Beat | None) -> BeatReason | None:
     """A person spoke: what is done now is done anew."""
     del data, own
     hand.same = hand.times = 0
     return None
 
 
-def _turned(hand: Hand, data: Mapping[str, Any], own: Beat | None) -> Note | None:
+def _on_goal_turn(hand: RecentCalls, data: Mapping[str, Any], own: Beat | None) -> BeatReason | None:
     """A turn of a goal: one that goes well mends what the ones before it left."""
     del data
     if own == "setback":
-        _keep(hand.troubles, _TURN, "mended", MOST_TROUBLES)
-    return hand.troubles.pop(_TURN, None) if own in ("propose", "progress") else None
+        _put_bounded(hand.troubles, _TURN_FAILURE_KEY, "mended", MAX_FAILURES)
+    return hand.troubles.pop(_TURN_FAILURE_KEY, None) if own in ("propose", "progress") else None
 
 
-_BY_DEED = frozenset(("tool.called", "tool.returned"))
+_KINDS_BY_ACTION = frozenset(("tool.called", "tool.returned"))
 """Kinds whose beat depends on the deed alone, if there is one."""
-Act: TypeAlias = Callable[[Hand, Mapping[str, Any], Beat | None], Note | None]
-_ACTS: Mapping[str, Act] = {
-    "tool.called": _called,
-    "tool.returned": _returned,
-    "tool.failed": _failed,
-    "tool.denied": _denied,
-    "prompt.submitted": _prompted,
-    "driver.attempt_completed": _turned,
-    "driver.replay_decision": _turned,
-    "driver.escalate": _turned,
-    "driver.budget_exhausted": _turned,
+BeatHandler: TypeAlias = Callable[[RecentCalls, Mapping[str, Any], Beat | None], BeatReason | None]
+_BEAT_HANDLERS: Mapping[str, BeatHandler] = {
+    "tool.called": _on_tool_called,
+    "tool.returned": _on_tool_returned,
+    "tool.failed": _on_tool_failed,
+    "tool.denied": _on_tool_denied,
+    "prompt.submitted": _on_prompt,
+    "driver.attempt_completed": _on_goal_turn,
+    "driver.replay_decision": _on_goal_turn,
+    "driver.escalate": _on_goal_turn,
+    "driver.budget_exhausted": _on_goal_turn,
 }
 
 
-def _call_of(hand: Hand, data: Mapping[str, Any]) -> tuple[Call | None, Note | None]:
+def _take_pending_call(hand: RecentCalls, data: Mapping[str, Any]) -> tuple[PendingCall | None, BeatReason | None]:
     """The call that this came of; where no event told of the call, the outcome stands for it."""
     id = data.get("call_id")
     call = hand.calls.pop(id, None) if isinstance(id, str) else None
     if call is not None or data.get("input") is None:
         return call, None
-    call = _call(data)
-    return call, _repeated(hand, call[0], data)
+    call = _make_pending_call(data)
+    return call, _detect_loop(hand, call[0], data)
 
 
-def _key_of(data: Mapping[str, Any]) -> str | None:
+def _action_key(data: Mapping[str, Any]) -> str | None:
     """By what a deed is known when it is done another time; `None`: only by its call."""
     deed, subject = data.get("deed"), data.get("subject")
     if not isinstance(deed, str):
         return None
-    if deed in _ONCE:
+    if deed in _SINGLE_ACTIONS:
         return deed
     if not isinstance(subject, str) or (deed != "edit" and deed not in CHECKING):
         return None
     return f"{deed} {subject.partition(': ')[0]}"
 
 
-def _trouble(hand: Hand, key: str | None, call: Call | None, note: Note) -> None:
+def _record_failure(hand: RecentCalls, key: str | None, call: PendingCall | None, note: BeatReason) -> None:
     name = key or (f"#{call[0]:x}" if call is not None else None)
     if name is not None:
-        _keep(hand.troubles, name, note, MOST_TROUBLES)
+        _put_bounded(hand.troubles, name, note, MAX_FAILURES)
 
 
-def _solved(hand: Hand, key: str | None, call: Call | None) -> Note | None:
+def _clear_failures(hand: RecentCalls, key: str | None, call: PendingCall | None) -> BeatReason | None:
     """What is out of the way now. Tests that cover more than those that had failed count as well."""
     troubles = hand.troubles
     if hand.slips and key is not None:
@@ -219,29 +219,29 @@ def _solved(hand: Hand, key: str | None, call: Call | None) -> Note | None:
     return found
 
 
-def _edit(given: Mapping[str, Any]) -> tuple[int, int]:
+def _digest_edit(given: Mapping[str, Any]) -> tuple[int, int]:
     """The digests of an edit, and of what would undo it; none where it changes nothing."""
     forth = back = 0
-    for old, new in _OLD_AND_NEW:
+    for old, new in _EDIT_FIELD_PAIRS:
         before, after = given.get(old), given.get(new)
         if isinstance(before, str) and isinstance(after, str) and before != after:
             path = given.get("file_path") or given.get("path") or given.get("filePath")
-            forth, back = _digest((path, (before, after))), _digest((path, (after, before)))
+            forth, back = _digest_values((path, (before, after))), _digest_values((path, (after, before)))
     return forth, back
 
 
-def _undoes(hand: Hand, call: Call) -> bool:
+def _is_edit_undone(hand: RecentCalls, call: PendingCall) -> bool:
     """Whether an edit puts back what an earlier one had changed."""
     _, forth, back = call
     if hand.edits.pop(back, False):
         return True
-    _keep(hand.edits, forth, True, MOST_EDITS)
+    _put_bounded(hand.edits, forth, True, MAX_EDITS)
     return False
 
 
-def _digest(things: tuple[object, ...]) -> int:
+def _digest_values(things: tuple[object, ...]) -> int:
     try:
-        raw = _encode(things)
+        raw = _encode_json(things)
     except (TypeError, ValueError, OverflowError, RecursionError):
         raw = repr([type(thing).__name__ for thing in things]).encode()
     return (len(raw) << 32 | crc32(raw)) & 0x7FFF_FFFF_FFFF_FFFF
@@ -250,7 +250,7 @@ def _digest(things: tuple[object, ...]) -> int:
 _Key = TypeVar("_Key", str, int)
 
 
-def _keep(kept: dict[_Key, _Value], key: _Key, value: _Value, most: int) -> None:
+def _put_bounded(kept: dict[_Key, _Value], key: _Key, value: _Value, most: int) -> None:
     """One more, and the oldest is let go if there are too many."""
     kept[key] = value
     if len(kept) > most:

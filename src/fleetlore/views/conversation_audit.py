@@ -6,58 +6,62 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from fleetlore.views.conversation_state import Control
+from fleetlore.views.conversation_state import UiControl
 
-LONGEST = 200
+MAX_TEXT_CHARS = 200
 
 
-class Difference(NamedTuple):
+class ControlDifference(NamedTuple):
     """What should be there and is not, and what is there and should not be: each as a short control."""
 
-    missing: tuple[Control, ...]
-    unexpected: tuple[Control, ...]
+    missing: tuple[UiControl, ...]
+    unexpected: tuple[UiControl, ...]
 
 
-def difference(believed: Iterable[Control], shown: Iterable[Control]) -> Difference | None:
+def compare_controls(believed: Iterable[UiControl], shown: Iterable[UiControl]) -> ControlDifference | None:
     """In what the two differ; `None` if they do not. The order in which controls stand does not count."""
-    ours, theirs = Counter(map(_outline, believed)), Counter(map(_outline, shown))
+    ours, theirs = Counter(map(_outline_control, believed)), Counter(map(_outline_control, shown))
     if ours == theirs:
         return None
-    return Difference(_as_controls(ours - theirs), _as_controls(theirs - ours))
+    return ControlDifference(_build_controls(ours - theirs), _build_controls(theirs - ours))
 
 
-def _outline(control: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _outline_control(control: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """What a person sees of a control, and what pressing it does."""
-    kind = _text(control.get("type"))
+    kind = _format_value(control.get("type"))
     match kind:
         case "button":
-            seen = {"label": _text(control.get("label")), "action": _text(control.get("action"))}
+            seen = {"label": _format_value(control.get("label")), "action": _format_value(control.get("action"))}
         case "label":
-            seen = {"id": _text(control.get("id")), "text": _text(control.get("text")), "value": _text(control.get("value"))}
+            seen = {
+                "id": _format_value(control.get("id")),
+                "text": _format_value(control.get("text")),
+                "value": _format_value(control.get("value")),
+            }
         case "table":
-            seen = {"columns": _columns(control.get("columns")), "rows": _rows(control)}
+            seen = {"columns": _format_columns(control.get("columns")), "rows": _format_row_count(control)}
         case _:
-            seen = {"label": _text(control.get("label", control.get("text")))}
+            seen = {"label": _format_value(control.get("label", control.get("text")))}
     return (("type", kind), *seen.items())
 
 
-def _columns(columns: Any) -> str:
-    return ", ".join(_text(column) for column in columns) if isinstance(columns, list | tuple) else ""
+def _format_columns(columns: Any) -> str:
+    return ", ".join(_format_value(column) for column in columns) if isinstance(columns, list | tuple) else ""
 
 
-def _rows(control: Mapping[str, Any]) -> str:
+def _format_row_count(control: Mapping[str, Any]) -> str:
     data = control.get("data")
-    return str(len(data)) if isinstance(data, list | tuple) else _text(control.get("rows"))
+    return str(len(data)) if isinstance(data, list | tuple) else _format_value(control.get("rows"))
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """As a browser would write it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return "" if value is None else str(value)[:LONGEST]
+    return "" if value is None else str(value)[:MAX_TEXT_CHARS]
 
 
-def _as_controls(outlines: Counter[tuple[tuple[str, str], ...]]) -> tuple[Control, ...]:
+def _build_controls(outlines: Counter[tuple[tuple[str, str], ...]]) -> tuple[UiControl, ...]:
     return tuple(dict(outline) for outline in sorted(outlines.elements()))[:50]

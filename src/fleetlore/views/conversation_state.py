@@ -7,14 +7,14 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
-Speaker: TypeAlias = Literal["user", "assistant", "error"]
-Control: TypeAlias = dict[str, Any]
+EntryRole: TypeAlias = Literal["user", "assistant", "error"]
+UiControl: TypeAlias = dict[str, Any]
 
 
 class Entry(Struct, frozen=True, kw_only=True):
     """One thing said: by the user (`[pressed Add]` for a press), by the agent, or that a turn failed. Hostile."""
 
-    role: Speaker
+    role: EntryRole
     text: str
     turn: int
     at: datetime | None = None
@@ -44,14 +44,14 @@ class Conversation(Struct, kw_only=True):
     history: list[Entry] = field(default_factory=list)
     characters: int = 0
     """Of all that was said."""
-    controls: list[Control] = field(default_factory=list)
+    controls: list[UiControl] = field(default_factory=list)
     state: dict[str, Any] = field(default_factory=dict)
     machines: dict[str, Machine] = field(default_factory=dict)
     kept: dict[str, Any] = field(default_factory=dict)
     """Role → what its newest `node.finished` told."""
     flags: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What the sensor noticed and no mind's reply has answered yet: `returned`, `mismatch`."""
-    reported: list[Control] | None = None
+    reported: list[UiControl] | None = None
     """What the browser said that it shows, since this screen is there."""
     audited: bool | None = None
     """Of a screen that the browser does not show as it should: whether it was sent again; `None` while nothing is amiss."""
@@ -71,7 +71,7 @@ class Screen(Struct, frozen=True, kw_only=True):
     busy: bool
     """Whether a turn is being taken."""
     history: list[Entry]
-    controls: list[Control]
+    controls: list[UiControl]
     state: dict[str, Any]
     machines: dict[str, Machine]
     memory: dict[str, Any]

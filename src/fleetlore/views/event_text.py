@@ -11,18 +11,18 @@ from fleetlore.dialects.commands.flags import shown_flags
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 
-Stamp: TypeAlias = tuple[datetime, str, int]
+EventStamp: TypeAlias = tuple[datetime, str, int]
 """`at`, `origin.source`, `origin.n`; where all are equal, what was applied first comes first."""
 
-Rank: TypeAlias = tuple[Stamp, str]
+EventRank: TypeAlias = tuple[EventStamp, str]
 """A stamp, and what decides between imported events that share it."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-LONGEST_LINE = 300
-_SEVERAL_A_LINE = frozenset(name.replace("-", "_") for name in RECORDINGS)
+MAX_LINE_CHARS = 300
+_RECORDING_DIALECTS = frozenset(name.replace("-", "_") for name in RECORDINGS)
 
 
-def stamp_of(event: Event) -> Stamp:
+def event_stamp(event: Event) -> EventStamp:
     """What orders an event among others that may be late."""
     at = event.at or EPOCH
     if at.tzinfo is None:
@@ -31,18 +31,18 @@ def stamp_of(event: Event) -> Stamp:
     return (at, "", 0) if origin is None else (at, origin.source or "", origin.n or 0)
 
 
-def rank_of(event: Event) -> Rank:
+def event_rank(event: Event) -> EventRank:
     """What orders an event whatever was imported first; where all is equal, the position decides."""
-    return stamp_of(event), _tie_of(event)
+    return event_stamp(event), _tie_breaker(event)
 
 
-def _tie_of(event: Event) -> str:
+def _tie_breaker(event: Event) -> str:
     """Of lines that share file name, number and time, what tells one from another; nothing for what came live."""
     origin = event.origin
     if origin is None or not origin.source:
         return ""
     # One line of a recording tells several events, which stay in the order that it tells them in.
-    return (origin.id or event.run or "") if origin.dialect in _SEVERAL_A_LINE else event.id or ""
+    return (origin.id or event.run or "") if origin.dialect in _RECORDING_DIALECTS else event.id or ""
 
 
 def is_shell_prompt(event: Event) -> bool:
@@ -62,7 +62,7 @@ def flags_of_call(event: Event) -> list[str]:
     return [] if given is None else flags_of(data.get("tool"), given)
 
 
-def line_of(event: Event) -> str | None:
+def event_line(event: Event) -> str | None:
     """What an event says in one line, else what its kind says; `None` for a pulse that says nothing. Hostile.
 
     Flags of a command that decide how far it can be trusted are always part of it.
@@ -76,4 +76,4 @@ def line_of(event: Event) -> str | None:
 
 
 def _first_line(words: str) -> str:
-    return words.strip().partition("\n")[0][:LONGEST_LINE].rstrip()
+    return words.strip().partition("\n")[0][:MAX_LINE_CHARS].rstrip()

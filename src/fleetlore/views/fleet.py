@@ -14,21 +14,31 @@ from msgspec import Struct, field
 
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
-from fleetlore.views.agent_status_rules import BEGETS, CLOSES, ENDS, STANDINGS, WITH_CHILD, Effect, Standing, effect_of, says_what
-from fleetlore.views.event_text import EPOCH, Stamp, line_of, stamp_of
+from fleetlore.views.agent_status_rules import (
+    AGENT_STANDINGS,
+    CHILD_EFFECTS,
+    LEFT_SCOPES_BY_KIND,
+    PARENT_KINDS,
+    TASK_CLOSING_KINDS,
+    AgentStanding,
+    StandingEffect,
+    find_standing_effect,
+    has_activity_text,
+)
+from fleetlore.views.event_text import EPOCH, EventStamp, event_line, event_stamp
 
 VERSION = 3
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
 SILENT_AFTER = timedelta(minutes=10)
-AT_REST_AFTER = timedelta(days=1)
-OTHER = "other"
+INACTIVE_AFTER = timedelta(days=1)
+OTHER_BEAT = "other"
 """Where events of unknown kinds are counted."""
 
-_SCOPES = ("task", "mission", "goal", "run")
-_OF_A_CHILD = ("task", "mission")
-_HELD = ("goal", "run")
-_HELP_ENDS = frozenset(
+_SCOPE_FIELDS = ("task", "mission", "goal", "run")
+_CHILD_SCOPE_FIELDS = ("task", "mission")
+_HELD_SCOPE_FIELDS = ("goal", "run")
+_HELP_ENDING_KINDS = frozenset(
     (
         "town.mission_state_changed",
         "town.mission_work_assigned",
@@ -39,7 +49,7 @@ _HELP_ENDS = frozenset(
 )
 
 
-class Agent(Struct, kw_only=True):
+class FleetAgent(Struct, kw_only=True):
     """One agent, as far as the log tells."""
 
     name: str
@@ -63,18 +73,18 @@ class Agent(Struct, kw_only=True):
     last_id: str | None = None
     last_position: str | None = None
     last_at: datetime | None = None
-    marks: dict[str, Stamp] = field(default_factory=dict)
+    marks: dict[str, EventStamp] = field(default_factory=dict)
     """Field → stamp of the event that wrote it."""
 
 
-class Ask(Struct, kw_only=True):
+class OpenHelpCall(Struct, kw_only=True):
     """A mission that asked for help and named no agent."""
 
     text: str
     since: datetime
 
 
-class Fleet(Struct, kw_only=True):
+class FleetState(Struct, kw_only=True):
     """All agents of a town, and how many events of each beat there were. Encodes to JSON and back."""
 
     version: int = VERSION
@@ -85,41 +95,41 @@ class Fleet(Struct, kw_only=True):
     trimmed_before: str | None = None
     """What lay before this position was trimmed away, and is not known here."""
     counts: dict[str, int] = field(default_factory=dict)
-    agents: dict[str, Agent] = field(default_factory=dict)
-    asking: dict[str, Ask] = field(default_factory=dict)
+    agents: dict[str, FleetAgent] = field(default_factory=dict)
+    asking: dict[str, OpenHelpCall] = field(default_factory=dict)
     """Mission → its open call for help."""
     held: dict[str, list[str]] = field(default_factory=dict)
     """`goal:X` and `run:X` → the agents that are on it, for events that name no agent."""
 
 
-def initial() -> Fleet:
+def initial() -> FleetState:
     """A fleet of nobody."""
-    return Fleet()
+    return FleetState()
 
 
-def apply(fleet: Fleet, event: Event) -> Fleet:
+def apply(fleet: FleetState, event: Event) -> FleetState:
     """The fleet after one more event. Never raises. Consumes the fleet: go on with the one that is returned."""
-    beat = beat_of(event) or OTHER
+    beat = beat_of(event) or OTHER_BEAT
     fleet.events += 1
     fleet.position = event.position or fleet.position
     fleet.counts[beat] = fleet.counts.get(beat, 0) + 1
-    stamp = stamp_of(event)
-    about = list(_about(fleet, event))
+    stamp = event_stamp(event)
+    about = list(_find_affected_agents(fleet, event))
     for name, effect, is_child in about:
         agent = fleet.agents.get(name)
         if agent is None:
-            agent = fleet.agents[name] = Agent(name=name)
+            agent = fleet.agents[name] = FleetAgent(name=name)
         if not is_child or name != event.agent:
             agent.counts[beat] = agent.counts.get(beat, 0) + 1
-        _touch(fleet, agent, event, stamp, effect, is_child)
+        _update_agent(fleet, agent, event, stamp, effect, is_child)
     if not about:
         fleet.without_agent += 1
-    if not about or event.kind in _HELP_ENDS:
-        _note(fleet, event, stamp)
+    if not about or event.kind in _HELP_ENDING_KINDS:
+        _update_fleet(fleet, event, stamp)
     return fleet
 
 
-def standing(agent: Agent, *, now: datetime, silent_after: timedelta = SILENT_AFTER) -> Standing:
+def standing_at(agent: FleetAgent, *, now: datetime, silent_after: timedelta = SILENT_AFTER) -> AgentStanding:
     """How an agent stands at a moment: one that works and gave no sign of life for too long is silent."""
     if agent.standing is None:
         return "idle"
@@ -128,42 +138,42 @@ def standing(agent: Agent, *, now: datetime, silent_after: timedelta = SILENT_AF
     return agent.standing
 
 
-def in_order(fleet: Fleet, *, now: datetime, silent_after: timedelta = SILENT_AFTER) -> list[tuple[Standing, Agent]]:
+def sort_by_standing(fleet: FleetState, *, now: datetime, silent_after: timedelta = SILENT_AFTER) -> list[tuple[AgentStanding, FleetAgent]]:
     """All agents as people want to see them: by standing, who needs you first, then the last sign of life, newest first."""
-    standings = [(standing(agent, now=now, silent_after=silent_after), agent) for agent in fleet.agents.values()]
+    standings = [(standing_at(agent, now=now, silent_after=silent_after), agent) for agent in fleet.agents.values()]
     standings.sort(key=lambda pair: pair[1].name)
     standings.sort(key=lambda pair: pair[1].last_seen or EPOCH, reverse=True)
-    standings.sort(key=lambda pair: STANDINGS.index(pair[0]))
+    standings.sort(key=lambda pair: AGENT_STANDINGS.index(pair[0]))
     return standings
 
 
-def is_at_rest(agent: Agent, standing: Standing, now: datetime) -> bool:
+def is_inactive(agent: FleetAgent, standing: AgentStanding, now: datetime) -> bool:
     """Whether an agent gave no sign of life for so long that a board need not show it; one that needs a person is always shown."""
-    return standing not in ("needs you", "working") and now - (agent.last_seen or EPOCH) >= AT_REST_AFTER
+    return standing not in ("needs you", "working") and now - (agent.last_seen or EPOCH) >= INACTIVE_AFTER
 
 
-def _about(fleet: Fleet, event: Event) -> Iterator[tuple[str, Effect, bool]]:
+def _find_affected_agents(fleet: FleetState, event: Event) -> Iterator[tuple[str, StandingEffect, bool]]:
     """Whom an event is about, and what it does to each; the last says whether it is the event's child."""
-    both = WITH_CHILD.get(event.kind) if event.child is not None else None
+    both = CHILD_EFFECTS.get(event.kind) if event.child is not None else None
     if both is not None and event.kind == "town.reviewer_handoff" and event.actor != event.agent:
         both = ("nothing", both[1])  # somebody else handed it over: whose work it was may be at something else by now
     if event.agent is not None:
-        yield event.agent, (effect_of(event) if both is None else both[0]), False
+        yield event.agent, (find_standing_effect(event) if both is None else both[0]), False
     elif event.goal is not None:
-        yield from ((name, effect_of(event), False) for name in tuple(fleet.held.get(f"goal:{event.goal}", ())))
+        yield from ((name, find_standing_effect(event), False) for name in tuple(fleet.held.get(f"goal:{event.goal}", ())))
     elif event.run is not None and event.kind.startswith(("run.", "session.")):
-        yield from ((name, effect_of(event), False) for name in tuple(fleet.held.get(f"run:{event.run}", ())))
+        yield from ((name, find_standing_effect(event), False) for name in tuple(fleet.held.get(f"run:{event.run}", ())))
     if both is not None and event.child is not None:
         yield event.child, both[1], True
 
 
-def _touch(fleet: Fleet, agent: Agent, event: Event, stamp: Stamp, effect: Effect, is_child: bool) -> None:
+def _update_agent(fleet: FleetState, agent: FleetAgent, event: Event, stamp: EventStamp, effect: StandingEffect, is_child: bool) -> None:
     if effect == "answered":
         effect = "working" if agent.standing == "needs you" else "nothing"
-    if _wins(agent, "last", stamp):
+    if _claim_field(agent, "last", stamp):
         agent.last_id, agent.last_position, agent.last_at = event.id, event.position, stamp[0]
-    above = event.agent if is_child and event.kind in BEGETS else None if is_child else event.parent
-    if above is not None and _wins(agent, "parent", stamp):
+    above = event.agent if is_child and event.kind in PARENT_KINDS else None if is_child else event.parent
+    if above is not None and _claim_field(agent, "parent", stamp):
         agent.parent = above
     if effect == "nothing":
         return
@@ -173,47 +183,52 @@ def _touch(fleet: Fleet, agent: Agent, event: Event, stamp: Stamp, effect: Effec
         if agent.standing is None:
             agent.standing, agent.since = "working", stamp[0]
         return
-    if _is_aside(agent, event):
+    if _closes_other_task(agent, event):
         return
-    _stand(agent, effect, stamp)
-    _place(fleet, agent, event, stamp, is_child)
-    _describe(agent, event, stamp)
+    _set_standing(agent, effect, stamp)
+    _update_scopes(fleet, agent, event, stamp, is_child)
+    _update_activity(agent, event, stamp)
 
 
-def _is_aside(agent: Agent, event: Event) -> bool:
+def _closes_other_task(agent: FleetAgent, event: Event) -> bool:
     """Whether this closes another task than the one that the agent is at."""
-    return event.kind in CLOSES and agent.standing == "working" and None not in (event.task, agent.task) and event.task != agent.task
+    return (
+        event.kind in TASK_CLOSING_KINDS
+        and agent.standing == "working"
+        and None not in (event.task, agent.task)
+        and event.task != agent.task
+    )
 
 
-def _stand(agent: Agent, effect: Literal["needs you", "working", "idle", "ended"], stamp: Stamp) -> None:
-    if _wins(agent, "standing", stamp) and agent.standing != effect:
+def _set_standing(agent: FleetAgent, effect: Literal["needs you", "working", "idle", "ended"], stamp: EventStamp) -> None:
+    if _claim_field(agent, "standing", stamp) and agent.standing != effect:
         agent.standing, agent.since = effect, stamp[0]
 
 
-def _place(fleet: Fleet, agent: Agent, event: Event, stamp: Stamp, is_child: bool) -> None:
+def _update_scopes(fleet: FleetState, agent: FleetAgent, event: Event, stamp: EventStamp, is_child: bool) -> None:
     """Where the agent is now: the scopes that the event names, without those that it closes."""
-    left = () if is_child and event.kind not in ENDS else ENDS.get(event.kind, ())
-    if event.kind in CLOSES and not is_child:
+    left = () if is_child and event.kind not in LEFT_SCOPES_BY_KIND else LEFT_SCOPES_BY_KIND.get(event.kind, ())
+    if event.kind in TASK_CLOSING_KINDS and not is_child:
         left = (*left, "task")
-    for name in _OF_A_CHILD if is_child and not left else _SCOPES:
+    for name in _CHILD_SCOPE_FIELDS if is_child and not left else _SCOPE_FIELDS:
         value = None if name in left else getattr(event, name)
-        if (value is not None or name in left) and _wins(agent, name, stamp) and getattr(agent, name) != value:
-            _move(fleet, agent, name, value, stamp)
+        if (value is not None or name in left) and _claim_field(agent, name, stamp) and getattr(agent, name) != value:
+            _set_scope(fleet, agent, name, value, stamp)
 
 
-def _move(fleet: Fleet, agent: Agent, name: str, value: str | None, stamp: Stamp) -> None:
+def _set_scope(fleet: FleetState, agent: FleetAgent, name: str, value: str | None, stamp: EventStamp) -> None:
     old = getattr(agent, name)
     setattr(agent, name, value)
     if name == "task" and agent.marks.get("standing") == stamp:
         agent.since = stamp[0]
-    if name in _HELD:
+    if name in _HELD_SCOPE_FIELDS:
         if old is not None:
-            _let_go(fleet.held, f"{name}:{old}", agent.name)
+            _remove_holder(fleet.held, f"{name}:{old}", agent.name)
         if value is not None:
             fleet.held.setdefault(f"{name}:{value}", []).append(agent.name)
 
 
-def _let_go(held: dict[str, list[str]], scope: str, name: str) -> None:
+def _remove_holder(held: dict[str, list[str]], scope: str, name: str) -> None:
     names = held.get(scope, [])
     if name in names:
         names.remove(name)
@@ -221,13 +236,13 @@ def _let_go(held: dict[str, list[str]], scope: str, name: str) -> None:
         held.pop(scope, None)
 
 
-def _describe(agent: Agent, event: Event, stamp: Stamp) -> None:
-    words = line_of(event) if event.visibility == "public" and says_what(event) else None
-    if words and _wins(agent, "doing", stamp):
+def _update_activity(agent: FleetAgent, event: Event, stamp: EventStamp) -> None:
+    words = event_line(event) if event.visibility == "public" and has_activity_text(event) else None
+    if words and _claim_field(agent, "doing", stamp):
         agent.doing, agent.kind = words, event.kind
 
 
-def _wins(agent: Agent, name: str, stamp: Stamp) -> bool:
+def _claim_field(agent: FleetAgent, name: str, stamp: EventStamp) -> bool:
     """Whether nobody newer wrote this field; if so, it is now this event's."""
     mark = agent.marks.get(name)
     if mark is not None and stamp < mark:
@@ -236,7 +251,7 @@ def _wins(agent: Agent, name: str, stamp: Stamp) -> bool:
     return True
 
 
-def _note(fleet: Fleet, event: Event, stamp: Stamp) -> None:
+def _update_fleet(fleet: FleetState, event: Event, stamp: EventStamp) -> None:
     """What is kept of an event beside its agents: where the log now begins, and which missions call for help."""
     is_own = event.origin is None or event.origin.log is None  # a log that was shipped here tells of its own trimming, too
     if event.kind == "log.trimmed" and is_own and isinstance(before := event.data.get("before"), str):
@@ -245,6 +260,6 @@ def _note(fleet: Fleet, event: Event, stamp: Stamp) -> None:
         return
     open_since = fleet.asking[event.mission].since if event.mission in fleet.asking else EPOCH
     if event.kind == "town.mission_help_needed" and stamp[0] >= open_since:
-        fleet.asking[event.mission] = Ask(text=line_of(event) or "", since=stamp[0])
-    elif event.kind in _HELP_ENDS and stamp[0] >= open_since:
+        fleet.asking[event.mission] = OpenHelpCall(text=event_line(event) or "", since=stamp[0])
+    elif event.kind in _HELP_ENDING_KINDS and stamp[0] >= open_since:
         fleet.asking.pop(event.mission, None)

@@ -10,19 +10,19 @@ from msgspec import Struct, field
 from fleetlore.events.driver_types import BudgetAxis, Failure, Goal, Verdict
 from fleetlore.events.goal_plan import Plan
 
-TURNS_KEPT = 200
-DECISIONS_KEPT = 20
-MESSAGES_KEPT = 50
-QUESTIONS_KEPT = 50
-LONGEST_WORDS = 2000
+MAX_TURNS = 200
+MAX_DECISIONS = 20
+MAX_MESSAGES = 50
+MAX_QUESTIONS = 50
+MAX_WORDS_CHARS = 2000
 """Of what an agent said in a turn, so much is kept."""
-LONGEST_SUMMARY = 16_000
+MAX_SUMMARY_CHARS = 16_000
 
-State: TypeAlias = Literal["working", "checking", "waiting", "asking", "paused", "done", "spent", "needs you", "cancelled"]
+GoalStatus: TypeAlias = Literal["working", "checking", "waiting", "asking", "paused", "done", "spent", "needs you", "cancelled"]
 """`checking`: the agent's part is over, its work is judged. `spent`: a budget ran out."""
 
 
-class Limits(Struct, kw_only=True):
+class GoalLimits(Struct, kw_only=True):
     """What a goal may use. Of errors, denies and overflows so many in a row; nought errors or overflows: no limit."""
 
     turns: int = 40
@@ -34,7 +34,7 @@ class Limits(Struct, kw_only=True):
     overflows: int = 2
 
 
-class Spent(Struct, kw_only=True):
+class GoalUsage(Struct, kw_only=True):
     """What was used: by the goal itself, and by the goals below it."""
 
     turns: int = 0
@@ -46,7 +46,7 @@ class Spent(Struct, kw_only=True):
     overflows: int = 0
 
 
-class Message(Struct, frozen=True, kw_only=True):
+class OperatorMessage(Struct, frozen=True, kw_only=True):
     """What a person says to the agent, for its next turn."""
 
     id: str
@@ -55,7 +55,7 @@ class Message(Struct, frozen=True, kw_only=True):
     at: datetime | None = None
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class PendingPermission(Struct, frozen=True, kw_only=True):
     """A tool that a person is asked about."""
 
     id: str
@@ -66,7 +66,7 @@ class Question(Struct, frozen=True, kw_only=True):
     expires: str | None = None
 
 
-class Decided(Struct, frozen=True, kw_only=True):
+class PermissionDecision(Struct, frozen=True, kw_only=True):
     """What was decided about a tool."""
 
     id: str
@@ -77,7 +77,7 @@ class Decided(Struct, frozen=True, kw_only=True):
     at: datetime | None = None
 
 
-class Running(Struct, frozen=True, kw_only=True):
+class TurnProcess(Struct, frozen=True, kw_only=True):
     """A process that was started for a turn."""
 
     pid: int
@@ -86,7 +86,7 @@ class Running(Struct, frozen=True, kw_only=True):
     command: str = ""
 
 
-class Ending(Struct, frozen=True, kw_only=True):
+class AttemptEnd(Struct, frozen=True, kw_only=True):
     """How the agent's part of a turn ended, as `goal.attempt_ended` tells it."""
 
     id: str
@@ -97,7 +97,7 @@ class Ending(Struct, frozen=True, kw_only=True):
     until: str | None = None
 
 
-class Attempt(Struct, kw_only=True):
+class OpenAttempt(Struct, kw_only=True):
     """A turn that was begun and is not settled yet."""
 
     id: str
@@ -105,19 +105,19 @@ class Attempt(Struct, kw_only=True):
     turn: int
     at: datetime | None = None
     is_summary: bool = False
-    messages: list[Message] = field(default_factory=list)
+    messages: list[OperatorMessage] = field(default_factory=list)
     """What is said to the agent in it."""
-    processes: list[Running] = field(default_factory=list)
+    processes: list[TurnProcess] = field(default_factory=list)
     tokens: int = 0
     usd: float = 0.0
     calls: int = 0
     last_tool: str = ""
     is_raised: bool = False
     """Whether it may spend more by now than it was told when it began."""
-    ending: Ending | None = None
+    ending: AttemptEnd | None = None
 
 
-class Turn(Struct, frozen=True, kw_only=True):
+class SettledTurn(Struct, frozen=True, kw_only=True):
     """A turn that is settled."""
 
     number: int
@@ -136,7 +136,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     diff: str = ""
 
 
-class Criterion(Struct, kw_only=True):
+class CriterionState(Struct, kw_only=True):
     """A criterion, and what its last check came to."""
 
     label: str
@@ -145,14 +145,14 @@ class Criterion(Struct, kw_only=True):
     evidence: str = ""
 
 
-class Checkpoint(Struct, frozen=True, kw_only=True):
+class TurnCheckpoint(Struct, frozen=True, kw_only=True):
     """The workspace as it was before a turn."""
 
     turn: int
     sha: str
 
 
-class Compacting(Struct, kw_only=True):
+class CompactionState(Struct, kw_only=True):
     """How the agent's context is kept small."""
 
     is_due: bool = False
@@ -164,7 +164,7 @@ class Compacting(Struct, kw_only=True):
     """When it failed last."""
 
 
-class Remembering(Struct, kw_only=True):
+class ExtractionState(Struct, kw_only=True):
     """What was written down, up to which turn it was seen to."""
 
     seen_turn: int = 0
@@ -175,7 +175,7 @@ class Remembering(Struct, kw_only=True):
     dreamt_turn: int = 0
 
 
-def headline(description: str) -> str:
+def first_paragraph(description: str) -> str:
     """What a goal is, in short: the first paragraph of its description."""
     return description.strip().partition("\n\n")[0]
 
@@ -200,22 +200,22 @@ class GoalState(Struct, kw_only=True):
     """The axis or the reason, where it ended otherwise than well."""
     words: str = ""
     """What the agent said last."""
-    limits: Limits = field(default_factory=Limits)
-    spent: Spent = field(default_factory=Spent)
-    below: Spent = field(default_factory=Spent)
+    limits: GoalLimits = field(default_factory=GoalLimits)
+    spent: GoalUsage = field(default_factory=GoalUsage)
+    below: GoalUsage = field(default_factory=GoalUsage)
     """Of that, what goals below this one used."""
-    told: Spent = field(default_factory=Spent)
+    told: GoalUsage = field(default_factory=GoalUsage)
     """Of the tokens and dollars of its own, what goals above it were told of."""
     clock_from: datetime | None = None
     """Since when time is counted that is not in `spent` yet; `None` while nobody drives it, or it is paused."""
-    attempt: Attempt | None = None
+    attempt: OpenAttempt | None = None
     settled: str | None = None
     """How the newest turn was settled, as long as that has not been followed: an outcome's kind."""
     settled_why: str = ""
     turn: int = 0
     """The newest turn."""
-    turns: list[Turn] = field(default_factory=list)
-    criteria: list[Criterion] = field(default_factory=list)
+    turns: list[SettledTurn] = field(default_factory=list)
+    criteria: list[CriterionState] = field(default_factory=list)
     verdict: Verdict | None = None
     """The newest."""
     checked: str | None = None
@@ -224,9 +224,9 @@ class GoalState(Struct, kw_only=True):
     """What the next prompt has to tell."""
     put_back: list[str] = field(default_factory=list)
     """Files that check the agent, and that it changed in its last turn for nothing."""
-    messages: list[Message] = field(default_factory=list)
-    questions: dict[str, Question] = field(default_factory=dict)
-    decisions: list[Decided] = field(default_factory=list)
+    messages: list[OperatorMessage] = field(default_factory=list)
+    questions: dict[str, PendingPermission] = field(default_factory=dict)
+    decisions: list[PermissionDecision] = field(default_factory=list)
     denied: int = 0
     allowed: int = 0
     is_paused: bool = False
@@ -243,15 +243,15 @@ class GoalState(Struct, kw_only=True):
     """How many drivers in a row ended in the middle of a turn, or of the check after it."""
     is_interrupted: bool = False
     """Whether the turn before was cut short, and the agent is to be told."""
-    checkpoint: Checkpoint | None = None
+    checkpoint: TurnCheckpoint | None = None
     first_checkpoint: str | None = None
     """The workspace as it was before the first turn."""
     verifiers: str | None = None
     """A digest of what the criteria are checked with."""
     roll_back_to: str | None = None
     summary: str = ""
-    compacting: Compacting = field(default_factory=Compacting)
-    remembering: Remembering = field(default_factory=Remembering)
+    compacting: CompactionState = field(default_factory=CompactionState)
+    remembering: ExtractionState = field(default_factory=ExtractionState)
     mark: str | None = None
     """A digest of workspace, criteria and words after the newest turn, and how many turns in a row had it."""
     same: int = 0
@@ -266,9 +266,9 @@ class GoalState(Struct, kw_only=True):
         return None if self.plan is None else self.plan.parent
 
 
-def state_of(goal: GoalState, now: datetime) -> State:
+def goal_status(goal: GoalState, now: datetime) -> GoalStatus:
     """Where a goal stands, in a word."""
-    ended: dict[str, State] = {"done": "done", "budget_exhausted": "spent", "cancelled": "cancelled"}
+    ended: dict[str, GoalStatus] = {"done": "done", "budget_exhausted": "spent", "cancelled": "cancelled"}
     if goal.outcome is not None:
         return ended.get(goal.outcome, "needs you")
     if goal.questions:
@@ -280,41 +280,41 @@ def state_of(goal: GoalState, now: datetime) -> State:
     return "waiting" if goal.wake is not None and now < goal.wake else "working"
 
 
-def rests(goal: GoalState) -> bool:
+def is_goal_paused(goal: GoalState) -> bool:
     """Whether it is paused, and the turn in which that was asked for is over."""
     return goal.is_paused and goal.attempt is None
 
 
-def seconds_of(goal: GoalState, now: datetime) -> float:
+def elapsed_seconds(goal: GoalState, now: datetime) -> float:
     """The time that was spent on a goal, up to now if it is being driven."""
-    since = 0.0 if goal.clock_from is None or rests(goal) else max(0.0, (now - goal.clock_from).total_seconds())
+    since = 0.0 if goal.clock_from is None or is_goal_paused(goal) else max(0.0, (now - goal.clock_from).total_seconds())
     return goal.spent.seconds + since
 
 
-def tokens_of(goal: GoalState) -> int:
+def used_tokens(goal: GoalState) -> int:
     """Tokens, those of the open turn included."""
     return goal.spent.tokens + (0 if goal.attempt is None else goal.attempt.tokens)
 
 
-def usd_of(goal: GoalState) -> float:
+def used_usd(goal: GoalState) -> float:
     """US dollars, those of the open turn included."""
     return goal.spent.usd + (0.0 if goal.attempt is None else goal.attempt.usd)
 
 
-def untold(goal: GoalState, *, tokens: int, usd: float) -> Spent:
+def unreported_usage(goal: GoalState, *, tokens: int, usd: float) -> GoalUsage:
     """What goals above have not been told of yet, with so much in the open turn."""
     spent, below, told = goal.spent, goal.below, goal.told
-    return Spent(tokens=spent.tokens - below.tokens - told.tokens + tokens, usd=spent.usd - below.usd - told.usd + usd)
+    return GoalUsage(tokens=spent.tokens - below.tokens - told.tokens + tokens, usd=spent.usd - below.usd - told.usd + usd)
 
 
-def exhausted(goal: GoalState, now: datetime) -> BudgetAxis | None:
+def exhausted_budget(goal: GoalState, now: datetime) -> BudgetAxis | None:
     """The first budget that is used up, in the order in which they are told."""
     spent, limits = goal.spent, goal.limits
     axes: tuple[tuple[BudgetAxis, bool], ...] = (
         ("turns", spent.turns >= limits.turns),
-        ("wall_time", seconds_of(goal, now) >= limits.seconds),
-        ("tokens", tokens_of(goal) >= limits.tokens),
-        ("usd", limits.usd is not None and usd_of(goal) >= limits.usd),
+        ("wall_time", elapsed_seconds(goal, now) >= limits.seconds),
+        ("tokens", used_tokens(goal) >= limits.tokens),
+        ("usd", limits.usd is not None and used_usd(goal) >= limits.usd),
         ("consecutive_denies", spent.denies >= limits.denies),
         ("consecutive_errors", 0 < limits.errors <= spent.errors),
         ("consecutive413", 0 < limits.overflows <= spent.overflows),

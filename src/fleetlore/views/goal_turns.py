@@ -5,45 +5,63 @@ from __future__ import annotations
 from fleetlore.events import driver, goals
 from fleetlore.events.driver_types import CompactAndRetry, Escalate, FreshSessionRetry, NeedsRetry, NextTurn, Sleep, Verdict
 from fleetlore.events.envelope import Event
-from fleetlore.views.goal_payloads import count_in, dollars_in, kind_of, read, reason_in, spent_in, text_in
-from fleetlore.views.goal_state import LONGEST_SUMMARY, LONGEST_WORDS, TURNS_KEPT, Attempt, Ending, GoalState, Running, Spent, Turn
+from fleetlore.views.goal_payloads import (
+    convert_usage,
+    count_or_zero,
+    outcome_reason,
+    parse_payload,
+    struct_tag,
+    text_or_empty,
+    usd_or_zero,
+)
+from fleetlore.views.goal_state import (
+    MAX_SUMMARY_CHARS,
+    MAX_TURNS,
+    MAX_WORDS_CHARS,
+    AttemptEnd,
+    GoalState,
+    GoalUsage,
+    OpenAttempt,
+    SettledTurn,
+    TurnProcess,
+)
 
-CRITERIA_KEPT = 100
-EXTRA = "fleetlore."
+MAX_CRITERIA = 100
+EXTRA_PREFIX = "fleetlore."
 """Begins what our driver adds to an attempt's `harness_extras`."""
-ASIDE = frozenset(("judge", "memory", "dream"))
+SIDE_PURPOSES = frozenset(("judge", "memory", "dream"))
 """What minds are asked for beside the agent's work."""
 CRASHED = "crashed"
-CUT_SHORT = frozenset(("interrupted", CRASHED))
+INTERRUPTED_FAILURES = frozenset(("interrupted", CRASHED))
 """A turn that somebody stopped, or whose driver died in it."""
-FREE = frozenset(("rate_limit", "usage_limit", "overloaded", "interrupted", CRASHED))
+UNCOUNTED_FAILURES = frozenset(("rate_limit", "usage_limit", "overloaded", "interrupted", CRASHED))
 """Complaints that are not errors of the agent: they do not raise `consecutive_errors`. Crashes are bounded by `GoalState.crashes`."""
 
 
-def attempt_started(goal: GoalState, event: Event) -> None:
+def on_attempt_started(goal: GoalState, event: Event) -> None:
     """A turn begins."""
-    told = read(event, driver.AttemptStarted)
+    told = parse_payload(event, driver.AttemptStarted)
     goal.turn = told.turn_index if told else goal.turn + 1
     is_summary = goal.compacting.is_due
     said = [] if is_summary else goal.messages
     goal.messages = goal.messages if is_summary else []
-    goal.attempt = Attempt(id=event.id or "", turn=goal.turn, at=event.at, is_summary=is_summary, messages=said)
+    goal.attempt = OpenAttempt(id=event.id or "", turn=goal.turn, at=event.at, is_summary=is_summary, messages=said)
     goal.settled, goal.wake, goal.waiting_for, goal.roll_back_to = None, None, "", None
 
 
-def attempt_ended(goal: GoalState, event: Event) -> None:
+def on_attempt_ended(goal: GoalState, event: Event) -> None:
     """The agent's part of it is over."""
-    told = read(event, goals.AttemptEnded)
+    told = parse_payload(event, goals.AttemptEnded)
     if goal.attempt is None or told is None or goal.attempt.ending is not None or event.cause not in (None, goal.attempt.id):
         return
     goal.attempt.tokens = max(goal.attempt.tokens, told.tokens)
-    goal.attempt.usd = max(goal.attempt.usd, dollars_in(told.usd))
-    goal.attempt.ending = Ending(
+    goal.attempt.usd = max(goal.attempt.usd, usd_or_zero(told.usd))
+    goal.attempt.ending = AttemptEnd(
         id=event.id or "",
         how=told.how,
         complaint=told.complaint,
         error=told.error or "",
-        words=(told.words or "")[:LONGEST_SUMMARY],
+        words=(told.words or "")[:MAX_SUMMARY_CHARS],
         until=told.until,
     )
     goal.context = told.context if told.context is not None else goal.context
@@ -51,42 +69,42 @@ def attempt_ended(goal: GoalState, event: Event) -> None:
     goal.session = told.session or goal.session
 
 
-def attempt_completed(goal: GoalState, event: Event) -> None:
+def on_attempt_completed(goal: GoalState, event: Event) -> None:
     """It is settled."""
-    told = read(event, driver.AttemptCompleted)
-    if told is None or not _is_of(goal, event):
+    told = parse_payload(event, driver.AttemptCompleted)
+    if told is None or not _is_for_open_attempt(goal, event):
         return
-    result, attempt = told.result, goal.attempt or Attempt(id="", turn=told.result.turn_index)
+    result, attempt = told.result, goal.attempt or OpenAttempt(id="", turn=told.result.turn_index)
     extras = result.harness_extras
-    counts, complaint = extras.get(f"{EXTRA}counts", True) is True, text_in(extras.get(f"{EXTRA}complaint")) or None
+    counts, complaint = extras.get(f"{EXTRA_PREFIX}counts", True) is True, text_or_empty(extras.get(f"{EXTRA_PREFIX}complaint")) or None
     goal.attempt = None
-    goal.words = (result.final_text or goal.words)[:LONGEST_WORDS]
-    goal.settled, goal.settled_why = kind_of(result.outcome), reason_in(result.outcome)
+    goal.words = (result.final_text or goal.words)[:MAX_WORDS_CHARS]
+    goal.settled, goal.settled_why = struct_tag(result.outcome), outcome_reason(result.outcome)
     if goal.settled == "budget_exhausted" and attempt.is_raised:
         goal.settled = "continue"
-    goal.is_interrupted = complaint in CUT_SHORT
-    put_back = extras.get(f"{EXTRA}put_back")
-    goal.put_back = [name for name in put_back if isinstance(name, str)][:CRITERIA_KEPT] if isinstance(put_back, list) else []
+    goal.is_interrupted = complaint in INTERRUPTED_FAILURES
+    put_back = extras.get(f"{EXTRA_PREFIX}put_back")
+    goal.put_back = [name for name in put_back if isinstance(name, str)][:MAX_CRITERIA] if isinstance(put_back, list) else []
     if isinstance(result.outcome, NeedsRetry):
-        goal.failures = list(result.outcome.failures[:CRITERIA_KEPT])
+        goal.failures = list(result.outcome.failures[:MAX_CRITERIA])
     elif complaint == CRASHED and result.acceptance is not None:  # the repeated turn is told what the check found
-        goal.failures = list(result.acceptance.failures[:CRITERIA_KEPT])
+        goal.failures = list(result.acceptance.failures[:MAX_CRITERIA])
     if complaint != CRASHED:
         goal.crashes = 0
     if goal.plan is None:
-        goal.spent = spent_in(result.usage_after)
+        goal.spent = convert_usage(result.usage_after)
     else:
-        _settle_accounts(goal, attempt, counts=counts, complaint=complaint)
+        _add_attempt_usage(goal, attempt, counts=counts, complaint=complaint)
     if counts and not isinstance(result.outcome, Sleep):  # who waits for something changes nothing
-        _compare(goal, text_in(extras.get(f"{EXTRA}mark")))
+        _count_unchanged_turns(goal, text_or_empty(extras.get(f"{EXTRA_PREFIX}mark")))
     if not counts:  # what was said to the agent did not reach it for certain
         goal.messages = [*attempt.messages, *goal.messages]
     if attempt.is_summary and not complaint:
-        goal.summary = (result.final_text or "")[:LONGEST_SUMMARY]
+        goal.summary = (result.final_text or "")[:MAX_SUMMARY_CHARS]
     _keep_turn(goal, event, attempt, told, counts=counts, complaint=complaint)
 
 
-def _is_of(goal: GoalState, event: Event) -> bool:
+def _is_for_open_attempt(goal: GoalState, event: Event) -> bool:
     """Whether it settles the open turn; a driver that did not know yet that another one had followed it may have told it of an earlier."""
     if goal.plan is None or event.cause is None:
         return True
@@ -94,7 +112,7 @@ def _is_of(goal: GoalState, event: Event) -> bool:
     return ending is not None and event.cause == ending.id
 
 
-def _settle_accounts(goal: GoalState, attempt: Attempt, *, counts: bool, complaint: str | None) -> None:
+def _add_attempt_usage(goal: GoalState, attempt: OpenAttempt, *, counts: bool, complaint: str | None) -> None:
     spent = goal.spent
     spent.turns += counts
     spent.tokens += attempt.tokens
@@ -103,55 +121,55 @@ def _settle_accounts(goal: GoalState, attempt: Attempt, *, counts: bool, complai
         spent.errors = spent.overflows = goal.waits = 0
     elif complaint == "overflow":
         spent.overflows += 1
-    elif complaint not in FREE:
+    elif complaint not in UNCOUNTED_FAILURES:
         spent.errors += 1
     goal.waits += complaint is not None
-    tell_above(goal)
+    mark_usage_reported(goal)
 
 
-def tell_above(goal: GoalState) -> None:
+def mark_usage_reported(goal: GoalState) -> None:
     """From here on goals above know of all that it has spent: whatever settles a turn or ends a goal tells them."""
-    goal.told = Spent(tokens=goal.spent.tokens - goal.below.tokens, usd=goal.spent.usd - goal.below.usd)
+    goal.told = GoalUsage(tokens=goal.spent.tokens - goal.below.tokens, usd=goal.spent.usd - goal.below.usd)
 
 
-def _compare(goal: GoalState, mark: str) -> None:
+def _count_unchanged_turns(goal: GoalState, mark: str) -> None:
     """Whether the turn has changed anything."""
     goal.same = goal.same + 1 if mark and mark == goal.mark else 1
     goal.mark = mark or None
 
 
 def _keep_turn(
-    goal: GoalState, event: Event, attempt: Attempt, told: driver.AttemptCompleted, *, counts: bool, complaint: str | None
+    goal: GoalState, event: Event, attempt: OpenAttempt, told: driver.AttemptCompleted, *, counts: bool, complaint: str | None
 ) -> None:
     result = told.result
     verdict = result.acceptance
-    turn = Turn(
+    turn = SettledTurn(
         number=attempt.turn,
         id=event.id or "",
-        outcome="summary" if attempt.is_summary else kind_of(result.outcome),
+        outcome="summary" if attempt.is_summary else struct_tag(result.outcome),
         counts=counts,
         complaint=complaint,
-        words=(result.final_text or reason_in(result.outcome))[:LONGEST_WORDS],
+        words=(result.final_text or outcome_reason(result.outcome))[:MAX_WORDS_CHARS],
         at=attempt.at,
         ended_at=event.at,
         tokens=attempt.tokens,
         usd=attempt.usd,
         failing=None if verdict is None else len(verdict.failures),
-        diff=text_in(result.harness_extras.get("worktree.diff_stat"))[:LONGEST_WORDS],
+        diff=text_or_empty(result.harness_extras.get("worktree.diff_stat"))[:MAX_WORDS_CHARS],
     )
-    goal.turns = [*goal.turns[-TURNS_KEPT + 1 :], turn]
+    goal.turns = [*goal.turns[-MAX_TURNS + 1 :], turn]
 
 
-def accepted(goal: GoalState, event: Event) -> None:
+def on_acceptance(goal: GoalState, event: Event) -> None:
     """Its criteria were checked."""
-    told = read(event, driver.AcceptanceChecked)
+    told = parse_payload(event, driver.AcceptanceChecked)
     if told is None:
         return
     goal.verdict, goal.checked = told.verdict, event.id
-    _tick(goal, told.verdict)
+    _update_criteria(goal, told.verdict)
 
 
-def _tick(goal: GoalState, verdict: Verdict) -> None:
+def _update_criteria(goal: GoalState, verdict: Verdict) -> None:
     failed = {failure.criterion_index: failure for failure in verdict.failures}
     for index, criterion in enumerate(goal.criteria):
         failure = failed.get(index)
@@ -162,9 +180,9 @@ def _tick(goal: GoalState, verdict: Verdict) -> None:
         goal.failures = []
 
 
-def replayed(goal: GoalState, event: Event) -> None:
+def on_replay_decision(goal: GoalState, event: Event) -> None:
     """How to go on after something went wrong."""
-    told = read(event, driver.ReplayDecided)
+    told = parse_payload(event, driver.ReplayDecided)
     match told.decision if told else None:
         case FreshSessionRetry(rollback_to=sha):
             goal.session, goal.roll_back_to = None, sha
@@ -179,19 +197,19 @@ def replayed(goal: GoalState, event: Event) -> None:
 # --- while the agent works
 
 
-def process_started(goal: GoalState, event: Event) -> None:
+def on_process_started(goal: GoalState, event: Event) -> None:
     """A process runs for it, which may have to be ended by somebody else."""
     pid, group, born = (event.data.get(name) for name in ("pid", "group", "born"))
     if goal.attempt is not None and isinstance(pid, int) and isinstance(group, int) and isinstance(born, str):
         command = event.data.get("command")
-        goal.attempt.processes.append(Running(pid=pid, group=group, born=born, command=command if isinstance(command, str) else ""))
+        goal.attempt.processes.append(TurnProcess(pid=pid, group=group, born=born, command=command if isinstance(command, str) else ""))
 
 
-def model_replied(goal: GoalState, event: Event) -> None:
+def on_model_replied(goal: GoalState, event: Event) -> None:
     """What a model took: the open turn's as long as the agent works, else the goal's own (a judge, a memory)."""
-    tokens = sum(count_in(event.data.get(name)) for name in ("input", "output", "cache_read", "cache_write"))
-    usd = dollars_in(event.data.get("usd"))
-    is_aside = event.data.get("purpose") in ASIDE
+    tokens = sum(count_or_zero(event.data.get(name)) for name in ("input", "output", "cache_read", "cache_write"))
+    usd = usd_or_zero(event.data.get("usd"))
+    is_aside = event.data.get("purpose") in SIDE_PURPOSES
     if goal.attempt is not None and goal.attempt.ending is None and not is_aside:
         goal.attempt.tokens += tokens
         goal.attempt.usd += usd
@@ -201,7 +219,7 @@ def model_replied(goal: GoalState, event: Event) -> None:
         goal.spent.usd += usd
 
 
-def tool_called(goal: GoalState, event: Event) -> None:
+def on_tool_called(goal: GoalState, event: Event) -> None:
     """What the agent does just now."""
     if goal.attempt is not None:
-        goal.attempt.last_tool = (event.text or text_in(event.data.get("tool")))[:LONGEST_WORDS]
+        goal.attempt.last_tool = (event.text or text_or_empty(event.data.get("tool")))[:MAX_WORDS_CHARS]

@@ -13,65 +13,65 @@ from typing import NamedTuple, TypeAlias
 from msgspec import Struct, field
 
 from fleetlore.events.envelope import Event
-from fleetlore.views.event_text import Stamp, stamp_of
+from fleetlore.views.event_text import EventStamp, event_stamp
 
 VERSION = 6
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
-MOST_WORDS = 6
-LONGEST_WORDS = 40
-LONGEST_NAME = 80
-LONGEST_FOLDER = 30
-LONGEST_GOAL = 60
-MAINLINES = ("main", "master", "trunk")
+MAX_PROMPT_WORDS = 6
+MAX_PROMPT_CHARS = 40
+MAX_NAME_CHARS = 80
+MAX_FOLDER_CHARS = 30
+MAX_GOAL_CHARS = 60
+MAIN_BRANCHES = ("main", "master", "trunk")
 """Branches that go without saying."""
 MOST_KNOWN = 20_000
 """So many sessions, and so many goals, are known by what they are called; older ones are called by their ids."""
 PRUNED_EVERY = 1000
 """So many more than that may come together before the oldest are let go."""
-HELPER = "helper"
+DEFAULT_ROLE = "helper"
 """The role of one that was set to work without a word of what it is."""
 
-_drawn = re.compile(r"(?:claude-code|codex)/.+|(?=.*[0-9])[a-z]?[0-9a-f][0-9a-f-]{4,40}")
-_READ = 400
+_GENERATED_NAME = re.compile(r"(?:claude-code|codex)/.+|(?=.*[0-9])[a-z]?[0-9a-f][0-9a-f-]{4,40}")
+_MAX_SCANNED_CHARS = 400
 """Characters of a text that are looked at."""
-_SURE = 24
+_PREFIX_CHARS = 24
 """Characters by which a text is known as the beginning of another; its end may have been cut."""
 
-Said: TypeAlias = tuple[Stamp, str]
+StampedText: TypeAlias = tuple[EventStamp, str]
 
 
-class Agent(Struct, kw_only=True, omit_defaults=True):
+class AgentNameFacts(Struct, kw_only=True, omit_defaults=True):
     """What is known of one agent's name."""
 
-    appeared: Stamp
+    appeared: EventStamp
     """The first event that names it."""
-    given: Said | None = None
+    given: StampedText | None = None
     """What a person calls it, the newest; nothing in it: the name was taken away again."""
-    title: Said | None = None
+    title: StampedText | None = None
     """What its program calls the session, the newest."""
-    prompt: Said | None = None
+    prompt: StampedText | None = None
     """The first words that it was told."""
-    folder: Said | None = None
-    branch: Said | None = None
+    folder: StampedText | None = None
+    branch: StampedText | None = None
     launched: bool = False
-    role: Said | None = None
-    errand: Said | None = None
+    role: StampedText | None = None
+    errand: StampedText | None = None
     """What it was launched for."""
 
 
-class Names(Struct, kw_only=True):
+class AgentNames(Struct, kw_only=True):
     """All agents of a town, by the names that they have in the log. Encodes to JSON and back."""
 
     version: int = VERSION
-    agents: dict[str, Agent] = field(default_factory=dict)
-    runs: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
+    agents: dict[str, AgentNameFacts] = field(default_factory=dict)
+    runs: dict[str, tuple[EventStamp, str]] = field(default_factory=dict)
     """Session → the first to start it."""
-    goals: dict[str, Said] = field(default_factory=dict)
+    goals: dict[str, StampedText] = field(default_factory=dict)
     """Goal → what it asks for, as it was first put."""
 
 
-class _Name(NamedTuple):
+class _DisplayName(NamedTuple):
     """A name in two parts: who, and at what."""
 
     head: str
@@ -82,91 +82,91 @@ class _Name(NamedTuple):
         return f"{self.head}: {self.tail}" if self.head and self.tail else self.head or self.tail
 
 
-def initial() -> Names:
+def initial() -> AgentNames:
     """Nobody yet."""
-    return Names()
+    return AgentNames()
 
 
-def apply(names: Names, event: Event) -> Names:
+def apply(names: AgentNames, event: Event) -> AgentNames:
     """The names after one more event. Never raises. Consumes them: go on with those that are returned."""
-    if event.kind == GOAL and event.goal is not None:
-        _aim(names, event.goal, event)
+    if event.kind == GOAL_STARTED and event.goal is not None:
+        _on_goal_started(names, event.goal, event)
     if event.agent is None and event.child is None:
         return names
-    stamp = stamp_of(event)
-    agent = None if event.agent is None else _seen(names, event.agent, stamp)
-    child = None if event.child is None else _seen(names, event.child, stamp)
+    stamp = event_stamp(event)
+    agent = None if event.agent is None else _touch_agent(names, event.agent, stamp)
+    child = None if event.child is None else _touch_agent(names, event.child, stamp)
     if event.kind == "agent.launched" and child is not None:
-        _launch(child, event, stamp)
-    elif agent is not None and (note := _NOTES.get(event.kind)) is not None:
+        _on_agent_launched(child, event, stamp)
+    elif agent is not None and (note := _NAME_HANDLERS.get(event.kind)) is not None:
         note(agent, event, stamp)
         if event.kind == "session.started" and event.run is not None and event.agent is not None:
             began = stamp, event.agent
             names.runs[event.run] = min(names.runs.get(event.run, began), began)
-            _shorten(names.runs)
+            _drop_oldest(names.runs)
     return names
 
 
-def shown(names: Names, agent: str) -> str:
+def display_name(names: AgentNames, agent: str) -> str:
     """The name under which an agent is shown; its own where nothing is known. Hostile, but on one line."""
-    return all_shown(names).get(agent, agent)
+    return all_display_names(names).get(agent, agent)
 
 
-def short(names: Names, agent: str) -> str:
+def short_name(names: AgentNames, agent: str) -> str:
     """The same, without what it is at."""
-    return all_short(names).get(agent, agent)
+    return all_short_names(names).get(agent, agent)
 
 
-def all_shown(names: Names) -> dict[str, str]:
+def all_display_names(names: AgentNames) -> dict[str, str]:
     """Every agent → the name under which it is shown, no two alike."""
-    return _numbered(names, {name: _name_of(name, agent).whole for name, agent in names.agents.items()})
+    return _number_agents(names, {name: _build_display_name(name, agent).whole for name, agent in names.agents.items()})
 
 
-def all_short(names: Names) -> dict[str, str]:
+def all_short_names(names: AgentNames) -> dict[str, str]:
     """Every agent → its short name, no two alike: of a session the folder, with the branch only where that says more."""
-    return _numbered(names, {name: _short_of(name, agent) for name, agent in names.agents.items()})
+    return _number_agents(names, {name: _build_short_name(name, agent) for name, agent in names.agents.items()})
 
 
-def sessions(names: Names) -> dict[str, str]:
+def agents_by_session(names: AgentNames) -> dict[str, str]:
     """Every session → its agent."""
     return {run: agent for run, (_, agent) in names.runs.items()}
 
 
-def all_goals(names: Names) -> dict[str, str]:
+def all_goal_names(names: AgentNames) -> dict[str, str]:
     """Every goal → what it is called, no two alike: what it asks for, in a few words. Hostile, but on one line."""
     order = sorted(names.goals, key=lambda goal: (names.goals[goal][0], goal))
-    return _apart(order, {goal: aim for goal, (_, aim) in names.goals.items()})
+    return _number_duplicates(order, {goal: aim for goal, (_, aim) in names.goals.items()})
 
 
-def renames(names: Names, event: Event) -> bool:
+def has_display_name(names: AgentNames, event: Event) -> bool:
     """Whether, after this event, somebody or some goal that it is about is called otherwise than the log calls it."""
     concerned = [name for name in (event.agent, event.child) if name is not None]
-    return bool(names.goals) or any(_short_of(name, names.agents[name]) != name for name in concerned)
+    return bool(names.goals) or any(_build_short_name(name, names.agents[name]) != name for name in concerned)
 
 
-def about(names: Names, agent: str) -> str:
+def agent_activity(names: AgentNames, agent: str) -> str:
     """What an agent is at: the second part of its name."""
-    return _name_of(agent, names.agents[agent]).tail if agent in names.agents else ""
+    return _build_display_name(agent, names.agents[agent]).tail if agent in names.agents else ""
 
 
-def first_words(text: str) -> str:
+def truncate_to_first_words(text: str) -> str:
     """How a text begins: a few words on one line."""
-    line = _one_line(text[:_READ])
+    line = _join_lines(text[:_MAX_SCANNED_CHARS])
     words = line.split(" ")
-    start = " ".join(words[:MOST_WORDS])
-    if len(start) > LONGEST_WORDS:
-        start = start[: LONGEST_WORDS - 1].rstrip() + "…"
-    elif len(words) > MOST_WORDS:
+    start = " ".join(words[:MAX_PROMPT_WORDS])
+    if len(start) > MAX_PROMPT_CHARS:
+        start = start[: MAX_PROMPT_CHARS - 1].rstrip() + "…"
+    elif len(words) > MAX_PROMPT_WORDS:
         start += " …"
     return start
 
 
-def _numbered(names: Names, wanted: dict[str, str]) -> dict[str, str]:
+def _number_agents(names: AgentNames, wanted: dict[str, str]) -> dict[str, str]:
     """No two alike: who appeared first has the name, the next is its second."""
-    return _apart(sorted(names.agents, key=lambda name: (names.agents[name].appeared, name)), wanted)
+    return _number_duplicates(sorted(names.agents, key=lambda name: (names.agents[name].appeared, name)), wanted)
 
 
-def _apart(order: list[str], wanted: dict[str, str]) -> dict[str, str]:
+def _number_duplicates(order: list[str], wanted: dict[str, str]) -> dict[str, str]:
     taken: set[str] = set()
     counts: dict[str, int] = {}
     numbered = {}
@@ -180,127 +180,127 @@ def _apart(order: list[str], wanted: dict[str, str]) -> dict[str, str]:
     return numbered
 
 
-def _name_of(own: str, agent: Agent) -> _Name:
-    if given := _text(agent.given):
-        return _Name(given)
+def _build_display_name(own: str, agent: AgentNameFacts) -> _DisplayName:
+    if given := _said_text(agent.given):
+        return _DisplayName(given)
     if not is_drawn(own):
-        return _Name(own)
+        return _DisplayName(own)
     if agent.launched:
-        return _Name(_text(agent.role) or HELPER, _text(agent.errand) or _text(agent.prompt))
-    folder, branch = _text(agent.folder), _text(agent.branch)
+        return _DisplayName(_said_text(agent.role) or DEFAULT_ROLE, _said_text(agent.errand) or _said_text(agent.prompt))
+    folder, branch = _said_text(agent.folder), _said_text(agent.branch)
     if not folder:
-        return _Name(own)
-    return _Name(f"{folder}@{branch}" if branch else folder, _text(agent.title) or _text(agent.prompt))
+        return _DisplayName(own)
+    return _DisplayName(f"{folder}@{branch}" if branch else folder, _said_text(agent.title) or _said_text(agent.prompt))
 
 
 @lru_cache(maxsize=4096)
 def is_drawn(name: str) -> bool:
     """Whether a name was drawn by lot, as `claude-code/0b5e1111` and `a17c0de` are; one that somebody chose stays as it is."""
-    return _drawn.fullmatch(name) is not None
+    return _GENERATED_NAME.fullmatch(name) is not None
 
 
-def _short_of(own: str, agent: Agent) -> str:
-    folder, branch = _text(agent.folder), _text(agent.branch)
-    if folder and is_drawn(own) and not agent.launched and not _text(agent.given) and branch in (folder, *MAINLINES):
+def _build_short_name(own: str, agent: AgentNameFacts) -> str:
+    folder, branch = _said_text(agent.folder), _said_text(agent.branch)
+    if folder and is_drawn(own) and not agent.launched and not _said_text(agent.given) and branch in (folder, *MAIN_BRANCHES):
         return folder
-    name = _name_of(own, agent)
+    name = _build_display_name(own, agent)
     return name.head or name.tail
 
 
-def _text(said: Said | None) -> str:
+def _said_text(said: StampedText | None) -> str:
     return "" if said is None else said[1]
 
 
 # --- what is read off an event; its data may be anything
 
 
-def _seen(names: Names, name: str, stamp: Stamp) -> Agent:
+def _touch_agent(names: AgentNames, name: str, stamp: EventStamp) -> AgentNameFacts:
     agent = names.agents.get(name)
     if agent is None:
-        agent = names.agents[name] = Agent(appeared=stamp)
+        agent = names.agents[name] = AgentNameFacts(appeared=stamp)
     elif stamp < agent.appeared:
         agent.appeared = stamp
     return agent
 
 
-def _launch(child: Agent, event: Event, stamp: Stamp) -> None:
+def _on_agent_launched(child: AgentNameFacts, event: Event, stamp: EventStamp) -> None:
     child.launched = True
-    child.role = _first(child.role, stamp, _line(event.data.get("role"), LONGEST_FOLDER))
-    child.errand = _first(child.errand, stamp, _beginning(event))
+    child.role = _keep_first(child.role, stamp, _truncate_line(event.data.get("role"), MAX_FOLDER_CHARS))
+    child.errand = _keep_first(child.errand, stamp, _request_beginning(event))
 
 
-def _start(agent: Agent, event: Event, stamp: Stamp) -> None:
+def _on_session_started(agent: AgentNameFacts, event: Event, stamp: EventStamp) -> None:
     project = event.data.get("project")
     folder = project.rstrip("/\\").replace("\\", "/").rpartition("/")[2] if isinstance(project, str) else None
-    agent.folder = _newest(agent.folder, stamp, _line(folder, LONGEST_FOLDER))
-    agent.branch = _newest(agent.branch, stamp, _line(event.data.get("branch"), LONGEST_FOLDER))
-    agent.title = _newest(agent.title, stamp, _line(event.data.get("title"), LONGEST_NAME))
+    agent.folder = _keep_newest(agent.folder, stamp, _truncate_line(folder, MAX_FOLDER_CHARS))
+    agent.branch = _keep_newest(agent.branch, stamp, _truncate_line(event.data.get("branch"), MAX_FOLDER_CHARS))
+    agent.title = _keep_newest(agent.title, stamp, _truncate_line(event.data.get("title"), MAX_NAME_CHARS))
 
 
-def _call(agent: Agent, event: Event, stamp: Stamp) -> None:
-    agent.title = _newest(agent.title, stamp, _line(event.data.get("title"), LONGEST_NAME))
+def _on_agent_named(agent: AgentNameFacts, event: Event, stamp: EventStamp) -> None:
+    agent.title = _keep_newest(agent.title, stamp, _truncate_line(event.data.get("title"), MAX_NAME_CHARS))
     if isinstance(given := event.data.get("name"), str):
-        said = stamp, _line(given, LONGEST_NAME)
+        said = stamp, _truncate_line(given, MAX_NAME_CHARS)
         agent.given = said if agent.given is None else max(agent.given, said)
 
 
-def _prompt(agent: Agent, event: Event, stamp: Stamp) -> None:
-    agent.prompt = _first(agent.prompt, stamp, _beginning(event))
+def _on_prompt(agent: AgentNameFacts, event: Event, stamp: EventStamp) -> None:
+    agent.prompt = _keep_first(agent.prompt, stamp, _request_beginning(event))
 
 
-_NOTES = {"session.started": _start, "agent.named": _call, "prompt.submitted": _prompt}
-GOAL = "driver.goal_started"
-NAMING = frozenset((*_NOTES, "agent.launched", GOAL))
+_NAME_HANDLERS = {"session.started": _on_session_started, "agent.named": _on_agent_named, "prompt.submitted": _on_prompt}
+GOAL_STARTED = "driver.goal_started"
+NAMING_KINDS = frozenset((*_NAME_HANDLERS, "agent.launched", GOAL_STARTED))
 """The kinds that can change a name."""
 
 
-def _aim(names: Names, goal: str, event: Event) -> None:
+def _on_goal_started(names: AgentNames, goal: str, event: Event) -> None:
     """What a goal asks for: its description, as far as the first line that says something goes."""
     told = event.data.get("goal")
     description = told.get("description") if isinstance(told, dict) else None
     text = description if isinstance(description, str) else event.text or ""
-    line = _cut(next((line for part in text[:_READ].splitlines() if (line := _one_line(part))), ""))
-    if (said := _first(names.goals.get(goal), stamp_of(event), line)) is not None:
+    line = _truncate_at_word(next((line for part in text[:_MAX_SCANNED_CHARS].splitlines() if (line := _join_lines(part))), ""))
+    if (said := _keep_first(names.goals.get(goal), event_stamp(event), line)) is not None:
         names.goals[goal] = said
-        _shorten(names.goals)
+        _drop_oldest(names.goals)
 
 
-def _shorten(known: dict[str, Said]) -> None:
+def _drop_oldest(known: dict[str, StampedText]) -> None:
     if len(known) >= MOST_KNOWN + PRUNED_EVERY:
         for oldest in list(islice(known, PRUNED_EVERY)):
             del known[oldest]
 
 
-def _cut(line: str) -> str:
+def _truncate_at_word(line: str) -> str:
     """Not too long, and cut between words where there are any."""
-    return line if len(line) <= LONGEST_GOAL else f"{line[:LONGEST_GOAL].rsplit(' ', 1)[0].rstrip(' ,;:.')}…"
+    return line if len(line) <= MAX_GOAL_CHARS else f"{line[:MAX_GOAL_CHARS].rsplit(' ', 1)[0].rstrip(' ,;:.')}…"
 
 
-def _beginning(event: Event) -> str:
+def _request_beginning(event: Event) -> str:
     """How what was asked begins. Where the prompt begins otherwise than the text, a program has put something before the request."""
-    prompt, text = event.data.get("prompt"), _one_line((event.text or "")[:_READ])
-    if isinstance(prompt, str) and _one_line(prompt[:_READ]).startswith(text[:_SURE]):
-        return first_words(prompt) or first_words(text)
-    return first_words(text)
+    prompt, text = event.data.get("prompt"), _join_lines((event.text or "")[:_MAX_SCANNED_CHARS])
+    if isinstance(prompt, str) and _join_lines(prompt[:_MAX_SCANNED_CHARS]).startswith(text[:_PREFIX_CHARS]):
+        return truncate_to_first_words(prompt) or truncate_to_first_words(text)
+    return truncate_to_first_words(text)
 
 
-def _newest(held: Said | None, stamp: Stamp, text: str) -> Said | None:
+def _keep_newest(held: StampedText | None, stamp: EventStamp, text: str) -> StampedText | None:
     return (stamp, text) if text and (held is None or (stamp, text) > held) else held
 
 
-def _first(held: Said | None, stamp: Stamp, text: str) -> Said | None:
+def _keep_first(held: StampedText | None, stamp: EventStamp, text: str) -> StampedText | None:
     return (stamp, text) if text and (held is None or (stamp, text) < held) else held
 
 
-def _line(value: object, longest: int) -> str:
+def _truncate_line(value: object, longest: int) -> str:
     """A value as one line that is not too long; nothing if it is no text."""
     if not isinstance(value, str):
         return ""
-    line = _one_line(value[:_READ])
+    line = _join_lines(value[:_MAX_SCANNED_CHARS])
     return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
 
 
-def _one_line(text: str) -> str:
+def _join_lines(text: str) -> str:
     """Without line ends, control characters and whatever else cannot be seen."""
     if not text.isprintable():
         text = "".join(character if character.isprintable() else " " for character in text)

@@ -12,23 +12,23 @@ from hashlib import sha256
 from typing import Literal, NamedTuple
 
 from fleetlore.settings import PRICE_KEYS
-from fleetlore.views.prices_table import DATE, ROWS
+from fleetlore.views.prices_table import PRICE_ROWS, PRICES_DATE
 
 PICO = 1_000_000_000_000
 """Units in a dollar."""
 
-_USUAL = (0.1, 1.25, 2.0)
+_DEFAULT_CACHE_FACTORS = (0.1, 1.25, 2.0)
 """Cache read, cache write and cache write for an hour, in parts of the input's price, where nothing is said."""
-_PER_TOKEN = 1_000_000
+_UNITS_PER_TOKEN = 1_000_000
 """A dollar for a million tokens is so many units for one."""
-_MOST_REMEMBERED = 4096
+_MAX_CACHED_MODELS = 4096
 
-_ABOVE = re.compile(r"(?:(us|eu|au|jp|apac)\.|global\.)?(?:anthropic|openai|google|xai|moonshotai|deepseek|mistral|qwen|zai)\.")
-_BEHIND = re.compile(r"(?:\[1m\]|@[a-z0-9]+|-[0-9]{8}|-[0-9]{4}-[0-9]{2}-[0-9]{2}|-v[0-9]+(?::[0-9]+)?|-latest)$")
-_FAST = "-fast"
+_PROVIDER_PREFIX = re.compile(r"(?:(us|eu|au|jp|apac)\.|global\.)?(?:anthropic|openai|google|xai|moonshotai|deepseek|mistral|qwen|zai)\.")
+_VERSION_SUFFIX = re.compile(r"(?:\[1m\]|@[a-z0-9]+|-[0-9]{8}|-[0-9]{4}-[0-9]{2}-[0-9]{2}|-v[0-9]+(?::[0-9]+)?|-latest)$")
+_FAST_SUFFIX = "-fast"
 
 
-class Counts(NamedTuple):
+class TokenCounts(NamedTuple):
     """Tokens of one reply. Those of the hour's cache are part of those written to a cache."""
 
     input: int = 0
@@ -38,7 +38,7 @@ class Counts(NamedTuple):
     cache_write_1h: int = 0
 
 
-class Rates(NamedTuple):
+class TokenRates(NamedTuple):
     """Units for one token of each sort."""
 
     input: int
@@ -48,63 +48,63 @@ class Rates(NamedTuple):
     cache_write_1h: int
 
 
-class Tier(NamedTuple):
+class PriceTier(NamedTuple):
     """What long requests cost."""
 
     above: int
     """Tokens."""
     of: Literal["each", "all"]
     """`each`: only what lies above, of each sort by itself. `all`: everything, if so many tokens are read."""
-    rates: Rates
+    rates: TokenRates
 
 
-class Price(NamedTuple):
+class ModelPrice(NamedTuple):
     """What a model costs from a day on."""
 
     since: str
-    rates: Rates
-    tier: Tier | None = None
+    rates: TokenRates
+    tier: PriceTier | None = None
     fast: float = 1.0
     regional: float = 1.0
 
-    def cost(self, counts: Counts) -> int:
+    def cost(self, counts: TokenCounts) -> int:
         """What a reply costs, in units."""
         sorts = (*counts[:3], counts.cache_write - counts.cache_write_1h, counts.cache_write_1h)
         tier = self.tier
         if tier is None:
-            return _sum(sorts, self.rates)
+            return _sum_cost(sorts, self.rates)
         if tier.of == "all":
             read = counts.input + counts.cache_read + counts.cache_write
-            return _sum(sorts, tier.rates if read > tier.above else self.rates)
+            return _sum_cost(sorts, tier.rates if read > tier.above else self.rates)
         over = tuple(max(0, count - tier.above) for count in sorts)
         below = tuple(count - more for count, more in zip(sorts, over, strict=True))
-        return _sum(below, self.rates) + _sum(over, tier.rates)
+        return _sum_cost(below, self.rates) + _sum_cost(over, tier.rates)
 
-    def times(self, factor: float) -> Price:
+    def times(self, factor: float) -> ModelPrice:
         """The same, so many times as dear."""
         if factor == 1.0:
             return self
-        tier = None if self.tier is None else self.tier._replace(rates=_times(self.tier.rates, factor))
-        return self._replace(rates=_times(self.rates, factor), tier=tier)
+        tier = None if self.tier is None else self.tier._replace(rates=_scale_rates(self.tier.rates, factor))
+        return self._replace(rates=_scale_rates(self.rates, factor), tier=tier)
 
 
 class Prices:
     """A table of prices, with what a user says himself in place of it."""
 
-    def __init__(self, own: Mapping[str, Mapping[str, float]] | None = None, *, rows: str = ROWS, date: str = DATE) -> None:
+    def __init__(self, own: Mapping[str, Mapping[str, float]] | None = None, *, rows: str = PRICE_ROWS, date: str = PRICES_DATE) -> None:
         self.date = date
-        self._own = {name.lower(): (_own_price(figures),) for name, figures in (own or {}).items()}
-        self._table = _read(rows) | self._own
-        self._found: dict[str, tuple[Price, ...]] = {}
+        self._own = {name.lower(): (_parse_user_price(figures),) for name, figures in (own or {}).items()}
+        self._table = _parse_rows(rows) | self._own
+        self._found: dict[str, tuple[ModelPrice, ...]] = {}
         said = repr((rows, sorted((name, sorted(figures.items())) for name, figures in (own or {}).items())))
         self.key = sha256(said.encode(errors="surrogatepass")).hexdigest()[:12]
         """Differs wherever a price differs."""
 
-    def find(self, model: str, day: str) -> Price | None:
+    def find(self, model: str, day: str) -> ModelPrice | None:
         """What a model cost on a day (`2026-11-15`); `None` if that is not known."""
         prices = self._found.get(model)
         if prices is None:
-            if len(self._found) >= _MOST_REMEMBERED:
+            if len(self._found) >= _MAX_CACHED_MODELS:
                 self._found.clear()
             prices = self._found[model] = self._look_up(model.lower())
         held = None
@@ -113,35 +113,35 @@ class Prices:
                 held = price
         return held
 
-    def _look_up(self, name: str) -> tuple[Price, ...]:
+    def _look_up(self, name: str) -> tuple[ModelPrice, ...]:
         """By its whole name; else by what is left without provider and date; else by the longest known beginning."""
         if name in self._own:
             return self._own[name]
-        plain, region = _without_provider(name)
-        plain, is_fast = _without_date(plain), False
-        if plain not in self._table and plain.endswith(_FAST):
-            plain, is_fast = _without_date(plain.removesuffix(_FAST)), True
-        known = next((start for start in _beginnings(plain) if start in self._table), None)
+        plain, region = _strip_provider(name)
+        plain, is_fast = _strip_version(plain), False
+        if plain not in self._table and plain.endswith(_FAST_SUFFIX):
+            plain, is_fast = _strip_version(plain.removesuffix(_FAST_SUFFIX)), True
+        known = next((start for start in _name_prefixes(plain) if start in self._table), None)
         if known is None:
             return ()
         return tuple(price.times((price.fast if is_fast else 1.0) * (price.regional if region else 1.0)) for price in self._table[known])
 
 
-def _without_provider(name: str) -> tuple[str, bool]:
+def _strip_provider(name: str) -> tuple[str, bool]:
     """`us.anthropic.claude-x` and `openrouter/anthropic/claude-x` as `claude-x`, and whether a region was named."""
     name = name.rpartition("/")[2]
-    match = _ABOVE.match(name)
+    match = _PROVIDER_PREFIX.match(name)
     name = name[match.end() :] if match else name
     return (name.replace(".", "-") if name.startswith("claude") else name), bool(match and match[1])
 
 
-def _without_date(name: str) -> str:
-    while (shorter := _BEHIND.sub("", name)) != name:
+def _strip_version(name: str) -> str:
+    while (shorter := _VERSION_SUFFIX.sub("", name)) != name:
         name = shorter
     return name
 
 
-def _beginnings(name: str) -> Iterable[str]:
+def _name_prefixes(name: str) -> Iterable[str]:
     """The name, and what is left of it without its last words; a number is a version, and another model."""
     yield name
     while (cut := name.rfind("-")) > 0:
@@ -152,20 +152,20 @@ def _beginnings(name: str) -> Iterable[str]:
 
 
 @cache
-def _read(rows: str) -> dict[str, tuple[Price, ...]]:
-    table: dict[str, tuple[Price, ...]] = {}
+def _parse_rows(rows: str) -> dict[str, tuple[ModelPrice, ...]]:
+    table: dict[str, tuple[ModelPrice, ...]] = {}
     for row in rows.split("\n"):
         cells = row.split()
         if not cells:
             continue
         _, model, since, *figures = cells
-        price = _price("" if since == "-" else since, figures)
+        price = _parse_price("" if since == "-" else since, figures)
         table[model] = tuple(sorted((*table.get(model, ()), price), key=lambda each: each.since))
     return table
 
 
-def _price(since: str, cells: list[str]) -> Price:
-    price = Price(since, _rates(cells[:5]))
+def _parse_price(since: str, cells: list[str]) -> ModelPrice:
+    price = ModelPrice(since, _parse_rates(cells[:5]))
     words = iter(cells[5:])
     for word in words:
         name, _, value = word.partition("=")
@@ -174,24 +174,26 @@ def _price(since: str, cells: list[str]) -> Price:
         elif name == "regional":
             price = price._replace(regional=float(value))
         elif name in ("each", "all"):
-            price = price._replace(tier=Tier(int(value), "each" if name == "each" else "all", _rates([next(words) for _ in PRICE_KEYS])))
+            price = price._replace(
+                tier=PriceTier(int(value), "each" if name == "each" else "all", _parse_rates([next(words) for _ in PRICE_KEYS]))
+            )
     return price
 
 
-def _own_price(figures: Mapping[str, float]) -> Price:
-    return Price("", _rates([str(figures.get(key, "-")) for key in PRICE_KEYS]))
+def _parse_user_price(figures: Mapping[str, float]) -> ModelPrice:
+    return ModelPrice("", _parse_rates([str(figures.get(key, "-")) for key in PRICE_KEYS]))
 
 
-def _rates(cells: list[str]) -> Rates:
+def _parse_rates(cells: list[str]) -> TokenRates:
     """Five figures in dollars for a million, or dashes, as units for one token."""
     input, output = float(cells[0]), float(cells[1])
-    caches = [input * usual if cell == "-" else float(cell) for cell, usual in zip(cells[2:], _USUAL, strict=True)]
-    return Rates(*(round(figure * _PER_TOKEN) for figure in (input, output, *caches)))
+    caches = [input * usual if cell == "-" else float(cell) for cell, usual in zip(cells[2:], _DEFAULT_CACHE_FACTORS, strict=True)]
+    return TokenRates(*(round(figure * _UNITS_PER_TOKEN) for figure in (input, output, *caches)))
 
 
-def _times(rates: Rates, factor: float) -> Rates:
-    return Rates(*(round(rate * factor) for rate in rates))
+def _scale_rates(rates: TokenRates, factor: float) -> TokenRates:
+    return TokenRates(*(round(rate * factor) for rate in rates))
 
 
-def _sum(counts: tuple[int, ...], rates: Rates) -> int:
+def _sum_cost(counts: tuple[int, ...], rates: TokenRates) -> int:
     return sum(count * rate for count, rate in zip(counts, rates, strict=True))

@@ -9,10 +9,10 @@ cache read a tenth of the input, a cache write five quarters of it, one that is 
 
 from __future__ import annotations
 
-DATE = "2026-11-16"
+PRICES_DATE = "2026-11-16"
 """The day on which the figures were taken."""
 
-ROWS = """
+PRICE_ROWS = """
 anthropic claude-3-haiku          2024-03-07   0.25   1.25   0.03    0.3     -
 anthropic claude-3-sonnet         2024-02-29   3     15      0.3     3.75    6
 anthropic claude-3-opus           2024-02-29  15     75      1.5    18.75   30

@@ -7,12 +7,12 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from fleetlore.views.event_text import Stamp
+from fleetlore.views.event_text import EventStamp
 
 VERSION = 12
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
 
-MOST_CLOSED = 2000
+MAX_CLOSED_THREADS = 2000
 """So many threads on which nothing is left to do are kept; an older one that is opened again begins anew."""
 MOST_MOVES = 100
 """So many of the newest tasks of one goal or run are known with their positions."""
@@ -20,7 +20,7 @@ PRUNED_EVERY = 250
 """So many more than that may come together before the oldest are let go."""
 
 
-class Thread(Struct, kw_only=True, array_like=True, gc=False):
+class StoryThread(Struct, kw_only=True, array_like=True, gc=False):
     """One line of story, as far as the log tells."""
 
     key: str
@@ -33,7 +33,7 @@ class Thread(Struct, kw_only=True, array_like=True, gc=False):
     first_id: str = ""
     first_at: datetime | None = None
     last_id: str = ""
-    last: Stamp | None = None
+    last: EventStamp | None = None
     """The newest event's stamp: one that is older is late."""
     gaps: list[int] = field(default_factory=list)
     """Tenths of a second between its newest events."""
@@ -52,17 +52,17 @@ class Thread(Struct, kw_only=True, array_like=True, gc=False):
         return sum(self.agents.values())
 
 
-class Threads(Struct, kw_only=True):
+class ThreadsState(Struct, kw_only=True):
     """All threads of a town. Encodes to JSON and back."""
 
     version: int = VERSION
     position: str | None = None
-    threads: dict[str, Thread] = field(default_factory=dict)
+    threads: dict[str, StoryThread] = field(default_factory=dict)
     bound: dict[str, str] = field(default_factory=dict)
     """`goal:X` and `run:X` → the thread of the task that they are bound to."""
     moves: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     """`goal:X` and `run:X` → from which position on they were bound to which task's thread, oldest first."""
     dropped: int = 0
     """Closed threads that are not kept any more."""
-    room: int = MOST_CLOSED + PRUNED_EVERY
+    room: int = MAX_CLOSED_THREADS + PRUNED_EVERY
     """With more threads than this, the oldest closed ones are let go."""

@@ -15,83 +15,83 @@ from statistics import median
 
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
-from fleetlore.views.event_text import EPOCH, Stamp, is_shell_prompt, stamp_of
-from fleetlore.views.thread_state import MOST_CLOSED, MOST_MOVES, PRUNED_EVERY, Thread, Threads
+from fleetlore.views.event_text import EPOCH, EventStamp, event_stamp, is_shell_prompt
+from fleetlore.views.thread_state import MAX_CLOSED_THREADS, MOST_MOVES, PRUNED_EVERY, StoryThread, ThreadsState
 from fleetlore.views.thread_state import VERSION as VERSION
 
-TOWN = "town"
+TOWN_THREAD = "town"
 """The thread of what names nobody."""
-QUIET = frozenset(("pulse", "rest"))
+QUIET_BEATS = frozenset(("pulse", "rest"))
 """Beats that do not open a closed thread."""
-CLOSING = frozenset(("deliver", "release"))
-ENDS = frozenset(("driver.goal_completed", "run.finished"))
+CLOSING_BEATS = frozenset(("deliver", "release"))
+ENDING_KINDS = frozenset(("driver.goal_completed", "run.finished"))
 """Kinds that end a goal or a run, however they end it."""
 
-TURNS = frozenset(("session.turn_ended", "session.ended"))
+TURN_ENDING_KINDS = frozenset(("session.turn_ended", "session.ended"))
 """Kinds after which a session has nothing left to do until the next prompt: its own thread closes.
 
 So does the thread of a task that was only guessed. A task that somebody gave out stays open until it is delivered or released.
 """
 
-MOST_BOUND = 20_000
+MAX_BINDINGS = 20_000
 """So many goals and runs are known by their task; of more, those that were bound longest ago are on their own again."""
-MOST_GAPS = 100
+MAX_GAPS = 100
 """So many of its newest gaps make a thread's rhythm."""
-MOST_TIMES = 2 * MOST_GAPS
+MAX_TIMES = 2 * MAX_GAPS
 """So many events may come before their gaps are worked out; most threads end before anybody asks for their rhythm."""
-LONG_AGO: Stamp = (EPOCH, "", 0)
-STALL_LEAST = timedelta(minutes=10)
-STALL_TIMES = 5
+OLDEST_STAMP: EventStamp = (EPOCH, "", 0)
+MIN_STALL = timedelta(minutes=10)
+STALL_FACTOR = 5
 
 
-def initial() -> Threads:
+def initial() -> ThreadsState:
     """No story yet."""
-    return Threads()
+    return ThreadsState()
 
 
-def apply(threads: Threads, event: Event) -> Threads:
+def apply(threads: ThreadsState, event: Event) -> ThreadsState:
     """The threads after one more event. Never raises. Consumes them: go on with those that are returned."""
     threads.position = event.position or threads.position
-    thread = place(threads, event)
+    thread = find_or_add_thread(threads, event)
     if event.task is not None and event.position is not None:
         _note_moves(threads, event, event.position)
-    add(thread, event, beat_of(event), stamp_of(event))
-    settle(thread)
+    add_to_thread(thread, event, beat_of(event), event_stamp(event))
+    update_gaps(thread)
     if len(threads.threads) > threads.room:
-        _prune(threads)
+        _prune_closed(threads)
     return threads
 
 
-def _prune(threads: Threads) -> None:
-    over = sorted(filter(is_over, threads.threads.values()), key=_age)
-    for thread in over[:-MOST_CLOSED]:
+def _prune_closed(threads: ThreadsState) -> None:
+    over = sorted(filter(is_thread_over, threads.threads.values()), key=_age_key)
+    for thread in over[:-MAX_CLOSED_THREADS]:
         del threads.threads[thread.key]
         threads.dropped += 1
     threads.room = len(threads.threads) + PRUNED_EVERY
 
 
-def is_over(thread: Thread) -> bool:
+def is_thread_over(thread: StoryThread) -> bool:
     """Whether nothing is left to do on it: it is closed, or was never opened, for signs of life alone open nothing."""
-    return thread.state == "closed" or QUIET.issuperset(thread.counts)
+    return thread.state == "closed" or QUIET_BEATS.issuperset(thread.counts)
 
 
-def _age(thread: Thread) -> tuple[Stamp, str]:
-    return thread.last or LONG_AGO, thread.key
+def _age_key(thread: StoryThread) -> tuple[EventStamp, str]:
+    return thread.last or OLDEST_STAMP, thread.key
 
 
-def place(threads: Threads, event: Event) -> Thread:
+def find_or_add_thread(threads: ThreadsState, event: Event) -> StoryThread:
     """The thread of an event, which is made if need be; what the event binds is bound."""
     is_new = False
     if (task := event.task) is None:
-        key = key_of(event, threads.bound)
+        key = thread_key(event, threads.bound)
     else:
         key = f"task:{task}"
         is_new = key not in threads.threads
         if event.goal is not None or event.run is not None:
-            _bind(threads, event, key)
+            _bind_to_task(threads, event, key)
     thread = threads.threads.get(key)
     if thread is None:
-        thread = threads.threads[key] = Thread(key=key)
+        thread = threads.threads[key] = StoryThread(key=key)
     if task is not None and (is_new or thread.is_guessed):
         thread.is_guessed = event.data.get("task_guessed") is True
     if event.mission is not None:
@@ -99,7 +99,7 @@ def place(threads: Threads, event: Event) -> Thread:
     return thread
 
 
-def key_of(event: Event, bound: dict[str, str]) -> str:
+def thread_key(event: Event, bound: dict[str, str]) -> str:
     """The name of an event's thread, given what was bound before it."""
     if (task := event.task) is not None:
         return f"task:{task}"
@@ -111,7 +111,7 @@ def key_of(event: Event, bound: dict[str, str]) -> str:
         return bound.get(own, own)
     if event.mission is not None:
         return f"mission:{event.mission}"
-    return f"agent:{event.agent}" if event.agent is not None else TOWN
+    return f"agent:{event.agent}" if event.agent is not None else TOWN_THREAD
 
 
 def task_at(moves: list[tuple[str, str]], position: str) -> str | None:
@@ -122,7 +122,7 @@ def task_at(moves: list[tuple[str, str]], position: str) -> str | None:
     return moves[max(0, index - 1)][1]
 
 
-def _note_moves(threads: Threads, event: Event, position: str) -> None:
+def _note_moves(threads: ThreadsState, event: Event, position: str) -> None:
     task = f"task:{event.task}"
     for own in owns_of(event):
         moves = threads.moves.setdefault(own, [])
@@ -136,24 +136,24 @@ def owns_of(event: Event) -> list[str]:
     return [f"{kind}:{name}" for kind, name in (("goal", event.goal), ("run", event.run)) if name]
 
 
-def _bind(threads: Threads, event: Event, task: str) -> None:
+def _bind_to_task(threads: ThreadsState, event: Event, task: str) -> None:
     for own in owns_of(event):
         if threads.bound.get(own) == task:
             continue
         is_first = threads.bound.pop(own, None) is None
         threads.bound[own] = task  # behind all others
-        if is_first and len(threads.bound) > MOST_BOUND + PRUNED_EVERY:
+        if is_first and len(threads.bound) > MAX_BINDINGS + PRUNED_EVERY:
             for old in list(islice(threads.bound, PRUNED_EVERY)):
                 del threads.bound[old]
                 threads.moves.pop(old, None)
         if is_first and (before := threads.threads.pop(own, None)) is not None:
-            _absorb(threads.threads.setdefault(task, Thread(key=task)), before)
+            _merge_prologue(threads.threads.setdefault(task, StoryThread(key=task)), before)
 
 
-def _absorb(thread: Thread, before: Thread) -> None:
+def _merge_prologue(thread: StoryThread, before: StoryThread) -> None:
     """Take a prologue in."""
-    settle(before)
-    settle(thread)
+    update_gaps(before)
+    update_gaps(thread)
     thread.prologue = (*thread.prologue, before.key)
     thread.mission = thread.mission or before.mission
     for mine, theirs in ((thread.agents, before.agents), (thread.counts, before.counts)):
@@ -165,10 +165,10 @@ def _absorb(thread: Thread, before: Thread) -> None:
     if before.last is not None and (thread.last is None or before.last > thread.last):
         thread.last_id, thread.last, thread.state = before.last_id, before.last, before.state
         thread.last_agent = before.last_agent
-    thread.gaps = (before.gaps + thread.gaps)[-MOST_GAPS:]
+    thread.gaps = (before.gaps + thread.gaps)[-MAX_GAPS:]
 
 
-def add(thread: Thread, event: Event, beat: str | None, stamp: Stamp) -> bool:
+def add_to_thread(thread: StoryThread, event: Event, beat: str | None, stamp: EventStamp) -> bool:
     """Count one more event of a thread; answers whether it came in order, or late. `settle` does what can be put off."""
     agent, agents = event.agent or event.actor or "", thread.agents
     agents[agent] = agents.get(agent, 0) + 1
@@ -179,49 +179,49 @@ def add(thread: Thread, event: Event, beat: str | None, stamp: Stamp) -> bool:
     if last is None:
         thread.first_id, thread.first_at = event.id or "", stamp[0]
     elif stamp[0] <= last[0] and stamp < last:
-        return _add_late(thread, event, stamp[0])
+        return _add_late_event(thread, event, stamp[0])
     else:
         times = thread.times
         times.append(last[0])
-        if len(times) > MOST_TIMES:
-            del times[:-MOST_GAPS]
+        if len(times) > MAX_TIMES:
+            del times[:-MAX_GAPS]
     thread.last_id, thread.last, thread.last_agent = event.id or "", stamp, agent
-    if beat in CLOSING or event.kind in ENDS:
+    if beat in CLOSING_BEATS or event.kind in ENDING_KINDS:
         thread.state = "closed"
     elif beat == "rest":
-        if event.kind in TURNS and (thread.is_guessed or thread.key.startswith("run:")):
+        if event.kind in TURN_ENDING_KINDS and (thread.is_guessed or thread.key.startswith("run:")):
             thread.state = "closed"
-    elif thread.state == "closed" and beat not in QUIET and not is_shell_prompt(event):
+    elif thread.state == "closed" and beat not in QUIET_BEATS and not is_shell_prompt(event):
         thread.state = "open"
     return True
 
 
-def settle(thread: Thread) -> None:
+def update_gaps(thread: StoryThread) -> None:
     """Bring the rhythm of a thread up to its newest event."""
     times, gaps = thread.times, thread.gaps
     if times and thread.last is not None:
         gaps += [round((after - before).total_seconds() * 10) for before, after in pairwise((*times, thread.last[0]))]
         times.clear()
-        if len(gaps) > MOST_GAPS:
-            del gaps[:-MOST_GAPS]
+        if len(gaps) > MAX_GAPS:
+            del gaps[:-MAX_GAPS]
 
 
-def _add_late(thread: Thread, event: Event, at: datetime) -> bool:
+def _add_late_event(thread: StoryThread, event: Event, at: datetime) -> bool:
     """It changes neither where the thread stands nor its rhythm."""
     if thread.first_at is not None and at < thread.first_at:
         thread.first_id, thread.first_at = event.id or "", at
     return False
 
 
-def stalled_for(thread: Thread, now: datetime) -> timedelta | None:
+def stall_duration(thread: StoryThread, now: datetime) -> timedelta | None:
     """How long an open thread has been silent, if that is long by its own rhythm, which is settled."""
     if thread.state == "closed" or thread.last is None:
         return None
     silence = now - thread.last[0]
-    return silence if silence > patience_of(thread) else None
+    return silence if silence > stall_threshold(thread) else None
 
 
-def patience_of(thread: Thread) -> timedelta:
+def stall_threshold(thread: StoryThread) -> timedelta:
     """How long a thread may be silent before that is long by its own rhythm, which is settled."""
     usual = timedelta(seconds=median(thread.gaps) / 10) if thread.gaps else timedelta(0)
-    return max(STALL_LEAST, STALL_TIMES * usual)
+    return max(MIN_STALL, STALL_FACTOR * usual)

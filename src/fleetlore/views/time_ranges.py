@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from fleetlore.events.envelope import Event
-from fleetlore.views.event_text import stamp_of
+from fleetlore.views.event_text import event_stamp
 
 VERSION = 2
 """Raised with every change of the state's shape or rules: a checkpoint of another version is thrown away."""
@@ -24,11 +24,11 @@ STRIDE = 1000
 LATE = timedelta(days=1)
 """An event that is older by more than this than one stored before it was imported later; less is the usual disorder of live events."""
 
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
-_NEVER = datetime.max.replace(tzinfo=UTC)
+_MIN_TIME = datetime.min.replace(tzinfo=UTC)
+_MAX_TIME = datetime.max.replace(tzinfo=UTC)
 
 
-class Stretch(Struct, array_like=True, gc=False):
+class LogSegment(Struct, array_like=True, gc=False):
     """So many events in a row."""
 
     last: str
@@ -40,7 +40,7 @@ class Stretch(Struct, array_like=True, gc=False):
     """The newest time from the log's beginning up to its end."""
 
 
-class Calendar(Struct, kw_only=True):
+class TimeIndex(Struct, kw_only=True):
     """All stretches of a log, the last of which may still grow. Encodes to JSON and back."""
 
     version: int = VERSION
@@ -50,7 +50,7 @@ class Calendar(Struct, kw_only=True):
     newest: datetime | None = None
     late: int = 0
     """Events that were imported after much newer ones."""
-    stretches: list[Stretch] = field(default_factory=list)
+    stretches: list[LogSegment] = field(default_factory=list)
 
 
 class Block(NamedTuple):
@@ -63,27 +63,27 @@ class Block(NamedTuple):
     """Its last position; `None`: it goes on to the log's end."""
 
 
-class Span(NamedTuple):
+class PositionRange(NamedTuple):
     """A part of the log: behind one position, and up to another; `None`: from its beginning, or to its end."""
 
     after: str | None
     through: str | None
 
 
-def initial() -> Calendar:
+def initial() -> TimeIndex:
     """No time yet."""
-    return Calendar()
+    return TimeIndex()
 
 
-def apply(calendar: Calendar, event: Event) -> Calendar:
+def apply(calendar: TimeIndex, event: Event) -> TimeIndex:
     """The calendar after one more event. Never raises. Consumes the calendar: go on with the one that is returned."""
-    at, position = stamp_of(event)[0], event.position or ""
+    at, position = event_stamp(event)[0], event.position or ""
     if calendar.newest is not None and calendar.newest - at > LATE:
         calendar.late += 1
     calendar.first = at if calendar.first is None else min(calendar.first, at)
     calendar.newest = newest = at if calendar.newest is None else max(calendar.newest, at)
     if calendar.events % STRIDE == 0:
-        calendar.stretches.append(Stretch(position, at, at, newest))
+        calendar.stretches.append(LogSegment(position, at, at, newest))
     else:
         stretch = calendar.stretches[-1]
         stretch.last, stretch.newest = position, newest
@@ -92,13 +92,13 @@ def apply(calendar: Calendar, event: Event) -> Calendar:
     return calendar
 
 
-def before(calendar: Calendar, moment: datetime) -> str | None:
+def segment_end_before(calendar: TimeIndex, moment: datetime) -> str | None:
     """The end of the last stretch up to which nothing newer than a moment is known."""
     index = bisect_right(calendar.stretches, moment, key=lambda stretch: stretch.newest)
     return calendar.stretches[index - 1].last if index else None
 
 
-def newest_blocks(calendar: Calendar) -> list[Block]:
+def newest_blocks(calendar: TimeIndex) -> list[Block]:
     """The stretches of a log that holds late events, the newest first. None if it holds none: then the log's own order does.
 
     The last stretch may have grown meanwhile by events of any time, so it comes first.
@@ -108,20 +108,20 @@ def newest_blocks(calendar: Calendar) -> list[Block]:
     ends = [None, *(stretch.last for stretch in calendar.stretches)]
     blocks = [Block(each.low, each.high, after, each.last) for each, after in zip(calendar.stretches, ends, strict=False)]
     *older, last = blocks
-    return [Block(_LONG_AGO, _NEVER, last.after, None), *sorted(older, key=lambda block: block.high, reverse=True)]
+    return [Block(_MIN_TIME, _MAX_TIME, last.after, None), *sorted(older, key=lambda block: block.high, reverse=True)]
 
 
-def spans(calendar: Calendar, since: datetime | None, until: datetime | None) -> Iterator[Span]:
+def find_ranges(calendar: TimeIndex, since: datetime | None, until: datetime | None) -> Iterator[PositionRange]:
     """The parts of the log in which something happened from one moment on, and before another; neighbours are one part."""
-    since, until = since or _LONG_AGO, until or _NEVER
+    since, until = since or _MIN_TIME, until or _MAX_TIME
     after, last = None, None
     is_open = False
     for stretch in calendar.stretches:
         is_wanted = stretch.high >= since and stretch.low < until
         if is_open and not is_wanted:
-            yield Span(after, last)
+            yield PositionRange(after, last)
         if is_wanted and not is_open:
             after = last
         is_open, last = is_wanted, stretch.last
     if is_open:
-        yield Span(after, last)
+        yield PositionRange(after, last)

@@ -6,96 +6,109 @@ import re
 
 from fleetlore.events.envelope import Event
 from fleetlore.views.town_payloads import (
-    LONGEST_DESCRIPTION,
-    LONGEST_TITLE,
-    LONGEST_WORDS,
-    bounded,
-    is_from_afar,
-    moment_in,
-    name_in,
-    names_in,
-    number_in,
-    words_in,
+    MAX_DESCRIPTION_CHARS,
+    MAX_TITLE_CHARS,
+    MAX_WORDS_CHARS,
+    clamp_count,
+    get_count,
+    get_name,
+    get_names,
+    get_text,
+    get_time,
+    is_remote_event,
 )
-from fleetlore.views.town_rules import MISSION_STEPS, mission_refusal
-from fleetlore.views.town_state import ITEM_TYPES, PARALLEL, REVIEWED, TRIES, Help, Item, Mission, MissionState, Note, Task, Town, Watch
+from fleetlore.views.town_rules import MISSION_STEPS, find_mission_refusal
+from fleetlore.views.town_state import (
+    DEFAULT_PARALLEL,
+    DEFAULT_TRIES,
+    ITEM_TYPES,
+    REVIEWED_ITEM_TYPES,
+    Mission,
+    MissionHelp,
+    MissionItem,
+    MissionNote,
+    MissionState,
+    MissionWatch,
+    Task,
+    TownState,
+)
 
-MISSIONS_KEPT = 500
-ITEMS_KEPT = 2_000
-NOTES_KEPT = 20
-MOST_PARALLEL = 1_000
-MOST_ARTIFACTS = 10
-_ENDED: frozenset[MissionState] = frozenset(("completed", "failed"))
-_NAMED: dict[str, MissionState] = {state: state for state in MISSION_STEPS}
+MAX_MISSIONS = 500
+MAX_ITEMS = 2_000
+MAX_NOTES = 20
+MAX_PARALLEL = 1_000
+MAX_ARTIFACTS = 10
+_ENDED_STATES: frozenset[MissionState] = frozenset(("completed", "failed"))
+_STATE_BY_NAME: dict[str, MissionState] = {state: state for state in MISSION_STEPS}
 # A name is tried once, from its beginning, and has an end: without that, `a.a.a.…` took time with the square of its length.
-_pull = re.compile(
+_PULL_REQUEST = re.compile(
     r"https://[\w.-]+(?::[0-9]+)?/([\w.-]+/[\w.-]+)/pulls?/([1-9][0-9]{0,8})\b"
     r"|(?<![\w.-])[.-]*+([\w.-]{1,100}/[\w.-]{1,100})#([1-9][0-9]{0,8})\b"
 )
 
 
-def moved(town: Town, event: Event) -> None:
+def on_mission_state(town: TownState, event: Event) -> None:
     """A mission began, or passed from one state to another."""
-    to = _state(event.new_state)
+    to = _parse_mission_state(event.new_state)
     if event.mission is None or to is None:
         return
     mission = town.missions.get(event.mission)
     if mission is None:
-        mission = _new(town, event)
+        mission = _add_mission(town, event)
         mission.state = to
-    elif mission.state != to and mission_refusal(mission.state, to) is not None:
+    elif mission.state != to and find_mission_refusal(mission.state, to) is not None:
         town.refused += 1
         return
     _read_policy(mission, event)
-    mission.state, mission.reason = to, words_in(event.data, "reason", LONGEST_TITLE)
-    mission.ended_at = event.at if to in _ENDED else None
+    mission.state, mission.reason = to, get_text(event.data, "reason", MAX_TITLE_CHARS)
+    mission.ended_at = event.at if to in _ENDED_STATES else None
     mission.moved_at = event.at
     mission.help = mission.asked = None
 
 
-def item_added(town: Town, event: Event) -> None:
+def on_item_added(town: TownState, event: Event) -> None:
     """A mission got one more item."""
-    data, id = event.data, name_in(event.data, "item")
+    data, id = event.data, get_name(event.data, "item")
     if event.mission is None or id is None:
         return
-    mission = town.missions.get(event.mission) or _new(town, event)
-    if id in mission.items or len(mission.items) >= ITEMS_KEPT:
+    mission = town.missions.get(event.mission) or _add_mission(town, event)
+    if id in mission.items or len(mission.items) >= MAX_ITEMS:
         town.refused += 1
         return
-    type, depends_on = words_in(data, "type", 40), [each for each in names_in(data, "depends_on") if each != id]
-    mission.items[id] = Item(
+    type, depends_on = get_text(data, "type", 40), [each for each in get_names(data, "depends_on") if each != id]
+    mission.items[id] = MissionItem(
         id=id,
-        title=words_in(data, "title", LONGEST_TITLE) or (event.text or "")[:LONGEST_TITLE],
+        title=get_text(data, "title", MAX_TITLE_CHARS) or (event.text or "")[:MAX_TITLE_CHARS],
         type=type if type in ITEM_TYPES else "implement",
-        description=words_in(data, "description", LONGEST_DESCRIPTION),
+        description=get_text(data, "description", MAX_DESCRIPTION_CHARS),
         depends_on=depends_on,
         missing=[each for each in depends_on if (other := mission.items.get(each)) is None or other.state != "done"],
-        roles=names_in(data, "roles", "role"),
-        checks=names_in(data, "checks"),
-        source=words_in(data, "source", LONGEST_TITLE),
+        roles=get_names(data, "roles", "role"),
+        checks=get_names(data, "checks"),
+        source=get_text(data, "source", MAX_TITLE_CHARS),
         at=event.at,
     )
 
 
-def promoted(town: Town, event: Event) -> None:
+def on_work_promoted(town: TownState, event: Event) -> None:
     """All that an item waited for is done."""
-    item = _item(town, event)
+    item = _find_item(town, event)
     if item is not None and item.state == "pending":
         item.state = "ready"
-        _progress(town, event)
+        _mark_progress(town, event)
 
 
-def work_assigned(town: Town, event: Event) -> None:
+def on_work_assigned(town: TownState, event: Event) -> None:
     """An item was given to an agent; our own tasks tell that by themselves."""
-    item = _item(town, event)
+    item = _find_item(town, event)
     if item is not None and item.task is None and item.state in ("pending", "ready"):
         item.state, item.task = "assigned", event.task
-        _progress(town, event)
+        _mark_progress(town, event)
 
 
-def work_completed(town: Town, event: Event) -> None:
+def on_work_completed(town: TownState, event: Event) -> None:
     """An item is done; those that waited for it may follow."""
-    item, mission = _item(town, event), town.missions.get(event.mission or "")
+    item, mission = _find_item(town, event), town.missions.get(event.mission or "")
     if item is None or mission is None or item.state == "done":
         return
     if _lacks_approval(mission, item):
@@ -105,45 +118,45 @@ def work_completed(town: Town, event: Event) -> None:
     for other in mission.items.values():
         if item.id in other.missing:
             other.missing.remove(item.id)
-    _progress(town, event)
+    _mark_progress(town, event)
 
 
-def work_blocked(town: Town, event: Event) -> None:
+def on_work_blocked(town: TownState, event: Event) -> None:
     """An item cannot go on."""
-    item = _item(town, event)
+    item = _find_item(town, event)
     if item is not None and item.state != "done":
-        item.reason = words_in(event.data, "reason", LONGEST_TITLE) or (event.text or "")[:LONGEST_TITLE]
+        item.reason = get_text(event.data, "reason", MAX_TITLE_CHARS) or (event.text or "")[:MAX_TITLE_CHARS]
         if item.state in ("pending", "ready"):
             item.state = "blocked"
 
 
-def archived(town: Town, event: Event) -> None:
+def on_mission_archived(town: TownState, event: Event) -> None:
     """A mission that is over was put away."""
     mission = town.missions.get(event.mission or "")
-    if mission is not None and event.task is None and mission.state in _ENDED:
+    if mission is not None and event.task is None and mission.state in _ENDED_STATES:
         mission.is_archived = True
 
 
-def noted(town: Town, event: Event) -> None:
+def on_mission_note(town: TownState, event: Event) -> None:
     """Words about a mission; a person's are an answer to its call for help."""
     mission = town.missions.get(event.mission or "")
     if mission is None:
         return
-    words = words_in(event.data, "note") or (event.text or "")[:LONGEST_WORDS]
-    mission.notes = [*mission.notes[1 - NOTES_KEPT :], Note(id=event.id or "", at=event.at, by=event.actor or "", text=words)]
+    words = get_text(event.data, "note") or (event.text or "")[:MAX_WORDS_CHARS]
+    mission.notes = [*mission.notes[1 - MAX_NOTES :], MissionNote(id=event.id or "", at=event.at, by=event.actor or "", text=words)]
     if event.actor not in town.agents:
         mission.help = None
 
 
-def help_needed(town: Town, event: Event) -> None:
+def on_help_needed(town: TownState, event: Event) -> None:
     """A mission asked for help."""
     mission = town.missions.get(event.mission or "")
     if mission is not None:
-        reason = words_in(event.data, "reason", LONGEST_TITLE) or (event.text or "")[:LONGEST_TITLE]
-        mission.help = mission.asked = Help(reason=reason, attempt=number_in(event.data, "attempt") or 1, at=event.at)
+        reason = get_text(event.data, "reason", MAX_TITLE_CHARS) or (event.text or "")[:MAX_TITLE_CHARS]
+        mission.help = mission.asked = MissionHelp(reason=reason, attempt=get_count(event.data, "attempt") or 1, at=event.at)
 
 
-def helped(town: Town, id: str) -> None:
+def clear_help_request(town: TownState, id: str) -> None:
     """A person did something about it."""
     if (mission := town.missions.get(id)) is not None:
         mission.help = None
@@ -152,57 +165,57 @@ def helped(town: Town, id: str) -> None:
 # --- watches
 
 
-def watch_added(town: Town, event: Event) -> None:
+def on_watch_added(town: TownState, event: Event) -> None:
     """A mission began to watch for something."""
-    mission, id, data = town.missions.get(event.mission or ""), name_in(event.data, "watch"), event.data
+    mission, id, data = town.missions.get(event.mission or ""), get_name(event.data, "watch"), event.data
     if mission is not None and id is not None and id not in mission.watches:
-        type, target, action = (words_in(data, key, LONGEST_TITLE) for key in ("type", "target", "action"))
-        mission.watches[id] = Watch(id=id, type=type, item=name_in(data, "item"), target=target, action=action)
+        type, target, action = (get_text(data, key, MAX_TITLE_CHARS) for key in ("type", "target", "action"))
+        mission.watches[id] = MissionWatch(id=id, type=type, item=get_name(data, "item"), target=target, action=action)
 
 
-def watch_triggered(town: Town, event: Event) -> None:
+def on_watch_triggered(town: TownState, event: Event) -> None:
     """What was watched for came about."""
-    watch = _watch(town, event)
+    watch = _find_watch(town, event)
     if watch is not None and watch.state != "done":
         watch.triggered += 1
-        watch.state = "done" if words_in(event.data, "action", 40) == "advance" else watch.state
-        _progress(town, event)
+        watch.state = "done" if get_text(event.data, "action", 40) == "advance" else watch.state
+        _mark_progress(town, event)
 
 
-def watch_snoozed(town: Town, event: Event) -> None:
+def on_watch_snoozed(town: TownState, event: Event) -> None:
     """A watch sleeps for a while."""
-    watch = _watch(town, event)
+    watch = _find_watch(town, event)
     if watch is not None and watch.state != "done":
-        watch.state, watch.until = "snoozed", moment_in(event.data, "until")
+        watch.state, watch.until = "snoozed", get_time(event.data, "until")
 
 
-def _watch(town: Town, event: Event) -> Watch | None:
+def _find_watch(town: TownState, event: Event) -> MissionWatch | None:
     mission = town.missions.get(event.mission or "")
-    return None if mission is None else mission.watches.get(name_in(event.data, "watch") or "")
+    return None if mission is None else mission.watches.get(get_name(event.data, "watch") or "")
 
 
 # --- reviews
 
 
-def approved(town: Town, event: Event) -> None:
+def on_review_approved(town: TownState, event: Event) -> None:
     """A reviewer said yes; an author's own yes is not heard."""
-    item = _reviewed(town, event)
+    item = _find_reviewed_item(town, event)
     if item is not None:
         item.verdict, item.approved_by, item.reason, item.is_stuck = "approved", event.agent or event.actor, "", False
-        _progress(town, event)
+        _mark_progress(town, event)
 
 
-def rejected(town: Town, event: Event) -> None:
+def on_review_rejected(town: TownState, event: Event) -> None:
     """A reviewer asked for changes."""
-    item = _reviewed(town, event)
+    item = _find_reviewed_item(town, event)
     if item is not None:
         item.verdict, item.approved_by, item.round, item.is_stuck = "rejected", None, item.round + 1, False
-        item.reason = words_in(event.data, "reason", LONGEST_TITLE) or (event.text or "")[:LONGEST_TITLE]
+        item.reason = get_text(event.data, "reason", MAX_TITLE_CHARS) or (event.text or "")[:MAX_TITLE_CHARS]
 
 
-def _reviewed(town: Town, event: Event) -> Item | None:
+def _find_reviewed_item(town: TownState, event: Event) -> MissionItem | None:
     """The item whose work was judged, if it waits for that and whoever judges may."""
-    item = _item(town, event)
+    item = _find_item(town, event)
     if item is None:
         return None
     is_author = (event.agent or event.actor) in item.authors
@@ -212,21 +225,21 @@ def _reviewed(town: Town, event: Event) -> Item | None:
     return item
 
 
-def wants_review(mission: Mission, item: Item) -> bool:
+def is_review_required(mission: Mission, item: MissionItem) -> bool:
     """Whether an item's work needs somebody else's approval."""
-    return mission.needs_review and item.type in REVIEWED
+    return mission.needs_review and item.type in REVIEWED_ITEM_TYPES
 
 
-def _lacks_approval(mission: Mission, item: Item) -> bool:
-    return wants_review(mission, item) and item.work is not None and item.verdict != "approved"
+def _lacks_approval(mission: Mission, item: MissionItem) -> bool:
+    return is_review_required(mission, item) and item.work is not None and item.verdict != "approved"
 
 
 # --- what tasks mean for items
 
 
-def task_created(town: Town, task: Task) -> None:
+def on_item_task_created(town: TownState, task: Task) -> None:
     """An item's task was written down."""
-    item = item_of(town, task)
+    item = find_task_item(town, task)
     if item is None:
         return
     if task.purpose == "review":
@@ -235,26 +248,26 @@ def task_created(town: Town, task: Task) -> None:
         item.task = task.id
 
 
-def task_moved(town: Town, task: Task, event: Event) -> None:
+def on_item_task_moved(town: TownState, task: Task, event: Event) -> None:
     """An item's task was given out, begun, lost, ended."""
-    mission, item = town.missions.get(task.mission or ""), item_of(town, task)
+    mission, item = town.missions.get(task.mission or ""), find_task_item(town, task)
     if mission is None or item is None or item.state == "done":
         return
     if task.purpose == "review":
-        _review_moved(item, task)
+        _update_review(item, task)
     else:
-        _work_moved(item, task)
+        _update_item_work(item, task)
     mission.moved_at = event.at or mission.moved_at
 
 
-def _review_moved(item: Item, task: Task) -> None:
+def _update_review(item: MissionItem, task: Task) -> None:
     if task.state in ("failed", "cancelled") and not item.verdict:
-        item.is_stuck, item.reason = True, f"its review ended without a verdict: {task.error or task.state}"[:LONGEST_TITLE]
+        item.is_stuck, item.reason = True, f"its review ended without a verdict: {task.error or task.state}"[:MAX_TITLE_CHARS]
     elif task.state in ("pending", "assigned", "running"):
         item.is_stuck = False
 
 
-def _work_moved(item: Item, task: Task) -> None:
+def _update_item_work(item: MissionItem, task: Task) -> None:
     if task.state in ("running", "completed") and task.agent and task.agent not in item.authors:
         item.authors.append(task.agent)
     match task.state:
@@ -264,19 +277,19 @@ def _work_moved(item: Item, task: Task) -> None:
             item.state, item.is_stuck = "ready", False
         case "completed":
             item.state, item.work, item.verdict, item.reason = "blocked", task.id, "", ""
-            found = dict.fromkeys((*item.artifacts, *pulls_in(task.result)))
-            item.artifacts = list(found)[:MOST_ARTIFACTS]
+            found = dict.fromkeys((*item.artifacts, *find_pull_requests(task.result)))
+            item.artifacts = list(found)[:MAX_ARTIFACTS]
         case _:
             item.state, item.is_stuck = "blocked", True
-            item.reason = (task.error or f"its task was {task.state}")[:LONGEST_TITLE]
+            item.reason = (task.error or f"its task was {task.state}")[:MAX_TITLE_CHARS]
 
 
-def pulls_in(text: str) -> list[str]:
+def find_pull_requests(text: str) -> list[str]:
     """The pull requests that a text names, as `owner/repository#12`."""
-    return [f"{a or c}#{b or d}" for a, b, c, d in _pull.findall(text[:20_000])][:MOST_ARTIFACTS]
+    return [f"{a or c}#{b or d}" for a, b, c, d in _PULL_REQUEST.findall(text[:20_000])][:MAX_ARTIFACTS]
 
 
-def item_of(town: Town, task: Task) -> Item | None:
+def find_task_item(town: TownState, task: Task) -> MissionItem | None:
     """The item that a task is for."""
     mission = town.missions.get(task.mission or "")
     return None if mission is None else mission.items.get(task.item or "")
@@ -285,38 +298,38 @@ def item_of(town: Town, task: Task) -> Item | None:
 # --- reading
 
 
-def _item(town: Town, event: Event) -> Item | None:
+def _find_item(town: TownState, event: Event) -> MissionItem | None:
     mission = town.missions.get(event.mission or "")
-    return None if mission is None else mission.items.get(name_in(event.data, "item") or "")
+    return None if mission is None else mission.items.get(get_name(event.data, "item") or "")
 
 
-def _progress(town: Town, event: Event) -> None:
+def _mark_progress(town: TownState, event: Event) -> None:
     mission = town.missions.get(event.mission or "")
     if mission is not None:
         mission.moved_at = event.at or mission.moved_at
 
 
-def _new(town: Town, event: Event) -> Mission:
-    if len(town.missions) >= MISSIONS_KEPT:
-        over = next((id for id, each in town.missions.items() if each.state in _ENDED), next(iter(town.missions)))
+def _add_mission(town: TownState, event: Event) -> Mission:
+    if len(town.missions) >= MAX_MISSIONS:
+        over = next((id for id, each in town.missions.items() if each.state in _ENDED_STATES), next(iter(town.missions)))
         del town.missions[over]
     id = event.mission or ""
-    mission = town.missions[id] = Mission(id=id, at=event.at, moved_at=event.at, is_from_afar=is_from_afar(event))
+    mission = town.missions[id] = Mission(id=id, at=event.at, moved_at=event.at, is_from_afar=is_remote_event(event))
     return mission
 
 
 def _read_policy(mission: Mission, event: Event) -> None:
     data = event.data
-    mission.title = words_in(data, "title", LONGEST_TITLE) or mission.title or (event.text or "")[:LONGEST_TITLE]
+    mission.title = get_text(data, "title", MAX_TITLE_CHARS) or mission.title or (event.text or "")[:MAX_TITLE_CHARS]
     if "max_parallel" in data:
-        mission.max_parallel = bounded(number_in(data, "max_parallel"), PARALLEL, MOST_PARALLEL)
+        mission.max_parallel = clamp_count(get_count(data, "max_parallel"), DEFAULT_PARALLEL, MAX_PARALLEL)
     if "tries" in data:
-        mission.tries = bounded(number_in(data, "tries"), TRIES, 100)
+        mission.tries = clamp_count(get_count(data, "tries"), DEFAULT_TRIES, 100)
     if isinstance(review := data.get("review"), bool):
         mission.needs_review = review
     if isinstance(watch := data.get("watch"), bool):
         mission.watches_pulls = watch
 
 
-def _state(text: str | None) -> MissionState | None:
-    return _NAMED.get((text or "").lower())
+def _parse_mission_state(text: str | None) -> MissionState | None:
+    return _STATE_BY_NAME.get((text or "").lower())

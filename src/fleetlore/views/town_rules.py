@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from fleetlore.views.town_state import AgentState, MissionState, Task, TaskState
 
-Step: TypeAlias = Literal["assign", "start", "lose", "complete", "fail", "cancel", "reopen"]
+TaskStep: TypeAlias = Literal["assign", "start", "lose", "complete", "fail", "cancel", "reopen"]
 
 AGENT_STEPS: Mapping[AgentState, frozenset[AgentState]] = {
     "cold": frozenset(("starting", "stopped", "error")),
@@ -21,7 +21,7 @@ AGENT_STEPS: Mapping[AgentState, frozenset[AgentState]] = {
 }
 """From each state of an agent: where it may pass to."""
 
-TASK_STEPS: Mapping[Step, tuple[frozenset[TaskState], TaskState]] = {
+TASK_STEPS: Mapping[TaskStep, tuple[frozenset[TaskState], TaskState]] = {
     "assign": (frozenset(("pending", "assigned")), "assigned"),
     "start": (frozenset(("pending", "assigned")), "running"),
     "lose": (frozenset(("assigned", "running")), "pending"),
@@ -40,7 +40,7 @@ MISSION_STEPS: Mapping[MissionState, frozenset[MissionState]] = {
     "failed": frozenset(("running",)),
 }
 
-_LEASED: Mapping[Step, frozenset[TaskState]] = {
+_LEASED_STATES: Mapping[TaskStep, frozenset[TaskState]] = {
     "start": frozenset(("assigned",)),
     "lose": frozenset(("assigned", "running")),
     "complete": frozenset(("running",)),
@@ -48,7 +48,7 @@ _LEASED: Mapping[Step, frozenset[TaskState]] = {
 }
 """Where a task was given out under an epoch: who has it in which state may take these steps, and only under that epoch."""
 
-_DONE = {
+_STEP_PARTICIPLES = {
     "assign": "given to an agent",
     "start": "begun",
     "lose": "taken back",
@@ -59,51 +59,56 @@ _DONE = {
 }
 
 
-def agent_refusal(state: AgentState, to: AgentState) -> str | None:
+def find_agent_refusal(state: AgentState, to: AgentState) -> str | None:
     """Why an agent cannot pass from one state to another; `None` if it can."""
     if to in AGENT_STEPS[state]:
         return None
     return f"an agent that is {state} cannot become {to}; it can become {', '.join(sorted(AGENT_STEPS[state]))}"
 
 
-def mission_refusal(state: MissionState, to: MissionState) -> str | None:
+def find_mission_refusal(state: MissionState, to: MissionState) -> str | None:
     """The same for a mission."""
     if to in MISSION_STEPS[state]:
         return None
     return f"a mission that is {state} cannot become {to}; it can become {', '.join(sorted(MISSION_STEPS[state])) or 'nothing else'}"
 
 
-def task_refusal(task: Task, step: Step, *, epoch: int | None = None, agent: str | None = None, is_final: bool = False) -> str | None:
+def find_task_refusal(
+    task: Task, step: TaskStep, *, epoch: int | None = None, agent: str | None = None, is_final: bool = False
+) -> str | None:
     """Why a step cannot be taken with a task as it is; `None` if it can.
 
     `is_final` is the dispatcher's word that it was tried often enough: that needs the newest epoch, and no lease.
     """
     sources, _ = TASK_STEPS[step]
     if task.state not in sources:
-        return f"{task.id} is {task.state} and cannot be {_DONE[step]}; only what is {_either(sources)} can"
+        return f"{task.id} is {task.state} and cannot be {_STEP_PARTICIPLES[step]}; only what is {_join_states(sources)} can"
     if step == "assign":
-        return _assign_refusal(task, epoch)
-    if not task.epoch or step not in _LEASED:
+        return _find_assign_refusal(task, epoch)
+    if not task.epoch or step not in _LEASED_STATES:
         return None
     if epoch != task.epoch:
-        return f"{task.id} was given out {_times(task.epoch)}, and what comes with epoch {epoch} is refused; the lease is another's by now"
-    if task.state not in _LEASED[step] and not is_final:
+        return (
+            f"{task.id} was given out {_format_times(task.epoch)}, and what comes with epoch {epoch} is refused; "
+            "the lease is another's by now"
+        )
+    if task.state not in _LEASED_STATES[step] and not is_final:
         return f"{task.id} is {task.state}; the lease of epoch {epoch} is over"
     if step == "start" and agent != task.agent:
         return f"{task.id} was given to {task.agent}, not to {agent}"
     return None
 
 
-def _assign_refusal(task: Task, epoch: int | None) -> str | None:
+def _find_assign_refusal(task: Task, epoch: int | None) -> str | None:
     if (epoch is None and not task.epoch) or (epoch is not None and epoch > task.epoch):
         return None
-    return f"{task.id} was given out {_times(task.epoch)}; the next time has epoch {task.epoch + 1}, not {epoch}"
+    return f"{task.id} was given out {_format_times(task.epoch)}; the next time has epoch {task.epoch + 1}, not {epoch}"
 
 
-def _times(number: int) -> str:
+def _format_times(number: int) -> str:
     return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number} times")
 
 
-def _either(states: frozenset[TaskState]) -> str:
+def _join_states(states: frozenset[TaskState]) -> str:
     names = sorted(states)
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

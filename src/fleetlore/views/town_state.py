@@ -12,15 +12,15 @@ from msgspec import Struct, field
 
 # --- The tasks that a town has completed: who depends on one of them need not wait. A digest is kept of each, for there is no end to them.
 
-MOST_NAMED = 4_000
+MAX_NAMED_TASKS = 4_000
 """So many of the newest are known by name: those that may be taken up again are among them."""
-NAMED_MORE = 1_000
+EXTRA_NAMED_TASKS = 1_000
 """So many more may come together before the oldest names become digests."""
-MOST_DIGESTS = 100_000
+MAX_DIGESTS = 100_000
 """With so many of them together, those that came together before are let go."""
 
 
-class Done(Struct, kw_only=True):
+class CompletedTasks(Struct, kw_only=True):
     """Ids of completed tasks: of the newest hundred thousand it is known for certain whether they are among them."""
 
     named: dict[str, None] = field(default_factory=dict)
@@ -31,12 +31,12 @@ class Done(Struct, kw_only=True):
     """The same of those before them."""
 
     def __contains__(self, id: object) -> bool:
-        return id in self.named or (isinstance(id, str) and any(_holds(each, id) for each in (self.digests, self.before)))
+        return id in self.named or (isinstance(id, str) and any(_contains_digest(each, id) for each in (self.digests, self.before)))
 
     def add(self, id: str) -> None:
         """One more."""
         self.named[id] = None
-        if len(self.named) >= MOST_NAMED + NAMED_MORE:
+        if len(self.named) >= MAX_NAMED_TASKS + EXTRA_NAMED_TASKS:
             self._shorten()
 
     def discard(self, id: str) -> None:
@@ -44,24 +44,24 @@ class Done(Struct, kw_only=True):
         self.named.pop(id, None)
 
     def _shorten(self) -> None:
-        oldest = list(self.named)[:-MOST_NAMED]
+        oldest = list(self.named)[:-MAX_NAMED_TASKS]
         known = array("Q", self.digests)
-        known.extend(map(_digest, oldest))
+        known.extend(map(_digest_id, oldest))
         self.digests = array("Q", sorted(known)).tobytes()
-        if len(known) >= MOST_DIGESTS:
+        if len(known) >= MAX_DIGESTS:
             self.before, self.digests = self.digests, b""
-        self.named = dict.fromkeys(list(self.named)[-MOST_NAMED:])
+        self.named = dict.fromkeys(list(self.named)[-MAX_NAMED_TASKS:])
 
 
-def _holds(digests: bytes, id: str) -> bool:
+def _contains_digest(digests: bytes, id: str) -> bool:
     if not digests:
         return False
-    known, digest = memoryview(digests).cast("Q"), _digest(id)
+    known, digest = memoryview(digests).cast("Q"), _digest_id(id)
     index = bisect_left(known, digest)
     return index < len(known) and known[index] == digest
 
 
-def _digest(id: str) -> int:
+def _digest_id(id: str) -> int:
     return int.from_bytes(blake2b(id.encode(errors="replace"), digest_size=8).digest(), "big")
 
 
@@ -76,17 +76,17 @@ Purpose: TypeAlias = Literal["work", "review", "fix"]
 
 PRIORITIES = ("urgent", "high", "normal", "low")
 ITEM_TYPES = ("design", "implement", "test", "review", "merge_gate", "follow_up")
-REVIEWED = ("implement", "test")
+REVIEWED_ITEM_TYPES = ("implement", "test")
 """Items whose work a reviewer must approve, where the mission wants that."""
 CONDUCTOR = "conductor"
 """Whose mailbox is the person's who runs the town."""
-PERSONS = frozenset((CONDUCTOR, "supervisor"))
+PERSON_MAILBOXES = frozenset((CONDUCTOR, "supervisor"))
 
-OVER = frozenset(("completed", "failed", "cancelled"))
+ENDED_TASK_STATES = frozenset(("completed", "failed", "cancelled"))
 """States of a task that has ended."""
-TRIES = 3
+DEFAULT_TRIES = 3
 """How often a task is begun before it is put aside, unless it says otherwise."""
-PARALLEL = 2
+DEFAULT_PARALLEL = 2
 """Items of one mission that are worked on at once, unless it says otherwise."""
 
 
@@ -158,7 +158,7 @@ class Task(Struct, kw_only=True):
     """How often it was begun."""
     failures: int = 0
     """How often it failed."""
-    tries: int = TRIES
+    tries: int = DEFAULT_TRIES
     lease: str = ""
     by: str = ""
     """Who wrote it down."""
@@ -175,7 +175,7 @@ class Task(Struct, kw_only=True):
     """Of the last event of its scope."""
 
 
-class Message(Struct, kw_only=True):
+class InboxMessage(Struct, kw_only=True):
     """A message that was not acknowledged yet."""
 
     id: str
@@ -191,7 +191,7 @@ class Message(Struct, kw_only=True):
     position: str = ""
 
 
-class Item(Struct, kw_only=True):
+class MissionItem(Struct, kw_only=True):
     """One item of a mission's work."""
 
     id: str
@@ -232,7 +232,7 @@ class Item(Struct, kw_only=True):
     done_at: datetime | None = None
 
 
-class Watch(Struct, kw_only=True):
+class MissionWatch(Struct, kw_only=True):
     """Something that a mission watches for, told by webhooks."""
 
     id: str
@@ -245,7 +245,7 @@ class Watch(Struct, kw_only=True):
     triggered: int = 0
 
 
-class Help(Struct, kw_only=True):
+class MissionHelp(Struct, kw_only=True):
     """What a mission has asked a person for."""
 
     reason: str = ""
@@ -253,7 +253,7 @@ class Help(Struct, kw_only=True):
     at: datetime | None = None
 
 
-class Note(Struct, kw_only=True):
+class MissionNote(Struct, kw_only=True):
     """Words about a mission."""
 
     id: str
@@ -271,19 +271,19 @@ class Mission(Struct, kw_only=True):
     is_archived: bool = False
     is_from_afar: bool = False
     """Whether another system leads it: it is shown, and nothing is done about it here."""
-    max_parallel: int = PARALLEL
+    max_parallel: int = DEFAULT_PARALLEL
     needs_review: bool = True
     watches_pulls: bool = False
     """Whether an item is done only once its pull request is merged, as webhooks tell."""
-    tries: int = TRIES
-    items: dict[str, Item] = field(default_factory=dict)
-    watches: dict[str, Watch] = field(default_factory=dict)
-    notes: list[Note] = field(default_factory=list)
+    tries: int = DEFAULT_TRIES
+    items: dict[str, MissionItem] = field(default_factory=dict)
+    watches: dict[str, MissionWatch] = field(default_factory=dict)
+    notes: list[MissionNote] = field(default_factory=list)
     """The newest."""
     reason: str = ""
-    help: Help | None = None
+    help: MissionHelp | None = None
     """Until somebody answers."""
-    asked: Help | None = None
+    asked: MissionHelp | None = None
     """The last call, answered or not: the same reason is not told again for a while."""
     at: datetime | None = None
     moved_at: datetime | None = None
@@ -291,7 +291,7 @@ class Mission(Struct, kw_only=True):
     ended_at: datetime | None = None
 
 
-class Town(Struct, kw_only=True):
+class TownState(Struct, kw_only=True):
     """Everything that a town shares."""
 
     version: int
@@ -299,7 +299,7 @@ class Town(Struct, kw_only=True):
     tasks: dict[str, Task] = field(default_factory=dict)
     """Those that are open, and the newest that have ended."""
     missions: dict[str, Mission] = field(default_factory=dict)
-    inboxes: dict[str, dict[str, Message]] = field(default_factory=dict)
+    inboxes: dict[str, dict[str, InboxMessage]] = field(default_factory=dict)
     """Recipient → message id → message, oldest first."""
 
     queues: dict[str, dict[str, dict[str, None]]] = field(default_factory=dict)
@@ -314,7 +314,7 @@ class Town(Struct, kw_only=True):
     """Tasks that were begun as often as they may be and are not done: a dispatcher puts them aside."""
     over: dict[str, None] = field(default_factory=dict)
     """Tasks that have ended and are kept, oldest first."""
-    completed: Done = field(default_factory=Done)
+    completed: CompletedTasks = field(default_factory=CompletedTasks)
     """Completed tasks, kept for those that depend on them."""
     let_go: int = 0
     """Ended tasks that are not kept any more."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from string import ascii_letters
 
-from fleetlore.graph.tools.sql_names import Dialect
+from fleetlore.graph.tools.sql_names import SqlDialect
 
 TABLE = "lamps"
 
@@ -204,7 +204,7 @@ MYSQL = (
     "EXECUTE IMMEDIATE 'DELETE FROM lamps'",
 )
 
-ATTACKS: dict[Dialect, tuple[str, ...]] = {
+ATTACKS: dict[SqlDialect, tuple[str, ...]] = {
     "sqlite": EVERYWHERE + SQLITE,
     "postgres": EVERYWHERE + POSTGRES,
     "mysql": EVERYWHERE + MYSQL,

@@ -35,7 +35,7 @@ class Libc:
 
 
 def test_a_system_that_keeps_nobody_apart_says_so() -> None:
-    assert confined._apart(Libc(unshare=-1)) is False  # type: ignore[arg-type]
+    assert confined._unshare_namespaces(Libc(unshare=-1)) is False  # type: ignore[arg-type]
 
 
 def test_apart_it_runs_as_the_same_user_and_never_as_root(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,20 +46,20 @@ def test_apart_it_runs_as_the_same_user_and_never_as_root(monkeypatch: pytest.Mo
         raise PermissionError(path)
 
     monkeypatch.setattr(confined, "open", refuse, raising=False)
-    assert confined._apart(Libc()) is True  # type: ignore[arg-type]
+    assert confined._unshare_namespaces(Libc()) is True  # type: ignore[arg-type]
     assert opened == ["/proc/self/setgroups", "/proc/self/uid_map", "/proc/self/gid_map"]
 
 
 @pytest.mark.parametrize(("version", "size"), [(1, 8), (3, 8), (4, 16), (6, 24)])
 def test_files_are_walled_off_by_the_rules_that_the_kernel_knows(version: int, size: int) -> None:
     libc = Libc(landlock=version)
-    assert confined._only_here(libc) is True  # type: ignore[arg-type]
+    assert confined._restrict_files(libc) is True  # type: ignore[arg-type]
     assert [len(rules) for rules in libc.rules] == [size]
 
 
 @pytest.mark.parametrize("libc", [Libc(landlock=-1), Libc(landlock=0), Libc(prctl=-1), Libc(restrict=-1)])
 def test_where_the_kernel_walls_nothing_off_that_is_not_claimed(libc: Libc) -> None:
-    assert confined._only_here(libc) is False  # type: ignore[arg-type]
+    assert confined._restrict_files(libc) is False  # type: ignore[arg-type]
 
 
 def test_a_limit_is_never_above_what_the_user_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def test_a_limit_is_never_above_what_the_user_may_have(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (0, hard[kind]))
     monkeypatch.setattr(resource, "setrlimit", ration)
-    confined._ration({"RLIMIT_CPU": 10, "RLIMIT_NOFILE": 1000, "RLIMIT_AS": 5})
+    confined._apply_rlimits({"RLIMIT_CPU": 10, "RLIMIT_NOFILE": 1000, "RLIMIT_AS": 5})
     assert rationed == {resource.RLIMIT_CPU: (10, 10), resource.RLIMIT_NOFILE: (64, 64)}
 
 
@@ -105,7 +105,7 @@ def test_it_ends_as_its_child_did_whoever_else_ends_before(monkeypatch: pytest.M
         monkeypatch.setattr(os, name, patch)
     try:
         with pytest.raises(Exit) as left:
-            confined._end_like(42)
+            confined._exit_like_child(42)
     finally:
         monkeypatch.undo()
     assert left.value.args == (code,)

@@ -14,8 +14,8 @@ import pytest
 
 from fleetlore.errors import ConfigError, QueryFailed, QueryRefused
 from fleetlore.graph.tools import sqlite_reader
-from fleetlore.graph.tools.database import Database, Limits, open_database
-from fleetlore.graph.tools.gathering import cell_of
+from fleetlore.graph.tools.database import Database, Limits, parse_database_address
+from fleetlore.graph.tools.gathering import convert_cell
 from fleetlore.graph.tools.query_db import outline, query
 from tests.graph.tools.attacks import ATTACKS, statement
 from tests.patience import PATIENCE
@@ -81,7 +81,7 @@ async def test_behind_the_first_wall_stands_another(shop: Database) -> None:
     stopped, limits = 0, Limits(seconds=2)
     for attack in (*ATTACKS["sqlite"], "SELECT * FROM pragma_user_version", "PRAGMA query_only = OFF; DELETE FROM lamps"):
         try:
-            await sqlite_reader.read(shop, attack, limits)
+            await sqlite_reader.read_table(shop, attack, limits)
         except QueryFailed:
             stopped += 1
         except ValueError:
@@ -109,7 +109,7 @@ async def test_nor_does_one_that_was_never_checked(shop: Database) -> None:
     before, chance = state_of(shop), Random(8)
     for _ in range(1000):
         try:
-            await sqlite_reader.read(shop, statement(chance), Limits(seconds=1))
+            await sqlite_reader.read_table(shop, statement(chance), Limits(seconds=1))
         except QueryFailed:
             continue
     assert state_of(shop) == before
@@ -179,20 +179,20 @@ async def test_what_is_not_there_is_not_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize("address", ["postgresql://reader:hush@127.0.0.1:1/shop", "mysql://reader:hush@127.0.0.1:1/shop"])
 async def test_a_server_that_is_not_there_is_told_of_without_its_address(address: str) -> None:
     with pytest.raises(QueryFailed, match="database shop does not let us in or does not answer") as caught:
-        await query(open_database("shop", address), "SELECT 1")
+        await query(parse_database_address("shop", address), "SELECT 1")
     assert "hush" not in str(caught.value)
     assert "127.0.0.1" not in str(caught.value)
 
 
 def test_addresses_say_where_and_who() -> None:
     environ = {"SHOP_KEY": "hush"}
-    served = open_database("shop", "postgres://reader@db.house/my%20shop?password_env=SHOP_KEY", environ=environ)
+    served = parse_database_address("shop", "postgres://reader@db.house/my%20shop?password_env=SHOP_KEY", environ=environ)
     assert (served.kind, served.host, served.port, served.user, served.database) == ("postgresql", "db.house", 5432, "reader", "my shop")
     assert (served.password, served.tls) == ("hush", True)
     assert "hush" not in repr(served)
-    near = open_database("shop", "mariadb://reader:p%40ss@127.0.0.1:3307/shop")
+    near = parse_database_address("shop", "mariadb://reader:p%40ss@127.0.0.1:3307/shop")
     assert (near.kind, near.port, near.password, near.tls) == ("mysql", 3307, "p@ss", False)
-    assert open_database("shop", "sqlite:shop.db").path == "shop.db"
+    assert parse_database_address("shop", "sqlite:shop.db").path == "shop.db"
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_addresses_say_where_and_who() -> None:
 )
 def test_an_address_that_cannot_be_is_not_repeated(address: str, advice: str) -> None:
     with pytest.raises(ConfigError, match=advice) as caught:
-        open_database("shop", address, environ={})
+        parse_database_address("shop", address, environ={})
     assert "hush" not in str(caught.value)
 
 
@@ -225,7 +225,7 @@ def test_every_value_is_plain_json() -> None:
         Decimal("NaN"), "x" * 30, b"\x00" * 40, datetime(2026, 1, 1, tzinfo=UTC), date(2026, 1, 1), timedelta(hours=1), {"a": [1, None]},
         [Decimal("1.5")], UUID(int=5), "half \ud83d", memoryview(b"a"),
     ]  # fmt: skip
-    cells = [cell_of(value, 20) for value in values]
+    cells = [convert_cell(value, 20) for value in values]
     assert json.loads(json.dumps(cells, allow_nan=False)) == cells
     assert cells[2:9] == [2**53, str(2**53 + 1), "nan", "inf", 0.1, 12.5, 3]
     assert cells[9:12] == ["0.1234567890123456789", "NaN", "x" * 20 + "…"]

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from fleetlore.errors import NotStarted
-from fleetlore.graph.tools.run_python import LONGEST, Limits, Ran, run
+from fleetlore.graph.tools.run_python import MAX_CODE_LENGTH, PythonLimits, PythonResult, run_python_code
 from fleetlore.process.identity import Process
 
 
-async def ran(code: str, workdir: Path, **limits: object) -> Ran:
-    done = await run(code, limits=Limits(**limits), workdir=str(workdir))  # type: ignore[arg-type]  # each test knows its limits
+async def ran(code: str, workdir: Path, **limits: object) -> PythonResult:
+    done = await run_python_code(code, limits=PythonLimits(**limits), workdir=str(workdir))  # type: ignore[arg-type]  # each test knows its limits
     assert not list(workdir.glob("*"))  # noqa: ASYNC240 - a test may look
     return done
 
@@ -118,7 +118,7 @@ async def test_nothing_is_left_running_whatever_it_starts(tmp_path: Path) -> Non
         return True
 
     before = sleepers()
-    done = await run(FAMILY, limits=Limits(), workdir=str(tmp_path), on_start=on_start)
+    done = await run_python_code(FAMILY, limits=PythonLimits(), workdir=str(tmp_path), on_start=on_start)
     assert started[0].pid > 0
     assert ("processes" in done.walls) == ("gone" not in done.stdout)
     assert "leftovers" not in done.walls or sleepers() == before
@@ -145,7 +145,7 @@ async def test_cancelled_it_ends(tmp_path: Path) -> None:
         running.set()
         return True
 
-    task = asyncio.create_task(run("import time; time.sleep(60)", workdir=str(tmp_path), on_start=on_start))
+    task = asyncio.create_task(run_python_code("import time; time.sleep(60)", workdir=str(tmp_path), on_start=on_start))
     await running.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -167,7 +167,7 @@ async def test_walls_that_are_needed_stand_or_nothing_is_run(tmp_path: Path) -> 
 
 async def test_code_without_end_is_not_run(tmp_path: Path) -> None:
     with pytest.raises(NotStarted, match="longer than"):
-        await ran("x" * (LONGEST + 1), tmp_path)
+        await ran("x" * (MAX_CODE_LENGTH + 1), tmp_path)
     assert "null bytes" in (await ran("print(1)\0", tmp_path)).stderr
 
 

@@ -8,23 +8,23 @@ from time import thread_time
 import pytest
 
 from fleetlore.errors import QueryRefused
-from fleetlore.graph.tools.sql_check import checked
-from fleetlore.graph.tools.sql_names import Dialect
+from fleetlore.graph.tools.sql_check import check_query
+from fleetlore.graph.tools.sql_names import SqlDialect
 from tests.graph.tools.attacks import ATTACKS, statement
 
-DIALECTS: tuple[Dialect, ...] = ("sqlite", "postgres", "mysql")
+DIALECTS: tuple[SqlDialect, ...] = ("sqlite", "postgres", "mysql")
 
 
-def refusal(sql: str, dialect: Dialect) -> str | None:
+def refusal(sql: str, dialect: SqlDialect) -> str | None:
     try:
-        checked(sql, dialect)
+        check_query(sql, dialect)
     except QueryRefused as refused:
         return refused.reason
     return None
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_whatever_does_more_than_read_is_refused(dialect: Dialect) -> None:
+def test_whatever_does_more_than_read_is_refused(dialect: SqlDialect) -> None:
     let_through = []
     for attack in ATTACKS[dialect]:
         reason = refusal(attack, dialect)
@@ -33,7 +33,7 @@ def test_whatever_does_more_than_read_is_refused(dialect: Dialect) -> None:
     assert let_through == []
 
 
-READS: dict[Dialect, tuple[str, ...]] = {
+READS: dict[SqlDialect, tuple[str, ...]] = {
     "sqlite": (
         "SELECT * FROM lamps",
         "SELECT l.name, count(*) AS n FROM lamps AS l LEFT JOIN rooms r USING (room) GROUP BY (l.name) HAVING n > 1 ORDER BY n LIMIT 5",
@@ -70,41 +70,41 @@ READS: dict[Dialect, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize(("dialect", "sql"), [(dialect, sql) for dialect, queries in READS.items() for sql in queries])
-def test_what_only_reads_is_asked_word_for_word(dialect: Dialect, sql: str) -> None:
-    assert checked(f"{sql};", dialect) == sql
+def test_what_only_reads_is_asked_word_for_word(dialect: SqlDialect, sql: str) -> None:
+    assert check_query(f"{sql};", dialect) == sql
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_comments_reach_no_database(dialect: Dialect) -> None:
-    assert checked("SELECT/* one */1 /*! , 2 */ -- three\n, 4", dialect) == "SELECT 1\n, 4"
-    assert checked("SELECT '/* no comment */ -- nor this'", dialect) == "SELECT '/* no comment */ -- nor this'"
+def test_comments_reach_no_database(dialect: SqlDialect) -> None:
+    assert check_query("SELECT/* one */1 /*! , 2 */ -- three\n, 4", dialect) == "SELECT 1\n, 4"
+    assert check_query("SELECT '/* no comment */ -- nor this'", dialect) == "SELECT '/* no comment */ -- nor this'"
 
 
 def test_two_minuses_are_a_comment_where_the_server_takes_them_for_one() -> None:
-    assert checked("SELECT 1--1", "mysql") == "SELECT 1--1"
-    assert checked("SELECT 1--1", "postgres") == "SELECT 1"
+    assert check_query("SELECT 1--1", "mysql") == "SELECT 1--1"
+    assert check_query("SELECT 1--1", "postgres") == "SELECT 1"
 
 
 def test_an_alias_may_list_its_columns_and_hide_no_function() -> None:
-    assert checked("WITH loot(a) AS (SELECT 1) SELECT * FROM loot", "postgres")
+    assert check_query("WITH loot(a) AS (SELECT 1) SELECT * FROM loot", "postgres")
     for sql in ("WITH loot(a) AS (SELECT 1) SELECT loot(2)", "WITH lower(a) AS (SELECT 1) SELECT * FROM loot(2)"):
         with pytest.raises(QueryRefused, match="the function loot is not among"):
-            checked(sql, "postgres")
+            check_query(sql, "postgres")
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_whatever_is_asked_it_is_refused_or_asked_and_takes_no_time(dialect: Dialect) -> None:
+def test_whatever_is_asked_it_is_refused_or_asked_and_takes_no_time(dialect: SqlDialect) -> None:
     chance, asked = Random(10), 0
-    checked("SELECT 1", dialect)  # the parser is loaded
+    check_query("SELECT 1", dialect)  # the parser is loaded
     for _ in range(400):
         sql = statement(chance)
         start = thread_time()
         try:
-            again = checked(sql, dialect)
+            again = check_query(sql, dialect)
         except QueryRefused:
             continue
         finally:
             assert thread_time() - start < 5, sql
         asked += 1
-        assert checked(again, dialect) == again
+        assert check_query(again, dialect) == again
     assert asked > 5

@@ -7,14 +7,14 @@ from threading import Event
 
 import pytest
 
-from fleetlore.graph.tools.threads import in_thread
+from fleetlore.graph.tools.threads import run_in_thread
 from tests.patience import PATIENCE
 
 
 async def test_what_the_work_gives_and_what_it_raises_comes_back() -> None:
-    assert await in_thread(lambda: 7, lambda: None) == 7
+    assert await run_in_thread(lambda: 7, lambda: None) == 7
     with pytest.raises(ZeroDivisionError):
-        await in_thread(lambda: 1 // 0, lambda: None)
+        await run_in_thread(lambda: 1 // 0, lambda: None)
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["ends well", "fails"])
@@ -28,7 +28,7 @@ async def test_cancelled_work_is_told_to_stop_and_waited_for_however_it_ends(fai
         if fails:
             raise OSError("the connection is gone")
 
-    task = asyncio.create_task(in_thread(work, stopped.set))
+    task = asyncio.create_task(run_in_thread(work, stopped.set))
     await asyncio.to_thread(begun.wait, PATIENCE)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -43,7 +43,7 @@ async def test_to_be_cancelled_again_while_it_is_waited_for_leaves_nothing_runni
         begun.set()
         stopped.wait(PATIENCE)
 
-    task = asyncio.create_task(in_thread(work, told.set))
+    task = asyncio.create_task(run_in_thread(work, told.set))
     await asyncio.to_thread(begun.wait, PATIENCE)
     task.cancel()
     await asyncio.to_thread(told.wait, PATIENCE)

@@ -10,7 +10,7 @@ import sys
 
 from fleetlore.process.environment import scrubbed
 from fleetlore.process.identity import Process
-from fleetlore.process.run import Line, Program, run
+from fleetlore.process.run import OutputLine, Program, run
 from tests.models.agents import agent
 
 
@@ -18,7 +18,7 @@ async def on_start(process: Process) -> bool:
     return True
 
 
-async def on_line(line: Line) -> bool:
+async def on_line(line: OutputLine) -> bool:
     return True
 
 

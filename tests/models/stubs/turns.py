@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from fleetlore.events.envelope import Event
-from fleetlore.programs.harness import Heard, How, Order
+from fleetlore.programs.harness import Heard, Order, TurnOutcome
 
 PROGRAM = Path(__file__).with_name("program.py")
 SESSION = "0a6e9d4c-4b7f-4c5e-9a53-0c9f0d3f7d11"
@@ -37,11 +37,11 @@ def order_for(workspace: Path, prompt: str = "Write a note", **fields: Any) -> O
 class Watcher:
     """Hears everything; calls the turn off with `verdict` once so many tokens were used."""
 
-    def __init__(self, verdict: How | None = None, *, above: int = 0) -> None:
+    def __init__(self, verdict: TurnOutcome | None = None, *, above: int = 0) -> None:
         self.heard: list[Heard] = []
         self._verdict, self._above = verdict, above
 
-    async def __call__(self, heard: Heard) -> How | None:
+    async def __call__(self, heard: Heard) -> TurnOutcome | None:
         self.heard.append(heard)
         return self._verdict if heard.tokens > self._above else None
 

@@ -8,7 +8,7 @@ from html import escape
 from fleetlore.chronicle.grammar import plural, span
 from fleetlore.chronicle.narrate import EARLIEST, LATEST, day_name
 from fleetlore.chronicle.timeline import Timeline
-from fleetlore.views.activity import FAMILIES
+from fleetlore.views.activity import BEAT_FAMILIES
 
 HEIGHT, STEP, BAR = 60, 8, 7
 NAMES = {"work": "work", "done": "done and mended", "trouble": "trouble", "talk": "words and verdicts", "quiet": "signs of life"}
@@ -35,7 +35,7 @@ def drawn(timeline: Timeline, zone: tzinfo) -> str:
 
 def _bar(index: int, column: list[int], tallest: int) -> str:
     parts, floor = "", HEIGHT * 100
-    for family, count in zip(FAMILIES, column, strict=True):
+    for family, count in zip(BEAT_FAMILIES, column, strict=True):
         if not count:
             continue
         # In hundredths, and by whole numbers: the same bytes on every machine.
@@ -50,7 +50,7 @@ def _units(hundredths: int) -> str:
 
 
 def _legend(columns: list[list[int]]) -> str:
-    there = [family for place, family in enumerate(FAMILIES) if any(column[place] for column in columns)]
+    there = [family for place, family in enumerate(BEAT_FAMILIES) if any(column[place] for column in columns)]
     return " ".join(f'<span class="key f-{family}">{NAMES[family]}</span>' for family in there)
 
 

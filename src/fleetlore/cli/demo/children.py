@@ -53,13 +53,13 @@ class Children:
     """Starts them, and ends them."""
 
     def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
-        from fleetlore.process.environment import marked
+        from fleetlore.process.environment import add_turn_mark
 
         self._folder, self._mark = folder, f"demo-{clock.uuid7()}"
         kept = {name: value for name, value in os.environ.items() if name not in _SPOKEN_FOR and not name.startswith("GIT_")}
         homes = {name: str(folder / "home") for name in _HOMES}
         path = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)))
-        self._environ = marked({**kept, **homes, "PATH": path, **variables}, self._mark)
+        self._environ = add_turn_mark({**kept, **homes, "PATH": path, **variables}, self._mark)
         self._all: list[Child] = []
 
     def start(self, *argv: str) -> Child:

@@ -181,9 +181,9 @@ def _play_on(log: BlockingRecorder, seed: int, args: Namespace, *, is_told: bool
 
 def fresh_log(now: datetime) -> str:
     """The address of a new file in the user's data directory."""
-    from fleetlore.log.connect import file_of
+    from fleetlore.log.connect import resolve_sqlite_path
 
-    folder = os.path.dirname(file_of(""))
+    folder = os.path.dirname(resolve_sqlite_path(""))
     stem = os.path.join(folder, f"demo-{now.astimezone(None):%Y%m%d-%H%M%S}")
     path, count = f"{stem}.db", 1
     while os.path.exists(path):

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 from fleetlore import clock
 from fleetlore.cli import terminal
 from fleetlore.cli.demo.children import Child, Children
-from fleetlore.ingest.git import environment
-from fleetlore.settings import anchored
+from fleetlore.ingest.git import git_environment
+from fleetlore.settings import resolve_relative_url
 
 if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
@@ -39,7 +39,7 @@ class Ground:
         self.stopping, self._starting = Event(), Lock()
         pace = max(SHORTEST_PACE, 1.0 / speed)
         # By the environment: an address may hold a password, and arguments are seen by everybody.
-        address = anchored(settings.log.value, os.getcwd())
+        address = resolve_relative_url(settings.log.value, os.getcwd())
         told = {"FLEETLORE_LOG": address, "FLEETLORE_TOWN": settings.town.value, "DEMO_PACE": f"{pace:.2f}"}
         self._children = Children(folder, told)
 
@@ -107,7 +107,7 @@ class Ground:
             (*who, "commit", "--quiet", "--no-verify", "-m", "As it was"),
         ):
             # Not by the caller's environment: a hook's `GIT_DIR` would have the demo commit to that repository.
-            subprocess.run(["git", *words], cwd=self.folder / name, env=environment(), capture_output=True, check=True)
+            subprocess.run(["git", *words], cwd=self.folder / name, env=git_environment(), capture_output=True, check=True)
 
     def file(self, name: str, **more: str) -> str:
         """A file that comes with the demo, beginning with what is known only now; its path."""

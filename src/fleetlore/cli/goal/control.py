@@ -27,15 +27,19 @@ def steer(args: Namespace) -> int:
         goals = [find.one(place, id, key) for id in ids]
         for goal in goals:
             try:
-                commands.check(goal, args.verb, value)
+                commands.check_action(goal, args.verb, value)
             except Invalid as error:
-                raise Invalid(f"{commands.short(goal)}: {error}") from error
+                raise Invalid(f"{commands.short_goal_id(goal)}: {error}") from error
         by, reason = find.person(), getattr(args, "reason", None)
         place.put(
-            [commands.control(goal.id, args.verb, by=by, value=value, reason=reason, agent=goal.agent or None) for goal in goals], key
+            [
+                commands.make_control_event(goal.id, args.verb, by=by, value=value, reason=reason, agent=goal.agent or None)
+                for goal in goals
+            ],
+            key,
         )
         for goal in goals:
-            terminal.out(f"{commands.short(goal)}  {_done(args.verb, goal, place, value)}")
+            terminal.out(f"{commands.short_goal_id(goal)}  {_done(args.verb, goal, place, value)}")
     return 0
 
 
@@ -54,7 +58,7 @@ def _value(args: Namespace) -> Any:
 
 def _done(verb: str, goal: GoalState, place: Place, value: Any) -> str:
     """What comes of it, and when."""
-    driver, short = place.driver_of(goal.id), commands.short(goal)
+    driver, short = place.driver_of(goal.id), commands.short_goal_id(goal)
     nobody = f"; nobody drives it now: lore goal resume {short} goes on with it"
     match verb:
         case "pause":

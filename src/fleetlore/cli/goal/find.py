@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from fleetlore.events.envelope import Event
-    from fleetlore.log.coordination import Shared
+    from fleetlore.log.coordination import Coordination
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.log.seal import OperatorKey
     from fleetlore.settings import Settings
@@ -29,7 +29,7 @@ class Place(NamedTuple):
     """An open log, and what its users share."""
 
     log: BlockingRecorder
-    shared: Shared
+    shared: Coordination
     settings: Settings
 
     @property
@@ -91,13 +91,13 @@ def all_goals(place: Place) -> list[GoalState]:
 
 def one(place: Place, id: str, key: OperatorKey | None = None) -> GoalState:
     """One goal as the log tells it. On a sealed log unsigned facts count for nothing; only with the key are signatures checked, too."""
-    from fleetlore.projections.signed_goals import BelievedGoals
+    from fleetlore.projections.signed_goals import SignedGoalsFold
 
     goal, seal = GoalState(id=id), place.shared.seal()
-    is_signed = BelievedGoals(seal, key).is_signed
+    is_signed = SignedGoalsFold(seal, key).is_signed
     for event in place.log.read(f"goal:{id}"):
         if seal is None or is_signed(event):
-            view.take(goal, event)
+            view.apply_to_goal(goal, event)
         elif event.kind == "control.requested":
             goal.unsigned += 1
     if key is not None and goal.goal is None:

@@ -10,8 +10,8 @@ import msgspec
 from fleetlore.cli.event_lines import cells, cut, pad
 from fleetlore.cli.status_table import span
 from fleetlore.cli.terminal import sanitise
-from fleetlore.views.goal_state import GoalState, State, seconds_of, state_of, tokens_of, usd_of
-from fleetlore.views.goal_state import headline as summary
+from fleetlore.views.goal_state import GoalState, GoalStatus, elapsed_seconds, goal_status, used_tokens, used_usd
+from fleetlore.views.goal_state import first_paragraph as summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ Line: TypeAlias = "list[tuple[str, str]]"
 DIM, BOLD, GOOD, BAD, WARN = "bright_black", "bold", "green", "red", "yellow"
 COMMAND = "default"
 """Commands, to be copied: never cut, nor broken but by the terminal itself."""
-Standing: TypeAlias = "State | Literal['stopped']"
+Standing: TypeAlias = "GoalStatus | Literal['stopped']"
 """Where a goal stands; `stopped`: it could go on, and nobody drives it."""
 LOOKS: dict[Standing, tuple[str, str]] = {
     "stopped": ("○", WARN),
@@ -66,13 +66,13 @@ class Used(NamedTuple):
 def budgets(goal: GoalState, now: datetime) -> list[Used]:
     """What is used of each budget that a goal has, those in a row only where something is."""
     spent, limits = goal.spent, goal.limits
-    seconds, tokens = seconds_of(goal, now), tokens_of(goal)
+    seconds, tokens = elapsed_seconds(goal, now), used_tokens(goal)
     found = [
         Used("turns", _share(spent.turns, limits.turns), f"{spent.turns:,} of {limits.turns:,}"),
         Used("time", _share(seconds, limits.seconds), f"{clocked(seconds)} of {clocked(limits.seconds)}"),
         Used("tokens", _share(tokens, limits.tokens), f"{tokens:,} of {limits.tokens:,}"),
     ]
-    usd = usd_of(goal)
+    usd = used_usd(goal)
     if limits.usd is not None:
         found.append(Used("money", _share(usd, limits.usd), f"${usd:,.2f} of ${limits.usd:,.2f}"))
     rows = (
@@ -157,7 +157,7 @@ def driver_words(holder: str) -> str:
 
 def standing(goal: GoalState, now: datetime, *, is_driven: bool = True) -> Standing:
     """Where it stands. Of goals that others drive, nobody here knows whether they do."""
-    state = state_of(goal, now)
+    state = goal_status(goal, now)
     return "stopped" if goal.outcome is None and goal.plan is not None and not is_driven and state != "paused" else state
 
 
@@ -217,11 +217,11 @@ def headline(goal: GoalState, now: datetime, *, is_driven: bool = True) -> Line:
 def spent_words(goal: GoalState, now: datetime) -> str:
     """`3 turns, 120,000 tokens, $0.42, 12 min`."""
     turns = goal.spent.turns
-    usd = usd_of(goal)
+    usd = used_usd(goal)
     parts = [f"{turns:,} turn{'' if turns == 1 else 's'}"]
-    parts += [f"{tokens_of(goal):,} tokens"] if tokens_of(goal) else []
+    parts += [f"{used_tokens(goal):,} tokens"] if used_tokens(goal) else []
     parts += [f"${usd:,.2f}"] if usd else []
-    return ", ".join([*parts, clocked(seconds_of(goal, now))])
+    return ", ".join([*parts, clocked(elapsed_seconds(goal, now))])
 
 
 def in_a_line(text: str, most: int = LONGEST_SAID) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from fleetlore.cli.goal.find import Place
     from fleetlore.events.driver_types import Goal
-    from fleetlore.goal.workspace.handover import Beside, Handover
+    from fleetlore.goal.workspace.handover import Handover, SourceChanges
     from fleetlore.log.seal import OperatorKey
 
 STOPPING = (signal.SIGTERM, signal.SIGHUP)
@@ -77,11 +77,11 @@ class Pursuit:
 
     async def _drive(self, goal: Goal) -> None:
         from fleetlore.goal.driver import Driver
-        from fleetlore.goal.setup import open_crew
+        from fleetlore.goal.setup import open_resources
 
         expect = None if self._after is None else find.one(self._place, goal.id, self._key).verifiers
         self._view.prepare(goal.id, plan_of(goal).agent)
-        async with open_crew(goal, home=home(), expect=expect) as crew:
+        async with open_resources(goal, home=home(), expect=expect) as crew:
             driver = Driver(self._place.log, goal.id, crew, shared=self._place.shared, key=self._key, watch=self._view.watch)
             after = "" if self._after is None else self._after[goal.id]
             self._view.add(goal.id, lambda: driver.state, heard=lambda: driver.heard, after=after)
@@ -119,24 +119,24 @@ def _hear_signals() -> None:
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
-def _beside(workspace: Any, goal: Goal, files: Sequence[str]) -> Beside | None:
-    from fleetlore.goal.workspace.handover import beside
+def _beside(workspace: Any, goal: Goal, files: Sequence[str]) -> SourceChanges | None:
+    from fleetlore.goal.workspace.handover import find_source_changes
     from fleetlore.goal.workspace.workspace import Workspace
 
-    return beside(workspace, goal.workspace or "", apart=files) if isinstance(workspace, Workspace) else None
+    return find_source_changes(workspace, goal.workspace or "", apart=files) if isinstance(workspace, Workspace) else None
 
 
 def handed_over(workspace: Any, goal: Goal, *, is_kept: bool) -> Handover:
     """Where the work is: on the goal's branch alone, once all of it is committed there."""
     from msgspec.structs import replace
 
-    from fleetlore.goal.workspace.handover import Handover, handover, is_settled
+    from fleetlore.goal.workspace.handover import Handover, describe_handover, is_fully_committed
     from fleetlore.goal.workspace.workspace import Workspace
 
     if not isinstance(workspace, Workspace):
         return Handover(path=str(workspace.path))
-    work = handover(workspace, goal.workspace or "")
-    if is_kept or not is_settled(workspace):
+    work = describe_handover(workspace, goal.workspace or "")
+    if is_kept or not is_fully_committed(workspace):
         return work
     workspace.close(remove=True)
     return replace(work, path=None)

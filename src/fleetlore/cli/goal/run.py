@@ -19,8 +19,8 @@ from fleetlore.errors import Invalid
 from fleetlore.events.driver_types import Goal
 from fleetlore.events.goal_plan import KEY, Plan, plan_of
 from fleetlore.goal import commands
-from fleetlore.log.seal import obeyed
-from fleetlore.views.goal_state import GoalState, exhausted
+from fleetlore.log.seal import is_trusted_event
+from fleetlore.views.goal_state import GoalState, exhausted_budget
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -74,9 +74,9 @@ def _missing(plan: Plan) -> str:
 
 
 def _load(path: str, args: Namespace) -> Goal:
-    from fleetlore.goal.files import load
+    from fleetlore.goal.files import load_goal
 
-    return load(path, redactor=open_log.redactor_of(open_log.settings_of(args)))
+    return load_goal(path, redactor=open_log.redactor_of(open_log.settings_of(args)))
 
 
 # --- run and resume
@@ -105,9 +105,9 @@ def _as_asked(goal: Goal, args: Namespace) -> Goal:
     """The goal with what the command line says otherwise."""
     plan = plan_of(goal)
     if args.mind is not None:
-        from fleetlore.models.open import split
+        from fleetlore.models.open import parse_address
 
-        split(args.mind)
+        parse_address(args.mind)
         plan = replace(plan, mind=args.mind, harness="mind", command=())
     if args.agent is not None:
         from fleetlore.events.names import is_name
@@ -137,7 +137,7 @@ def resume(args: Namespace) -> int:
 
 def _newest_open(place: Place, key: OperatorKey | None) -> GoalState:
     """The goal that was begun last among those that have not ended, and that nobody drives."""
-    started = (event for event in place.log.read(kinds=["driver.goal_started"], newest_first=True) if obeyed(event, key))
+    started = (event for event in place.log.read(kinds=["driver.goal_started"], newest_first=True) if is_trusted_event(event, key))
     for event in islice(started, MOST_LOOKED_AT):
         state = find.one(place, event.goal or "", key)
         if state.plan is not None and state.outcome is None and place.driver_of(state.id) is None:
@@ -146,24 +146,26 @@ def _newest_open(place: Place, key: OperatorKey | None) -> GoalState:
 
 
 def _need_resumable(state: GoalState) -> None:
-    short = commands.short(state)
+    short = commands.short_goal_id(state)
     if state.plan is None or state.outcome == "done":
-        commands.check(state, "resume")
+        commands.check_action(state, "resume")
     if state.outcome is None:
         return
-    axis = exhausted(state, clock.now())
+    axis = exhausted_budget(state, clock.now())
     if axis in _LASTING:
         option = axis.replace("_", "-")
         raise Invalid(f"{short}: its budget of {axis.replace('_', ' ')} is spent; `lore goal raise {short} --{option} …` first")
 
 
 def _wish(state: GoalState) -> Event:
-    return commands.control(state.id, "resume", by=find.person(), agent=state.agent or None)
+    return commands.make_control_event(state.id, "resume", by=find.person(), agent=state.agent or None)
 
 
 def _is_driven(place: Place, state: GoalState) -> bool:
     driver = place.driver_of(state.id)
     if driver is None:
         return False
-    terminal.out(f"{commands.short(state)}  goes on, driven by {lines.driver_words(driver)}; lore goal show {commands.short(state)}")
+    terminal.out(
+        f"{commands.short_goal_id(state)}  goes on, driven by {lines.driver_words(driver)}; lore goal show {commands.short_goal_id(state)}"
+    )
     return True

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from fleetlore.events.envelope import Event
-    from fleetlore.goal.workspace.handover import Beside, Handover
+    from fleetlore.goal.workspace.handover import Handover, SourceChanges
     from fleetlore.programs.harness import Heard
     from fleetlore.views.goal_state import GoalState
 
@@ -202,7 +202,7 @@ class View:
     def prepare(self, goal: str, agent: str) -> None:
         """Its workspace is being opened, which takes a while in a large repository."""
 
-    def begin(self, state: GoalState, beside: Beside | None) -> None:
+    def begin(self, state: GoalState, beside: SourceChanges | None) -> None:
         """A goal has begun; this much of its repository the agent does not see."""
 
     def end(self, state: GoalState, work: Handover) -> None:
@@ -244,7 +244,7 @@ class Plain(View):
         for line in lines(event, state):
             self.show([*self._whose(event.goal or ""), *line])
 
-    def begin(self, state: GoalState, beside: Beside | None) -> None:
+    def begin(self, state: GoalState, beside: SourceChanges | None) -> None:
         """What the agent does not see."""
         for line in workspace_notes.notes(beside):
             self.show([*self._whose(state.id), *line])

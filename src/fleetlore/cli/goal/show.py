@@ -16,7 +16,7 @@ from fleetlore.cli.goal.lines import BOLD, COMMAND, DIM, LOOKS, Line
 from fleetlore.cli.status_table import ago
 from fleetlore.cli.terminal import sanitise
 from fleetlore.errors import Invalid
-from fleetlore.views.goal_state import GoalState, Turn, headline, seconds_of, state_of, tokens_of, usd_of
+from fleetlore.views.goal_state import GoalState, SettledTurn, elapsed_seconds, first_paragraph, goal_status, used_tokens, used_usd
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -56,7 +56,7 @@ def list_(args: Namespace) -> int:
 
 
 def _is_current(goal: GoalState, now: datetime) -> bool:
-    return state_of(goal, now) not in _ENDED or now - (goal.ended_at or now) < LATELY
+    return goal_status(goal, now) not in _ENDED or now - (goal.ended_at or now) < LATELY
 
 
 def _brief(goal: GoalState, now: datetime, driver: str | None) -> dict[str, Any]:
@@ -64,14 +64,14 @@ def _brief(goal: GoalState, now: datetime, driver: str | None) -> dict[str, Any]
         "id": goal.id,
         "agent": goal.agent,
         "description": goal.description,
-        "state": state_of(goal, now),
+        "state": goal_status(goal, now),
         "why": goal.why or goal.waiting_for,
         "turn": goal.turn,
         "at": goal.at,
         "ended_at": goal.ended_at,
         "driver": driver,
         "parent": goal.parent,
-        "spent": {"turns": goal.spent.turns, "seconds": seconds_of(goal, now), "tokens": tokens_of(goal), "usd": usd_of(goal)},
+        "spent": {"turns": goal.spent.turns, "seconds": elapsed_seconds(goal, now), "tokens": used_tokens(goal), "usd": used_usd(goal)},
         "limits": goal.limits,
         "criteria": {"met": sum(each.met is True for each in goal.criteria), "all": len(goal.criteria)},
         "questions": len(goal.questions),
@@ -96,7 +96,7 @@ def _row(goal: GoalState, now: datetime, short: str, *, is_driven: bool) -> list
         (sanitise(goal.agent or "?"), BOLD),
         (f"turn {goal.turn}", ""),
         (checked, ""),
-        (goal_lines.in_a_line(headline(goal.description)), ""),
+        (goal_lines.in_a_line(first_paragraph(goal.description)), ""),
     ]
 
 
@@ -114,7 +114,9 @@ def show(args: Namespace) -> int:
         short = find.short_ids(known)[goal.id]
     work, now = _work(goal), clock.now()
     if args.json:
-        terminal.out_value({**msgspec.to_builtins(goal), "state": state_of(goal, now), "seconds": seconds_of(goal, now), "driver": driver})
+        terminal.out_value(
+            {**msgspec.to_builtins(goal), "state": goal_status(goal, now), "seconds": elapsed_seconds(goal, now), "driver": driver}
+        )
         return 0
     show_lines([*page(goal, now, driver=driver, short=short, is_sealed=is_sealed, work=work)])
     return 0
@@ -188,7 +190,7 @@ def _turns(goal: GoalState) -> Iterator[Line]:
         yield [(f"{goal.attempt.turn:>3}  ", BOLD), ("goes on" + (f": {tool}" if tool else ""), "green")]
 
 
-def _turn(turn: Turn) -> Line:
+def _turn(turn: SettledTurn) -> Line:
     took = "" if turn.at is None or turn.ended_at is None else goal_lines.clocked((turn.ended_at - turn.at).total_seconds())
     style = {"done": "green", "escalate": "bold yellow", "budget_exhausted": "red"}.get(turn.outcome, "")
     what = goal_lines.OUTCOMES.get(turn.outcome, sanitise(turn.outcome)) + ("" if turn.counts else ", not counted")
@@ -216,7 +218,7 @@ def _questions(goal: GoalState) -> Iterator[Line]:
 
 def _next(goal: GoalState, now: datetime, driver: str | None, short: str) -> str:
     """What can be done about it."""
-    state = state_of(goal, now)
+    state = goal_status(goal, now)
     if goal.plan is None or state == "done":
         return f"lore events --scope goal:{goal.id}  shows every step"
     if state == "spent":

@@ -12,10 +12,10 @@ from fleetlore.cli.terminal import sanitise
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fleetlore.goal.workspace.handover import Beside, Handover
+    from fleetlore.goal.workspace.handover import Handover, SourceChanges
 
 
-def notes(beside: Beside | None) -> Iterator[Line]:
+def notes(beside: SourceChanges | None) -> Iterator[Line]:
     """What the agent does not see."""
     if beside is not None and beside.uncommitted:
         many = _counted(beside.uncommitted, "uncommitted change")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from fleetlore.graph.session import Session
-    from fleetlore.graph.sink import Message
+    from fleetlore.graph.sink import SinkMessage
 
 HELP = "/press ACTION presses a button, /switch GRAPH changes the graph, /screen shows the screen, /clear forgets all, /quit ends"
 
@@ -32,13 +32,13 @@ def chat(args: Namespace) -> int:
 
 
 async def _talk(args: Namespace) -> int:
-    from fleetlore.graph.sessions import Sessions
+    from fleetlore.graph.sessions import SessionManager
 
     settings = open_log.settings_of(args)
     open_log.drain_spool()
     redactor, veil = open_log.redactor_of(settings), open_log.veil_of(settings)
     log = connect(settings.log.value, town=settings.town.value, redactor=redactor, veil=veil)
-    async with log as recorder, Sessions(recorder, settings_of(args)) as sessions:
+    async with log as recorder, SessionManager(recorder, settings_of(args)) as sessions:
         id = args.session or sessions.new_id()
         session = await sessions.open(id, identity=getpass.getuser(), channel="terminal")
         if args.graph is not None and session.graph.name != sessions.default:
@@ -109,7 +109,7 @@ class _Voice:
         self._controls: list[dict[str, Any]] | None = None
         self._is_speaking = False
 
-    def send(self, message: Message) -> None:
+    def send(self, message: SinkMessage) -> None:
         """One message."""
         match message["type"]:
             case "delta":
@@ -150,7 +150,7 @@ class _Voice:
 class _Json:
     """Every message as one line of JSON."""
 
-    def send(self, message: Message) -> None:
+    def send(self, message: SinkMessage) -> None:
         """One message."""
         terminal.out_value(message)
 

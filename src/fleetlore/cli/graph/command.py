@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from typing import Any
 
-    from fleetlore.graph.settings import Settings
+    from fleetlore.graph.settings import GraphSettings
 
 SUMMARY = "talk to an agent made of nodes; list, check, draw and test its graph"
 
@@ -63,16 +63,16 @@ def run(args: Namespace) -> int:
     return {"list": _list, "nodes": _nodes, "check": _check, "draw": _draw}[args.verb](args)
 
 
-def settings_of(args: Namespace) -> Settings:
+def settings_of(args: Namespace) -> GraphSettings:
     """What the configuration says, with what the flags say."""
-    from fleetlore.graph.settings import Settings
+    from fleetlore.graph.settings import GraphSettings
 
     said = dict(open_log.settings_of(args).graph.value)
     if args.graph is not None:
         said["default"] = args.graph
     if args.mind is not None:
         said["minds"] = {"default": args.mind}
-    return Settings(**said)
+    return GraphSettings(**said)
 
 
 def _list(args: Namespace) -> int:
@@ -137,7 +137,7 @@ def _draw(args: Namespace) -> int:
     settings = settings_of(args)
     for place in args.places or [settings.default]:
         graph = graph_files.load(place, folder=settings.folder)
-        lines = list(drawing.FORMS[args.form or "text"](graph))
+        lines = list(drawing.FORMATS[args.form or "text"](graph))
         if args.json:
             terminal.out_value({"graph": graph.name, "form": args.form or "text", "drawing": "\n".join(lines)})
             continue

@@ -9,7 +9,7 @@ from fleetlore.errors import Invalid
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from fleetlore.graph.settings import Settings as GraphSettings
+    from fleetlore.graph.settings import GraphSettings
     from fleetlore.settings import Settings
 
 PROFILE = "default"
@@ -32,7 +32,7 @@ def graph_settings(settings: Settings, args: Namespace) -> GraphSettings:
     """What the file says, and over it what the flags say; `Invalid` for what cannot be."""
     import msgspec
 
-    from fleetlore.graph.settings import Settings as GraphSettings
+    from fleetlore.graph.settings import GraphSettings
 
     said = dict(settings.graph.value)
     said["minds"] = {**said.get("minds", {}), **minds_of(args.mind)}
@@ -45,13 +45,13 @@ def minds_of(given: list[str]) -> dict[str, str]:
     """Profile → address; what cannot be opened is refused at once, and not when somebody first says something."""
     minds: dict[str, str] = {}
     for text in given:
-        from fleetlore.models.open import split
+        from fleetlore.models.open import parse_address
 
         profile, equals, address = text.partition("=")
         if not equals or ":" in profile:  # the mark belongs to the address
             profile, address = PROFILE, text
         if profile in minds:
             raise Invalid(f"--mind: {profile} is given twice; say it once")
-        split(address)
+        parse_address(address)
         minds[profile] = address
     return minds

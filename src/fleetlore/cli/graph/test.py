@@ -15,7 +15,7 @@ from fleetlore.log.connect import connect
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from fleetlore.graph.scenarios import Finding
+    from fleetlore.graph.scenarios import ExpectationResult
 
 
 def test(args: Namespace) -> int:
@@ -27,14 +27,14 @@ def test(args: Namespace) -> int:
 
 async def _played(args: Namespace) -> int:
     from fleetlore.graph import scenarios
-    from fleetlore.graph.sessions import Sessions
+    from fleetlore.graph.sessions import SessionManager
 
-    stories = [scenarios.read(_text(place), place) for place in args.places]
+    stories = [scenarios.parse_scenario(_text(place), place) for place in args.places]
     failed = 0
-    async with connect("memory:") as log, Sessions(log, settings_of(args)) as sessions:
+    async with connect("memory:") as log, SessionManager(log, settings_of(args)) as sessions:
         for story in stories:
-            findings = await scenarios.play(story, sessions)
-            wrong = scenarios.failures(findings)
+            findings = await scenarios.run_scenario(story, sessions)
+            wrong = scenarios.select_failures(findings)
             failed += len(wrong)
             if args.json:
                 shown = [scenarios.as_json(finding) for finding in findings]
@@ -44,7 +44,7 @@ async def _played(args: Namespace) -> int:
     return FAILED if failed else OK
 
 
-def _tell(source: str, title: str, findings: list[Finding], wrong: list[Finding]) -> None:
+def _tell(source: str, title: str, findings: list[ExpectationResult], wrong: list[ExpectationResult]) -> None:
     verdict = f"{len(findings)} hold" if not wrong else f"{len(wrong)} of {len(findings)} do not hold"
     terminal.out(terminal.sanitise(f"{source}: {title}: {verdict}"))
     for finding in wrong:

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from fleetlore.events.envelope import Event
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.prompts.memory import Nearness
-    from fleetlore.prompts.turn import Manner
-    from fleetlore.stage.conductor import Conductor, Watch
-    from fleetlore.stage.run_state import Play
-    from fleetlore.stage.scenario import Scenario
+    from fleetlore.prompts.turn import PromptSettings
+    from fleetlore.stage.conductor import Conductor, StageEventCallback
+    from fleetlore.stage.run_state import RunState
+    from fleetlore.stage.scenario import StageScenario
 
 SUMMARY = "have a cast play a scene: a debate, a committee, a hidden role"
 
@@ -86,7 +86,7 @@ def _list(args: Namespace) -> int:
 
     if args.scenario:
         raise UsageError("`lore stage list` takes no scenario; `lore stage check` looks at one")
-    scenarios = [files.load(name) for name in files.names()]
+    scenarios = [files.load_scenario(name) for name in files.list_scenario_names()]
     waiting = _waiting(args)
     if args.json:
         shown = [{"name": each.name, "title": each.title, "about": each.about, "seeds": each.seeds} for each in scenarios]
@@ -102,21 +102,21 @@ def _list(args: Namespace) -> int:
 
 def _waiting(args: Namespace) -> Sequence[Event]:
     """Beginnings of runs that were not finished; none where there is no log yet."""
-    from fleetlore.stage.resume import unfinished
+    from fleetlore.stage.resume import find_unfinished_runs
 
     settings = open_log.settings_of(args)
     path = open_log.find_file(settings)
     if path is not None and not os.path.exists(path):
         return ()
     with open_log.open_existing_log(args, settings=settings) as log:
-        return unfinished(log)
+        return find_unfinished_runs(log)
 
 
 def _check(args: Namespace) -> int:
     from fleetlore.stage import files as stage_files
 
-    for place in args.scenario or stage_files.names():
-        scenario = stage_files.load(place)
+    for place in args.scenario or stage_files.list_scenario_names():
+        scenario = stage_files.load_scenario(place)
         cast = ", ".join(f"{manifest.name} ({manifest.role})" for manifest in scenario.cast)
         if args.json:
             terminal.out_value({"scenario": scenario.name, "ok": True, "cast": [manifest.name for manifest in scenario.cast]})
@@ -143,15 +143,15 @@ def _run(args: Namespace) -> int:
     return OK
 
 
-def _prompting(said: Mapping[str, Any]) -> tuple[Manner, Nearness | None]:
+def _prompting(said: Mapping[str, Any]) -> tuple[PromptSettings, Nearness | None]:
     """How prompts are built, as the settings say it; what they name and is not there is said before anything is asked."""
-    from fleetlore.prompts.embeddings import WORDS, nearness
+    from fleetlore.prompts.embeddings import SHARED_WORDS, find_nearness
     from fleetlore.prompts.tokens import tokenizer
-    from fleetlore.prompts.turn import Manner
+    from fleetlore.prompts.turn import PromptSettings
 
-    manner = Manner.of(said)
+    manner = PromptSettings.of(said)
     tokenizer(manner.tokenizer)
-    return manner, nearness(said.get("nearness", WORDS))
+    return manner, find_nearness(said.get("nearness", SHARED_WORDS))
 
 
 def _need(args: Namespace) -> None:
@@ -169,29 +169,31 @@ def _need(args: Namespace) -> None:
         raise Invalid("--speed: a number from 0 on is needed, such as 2 for twice as fast")
 
 
-def _begun(args: Namespace, log: BlockingRecorder) -> Play:
+def _begun(args: Namespace, log: BlockingRecorder) -> RunState:
     from fleetlore.stage import files as stage_files
-    from fleetlore.stage.resume import unfinished
-    from fleetlore.stage.run_state import begin
-    from fleetlore.stage.seeded_random import pick
+    from fleetlore.stage.resume import find_unfinished_runs
+    from fleetlore.stage.run_state import create_run_state
+    from fleetlore.stage.seeded_random import pick_option
 
-    scenario = stage_files.load(args.scenario[0])
+    scenario = stage_files.load_scenario(args.scenario[0])
     if args.turns is not None:
         scenario = replace(scenario, governor=replace(scenario.governor, max_turns=args.turns))
-    for event in unfinished(log):
+    for event in find_unfinished_runs(log):
         if event.data.get("scenario") == scenario.name:
             terminal.err(f"an earlier run of it was not finished; go on with that one by: {_again(args, event.run or '')}")
             break
     mark = clock.uuid7()
-    return begin(scenario, f"{scenario.name}-{mark[-6:]}", args.seed if args.seed is not None else pick(scenario.seeds, mark))
+    return create_run_state(
+        scenario, f"{scenario.name}-{mark[-6:]}", args.seed if args.seed is not None else pick_option(scenario.seeds, mark)
+    )
 
 
-def _taken_up(args: Namespace, log: BlockingRecorder) -> Play:
+def _taken_up(args: Namespace, log: BlockingRecorder) -> RunState:
     from fleetlore.stage import files as stage_files
-    from fleetlore.stage.resume import take_up
+    from fleetlore.stage.resume import resume_run
 
-    scenario: Scenario | None = stage_files.load(args.scenario[0]) if args.scenario else None
-    return take_up(log, args.resume, scenario=scenario)
+    scenario: StageScenario | None = stage_files.load_scenario(args.scenario[0]) if args.scenario else None
+    return resume_run(log, args.resume, scenario=scenario)
 
 
 def _again(args: Namespace, run: str) -> str:
@@ -200,19 +202,19 @@ def _again(args: Namespace, run: str) -> str:
     return f"lore stage run --resume {run}{mind}{log}"
 
 
-async def _perform(args: Namespace, log: BlockingRecorder, play: Play, manner: Manner, near: Nearness | None) -> None:
+async def _perform(args: Namespace, log: BlockingRecorder, play: RunState, manner: PromptSettings, near: Nearness | None) -> None:
     from fleetlore.cli.stage.screen import viewer
     from fleetlore.projections.runner import SAVE_AFTER
     from fleetlore.projections.store import open_store
     from fleetlore.prompts.agent_context import Recall
-    from fleetlore.stage.actors import troupe_of
+    from fleetlore.stage.actors import open_stage_models
     from fleetlore.stage.conductor import Conductor
 
     speed = args.speed if args.speed is not None else float(terminal.is_terminal(sys.stdout) and not args.json)
-    watch: Watch = viewer(play.scenario, json=args.json, read_minds=args.read_minds, speed=speed)
+    watch: StageEventCallback = viewer(play.scenario, json=args.json, read_minds=args.read_minds, speed=speed)
     info = log.info()
     store = open_store(info) if info.events >= SAVE_AFTER or info.trimmed_before is not None else None
-    async with troupe_of(play.scenario, args.mind) as troupe, AsyncExitStack() as stack:
+    async with open_stage_models(play.scenario, args.mind) as troupe, AsyncExitStack() as stack:
         if store is not None:  # of a long log, what was folded before is not read again
             stack.enter_context(store)
         conductor = Conductor(log, play, troupe, recall=Recall(log, store=store, nearness=near), manner=manner, watch=watch)
@@ -267,7 +269,7 @@ def _is_in_front() -> bool:
         return False
 
 
-def _say_what_next(args: Namespace, play: Play) -> None:
+def _say_what_next(args: Namespace, play: RunState) -> None:
     if (args.log or "").startswith("memory:"):
         return  # nothing is left of it
     log = f" --log {config.masked(args.log)}" if args.log else ""

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fleetlore.events.envelope import Event
-    from fleetlore.stage.conductor import Watch
-    from fleetlore.stage.scenario import Scenario
+    from fleetlore.stage.conductor import StageEventCallback
+    from fleetlore.stage.scenario import StageScenario
 
 # Colours of the 256 that can be read on dark and on light ground, far from one another.
 _COLOURS = (75, 173, 71, 176, 179, 109, 167, 103)
@@ -30,7 +30,7 @@ _SPEECH = ("agent.spoke", "oracle.spoke")
 _HUSHED = ("model.called", "model.replied", "context.built", "tool.called")
 
 
-def viewer(scenario: Scenario, *, json: bool, read_minds: bool, speed: float) -> Watch:
+def viewer(scenario: StageScenario, *, json: bool, read_minds: bool, speed: float) -> StageEventCallback:
     """What shows a run's events in the way that the output can take, no faster than they can be read."""
     if json:
         return _json
@@ -118,7 +118,7 @@ def _ruling(event: Event) -> str:
 class Screen:
     """A run on a terminal."""
 
-    def __init__(self, scenario: Scenario, *, width: int, colour: bool, read_minds: bool) -> None:
+    def __init__(self, scenario: StageScenario, *, width: int, colour: bool, read_minds: bool) -> None:
         self._width, self._colour, self._reads_minds = width, colour, read_minds
         names = [manifest.name for manifest in scenario.cast]
         self._colours = {name: f"1;38;5;{_COLOURS[index % len(_COLOURS)]}" for index, name in enumerate(names)}

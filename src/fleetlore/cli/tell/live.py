@@ -17,7 +17,7 @@ from fleetlore.cli.drain_while_watching import draining
 from fleetlore.cli.follow_with_clock import batches
 from fleetlore.cli.tell import command
 from fleetlore.cli.tell import range as tell_range
-from fleetlore.log.base import TOWN, scopes_of
+from fleetlore.log.base import TOWN, event_scopes
 from fleetlore.projections.thread_events import Selection, read_selection
 from fleetlore.views import names
 
@@ -89,7 +89,7 @@ def _write_all(sentences: Iterator[Sentence], write: Callable[[Sentence], None])
 def _is_in(event: Event, scope: Selection) -> bool:
     if event.kind == "log.gap":
         return True
-    return (scope == TOWN or scope in scopes_of(event)) if isinstance(scope, str) else scope.holds(event)
+    return (scope == TOWN or scope in event_scopes(event)) if isinstance(scope, str) else scope.holds(event)
 
 
 def _json(sentence: Sentence) -> None:

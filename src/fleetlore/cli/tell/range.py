@@ -14,11 +14,11 @@ from fleetlore.chronicle.teller import Before
 from fleetlore.chronicle.timeline import Timeline
 from fleetlore.cli import fold, times
 from fleetlore.errors import Invalid
-from fleetlore.projections.chronology import Order, order_of
+from fleetlore.projections.chronology import EventOrder, event_order
 from fleetlore.projections.newest_events import read_newest
 from fleetlore.projections.thread_events import Selection
 from fleetlore.views import names
-from fleetlore.views.event_text import stamp_of
+from fleetlore.views.event_text import event_stamp
 from fleetlore.views.time_ranges import Block
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fleetlore.log.recorder import BlockingRecorder
 
 _DAYS = {"today": 0, "yesterday": 1}
-LOOKS_AT = CLOSELY | names.NAMING
+LOOKS_AT = CLOSELY | names.NAMING_KINDS
 """Kinds of which a survey needs the data."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -117,14 +117,14 @@ class Survey:
                 self.timeline.see(event)
         else:
             self._before += 1
-            self._before_since = min(self._before_since, stamp_of(event)[0])
+            self._before_since = min(self._before_since, event_stamp(event)[0])
 
     def is_told(self, event: Event) -> bool:
         """Whether an event belongs to what is told."""
         if self._after:
-            order = order_of(event)
+            order = event_order(event)
             return order > self._after if self._blocks else order[1] > self._after[1]
-        return stamp_of(event)[0] >= self._start or self._start == _LONG_AGO
+        return event_stamp(event)[0] >= self._start or self._start == _LONG_AGO
 
     def _see_day(self, at: datetime) -> None:
         """Where an event is of a newer day than all before it, the day begins anew."""
@@ -152,9 +152,9 @@ class Survey:
         return Before(events, since, f"Before this day: {what}; `lore tell --all` tells {them}." if self._span.is_newest_day else "")
 
 
-def _last_before(log: BlockingRecorder, blocks: Sequence[Block], scope: Selection, last: int) -> Order | None:
+def _last_before(log: BlockingRecorder, blocks: Sequence[Block], scope: Selection, last: int) -> EventOrder | None:
     """The place of the event in front of the newest few; nothing if there are no more than these."""
     count, order = 0, None
     for event in read_newest(log, blocks, scope, limit=last + 1):
-        count, order = count + 1, order_of(event)
+        count, order = count + 1, event_order(event)
     return order if count > last else None

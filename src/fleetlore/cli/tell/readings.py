@@ -141,9 +141,9 @@ def _seen(chronology: Chronology, overview: Overview, timeline: Timeline, wanted
         overview.see_all(events)
         for event in events if wanted.picture else ():
             timeline.see(event)
-        for event in [event for event in events if event.kind in names.NAMING]:
+        for event in [event for event in events if event.kind in names.NAMING_KINDS]:
             called = names.apply(called, event)
-            if names.renames(called, event):
+            if names.has_display_name(called, event):
                 raise _Renamed
         wanted.watch.see(events)
         yield from events

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fleetlore.cli.town.lines import Cell, Line
-    from fleetlore.views.town_state import Agent, Town
+    from fleetlore.views.town_state import Agent, TownState
 
 LATELY = timedelta(days=1)
 
@@ -32,7 +32,7 @@ def spawn(args: Namespace) -> int:
         done = hall.fulfil(
             lambda town: commands.together(
                 [
-                    town_commands.spawn(
+                    town_commands.spawn_agent(
                         town, name, by=hall.by, roles=args.roles, harness=args.harness, parent=_parent(town, args.parent), mode=args.mode
                     )
                     for name in args.names
@@ -43,8 +43,8 @@ def spawn(args: Namespace) -> int:
     return commands.tell(args, done)
 
 
-def _parent(town: Town, name: str | None) -> str | None:
-    return None if name is None else town_commands.agent_named(town, name).name
+def _parent(town: TownState, name: str | None) -> str | None:
+    return None if name is None else town_commands.find_agent(town, name).name
 
 
 def interrupt(args: Namespace) -> int:
@@ -77,7 +77,7 @@ def _ask(args: Namespace, action: str, why: str) -> int:
     with commands.opened(args) as hall:
         done = hall.fulfil(
             lambda town: commands.together(
-                [town_commands.ask_agent(town, name, action, by=hall.by, reason=args.reason) for name in dict.fromkeys(args.names)]
+                [town_commands.control_agent(town, name, action, by=hall.by, reason=args.reason) for name in dict.fromkeys(args.names)]
             ),
             why=why,
         )
@@ -104,7 +104,7 @@ def list_(args: Namespace) -> int:
     return 0
 
 
-def in_order(town: Town, now: datetime, *, everybody: bool = True) -> list[Agent]:
+def in_order(town: TownState, now: datetime, *, everybody: bool = True) -> list[Agent]:
     """The agents in the order of being shown."""
     order = list(town_lines.AGENTS)
     shown = [agent for agent in town.agents.values() if everybody or not _is_long_gone(agent, now)]
@@ -115,12 +115,12 @@ def _is_long_gone(agent: Agent, now: datetime) -> bool:
     return agent.state == "stopped" and agent.seen_at is not None and now - agent.seen_at > LATELY
 
 
-def lines(town: Town, agents: list[Agent], now: datetime, *, indent: int = 0) -> Iterator[Line]:
+def lines(town: TownState, agents: list[Agent], now: datetime, *, indent: int = 0) -> Iterator[Line]:
     """A row for each."""
     return town_lines.table([_row(town, agent, now) for agent in agents], indent=indent, spare=(5, 3))
 
 
-def _row(town: Town, agent: Agent, now: datetime) -> list[Cell]:
+def _row(town: TownState, agent: Agent, now: datetime) -> list[Cell]:
     waiting = len(town.inboxes.get(agent.name, ()))
     return [
         (sanitise(agent.name), BOLD),
@@ -136,7 +136,7 @@ def _row(town: Town, agent: Agent, now: datetime) -> list[Cell]:
 _WISHES = {"drain": "close"}
 
 
-def _doing(town: Town, agent: Agent) -> str:
+def _doing(town: TownState, agent: Agent) -> str:
     task = town.tasks.get(agent.task or "")
     if task is not None:
         return f"{sanitise(task.id)}  {town_lines.in_a_line(task.title)}"

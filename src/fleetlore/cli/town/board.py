@@ -17,8 +17,8 @@ from fleetlore.cli.town import agents as town_agents
 from fleetlore.cli.town import commands, missions, tasks
 from fleetlore.cli.town import lines as town_lines
 from fleetlore.cli.town.lines import BOLD, CALL, DIM, WARN
-from fleetlore.views.town import inbox
-from fleetlore.views.town_state import CONDUCTOR, OVER, Message, Mission, Town
+from fleetlore.views.town import sorted_inbox
+from fleetlore.views.town_state import CONDUCTOR, ENDED_TASK_STATES, InboxMessage, Mission, TownState
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -39,7 +39,7 @@ class Page(NamedTuple):
     """A town at a moment, as somebody wants to see it."""
 
     name: str
-    town: Town
+    town: TownState
     now: datetime
     dispatcher: str | None
     """Who gives work out."""
@@ -63,7 +63,7 @@ def status(args: Namespace) -> int:
     return 0
 
 
-def _page(hall: Hall, town: Town, args: Namespace) -> Page:
+def _page(hall: Hall, town: TownState, args: Namespace) -> Page:
     lease = hall.shared.holder_of(DISPATCHER)
     return Page(hall.name, town, clock.now(), None if lease is None else lease.holder, hall.is_sealed, args.all)
 
@@ -72,7 +72,7 @@ def _shower(args: Namespace) -> Any:
     return (lambda page: terminal.out_value(snapshot(page))) if args.json else (lambda page: town_lines.show(lines(page)))
 
 
-def _watch(args: Namespace, hall: Hall, town: Town, position: str | None) -> None:
+def _watch(args: Namespace, hall: Hall, town: TownState, position: str | None) -> None:
     from fleetlore.cli.follow_with_clock import batches
 
     believed = hall.believed()
@@ -144,7 +144,7 @@ def snapshot(page: Page) -> dict[str, Any]:
                 {"mission": mission.id, "reason": mission.help.reason, "at": mission.help.at} for mission in _asking(town) if mission.help
             ],
             "stuck": [{"mission": mission.id, "item": item.id, "reason": item.reason} for mission, item in _stuck(town)],
-            "messages": list(inbox(town, CONDUCTOR)),
+            "messages": list(sorted_inbox(town, CONDUCTOR)),
         },
         "dispatcher": page.dispatcher,
         "refused": town.refused,
@@ -200,7 +200,7 @@ def _calls(page: Page) -> Iterator[Line]:
         if mission.help is None:
             yield [(f"▲ {sanitise(item.id)} of {sanitise(mission.id)} is stuck: {town_lines.in_a_line(item.reason, 300)}", CALL)]
     asking = {mission.id for mission in _asking(town)}
-    waiting = [message for message in inbox(town, CONDUCTOR) if message.sender != DISPATCHER or message.mission not in asking]
+    waiting = [message for message in sorted_inbox(town, CONDUCTOR) if message.sender != DISPATCHER or message.mission not in asking]
     for message in waiting[:MESSAGES_SHOWN]:
         yield [(f"▲ {_said(message)}", CALL), (f"  {town_lines.seen(message.at, now)}", DIM)]
     if waiting:
@@ -208,12 +208,12 @@ def _calls(page: Page) -> Iterator[Line]:
         yield [(f"  {more}lore town inbox", DIM)]
 
 
-def _said(message: Message) -> str:
+def _said(message: InboxMessage) -> str:
     verb = "asks" if message.type == "query" else "tells"
     return f"{sanitise(message.sender)} {verb} you: {town_lines.in_a_line(message.body, 200)}"
 
 
-def _tasks_title(town: Town) -> str:
+def _tasks_title(town: TownState) -> str:
     counts: Counter[str] = Counter(task.state for task in town.tasks.values())
     told = [f"{counts[state]:,} {state}" for state in town_lines.TASKS if counts[state]]
     return f"tasks: {' · '.join(told)}"
@@ -221,7 +221,7 @@ def _tasks_title(town: Town) -> str:
 
 def _tasks(page: Page) -> Iterator[Line]:
     """Those that are open; without any, that there are none."""
-    pending = [task for task in page.town.tasks.values() if task.state not in OVER]
+    pending = [task for task in page.town.tasks.values() if task.state not in ENDED_TASK_STATES]
     if page.town.tasks and not pending:
         yield [("  nothing is open", DIM)]
     yield from tasks.lines(tasks.in_order(pending)[:TASKS_SHOWN], page.now, indent=2)
@@ -233,11 +233,11 @@ def _missions(page: Page) -> list[Mission]:
     return missions.in_order(page.town, archived=page.everything)
 
 
-def _asking(town: Town) -> list[Mission]:
+def _asking(town: TownState) -> list[Mission]:
     return [mission for mission in town.missions.values() if mission.help is not None and mission.state == "running"]
 
 
-def _stuck(town: Town) -> list[tuple[Mission, Any]]:
+def _stuck(town: TownState) -> list[tuple[Mission, Any]]:
     return [
         (mission, item)
         for mission in town.missions.values()

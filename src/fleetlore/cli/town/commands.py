@@ -13,20 +13,20 @@ from fleetlore.cli import open_log, terminal
 from fleetlore.cli.emit import user_name
 from fleetlore.errors import Busy, Conflict, Invalid
 from fleetlore.events.names import is_name
-from fleetlore.projections.signed_town import BelievedTown
-from fleetlore.town.commands import Wish
+from fleetlore.projections.signed_town import SignedTownFold
+from fleetlore.town.commands import TownCommand
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Iterator, Sequence
 
     from fleetlore.events.envelope import Event
-    from fleetlore.log.coordination import Shared
+    from fleetlore.log.coordination import Coordination
     from fleetlore.log.recorder import BlockingRecorder
     from fleetlore.log.seal import OperatorKey
-    from fleetlore.projections.runner import Folded
+    from fleetlore.projections.runner import FoldResult
     from fleetlore.settings import Settings
-    from fleetlore.views.town_state import Town
+    from fleetlore.views.town_state import TownState
 
 AGENT, AT_WORK, TASK = "FLEETLORE_AGENT", "LORE_AGENT", "LORE_TASK"
 """The variables that say for whom a process speaks: as people set it, and as workers do for what they start, with what it is at."""
@@ -45,7 +45,7 @@ class Hall(NamedTuple):
     """Where a town is looked at and steered from."""
 
     log: BlockingRecorder
-    shared: Shared
+    shared: Coordination
     settings: Settings
     by: str
     """Who speaks."""
@@ -66,22 +66,22 @@ class Hall(NamedTuple):
 
         return passphrase.ask_key(self.shared, why)
 
-    def believed(self, key: OperatorKey | None = None) -> BelievedTown:
+    def believed(self, key: OperatorKey | None = None) -> SignedTownFold:
         """The fold: with the key signatures are checked, without it they are only seen."""
-        return BelievedTown(self.shared.seal(), key)
+        return SignedTownFold(self.shared.seal(), key)
 
-    def folded(self, key: OperatorKey | None = None) -> Folded[Town]:
+    def folded(self, key: OperatorKey | None = None) -> FoldResult[TownState]:
         """The town at the log's head, and where that is."""
         from fleetlore.cli import fold
 
         believed = self.believed(key)
         return fold.folded(self.log, believed, believed.name)
 
-    def town(self, key: OperatorKey | None = None) -> Town:
+    def town(self, key: OperatorKey | None = None) -> TownState:
         """The town at the log's head."""
         return self.folded(key).state
 
-    def fulfil(self, wishes_of: Callable[[Town], Sequence[Wish]], *, why: str = "") -> list[Fulfilled]:
+    def fulfil(self, wishes_of: Callable[[TownState], Sequence[TownCommand]], *, why: str = "") -> list[Fulfilled]:
         """Check wishes against the town, and write them down; looked at again where somebody was quicker. Only the first has conditions.
 
         `why` says what a sealed log's passphrase is needed for; nothing, where anybody may. The town is looked at with the key: what an
@@ -89,7 +89,7 @@ class Hall(NamedTuple):
         """
         return self.fulfil_with(self.key(why) if why else None, wishes_of)
 
-    def fulfil_with(self, key: OperatorKey | None, wishes_of: Callable[[Town], Sequence[Wish]]) -> list[Fulfilled]:
+    def fulfil_with(self, key: OperatorKey | None, wishes_of: Callable[[TownState], Sequence[TownCommand]]) -> list[Fulfilled]:
         """The same, by a key that was asked for."""
         for _ in range(TRIES):
             wishes = wishes_of(self.town(key))
@@ -99,7 +99,7 @@ class Hall(NamedTuple):
                 continue
         raise Busy("others wrote to the same task or mission all the time, and nothing was done; try again")
 
-    def _put(self, wish: Wish, key: OperatorKey | None) -> Fulfilled:
+    def _put(self, wish: TownCommand, key: OperatorKey | None) -> Fulfilled:
         named = [event if event.id is not None else replace(event, id=clock.uuid7()) for event in wish.events]
         signed = [event if key is None else key.sign(event, admit=self.log.admit) for event in named]
         positions = self.log.append(signed, expect=wish.expect)
@@ -146,10 +146,10 @@ def agent_here() -> str | None:
     return os.environ.get(AGENT) or os.environ.get(AT_WORK) or None
 
 
-def together(wishes: Sequence[Wish]) -> list[Wish]:
+def together(wishes: Sequence[TownCommand]) -> list[TownCommand]:
     """Unconditional wishes as one: all of them, or none."""
     answer = "\n".join(wish.answer for wish in wishes)
-    return [Wish(events=tuple(event for wish in wishes for event in wish.events), answer=answer)]
+    return [TownCommand(events=tuple(event for wish in wishes for event in wish.events), answer=answer)]
 
 
 def tell(args: Namespace, done: Sequence[Fulfilled]) -> int:

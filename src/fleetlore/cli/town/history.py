@@ -60,10 +60,10 @@ def _scope(hall: Hall, args: Namespace) -> str:
                 return f"{name}:{value}"
         town = hall.town()
         if name == "agent":
-            return f"agent:{town_commands.agent_named(town, value).name}"
+            return f"agent:{town_commands.find_agent(town, value).name}"
         return (
-            f"mission:{mission_commands.mission_named(town, value).id}"
+            f"mission:{mission_commands.find_mission(town, value).id}"
             if name == "mission"
-            else f"task:{town_commands.task_named(town, value).id}"
+            else f"task:{town_commands.find_task(town, value).id}"
         )
     return TOWN

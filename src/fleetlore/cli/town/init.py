@@ -64,7 +64,7 @@ def _log(args: Namespace, path: str) -> dict[str, str]:
     if address.startswith("memory:"):
         raise Invalid("a log that is not kept cannot be a town's; name a file (sqlite:town.db) or a server")
     folder = os.path.dirname(path)
-    if not config.is_project_log(config.anchored(address, folder), folder):
+    if not config.is_project_log(config.resolve_relative_url(address, folder), folder):
         raise Invalid(
             f"{address}: {path} may only name a SQLite file inside its own folder. Leave --log out, and put the address into"
             f" {config.user_file()}, or set FLEETLORE_LOG"

@@ -12,12 +12,12 @@ from fleetlore.cli.goal import lines as goal_lines
 from fleetlore.cli.goal.lines import BAD, BOLD, COMMAND, DIM, GOOD, WARN, Line, in_a_line
 from fleetlore.cli.status_table import ago
 from fleetlore.cli.terminal import sanitise
-from fleetlore.views.town_missions import wants_review
+from fleetlore.views.town_missions import is_review_required
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from fleetlore.views.town_state import Item, Mission
+    from fleetlore.views.town_state import Mission, MissionItem
 
 Cell: TypeAlias = "tuple[str, str]"
 
@@ -73,7 +73,7 @@ def state(looks: dict[str, tuple[str, str]], name: str) -> Cell:
     return f"{symbol} {name}", style
 
 
-def item_state(mission: Mission, item: Item) -> str:
+def item_state(mission: Mission, item: MissionItem) -> str:
     """Where an item stands, for people."""
     if item.is_stuck and item.state != "done":
         return "stuck"
@@ -81,7 +81,7 @@ def item_state(mission: Mission, item: Item) -> str:
         return item.state
     if item.verdict == "rejected":
         return "to mend"
-    return "in review" if wants_review(mission, item) and not item.verdict else "watched"
+    return "in review" if is_review_required(mission, item) and not item.verdict else "watched"
 
 
 def seen(at: datetime | None, now: datetime) -> str:

@@ -16,16 +16,16 @@ from fleetlore.cli.town import lines as town_lines
 from fleetlore.cli.town.lines import BOLD, CALL, DIM, WARN
 from fleetlore.errors import Invalid
 from fleetlore.town import commands as town_commands
-from fleetlore.views.town import inbox as waiting_for
-from fleetlore.views.town_state import CONDUCTOR, PERSONS
+from fleetlore.views.town import sorted_inbox as waiting_for
+from fleetlore.views.town_state import CONDUCTOR, PERSON_MAILBOXES
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
     from fleetlore.cli.town.lines import Line
-    from fleetlore.town.commands import Wish
-    from fleetlore.views.town_state import Message, Town
+    from fleetlore.town.commands import TownCommand
+    from fleetlore.views.town_state import InboxMessage, TownState
 
 BODY_LINES = 12
 
@@ -40,13 +40,13 @@ def send(args: Namespace) -> int:
     return commands.tell(args, done)
 
 
-def _sent(town: Town, args: Namespace, by: str) -> Wish:
+def _sent(town: TownState, args: Namespace, by: str) -> TownCommand:
     own = _own(town, by)
     # A person's messages to agents are the conductor's, whose mailbox the answers reach; the actor says who wrote them.
-    sender = by if args.to.lower() in PERSONS else own
+    sender = by if args.to.lower() in PERSON_MAILBOXES else own
     body = " ".join(args.text)
     if args.reply_to is None:
-        told = town_commands.send(town, args.to, body, by=sender, type=args.type, priority=args.priority)
+        told = town_commands.send_message(town, args.to, body, by=sender, type=args.type, priority=args.priority)
     else:
         told = town_commands.reply(
             town, args.to, body, by=sender, mailbox=own, reply_to=args.reply_to, type=args.type, priority=args.priority
@@ -54,7 +54,7 @@ def _sent(town: Town, args: Namespace, by: str) -> Wish:
     return replace(told, events=tuple(replace(event, actor=by) for event in told.events))
 
 
-def _own(town: Town, by: str) -> str:
+def _own(town: TownState, by: str) -> str:
     """Whose mailbox is that of whoever speaks."""
     return by if by in town.agents else CONDUCTOR
 
@@ -82,24 +82,24 @@ def inbox(args: Namespace) -> int:
     return 0
 
 
-def _whose(town: Town, args: Namespace, by: str) -> str:
+def _whose(town: TownState, args: Namespace, by: str) -> str:
     if args.name is None:
         return _own(town, by) if args.speaker is not None or commands.agent_here() else CONDUCTOR
-    return CONDUCTOR if args.name.lower() in PERSONS else town_commands.agent_named(town, args.name).name
+    return CONDUCTOR if args.name.lower() in PERSON_MAILBOXES else town_commands.find_agent(town, args.name).name
 
 
-def _acked(town: Town, name: str, ids: list[str], by: str) -> list[Wish]:
+def _acked(town: TownState, name: str, ids: list[str], by: str) -> list[TownCommand]:
     """Who says so is the actor: a word on somebody's behalf is no sign of life of theirs."""
     box = town.inboxes.get(name, {})
     chosen = list(box) if ids == ["all"] else [box[id].id if id in box else id for id in dict.fromkeys(ids)]
     if not chosen:
         raise Invalid(f"nothing waits for {name}, so there is nothing to acknowledge")
-    wishes = [town_commands.acknowledge(town, name, id) for id in chosen]
+    wishes = [town_commands.acknowledge_message(town, name, id) for id in chosen]
     events = tuple(replace(event, actor=by) for wish in wishes for event in wish.events)
     return [replace(wishes[0], events=events, answer=f"{town_lines.counted(len(events), 'message')} acknowledged")]
 
 
-def lines(messages: list[Message], now: datetime, *, with_recipient: bool = False) -> Iterator[Line]:
+def lines(messages: list[InboxMessage], now: datetime, *, with_recipient: bool = False) -> Iterator[Line]:
     """Each with its words."""
     size = max(map(len, short_ids([message.id for message in messages]).values()), default=0)
     for message in messages:

@@ -17,7 +17,7 @@ from fleetlore.cli.town.lines import BOLD, CALL, DIM, WARN
 from fleetlore.errors import Invalid
 from fleetlore.town import commands as town_commands
 from fleetlore.town import mission_commands
-from fleetlore.views.town_state import OVER
+from fleetlore.views.town_state import ENDED_TASK_STATES
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from fleetlore.cli.town.commands import Fulfilled, Hall
     from fleetlore.cli.town.lines import Cell, Line
-    from fleetlore.town.commands import Wish
+    from fleetlore.town.commands import TownCommand
     from fleetlore.town.plans.model import MissionPlan
-    from fleetlore.views.town_state import Item, Mission, MissionState, Town
+    from fleetlore.views.town_state import Mission, MissionItem, MissionState, TownState
 
 STEER = "to steer missions"
 NOTES_SHOWN = 8
@@ -41,7 +41,7 @@ def start(args: Namespace) -> int:
     """Begin what a file plans."""
     plan = _load(args)
     with commands.opened(args, new=True) as hall:
-        done = hall.fulfil(lambda town: mission_commands.start(town, plan, by=hall.by), why="to start a mission")
+        done = hall.fulfil(lambda town: mission_commands.start_mission(town, plan, by=hall.by), why="to start a mission")
     for left_out in plan.left_out:
         terminal.err(left_out)
     return commands.tell(args, done)
@@ -88,30 +88,32 @@ def stop(args: Namespace) -> int:
     with commands.opened(args) as hall:
         key = hall.key(STEER)
         reason = args.reason or f"given up by {hall.by}"
-        done = hall.fulfil_with(key, lambda town: [mission_commands.move(town, args.id, "failed", by=hall.by, reason=reason)])
+        done = hall.fulfil_with(
+            key, lambda town: [mission_commands.change_mission_state(town, args.id, "failed", by=hall.by, reason=reason)]
+        )
         if args.force:
-            mission = mission_commands.mission_named(hall.town(key), args.id)
+            mission = mission_commands.find_mission(hall.town(key), args.id)
             done += _call_off(hall, key, mission, reason)
     return commands.tell(args, done)
 
 
 def _call_off(hall: Hall, key: Any, mission: Mission, reason: str) -> Iterator[Fulfilled]:
     """Every task of a mission that is open; one that ends meanwhile has ended."""
-    for task in [task for task in hall.town(key).tasks.values() if task.mission == mission.id and task.state not in OVER]:
+    for task in [task for task in hall.town(key).tasks.values() if task.mission == mission.id and task.state not in ENDED_TASK_STATES]:
 
-        def wishes(town: Town, id: str = task.id) -> Sequence[Wish]:
-            return [] if town.tasks[id].state in OVER else [town_commands.cancel(town, id, by=hall.by, reason=reason)]
+        def wishes(town: TownState, id: str = task.id) -> Sequence[TownCommand]:
+            return [] if town.tasks[id].state in ENDED_TASK_STATES else [town_commands.cancel_task(town, id, by=hall.by, reason=reason)]
 
         yield from hall.fulfil_with(key, wishes)
 
 
 def _move(args: Namespace, to: MissionState) -> int:
-    return _steer(args, lambda town, by: mission_commands.move(town, args.id, to, by=by, reason=args.reason))
+    return _steer(args, lambda town, by: mission_commands.change_mission_state(town, args.id, to, by=by, reason=args.reason))
 
 
 def note(args: Namespace) -> int:
     """Write something down; anybody may."""
-    return _steer(args, lambda town, by: mission_commands.note(town, args.id, " ".join(args.text), by=by), why="")
+    return _steer(args, lambda town, by: mission_commands.add_mission_note(town, args.id, " ".join(args.text), by=by), why="")
 
 
 def approve(args: Namespace) -> int:
@@ -127,22 +129,22 @@ def reject(args: Namespace) -> int:
 def _judge(args: Namespace, *, is_approved: bool) -> int:
     return _steer(
         args,
-        lambda town, by: mission_commands.judge(town, args.id, args.item, by=by, is_approved=is_approved, reason=args.reason),
+        lambda town, by: mission_commands.review_item(town, args.id, args.item, by=by, is_approved=is_approved, reason=args.reason),
         why="to review work",
     )
 
 
 def helped(args: Namespace) -> int:
     """A call for help was heard."""
-    return _steer(args, lambda town, by: mission_commands.helped(town, args.id, by=by, reason=args.reason))
+    return _steer(args, lambda town, by: mission_commands.resolve_help_request(town, args.id, by=by, reason=args.reason))
 
 
 def archive(args: Namespace) -> int:
     """Put it away."""
-    return _steer(args, lambda town, by: mission_commands.archive(town, args.id, by=by))
+    return _steer(args, lambda town, by: mission_commands.archive_mission(town, args.id, by=by))
 
 
-def _steer(args: Namespace, wish: Callable[[Town, str], Wish], *, why: str = STEER) -> int:
+def _steer(args: Namespace, wish: Callable[[TownState, str], TownCommand], *, why: str = STEER) -> int:
     with commands.opened(args) as hall:
         done = hall.fulfil(lambda town: [wish(town, hall.by)], why=why)
     return commands.tell(args, done)
@@ -168,7 +170,7 @@ def list_(args: Namespace) -> int:
     return 0
 
 
-def in_order(town: Town, *, archived: bool = False) -> list[Mission]:
+def in_order(town: TownState, *, archived: bool = False) -> list[Mission]:
     """Those that ask for help, that run, that rest, that are over."""
     order = list(town_lines.MISSIONS)
     shown = [mission for mission in town.missions.values() if archived or not mission.is_archived]
@@ -223,7 +225,7 @@ def show(args: Namespace) -> int:
     """All of one mission."""
     with commands.opened(args) as hall:
         town, now = hall.town(), clock.now()
-    mission = mission_commands.mission_named(town, args.id)
+    mission = mission_commands.find_mission(town, args.id)
     if args.json:
         terminal.out_value(_whole(mission))
         return 0
@@ -237,7 +239,7 @@ def _whole(mission: Mission) -> dict[str, Any]:
     return {**msgspec.to_builtins(mission), "items": list(mission.items.values()), "watches": list(mission.watches.values())}
 
 
-def _page(town: Town, mission: Mission, now: datetime) -> Iterator[Line]:
+def _page(town: TownState, mission: Mission, now: datetime) -> Iterator[Line]:
     state, style = town_lines.state(town_lines.MISSIONS, mission.state)
     reason = f": {town_lines.in_a_line(mission.reason)}" if mission.reason else ""
     yield [(state, style), (f"  {sanitise(mission.id)}", BOLD), (f"  {town_lines.in_a_line(mission.title)}", ""), (reason, WARN)]
@@ -266,7 +268,7 @@ def _policy(mission: Mission, now: datetime) -> str:
     return "  " + " · ".join(filter(None, said))
 
 
-def _item(town: Town, mission: Mission, item: Item) -> list[Cell]:
+def _item(town: TownState, mission: Mission, item: MissionItem) -> list[Cell]:
     task = town.tasks.get((item.review if item.work and not item.verdict and item.review else item.task) or "")
     whose = task.agent if task is not None and task.state in ("assigned", "running") else (item.authors[-1] if item.authors else "")
     return [
@@ -280,7 +282,7 @@ def _item(town: Town, mission: Mission, item: Item) -> list[Cell]:
     ]
 
 
-def _why(item: Item) -> str:
+def _why(item: MissionItem) -> str:
     title = town_lines.in_a_line(item.title, 100) if item.title != item.id else ""
     reason = town_lines.in_a_line(item.reason, 200) if item.state != "done" else ""
     return "  — ".join(filter(None, (title, reason)))
@@ -300,7 +302,7 @@ def _notes(mission: Mission, now: datetime) -> Iterator[Line]:
         yield [(f"  {town_lines.seen(each.at, now)}  ", DIM), (sanitise(each.by), BOLD), (f"  {goal_lines.in_a_line(each.text, 400)}", "")]
 
 
-def _next(town: Town, mission: Mission) -> str:
+def _next(town: TownState, mission: Mission) -> str:
     id = sanitise(mission.id)
     if mission.state == "running" and (task := _stuck_task(town, mission)) is not None:
         return f"lore town task retry {sanitise(task)}"
@@ -315,7 +317,7 @@ def _next(town: Town, mission: Mission) -> str:
             return f"lore town mission pause {id} · lore town history --mission {id} --follow"
 
 
-def _stuck_task(town: Town, mission: Mission) -> str | None:
+def _stuck_task(town: TownState, mission: Mission) -> str | None:
     """The task whose end keeps an item from going on."""
     stuck = (id for item in mission.items.values() if item.is_stuck for id in (item.review, item.task))
     return next((task.id for id in stuck if (task := town.tasks.get(id or "")) is not None and task.state in ("failed", "cancelled")), None)

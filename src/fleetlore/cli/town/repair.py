@@ -22,10 +22,10 @@ from fleetlore.log.base import Expect
 from fleetlore.town import commands as town_commands
 from fleetlore.town import events as town_events
 from fleetlore.town import liveness
-from fleetlore.town.commands import Wish
-from fleetlore.views.town import inbox
-from fleetlore.views.town_agents import GONE
-from fleetlore.views.town_rules import task_refusal
+from fleetlore.town.commands import TownCommand
+from fleetlore.views.town import sorted_inbox
+from fleetlore.views.town_agents import INACTIVE_STATES
+from fleetlore.views.town_rules import find_task_refusal
 from fleetlore.views.town_state import CONDUCTOR
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from fleetlore.cli.town.lines import Cell
     from fleetlore.events.envelope import Event
     from fleetlore.log.seal import OperatorKey
-    from fleetlore.town.liveness import Signs
-    from fleetlore.views.town_state import Message, Task, Town
+    from fleetlore.town.liveness import LivenessEvidence
+    from fleetlore.views.town_state import InboxMessage, Task, TownState
 
 
 # --- recover
@@ -48,7 +48,7 @@ def recover(args: Namespace) -> int:
     with commands.opened(args) as hall:
         key = None if args.dry_run else hall.key("to free what dead workers held")
         town = hall.town(key)
-        seen = [(signs, list(town.holdings[signs.lease])) for signs in liveness.look(hall.shared, town, clock.now())]
+        seen = [(signs, list(town.holdings[signs.lease])) for signs in liveness.check_workers(hall.shared, town, clock.now())]
         dead = [] if args.dry_run else [signs for signs, _ in seen if signs.is_dead]
         if dead:
             _bury(hall, town, dead, key)
@@ -60,38 +60,38 @@ def recover(args: Namespace) -> int:
     return 0
 
 
-def _bury(hall: Hall, town: Town, dead: Sequence[Signs], key: OperatorKey | None) -> None:
+def _bury(hall: Hall, town: TownState, dead: Sequence[LivenessEvidence], key: OperatorKey | None) -> None:
     import asyncio
 
     from fleetlore.log.async_recorder import Recorder
-    from fleetlore.town.journal import Scribe
-    from fleetlore.town.reclaim import release
+    from fleetlore.town.journal import TownJournal
+    from fleetlore.town.reclaim import release_agent
 
     async def tell() -> None:
         log = Recorder.beside(hall.log)
         try:
-            scribe = Scribe(log, believed=hall.believed(key), key=key)
+            scribe = TownJournal(log, believed=hall.believed(key), key=key)
             for signs in dead:
                 for name in list(town.holdings[signs.lease]):
-                    await release(scribe, town, town.agents[name], str(signs), by=hall.by)
+                    await release_agent(scribe, town, town.agents[name], str(signs), by=hall.by)
         finally:
             await log.close()
 
     asyncio.run(tell())
 
 
-def _told(signs: Signs, names: list[str], *, buried: bool) -> dict[str, Any]:
+def _told(signs: LivenessEvidence, names: list[str], *, buried: bool) -> dict[str, Any]:
     signs_there = [sign for sign in (signs.heartbeat, signs.second) if sign]
     return {"worker": signs.lease, "agents": names, "signs": signs_there, "is_dead": signs.is_dead, "recovered": buried}
 
 
-def _row(signs: Signs, names: list[str]) -> list[Cell]:
+def _row(signs: LivenessEvidence, names: list[str]) -> list[Cell]:
     worker = lines.driver_words(signs.lease.rpartition("@")[0])
     state = ("✗ dead", BAD) if signs.is_dead else ("? one sign", WARN) if str(signs) else ("● lives", GOOD)
     return [(worker, BOLD), state, (f"runs {town_lines.names(names)}", ""), (str(signs), DIM)]
 
 
-def _say(town: Town, seen: Sequence[tuple[Signs, list[str]]], *, is_dry: bool) -> None:
+def _say(town: TownState, seen: Sequence[tuple[LivenessEvidence, list[str]]], *, is_dry: bool) -> None:
     dead = sum(signs.is_dead for signs, _ in seen)
     cold = [agent.name for agent in town.agents.values() if agent.state == "cold"]
     if not seen:
@@ -113,7 +113,7 @@ class Left(NamedTuple):
     """What agents hold that nobody runs."""
 
     tasks: list[Task]
-    messages: list[Message]
+    messages: list[InboxMessage]
 
 
 def reclaim(args: Namespace) -> int:
@@ -124,20 +124,20 @@ def reclaim(args: Namespace) -> int:
         key = hall.key("to pass work on")
         town = hall.town(key)
         left = left_behind(town, args.of)
-        to = town_commands.agent_named(town, args.to).name if args.to else None
+        to = town_commands.find_agent(town, args.to).name if args.to else None
         done = [*_pass_tasks(hall, key, left.tasks, to), *_pass_messages(hall, key, left.messages, to)]
     if not done and not args.json:
         terminal.err("there is nothing to pass on")
     return commands.tell(args, done)
 
 
-def left_behind(town: Town, of: str | None = None) -> Left:
+def left_behind(town: TownState, of: str | None = None) -> Left:
     """Tasks of agents that nobody runs, and what waits for those that stopped."""
-    only = None if of is None else town_commands.agent_named(town, of).name
-    gone = {agent.name for agent in town.agents.values() if agent.state in GONE and only in (None, agent.name)}
+    only = None if of is None else town_commands.find_agent(town, of).name
+    gone = {agent.name for agent in town.agents.values() if agent.state in INACTIVE_STATES and only in (None, agent.name)}
     stopped = [name for name in gone if town.agents[name].state != "cold"]
     tasks = [task for task in town.tasks.values() if _holder(task) in gone]
-    return Left(town_tasks.in_order(tasks), [message for name in sorted(stopped) for message in inbox(town, name)])
+    return Left(town_tasks.in_order(tasks), [message for name in sorted(stopped) for message in sorted_inbox(town, name)])
 
 
 def _holder(task: Task) -> str | None:
@@ -166,7 +166,7 @@ def _list(args: Namespace, hall: Hall) -> int:
     return 0
 
 
-def _task(town: Town, task: Task) -> list[Cell]:
+def _task(town: TownState, task: Task) -> list[Cell]:
     holder = _holder(task) or ""
     agent = town.agents[holder]
     waits = "a worker has to take it on" if agent.state == "cold" else town_lines.in_a_line(agent.reason, 80)
@@ -180,7 +180,7 @@ def _task(town: Town, task: Task) -> list[Cell]:
     ]
 
 
-def _messages(messages: list[Message], now: Any) -> Iterator[Any]:
+def _messages(messages: list[InboxMessage], now: Any) -> Iterator[Any]:
     for line in town_messages.lines(messages, now, with_recipient=True):
         yield [("  ", ""), *line]
 
@@ -193,11 +193,11 @@ def _pass_tasks(hall: Hall, key: OperatorKey | None, tasks: list[Task], to: str 
         yield from hall.fulfil_with(key, partial(_task_wish, id=task.id, to=to, by=hall.by))
 
 
-def _task_wish(town: Town, id: str, to: str | None, by: str) -> list[Wish]:
+def _task_wish(town: TownState, id: str, to: str | None, by: str) -> list[TownCommand]:
     """What frees a task, if it is still left behind; and whom it is for from then on."""
     task = town.tasks.get(id)
     holder = None if task is None else town.agents.get(_holder(task) or "")
-    if task is None or holder is None or holder.state not in GONE or task_refusal(task, "cancel") is not None:
+    if task is None or holder is None or holder.state not in INACTIVE_STATES or find_task_refusal(task, "cancel") is not None:
         return []
     if to is not None and to in task.not_by:
         terminal.err(f"{to} worked on what {task.id} is to review, and nobody reviews their own work; it goes to whoever may")
@@ -206,19 +206,19 @@ def _task_wish(town: Town, id: str, to: str | None, by: str) -> list[Wish]:
     if task.state != "pending":
         events.append(town_events.lease_lost(task, reason=f"nobody runs {holder.name}", by=by))
     if to != holder.name and to != task.wanted:
-        events.append(town_events.control("redirect", by=by, task=task.id, mission=task.mission, value=to))
+        events.append(town_events.control_requested("redirect", by=by, task=task.id, mission=task.mission, value=to))
     answer = f"{task.id} is for {to}" if to else f"{task.id} is in the backlog again"
-    return [Wish(events=tuple(events), expect=Expect(f"task:{task.id}", task.position), answer=answer)] if events else []
+    return [TownCommand(events=tuple(events), expect=Expect(f"task:{task.id}", task.position), answer=answer)] if events else []
 
 
-def _pass_messages(hall: Hall, key: OperatorKey | None, messages: list[Message], to: str | None) -> Iterator[Fulfilled]:
+def _pass_messages(hall: Hall, key: OperatorKey | None, messages: list[InboxMessage], to: str | None) -> Iterator[Fulfilled]:
     for message in messages:
         if to == message.to:
             continue
         yield from hall.fulfil_with(key, partial(_message_wish, of=message.to, id=message.id, to=to, by=hall.by))
 
 
-def _message_wish(town: Town, of: str, id: str, to: str | None, by: str) -> list[Wish]:
+def _message_wish(town: TownState, of: str, id: str, to: str | None, by: str) -> list[TownCommand]:
     """The message anew, for somebody else, and that the first is dealt with: both or neither. Its id follows from the first one's."""
     message = town.inboxes.get(of, {}).get(id)
     if message is None:
@@ -226,12 +226,12 @@ def _message_wish(town: Town, of: str, id: str, to: str | None, by: str) -> list
     if to is None and message.type == "task":
         task = f"t-{derive_id('reclaim', id.encode())[-8:]}"
         created = town_events.task_created(
-            task, title=town_events.line(message.body) or "(no words)", by=by, description=message.body, mission=None
+            task, title=town_events.truncate_line(message.body) or "(no words)", by=by, description=message.body, mission=None
         )
         passed, answer = created, f"what {message.sender} wanted of {of} is {task} in the backlog"
     else:
         recipient = to or CONDUCTOR
-        anew = town_events.message(
+        anew = town_events.message_sent(
             message.sender,
             recipient,
             message.body,
@@ -243,5 +243,5 @@ def _message_wish(town: Town, of: str, id: str, to: str | None, by: str) -> list
         )
         passed, answer = anew, f"what {message.sender} told {of} waits for {recipient} now"
     told = replace(passed, actor=by, id=derive_id("reclaim", id.encode()))
-    done = replace(town_events.acknowledged(of, id, answer=answer), actor=by)
-    return [Wish(events=(told, done), answer=answer)]
+    done = replace(town_events.message_acknowledged(of, id, answer=answer), actor=by)
+    return [TownCommand(events=(told, done), answer=answer)]

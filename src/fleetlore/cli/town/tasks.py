@@ -15,16 +15,16 @@ from fleetlore.cli.town.lines import BOLD, CALL, DIM, WARN
 from fleetlore.errors import Invalid
 from fleetlore.town import commands as town_commands
 from fleetlore.town import mission_commands
-from fleetlore.town.events import LONGEST_LINE
-from fleetlore.views.town_state import OVER, PRIORITIES
+from fleetlore.town.events import MAX_LINE_LENGTH
+from fleetlore.views.town_state import ENDED_TASK_STATES, PRIORITIES
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
     from fleetlore.cli.town.lines import Cell, Line
-    from fleetlore.town.commands import Wish
-    from fleetlore.views.town_state import Task, Town
+    from fleetlore.town.commands import TownCommand
+    from fleetlore.views.town_state import Task, TownState
 
 LATELY = timedelta(days=1)
 TEXT_LINES = 30
@@ -40,7 +40,7 @@ def assign(args: Namespace) -> int:
         raise Invalid("say what is to be done, or which task with --task ID; one of them")
     if args.task is None:
         return _add(args, agent=args.agent)
-    return _steer(args, lambda town, by: town_commands.assign(town, args.task, args.agent, by=by))
+    return _steer(args, lambda town, by: town_commands.assign_task(town, args.task, args.agent, by=by))
 
 
 def add(args: Namespace) -> int:
@@ -50,7 +50,7 @@ def add(args: Namespace) -> int:
 
 def _add(args: Namespace, **whom: Any) -> int:
     text = " ".join(args.text).strip()
-    title = _cut(text.partition("\n")[0].strip(), LONGEST_LINE)
+    title = _cut(text.partition("\n")[0].strip(), MAX_LINE_LENGTH)
     with commands.opened(args, new=True) as hall:
         done = hall.fulfil(
             lambda town: [
@@ -77,15 +77,15 @@ def _cut(text: str, most: int) -> str:
     return text.encode(errors="replace")[:most].decode(errors="ignore").rstrip()
 
 
-def _at_hand(town: Town) -> str | None:
+def _at_hand(town: TownState) -> str | None:
     """The task that whoever speaks is at, where this runs inside of an agent."""
     id = os.environ.get(commands.TASK)
     return id if id in town.tasks else None
 
 
-def _known(town: Town, id: str) -> str:
+def _known(town: TownState, id: str) -> str:
     """A task that another waits for: a slip of the pen would have it wait for ever."""
-    return id if id in town.completed else town_commands.task_named(town, id).id
+    return id if id in town.completed else town_commands.find_task(town, id).id
 
 
 # --- those that there are
@@ -93,11 +93,11 @@ def _known(town: Town, id: str) -> str:
 
 def claim(args: Namespace) -> int:
     """One agent is to have it."""
-    return _steer(args, lambda town, by: town_commands.assign(town, _waiting(town, args.id), args.agent or by, by=by))
+    return _steer(args, lambda town, by: town_commands.assign_task(town, _waiting(town, args.id), args.agent or by, by=by))
 
 
-def _waiting(town: Town, id: str) -> str:
-    task = town_commands.task_named(town, id)
+def _waiting(town: TownState, id: str) -> str:
+    task = town_commands.find_task(town, id)
     if task.state != "pending":
         raise Invalid(
             f"{task.id} is {task.state} and not in the backlog; `lore town task redirect {task.id} --to AGENT` takes it from {task.agent}"
@@ -107,26 +107,26 @@ def _waiting(town: Town, id: str) -> str:
 
 def redirect(args: Namespace) -> int:
     """Another agent is to have it."""
-    return _steer(args, lambda town, by: town_commands.assign(town, args.id, args.to, by=by))
+    return _steer(args, lambda town, by: town_commands.assign_task(town, args.id, args.to, by=by))
 
 
 def cancel(args: Namespace) -> int:
     """Nobody is to do it."""
-    return _steer(args, lambda town, by: town_commands.cancel(town, args.id, by=by, reason=args.reason))
+    return _steer(args, lambda town, by: town_commands.cancel_task(town, args.id, by=by, reason=args.reason))
 
 
 def retry(args: Namespace) -> int:
     """It is to be done all the same."""
-    return _steer(args, lambda town, by: town_commands.retry(town, args.id, by=by, reason=args.reason))
+    return _steer(args, lambda town, by: town_commands.retry_task(town, args.id, by=by, reason=args.reason))
 
 
 def complete(args: Namespace) -> int:
     """Whoever says so did it."""
-    return _steer(args, lambda town, by: town_commands.complete(town, args.id, by=by, result=args.result))
+    return _steer(args, lambda town, by: town_commands.complete_task(town, args.id, by=by, result=args.result))
 
 
 def _steer(args: Namespace, wish: Any) -> int:
-    def wishes(town: Town) -> list[Wish]:
+    def wishes(town: TownState) -> list[TownCommand]:
         return [wish(town, hall.by)]
 
     with commands.opened(args) as hall:
@@ -155,8 +155,8 @@ def list_(args: Namespace) -> int:
     """Those that are asked for: what is under way first, what has ended last."""
     with commands.opened(args) as hall:
         town, now = hall.town(), clock.now()
-    mission = args.mission and mission_commands.mission_named(town, args.mission).id
-    agent = args.agent and town_commands.agent_named(town, args.agent).name
+    mission = args.mission and mission_commands.find_mission(town, args.mission).id
+    agent = args.agent and town_commands.find_agent(town, args.agent).name
     found = [
         task
         for task in town.tasks.values()
@@ -171,7 +171,7 @@ def list_(args: Namespace) -> int:
     return 0
 
 
-def _say_what_is_missing(hidden: int, town: Town) -> None:
+def _say_what_is_missing(hidden: int, town: TownState) -> None:
     if not town.tasks:
         terminal.err("there are no tasks yet; `lore town backlog add TEXT` writes one down")
     if hidden:
@@ -181,7 +181,7 @@ def _say_what_is_missing(hidden: int, town: Town) -> None:
 
 
 def _is_long_over(task: Task, now: datetime) -> bool:
-    return task.state in OVER and task.ended_at is not None and now - task.ended_at > LATELY
+    return task.state in ENDED_TASK_STATES and task.ended_at is not None and now - task.ended_at > LATELY
 
 
 def in_order(tasks: list[Task]) -> list[Task]:
@@ -210,7 +210,7 @@ def _row(task: Task, now: datetime) -> list[Cell]:
         town_lines.state(town_lines.TASKS, task.state),
         (task.priority if task.priority != "normal" else "", {"urgent": CALL, "high": WARN}.get(task.priority, DIM)),
         (_whose(task), "" if task.agent and task.state != "pending" else DIM),
-        (f"try {task.attempt} of {task.tries}" if task.attempt > 1 and task.state not in OVER else "", WARN),
+        (f"try {task.attempt} of {task.tries}" if task.attempt > 1 and task.state not in ENDED_TASK_STATES else "", WARN),
         (town_lines.seen(when, now), DIM),
         (_title(task), ""),
     ]
@@ -239,7 +239,7 @@ def _title(task: Task) -> str:
 def show(args: Namespace) -> int:
     """All of one task."""
     with commands.opened(args) as hall:
-        task, now = town_commands.task_named(hall.town(), args.id), clock.now()
+        task, now = town_commands.find_task(hall.town(), args.id), clock.now()
     if args.json:
         terminal.out_value(task)
         return 0

@@ -75,7 +75,7 @@ def _notifying(settings: Settings, house: House, url: str) -> Chore:
 
 def _shipping(settings: Settings) -> Chore:
     from fleetlore.cli.ship import town_in, trouble
-    from fleetlore.ingest.ship import Shipper, Standing
+    from fleetlore.ingest.ship import Shipper, ShipStatus
 
     to = settings.ship_to.value or ""
     source = connect(settings.log.value, town=settings.town.value)
@@ -83,7 +83,7 @@ def _shipping(settings: Settings) -> Chore:
     shipper = Shipper(source.blocking, target.blocking, full=settings.ship_full.value)
     lost = False
 
-    def tell(standing: Standing) -> None:
+    def tell(standing: ShipStatus) -> None:
         """The beginning of each outage, and no more."""
         nonlocal lost
         if standing.state == "lost" and not lost:

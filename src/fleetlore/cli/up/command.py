@@ -74,10 +74,10 @@ def run(args: Namespace) -> int:
 
 
 def _operator(settings: Settings) -> OperatorKey | None:
-    from fleetlore.log.connect import split
+    from fleetlore.log.connect import split_url
     from fleetlore.log.coordination import open_shared
 
-    if split(settings.log.value)[0] == "memory":
+    if split_url(settings.log.value)[0] == "memory":
         return None
     with open_shared(settings.log.value, town=settings.town.value) as shared:
         return passphrase.ask_key_if_given(shared, "to let pages steer")

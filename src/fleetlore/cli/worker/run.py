@@ -17,15 +17,15 @@ from fleetlore.cli.worker.template import Template, template
 from fleetlore.errors import Invalid
 from fleetlore.log.connect import connect
 from fleetlore.log.coordination import open_shared
-from fleetlore.projections.signed_town import BelievedTown
+from fleetlore.projections.signed_town import SignedTownFold
 from fleetlore.town.dispatcher import Dispatcher
-from fleetlore.town.journal import Scribe
+from fleetlore.town.journal import TownJournal
 from fleetlore.town.worker import Worker
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from fleetlore.log.coordination import Shared
+    from fleetlore.log.coordination import Coordination
     from fleetlore.log.seal import OperatorKey
     from fleetlore.settings import Settings
 
@@ -46,14 +46,14 @@ def run(args: Namespace) -> int:
             return INTERRUPTED
 
 
-async def _serve(args: Namespace, settings: Settings, shared: Shared, key: OperatorKey | None, how: Template | None) -> int:
+async def _serve(args: Namespace, settings: Settings, shared: Coordination, key: OperatorKey | None, how: Template | None) -> int:
     stop, say = asyncio.Event(), Teller(json=args.json)
     _hear_signals(stop)
     opened = connect(settings.log.value, town=settings.town.value, redactor=open_log.redactor_of(settings), veil=open_log.veil_of(settings))
     async with opened as log:
         place = Place(log.for_threads(), shared, settings)
         await asyncio.to_thread(find.need_all_kept, place)
-        scribe = Scribe(log, believed=BelievedTown(shared.seal(), key), key=key)
+        scribe = TownJournal(log, believed=SignedTownFold(shared.seal(), key), key=key)
         jobs = []
         if not args.no_dispatch:
             jobs.append(Dispatcher(scribe, shared, lease_seconds=args.lease, say=lambda what: say("dispatcher", what)).run(stop))
@@ -69,7 +69,7 @@ async def _serve(args: Namespace, settings: Settings, shared: Shared, key: Opera
     return OK
 
 
-def _worker(args: Namespace, scribe: Scribe, place: Place, key: OperatorKey | None, how: Template, say: Teller) -> Worker:
+def _worker(args: Namespace, scribe: TownJournal, place: Place, key: OperatorKey | None, how: Template, say: Teller) -> Worker:
     from fleetlore.cli.worker.work import DriverWork
 
     return Worker(

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from fleetlore.events.driver_types import Criterion, Goal
     from fleetlore.redact import Redactor
-    from fleetlore.town.jobs import Job, Question
-    from fleetlore.views.town_state import Message
+    from fleetlore.town.jobs import QuestionJob, TaskJob
+    from fleetlore.views.town_state import InboxMessage
 
 _STANDING = "a task of the town"
 _MOST_BYTES = 2 * 1024 * 1024
@@ -44,19 +44,19 @@ class Template:
         plan = plan_of(self.goal)
         return plan.mind or plan.harness if plan.harness == "mind" else plan.harness
 
-    def unknown(self, job: Job | Question) -> list[str]:
+    def unknown(self, job: TaskJob | QuestionJob) -> list[str]:
         """Checks that a task wants and that nobody here has said the meaning of."""
         return [name for name in getattr(job, "checks", ()) if name not in self.checks]
 
-    def goal_for(self, job: Job | Question, town: str) -> Goal:
+    def goal_for(self, job: TaskJob | QuestionJob, town: str) -> Goal:
         """The goal by which a job is done. A job that was only broken off is the same goal again."""
-        from fleetlore.town.jobs import Job
+        from fleetlore.town.jobs import TaskJob
 
-        plan, is_work = plan_of(self.goal), isinstance(job, Job) and job.purpose != "review"
-        of: Job | Message = job if isinstance(job, Job) else job.message
-        name = f"{town}\n{job.task}\n{job.failures}" if isinstance(job, Job) else f"{town}\n{job.message.id}"
+        plan, is_work = plan_of(self.goal), isinstance(job, TaskJob) and job.purpose != "review"
+        of: TaskJob | InboxMessage = job if isinstance(job, TaskJob) else job.message
+        name = f"{town}\n{job.task}\n{job.failures}" if isinstance(job, TaskJob) else f"{town}\n{job.message.id}"
         plan = replace(plan, agent=job.agent, task=of.task, mission=of.mission, variables=(*plan.variables, *VARIABLES))
-        checks = tuple(self.checks[each] for each in job.checks) if isinstance(job, Job) and is_work else ()
+        checks = tuple(self.checks[each] for each in job.checks) if isinstance(job, TaskJob) and is_work else ()
         return replace(
             self.goal,
             id=str(uuid5(NAMESPACE_URL, f"fleetlore:{name}")),
@@ -72,7 +72,7 @@ def template(args: Namespace, redactor: Redactor | None) -> Template:
 
     text, source, folder = _text(args.file)
     told: dict[str, Any] = {"description": _STANDING, **_flags(args)}
-    read = partial(files.read, text, source, folder=folder, name="worker", redactor=redactor, apart=("checks",))
+    read = partial(files.parse_goal, text, source, folder=folder, name="worker", redactor=redactor, apart=("checks",))
     goal, tables = read(given=told), _tables(text, source)
     checked = read(given=told | {"acceptance": list(tables.values())}) if tables else goal
     return Template(goal, dict(zip(tables, checked.acceptance, strict=True)) if tables else {})
@@ -104,9 +104,9 @@ def _flags(args: Namespace) -> dict[str, Any]:
 
 def _tables(text: str, source: str) -> dict[str, Any]:
     """`[checks.NAME]`: each a criterion, as `[[acceptance]]` has them."""
-    from fleetlore.goal.files import Sheet
+    from fleetlore.goal.files import GoalDocument
 
-    sheet = Sheet(source, text, is_toml=source.endswith(".toml"))
+    sheet = GoalDocument(source, text, is_toml=source.endswith(".toml"))
     checks = sheet.root.get("checks", {}) if isinstance(sheet.root, dict) else {}
     if not isinstance(checks, dict) or not all(isinstance(each, dict) for each in checks.values()):
         raise Invalid(f'{source}: checks: a table for each is needed, as in [checks.lint] with command = "make lint"')

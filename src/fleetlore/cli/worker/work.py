@@ -16,20 +16,20 @@ from fleetlore.errors import Held, Invalid, LogError
 from fleetlore.events.goal_plan import KEY, plan_of
 from fleetlore.goal import commands
 from fleetlore.goal.driver import Driver
-from fleetlore.goal.setup import open_crew
+from fleetlore.goal.setup import open_resources
 from fleetlore.goal.workspace.handover import Handover
-from fleetlore.goal.workspace.location import known_place
+from fleetlore.goal.workspace.location import read_location
 from fleetlore.kernel.lease import AGAIN_SECONDS, LEASE_SECONDS, ticks
-from fleetlore.town.jobs import Approved, Done, Failed, Hearing, Job, Outcome, Question, Rejected, Stuck, Unable
+from fleetlore.town.jobs import AgentUnavailable, Approved, Done, Failed, HelpNeeded, JobInbox, JobOutcome, QuestionJob, Rejected, TaskJob
 
 if TYPE_CHECKING:
     from fleetlore.cli.goal.find import Place
     from fleetlore.cli.worker.template import Template
     from fleetlore.events.driver_types import Goal
-    from fleetlore.goal.resources import Crew
+    from fleetlore.goal.resources import GoalResources
     from fleetlore.log.seal import OperatorKey
     from fleetlore.views.goal_state import GoalState
-    from fleetlore.views.town_state import Message
+    from fleetlore.views.town_state import InboxMessage
 
 MOST_GOALS = 20
 OF_THE_PLACE = ("auth", "credit", "missing")
@@ -42,27 +42,27 @@ class DriverWork:
     def __init__(self, template: Template, place: Place, key: OperatorKey | None) -> None:
         self._template, self._place, self._key = template, place, key
 
-    async def __call__(self, job: Job | Question, hearing: Hearing) -> Outcome:
+    async def __call__(self, job: TaskJob | QuestionJob, hearing: JobInbox) -> JobOutcome:
         """Pursue the goal that a job is, to its end."""
         if missing := self._template.unknown(job):
             names = ", ".join(missing)
-            return Stuck(f"nobody here has said what the check {names} runs; add [checks.{missing[0]}] to this worker's file")
+            return HelpNeeded(f"nobody here has said what the check {names} runs; add [checks.{missing[0]}] to this worker's file")
         goal = self._template.goal_for(job, self._place.settings.town.value)
         try:
             state, work = await self._pursue(goal, job, hearing)
         except _NotKept as error:
-            return Stuck(str(error))
+            return HelpNeeded(str(error))
         except Invalid as error:
-            return Unable(str(error))
+            return AgentUnavailable(str(error))
         return _outcome(job, state, work)
 
-    async def _pursue(self, goal: Goal, job: Job | Question, hearing: Hearing) -> tuple[GoalState, Handover]:
+    async def _pursue(self, goal: Goal, job: TaskJob | QuestionJob, hearing: JobInbox) -> tuple[GoalState, Handover]:
         goal, known = await asyncio.to_thread(self._begun, goal)
         if known is not None and known.outcome is not None and not _is_here(goal):
             return known, Handover()
-        environ = {**os.environ, "LORE_AGENT": job.agent, "LORE_TASK": job.task if isinstance(job, Job) else ""}
+        environ = {**os.environ, "LORE_AGENT": job.agent, "LORE_TASK": job.task if isinstance(job, TaskJob) else ""}
         expect = None if known is None else known.verifiers
-        async with open_crew(goal, home=pursuit.home(), environ=environ, expect=expect) as crew:
+        async with open_resources(goal, home=pursuit.home(), environ=environ, expect=expect) as crew:
             driver = Driver(self._place.log, goal.id, crew, shared=self._place.shared, key=self._key)
             if known is None:
                 await _start(driver, goal)
@@ -95,14 +95,14 @@ class DriverWork:
             return None
         return known if known.goal is not None else None
 
-    async def _listen(self, goal: str, agent: str, hearing: Hearing) -> None:
+    async def _listen(self, goal: str, agent: str, hearing: JobInbox) -> None:
         """What others tell the agent while it works, it hears with its next turn."""
         while True:
             await self._pass_on(goal, agent, await hearing.next())
 
-    async def _pass_on(self, goal: str, agent: str, message: Message) -> None:
+    async def _pass_on(self, goal: str, agent: str, message: InboxMessage) -> None:
         words = instructions.passed_on(message)
-        wish = commands.control(goal, "say", by=message.sender, value=words, agent=agent)
+        wish = commands.make_control_event(goal, "say", by=message.sender, value=words, agent=agent)
         await asyncio.to_thread(self._place.put, [wish], self._key)
 
 
@@ -129,9 +129,9 @@ async def _led(driver: Driver) -> GoalState:
         await asyncio.sleep(AGAIN_SECONDS)
 
 
-def _untold(job: Job | Question, known: GoalState | None) -> tuple[Message, ...]:
+def _untold(job: TaskJob | QuestionJob, known: GoalState | None) -> tuple[InboxMessage, ...]:
     """A goal that was begun before keeps its words: what waits for whoever takes it up now is told besides."""
-    return job.messages if known is not None and isinstance(job, Job) and not job.is_resumed else ()
+    return job.messages if known is not None and isinstance(job, TaskJob) and not job.is_resumed else ()
 
 
 def _is_alike(known: GoalState, ours: Goal) -> bool:
@@ -150,7 +150,7 @@ def _is_of_use(known: GoalState) -> bool:
 
 def _is_here(goal: Goal) -> bool:
     """Whether its files are on this machine."""
-    return known_place(pursuit.home(), goal.id)[1] is not None
+    return read_location(pursuit.home(), goal.id)[1] is not None
 
 
 def _is_unable(state: GoalState) -> bool:
@@ -158,26 +158,28 @@ def _is_unable(state: GoalState) -> bool:
     return state.outcome == "escalate" and bool(state.turns) and state.turns[-1].complaint in OF_THE_PLACE
 
 
-def _handed_over(crew: Crew, goal: Goal, state: GoalState) -> Handover:
+def _handed_over(crew: GoalResources, goal: Goal, state: GoalState) -> Handover:
     return pursuit.handed_over(crew.workspace, goal, is_kept=state.outcome != "done")
 
 
-def _outcome(job: Job | Question, state: GoalState, work: Handover) -> Outcome:
+def _outcome(job: TaskJob | QuestionJob, state: GoalState, work: Handover) -> JobOutcome:
     if _is_unable(state):
-        return Unable(state.why or "its program or its model cannot be used here")
+        return AgentUnavailable(state.why or "its program or its model cannot be used here")
     match state.outcome:
-        case "done" if isinstance(job, Job) and job.purpose == "review":
+        case "done" if isinstance(job, TaskJob) and job.purpose == "review":
             return _verdict(state)
         case "done":
-            return Done(_result(state, work) if isinstance(job, Job) else state.words or "(no words)")
+            return Done(_result(state, work) if isinstance(job, TaskJob) else state.words or "(no words)")
         case "budget_exhausted":
-            return Stuck(f"its budget of {state.why.replace('_', ' ')} is spent; give more in this worker's file, then have it tried again")
+            return HelpNeeded(
+                f"its budget of {state.why.replace('_', ' ')} is spent; give more in this worker's file, then have it tried again"
+            )
         case "cancelled":
             return Failed(state.why or "it was called off", is_final=True)
-    return Stuck(state.why or "a person has to decide")
+    return HelpNeeded(state.why or "a person has to decide")
 
 
-def _verdict(state: GoalState) -> Outcome:
+def _verdict(state: GoalState) -> JobOutcome:
     found = instructions.verdict_in(state.words)
     if found is None:
         return Failed("the reviewer ended without a line that begins with APPROVED: or REJECTED:")

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from fleetlore.dialects.commands.known_programs import GIT_VALUED, TELLING, first_word, verdict
-from fleetlore.dialects.commands.shell import LONGEST, Piece, pieces, program_of, without_prefix, words_of
+from fleetlore.dialects.commands.known_programs import ACTIONS_BY_RANK, GIT_VALUED, classify_command, find_subcommand
+from fleetlore.dialects.commands.shell import MAX_SCRIPT_CHARS, Piece, make_word_set, pieces, program_name, strip_prefix_programs
 
 MOST_FLAGS = 8
 LONGEST_VALUE = 40
@@ -18,7 +18,7 @@ _MOST_WORDS = 200
 
 _LONG_FLAGS = re.compile(r"--(?:no-|skip|force|ignore-|insecure|allow-|dangerously|unsafe|bypass|yolo)[\w-]*\Z")
 """Long flags that count for every program."""
-_HARMLESS = words_of(
+_HARMLESS = make_word_set(
     """
     --no-ansi --no-audit --no-banner --no-browser --no-cache --no-cache-dir --no-color --no-colors --no-colour --no-commit --no-cov
     --no-create --no-daemon --no-deps --no-dev --no-edit --no-emit --no-error-summary --no-ext-diff --no-ff --no-filename --no-follow
@@ -94,7 +94,7 @@ _SPECS: Mapping[str, _Spec] = {
     **dict.fromkeys(("claude", "codex", "gemini"), _AGENT),
 }
 """Program, or program and subcommand → its flags."""
-_TAKING_TEXT = words_of("--message --title --body --description --notes --file --body-file --author --date --reason --subject")
+_TAKING_TEXT = make_word_set("--message --title --body --description --notes --file --body-file --author --date --reason --subject")
 """What follows them is somebody's words, or a file: no flag."""
 _SAFE_VALUES = frozenset(
     ("default", "plan", "acceptEdits", "auto_edit", "read-only", "workspace-write", "on-request", "untrusted", "on-failure", "yes", "ask")
@@ -125,7 +125,7 @@ _ALSO_LOOKING = _FETCHING | {"ssh", "scp", "find"}
 """Programs that only look, and yet can do so without a check, or do more."""
 _PASSING_ON = frozenset(("npm", "pnpm", "yarn", "bun", "cargo", "go", "make", "just", "task", "mise", "nx", "turbo"))
 """Programs that hand the flags behind `--` to another one."""
-_RANK = {deed: rank for rank, deed in enumerate(TELLING)}
+_RANK = {deed: rank for rank, deed in enumerate(ACTIONS_BY_RANK)}
 _worth_a_look = re.compile(
     r"""
       --(?:no-(?!pager|edit|color)|skip|force|ignore|insecure|allow-|danger|unsafe|bypass|yolo|amend|mirror|delete|prune|hard|discard|admin
@@ -165,7 +165,7 @@ def flags_in(command: str | list[str]) -> list[str]:
     texts and here-documents, such as a commit message that mentions `--no-verify`, do not count.
     """
     line = command if isinstance(command, str) else " ".join(command)
-    if _worth_a_look.search(line[:LONGEST]) is None:
+    if _worth_a_look.search(line[:MAX_SCRIPT_CHARS]) is None:
         return []
     found = list(_find_all(pieces(command)))
     doing = [each for each in found if each.deed not in (None, "", "look")]
@@ -206,11 +206,11 @@ def _find_all(line: Iterable[Piece]) -> Iterator[_Found]:
         if piece.operator in _ENDS_LIST:
             checked = None
         words = piece.words[:_MOST_WORDS]
-        bare = without_prefix(words)
+        bare = strip_prefix_programs(words)
         found = _find_in(bare, _marks_of(words[: len(words) - len(bare)]))
         if piece.operator == "||" and checked is not None and bare in (["true"], [":"], ["exit", "0"]):
             found.marks.append(f"|| {' '.join(bare)}")
-        program = program_of(bare[0]) if bare else ""
+        program = program_name(bare[0]) if bare else ""
         if piece.operator == "|" and before in _FETCHING and program in _SHELLS:
             found.marks.append(f"{before} | {program}")
         before = program
@@ -219,16 +219,16 @@ def _find_all(line: Iterable[Piece]) -> Iterator[_Found]:
 
 
 def _find_in(bare: list[str], marks: list[str]) -> _Found:
-    if bare and _PYTHON.fullmatch(program_of(bare[0])) and "-m" in bare[1:4]:
+    if bare and _PYTHON.fullmatch(program_name(bare[0])) and "-m" in bare[1:4]:
         bare = bare[bare.index("-m") + 1 :]
     if not bare:
         return _Found("", None, [], marks)
-    program, deed = program_of(bare[0]), verdict(bare[:64])
+    program, deed = program_name(bare[0]), classify_command(bare[:64])
     if program == "export":
         return _Found(program, deed, [], marks + _marks_of(bare[1:]))
     if deed == "" or (deed == "look" and program not in _ALSO_LOOKING):
         return _Found(program, deed, [], marks)
-    label = f"git {first_word(bare, GIT_VALUED)}" if program == "git" else _label(program, bare)
+    label = f"git {find_subcommand(bare, GIT_VALUED)}" if program == "git" else _label(program, bare)
     spec = _SPECS.get(label) or _SPECS.get(program) or _Spec()
     flags = _flags_of(program, spec, bare[1:])
     if program == "find" and "-exec" in bare:
@@ -238,7 +238,7 @@ def _find_in(bare: list[str], marks: list[str]) -> _Found:
 
 
 def _label(program: str, bare: list[str]) -> str:
-    word = first_word(bare)
+    word = find_subcommand(bare)
     return f"{program} {word}" if program in _PASSING_ON | {"docker", "gh", "uv", "pip", "kubectl"} and word.isalpha() else program
 
 

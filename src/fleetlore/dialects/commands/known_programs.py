@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 
-from fleetlore.dialects.commands.shell import program_of, words_of
+from fleetlore.dialects.commands.shell import make_word_set, program_name
 
-TELLING = ("pr_merge", "pr_open", "push", "commit", "revert", "test", "build", "check", "edit", "install", "run", "look")
+ACTIONS_BY_RANK = ("pr_merge", "pr_open", "push", "commit", "revert", "test", "build", "check", "edit", "install", "run", "look")
 """The deeds of a shell, the most telling first: of several commands in a line it is the one that the line is known by."""
 
-_PROGRAMS: Mapping[str, str] = {
+_PROGRAMS_BY_ACTION: Mapping[str, str] = {
     "look": """
         ls ll cat bat head tail less more grep egrep fgrep rg ag ack find fd tree wc file stat du df pwd which whereis type jq yq awk cut
         sort uniq diff cmp comm column nl tac strings xxd od hexdump md5sum sha256sum ps top lsof env printenv date whoami id uname
@@ -36,45 +36,47 @@ _PROGRAMS: Mapping[str, str] = {
     "": "cd pushd popd echo printf true false : set unset export source . alias local read shift return exit wait sleep trap for case esac "
     "done fi } [ [[ test ulimit umask declare select function in",
 }
-_PLAIN = {name: deed for deed, names in _PROGRAMS.items() for name in names.split()}
+_ACTION_BY_PROGRAM = {name: deed for deed, names in _PROGRAMS_BY_ACTION.items() for name in names.split()}
 """Program → deed; an empty one says nothing about the line."""
 
-_INSTALLS = dict.fromkeys(words_of("install i ci add sync restore require update upgrade up get"), "install")
+_INSTALL_WORDS = dict.fromkeys(make_word_set("install i ci add sync restore require update upgrade up get"), "install")
 _BUILD_WORDS = dict.fromkeys(("build", "compile", "assemble", "package", "bundle", "b"), "build")
 _TEST_WORDS = dict.fromkeys(("test", "tests", "t", "spec"), "test")
-_COMPILER = _BUILD_WORDS | _TEST_WORDS
-_BY_WORD: Mapping[str, Mapping[str, str]] = {
-    "cargo": _COMPILER | _INSTALLS | {"nextest": "test", "check": "check", "c": "check", "clippy": "check", "doc": "build", "tree": "look"},
-    "go": _COMPILER | {"vet": "check", "get": "install", "mod": "install", "install": "install", "doc": "look", "list": "look"},
-    "mix": _COMPILER | {"deps.get": "install", "deps.update": "install", "credo": "check", "dialyzer": "check", "release": "build"},
-    "dotnet": _COMPILER | _INSTALLS | {"publish": "build"},
-    "swift": _COMPILER,
-    "flutter": _COMPILER | {"analyze": "check", "pub": "install"},
+_COMPILER_WORDS = _BUILD_WORDS | _TEST_WORDS
+_ACTIONS_BY_SUBCOMMAND: Mapping[str, Mapping[str, str]] = {
+    "cargo": _COMPILER_WORDS
+    | _INSTALL_WORDS
+    | {"nextest": "test", "check": "check", "c": "check", "clippy": "check", "doc": "build", "tree": "look"},
+    "go": _COMPILER_WORDS | {"vet": "check", "get": "install", "mod": "install", "install": "install", "doc": "look", "list": "look"},
+    "mix": _COMPILER_WORDS | {"deps.get": "install", "deps.update": "install", "credo": "check", "dialyzer": "check", "release": "build"},
+    "dotnet": _COMPILER_WORDS | _INSTALL_WORDS | {"publish": "build"},
+    "swift": _COMPILER_WORDS,
+    "flutter": _COMPILER_WORDS | {"analyze": "check", "pub": "install"},
     "dart": _TEST_WORDS | {"compile": "build", "analyze": "check", "pub": "install"},
-    "zig": _COMPILER,
-    "stack": _COMPILER,
-    "cabal": _COMPILER,
-    "lein": _COMPILER,
-    "sbt": _COMPILER,
+    "zig": _COMPILER_WORDS,
+    "stack": _COMPILER_WORDS,
+    "cabal": _COMPILER_WORDS,
+    "lein": _COMPILER_WORDS,
+    "sbt": _COMPILER_WORDS,
     "deno": _TEST_WORDS | {"check": "check", "lint": "check", "compile": "build"},
-    "bazel": _COMPILER,
+    "bazel": _COMPILER_WORDS,
     "rails": _TEST_WORDS,
     "artisan": _TEST_WORDS,
     "manage.py": _TEST_WORDS | {"check": "check"},
     "playwright": _TEST_WORDS | {"install": "install"},
     "cypress": {"run": "test"},
-    "ng": _COMPILER | {"lint": "check"},
+    "ng": _COMPILER_WORDS | {"lint": "check"},
     "vite": _BUILD_WORDS,
     "next": _BUILD_WORDS | {"lint": "check"},
-    "pip": _INSTALLS | {"list": "look", "show": "look", "freeze": "look"},
-    "pip3": _INSTALLS | {"list": "look", "show": "look", "freeze": "look"},
-    "uv": _INSTALLS | {"pip": "install", "build": "build", "tool": "install"},
-    "poetry": _INSTALLS | {"build": "build", "show": "look", "check": "check"},
-    "pipx": _INSTALLS,
-    "conda": _INSTALLS,
-    "gem": _INSTALLS | {"build": "build", "list": "look"},
-    "bundle": _INSTALLS | {"show": "look"},
-    "composer": _INSTALLS | _TEST_WORDS,
+    "pip": _INSTALL_WORDS | {"list": "look", "show": "look", "freeze": "look"},
+    "pip3": _INSTALL_WORDS | {"list": "look", "show": "look", "freeze": "look"},
+    "uv": _INSTALL_WORDS | {"pip": "install", "build": "build", "tool": "install"},
+    "poetry": _INSTALL_WORDS | {"build": "build", "show": "look", "check": "check"},
+    "pipx": _INSTALL_WORDS,
+    "conda": _INSTALL_WORDS,
+    "gem": _INSTALL_WORDS | {"build": "build", "list": "look"},
+    "bundle": _INSTALL_WORDS | {"show": "look"},
+    "composer": _INSTALL_WORDS | _TEST_WORDS,
     "hatch": _TEST_WORDS | {"build": "build"},
     "docker": {"build": "build", "buildx": "build", "ps": "look", "logs": "look", "images": "look", "inspect": "look", "pull": "install"},
     "kubectl": {"get": "look", "describe": "look", "logs": "look", "top": "look"},
@@ -83,89 +85,95 @@ _BY_WORD: Mapping[str, Mapping[str, str]] = {
 }
 """Program → its first word → deed; a word that is not there is a plain run."""
 
-_MANY_WORDS = _COMPILER | {"check": "test", "verify": "test", "install": "build", "lint": "check"}
-_BY_ANY_WORD: Mapping[str, Mapping[str, str]] = dict.fromkeys(("gradle", "gradlew", "mvn", "mvnw", "ant", "bazelisk", "pants"), _MANY_WORDS)
+_BUILD_GOAL_WORDS = _COMPILER_WORDS | {"check": "test", "verify": "test", "install": "build", "lint": "check"}
+_ACTIONS_BY_BUILD_GOAL: Mapping[str, Mapping[str, str]] = dict.fromkeys(
+    ("gradle", "gradlew", "mvn", "mvnw", "ant", "bazelisk", "pants"), _BUILD_GOAL_WORDS
+)
 """Programs that take several goals in a row: the last one known counts."""
 
-_SCRIPTS: Mapping[str, str] = {
+_ACTION_BY_SCRIPT_NAME: Mapping[str, str] = {
     **dict.fromkeys(("test", "spec", "e2e"), "test"),
     **dict.fromkeys(("build", "compile"), "build"),
     **dict.fromkeys(("lint", "type", "check", "format:check", "fmt-check"), "check"),
     **dict.fromkeys(("install", "setup"), "install"),
 }
 """How the name of a project's own script begins → deed."""
-_ASKING = frozenset(("--help", "--dry-run", "--just-print"))
-_WORDED = frozenset(("-m", "-am", "-F", "-t", "-b", "-k", "--message", "--title", "--body"))
+_NO_EFFECT_FLAGS = frozenset(("--help", "--dry-run", "--just-print"))
+_MESSAGE_FLAGS = frozenset(("-m", "-am", "-F", "-t", "-b", "-k", "--message", "--title", "--body"))
 """What follows them is somebody's words, or a choice of tests."""
-_LISTING = frozenset(("--collect-only", "--co", "--fixtures", "--markers", "--listTests", "--list", "--show-only", "-N", "--listenvs"))
+_LIST_TESTS_FLAGS = frozenset(
+    ("--collect-only", "--co", "--fixtures", "--markers", "--listTests", "--list", "--show-only", "-N", "--listenvs")
+)
 """With these, programs that run tests only say which there are."""
-_LEFT_OUT = frozenset(("-x", "--exclude-task", "-P", "-pl", "-f", "-p"))
+_EXCLUDE_FLAGS = frozenset(("-x", "--exclude-task", "-P", "-pl", "-f", "-p"))
 _SCRIPT_RUNNERS = frozenset(("npm", "yarn", "pnpm", "bun", "turbo", "nx", "lerna", "rake", "just", "task", "invoke", "inv", "poe", "nps"))
-_VALUED = frozenset(("-C", "-f", "-F", "--filter", "--prefix", "--cwd", "--dir", "-w", "--workspace", "workspace", "--project", "-p", "-j"))
+_FLAGS_WITH_VALUE = frozenset(
+    ("-C", "-f", "-F", "--filter", "--prefix", "--cwd", "--dir", "-w", "--workspace", "workspace", "--project", "-p", "-j")
+)
 
-_GIT_LOOKS = words_of(
+_GIT_READ_COMMANDS = make_word_set(
     """
     status diff log show blame ls-files ls-tree rev-parse rev-list grep describe shortlog reflog cat-file fetch merge-base name-rev
     whatchanged ls-remote check-ignore version help for-each-ref symbolic-ref count-objects var
     """
 )
-_GIT_LISTS = frozenset(("branch", "tag", "remote", "config", "worktree", "stash"))
+_GIT_LIST_COMMANDS = frozenset(("branch", "tag", "remote", "config", "worktree", "stash"))
 """They look, if they are told nothing but to list."""
-_GIT_ELSE = {"push": "push", "apply": "edit", "am": "edit", "clone": "install"}
+_GIT_OTHER_ACTIONS = {"push": "push", "apply": "edit", "am": "edit", "clone": "install"}
 GIT_VALUED = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--exec-path", "--namespace"))
-FORGE_VALUED = words_of("-R --repo -r -t --title -b --body -B --base -H --head -m -d --description -F")
+FORGE_FLAGS_WITH_VALUE = make_word_set("-R --repo -r -t --title -b --body -B --base -H --head -m -d --description -F")
 """Flags of forges' programs that take a word along."""
-_PULLS = frozenset(("pr", "prs", "mr", "pull", "pulls", "pull-request"))
-_FORGE_LOOKS = frozenset(("view", "list", "ls", "diff", "checks", "status", "watch", "show", "api", "search", "browse"))
+_PULL_REQUEST_WORDS = frozenset(("pr", "prs", "mr", "pull", "pulls", "pull-request"))
+_FORGE_READ_COMMANDS = frozenset(("view", "list", "ls", "diff", "checks", "status", "watch", "show", "api", "search", "browse"))
 
 
-def verdict(words: list[str]) -> str | None:
+def classify_command(words: list[str]) -> str | None:
     """The deed of one simple command; an empty one where it says nothing, `None` where there is none."""
     if not words:
         return None
-    deed = _of_program(program_of(words[0]), words)
-    if deed and deed not in ("look", "run") and _only_asks(words):
+    deed = _classify_program(program_name(words[0]), words)
+    if deed and deed not in ("look", "run") and _has_no_effect(words):
         return "look"
     return deed
 
 
-def _only_asks(words: list[str]) -> bool:
+def _has_no_effect(words: list[str]) -> bool:
     """Whether a program is asked for its manual or its version, or what it would do, and so does nothing."""
-    if words[-1] in ("-h", "--version") and words[-2] not in _WORDED:
+    if words[-1] in ("-h", "--version") and words[-2] not in _MESSAGE_FLAGS:
         return True
-    return any(word in _ASKING and before not in _WORDED for before, word in itertools.pairwise(words))
+    return any(word in _NO_EFFECT_FLAGS and before not in _MESSAGE_FLAGS for before, word in itertools.pairwise(words))
 
 
-def _of_program(program: str, words: list[str]) -> str | None:
-    judge = _JUDGES.get(program)
+def _classify_program(program: str, words: list[str]) -> str | None:
+    judge = _CLASSIFIER_BY_PROGRAM.get(program)
     if judge is not None:
         return judge(words)
-    deed = _PLAIN.get(program)
+    deed = _ACTION_BY_PROGRAM.get(program)
     if deed is not None:
-        return _of_plain(program, deed, words)
-    by_word = _BY_WORD.get(program)
+        return _classify_known_program(program, deed, words)
+    by_word = _ACTIONS_BY_SUBCOMMAND.get(program)
     if by_word is not None:
-        return by_word.get(first_word(words), "run")
-    by_any = _BY_ANY_WORD.get(program)
+        return by_word.get(find_subcommand(words), "run")
+    by_any = _ACTIONS_BY_BUILD_GOAL.get(program)
     if by_any is not None:
-        return _of_goals(by_any, words)
-    return _of_file(program)
+        return _classify_build_goals(by_any, words)
+    return _classify_script_file(program)
 
 
-def _of_goals(goals: Mapping[str, str], words: list[str]) -> str:
+def _classify_build_goals(goals: Mapping[str, str], words: list[str]) -> str:
     """The last goal that is known; those that are left out are none."""
-    asked = [word.rpartition(":")[2] for word in plain_words(words, _LEFT_OUT)]
+    asked = [word.rpartition(":")[2] for word in list_positional_words(words, _EXCLUDE_FLAGS)]
     deed = next((goals[goal] for goal in reversed(asked) if goal in goals), "run")
     skips = any(word.startswith(("-DskipTests", "-Dmaven.test.skip")) and not word.endswith("=false") for word in words)
     return "build" if deed == "test" and skips else deed
 
 
-def first_word(words: list[str], valued: frozenset[str] = _VALUED) -> str:
+def find_subcommand(words: list[str], valued: frozenset[str] = _FLAGS_WITH_VALUE) -> str:
     """The first word after the program that is neither a flag nor belongs to one."""
-    return next(iter(plain_words(words, valued)), "")
+    return next(iter(list_positional_words(words, valued)), "")
 
 
-def plain_words(words: list[str], valued: frozenset[str] = _VALUED) -> list[str]:
+def list_positional_words(words: list[str], valued: frozenset[str] = _FLAGS_WITH_VALUE) -> list[str]:
     """The words after the program that are neither flags nor belong to one."""
     skip = False
     found: list[str] = []
@@ -179,39 +187,39 @@ def plain_words(words: list[str], valued: frozenset[str] = _VALUED) -> list[str]
     return found
 
 
-def _of_plain(program: str, deed: str, words: list[str]) -> str:
+def _classify_known_program(program: str, deed: str, words: list[str]) -> str:
     if program == "tsc" and "--noEmit" in words:
         return "check"
-    if deed == "test" and not _LISTING.isdisjoint(words):
+    if deed == "test" and not _LIST_TESTS_FLAGS.isdisjoint(words):
         return "look"
     if program == "ruff" and "format" in words and "--check" not in words:
         return "run"
     if deed == "install":
-        return deed if any(word in _INSTALLS or word == "-S" for word in words) else "look"
+        return deed if any(word in _INSTALL_WORDS or word == "-S" for word in words) else "look"
     return deed
 
 
-def _of_file(program: str) -> str:
+def _classify_script_file(program: str) -> str:
     """A script that is known by its name alone."""
     stem = program.partition(".")[0]
     return "test" if stem in _TEST_WORDS or stem.startswith(("test_", "test-")) or stem.endswith("_test") else "run"
 
 
-def _git(words: list[str]) -> str:
-    word = first_word(words, GIT_VALUED)
+def _classify_git(words: list[str]) -> str:
+    word = find_subcommand(words, GIT_VALUED)
     if word == "push" and "-n" in words:
         return "look"
     if word == "commit":
         return "commit"
-    if word in ("revert", "reset", "checkout", "restore", "stash", "clean") and _takes_back(word, words):
+    if word in ("revert", "reset", "checkout", "restore", "stash", "clean") and _discards_work(word, words):
         return "revert"
-    if word in _GIT_LISTS:
-        rest = plain_words(words, GIT_VALUED)[1:]
+    if word in _GIT_LIST_COMMANDS:
+        rest = list_positional_words(words, GIT_VALUED)[1:]
         return "look" if rest in (["list"], ["show"]) or (not rest and word != "stash") or "--list" in words else "run"
-    return "look" if word in _GIT_LOOKS else _GIT_ELSE.get(word, "run")
+    return "look" if word in _GIT_READ_COMMANDS else _GIT_OTHER_ACTIONS.get(word, "run")
 
 
-def _takes_back(word: str, words: list[str]) -> bool:
+def _discards_work(word: str, words: list[str]) -> bool:
     """Whether this throws away work, rather than moving to another place in it."""
     match word:
         case "revert":
@@ -228,64 +236,64 @@ def _takes_back(word: str, words: list[str]) -> bool:
     return any("f" in flag for flag in flags) and not any("n" in flag for flag in flags if not flag.startswith("--"))
 
 
-def _forge(words: list[str]) -> str:
+def _classify_forge_cli(words: list[str]) -> str:
     """`gh`, `glab`, `tea`, `hub` and their kin."""
-    noun, verb = ([*plain_words(words, FORGE_VALUED), "", ""])[:2]
+    noun, verb = ([*list_positional_words(words, FORGE_FLAGS_WITH_VALUE), "", ""])[:2]
     if noun == "pull-request":
         return "pr_open"
-    if noun in _PULLS and verb in ("create", "new", "c", "open"):
+    if noun in _PULL_REQUEST_WORDS and verb in ("create", "new", "c", "open"):
         return "run" if {"--web", "-w"} & set(words) else "pr_open"
-    if noun in _PULLS and verb in ("merge", "m", "accept"):
+    if noun in _PULL_REQUEST_WORDS and verb in ("merge", "m", "accept"):
         return "run" if {"--auto", "--disable-auto"} & set(words) else "pr_merge"
     if noun == "api":
         return "run" if {"-X", "-f", "-F", "--method", "--field", "--input"} & set(words) else "look"
-    return "look" if verb in _FORGE_LOOKS or noun in _FORGE_LOOKS else "run"
+    return "look" if verb in _FORGE_READ_COMMANDS or noun in _FORGE_READ_COMMANDS else "run"
 
 
-def _sed(words: list[str]) -> str:
+def _classify_sed(words: list[str]) -> str:
     return "edit" if any(word.startswith(("-i", "-pi", "--in-place", "-Ei", "-ni")) for word in words[1:4]) else "look"
 
 
-def _perl(words: list[str]) -> str:
+def _classify_perl(words: list[str]) -> str:
     flags = [word for word in words[1:3] if word.startswith("-") and not word.startswith("--")]
     return "edit" if any("i" in flag and "p" in flag for flag in flags) else "run"
 
 
-def _python(words: list[str]) -> str | None:
+def _classify_python(words: list[str]) -> str | None:
     if "-m" in words[:4]:
-        return verdict(words[words.index("-m") + 1 :])
-    script = first_word(words, frozenset(("-c", "-W", "-X")))
-    return verdict(words[words.index(script, 1) :]) if script and script != "-" else "run"
+        return classify_command(words[words.index("-m") + 1 :])
+    script = find_subcommand(words, frozenset(("-c", "-W", "-X")))
+    return classify_command(words[words.index(script, 1) :]) if script and script != "-" else "run"
 
 
-def _find(words: list[str]) -> str | None:
+def _classify_find(words: list[str]) -> str | None:
     for flag in ("-exec", "-execdir", "-ok"):
         if flag in words:
-            return verdict(words[words.index(flag) + 1 :])
+            return classify_command(words[words.index(flag) + 1 :])
     return "run" if "-delete" in words else "look"
 
 
-def _script(words: list[str]) -> str:
+def _classify_script_runner(words: list[str]) -> str:
     """`npm test`, `yarn build:prod`, `just lint`, `pnpm --filter web run test:unit`."""
-    word = first_word(words)
+    word = find_subcommand(words)
     if words[0] == "nx":
-        word = _nx_target(words, word)
+        word = _find_nx_target(words, word)
     elif word in ("run", "run-script", "exec"):
-        word = first_word(words[words.index(word) :])
+        word = find_subcommand(words[words.index(word) :])
     elif words[0] in ("npm", "yarn", "pnpm", "bun"):
-        if word in _INSTALLS or (not word and words[0] == "yarn"):
+        if word in _INSTALL_WORDS or (not word and words[0] == "yarn"):
             return "install"
         if word in ("ls", "list", "view", "info", "outdated", "why", "audit"):
             return "look"
     if word in _TEST_WORDS:
         return "test"
-    return next((deed for start, deed in _SCRIPTS.items() if word.startswith(start)), "run")
+    return next((deed for start, deed in _ACTION_BY_SCRIPT_NAME.items() if word.startswith(start)), "run")
 
 
-def _nx_target(words: list[str], word: str) -> str:
+def _find_nx_target(words: list[str], word: str) -> str:
     """`nx test web`, `nx run web:test:ci`, `nx run-many -t test`, `nx affected --target=build`."""
     if word == "run":
-        return (first_word(words[words.index(word) :]) + ":").split(":")[1]
+        return (find_subcommand(words[words.index(word) :]) + ":").split(":")[1]
     for before, flag in itertools.pairwise(words):
         if before in ("-t", "--target", "--targets"):
             return flag
@@ -294,10 +302,10 @@ def _nx_target(words: list[str], word: str) -> str:
     return word
 
 
-def _make(words: list[str]) -> str:
+def _classify_make(words: list[str]) -> str:
     if {"-n", "--dry-run", "--just-print", "--recon"} & set(words):
         return "look"
-    target = first_word(words)
+    target = find_subcommand(words)
     if "test" in target or target.startswith("check"):
         return "test"
     if target.startswith(("lint", "type", "format-check")):
@@ -307,59 +315,61 @@ def _make(words: list[str]) -> str:
     return "run" if target.startswith(("clean", "run", "dev", "serve", "start", "help")) else "build"
 
 
-def _shell(words: list[str]) -> str | None:
+def _classify_shell_script(words: list[str]) -> str | None:
     """A script that a shell is given; its name is all that is known of it."""
-    return "check" if "-n" in words[1:2] else verdict(words[1:]) if len(words) > 1 and not words[1].startswith("-") else "run"
+    return "check" if "-n" in words[1:2] else classify_command(words[1:]) if len(words) > 1 and not words[1].startswith("-") else "run"
 
 
-def _docker(words: list[str]) -> str | None:
+def _classify_docker(words: list[str]) -> str | None:
     """What it does itself; what runs inside a container stands by itself."""
-    rest = words[1:] if first_word(words) == "compose" else words
-    return _BY_WORD["docker"].get(first_word(rest, frozenset(("-f", "--file", "-p"))), "run")
+    rest = words[1:] if find_subcommand(words) == "compose" else words
+    return _ACTIONS_BY_SUBCOMMAND["docker"].get(find_subcommand(rest, frozenset(("-f", "--file", "-p"))), "run")
 
 
-def _go(words: list[str]) -> str:
-    deed = _BY_WORD["go"].get(first_word(words), "run")
+def _classify_go(words: list[str]) -> str:
+    deed = _ACTIONS_BY_SUBCOMMAND["go"].get(find_subcommand(words), "run")
     if deed != "test":
         return deed
     return "build" if "-c" in words else "look" if "-list" in words else deed
 
 
-def _cargo(words: list[str]) -> str:
-    deed = _BY_WORD["cargo"].get(first_word([words[0], *(word for word in words[1:] if not word.startswith("+"))]), "run")
+def _classify_cargo(words: list[str]) -> str:
+    deed = _ACTIONS_BY_SUBCOMMAND["cargo"].get(
+        find_subcommand([words[0], *(word for word in words[1:] if not word.startswith("+"))]), "run"
+    )
     return "build" if deed == "test" and "--no-run" in words else deed
 
 
-def _curl(words: list[str]) -> str:
+def _classify_curl(words: list[str]) -> str:
     sends = {"-X", "-d", "--data", "-F", "-T", "--request", "--data-raw", "--json", "--upload-file", "-o", "-O", "--output"}
     return "run" if sends & set(words) else "look"
 
 
-def _node(words: list[str]) -> str:
+def _classify_node(words: list[str]) -> str:
     return "test" if "--test" in words else "run"
 
 
-def _mix(words: list[str]) -> str:
-    word = first_word(words)
-    return "check" if word == "format" and "--check-formatted" in words else _BY_WORD["mix"].get(word, "run")
+def _classify_mix(words: list[str]) -> str:
+    word = find_subcommand(words)
+    return "check" if word == "format" and "--check-formatted" in words else _ACTIONS_BY_SUBCOMMAND["mix"].get(word, "run")
 
 
-_JUDGES: Mapping[str, Callable[[list[str]], str | None]] = {
-    "git": _git,
-    **dict.fromkeys(("gh", "glab", "tea", "hub", "fj", "berg"), _forge),
-    **dict.fromkeys(("sed", "gsed"), _sed),
-    "perl": _perl,
-    **dict.fromkeys(("python", "python3", "python2", "py", "php", "ruby"), _python),
-    **dict.fromkeys(("find", "fd"), _find),
-    **dict.fromkeys(_SCRIPT_RUNNERS, _script),
-    **dict.fromkeys(("make", "gmake"), _make),
-    **dict.fromkeys(("bash", "sh", "zsh", "dash"), _shell),
-    **dict.fromkeys(("docker", "docker-compose", "podman"), _docker),
-    "curl": _curl,
-    "node": _node,
-    "go": _go,
-    "cargo": _cargo,
+_CLASSIFIER_BY_PROGRAM: Mapping[str, Callable[[list[str]], str | None]] = {
+    "git": _classify_git,
+    **dict.fromkeys(("gh", "glab", "tea", "hub", "fj", "berg"), _classify_forge_cli),
+    **dict.fromkeys(("sed", "gsed"), _classify_sed),
+    "perl": _classify_perl,
+    **dict.fromkeys(("python", "python3", "python2", "py", "php", "ruby"), _classify_python),
+    **dict.fromkeys(("find", "fd"), _classify_find),
+    **dict.fromkeys(_SCRIPT_RUNNERS, _classify_script_runner),
+    **dict.fromkeys(("make", "gmake"), _classify_make),
+    **dict.fromkeys(("bash", "sh", "zsh", "dash"), _classify_shell_script),
+    **dict.fromkeys(("docker", "docker-compose", "podman"), _classify_docker),
+    "curl": _classify_curl,
+    "node": _classify_node,
+    "go": _classify_go,
+    "cargo": _classify_cargo,
     "command": lambda words: "look",
-    "mix": _mix,
+    "mix": _classify_mix,
 }
 """Programs whose name is not enough."""

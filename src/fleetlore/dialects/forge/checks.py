@@ -7,31 +7,42 @@ from __future__ import annotations
 
 from fleetlore.dialects import git
 from fleetlore.dialects.fields import as_object, as_text
-from fleetlore.dialects.forge.delivery import Delivery, count, kind_of, login_of, names_of, note, plain, some_text, task_of, time_of
+from fleetlore.dialects.forge.delivery import (
+    ForgeDelivery,
+    as_integer,
+    as_plain_value,
+    get_login,
+    list_names,
+    make_forge_kind,
+    make_task_name,
+    parse_first_time,
+    parse_other_delivery,
+    truncate_text,
+)
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 
-FAILURES = frozenset(("failure", "failed", "error", "timed_out", "startup_failure"))
-SUCCESSES = frozenset(("success", "succeeded"))
-RECOVERIES = frozenset(("recover", "recovered", "recovery"))
-SUCCEEDED = "check_succeeded"
+FAILURE_OUTCOMES = frozenset(("failure", "failed", "error", "timed_out", "startup_failure"))
+SUCCESS_OUTCOMES = frozenset(("success", "succeeded"))
+RECOVERY_OUTCOMES = frozenset(("recover", "recovered", "recovery"))
+CHECK_SUCCEEDED = "check_succeeded"
 
-_ACTIONS = "github-actions"
+_ACTIONS_APP = "github-actions"
 
 
-def tell_check(delivery: Delivery) -> list[Event]:
+def parse_check(delivery: ForgeDelivery) -> list[Event]:
     """The outcome of a check run, a suite, a workflow or one of its jobs."""
     check = as_object(delivery.payload.get(delivery.event))
-    if delivery.event == "check_suite" and as_object(check.get("app")).get("slug") == _ACTIONS:
-        return note(delivery)  # its workflow run says the same
+    if delivery.event == "check_suite" and as_object(check.get("app")).get("slug") == _ACTIONS_APP:
+        return parse_other_delivery(delivery)  # its workflow run says the same
     outcome = as_text(check.get("conclusion")) if delivery.action == "completed" else None
-    return _tell(delivery, check, outcome) if outcome else note(delivery)
+    return _make_check_events(delivery, check, outcome) if outcome else parse_other_delivery(delivery)
 
 
-def tell_status(delivery: Delivery) -> list[Event]:
+def parse_commit_status(delivery: ForgeDelivery) -> list[Event]:
     """The state that some program gave a commit."""
     payload, commit = delivery.payload, as_object(delivery.payload.get("commit"))
-    branches = names_of(payload.get("branches"))
+    branches = list_names(payload.get("branches"))
     check = {
         "id": payload.get("id"),
         "name": payload.get("context"),
@@ -42,17 +53,17 @@ def tell_status(delivery: Delivery) -> list[Event]:
         "updated_at": payload.get("updated_at") or payload.get("created_at"),
         "summary": payload.get("description"),
     }
-    return _tell(delivery, check, as_text(payload.get("state")))
+    return _make_check_events(delivery, check, as_text(payload.get("state")))
 
 
-def tell_deployment(delivery: Delivery) -> list[Event]:
+def parse_deployment(delivery: ForgeDelivery) -> list[Event]:
     """Whether a version reached the place that it was meant for."""
     status, deployment = as_object(delivery.payload.get("deployment_status")), as_object(delivery.payload.get("deployment"))
     check = status | {"name": deployment.get("environment"), "head_sha": deployment.get("sha"), "head_branch": deployment.get("ref")}
-    return _tell(delivery, check, as_text(status.get("state")))
+    return _make_check_events(delivery, check, as_text(status.get("state")))
 
 
-def tell_action_run(delivery: Delivery) -> list[Event]:
+def parse_action_run(delivery: ForgeDelivery) -> list[Event]:
     """A run of Forgejo's, which says by itself whether it made an earlier failure good."""
     run = as_object(delivery.payload.get("run"))
     check = run | {
@@ -63,67 +74,75 @@ def tell_action_run(delivery: Delivery) -> list[Event]:
         "updated_at": run.get("stopped") or run.get("updated"),
     }
     outcome = delivery.action or as_text(run.get("status"))
-    if outcome in SUCCESSES and delivery.payload.get("prior_status") in FAILURES:
+    if outcome in SUCCESS_OUTCOMES and delivery.payload.get("prior_status") in FAILURE_OUTCOMES:
         outcome = "recovered"
-    return _tell(delivery, check, outcome)
+    return _make_check_events(delivery, check, outcome)
 
 
-def _tell(delivery: Delivery, check: Record, outcome: str | None) -> list[Event]:
-    name, branch, at = _name(delivery, check), _branch(check), time_of(check.get("completed_at"), check.get("updated_at"))
-    task = _task(check) or git.find_task(branch or "")
-    agent = login_of(check.get("actor")) or login_of(check.get("triggering_actor")) or delivery.sender
+def _make_check_events(delivery: ForgeDelivery, check: Record, outcome: str | None) -> list[Event]:
+    name, branch, at = (
+        _find_check_name(delivery, check),
+        _find_branch(check),
+        parse_first_time(check.get("completed_at"), check.get("updated_at")),
+    )
+    task = _find_task(check) or git.find_task(branch or "")
+    agent = get_login(check.get("actor")) or get_login(check.get("triggering_actor")) or delivery.sender
     pulls = check.get("pull_requests")
     data = {
         "check": name,
-        "conclusion": plain(outcome),
-        "sha": plain(check.get("head_sha")),
+        "conclusion": as_plain_value(outcome),
+        "sha": as_plain_value(check.get("head_sha")),
         "branch": branch,
-        "attempt": count(check.get("run_attempt")),
-        "url": plain(check.get("html_url")),
-        "summary": _summary(check),
-        "pulls": [number for each in pulls[:20] if (number := task_of(as_object(each).get("number")))] if isinstance(pulls, list) else None,
+        "attempt": as_integer(check.get("run_attempt")),
+        "url": as_plain_value(check.get("html_url")),
+        "summary": _find_summary(check),
+        "pulls": [number for each in pulls[:20] if (number := make_task_name(as_object(each).get("number")))]
+        if isinstance(pulls, list)
+        else None,
     }
     # A job of GitHub's and its check run are one thing, and bear one number.
     event = "check_run" if delivery.event == "workflow_job" else delivery.event
     # Each attempt of theirs has a number of its own, which only the job says is an attempt.
-    attempt = "" if event == "check_run" else plain(check.get("run_attempt")) or ""
-    id = delivery.key(event, plain(check.get("id")), attempt, plain(outcome), at or "")
-    words = f"{name} {_said(outcome)}" + (f" on {branch}" if branch else "")
-    kind = _kind(delivery, outcome)
-    quiet = kind.startswith("forge.") and not kind.endswith(SUCCEEDED)
+    attempt = "" if event == "check_run" else as_plain_value(check.get("run_attempt")) or ""
+    id = delivery.key(event, as_plain_value(check.get("id")), attempt, as_plain_value(outcome), at or "")
+    words = f"{name} {_describe_outcome(outcome)}" + (f" on {branch}" if branch else "")
+    kind = _find_check_kind(delivery, outcome)
+    quiet = kind.startswith("forge.") and not kind.endswith(CHECK_SUCCEEDED)
     return [
         delivery.tell(kind, id, at=at, text=words, data=data, agent=agent, task=task, visibility="system" if quiet else "public"),
     ]
 
 
-def _kind(delivery: Delivery, outcome: str | None) -> str:
-    if outcome in FAILURES:
+def _find_check_kind(delivery: ForgeDelivery, outcome: str | None) -> str:
+    if outcome in FAILURE_OUTCOMES:
         return "fleet.error"
-    if outcome in RECOVERIES:
+    if outcome in RECOVERY_OUTCOMES:
         return "fleet.recovery"
-    return kind_of(SUCCEEDED) if outcome in SUCCESSES else kind_of(delivery.event, outcome or "")
+    return make_forge_kind(CHECK_SUCCEEDED) if outcome in SUCCESS_OUTCOMES else make_forge_kind(delivery.event, outcome or "")
 
 
-def _said(outcome: str | None) -> str:
-    if outcome in FAILURES:
+def _describe_outcome(outcome: str | None) -> str:
+    if outcome in FAILURE_OUTCOMES:
         return "timed out" if outcome == "timed_out" else "failed"
-    return "recovered" if outcome in RECOVERIES else "succeeded" if outcome in SUCCESSES else f"is {outcome or 'unknown'}"
+    return "recovered" if outcome in RECOVERY_OUTCOMES else "succeeded" if outcome in SUCCESS_OUTCOMES else f"is {outcome or 'unknown'}"
 
 
-def _name(delivery: Delivery, check: Record) -> str:
+def _find_check_name(delivery: ForgeDelivery, check: Record) -> str:
     workflow = as_object(delivery.payload.get("workflow")).get("name")
-    return next((name for value in (check.get("name"), workflow, check.get("workflow_name")) if (name := some_text(value))), delivery.event)
+    return next(
+        (name for value in (check.get("name"), workflow, check.get("workflow_name")) if (name := truncate_text(value))), delivery.event
+    )
 
 
-def _branch(check: Record) -> str | None:
-    return some_text(check.get("head_branch")) or some_text(as_object(check.get("check_suite")).get("head_branch"))
+def _find_branch(check: Record) -> str | None:
+    return truncate_text(check.get("head_branch")) or truncate_text(as_object(check.get("check_suite")).get("head_branch"))
 
 
-def _summary(check: Record) -> str | None:
+def _find_summary(check: Record) -> str | None:
     output = as_object(check.get("output"))
-    return some_text(output.get("title")) or some_text(output.get("summary")) or some_text(check.get("summary"))
+    return truncate_text(output.get("title")) or truncate_text(output.get("summary")) or truncate_text(check.get("summary"))
 
 
-def _task(check: Record) -> str | None:
+def _find_task(check: Record) -> str | None:
     pulls = check.get("pull_requests")
-    return task_of(as_object(pulls[0]).get("number")) if isinstance(pulls, list) and pulls else None
+    return make_task_name(as_object(pulls[0]).get("number")) if isinstance(pulls, list) and pulls else None

@@ -18,12 +18,12 @@ from fleetlore.events.ids import derive_id
 
 NAME = "forge"
 
-LONGEST_LINE = 300
-LONGEST_TEXT = 2000
-MOST_LABELS = 20
-_LARGEST = 2**53
-_TIMES = ("updated_at", "submitted_at", "created_at", "starred_at", "completed_at", "published_at")
-_THINGS = (
+MAX_LINE_CHARS = 300
+MAX_TEXT_CHARS = 2000
+MAX_LABELS = 20
+_MAX_INTEGER = 2**53
+_TIME_KEYS = ("updated_at", "submitted_at", "created_at", "starred_at", "completed_at", "published_at")
+_OBJECT_KEYS = (
     "review",
     "comment",
     "issue",
@@ -42,7 +42,7 @@ _THINGS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class ForgeDelivery:
     """What was delivered, its outer facts read."""
 
     event: str
@@ -62,7 +62,7 @@ class Delivery:
     @property
     def sender(self) -> str | None:
         """Who did it."""
-        return login_of(self.payload.get("sender"))
+        return get_login(self.payload.get("sender"))
 
     def key(self, *parts: object) -> str:
         """The id of what these parts name in this repository; where one of them is missing, of the delivery itself."""
@@ -95,7 +95,7 @@ class Delivery:
             child=child,
             task=task,
             mission=self.repository,
-            text=one_line(text),
+            text=truncate_line(text),
             visibility=visibility,
             data={key: value for key, value in kept.items() if value is not None and value != []},
             origin=self.origin,
@@ -107,89 +107,91 @@ class Delivery:
         return Origin(dialect=NAME, id=self.delivery)
 
 
-def login_of(person: object) -> str | None:
+def get_login(person: object) -> str | None:
     """The name that a forge knows somebody by."""
     found = as_object(person)
     return next((name for key in ("login", "username", "name", "slug") if (name := as_name(found.get(key)))), None)
 
 
-def one_line(text: object) -> str | None:
+def truncate_line(text: object) -> str | None:
     """The first line that says something, not too long."""
     line = first_line(text)
-    return None if line is None else line[:LONGEST_LINE]
+    return None if line is None else line[:MAX_LINE_CHARS]
 
 
-def some_text(value: object) -> str | None:
+def truncate_text(value: object) -> str | None:
     """As much of a text as is kept."""
     text = as_text(value)
-    return None if text is None else text[:LONGEST_TEXT]
+    return None if text is None else text[:MAX_TEXT_CHARS]
 
 
-def plain(value: object) -> str | int | float | bool | None:
+def as_plain_value(value: object) -> str | int | float | bool | None:
     """A single value as it may be kept; nothing of an object or an array."""
     if isinstance(value, str):
-        return value[:LONGEST_TEXT] or None
+        return value[:MAX_TEXT_CHARS] or None
     if isinstance(value, bool | float):
         return value
-    return count(value)
+    return as_integer(value)
 
 
-def count(value: object) -> int | None:
+def as_integer(value: object) -> int | None:
     """A whole number that every reader of JSON can hold."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _MAX_INTEGER else None
 
 
-def task_of(number: object) -> str | None:
+def make_task_name(number: object) -> str | None:
     """An issue or a pull request as commits name it too: `#12`."""
-    found = count(number)
+    found = as_integer(number)
     return f"#{found}" if found is not None and found > 0 else None
 
 
-def names_of(things: object, key: str = "name") -> list[str]:
+def list_names(things: object, key: str = "name") -> list[str]:
     """The names of labels, reviewers and the like."""
-    found = (some_text(as_object(thing).get(key)) for thing in things[:MOST_LABELS]) if isinstance(things, list) else ()
+    found = (truncate_text(as_object(thing).get(key)) for thing in things[:MAX_LABELS]) if isinstance(things, list) else ()
     return [name for name in found if name]
 
 
-def time_of(*values: object) -> datetime | None:
+def parse_first_time(*values: object) -> datetime | None:
     """The first of these that is a time: RFC 3339, or seconds since 1970."""
-    return next((at for value in values if (at := _time(value))), None)
+    return next((at for value in values if (at := _parse_time(value))), None)
 
 
-def _time(value: object) -> datetime | None:
-    seconds = count(value)
+def _parse_time(value: object) -> datetime | None:
+    seconds = as_integer(value)
     at = read_time(value) if seconds is None else read_seconds(seconds)
     # Forges written in Go write the year 1 where they have no time.
     return at if at is not None and at.year > 1 else None
 
 
-def pick(thing: object, keys: Iterable[str]) -> dict[str, Any]:
+def pick_plain_values(thing: object, keys: Iterable[str]) -> dict[str, Any]:
     """The plain values under these keys."""
     found = as_object(thing)
-    return {key: plain(found.get(key)) for key in keys}
+    return {key: as_plain_value(found.get(key)) for key in keys}
 
 
-def note(delivery: Delivery) -> list[Event]:
+def parse_other_delivery(delivery: ForgeDelivery) -> list[Event]:
     """Whatever has no story of its own: kept short, for those who look for it."""
     payload = delivery.payload
-    things = [payload, *(as_object(payload.get(key)) for key in _THINGS)]
+    things = [payload, *(as_object(payload.get(key)) for key in _OBJECT_KEYS)]
     words = [word for word in (delivery.event, delivery.action) if word]
-    data = pick(payload, ("ref", "ref_type", "sha", "state", "context", "zen", "hook_id"))
-    data |= {key: next((value for thing in things if (value := plain(thing.get(key)))), None) for key in ("number", "html_url")}
-    at = time_of(*(thing.get(key) for thing in things for key in _TIMES))
+    data = pick_plain_values(payload, ("ref", "ref_type", "sha", "state", "context", "zen", "hook_id"))
+    data |= {key: next((value for thing in things if (value := as_plain_value(thing.get(key)))), None) for key in ("number", "html_url")}
+    at = parse_first_time(*(thing.get(key) for thing in things for key in _TIME_KEYS))
     text = " ".join(filter(None, (*words, as_text(payload.get("ref")))))
     ref, sha = as_text(payload.get("ref")), as_text(payload.get("sha"))
-    id = delivery.key(*words, ref, sha) if ref and sha else delivery.key("note", *words, *_thing(payload), at)
-    return [delivery.tell(kind_of(*words), id, at=at, text=text, data=data, task=task_of(data["number"]), visibility="system")]
+    id = delivery.key(*words, ref, sha) if ref and sha else delivery.key("note", *words, *_find_delivered_object(payload), at)
+    return [
+        delivery.tell(make_forge_kind(*words), id, at=at, text=text, data=data, task=make_task_name(data["number"]), visibility="system")
+    ]
 
 
-def _thing(payload: Record) -> tuple[object, object]:
+def _find_delivered_object(payload: Record) -> tuple[object, object]:
     """What a delivery is about, and its number; nothing where it is about something that has none."""
-    found = ((name, count(as_object(payload.get(name)).get("id"))) for name in _THINGS)
+    found = ((name, as_integer(as_object(payload.get(name)).get("id"))) for name in _OBJECT_KEYS)
     return next(((name, number) for name, number in found if number is not None), (None, None))
 
 
-def kind_of(*words: str) -> str:
+def make_forge_kind(*words: str) -> str:
     """A kind of our own for a word of a forge's."""
     plain_word = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in "_".join(words).lower())[:80].strip("_")
     return f"{NAME}.{plain_word}" if plain_word and plain_word[0].isalpha() else f"{NAME}.other"

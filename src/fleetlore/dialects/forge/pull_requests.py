@@ -7,92 +7,117 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from fleetlore.dialects.fields import as_object, as_text
-from fleetlore.dialects.forge.delivery import Delivery, count, login_of, names_of, note, plain, some_text, task_of, time_of
-from fleetlore.dialects.forge.issues import assign, facts_of, thing_id, unassign, update
+from fleetlore.dialects.forge.delivery import (
+    ForgeDelivery,
+    as_integer,
+    as_plain_value,
+    get_login,
+    list_names,
+    make_task_name,
+    parse_first_time,
+    parse_other_delivery,
+    truncate_text,
+)
+from fleetlore.dialects.forge.issues import (
+    derive_issue_event_id,
+    extract_issue_data,
+    parse_assignment,
+    parse_field_change,
+    parse_unassignment,
+)
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 
-MOST_CLOSED = 20
-_closes = re.compile(r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)\b:?\s+(?:[\w.-]+/[\w.-]+)?#([1-9][0-9]{0,8})\b", re.IGNORECASE)
-_branch = re.compile(r"(?<![a-z])(?:issues?|fix(?:es)?|closes?|gh)[-_/#]+([1-9][0-9]{0,8})(?![0-9.])", re.IGNORECASE)
+MAX_CLOSED_ISSUES = 20
+_CLOSES_ISSUE_PATTERN = re.compile(
+    r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)\b:?\s+(?:[\w.-]+/[\w.-]+)?#([1-9][0-9]{0,8})\b", re.IGNORECASE
+)
+_ISSUE_BRANCH_PATTERN = re.compile(r"(?<![a-z])(?:issues?|fix(?:es)?|closes?|gh)[-_/#]+([1-9][0-9]{0,8})(?![0-9.])", re.IGNORECASE)
 
 
-def tell_pull(delivery: Delivery) -> list[Event]:
+def parse_pull_request(delivery: ForgeDelivery) -> list[Event]:
     """What happened to a pull request."""
     pull = as_object(delivery.payload.get("pull_request"))
-    tell = _BY_ACTION.get(delivery.action or "")
-    return note(delivery) if task_of(pull.get("number")) is None or tell is None else tell(delivery, pull)
+    tell = _PARSER_BY_ACTION.get(delivery.action or "")
+    return parse_other_delivery(delivery) if make_task_name(pull.get("number")) is None or tell is None else tell(delivery, pull)
 
 
-def closes(pull: Record) -> list[str]:
+def find_closed_issues(pull: Record) -> list[str]:
     """The issues that a pull request says it settles, in its words or by the name of its branch."""
-    words = "\n".join(filter(None, (as_text(pull.get("title")), some_text(pull.get("body")))))
+    words = "\n".join(filter(None, (as_text(pull.get("title")), truncate_text(pull.get("body")))))
     branch = as_text(as_object(pull.get("head")).get("ref")) or ""
-    return [f"#{number}" for number in dict.fromkeys((*_closes.findall(words), *_branch.findall(branch)))][:MOST_CLOSED]
+    return [f"#{number}" for number in dict.fromkeys((*_CLOSES_ISSUE_PATTERN.findall(words), *_ISSUE_BRANCH_PATTERN.findall(branch)))][
+        :MAX_CLOSED_ISSUES
+    ]
 
 
-def _facts(pull: Record) -> Record:
+def _extract_pull_data(pull: Record) -> Record:
     head, base = as_object(pull.get("head")), as_object(pull.get("base"))
-    return facts_of(pull) | {
-        "branch": plain(head.get("ref")),
-        "base": plain(base.get("ref")),
-        "sha": plain(head.get("sha")),
-        "labels": names_of(pull.get("labels")),
-        "draft": plain(pull.get("draft")) or None,
-        "closes": closes(pull),
-        "commits": count(pull.get("commits")),
-        "additions": count(pull.get("additions")),
-        "deletions": count(pull.get("deletions")),
-        "changed_files": count(pull.get("changed_files")),
+    return extract_issue_data(pull) | {
+        "branch": as_plain_value(head.get("ref")),
+        "base": as_plain_value(base.get("ref")),
+        "sha": as_plain_value(head.get("sha")),
+        "labels": list_names(pull.get("labels")),
+        "draft": as_plain_value(pull.get("draft")) or None,
+        "closes": find_closed_issues(pull),
+        "commits": as_integer(pull.get("commits")),
+        "additions": as_integer(pull.get("additions")),
+        "deletions": as_integer(pull.get("deletions")),
+        "changed_files": as_integer(pull.get("changed_files")),
     }
 
 
-def _open(delivery: Delivery, pull: Record) -> list[Event]:
+def _parse_pull_opened(delivery: ForgeDelivery, pull: Record) -> list[Event]:
     again = delivery.action == "reopened"
-    at = time_of(pull.get("updated_at") if again else pull.get("created_at"))
-    id = thing_id(delivery, pull, "reopened", at) if again else thing_id(delivery, pull, "opened", "")
-    return [_deed(delivery, "fleet.pr_open", id, pull, at=at)]
+    at = parse_first_time(pull.get("updated_at") if again else pull.get("created_at"))
+    id = derive_issue_event_id(delivery, pull, "reopened", at) if again else derive_issue_event_id(delivery, pull, "opened", "")
+    return [_make_pull_event(delivery, "fleet.pr_open", id, pull, at=at)]
 
 
-def _close(delivery: Delivery, pull: Record) -> list[Event]:
-    at = time_of(pull.get("merged_at"), pull.get("closed_at"), pull.get("updated_at"))
-    if not (pull.get("merged") is True or time_of(pull.get("merged_at"))):
-        return [_deed(delivery, "fleet.abandon", thing_id(delivery, pull, "closed", at), pull, at=at)]
-    by = login_of(pull.get("merged_by")) or delivery.sender
-    more = {"merged_by": by, "merge_sha": plain(pull.get("merge_commit_sha"))}
-    return [_deed(delivery, "fleet.pr_merge", thing_id(delivery, pull, "merged", ""), pull, at=at, actor=by, more=more)]
+def _parse_pull_closed(delivery: ForgeDelivery, pull: Record) -> list[Event]:
+    at = parse_first_time(pull.get("merged_at"), pull.get("closed_at"), pull.get("updated_at"))
+    if not (pull.get("merged") is True or parse_first_time(pull.get("merged_at"))):
+        return [_make_pull_event(delivery, "fleet.abandon", derive_issue_event_id(delivery, pull, "closed", at), pull, at=at)]
+    by = get_login(pull.get("merged_by")) or delivery.sender
+    more = {"merged_by": by, "merge_sha": as_plain_value(pull.get("merge_commit_sha"))}
+    return [
+        _make_pull_event(delivery, "fleet.pr_merge", derive_issue_event_id(delivery, pull, "merged", ""), pull, at=at, actor=by, more=more)
+    ]
 
 
-def _deed(
-    delivery: Delivery, kind: str, id: str, pull: Record, *, at: datetime | None, actor: str | None = None, more: Record | None = None
+def _make_pull_event(
+    delivery: ForgeDelivery, kind: str, id: str, pull: Record, *, at: datetime | None, actor: str | None = None, more: Record | None = None
 ) -> Event:
     """Something that the author's proposal came to, whoever did it."""
-    data, task = _facts(pull) | (more or {}), task_of(pull.get("number"))
-    author = login_of(pull.get("user")) or delivery.sender
+    data, task = _extract_pull_data(pull) | (more or {}), make_task_name(pull.get("number"))
+    author = get_login(pull.get("user")) or delivery.sender
     return delivery.tell(kind, id, at=at, text=pull.get("title"), data=data, agent=author, actor=actor, task=task)
 
 
-def _ask(delivery: Delivery, pull: Record) -> list[Event]:
-    reviewer = login_of(delivery.payload.get("requested_reviewer")) or login_of(delivery.payload.get("requested_team"))
-    at, task = time_of(pull.get("updated_at")), task_of(pull.get("number"))
-    id = thing_id(delivery, pull, "review_requested", reviewer, at)
-    author = login_of(pull.get("user")) or delivery.sender
-    data = _facts(pull) | {"item": task}
+def _parse_review_request(delivery: ForgeDelivery, pull: Record) -> list[Event]:
+    reviewer = get_login(delivery.payload.get("requested_reviewer")) or get_login(delivery.payload.get("requested_team"))
+    at, task = parse_first_time(pull.get("updated_at")), make_task_name(pull.get("number"))
+    id = derive_issue_event_id(delivery, pull, "review_requested", reviewer, at)
+    author = get_login(pull.get("user")) or delivery.sender
+    data = _extract_pull_data(pull) | {"item": task}
     return [delivery.tell("town.reviewer_handoff", id, at=at, text=pull.get("title"), data=data, agent=author, child=reviewer, task=task)]
 
 
-def tell_review(delivery: Delivery) -> list[Event]:
+def parse_review(delivery: ForgeDelivery) -> list[Event]:
     """A reviewer's word: yes, no, or only words."""
     pull, review = as_object(delivery.payload.get("pull_request")), as_object(delivery.payload.get("review"))
-    task = task_of(pull.get("number"))
+    task = make_task_name(pull.get("number"))
     if delivery.action not in ("submitted", "reviewed", None) or task is None:
-        return note(delivery)
-    verdict, words = _verdict(delivery, review), some_text(review.get("body")) or some_text(review.get("content"))
+        return parse_other_delivery(delivery)
+    verdict, words = _find_review_verdict(delivery, review), truncate_text(review.get("body")) or truncate_text(review.get("content"))
     if verdict == "commented" and words is None:
-        return note(delivery)  # its comments on lines come by themselves
-    at = time_of(review.get("submitted_at"), pull.get("updated_at"))
-    reviewer, author = login_of(review.get("user")) or delivery.sender, login_of(pull.get("user"))
-    data = facts_of(pull) | {"url": plain(review.get("html_url")) or plain(pull.get("html_url")), "sha": plain(review.get("commit_id"))}
+        return parse_other_delivery(delivery)  # its comments on lines come by themselves
+    at = parse_first_time(review.get("submitted_at"), pull.get("updated_at"))
+    reviewer, author = get_login(review.get("user")) or delivery.sender, get_login(pull.get("user"))
+    data = extract_issue_data(pull) | {
+        "url": as_plain_value(review.get("html_url")) or as_plain_value(pull.get("html_url")),
+        "sha": as_plain_value(review.get("commit_id")),
+    }
     match verdict:
         case "approved":
             kind, data = "town.reviewer_approval", data | {"item": task, "reason": words}
@@ -100,30 +125,30 @@ def tell_review(delivery: Delivery) -> list[Event]:
             kind, data = "work.review_rejected", data | {"item": task, "reason": words}
         case _:
             kind, data = "work.message_sent", data | {"type": "info", "body": words}
-    number = plain(review.get("id"))
+    number = as_plain_value(review.get("id"))
     # Gitea's reviews bear no number: who said it, when, and what.
     own = (number,) if number is not None else (reviewer, at, words or "")
     id = delivery.key("review", task, verdict, *own)
     return [delivery.tell(kind, id, at=at, text=words or pull.get("title"), data=data, agent=reviewer, child=author, task=task)]
 
 
-def _verdict(delivery: Delivery, review: Record) -> str:
+def _find_review_verdict(delivery: ForgeDelivery, review: Record) -> str:
     said = (as_text(review.get("state")) or as_text(review.get("type")) or delivery.event).lower()
     if "approved" in said:
         return "approved"
     return "rejected" if "rejected" in said or "changes_requested" in said else "commented"
 
 
-_UPDATES = (
+_UPDATE_ACTIONS = (
     "edited labeled unlabeled label_updated label_cleared milestoned demilestoned"
     " synchronize synchronized ready_for_review converted_to_draft review_request_removed"
 )
-_BY_ACTION: Mapping[str, Callable[[Delivery, Record], list[Event]]] = {
-    **dict.fromkeys(_UPDATES.split(), update),
-    "opened": _open,
-    "reopened": _open,
-    "closed": _close,
-    "assigned": assign,
-    "unassigned": unassign,
-    "review_requested": _ask,
+_PARSER_BY_ACTION: Mapping[str, Callable[[ForgeDelivery, Record], list[Event]]] = {
+    **dict.fromkeys(_UPDATE_ACTIONS.split(), parse_field_change),
+    "opened": _parse_pull_opened,
+    "reopened": _parse_pull_opened,
+    "closed": _parse_pull_closed,
+    "assigned": parse_assignment,
+    "unassigned": parse_unassignment,
+    "review_requested": _parse_review_request,
 }

@@ -9,118 +9,132 @@ from msgspec.structs import replace
 
 from fleetlore.dialects import git
 from fleetlore.dialects.fields import as_object, as_text, without_none
-from fleetlore.dialects.forge.delivery import Delivery, count, kind_of, login_of, note, one_line, plain, some_text, time_of
+from fleetlore.dialects.forge.delivery import (
+    ForgeDelivery,
+    as_integer,
+    as_plain_value,
+    get_login,
+    make_forge_kind,
+    parse_first_time,
+    parse_other_delivery,
+    truncate_line,
+    truncate_text,
+)
 from fleetlore.dialects.wire import Record
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import derive_id
 
-MOST_FILES = 20
-BRANCH, TAG = "refs/heads/", "refs/tags/"
+MAX_FILES = 20
+BRANCH_PREFIX, TAG_PREFIX = "refs/heads/", "refs/tags/"
 
 
-def tell_push(delivery: Delivery) -> list[Event]:
+def parse_push(delivery: ForgeDelivery) -> list[Event]:
     """The commits of a push, each once, then the push."""
     payload = delivery.payload
     ref, after = as_text(payload.get("ref")), as_text(payload.get("after"))
     if ref is None or after is None:
-        return note(delivery)
+        return parse_other_delivery(delivery)
     if not after.strip("0"):
-        return [_push(delivery, kind_of("push", "deleted"), ref, after, [])]
-    if ref.startswith(TAG):
-        return [_tag(delivery, ref.removeprefix(TAG), after)]
+        return [_make_push_event(delivery, make_forge_kind("push", "deleted"), ref, after, [])]
+    if ref.startswith(TAG_PREFIX):
+        return [_make_tag_event(delivery, ref.removeprefix(TAG_PREFIX), after)]
     listed = payload.get("commits")
-    commits = [event for each in listed if (event := _commit(delivery, as_object(each)))] if isinstance(listed, list) else []
-    return [*commits, _push(delivery, "fleet.push", ref, after, commits)]
+    commits = [event for each in listed if (event := _make_commit_event(delivery, as_object(each)))] if isinstance(listed, list) else []
+    return [*commits, _make_push_event(delivery, "fleet.push", ref, after, commits)]
 
 
-def _push(delivery: Delivery, kind: str, ref: str, after: str, commits: list[Event]) -> Event:
-    payload, branch = delivery.payload, ref.removeprefix(BRANCH)
+def _make_push_event(delivery: ForgeDelivery, kind: str, ref: str, after: str, commits: list[Event]) -> Event:
+    payload, branch = delivery.payload, ref.removeprefix(BRANCH_PREFIX)
     head, repository = as_object(payload.get("head_commit")), as_object(payload.get("repository"))
-    total = count(payload.get("total_commits")) or len(commits)
+    total = as_integer(payload.get("total_commits")) or len(commits)
     data: Record = {
         "branch": branch[:200],
-        "before": plain(payload.get("before")),
+        "before": as_plain_value(payload.get("before")),
         "after": after[:64],
         "commits": total,
-        "forced": plain(payload.get("forced")) or None,
-        "created": plain(payload.get("created")) or None,
-        "url": plain(payload.get("compare")) or plain(payload.get("compare_url")),
+        "forced": as_plain_value(payload.get("forced")) or None,
+        "created": as_plain_value(payload.get("created")) or None,
+        "url": as_plain_value(payload.get("compare")) or as_plain_value(payload.get("compare_url")),
     }
     tasks = {event.task for event in commits}
     task = git.find_task(branch[:200]) or (tasks.pop() if len(tasks) == 1 else None)
-    at = time_of(repository.get("pushed_at"), head.get("timestamp"), *(event.at and event.at.isoformat() for event in commits[::-1]))
+    at = parse_first_time(
+        repository.get("pushed_at"), head.get("timestamp"), *(event.at and event.at.isoformat() for event in commits[::-1])
+    )
     if kind != "fleet.push":
         return delivery.tell(
             kind, delivery.key("push", ref, after, data["before"]), at=at, text=f"{branch} deleted", data=data, visibility="system"
         )
     words = f"{total} commit{'' if total == 1 else 's'} to {branch}"
-    agent = login_of(payload.get("pusher")) or delivery.sender
+    agent = get_login(payload.get("pusher")) or delivery.sender
     # What was there before belongs to it: a branch may be set back, and pushed to the same head again.
     id = delivery.key("push", ref, after, data["before"] or "")
     return delivery.tell(kind, id, at=at, text=words, data=data, agent=agent, task=task)
 
 
-def _commit(delivery: Delivery, commit: Record) -> Event | None:
+def _make_commit_event(delivery: ForgeDelivery, commit: Record) -> Event | None:
     message = as_text(commit.get("message")) or ""
     subject, _, body = message.strip().partition("\n")
     author, committer = as_object(commit.get("author")), as_object(commit.get("committer"))
     by_another = committer.get("name") != author.get("name")
-    files = _files(commit)
+    files = _list_changed_files(commit)
     record = without_none(
         type=git.COMMIT,
         sha=commit.get("id"),
         author=author.get("name"),
         authored=commit.get("timestamp"),
-        subject=one_line(subject),
-        email=some_text(author.get("email")),
-        committer=some_text(committer.get("name")) if by_another else None,
-        committer_email=some_text(committer.get("email")) if by_another else None,
-        body=some_text(body.strip()),
-        files=files[:MOST_FILES] or None,
+        subject=truncate_line(subject),
+        email=truncate_text(author.get("email")),
+        committer=truncate_text(committer.get("name")) if by_another else None,
+        committer_email=truncate_text(committer.get("email")) if by_another else None,
+        body=truncate_text(body.strip()),
+        files=files[:MAX_FILES] or None,
         changed=len(files) or None,
     )
     try:
         event = git.DIALECT.read(record)
     except DialectError:
         return None  # no commit's name: the push still counts it
-    more = without_none(login=login_of({"username": author.get("username")}), url=plain(commit.get("url")), forge=delivery.forge)
+    more = without_none(login=get_login({"username": author.get("username")}), url=as_plain_value(commit.get("url")), forge=delivery.forge)
     return replace(event, mission=delivery.repository, data=event.data | more, origin=delivery.origin)
 
 
-def _files(commit: Record) -> list[str]:
+def _list_changed_files(commit: Record) -> list[str]:
     lists = (commit.get(key) for key in ("added", "modified", "removed"))
-    return [name for names in lists if isinstance(names, list) for each in names if (name := some_text(each))]
+    return [name for names in lists if isinstance(names, list) for each in names if (name := truncate_text(each))]
 
 
-def _tag(delivery: Delivery, tag: str, object: str) -> Event:
+def _make_tag_event(delivery: ForgeDelivery, tag: str, object: str) -> Event:
     """A tag that names a version is a milestone, under the id that the `git` dialect gives it."""
     head = as_object(delivery.payload.get("head_commit"))
-    at = time_of(as_object(delivery.payload.get("repository")).get("pushed_at"), head.get("timestamp"))
+    at = parse_first_time(as_object(delivery.payload.get("repository")).get("pushed_at"), head.get("timestamp"))
     agent, data = (
-        login_of(delivery.payload.get("pusher")) or delivery.sender,
-        {"tag": tag[:200], "sha": plain(head.get("id")) or object[:64]},
+        get_login(delivery.payload.get("pusher")) or delivery.sender,
+        {"tag": tag[:200], "sha": as_plain_value(head.get("id")) or object[:64]},
     )
-    if not git.is_version(tag):
-        return delivery.tell(kind_of("push", "tag"), delivery.key("tag", tag, object), at=at, text=tag, data=data, visibility="system")
+    if not git.is_version_tag(tag):
+        return delivery.tell(
+            make_forge_kind("push", "tag"), delivery.key("tag", tag, object), at=at, text=tag, data=data, visibility="system"
+        )
     id = derive_id(git.NAME, f"tag\0{tag}\0{object}".encode())
     return delivery.tell("fleet.milestone", id, at=at, text=tag, data=data, agent=agent)
 
 
-def tell_release(delivery: Delivery) -> list[Event]:
+def parse_release(delivery: ForgeDelivery) -> list[Event]:
     """A release that was published is a milestone; drafts and corrections are only noted."""
     release = as_object(delivery.payload.get("release"))
     if delivery.action != "published":
-        return note(delivery)
-    tag, name = some_text(release.get("tag_name")), some_text(release.get("name"))
+        return parse_other_delivery(delivery)
+    tag, name = truncate_text(release.get("tag_name")), truncate_text(release.get("name"))
     data = {
         "tag": tag,
         "title": name,
-        "notes": some_text(release.get("body")) or some_text(release.get("note")),
-        "url": plain(release.get("html_url")),
-        "prerelease": plain(release.get("prerelease")) or None,
+        "notes": truncate_text(release.get("body")) or truncate_text(release.get("note")),
+        "url": as_plain_value(release.get("html_url")),
+        "prerelease": as_plain_value(release.get("prerelease")) or None,
     }
-    at = time_of(release.get("published_at"), release.get("created_at"))
-    id = delivery.key("release", plain(release.get("id")) or tag, "published")
-    agent = login_of(release.get("author")) or delivery.sender
+    at = parse_first_time(release.get("published_at"), release.get("created_at"))
+    id = delivery.key("release", as_plain_value(release.get("id")) or tag, "published")
+    agent = get_login(release.get("author")) or delivery.sender
     return [delivery.tell("fleet.milestone", id, at=at, text=f"release {name or tag or ''}", data=data, agent=agent)]

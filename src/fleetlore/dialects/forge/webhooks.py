@@ -12,36 +12,36 @@ from typing import Any
 import msgspec
 
 from fleetlore.dialects.fields import as_object, as_text
-from fleetlore.dialects.forge.checks import tell_action_run, tell_check, tell_deployment, tell_status
-from fleetlore.dialects.forge.delivery import NAME, Delivery, note
-from fleetlore.dialects.forge.issues import tell_comment, tell_issue
-from fleetlore.dialects.forge.pull_requests import tell_pull, tell_review
-from fleetlore.dialects.forge.pushes import tell_push, tell_release
+from fleetlore.dialects.forge.checks import parse_action_run, parse_check, parse_commit_status, parse_deployment
+from fleetlore.dialects.forge.delivery import NAME, ForgeDelivery, parse_other_delivery
+from fleetlore.dialects.forge.issues import parse_comment, parse_issue
+from fleetlore.dialects.forge.pull_requests import parse_pull_request, parse_review
+from fleetlore.dialects.forge.pushes import parse_push, parse_release
 from fleetlore.dialects.independent_records import IndependentReader
-from fleetlore.dialects.recording import Recording, parse
+from fleetlore.dialects.recording import Recording, parse_record
 from fleetlore.dialects.wire import Record
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 
-HEADERS = (("x-gitea-", "gitea"), ("x-forgejo-", "gitea"), ("x-github-", "github"))
+FORGE_BY_HEADER = (("x-gitea-", "gitea"), ("x-forgejo-", "gitea"), ("x-github-", "github"))
 """How a delivery's headers begin. Gitea and Forgejo send GitHub's too, so theirs are looked for first."""
 
-_TELLERS: Mapping[str, Callable[[Delivery], list[Event]]] = {
-    "issues": tell_issue,
-    "issue_comment": tell_comment,
-    "commit_comment": tell_comment,
-    "pull_request_review_comment": tell_comment,
-    "pull_request": tell_pull,
-    "pull_request_review": tell_review,
-    "push": tell_push,
-    "release": tell_release,
-    **dict.fromkeys(("check_run", "check_suite", "workflow_run", "workflow_job"), tell_check),
-    "status": tell_status,
-    "deployment_status": tell_deployment,
-    **dict.fromkeys(("action_run", "action_run_failure", "action_run_recover", "action_run_success"), tell_action_run),
+_PARSER_BY_EVENT: Mapping[str, Callable[[ForgeDelivery], list[Event]]] = {
+    "issues": parse_issue,
+    "issue_comment": parse_comment,
+    "commit_comment": parse_comment,
+    "pull_request_review_comment": parse_comment,
+    "pull_request": parse_pull_request,
+    "pull_request_review": parse_review,
+    "push": parse_push,
+    "release": parse_release,
+    **dict.fromkeys(("check_run", "check_suite", "workflow_run", "workflow_job"), parse_check),
+    "status": parse_commit_status,
+    "deployment_status": parse_deployment,
+    **dict.fromkeys(("action_run", "action_run_failure", "action_run_recover", "action_run_success"), parse_action_run),
 }
 
-_SHAPES: tuple[tuple[frozenset[str], str], ...] = tuple(
+_EVENT_BY_KEYS: tuple[tuple[frozenset[str], str], ...] = tuple(
     (frozenset(keys.split()), event)
     for keys, event in (
         ("zen hook_id", "ping"),
@@ -70,7 +70,7 @@ _SHAPES: tuple[tuple[frozenset[str], str], ...] = tuple(
 )
 """The keys that a body has → the event that it is of; the first that fits."""
 
-_SAME: Mapping[str, str] = {
+_EVENT_ALIASES: Mapping[str, str] = {
     **dict.fromkeys(("issue_assign", "issue_label", "issue_milestone"), "issues"),
     **dict.fromkeys(
         (
@@ -98,62 +98,62 @@ def read_delivery(payload: Record, *, event: str | None = None, delivery: str | 
         raw = msgspec.json.encode(payload, order="sorted")
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise DialectError("$", f"not JSON: {error}") from error
-    own = _event(payload, _word(event))
-    told = Delivery(
+    own = _find_event_name(payload, _normalize_header(event))
+    told = ForgeDelivery(
         event=own,
         action=as_text(payload.get("action")),
         payload=payload,
-        forge=_word(forge),
-        delivery=_word(delivery),
+        forge=_normalize_header(forge),
+        delivery=_normalize_header(delivery),
         raw=raw,
     )
-    return _TELLERS.get(own, note)(told)
+    return _PARSER_BY_EVENT.get(own, parse_other_delivery)(told)
 
 
-def _event(payload: Record, event: str | None) -> str:
+def _find_event_name(payload: Record, event: str | None) -> str:
     if as_object(payload.get("review")) and as_object(payload.get("pull_request")) and event != "pull_request_review_comment":
         return "pull_request_review"  # Gitea has a name of its own for each verdict
     if event is not None:
-        return _SAME.get(event, event)
-    return next((name for keys, name in _SHAPES if keys <= payload.keys()), "other")
+        return _EVENT_ALIASES.get(event, event)
+    return next((name for keys, name in _EVENT_BY_KEYS if keys <= payload.keys()), "other")
 
 
-def _word(header: object) -> str | None:
+def _normalize_header(header: object) -> str | None:
     text = as_text(header)
     return None if text is None else text.encode(errors="replace").decode()[:200]
 
 
-def _unwrap(record: Record) -> list[Event]:
+def _read_saved_delivery(record: Record) -> list[Event]:
     headers = record.get("headers")
     if isinstance(headers, dict) and "body" in record:
         forge, event, delivery = _read_headers(headers)
-        return read_delivery(_body(record["body"], "$.body"), event=event, delivery=delivery, forge=forge)
+        return read_delivery(_parse_body(record["body"], "$.body"), event=event, delivery=delivery, forge=forge)
     if "payload" in record and ("event" in record or "delivery" in record):
         event, delivery, forge = (as_text(record.get(key)) for key in ("event", "delivery", "forge"))
-        return read_delivery(_body(record["payload"], "$.payload"), event=event, delivery=delivery, forge=forge)
+        return read_delivery(_parse_body(record["payload"], "$.payload"), event=event, delivery=delivery, forge=forge)
     return read_delivery(record)
 
 
 def _read_headers(headers: Record) -> tuple[str | None, str | None, str | None]:
     """Which forge it was, the event, the delivery's id."""
-    lower = {name.lower(): _first(value) for name, value in headers.items()}
-    for start, forge in HEADERS:
+    lower = {name.lower(): _first_header_value(value) for name, value in headers.items()}
+    for start, forge in FORGE_BY_HEADER:
         if event := lower.get(f"{start}event"):
             return forge, event, lower.get(f"{start}delivery")
     return None, None, None
 
 
-def _first(value: Any) -> str | None:
+def _first_header_value(value: Any) -> str | None:
     return as_text(value[0] if isinstance(value, list) and value else value)
 
 
-def _body(value: object, path: str) -> Record:
+def _parse_body(value: object, path: str) -> Record:
     if isinstance(value, str):
-        return parse(value.encode())
+        return parse_record(value.encode())
     if not isinstance(value, dict):
         raise DialectError(path, "the body of a delivery is needed, as an object or as its JSON")
     return value
 
 
-RECORDING = Recording(name=NAME, open=lambda saved: IndependentReader(_unwrap), whole_files=True)
+RECORDING = Recording(name=NAME, open=lambda saved: IndependentReader(_read_saved_delivery), whole_files=True)
 """Captured deliveries, one a line or one a file."""

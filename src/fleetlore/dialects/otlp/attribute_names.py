@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fleetlore.dialects.fields import as_name, as_object, as_text
-from fleetlore.dialects.otlp.values import Attributes, Span, count_of, first, name_in, number_of, unfold
+from fleetlore.dialects.otlp.values import Attributes, OtlpSpan, decode_nested_json, get_first, get_first_name, parse_count, parse_number
 from fleetlore.dialects.wire import Record
 
-MODEL, AGENT, TOOL, CREATED = "model", "agent", "tool", "created"
+MODEL_ROLE, AGENT_ROLE, TOOL_ROLE, AGENT_CREATED_ROLE = "model", "agent", "tool", "created"
 
-CONVERSATION = (
+CONVERSATION_IDS = (
     "gen_ai.conversation.id",
     "session.id",
     "ai.telemetry.metadata.sessionId",
@@ -65,7 +65,7 @@ RESPONSE_IDS = ("gen_ai.response.id", "ai.response.id", "llm.response.id")
 STOP_REASONS = ("gen_ai.response.finish_reasons", "llm.finish_reason", "ai.response.finishReason", "llm.response.finish_reason")
 COSTS = ("gen_ai.usage.cost", "llm.cost.total", "operation.cost", "gen_ai.cost.total")
 
-_INPUT = (
+_INPUT_TOKENS = (
     "gen_ai.usage.input_tokens",
     "gen_ai.usage.prompt_tokens",
     "llm.token_count.prompt",
@@ -74,7 +74,7 @@ _INPUT = (
     "ai.usage.promptTokens",
     "ai.usage.tokens",
 )
-_OUTPUT = (
+_OUTPUT_TOKENS = (
     "gen_ai.usage.output_tokens",
     "gen_ai.usage.completion_tokens",
     "llm.token_count.completion",
@@ -82,7 +82,7 @@ _OUTPUT = (
     "ai.usage.outputTokens",
     "ai.usage.completionTokens",
 )
-_CACHE_READ = (
+_CACHE_READ_TOKENS = (
     "gen_ai.usage.cache_read.input_tokens",
     "gen_ai.usage.cache_read_input_tokens",
     "gen_ai.usage.input_tokens.cached",
@@ -92,7 +92,7 @@ _CACHE_READ = (
     "ai.usage.inputTokenDetails.cacheReadTokens",
     "ai.usage.cachedInputTokens",
 )
-_CACHE_WRITE = (
+_CACHE_WRITE_TOKENS = (
     "gen_ai.usage.cache_creation.input_tokens",
     "gen_ai.usage.cache_creation_input_tokens",
     "gen_ai.usage.input_tokens.cache_write",
@@ -102,95 +102,102 @@ _CACHE_WRITE = (
     "ai.usage.inputTokenDetails.cacheWriteTokens",
 )
 
-_COUNTS = {"input": _INPUT, "read": _CACHE_READ, "write": _CACHE_WRITE, "output": _OUTPUT}
+_TOKEN_ATTRIBUTES = {"input": _INPUT_TOKENS, "read": _CACHE_READ_TOKENS, "write": _CACHE_WRITE_TOKENS, "output": _OUTPUT_TOKENS}
 
-_OPERATIONS: Mapping[str, str] = {
-    **dict.fromkeys(("chat", "text_completion", "generate_content", "embeddings"), MODEL),
-    **dict.fromkeys(("invoke_agent", "invoke_workflow"), AGENT),
-    "create_agent": CREATED,
-    "execute_tool": TOOL,
+_ROLE_BY_OPERATION: Mapping[str, str] = {
+    **dict.fromkeys(("chat", "text_completion", "generate_content", "embeddings"), MODEL_ROLE),
+    **dict.fromkeys(("invoke_agent", "invoke_workflow"), AGENT_ROLE),
+    "create_agent": AGENT_CREATED_ROLE,
+    "execute_tool": TOOL_ROLE,
 }
-_OPENINFERENCE: Mapping[str, str] = {"llm": MODEL, "embedding": MODEL, "agent": AGENT, "tool": TOOL, "chain": "", "unknown": ""}
-_LANGFUSE: Mapping[str, str] = {
-    **dict.fromkeys(("generation", "embedding"), MODEL),
+_ROLE_BY_OPENINFERENCE_KIND: Mapping[str, str] = {
+    "llm": MODEL_ROLE,
+    "embedding": MODEL_ROLE,
+    "agent": AGENT_ROLE,
+    "tool": TOOL_ROLE,
+    "chain": "",
+    "unknown": "",
+}
+_ROLE_BY_LANGFUSE_TYPE: Mapping[str, str] = {
+    **dict.fromkeys(("generation", "embedding"), MODEL_ROLE),
     **dict.fromkeys(("span", "event", "chain"), ""),
-    "agent": AGENT,
-    "tool": TOOL,
+    "agent": AGENT_ROLE,
+    "tool": TOOL_ROLE,
 }
 _LANGFUSE_USAGE, _LANGFUSE_COST = "langfuse.observation.usage_details", "langfuse.observation.cost_details"
-_DETAILS = {
+_LANGFUSE_TOKEN_KEYS = {
     "input": ("input", "input_tokens", "prompt_tokens"),
     "output": ("output", "output_tokens", "completion_tokens"),
     "read": ("cache_read_input_tokens", "input_cached_tokens", "input_cache_read"),
     "write": ("cache_creation_input_tokens", "input_cache_creation"),
 }
-_TRACELOOP: Mapping[str, str] = {"workflow": AGENT, "agent": AGENT, "tool": TOOL, "task": ""}
-_VERCEL_INNER = (".doGenerate", ".doStream", ".doEmbed")
-_VERCEL_OUTER = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
+_ROLE_BY_TRACELOOP_KIND: Mapping[str, str] = {"workflow": AGENT_ROLE, "agent": AGENT_ROLE, "tool": TOOL_ROLE, "task": ""}
+_VERCEL_INNER_SUFFIXES = (".doGenerate", ".doStream", ".doEmbed")
+_VERCEL_OUTER_NAMES = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
 
 
-def role_of(span: Span) -> str | None:
+def find_span_role(span: OtlpSpan) -> str | None:
     """What a span is: of a model, an agent, a tool, another operation by its name; `None` where it is not about agents."""
     if span.name.startswith("claude_code."):
         return None  # its hooks and transcripts tell it, and count its tokens
-    for find in (_by_vercel, _by_operation, _by_kind):
+    for find in (_find_vercel_role, _find_operation_role, _find_role_by_kind):
         if (role := find(span.attributes)) is not None:
             return role or None
     return None
 
 
-def _by_vercel(attributes: Attributes) -> str | None:
+def _find_vercel_role(attributes: Attributes) -> str | None:
     """The outer span of a call sums up the inner ones, so only those are the model's."""
     operation = as_text(attributes.get("ai.operationId"))
     if operation is None:
         return None
-    if operation.endswith(_VERCEL_INNER):
-        return MODEL
-    return TOOL if operation == "ai.toolCall" else AGENT if operation in _VERCEL_OUTER else ""
+    if operation.endswith(_VERCEL_INNER_SUFFIXES):
+        return MODEL_ROLE
+    return TOOL_ROLE if operation == "ai.toolCall" else AGENT_ROLE if operation in _VERCEL_OUTER_NAMES else ""
 
 
-def _by_operation(attributes: Attributes) -> str | None:
+def _find_operation_role(attributes: Attributes) -> str | None:
     operation = as_text(attributes.get("gen_ai.operation.name"))
-    return None if operation is None else _OPERATIONS.get(operation.lower(), operation.lower())
+    return None if operation is None else _ROLE_BY_OPERATION.get(operation.lower(), operation.lower())
 
 
-def _by_kind(attributes: Attributes) -> str | None:
+def _find_role_by_kind(attributes: Attributes) -> str | None:
     if kind := as_text(attributes.get("openinference.span.kind")):
-        return _OPENINFERENCE.get(kind.lower(), kind.lower())
+        return _ROLE_BY_OPENINFERENCE_KIND.get(kind.lower(), kind.lower())
     if kind := as_text(attributes.get("traceloop.span.kind")):
-        return _TRACELOOP.get(kind.lower(), kind.lower())
+        return _ROLE_BY_TRACELOOP_KIND.get(kind.lower(), kind.lower())
     if kind := as_text(attributes.get("langfuse.observation.type")):
-        return _LANGFUSE.get(kind.lower(), kind.lower())
-    if first(attributes, ("gen_ai.tool.name",)):
-        return TOOL
-    if first(attributes, ("llm.request.type", "gen_ai.request.model")):
-        return MODEL
-    return AGENT if first(attributes, ("gen_ai.agent.name", "agent_name")) else None
+        return _ROLE_BY_LANGFUSE_TYPE.get(kind.lower(), kind.lower())
+    if get_first(attributes, ("gen_ai.tool.name",)):
+        return TOOL_ROLE
+    if get_first(attributes, ("llm.request.type", "gen_ai.request.model")):
+        return MODEL_ROLE
+    return AGENT_ROLE if get_first(attributes, ("gen_ai.agent.name", "agent_name")) else None
 
 
-def agent_span_name(span: Span) -> str | None:
+def find_span_agent_name(span: OtlpSpan) -> str | None:
     """The name of the agent that a span is the work of."""
     said = span.name.removeprefix("invoke_agent ").removeprefix("invoke_workflow ")
     is_name = said != span.name or "openinference.span.kind" in span.attributes
-    return name_in(span.attributes, AGENT_SPAN_NAMES) or (as_name(said) if is_name else None) or service_of(span.resource)
+    return get_first_name(span.attributes, AGENT_SPAN_NAMES) or (as_name(said) if is_name else None) or find_service_name(span.resource)
 
 
-def service_of(resource: Attributes) -> str | None:
+def find_service_name(resource: Attributes) -> str | None:
     """The program that sent it."""
-    return name_in(resource, ("service.name",))
+    return get_first_name(resource, ("service.name",))
 
 
-def usage_of(attributes: Attributes) -> Record:
+def extract_usage(attributes: Attributes) -> Record:
     """Tokens and cost. By the convention the input includes what came from the cache or went into it; here it does not.
 
     Where more was cached than read altogether, the source evidently does not include it, and its number stays.
     """
-    details = as_object(unfold(attributes.get(_LANGFUSE_USAGE)))
-    given, read, write, output = (_count(attributes, details, name) for name in ("input", "read", "write", "output"))
+    details = as_object(decode_nested_json(attributes.get(_LANGFUSE_USAGE)))
+    given, read, write, output = (_find_token_count(attributes, details, name) for name in ("input", "read", "write", "output"))
     cached = (read or 0) + (write or 0)
     own = given - cached if given is not None and given >= cached else given
-    stated = first(attributes, COSTS)
-    usd = number_of(as_object(unfold(attributes.get(_LANGFUSE_COST))).get("total") if stated is None else stated)
+    stated = get_first(attributes, COSTS)
+    usd = parse_number(as_object(decode_nested_json(attributes.get(_LANGFUSE_COST))).get("total") if stated is None else stated)
     return {
         "input": own,
         "output": output,
@@ -200,18 +207,21 @@ def usage_of(attributes: Attributes) -> Record:
     }
 
 
-def _count(attributes: Attributes, details: Record, name: str) -> int | None:
-    found = first(details, _DETAILS[name]) if details else None
-    return count_of(first(attributes, _COUNTS[name]) if found is None else found)
+def _find_token_count(attributes: Attributes, details: Record, name: str) -> int | None:
+    found = get_first(details, _LANGFUSE_TOKEN_KEYS[name]) if details else None
+    return parse_count(get_first(attributes, _TOKEN_ATTRIBUTES[name]) if found is None else found)
 
 
-def is_counted(span: Span) -> bool:
+def has_token_counts(span: OtlpSpan) -> bool:
     """Whether a span says how many tokens it took."""
-    details = as_object(unfold(span.attributes.get(_LANGFUSE_USAGE)))
-    return _count(span.attributes, details, "input") is not None or _count(span.attributes, details, "output") is not None
+    details = as_object(decode_nested_json(span.attributes.get(_LANGFUSE_USAGE)))
+    return (
+        _find_token_count(span.attributes, details, "input") is not None
+        or _find_token_count(span.attributes, details, "output") is not None
+    )
 
 
-def stop_reason_of(attributes: Attributes) -> str | None:
+def find_stop_reason(attributes: Attributes) -> str | None:
     """Why the model stopped."""
-    found = unfold(first(attributes, STOP_REASONS))
+    found = decode_nested_json(get_first(attributes, STOP_REASONS))
     return as_text(found[0] if isinstance(found, list) and found else found)

@@ -9,13 +9,22 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from fleetlore.dialects.commands.classify import deed_of, flags_of
+from fleetlore.dialects.commands.classify import classify_tool_call, flags_of
 from fleetlore.dialects.commands.flags import shown_flags
 from fleetlore.dialects.fields import as_name, as_text, first_line, read_time
-from fleetlore.dialects.otlp.actions import END, LONGEST_LINE, NAME, PERSON, Place, tell_reply
-from fleetlore.dialects.otlp.attribute_names import AGENT_NAMES, CONVERSATION, service_of
-from fleetlore.dialects.otlp.messages import ASSISTANT, spoken
-from fleetlore.dialects.otlp.values import LogRecord, Span, bounded, count_of, name_in, number_of, plain_values, unfold
+from fleetlore.dialects.otlp.actions import END_PHASE, MAX_LINE_CHARS, NAME, USER_ACTOR, SpanEventContext, make_reply_event
+from fleetlore.dialects.otlp.attribute_names import AGENT_NAMES, CONVERSATION_IDS, find_service_name
+from fleetlore.dialects.otlp.messages import ASSISTANT_ROLE, extract_role_text
+from fleetlore.dialects.otlp.values import (
+    OtlpLogRecord,
+    OtlpSpan,
+    decode_nested_json,
+    get_first_name,
+    parse_count,
+    parse_number,
+    pick_note_values,
+    truncate_value,
+)
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event, Origin, Visibility
 from fleetlore.events.ids import derive_id
@@ -23,42 +32,42 @@ from fleetlore.programs import sessions
 from fleetlore.programs.claude_code import ids
 from fleetlore.programs.codex import ids as codex_ids
 
-CLAUDE, CODEX = "claude_code.", "codex."
-INFERENCE = "gen_ai.client.inference.operation.details"
-CHOICE = "gen_ai.choice"
+CLAUDE_PREFIX, CODEX_PREFIX = "claude_code.", "codex."
+INFERENCE_EVENT = "gen_ai.client.inference.operation.details"
+CHOICE_EVENT = "gen_ai.choice"
 
 _ORIGIN = Origin(dialect=NAME)
-_HIDDEN = frozenset(("<REDACTED>", "[REDACTED]"))
+_REDACTED_TEXTS = frozenset(("<REDACTED>", "[REDACTED]"))
 # Whose account it is, and what the event is called, stands on every record.
-_LEFT_OUT = ("user.", "organization.", "event.", "session.id", "conversation.id", "terminal.", "prompt.id")
+_IGNORED_PREFIXES = ("user.", "organization.", "event.", "session.id", "conversation.id", "terminal.", "prompt.id")
 
 
-def tell_logs(records: Iterable[LogRecord]) -> list[Event]:
+def make_log_events(records: Iterable[OtlpLogRecord]) -> list[Event]:
     """The events of log records, those of others left aside."""
-    return [event for record in records for event in _tell(record)]
+    return [event for record in records for event in _make_record_events(record)]
 
 
-def _tell(record: LogRecord) -> list[Event]:
-    name = _full_name(record)
-    if name.startswith(CLAUDE):
-        return _CLAUDE.get(name.removeprefix(CLAUDE), _note)(_claude(record, name))
-    if name.startswith(CODEX):
-        return _CODEX.get(name.removeprefix(CODEX), _note)(_codex(record, name))
-    if name == INFERENCE:
-        return _tell_inference(record)
-    return _tell_choice(record) if name == CHOICE else []
+def _make_record_events(record: OtlpLogRecord) -> list[Event]:
+    name = _qualify_event_name(record)
+    if name.startswith(CLAUDE_PREFIX):
+        return _CLAUDE_HANDLERS.get(name.removeprefix(CLAUDE_PREFIX), _make_other_events)(_make_claude_context(record, name))
+    if name.startswith(CODEX_PREFIX):
+        return _CODEX_HANDLERS.get(name.removeprefix(CODEX_PREFIX), _make_other_events)(_make_codex_context(record, name))
+    if name == INFERENCE_EVENT:
+        return _make_inference_events(record)
+    return _make_choice_events(record) if name == CHOICE_EVENT else []
 
 
-def _full_name(record: LogRecord) -> str:
+def _qualify_event_name(record: OtlpLogRecord) -> str:
     """With the program's own word before it, which Claude Code leaves out of some places."""
-    is_bare = "." not in record.name and service_of(record.resource) == ids.PROGRAM
-    return f"{CLAUDE}{record.name}" if is_bare else record.name
+    is_bare = "." not in record.name and find_service_name(record.resource) == ids.PROGRAM
+    return f"{CLAUDE_PREFIX}{record.name}" if is_bare else record.name
 
 
-class Scene(NamedTuple):
+class LogEventContext(NamedTuple):
     """Whose record it is."""
 
-    record: LogRecord
+    record: OtlpLogRecord
     name: str
     at: datetime | None
     agent: str | None
@@ -70,7 +79,7 @@ class Scene(NamedTuple):
 
     def id(self) -> str:
         """Of the record itself."""
-        sequence = number_of(self.record.attributes.get("event.sequence"))
+        sequence = parse_number(self.record.attributes.get("event.sequence"))
         if self.run is not None and sequence is not None:
             return derive_id(NAME, f"{self.name}\0{self.run}\0{sequence}\0{self.at}".encode())
         return derive_id(NAME, self.record.raw)
@@ -97,56 +106,56 @@ class Scene(NamedTuple):
             run=self.run,
             cause=cause,
             trace=f"00-{record.trace}-{record.span}-01" if record.trace and record.span else None,
-            text=None if line is None else line[:LONGEST_LINE],
+            text=None if line is None else line[:MAX_LINE_CHARS],
             visibility=visibility,
             data={key: value for key, value in (data or {}).items() if value is not None and value != []},
             origin=_ORIGIN,
         )
 
 
-def _claude(record: LogRecord, name: str) -> Scene:
+def _make_claude_context(record: OtlpLogRecord, name: str) -> LogEventContext:
     run = as_name(record.attributes.get("session.id")) or as_name(record.resource.get("session.id"))
-    return Scene(record, name, _at(record), ids.agent_of(run) or service_of(record.resource), run)
+    return LogEventContext(record, name, _find_record_time(record), ids.session_agent(run) or find_service_name(record.resource), run)
 
 
-def _codex(record: LogRecord, name: str) -> Scene:
+def _make_codex_context(record: OtlpLogRecord, name: str) -> LogEventContext:
     run = as_name(record.attributes.get("conversation.id"))
-    return Scene(record, name, _at(record), codex_ids.agent_of(run) or service_of(record.resource), run)
+    return LogEventContext(record, name, _find_record_time(record), codex_ids.thread_agent(run) or find_service_name(record.resource), run)
 
 
-def _at(record: LogRecord) -> datetime | None:
+def _find_record_time(record: OtlpLogRecord) -> datetime | None:
     return read_time(record.attributes.get("event.timestamp")) or record.at
 
 
-def _note(scene: Scene) -> list[Event]:
+def _make_other_events(scene: LogEventContext) -> list[Event]:
     """Kept short, for those who look for it: a kind that nothing counts."""
-    kept = {key: value for key, value in scene.record.attributes.items() if not key.startswith(_LEFT_OUT)}
+    kept = {key: value for key, value in scene.record.attributes.items() if not key.startswith(_IGNORED_PREFIXES)}
     program, _, word = scene.name.partition(".")
-    kind = f"{program}.{sessions.snake(word)}"
-    return [scene.tell(kind, scene.id(), text=scene.name, data=plain_values(kept), visibility="system")]
+    kind = f"{program}.{sessions.to_snake_case(word)}"
+    return [scene.tell(kind, scene.id(), text=scene.name, data=pick_note_values(kept), visibility="system")]
 
 
-def _prompt(scene: Scene) -> list[Event]:
+def _make_prompt_events(scene: LogEventContext) -> list[Event]:
     """Words that are hidden are only noted, so that they do not take the place of those in a transcript."""
     words, key = scene.get("prompt"), scene.get("prompt.id")
-    if words is None or words.strip() in _HIDDEN:
-        return _note(scene)
-    id = ids.prompt_id(key) if key and scene.name.startswith(CLAUDE) else scene.id()
-    return [scene.tell("prompt.submitted", id, text=words, data={"prompt": words, "prompt_id": key}, actor=PERSON)]
+    if words is None or words.strip() in _REDACTED_TEXTS:
+        return _make_other_events(scene)
+    id = ids.prompt_id(key) if key and scene.name.startswith(CLAUDE_PREFIX) else scene.id()
+    return [scene.tell("prompt.submitted", id, text=words, data={"prompt": words, "prompt_id": key}, actor=USER_ACTOR)]
 
 
-def _outcome(scene: Scene) -> list[Event]:
+def _make_outcome_events(scene: LogEventContext) -> list[Event]:
     """What came of a tool call."""
-    tool, call = scene.get("tool_name") or "unknown", _call(scene)
-    given = unfold(scene.get("tool_input") or scene.get("tool_parameters") or scene.get("arguments"))
+    tool, call = scene.get("tool_name") or "unknown", _find_call_id(scene)
+    given = decode_nested_json(scene.get("tool_input") or scene.get("tool_parameters") or scene.get("arguments"))
     output, error = scene.get("output"), scene.get("error") or scene.get("error_message")
     failed = str(scene.record.attributes.get("success")).lower() == "false"
-    deed, flags = deed_of(tool, given, output, failed=failed), flags_of(tool, given)
+    deed, flags = classify_tool_call(tool, given, output, failed=failed), flags_of(tool, given)
     data: Record = {
         "tool": tool,
         "call_id": call,
-        "input": bounded(given),
-        "duration_ms": number_of(scene.record.attributes.get("duration_ms")),
+        "input": truncate_value(given),
+        "duration_ms": parse_number(scene.record.attributes.get("duration_ms")),
         "deed": deed.name,
         "subject": deed.subject,
         "flags": flags or None,
@@ -155,103 +164,108 @@ def _outcome(scene: Scene) -> list[Event]:
         why = error or output
         return [
             scene.tell(
-                "tool.failed", _outcome_id(scene, call), text=f"{tool}{shown_flags(flags)}: {why or 'failed'}", data=data | {"error": why}
+                "tool.failed",
+                _derive_outcome_id(scene, call),
+                text=f"{tool}{shown_flags(flags)}: {why or 'failed'}",
+                data=data | {"error": why},
             )
         ]
     data |= {"output": output, "paths": list(deed.paths)}
-    return [scene.tell("tool.returned", _outcome_id(scene, call), text=f"{tool}{shown_flags(flags)}", data=data)]
+    return [scene.tell("tool.returned", _derive_outcome_id(scene, call), text=f"{tool}{shown_flags(flags)}", data=data)]
 
 
-def _decision(scene: Scene) -> list[Event]:
+def _make_decision_events(scene: LogEventContext) -> list[Event]:
     """A no is told; after a yes the call's outcome tells enough."""
     if (scene.get("decision") or "").lower().startswith(("accept", "approve")):
         return []
-    tool, call = scene.get("tool_name") or "unknown", _call(scene)
+    tool, call = scene.get("tool_name") or "unknown", _find_call_id(scene)
     data = {"tool": tool, "call_id": call, "reason": scene.get("decision"), "by": scene.get("source") or scene.get("decision_source")}
-    return [scene.tell("tool.denied", _outcome_id(scene, call), text=tool, data=data)]
+    return [scene.tell("tool.denied", _derive_outcome_id(scene, call), text=tool, data=data)]
 
 
-def _call(scene: Scene) -> str | None:
+def _find_call_id(scene: LogEventContext) -> str | None:
     return scene.get("tool_use_id") or scene.get("call_id")
 
 
-def _outcome_id(scene: Scene, call: str | None) -> str:
+def _derive_outcome_id(scene: LogEventContext, call: str | None) -> str:
     """The id that transcripts and rollouts give it; calls that some models only count need the turn, which is not told here."""
-    if call is not None and scene.name.startswith(CLAUDE):
-        return ids.outcome_id(call)
-    if call is not None and codex_ids.is_unique(call):
-        return codex_ids.outcome_id(codex_ids.Place(scene.run, None), call)
+    if call is not None and scene.name.startswith(CLAUDE_PREFIX):
+        return ids.tool_outcome_id(call)
+    if call is not None and codex_ids.is_unique_id(call):
+        return codex_ids.tool_outcome_id(codex_ids.CallLocation(scene.run, None), call)
     return scene.id()
 
 
-def _model_error(scene: Scene) -> list[Event]:
+def _make_model_error_events(scene: LogEventContext) -> list[Event]:
     attributes = scene.record.attributes
     error = scene.get("error") or scene.get("error.message")
     data = {
         "model": scene.get("model"),
         "error": error,
-        "status": count_of(attributes.get("status_code")) or count_of(attributes.get("http.response.status_code")),
-        "attempt": count_of(attributes.get("attempt")),
-        "latency_ms": number_of(attributes.get("duration_ms")),
+        "status": parse_count(attributes.get("status_code")) or parse_count(attributes.get("http.response.status_code")),
+        "attempt": parse_count(attributes.get("attempt")),
+        "latency_ms": parse_number(attributes.get("duration_ms")),
     }
     return [scene.tell("model.failed", scene.id(), text=error or "no answer", data=data)]
 
 
-def _codex_request(scene: Scene) -> list[Event]:
-    status = count_of(scene.record.attributes.get("http.response.status_code"))
-    return _model_error(scene) if scene.get("error.message") or (status or 0) >= 400 else []
+def _make_codex_request_events(scene: LogEventContext) -> list[Event]:
+    status = parse_count(scene.record.attributes.get("http.response.status_code"))
+    return _make_model_error_events(scene) if scene.get("error.message") or (status or 0) >= 400 else []
 
 
-def _codex_stream(scene: Scene) -> list[Event]:
+def _make_codex_stream_events(scene: LogEventContext) -> list[Event]:
     """Of all that streams by, only the end says what it took: not for which response, so the rollout alone counts it."""
     if scene.get("error.message"):
-        return _model_error(scene)
-    return _note(scene) if scene.get("event.kind") == "response.completed" else []
+        return _make_model_error_events(scene)
+    return _make_other_events(scene) if scene.get("event.kind") == "response.completed" else []
 
 
-def _codex_start(scene: Scene) -> list[Event]:
-    id = codex_ids.started_id(scene.run) if scene.run else scene.id()
+def _make_codex_start_events(scene: LogEventContext) -> list[Event]:
+    id = codex_ids.session_started_id(scene.run) if scene.run else scene.id()
     data = {"program": codex_ids.PROGRAM, "version": scene.get("app.version"), "model": scene.get("model")}
     return [scene.tell("session.started", id, text=scene.get("model"), data=data)]
 
 
-def _tell_inference(record: LogRecord) -> list[Event]:
+def _make_inference_events(record: OtlpLogRecord) -> list[Event]:
     """A model's call in all its details, which the span of the same id may tell too."""
-    place = _place(record)
-    return [tell_reply(place, at=record.at)] if place else []
+    place = _make_span_context(record)
+    return [make_reply_event(place, at=record.at)] if place else []
 
 
-def _tell_choice(record: LogRecord) -> list[Event]:
+def _make_choice_events(record: OtlpLogRecord) -> list[Event]:
     """An answer without its usage: the span has that, and would find its place taken."""
-    place, said = _place(record), spoken(record.body, ASSISTANT)
+    place, said = _make_span_context(record), extract_role_text(record.body, ASSISTANT_ROLE)
     if place is None or said is None:
         return []
     id = derive_id(NAME, record.raw)
-    return [place.tell("otlp.choice", END, id=id, at=record.at, text=said, data={"said": said}, visibility="system")]
+    return [place.tell("otlp.choice", END_PHASE, id=id, at=record.at, text=said, data={"said": said}, visibility="system")]
 
 
-def _place(record: LogRecord) -> Place | None:
+def _make_span_context(record: OtlpLogRecord) -> SpanEventContext | None:
     if record.trace is None or record.span is None:
         return None
     body = record.body if isinstance(record.body, dict) else {}
     attributes = {**body, **record.attributes}
     kind = as_text(attributes.get("error.type"))
-    span = Span(trace=record.trace, id=record.span, attributes=attributes, resource=record.resource, failed=kind is not None, error=kind)
-    agent = name_in(attributes, AGENT_NAMES) or service_of(record.resource)
-    return Place(span, agent=agent, parent=None, run=name_in(attributes, CONVERSATION) or record.trace, cause=None)
+    span = OtlpSpan(
+        trace=record.trace, id=record.span, attributes=attributes, resource=record.resource, failed=kind is not None, error=kind
+    )
+    agent = get_first_name(attributes, AGENT_NAMES) or find_service_name(record.resource)
+    return SpanEventContext(span, agent=agent, parent=None, run=get_first_name(attributes, CONVERSATION_IDS) or record.trace, cause=None)
 
 
-_CLAUDE: Mapping[str, Callable[[Scene], list[Event]]] = {
-    "user_prompt": _prompt,
-    "tool_result": _outcome,
-    "tool_decision": _decision,
-    "api_error": _model_error,
+_CLAUDE_HANDLERS: Mapping[str, Callable[[LogEventContext], list[Event]]] = {
+    "user_prompt": _make_prompt_events,
+    "tool_result": _make_outcome_events,
+    "tool_decision": _make_decision_events,
+    "api_error": _make_model_error_events,
 }
-_CODEX: Mapping[str, Callable[[Scene], list[Event]]] = {
-    "user_prompt": _prompt,
-    "tool_result": _outcome,
-    "tool_decision": _decision,
-    "api_request": _codex_request,
-    "sse_event": _codex_stream,
-    "conversation_starts": _codex_start,
+_CODEX_HANDLERS: Mapping[str, Callable[[LogEventContext], list[Event]]] = {
+    "user_prompt": _make_prompt_events,
+    "tool_result": _make_outcome_events,
+    "tool_decision": _make_decision_events,
+    "api_request": _make_codex_request_events,
+    "sse_event": _make_codex_stream_events,
+    "conversation_starts": _make_codex_start_events,
 }

@@ -10,87 +10,87 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Any, Literal
 
-from fleetlore.dialects.otlp.values import DEEPEST, Span, SpanEvent, make_span, number_of, time_of
+from fleetlore.dialects.otlp.values import MAX_VALUE_DEPTH, OtlpSpan, OtlpSpanEvent, make_span, parse_nanoseconds, parse_number
 from fleetlore.dialects.wire import Record
 from fleetlore.errors import DialectError
 
 Signal = Literal["trace", "logs"]
 
-_REQUESTS = {"trace": "ExportTraceServiceRequest", "logs": "ExportLogsServiceRequest"}
-_ERROR = 2
+_REQUEST_CLASS_BY_SIGNAL = {"trace": "ExportTraceServiceRequest", "logs": "ExportLogsServiceRequest"}
+_STATUS_ERROR = 2
 """STATUS_CODE_ERROR."""
 
 
-def read_binary(body: bytes, signal: Signal) -> Record:
+def read_protobuf(body: bytes, signal: Signal) -> Record:
     """One request as a plain object, ids in base64; `DialectError` for other bytes, and where the extra is missing."""
-    record: Record = import_module("google.protobuf.json_format").MessageToDict(_parse(body, signal))
+    record: Record = import_module("google.protobuf.json_format").MessageToDict(_parse_request(body, signal))
     return record
 
 
-def spans_in(body: bytes) -> Iterator[Span | None]:
+def iterate_protobuf_spans(body: bytes) -> Iterator[OtlpSpan | None]:
     """Every span of a request; `None` for one without ids. `DialectError` as above."""
-    for group in _parse(body, "trace").resource_spans:
-        resource = _attributes(group.resource.attributes, 0)
+    for group in _parse_request(body, "trace").resource_spans:
+        resource = _convert_attributes(group.resource.attributes, 0)
         for scope in group.scope_spans:
-            yield from (_span(span, resource) for span in scope.spans)
+            yield from (_convert_span(span, resource) for span in scope.spans)
 
 
-def is_installed() -> bool:
+def is_protobuf_installed() -> bool:
     """Whether the binary form can be read here."""
     try:
-        _service("trace")
+        _import_service("trace")
     except ImportError:
         return False
     return True
 
 
-def _service(signal: Signal) -> Any:
+def _import_service(signal: Signal) -> Any:
     return import_module(f"opentelemetry.proto.collector.{signal}.v1.{signal}_service_pb2")
 
 
-def _parse(body: bytes, signal: Signal) -> Any:
+def _parse_request(body: bytes, signal: Signal) -> Any:
     try:
-        service, message = _service(signal), import_module("google.protobuf.message")
+        service, message = _import_service(signal), import_module("google.protobuf.message")
     except ImportError as error:
         raise DialectError("$", "OTLP in protobuf needs the extra: pip install 'fleetlore[otlp]'; or send JSON (http/json)") from error
-    request: Any = getattr(service, _REQUESTS[signal])()
+    request: Any = getattr(service, _REQUEST_CLASS_BY_SIGNAL[signal])()
     try:
         request.ParseFromString(body)
     except (message.Error, ValueError, RecursionError) as error:
-        raise DialectError("$", f"no {_REQUESTS[signal]} in protobuf: {error}") from error
+        raise DialectError("$", f"no {_REQUEST_CLASS_BY_SIGNAL[signal]} in protobuf: {error}") from error
     return request
 
 
-def _span(span: Any, resource: Record) -> Span | None:
-    trace, own = _id(span.trace_id, 16), _id(span.span_id, 8)
+def _convert_span(span: Any, resource: Record) -> OtlpSpan | None:
+    trace, own = _convert_id(span.trace_id, 16), _convert_id(span.span_id, 8)
     if trace is None or own is None:
         return None
     return make_span(
         trace=trace,
         id=own,
-        parent=_id(span.parent_span_id, 8),
+        parent=_convert_id(span.parent_span_id, 8),
         name=span.name,
-        start=time_of(span.start_time_unix_nano),
-        end=time_of(span.end_time_unix_nano),
-        attributes=_attributes(span.attributes, 0),
+        start=parse_nanoseconds(span.start_time_unix_nano),
+        end=parse_nanoseconds(span.end_time_unix_nano),
+        attributes=_convert_attributes(span.attributes, 0),
         resource=resource,
-        failed=span.status.code == _ERROR,
+        failed=span.status.code == _STATUS_ERROR,
         error=span.status.message or None,
-        events=tuple(SpanEvent(name=each.name, attributes=_attributes(each.attributes, 0)) for each in span.events),
+        events=tuple(OtlpSpanEvent(name=each.name, attributes=_convert_attributes(each.attributes, 0)) for each in span.events),
     )
 
 
-def _id(raw: bytes, size: int) -> str | None:
+def _convert_id(raw: bytes, size: int) -> str | None:
     return raw.hex() if len(raw) == size and any(raw) else None
 
 
-def _attributes(pairs: Iterable[Any], depth: int) -> Record:
-    return {key: _value(pair.value, depth + 1) for pair in pairs if (key := pair.key)}
+def _convert_attributes(pairs: Iterable[Any], depth: int) -> Record:
+    return {key: _convert_value(pair.value, depth + 1) for pair in pairs if (key := pair.key)}
 
 
-def _value(value: Any, depth: int) -> Any:
+def _convert_value(value: Any, depth: int) -> Any:
     """One value as `otlp_values.value_of` reads its JSON."""
-    if depth > DEEPEST:
+    if depth > MAX_VALUE_DEPTH:
         return None
     if text := value.string_value:  # as most of them are
         return text
@@ -102,11 +102,11 @@ def _value(value: Any, depth: int) -> Any:
         case "string_value" | "bool_value":
             return held
         case "int_value" | "double_value":
-            return number_of(held)
+            return parse_number(held)
         case "array_value":
-            return [_value(each, depth + 1) for each in held.values]
+            return [_convert_value(each, depth + 1) for each in held.values]
         case "kvlist_value":
-            return _attributes(held.values, depth)
+            return _convert_attributes(held.values, depth)
         case "bytes_value":
             return b64encode(held).decode()
     return None

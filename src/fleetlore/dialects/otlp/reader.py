@@ -11,20 +11,20 @@ from typing import NamedTuple
 
 from fleetlore.dialects.independent_records import IndependentReader
 from fleetlore.dialects.otlp.actions import NAME
-from fleetlore.dialects.otlp.logs import tell_logs
-from fleetlore.dialects.otlp.protobuf import read_binary, spans_in
-from fleetlore.dialects.otlp.spans import tell_spans
-from fleetlore.dialects.otlp.values import Span, in_camel_case, logs_of, spans_of
-from fleetlore.dialects.recording import Recording, parse
+from fleetlore.dialects.otlp.logs import make_log_events
+from fleetlore.dialects.otlp.protobuf import iterate_protobuf_spans, read_protobuf
+from fleetlore.dialects.otlp.spans import make_span_events
+from fleetlore.dialects.otlp.values import OtlpSpan, convert_to_camel_case, iterate_log_records, iterate_spans
+from fleetlore.dialects.recording import Recording, parse_record
 from fleetlore.dialects.wire import Record
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 
-TRACES, LOGS, METRICS = "resourceSpans", "resourceLogs", "resourceMetrics"
-_SNAKES = frozenset(("resource_spans", "resource_logs", "resource_metrics"))
+TRACES_KEY, LOGS_KEY, METRICS_KEY = "resourceSpans", "resourceLogs", "resourceMetrics"
+_SNAKE_CASE_KEYS = frozenset(("resource_spans", "resource_logs", "resource_metrics"))
 
 
-class Told(NamedTuple):
+class ParsedTraces(NamedTuple):
     """What one request tells."""
 
     events: list[Event]
@@ -34,56 +34,56 @@ class Told(NamedTuple):
 
 def read_traces(body: bytes, *, protobuf: bool) -> list[Event]:
     """The events of an ExportTraceServiceRequest, in binary or in JSON; `DialectError` for anything else."""
-    return take_traces(body, protobuf=protobuf).events
+    return parse_traces(body, protobuf=protobuf).events
 
 
-def take_traces(body: bytes, *, protobuf: bool) -> Told:
+def parse_traces(body: bytes, *, protobuf: bool) -> ParsedTraces:
     """The same, for whoever has to say how many spans could not be read."""
-    return _tell(spans_in(body) if protobuf else spans_of(_own(parse(body), TRACES)))
+    return _make_span_events(iterate_protobuf_spans(body) if protobuf else iterate_spans(_require_signal(parse_record(body), TRACES_KEY)))
 
 
 def read_logs(body: bytes, *, protobuf: bool) -> list[Event]:
     """The events of an ExportLogsServiceRequest, in binary or in JSON; `DialectError` for anything else."""
     if protobuf:
-        return tell_logs(logs_of(read_binary(body, "logs")))
-    return tell_logs(logs_of(_own(parse(body), LOGS)))
+        return make_log_events(iterate_log_records(read_protobuf(body, "logs")))
+    return make_log_events(iterate_log_records(_require_signal(parse_record(body), LOGS_KEY)))
 
 
-def discard_metrics(body: bytes, *, protobuf: bool) -> Told:
+def discard_metrics(body: bytes, *, protobuf: bool) -> ParsedTraces:
     """No events: metrics are sums, and nothing is recorded of them. `DialectError` for JSON that is another signal's, or no JSON."""
     if not protobuf:
-        _own(parse(body), METRICS)
-    return Told([])
+        _require_signal(parse_record(body), METRICS_KEY)
+    return ParsedTraces([])
 
 
-def _own(request: Record, signal: str) -> Record:
+def _require_signal(request: Record, signal: str) -> Record:
     """A request of that signal; an empty one is of any."""
-    request = _named(request)
-    other = next((key for key in (TRACES, LOGS, METRICS) if key in request and key != signal), None)
-    if other == METRICS:
-        raise DialectError(f"$.{METRICS}", "metrics are not recorded: send traces and logs only (OTEL_METRICS_EXPORTER=none)")
+    request = _normalize_key_case(request)
+    other = next((key for key in (TRACES_KEY, LOGS_KEY, METRICS_KEY) if key in request and key != signal), None)
+    if other == METRICS_KEY:
+        raise DialectError(f"$.{METRICS_KEY}", "metrics are not recorded: send traces and logs only (OTEL_METRICS_EXPORTER=none)")
     if other is not None:
         raise DialectError(f"$.{other}", f"{signal} is needed here: traces go to /v1/traces, logs to /v1/logs")
     return request
 
 
-def _tell(spans: Iterable[Span | None]) -> Told:
+def _make_span_events(spans: Iterable[OtlpSpan | None]) -> ParsedTraces:
     found = list(spans)
     readable = [span for span in found if span is not None]
-    return Told(tell_spans(readable), len(found) - len(readable))
+    return ParsedTraces(make_span_events(readable), len(found) - len(readable))
 
 
-def _named(request: Record) -> Record:
-    named: Record = in_camel_case(request) if request.keys() & _SNAKES else request
+def _normalize_key_case(request: Record) -> Record:
+    named: Record = convert_to_camel_case(request) if request.keys() & _SNAKE_CASE_KEYS else request
     return named
 
 
-def _read(request: Record) -> list[Event]:
-    request = _named(request)
-    if not request.keys() & {TRACES, LOGS, METRICS}:
-        raise DialectError("$", f"no request of OTLP: it has neither {TRACES} nor {LOGS}")
-    return [*_tell(spans_of(request)).events, *tell_logs(logs_of(request))]
+def _read_request(request: Record) -> list[Event]:
+    request = _normalize_key_case(request)
+    if not request.keys() & {TRACES_KEY, LOGS_KEY, METRICS_KEY}:
+        raise DialectError("$", f"no request of OTLP: it has neither {TRACES_KEY} nor {LOGS_KEY}")
+    return [*_make_span_events(iterate_spans(request)).events, *make_log_events(iterate_log_records(request))]
 
 
-RECORDING = Recording(name=NAME, open=lambda saved: IndependentReader(_read), whole_files=True)
+RECORDING = Recording(name=NAME, open=lambda saved: IndependentReader(_read_request), whole_files=True)
 """Requests in JSON, one a line or one a file."""

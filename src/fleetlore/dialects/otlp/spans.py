@@ -12,54 +12,54 @@ from typing import NamedTuple
 
 from fleetlore.dialects.fields import as_text
 from fleetlore.dialects.otlp.actions import (
-    END,
+    END_PHASE,
+    EVENT_MAKER_BY_ROLE,
     NAME,
-    PROMPT,
-    START,
-    TELLERS,
-    Place,
-    note,
+    PROMPT_PHASE,
+    START_PHASE,
+    SpanEventContext,
+    make_other_events,
+    make_root_agent_events,
+    make_subagent_events,
+    session_started_id,
     span_event_id,
-    started_id,
-    tell_agent,
-    tell_helper,
 )
 from fleetlore.dialects.otlp.attribute_names import (
-    AGENT,
+    AGENT_CREATED_ROLE,
     AGENT_NAMES,
+    AGENT_ROLE,
     CALL_IDS,
-    CONVERSATION,
-    CREATED,
-    MODEL,
-    TOOL,
+    CONVERSATION_IDS,
+    MODEL_ROLE,
     TOOL_NAMES,
-    agent_span_name,
-    is_counted,
-    role_of,
-    service_of,
+    TOOL_ROLE,
+    find_service_name,
+    find_span_agent_name,
+    find_span_role,
+    has_token_counts,
 )
-from fleetlore.dialects.otlp.messages import asked, calls_in
-from fleetlore.dialects.otlp.values import Span, first, name_in
+from fleetlore.dialects.otlp.messages import find_prompt_text, iterate_call_ids
+from fleetlore.dialects.otlp.values import OtlpSpan, get_first, get_first_name
 from fleetlore.events.envelope import Event
 
-MOST_AROUND = 64
-_UNKNOWN = datetime.max.replace(tzinfo=UTC)
+MAX_ENCLOSING_SPANS = 64
+_UNKNOWN_TIME = datetime.max.replace(tzinfo=UTC)
 """What has no time comes last."""
-_AGENTS, _WORKING = frozenset((AGENT,)), frozenset((AGENT, TOOL))
+_AGENT_ROLES, _AGENT_OR_TOOL_ROLES = frozenset((AGENT_ROLE,)), frozenset((AGENT_ROLE, TOOL_ROLE))
 
 
-def tell_spans(spans: Iterable[Span]) -> list[Event]:
+def make_span_events(spans: Iterable[OtlpSpan]) -> list[Event]:
     """The events of one request's spans, in the order in which things happened."""
-    told = list(_Request(spans).tell())
-    return sorted(told, key=lambda event: event.at or _UNKNOWN)
+    told = list(_SpanBatch(spans).tell())
+    return sorted(told, key=lambda event: event.at or _UNKNOWN_TIME)
 
 
-class _Frame(NamedTuple):
+class _EnclosingSpans(NamedTuple):
     """What encloses a span."""
 
-    nearest: Span | None
+    nearest: OtlpSpan | None
     """The first that is about agents at all."""
-    outer: Span | None
+    outer: OtlpSpan | None
     """The first that is an agent's or a tool's."""
     launcher: str | None
     """The agent whose span is the first; `None`: there is none."""
@@ -68,28 +68,28 @@ class _Frame(NamedTuple):
     run: str | None
 
 
-class _Request:
+class _SpanBatch:
     """The spans that were sent together."""
 
-    def __init__(self, spans: Iterable[Span]) -> None:
+    def __init__(self, spans: Iterable[OtlpSpan]) -> None:
         self._spans = {(span.trace, span.id): span for span in spans}
-        self._roles = {key: role for key, span in self._spans.items() if (role := role_of(span))}
+        self._roles = {key: role for key, span in self._spans.items() if (role := find_span_role(span))}
         self._leave_out_the_uncounted()
         self._openings: dict[tuple[str, str], str] = {}
-        self._frames: dict[tuple[str, str | None], _Frame] = {}
+        self._frames: dict[tuple[str, str | None], _EnclosingSpans] = {}
         self._wanted = {
-            (span.trace, call): span_event_id(span.trace, span.id, END)
+            (span.trace, call): span_event_id(span.trace, span.id, END_PHASE)
             for key, span in self._spans.items()
-            if self._roles.get(key) == MODEL and not span.failed
-            for call in calls_in(span)
+            if self._roles.get(key) == MODEL_ROLE and not span.failed
+            for call in iterate_call_ids(span)
         }
 
     def _leave_out_the_uncounted(self) -> None:
         """Of a call that two libraries tell, one of which counts: the other is none, though it be around the first."""
-        counted = [span for key, span in self._spans.items() if self._roles.get(key) == MODEL and is_counted(span)]
+        counted = [span for key, span in self._spans.items() if self._roles.get(key) == MODEL_ROLE and has_token_counts(span)]
         for span in counted:
             outer = next((each for each in self._around(span) if self._role(each)), None)
-            if outer is not None and self._role(outer) == MODEL and not is_counted(outer):
+            if outer is not None and self._role(outer) == MODEL_ROLE and not has_token_counts(outer):
                 del self._roles[outer.trace, outer.id]
 
     def tell(self) -> Iterator[Event]:
@@ -99,80 +99,82 @@ class _Request:
             if not self._repeats(span, role, frame.nearest):
                 yield from self._tell(span, role, frame)
 
-    def _frame(self, span: Span) -> _Frame:
+    def _frame(self, span: OtlpSpan) -> _EnclosingSpans:
         """What encloses a span, found once for all that have the same parent."""
         key = span.trace, span.parent
         if (known := self._frames.get(key)) is not None:
             return known
         around = list(self._around(span))
-        above = self._first(around, _AGENTS)
-        higher = None if above is None else self._first(self._around(above), _AGENTS)
-        found = self._frames[key] = _Frame(
+        above = self._first(around, _AGENT_ROLES)
+        higher = None if above is None else self._first(self._around(above), _AGENT_ROLES)
+        found = self._frames[key] = _EnclosingSpans(
             nearest=next((each for each in around if self._role(each)), None),
-            outer=self._first(around, _WORKING),
-            launcher=None if above is None else agent_span_name(above) or NAME,
-            launcher_s_own=None if higher is None else agent_span_name(higher),
-            run=next((run for each in around if (run := name_in(each.attributes, CONVERSATION))), None),
+            outer=self._first(around, _AGENT_OR_TOOL_ROLES),
+            launcher=None if above is None else find_span_agent_name(above) or NAME,
+            launcher_s_own=None if higher is None else find_span_agent_name(higher),
+            run=next((run for each in around if (run := get_first_name(each.attributes, CONVERSATION_IDS))), None),
         )
         return found
 
-    def _tell(self, span: Span, role: str, frame: _Frame) -> Iterable[Event]:
-        own = name_in(span.attributes, AGENT_NAMES) or frame.launcher or service_of(span.resource)
-        place = Place(
+    def _tell(self, span: OtlpSpan, role: str, frame: _EnclosingSpans) -> Iterable[Event]:
+        own = get_first_name(span.attributes, AGENT_NAMES) or frame.launcher or find_service_name(span.resource)
+        place = SpanEventContext(
             span,
-            agent=agent_span_name(span) if role == AGENT else own,
-            parent=frame.launcher if role in (AGENT, CREATED) else frame.launcher_s_own,
-            run=_run(span, frame),
+            agent=find_span_agent_name(span) if role == AGENT_ROLE else own,
+            parent=frame.launcher if role in (AGENT_ROLE, AGENT_CREATED_ROLE) else frame.launcher_s_own,
+            run=_find_run(span, frame),
             cause=self._cause(span, role, frame.outer),
         )
-        if role == AGENT:
-            return tell_agent(place) if frame.launcher is None else tell_helper(place)
-        return TELLERS.get(role, note)(place)
+        if role == AGENT_ROLE:
+            return make_root_agent_events(place) if frame.launcher is None else make_subagent_events(place)
+        return EVENT_MAKER_BY_ROLE.get(role, make_other_events)(place)
 
-    def _cause(self, span: Span, role: str, outer: Span | None) -> str | None:
+    def _cause(self, span: OtlpSpan, role: str, outer: OtlpSpan | None) -> str | None:
         """The answer that asked for this call, else what opened the span around it."""
-        call = as_text(first(span.attributes, CALL_IDS)) if role == TOOL else None
+        call = as_text(get_first(span.attributes, CALL_IDS)) if role == TOOL_ROLE else None
         if call is not None and (wanted := self._wanted.get((span.trace, call))):
             return wanted
         return None if outer is None else self._opening(outer)
 
-    def _opening(self, span: Span) -> str:
+    def _opening(self, span: OtlpSpan) -> str:
         """The id of the event that the start of an agent's or a tool's span tells last."""
         key = span.trace, span.id
         if key not in self._openings:
             frame = self._frame(span)
-            is_root = self._role(span) == AGENT and frame.launcher is None
-            phase = PROMPT if is_root and asked(span) else START
-            own = is_root and phase == START
-            self._openings[key] = started_id(_run(span, frame), agent_span_name(span)) if own else span_event_id(*key, phase)
+            is_root = self._role(span) == AGENT_ROLE and frame.launcher is None
+            phase = PROMPT_PHASE if is_root and find_prompt_text(span) else START_PHASE
+            own = is_root and phase == START_PHASE
+            self._openings[key] = (
+                session_started_id(_find_run(span, frame), find_span_agent_name(span)) if own else span_event_id(*key, phase)
+            )
         return self._openings[key]
 
-    def _around(self, span: Span) -> Iterator[Span]:
+    def _around(self, span: OtlpSpan) -> Iterator[OtlpSpan]:
         """The spans that enclose it, from the inside out, as far as anybody nests agents; a ring has no end either."""
-        for _ in range(MOST_AROUND):
+        for _ in range(MAX_ENCLOSING_SPANS):
             outer = self._spans.get((span.trace, span.parent)) if span.parent else None
             if outer is None:
                 return
             yield (span := outer)
 
-    def _first(self, spans: Iterable[Span], roles: frozenset[str]) -> Span | None:
+    def _first(self, spans: Iterable[OtlpSpan], roles: frozenset[str]) -> OtlpSpan | None:
         for span in spans:
             if self._roles.get((span.trace, span.id)) in roles:
                 return span
         return None
 
-    def _role(self, span: Span) -> str | None:
+    def _role(self, span: OtlpSpan) -> str | None:
         return self._roles.get((span.trace, span.id))
 
-    def _repeats(self, span: Span, role: str, outer: Span | None) -> bool:
+    def _repeats(self, span: OtlpSpan, role: str, outer: OtlpSpan | None) -> bool:
         """Whether another library tells the same by the next span outwards: a model within a model, a tool or agent within itself."""
         if outer is None or self._role(outer) != role:
             return False
-        if role == TOOL:
-            return bool(first(outer.attributes, TOOL_NAMES) == first(span.attributes, TOOL_NAMES))
-        return role == MODEL or (role == AGENT and agent_span_name(outer) == agent_span_name(span))
+        if role == TOOL_ROLE:
+            return bool(get_first(outer.attributes, TOOL_NAMES) == get_first(span.attributes, TOOL_NAMES))
+        return role == MODEL_ROLE or (role == AGENT_ROLE and find_span_agent_name(outer) == find_span_agent_name(span))
 
 
-def _run(span: Span, frame: _Frame) -> str:
+def _find_run(span: OtlpSpan, frame: _EnclosingSpans) -> str:
     """The conversation that it belongs to, as it or whatever encloses it says; else the trace."""
-    return name_in(span.attributes, CONVERSATION) or frame.run or name_in(span.resource, CONVERSATION) or span.trace
+    return get_first_name(span.attributes, CONVERSATION_IDS) or frame.run or get_first_name(span.resource, CONVERSATION_IDS) or span.trace

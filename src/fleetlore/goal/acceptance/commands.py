@@ -13,18 +13,18 @@ from fleetlore.events.driver_types import ShellCommand
 from fleetlore.goal.acceptance.findings import Unmet
 from fleetlore.process.environment import scrubbed
 from fleetlore.process.identity import Process
-from fleetlore.process.run import Finished, Line, Program, run
+from fleetlore.process.run import OutputLine, Program, ProgramResult, run
 from fleetlore.redact import Redactor
 
 DEFAULT_TIMEOUT = 300
-MOST_EVIDENCE = 4096
+MAX_EVIDENCE_BYTES = 4096
 """Bytes that are kept of what a command printed."""
-_MOST_OUTPUT = 1024 * 1024
+_MAX_OUTPUT_BYTES = 1024 * 1024
 _MATCH_TIMEOUT = 5.0
 _GRACE = 2.0
 
 # A pattern can take longer than the universe has; and while one is looked for, nothing else of this process runs.
-_MATCHER = """
+_MATCH_PROGRAM = """
 import re, sys
 size = int(sys.stdin.buffer.readline())
 pattern = sys.stdin.buffer.read(size).decode("utf-8", "surrogateescape")
@@ -33,19 +33,19 @@ sys.exit(0 if re.search(pattern, text) else 3)
 """
 
 
-class _Output:
+class _OutputTail:
     """The end of what a command prints."""
 
     def __init__(self) -> None:
         self._lines: deque[bytes] = deque()
         self._size = 0
 
-    async def take(self, line: Line) -> bool:
+    async def take(self, line: OutputLine) -> bool:
         """One line more; older ones go."""
-        data = line.text[-_MOST_OUTPUT:]
+        data = line.text[-_MAX_OUTPUT_BYTES:]
         self._lines.append(data)
         self._size += len(data) + 1
-        while self._size > _MOST_OUTPUT and len(self._lines) > 1:
+        while self._size > _MAX_OUTPUT_BYTES and len(self._lines) > 1:
             self._size -= len(self._lines.popleft()) + 1
         return True
 
@@ -54,34 +54,34 @@ class _Output:
         return b"\n".join(self._lines)
 
 
-class Ran(Struct, frozen=True, kw_only=True):
+class CheckCommandResult(Struct, frozen=True, kw_only=True):
     """How a command ended, and the end of what it printed."""
 
-    finished: Finished
+    finished: ProgramResult
     stdout: bytes
 
     @property
     def evidence(self) -> str:
         """What it printed, its last 4 KiB; no secrets."""
         errors = f"\n--- stderr ---\n{self.finished.stderr}" if self.finished.stderr else ""
-        return evidence(self.stdout[-4 * MOST_EVIDENCE :].decode(errors="replace") + errors)
+        return clean_evidence(self.stdout[-4 * MAX_EVIDENCE_BYTES :].decode(errors="replace") + errors)
 
 
-def evidence(text: str) -> str:
+def clean_evidence(text: str) -> str:
     """The end of a text, cut between two characters, without secrets and controls."""
     clean, _ = Redactor().clean(text)
     seen = "".join(one for one in clean if one in "\n\t" or one.isprintable())
-    return seen.encode(errors="replace")[-MOST_EVIDENCE:].decode(errors="ignore").strip("\n")
+    return seen.encode(errors="replace")[-MAX_EVIDENCE_BYTES:].decode(errors="ignore").strip("\n")
 
 
-async def _go_on(_: Process) -> bool:
+async def _always_continue(_: Process) -> bool:
     return True
 
 
 async def check_command(criterion: ShellCommand, workspace: str, mark: str) -> Unmet | None:
     """Whether a command ends as expected; run by the shell in the workspace, and nothing of it runs afterwards."""
     seconds = criterion.timeout_secs or DEFAULT_TIMEOUT
-    output = _Output()
+    output = _OutputTail()
     program = Program(
         argv=("/bin/sh", "-c", criterion.command),
         cwd=workspace,
@@ -92,19 +92,19 @@ async def check_command(criterion: ShellCommand, workspace: str, mark: str) -> U
         grace=_GRACE,
     )
     try:
-        ran = Ran(finished=await run(program, _go_on, output.take), stdout=output.bytes())
+        ran = CheckCommandResult(finished=await run(program, _always_continue, output.take), stdout=output.bytes())
     except NotStarted as error:
         return Unmet(message=str(error))
-    if wrong := _wrong(criterion, ran.finished, seconds):
+    if wrong := _find_exit_error(criterion, ran.finished, seconds):
         return Unmet(message=wrong, evidence=ran.evidence)
     if criterion.stdout_must_match is not None:
-        found = await matches(criterion.stdout_must_match, ran.stdout, mark)
+        found = await find_match_error(criterion.stdout_must_match, ran.stdout, mark)
         if found is not None:
             return Unmet(message=f"what it printed {found} {criterion.stdout_must_match}", evidence=ran.evidence)
     return None
 
 
-def _wrong(criterion: ShellCommand, finished: Finished, seconds: int) -> str | None:
+def _find_exit_error(criterion: ShellCommand, finished: ProgramResult, seconds: int) -> str | None:
     expected = criterion.expected_exit or 0
     if finished.why in ("timed_out", "silent"):
         return f"timed out after {seconds} s"
@@ -113,11 +113,11 @@ def _wrong(criterion: ShellCommand, finished: Finished, seconds: int) -> str | N
     return None if finished.code == expected else f"exit code {finished.code} instead of {expected}"
 
 
-async def matches(pattern: str, text: bytes, mark: str) -> str | None:
+async def find_match_error(pattern: str, text: bytes, mark: str) -> str | None:
     """`None` if the pattern is found in the text, else what is wrong; a pattern that takes too long is not found."""
     told = pattern.encode("utf-8", "surrogateescape")
     program = Program(
-        argv=(sys.executable, "-I", "-S", "-c", _MATCHER),
+        argv=(sys.executable, "-I", "-S", "-c", _MATCH_PROGRAM),
         cwd="/",
         env=scrubbed(os.environ, mark=mark),
         mark=mark,
@@ -126,7 +126,7 @@ async def matches(pattern: str, text: bytes, mark: str) -> str | None:
         idle=_MATCH_TIMEOUT,
         grace=0.1,
     )
-    finished = await run(program, _go_on, _Output().take)
+    finished = await run(program, _always_continue, _OutputTail().take)
     if finished.code == 0:
         return None
     return "does not match" if finished.code == 3 else "could not be searched in time for"

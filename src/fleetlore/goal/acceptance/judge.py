@@ -7,15 +7,15 @@ from msgspec import Struct
 from fleetlore.errors import MindError
 from fleetlore.goal.acceptance.findings import Unmet
 from fleetlore.goal.workspace.workspace import Diff
-from fleetlore.models.base import Ask, Mind, Reply, Schema
+from fleetlore.models.base import JsonSchema, Model, ModelReply, ModelRequest
 from fleetlore.prompts import text_safety
 from fleetlore.redact import Redactor
 
-MOST_DIFF = 48 * 1024
-_MOST_STAT, _MOST_WORDS, _MOST_REASONS = 4000, 4000, 10
+MAX_DIFF_BYTES = 48 * 1024
+_MAX_STAT_CHARS, _MAX_WORDS_CHARS, _MAX_REASONS = 4000, 4000, 10
 _TIMEOUT = 180.0
 
-SCHEMA: Schema = {
+SCHEMA: JsonSchema = {
     "type": "object",
     "properties": {"pass": {"type": "boolean"}, "reasons": {"type": "array", "items": {"type": "string"}}},
     "required": ["pass", "reasons"],
@@ -29,7 +29,7 @@ _SYSTEM = (
 )
 
 
-class Judged(Struct, frozen=True, kw_only=True):
+class JudgeResult(Struct, frozen=True, kw_only=True):
     """What the judge said, and what that took."""
 
     unmet: Unmet | None
@@ -37,35 +37,37 @@ class Judged(Struct, frozen=True, kw_only=True):
     usd: float | None = None
 
 
-def prompt(criterion: str, diff: Diff, words: str) -> str:
+def build_judge_prompt(criterion: str, diff: Diff, words: str) -> str:
     """All that the judge sees."""
     clean = Redactor().clean({"stat": diff.stat, "text": diff.text, "words": words})[0]
     parts = (
-        ("The criterion", text_safety.free(criterion)),
-        ("What was changed, in numbers", text_safety.record(clean["stat"], _MOST_STAT) or "Nothing was changed."),
-        ("What was changed, line by line", text_safety.record(clean["text"], MOST_DIFF) or "Nothing was changed."),
-        ("What the worker said last", text_safety.record(clean["words"], _MOST_WORDS) or "Nothing."),
+        ("The criterion", text_safety.sanitize_text(criterion)),
+        ("What was changed, in numbers", text_safety.quote_record(clean["stat"], _MAX_STAT_CHARS) or "Nothing was changed."),
+        ("What was changed, line by line", text_safety.quote_record(clean["text"], MAX_DIFF_BYTES) or "Nothing was changed."),
+        ("What the worker said last", text_safety.quote_record(clean["words"], _MAX_WORDS_CHARS) or "Nothing."),
         ("Your answer", 'A JSON object: {"pass": true or false, "reasons": ["…"]}.'),
     )
     return "\n\n".join(f"## {title}\n{body}" for title, body in parts)
 
 
-async def judged(mind: Mind | None, criterion: str, diff: Diff, words: str) -> Judged:
+async def judge_criterion(mind: Model | None, criterion: str, diff: Diff, words: str) -> JudgeResult:
     """Whether it is met; anything but a clear yes is a no."""
     if mind is None:
-        return Judged(unmet=Unmet(message="there is no mind to judge it; give the goal a `judge`"))
-    ask = Ask(prompt=prompt(criterion, diff, words), system=_SYSTEM, schema=SCHEMA, temperature=0.0, timeout=_TIMEOUT, role="judge")
+        return JudgeResult(unmet=Unmet(message="there is no mind to judge it; give the goal a `judge`"))
+    ask = ModelRequest(
+        prompt=build_judge_prompt(criterion, diff, words), system=_SYSTEM, schema=SCHEMA, temperature=0.0, timeout=_TIMEOUT, role="judge"
+    )
     try:
         reply = await mind.reply(ask)
     except MindError as error:
-        spent = error.reply if isinstance(error.reply, Reply) else None
-        return _told(Unmet(message=f"the judge gave no answer that can be used: {error}"), spent)
+        spent = error.reply if isinstance(error.reply, ModelReply) else None
+        return _make_result(Unmet(message=f"the judge gave no answer that can be used: {error}"), spent)
     said = reply.data or {}
-    reasons = [str(reason) for reason in said.get("reasons") or ()][:_MOST_REASONS]
+    reasons = [str(reason) for reason in said.get("reasons") or ()][:_MAX_REASONS]
     if said.get("pass") is True:
-        return _told(None, reply)
-    return _told(Unmet(message="the judge says that it is not met", evidence="\n".join(reasons) or None), reply)
+        return _make_result(None, reply)
+    return _make_result(Unmet(message="the judge says that it is not met", evidence="\n".join(reasons) or None), reply)
 
 
-def _told(unmet: Unmet | None, reply: Reply | None) -> Judged:
-    return Judged(unmet=unmet, tokens=reply.usage.total if reply else 0, usd=reply.usd if reply else None)
+def _make_result(unmet: Unmet | None, reply: ModelReply | None) -> JudgeResult:
+    return JudgeResult(unmet=unmet, tokens=reply.usage.total if reply else 0, usd=reply.usd if reply else None)

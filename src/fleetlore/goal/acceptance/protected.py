@@ -18,10 +18,10 @@ from fleetlore.errors import FleetloreError
 from fleetlore.goal.workspace import files
 
 _MANIFEST = "manifest.json"
-_STARS = re.compile(r"[*?\[]")
+_GLOB_CHARS = re.compile(r"[*?\[]")
 
 
-class Copy(Struct, frozen=True):
+class ProtectedCopy(Struct, frozen=True):
     """One file as it was, or a link."""
 
     kind: Literal["file", "link"]
@@ -31,28 +31,28 @@ class Copy(Struct, frozen=True):
     target: str = ""
 
 
-class Protected(Struct, frozen=True, kw_only=True):
+class ProtectedFiles(Struct, frozen=True, kw_only=True):
     """What is put back, by its path from where the agent works on."""
 
-    copies: dict[str, Copy]
+    copies: dict[str, ProtectedCopy]
     patterns: tuple[str, ...] = ()
     """What matches one of these and was not there at the start is taken away."""
 
 
-def named_in(command: str, workspace: str) -> Iterator[str]:
+def find_named_files(command: str, workspace: str) -> Iterator[str]:
     """The files that a shell command names, as far as they are there: `sh check.sh`, `pytest tests/test_a.py::test_b`, `--rc=a.toml`."""
-    words = _words(command)
+    words = _split_words(command)
     folders = ["", *(word for word in words if os.path.isdir(os.path.join(workspace, word)))]
     for word in words:
         for folder in folders:
             path = os.path.normpath(os.path.join(folder, word))
-            if os.path.isfile(os.path.join(workspace, path)) and files.is_plain(path) and not os.path.isabs(path):
+            if os.path.isfile(os.path.join(workspace, path)) and files.is_safe_path(path) and not os.path.isabs(path):
                 yield path
                 # Where it is a link, what it leads to is no less part of it.
                 yield os.path.relpath(os.path.realpath(os.path.join(workspace, path)), os.path.realpath(workspace))
 
 
-def _words(command: str) -> list[str]:
+def _split_words(command: str) -> list[str]:
     try:
         lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
         lexer.whitespace_split, lexer.commenters = True, ""
@@ -63,107 +63,107 @@ def _words(command: str) -> list[str]:
     return [part for word in (*words, *inner) for part in {word, word.partition("::")[0], word.rpartition("=")[2]} if part]
 
 
-def matching(patterns: Sequence[str], workspace: str) -> set[str]:
+def match_patterns(patterns: Sequence[str], workspace: str) -> set[str]:
     """The files that patterns stand for; a folder stands for all that is in it, and `!` before a pattern takes out again."""
     found: set[str] = set()
     for pattern in patterns:
-        hits = {path for path in _globbed(pattern.removeprefix("!"), workspace) if files.is_plain(path)}
+        hits = {path for path in _expand_pattern(pattern.removeprefix("!"), workspace) if files.is_safe_path(path)}
         found = found - hits if pattern.startswith("!") else found | hits
     return found
 
 
-def _globbed(pattern: str, workspace: str) -> Iterator[str]:
+def _expand_pattern(pattern: str, workspace: str) -> Iterator[str]:
     pattern = pattern.removeprefix("./").rstrip("/")
     # Links are not followed below: each path is looked at part by part.
-    for path in glob(pattern, root_dir=workspace, recursive=True, include_hidden=True) if _STARS.search(pattern) else [pattern]:
-        found = files.seen(workspace, path)
+    for path in glob(pattern, root_dir=workspace, recursive=True, include_hidden=True) if _GLOB_CHARS.search(pattern) else [pattern]:
+        found = files.find_entry(workspace, path)
         if found is None:
             continue
         if found.kind == "folder":
-            yield from (below for below in _below(workspace, path) if files.is_plain(below))
+            yield from (below for below in _files_below(workspace, path) if files.is_safe_path(below))
         elif found.kind != "other":
             yield path
 
 
-def _below(workspace: str, folder: str) -> Iterator[str]:
+def _files_below(workspace: str, folder: str) -> Iterator[str]:
     for place, _, names in os.walk(os.path.join(workspace, folder)):
         yield from (os.path.relpath(os.path.join(place, name), workspace) for name in names)
 
 
-def capture(folder: str, workspace: str, *, commands: Iterable[str], patterns: Sequence[str]) -> Protected:
+def capture_files(folder: str, workspace: str, *, commands: Iterable[str], patterns: Sequence[str]) -> ProtectedFiles:
     """Copy what is to be protected; once, before the agent starts."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    named = {path for command in commands for path in named_in(command, workspace)}
-    taken_out = matching([pattern.removeprefix("!") for pattern in patterns if pattern.startswith("!")], workspace)
-    paths = sorted(named - taken_out | matching(patterns, workspace))
-    held = {path: copy for path in paths if (copy := _copied(folder, workspace, path))}
-    return Protected(copies=held, patterns=tuple(patterns))
+    named = {path for command in commands for path in find_named_files(command, workspace)}
+    taken_out = match_patterns([pattern.removeprefix("!") for pattern in patterns if pattern.startswith("!")], workspace)
+    paths = sorted(named - taken_out | match_patterns(patterns, workspace))
+    held = {path: copy for path in paths if (copy := _copy_file(folder, workspace, path))}
+    return ProtectedFiles(copies=held, patterns=tuple(patterns))
 
 
-def _copied(folder: str, workspace: str, path: str) -> Copy | None:
-    found = files.seen(workspace, path)
+def _copy_file(folder: str, workspace: str, path: str) -> ProtectedCopy | None:
+    found = files.find_entry(workspace, path)
     if found is None or found.kind not in ("file", "link"):
         return None
     if found.kind == "link":
         target = os.readlink(os.path.join(workspace, path))
-        return Copy("link", 0o777, "", target)
-    with files.opened(workspace, path) as file:
+        return ProtectedCopy("link", 0o777, "", target)
+    with files.open_file(workspace, path) as file:
         content = file.read()
-    digest = digest_of(content)
-    files.put_file(folder, digest, mode=0o400, fill=lambda to: to.write(content))
-    return Copy("file", stat.S_IMODE(found.stat.st_mode), digest)
+    digest = content_digest(content)
+    files.replace_file(folder, digest, mode=0o400, fill=lambda to: to.write(content))
+    return ProtectedCopy("file", stat.S_IMODE(found.stat.st_mode), digest)
 
 
-def put_back(protected: Protected, folder: str, workspace: str) -> list[str]:
+def restore_files(protected: ProtectedFiles, folder: str, workspace: str) -> list[str]:
     """Have all of it as it was; what had been changed, gone or come. A copy that was tampered with is a `FleetloreError`."""
-    changed = [path for path, copy in protected.copies.items() if not _is_same(workspace, path, copy)]
+    changed = [path for path, copy in protected.copies.items() if not _is_unchanged(workspace, path, copy)]
     for path in changed:
-        _put(protected.copies[path], folder, workspace, path)
-    come = sorted(matching(protected.patterns, workspace) - protected.copies.keys())
+        _restore_file(protected.copies[path], folder, workspace, path)
+    come = sorted(match_patterns(protected.patterns, workspace) - protected.copies.keys())
     for path in come:
-        files.remove(workspace, path)
+        files.remove_path(workspace, path)
     return sorted([*changed, *come])
 
 
-def _is_same(workspace: str, path: str, copy: Copy) -> bool:
-    found = files.seen(workspace, path)
+def _is_unchanged(workspace: str, path: str, copy: ProtectedCopy) -> bool:
+    found = files.find_entry(workspace, path)
     if found is None or found.kind != copy.kind:
         return False
     if found.kind == "link":
         return os.readlink(os.path.join(workspace, path)) == copy.target
-    with files.opened(workspace, path) as file:
-        return found.mode == copy.mode and digest_of(file.read()) == copy.digest
+    with files.open_file(workspace, path) as file:
+        return found.mode == copy.mode and content_digest(file.read()) == copy.digest
 
 
-def _put(copy: Copy, folder: str, workspace: str, path: str) -> None:
+def _restore_file(copy: ProtectedCopy, folder: str, workspace: str, path: str) -> None:
     if copy.kind == "link":
-        return files.put_link(workspace, path, os.fsencode(copy.target))
+        return files.replace_link(workspace, path, os.fsencode(copy.target))
     try:
-        with files.opened(folder, copy.digest) as file:
+        with files.open_file(folder, copy.digest) as file:
             content = file.read()
     except OSError:
         content = b""
-    if digest_of(content) != copy.digest:
+    if content_digest(content) != copy.digest:
         raise FleetloreError(f"{path}: the copy that was kept of it was changed, too; nothing can be checked, and a person is needed")
-    return files.put_file(workspace, path, mode=copy.mode, fill=lambda to: to.write(content))
+    return files.replace_file(workspace, path, mode=copy.mode, fill=lambda to: to.write(content))
 
 
-def store(folder: str, value: Struct) -> str:
+def write_manifest(folder: str, value: Struct) -> str:
     """Keep what was captured, at one stroke; a digest of it."""
     text = msgspec.json.format(msgspec.json.encode(value, order="deterministic"))
-    files.put_file(folder, _MANIFEST, mode=0o600, fill=lambda to: to.write(text))
-    return digest_of(text)
+    files.replace_file(folder, _MANIFEST, mode=0o600, fill=lambda to: to.write(text))
+    return content_digest(text)
 
 
-def digest_of(text: bytes) -> str:
+def content_digest(text: bytes) -> str:
     """By which what was kept is known again."""
     return hashlib.sha256(text).hexdigest()
 
 
-def stored(folder: str) -> bytes | None:
+def read_manifest(folder: str) -> bytes | None:
     """What was kept, if anything was."""
     try:
-        with files.opened(folder, _MANIFEST) as file:
+        with files.open_file(folder, _MANIFEST) as file:
             return file.read()
     except FileNotFoundError:
         return None

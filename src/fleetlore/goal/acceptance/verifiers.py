@@ -14,9 +14,9 @@ from msgspec import Struct
 from fleetlore.errors import Invalid
 from fleetlore.goal.acceptance.findings import Unmet
 from fleetlore.goal.workspace.workspace import Workspace
-from fleetlore.plugins import Point
+from fleetlore.plugins import ExtensionPoint
 
-_SHOWN = 50
+_MAX_SHOWN_PATHS = 50
 
 
 class Site(Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class Site(Struct, frozen=True, kw_only=True):
 Verifier: TypeAlias = Callable[[Any, Site], Unmet | None]
 
 
-def prefixes_in(args: Any) -> list[str]:
+def parse_prefixes(args: Any) -> list[str]:
     """The prefixes of `no_paths_touched`; `Invalid` if there are none."""
     given = args.get("prefixes") if isinstance(args, dict) else None
     if not isinstance(given, list) or not given or not all(isinstance(one, str) and one for one in given):
@@ -45,34 +45,38 @@ def prefixes_in(args: Any) -> list[str]:
 
 def no_paths_touched(args: Any, site: Site) -> Unmet | None:
     """Met if nothing with one of these beginnings was changed since the start: committed, uncommitted or untracked."""
-    touched = site.workspace.touched(site.start, prefixes_in(args))
-    return Unmet(message=f"{len(touched)} paths were touched that must not be", evidence="\n".join(touched[:_SHOWN])) if touched else None
+    touched = site.workspace.touched(site.start, parse_prefixes(args))
+    return (
+        Unmet(message=f"{len(touched)} paths were touched that must not be", evidence="\n".join(touched[:_MAX_SHOWN_PATHS]))
+        if touched
+        else None
+    )
 
 
 def git_clean(_: Any, site: Site) -> Unmet | None:
     """Met if everything is committed."""
     unclean = site.workspace.unclean()
-    return Unmet(message=f"{len(unclean)} paths are not committed", evidence="\n".join(unclean[:_SHOWN])) if unclean else None
+    return Unmet(message=f"{len(unclean)} paths are not committed", evidence="\n".join(unclean[:_MAX_SHOWN_PATHS])) if unclean else None
 
 
-OURS: dict[str, Verifier] = {"no_paths_touched": no_paths_touched, "git_clean": git_clean}
+BUILTIN_VERIFIERS: dict[str, Verifier] = {"no_paths_touched": no_paths_touched, "git_clean": git_clean}
 
 
-def _fit(name: str, thing: Any) -> Verifier:
+def _require_verifier(name: str, thing: Any) -> Verifier:
     if not callable(thing):
         raise TypeError(f"something to call with arguments and a Site is needed, not {type(thing).__name__}")
     verifier: Verifier = thing
     return verifier
 
 
-VERIFIERS: Point[Verifier] = Point("fleetlore.verifiers", _fit, ours=OURS)
+VERIFIERS: ExtensionPoint[Verifier] = ExtensionPoint("fleetlore.verifiers", _require_verifier, ours=BUILTIN_VERIFIERS)
 
 
-def known() -> tuple[str, ...]:
+def known_verifiers() -> tuple[str, ...]:
     """Every verifier that a criterion can name."""
-    return (*OURS, *VERIFIERS.names())
+    return (*BUILTIN_VERIFIERS, *VERIFIERS.names())
 
 
-def find(name: str) -> Verifier | None:
+def find_verifier(name: str) -> Verifier | None:
     """The verifier of this name; ours come first."""
-    return OURS[name] if name in OURS else VERIFIERS.find(name)
+    return BUILTIN_VERIFIERS[name] if name in BUILTIN_VERIFIERS else VERIFIERS.find(name)

@@ -11,27 +11,35 @@ import msgspec
 from fleetlore import clock
 from fleetlore.events.driver_types import Allow, Deny
 from fleetlore.events.envelope import Event
-from fleetlore.goal.gate.decision import ACTOR, Answer, Request, Tell, denied, stamp, told_input
+from fleetlore.goal.gate.decision import (
+    ACTOR,
+    PermissionAnswer,
+    PermissionRequest,
+    RecordEvent,
+    format_timestamp,
+    make_denial,
+    truncate_input,
+)
 
-CALLED_OFF = "the goal was called off"
-MOST_OPEN = 32
+GOAL_CANCELLED = "the goal was called off"
+MAX_OPEN_QUESTIONS = 32
 
 
-class _Question:
+class _PendingQuestion:
     """One that waits: who asks the same meanwhile waits with it."""
 
-    def __init__(self, id: str, answered: asyncio.Future[Answer]) -> None:
+    def __init__(self, id: str, answered: asyncio.Future[PermissionAnswer]) -> None:
         self.id, self.answered = id, answered
 
 
-class AskPerson:
+class PersonDecider:
     """Asks by `goal.permission_asked`; whoever follows the goal's scope hands in what was answered."""
 
     def __init__(
-        self, tell: Tell, *, patience: float = 600.0, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7
+        self, tell: RecordEvent, *, patience: float = 600.0, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7
     ) -> None:
         self._tell, self._patience, self._now, self._new_id = tell, patience, now, new_id
-        self._open: dict[bytes, _Question] = {}
+        self._open: dict[bytes, _PendingQuestion] = {}
         self._closed: str | None = None
 
     @property
@@ -39,42 +47,44 @@ class AskPerson:
         """The ids of the questions that are open."""
         return tuple(question.id for question in self._open.values())
 
-    async def decide(self, request: Request) -> Answer:
+    async def decide(self, request: PermissionRequest) -> PermissionAnswer:
         """The person's answer; a no where none comes in time."""
         if self._closed is not None:
-            return denied(self._closed)
-        key = _key(request)
+            return make_denial(self._closed)
+        key = _question_key(request)
         question = self._open.get(key)
         if question is None:
-            if len(self._open) >= MOST_OPEN:
-                return denied("too many questions wait for a person already; wait for their answers before you ask for more")
-            question = self._open[key] = _Question(self._new_id(), asyncio.get_running_loop().create_future())
+            if len(self._open) >= MAX_OPEN_QUESTIONS:
+                return make_denial("too many questions wait for a person already; wait for their answers before you ask for more")
+            question = self._open[key] = _PendingQuestion(self._new_id(), asyncio.get_running_loop().create_future())
             task = asyncio.create_task(self._ask(key, question, request))
             question.answered.add_done_callback(lambda _: task.cancel())
         return await asyncio.shield(question.answered)
 
-    async def _ask(self, key: bytes, question: _Question, request: Request) -> None:
+    async def _ask(self, key: bytes, question: _PendingQuestion, request: PermissionRequest) -> None:
         """Ask, and see to it that there is an answer in the end. It outlives whoever asked first."""
         try:
             async with asyncio.timeout(self._patience):
                 await self._tell(self._event(question.id, request))
                 await asyncio.shield(question.answered)
         except TimeoutError:
-            said = f"nobody answered within {_span(self._patience)}, so it is denied; go on without it, or say what you need it for"
-            _settle(question, denied(said, cause=question.id))
+            said = (
+                f"nobody answered within {_format_seconds(self._patience)}, so it is denied; go on without it, or say what you need it for"
+            )
+            _resolve_question(question, make_denial(said, cause=question.id))
         except Exception as error:  # noqa: BLE001  # whatever kept the question out of the log, somebody waits for an answer
-            _settle(question, denied(f"a person could not be asked, so it is denied: {error}"))
+            _resolve_question(question, make_denial(f"a person could not be asked, so it is denied: {error}"))
         finally:
             self._open.pop(key, None)
-            _settle(question, denied("the question was dropped, so it is denied", cause=question.id))
+            _resolve_question(question, make_denial("the question was dropped, so it is denied", cause=question.id))
 
-    def _event(self, id: str, request: Request) -> Event:
+    def _event(self, id: str, request: PermissionRequest) -> Event:
         now = self._now()
         data = {
             "tool": request.tool,
-            "input": told_input(request.input),
+            "input": truncate_input(request.input),
             "turn": request.turn,
-            "expires": stamp(now + timedelta(seconds=self._patience)),
+            "expires": format_timestamp(now + timedelta(seconds=self._patience)),
         }
         if request.call_id is not None:
             data["call_id"] = request.call_id
@@ -91,27 +101,27 @@ class AskPerson:
         del self._open[key]
         said = f"a person said: {reason}" if reason else "a person decided so"
         answered = Allow() if choice == "allow" else Deny(message=reason or "a person said no; go on without it")
-        return _settle(question, Answer(answered, said, question.id))
+        return _resolve_question(question, PermissionAnswer(answered, said, question.id))
 
-    def call_off(self, reason: str = CALLED_OFF) -> None:
+    def call_off(self, reason: str = GOAL_CANCELLED) -> None:
         """Deny what waits, and whatever is asked from now on."""
         self._closed = reason
         for question in self._open.values():
-            _settle(question, denied(reason, cause=question.id))
+            _resolve_question(question, make_denial(reason, cause=question.id))
         self._open.clear()
 
 
-def _settle(question: _Question, answer: Answer) -> bool:
+def _resolve_question(question: _PendingQuestion, answer: PermissionAnswer) -> bool:
     if question.answered.done():
         return False
     question.answered.set_result(answer)
     return True
 
 
-def _key(request: Request) -> bytes:
+def _question_key(request: PermissionRequest) -> bytes:
     """The same for the same tool and input of a turn."""
     return msgspec.json.encode((request.goal, request.turn, request.tool, request.input), order="deterministic")
 
 
-def _span(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     return f"{seconds / 60:g} minutes" if seconds >= 120 else f"{seconds:g} seconds"

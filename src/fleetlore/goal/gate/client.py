@@ -15,16 +15,21 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-SOCKET, TOKEN, DRIVER, PATIENCE = "LORE_GATE_SOCKET", "LORE_GATE_TOKEN", "LORE_GATE_DRIVER", "LORE_GATE_PATIENCE"
+SOCKET_VARIABLE, TOKEN_VARIABLE, DRIVER_VARIABLE, TIMEOUT_VARIABLE = (
+    "LORE_GATE_SOCKET",
+    "LORE_GATE_TOKEN",
+    "LORE_GATE_DRIVER",
+    "LORE_GATE_PATIENCE",
+)
 """The variables by which the driver tells where it listens."""
 
 NAME, TOOL = "fleetlore", "permission_prompt"
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 LONGEST_LINE = 32 * 1024 * 1024
-DEFAULT_PATIENCE = 3600.0
-CONNECT_WITHIN = 5.0
-_PARSE, _REQUEST, _METHOD, _PARAMS = -32700, -32600, -32601, -32602
-_GONE = "the driver of this goal is gone"
+DEFAULT_TIMEOUT_SECONDS = 3600.0
+CONNECT_TIMEOUT_SECONDS = 5.0
+_PARSE_ERROR, _INVALID_REQUEST, _METHOD_NOT_FOUND, _INVALID_PARAMS = -32700, -32600, -32601, -32602
+_DRIVER_GONE = "the driver of this goal is gone"
 _DESCRIPTION = "Decides whether a tool may be used. It is called by the program that runs the agent, not by the agent."
 _SCHEMA = {
     "type": "object",
@@ -33,7 +38,7 @@ _SCHEMA = {
 }
 
 
-class Lines:
+class GateLineBuffer:
     """Bytes in, whole lines out; of one that is too long only an empty remark is left."""
 
     def __init__(self) -> None:
@@ -54,13 +59,13 @@ class Lines:
         return lines
 
 
-class Driver:
+class DriverConnection:
     """The connection to the driver; once it is lost, it stays lost."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.socket: socket.socket | None = None
         self.why = "the driver of this goal cannot be reached"
-        self._lines = Lines()
+        self._lines = GateLineBuffer()
         try:
             self._connect(environ)
         except (OSError, ValueError, KeyError) as error:
@@ -68,11 +73,11 @@ class Driver:
             self.lose(f"the driver of this goal cannot be reached ({said})")
 
     def _connect(self, environ: Mapping[str, str]) -> None:
-        path, token = environ[SOCKET], environ[TOKEN]
+        path, token = environ[SOCKET_VARIABLE], environ[TOKEN_VARIABLE]
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.settimeout(CONNECT_WITHIN)
+        self.socket.settimeout(CONNECT_TIMEOUT_SECONDS)
         self.socket.connect(path)
-        wanted, found = environ.get(DRIVER), _peer(self.socket)
+        wanted, found = environ.get(DRIVER_VARIABLE), _peer_pid(self.socket)
         if wanted and found and str(found) != wanted:
             raise ValueError("another process listens in its place")
         self.send({"token": token})
@@ -87,7 +92,7 @@ class Driver:
         """One line; `OSError` where it cannot be sent."""
         if self.socket is None:
             raise OSError(self.why)
-        self.socket.sendall(_encoded(told))
+        self.socket.sendall(_encode_line(told))
 
     def hear(self) -> list[Any] | None:
         """What it said; `None` once it is gone, or makes no sense."""
@@ -106,7 +111,7 @@ class Driver:
             self.socket = None
 
 
-def _encoded(told: dict[str, Any]) -> bytes:
+def _encode_line(told: dict[str, Any]) -> bytes:
     """A line; `ValueError` where it cannot be written so that the driver reads the same."""
     raw = json.dumps(told, allow_nan=False, ensure_ascii=False).encode() + b"\n"
     if len(raw) > LONGEST_LINE:
@@ -114,7 +119,7 @@ def _encoded(told: dict[str, Any]) -> bytes:
     return raw
 
 
-def _peer(connection: socket.socket) -> int | None:
+def _peer_pid(connection: socket.socket) -> int | None:
     """The process that listens; nought or `None` where the system cannot tell, as from inside a container."""
     if sys.platform == "linux":
         return int.from_bytes(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], sys.byteorder)
@@ -123,17 +128,17 @@ def _peer(connection: socket.socket) -> int | None:
     return None
 
 
-class Door:
+class GateMcpServer:
     """One conversation in MCP."""
 
     def __init__(self, environ: Mapping[str, str], output: int) -> None:
-        self.driver = Driver(environ)
+        self.driver = DriverConnection(environ)
         self._output, self._next = output, 0
         self._waiting: dict[int, tuple[Any, dict[str, Any], float]] = {}
         try:
-            self._patience = float(environ.get(PATIENCE, DEFAULT_PATIENCE))
+            self._patience = float(environ.get(TIMEOUT_VARIABLE, DEFAULT_TIMEOUT_SECONDS))
         except ValueError:
-            self._patience = DEFAULT_PATIENCE
+            self._patience = DEFAULT_TIMEOUT_SECONDS
 
     def hear(self, line: bytes) -> None:
         """One line of the agent's program."""
@@ -142,18 +147,18 @@ class Door:
         try:
             message = json.loads(line)
         except (ValueError, RecursionError):
-            self._error(None, _PARSE, "not JSON")
+            self._error(None, _PARSE_ERROR, "not JSON")
             return
         if not isinstance(message, dict) or not isinstance(message.get("method"), str):
             if not (isinstance(message, dict) and ("result" in message or "error" in message)):
-                self._error(None, _REQUEST, "not a JSON-RPC request")
+                self._error(None, _INVALID_REQUEST, "not a JSON-RPC request")
             return
         params = message.get("params")
         params = params if isinstance(params, dict) else {}
         if "id" not in message:
             self._notice(message["method"], params)
         elif isinstance(id := message["id"], bool) or not isinstance(id, str | int):
-            self._error(None, _REQUEST, "the id is neither a text nor a number")
+            self._error(None, _INVALID_REQUEST, "the id is neither a text nor a number")
         else:
             self._request(id, message["method"], params)
 
@@ -171,9 +176,9 @@ class Door:
             case "tools/call" if params.get("name") == TOOL:
                 self._call(id, params.get("arguments"))
             case "tools/call":
-                self._error(id, _PARAMS, "there is no such tool")
+                self._error(id, _INVALID_PARAMS, "there is no such tool")
             case _:
-                self._error(id, _METHOD, "there is no such method")
+                self._error(id, _METHOD_NOT_FOUND, "there is no such method")
 
     def _notice(self, method: str, params: dict[str, Any]) -> None:
         if method != "notifications/cancelled":
@@ -191,7 +196,7 @@ class Door:
             return
         told = {"id": self._next + 1, "tool": tool, "input": input, "call_id": call_id if isinstance(call_id, str) else None}
         try:
-            _encoded(told)
+            _encode_line(told)
         except (ValueError, RecursionError) as error:
             self._deny(id, f"the input cannot be passed on ({error}), so it is denied")
             return
@@ -203,7 +208,7 @@ class Door:
         try:
             self.driver.send(told)
         except (BrokenPipeError, ConnectionResetError):
-            self.give_up(_GONE)
+            self.give_up(_DRIVER_GONE)
         except OSError as error:
             self.give_up(self.driver.why if self.driver.socket is None else f"the driver of this goal cannot be asked ({error})")
 
@@ -211,7 +216,7 @@ class Door:
         """What the driver said."""
         heard = self.driver.hear()
         if heard is None:
-            self.give_up(_GONE)
+            self.give_up(_DRIVER_GONE)
         for answer in heard or ():
             if not self._take(answer):
                 self.give_up("the driver's answer makes no sense")
@@ -269,7 +274,7 @@ class Door:
 
 def serve(environ: Mapping[str, str], *, input: int = 0, output: int = 1) -> int:
     """Talk until the agent's program closes our input, or goes."""
-    door, lines = Door(environ, output), Lines()
+    door, lines = GateMcpServer(environ, output), GateLineBuffer()
     try:
         while True:
             connection = door.driver.socket

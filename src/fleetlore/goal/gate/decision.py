@@ -12,20 +12,20 @@ from fleetlore import clock
 from fleetlore.events.driver_types import Allow, Decision, Deny
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Permissions
-from fleetlore.goal.gate.rules import Rules
+from fleetlore.goal.gate.rules import ToolRules
 
 ACTOR = "driver"
 GATE_TOOL = "mcp__fleetlore__permission_prompt"
-LARGEST_INPUT = 128 * 1024
+MAX_INPUT_BYTES = 128 * 1024
 """Bytes of JSON; of a larger input the event tells only how it begins."""
-_GO_ON = "nobody is there to be asked; go on without it, or say what you need it for"
+_NOBODY_TO_ASK = "nobody is there to be asked; go on without it, or say what you need it for"
 
 Choice: TypeAlias = Allow | Deny
-Tell: TypeAlias = Callable[[Event], Awaitable[object]]
+RecordEvent: TypeAlias = Callable[[Event], Awaitable[object]]
 """Records an event; when it answers, the event is durable."""
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class PermissionRequest(Struct, frozen=True, kw_only=True):
     """A tool that an agent wants to use."""
 
     tool: str
@@ -35,7 +35,7 @@ class Request(Struct, frozen=True, kw_only=True):
     turn: int
 
 
-class Answer(NamedTuple):
+class PermissionAnswer(NamedTuple):
     """A choice, its reason, and the question that it answers, where a person was asked."""
 
     choice: Choice
@@ -46,40 +46,40 @@ class Answer(NamedTuple):
 class Decider(Protocol):
     """Whoever can decide: rules, a person, a model. `None` leaves it to the next."""
 
-    async def decide(self, request: Request) -> Answer | None:
+    async def decide(self, request: PermissionRequest) -> PermissionAnswer | None:
         """The answer, or `None`."""
 
 
-def denied(reason: str, *, cause: str | None = None) -> Answer:
+def make_denial(reason: str, *, cause: str | None = None) -> PermissionAnswer:
     """A refusal whose reason the agent can read."""
-    return Answer(Deny(message=reason), reason, cause)
+    return PermissionAnswer(Deny(message=reason), reason, cause)
 
 
 class RuleDecider:
     """Goes by the goal's rules; `Invalid` where one of them cannot be read."""
 
     def __init__(self, permissions: Permissions, *, workspace: str) -> None:
-        self._rules = Rules(permissions.allow, permissions.deny, workspace=workspace)
+        self._rules = ToolRules(permissions.allow, permissions.deny, workspace=workspace)
 
-    async def decide(self, request: Request) -> Answer | None:
+    async def decide(self, request: PermissionRequest) -> PermissionAnswer | None:
         """What the rules say; `None` where they do not speak of it."""
         if request.tool == GATE_TOOL:
-            return denied("this tool is for the program that runs you, which asks by itself; just use the tool that you need")
+            return make_denial("this tool is for the program that runs you, which asks by itself; just use the tool that you need")
         answer = self._rules.decide(request.tool, request.input)
-        return None if answer is None else Answer(*answer)
+        return None if answer is None else PermissionAnswer(*answer)
 
-    def why_not(self, request: Request) -> str:
+    def why_not(self, request: PermissionRequest) -> str:
         """Why no rule allows it, in words that help to write it otherwise."""
         return self._rules.why_not(request.tool, request.input)
 
 
-class Chain:
+class DeciderChain:
     """Asks one after the other; if none has an answer, it is denied."""
 
     def __init__(self, deciders: Sequence[Decider]) -> None:
         self._deciders = tuple(deciders)
 
-    async def decide(self, request: Request) -> Answer:
+    async def decide(self, request: PermissionRequest) -> PermissionAnswer:
         """The first answer."""
         for decider in self._deciders:
             answer = await decider.decide(request)
@@ -87,51 +87,53 @@ class Chain:
                 return answer
         rules = next((each for each in self._deciders if isinstance(each, RuleDecider)), None)
         why = f"nothing allows {request.tool} with this input" if rules is None else rules.why_not(request)
-        return denied(f"{why}, and {_GO_ON}")
+        return make_denial(f"{why}, and {_NOBODY_TO_ASK}")
 
 
-class Gatekeeper:
+class RecordingDecider:
     """Lets somebody decide, tells the log, and only then answers. Whatever goes wrong, the answer is no."""
 
-    def __init__(self, decider: Decider, tell: Tell, *, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7) -> None:
+    def __init__(
+        self, decider: Decider, tell: RecordEvent, *, now: clock.Clock = clock.now, new_id: Callable[[], str] = clock.uuid7
+    ) -> None:
         self._decider, self._tell, self._now, self._new_id = decider, tell, now, new_id
 
-    async def decide(self, request: Request) -> Answer:
+    async def decide(self, request: PermissionRequest) -> PermissionAnswer:
         """The answer, recorded."""
         answer = await self._answer(request)
         try:
-            await self._tell(decision_event(request, answer, id=self._new_id(), at=self._now()))
+            await self._tell(make_decision_event(request, answer, id=self._new_id(), at=self._now()))
         except Exception as error:  # noqa: BLE001  # whatever kept it out of the log
-            return denied(f"the decision could not be recorded, and what is not recorded is not allowed: {error}")
+            return make_denial(f"the decision could not be recorded, and what is not recorded is not allowed: {error}")
         return answer
 
-    async def _answer(self, request: Request) -> Answer:
+    async def _answer(self, request: PermissionRequest) -> PermissionAnswer:
         try:
             answer = await self._decider.decide(request)
         except Exception as error:  # noqa: BLE001  # a decider that breaks must not open the door
-            return denied(f"it could not be decided ({type(error).__name__}: {error}), so it is denied")
-        return answer or denied(f"nothing allows {request.tool} with this input, and {_GO_ON}")
+            return make_denial(f"it could not be decided ({type(error).__name__}: {error}), so it is denied")
+        return answer or make_denial(f"nothing allows {request.tool} with this input, and {_NOBODY_TO_ASK}")
 
     def permit(self, goal: str, turn: int) -> Callable[[str, Any], Awaitable[Choice]]:
         """The same for a mind that calls its tools in this process."""
 
         async def permit(tool: str, input: Any) -> Choice:
-            return (await self.decide(Request(tool=tool, input=input, goal=goal, turn=turn))).choice
+            return (await self.decide(PermissionRequest(tool=tool, input=input, goal=goal, turn=turn))).choice
 
         return permit
 
 
-def decision_event(request: Request, answer: Answer, *, id: str, at: Any) -> Event:
+def make_decision_event(request: PermissionRequest, answer: PermissionAnswer, *, id: str, at: Any) -> Event:
     """The `driver.decision` that tells an answer; its cause is the question, where a person was asked."""
     decision = Decision(
         id=id,
         goal_id=request.goal,
         turn_index=request.turn,
         tool=request.tool,
-        input=told_input(request.input),
+        input=truncate_input(request.input),
         choice=answer.choice,
         rationale=answer.reason,
-        decided_at=stamp(at),
+        decided_at=format_timestamp(at),
     )
     word = "allowed" if isinstance(answer.choice, Allow) else "denied"
     return Event(
@@ -146,17 +148,17 @@ def decision_event(request: Request, answer: Answer, *, id: str, at: Any) -> Eve
     )
 
 
-def told_input(input: Any) -> Any:
+def truncate_input(input: Any) -> Any:
     """An input as an event can hold it: whole, or its beginning and its size."""
     try:
         raw = msgspec.json.encode(input)
     except (TypeError, ValueError, RecursionError):
         return {"unreadable": repr(type(input).__name__)}
-    if len(raw) <= LARGEST_INPUT:
+    if len(raw) <= MAX_INPUT_BYTES:
         return input
     return {"begins": raw[:8192].decode(errors="replace"), "bytes": len(raw)}
 
 
-def stamp(at: Any) -> str:
+def format_timestamp(at: Any) -> str:
     """A moment as RFC 3339 in UTC."""
     return str(at.isoformat()).replace("+00:00", "Z")

@@ -9,22 +9,22 @@ from typing import Any
 from fleetlore.events.driver_types import Deny
 from fleetlore.events.envelope import Event
 from fleetlore.events.goal_plan import Permissions
-from fleetlore.goal.gate.ask_person import AskPerson
-from fleetlore.goal.gate.decision import Chain, Choice, Decider, Gatekeeper, Request, RuleDecider
+from fleetlore.goal.gate.ask_person import PersonDecider
+from fleetlore.goal.gate.decision import Choice, Decider, DeciderChain, PermissionRequest, RecordingDecider, RuleDecider
 from fleetlore.goal.gate.server import GateServer
-from fleetlore.goal.journal import Book
+from fleetlore.goal.journal import GoalJournal
 from fleetlore.programs.harness import Gate, Order
 
-ASKING = frozenset(("claude-code",))
+GATE_HARNESSES = frozenset(("claude-code",))
 """Harnesses whose programs ask at the gate; a mind asks in this process."""
 
 
-class Doorkeeper:
+class InProcessGate:
     """Where an agent in this process asks: shut, until a driver opens it. `deciders` are asked after the rules and before a person."""
 
     def __init__(self, deciders: Sequence[Decider] = ()) -> None:
         self.deciders = tuple(deciders)
-        self.permits: Permits | None = None
+        self.permits: GoalPermissions | None = None
 
     async def permit(self, tool: str, input: Any) -> Choice:
         """Whether a tool may be used."""
@@ -35,13 +35,13 @@ class Doorkeeper:
         )
 
 
-class Permits:
+class GoalPermissions:
     """The permissions of one goal while it is driven."""
 
-    def __init__(self, book: Book, doorkeeper: Doorkeeper) -> None:
+    def __init__(self, book: GoalJournal, doorkeeper: InProcessGate) -> None:
         self._book, self._doorkeeper = book, doorkeeper
-        self._person: AskPerson | None = None
-        self._keeper: Gatekeeper | None = None
+        self._person: PersonDecider | None = None
+        self._keeper: RecordingDecider | None = None
         self._server: GateServer | None = None
 
     @asynccontextmanager
@@ -50,12 +50,12 @@ class Permits:
         plan = self._book.state.plan
         assert plan is not None
         permissions = plan.permissions
-        self._person = AskPerson(self._tell, patience=permissions.patience, now=self._book.now, new_id=self._book.new_id)
-        self._keeper = Gatekeeper(self._chain(permissions, workspace), self._tell, now=self._book.now, new_id=self._book.new_id)
+        self._person = PersonDecider(self._tell, patience=permissions.patience, now=self._book.now, new_id=self._book.new_id)
+        self._keeper = RecordingDecider(self._chain(permissions, workspace), self._tell, now=self._book.now, new_id=self._book.new_id)
         self._book.listeners.append(self._hear)
         self._doorkeeper.permits = self
         try:
-            if plan.harness not in ASKING:
+            if plan.harness not in GATE_HARNESSES:
                 yield
                 return
             async with GateServer(self._keeper, patience=permissions.patience) as self._server:
@@ -65,10 +65,10 @@ class Permits:
             self._book.listeners.remove(self._hear)
             self._person.call_off("nobody drives this goal any more")
 
-    def _chain(self, permissions: Permissions, workspace: str) -> Chain:
+    def _chain(self, permissions: Permissions, workspace: str) -> DeciderChain:
         assert self._person is not None
         person = (self._person,) if permissions.ask else ()
-        return Chain((RuleDecider(permissions, workspace=workspace), *self._doorkeeper.deciders, *person))
+        return DeciderChain((RuleDecider(permissions, workspace=workspace), *self._doorkeeper.deciders, *person))
 
     def gate(self, order: Order) -> Gate | None:
         """How the program of a turn asks, where it can."""
@@ -78,7 +78,7 @@ class Permits:
         """For an agent in this process."""
         assert self._keeper is not None
         state = self._book.state
-        answer = await self._keeper.decide(Request(tool=tool, input=input, goal=state.id, turn=state.turn))
+        answer = await self._keeper.decide(PermissionRequest(tool=tool, input=input, goal=state.id, turn=state.turn))
         return answer.choice
 
     async def _tell(self, event: Event) -> None:

@@ -14,15 +14,15 @@ from fleetlore.events.envelope import Event
 from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
 
-Standing: TypeAlias = Literal["waiting", "answered", "expired", "over"]
+QuestionStatus: TypeAlias = Literal["waiting", "answered", "expired", "over"]
 """`over`: the turn that it was asked in has ended."""
-Obeys: TypeAlias = Callable[[Event], bool]
+IsTrusted: TypeAlias = Callable[[Event], bool]
 
-_ANSWERS = ("control.requested", "driver.decision")
-_ENDS = ("goal.attempt_ended", "driver.attempt_started", "driver.attempt_completed", "driver.goal_completed")
+_ANSWER_KINDS = ("control.requested", "driver.decision")
+_TURN_END_KINDS = ("goal.attempt_ended", "driver.attempt_started", "driver.attempt_completed", "driver.goal_completed")
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class PermissionQuestion(Struct, frozen=True, kw_only=True):
     """A tool that a person is asked about."""
 
     id: str
@@ -38,13 +38,13 @@ class Question(Struct, frozen=True, kw_only=True):
     position: Position = ""
 
 
-def asked(log: BlockingRecorder, obeys: Obeys) -> list[Question]:
+def read_questions(log: BlockingRecorder, obeys: IsTrusted) -> list[PermissionQuestion]:
     """Every question, the oldest first; those count that the log's readers believe."""
-    found = (question_of(event) for event in log.read(kinds=("goal.permission_asked",)) if obeys(event))
+    found = (parse_question(event) for event in log.read(kinds=("goal.permission_asked",)) if obeys(event))
     return [question for question in found if question is not None]
 
 
-def question_of(event: Event) -> Question | None:
+def parse_question(event: Event) -> PermissionQuestion | None:
     """What an event asks; `None` where it is no question, or one of no goal."""
     try:
         told = msgspec.convert(event.data, goals.PermissionAsked)
@@ -53,7 +53,7 @@ def question_of(event: Event) -> Question | None:
     if event.goal is None or event.id is None:
         return None
     origin = event.origin
-    return Question(
+    return PermissionQuestion(
         id=event.id,
         goal=event.goal,
         tool=told.tool,
@@ -61,35 +61,35 @@ def question_of(event: Event) -> Question | None:
         turn=told.turn,
         call_id=told.call_id,
         at=event.at,
-        expires=_moment(told.expires),
+        expires=_parse_time(told.expires),
         hidden=0 if origin is None else len(origin.cut) + origin.redacted,
         position=event.position or "",
     )
 
 
-def standing(log: BlockingRecorder, question: Question, now: datetime, obeys: Obeys) -> Standing:
+def find_question_status(log: BlockingRecorder, question: PermissionQuestion, now: datetime, obeys: IsTrusted) -> QuestionStatus:
     """What became of a question; answers and ends count that the log's readers obey."""
-    events = log.read(f"goal:{question.goal}", after=question.position, kinds=(*_ANSWERS, *_ENDS))
-    told = _told(question, events, obeys)
+    events = log.read(f"goal:{question.goal}", after=question.position, kinds=(*_ANSWER_KINDS, *_TURN_END_KINDS))
+    told = _find_answer_or_end(question, events, obeys)
     if told is None:
         return "expired" if question.expires is not None and question.expires <= now else "waiting"
     return told
 
 
-def _told(question: Question, events: Iterable[Event], obeys: Obeys) -> Standing | None:
+def _find_answer_or_end(question: PermissionQuestion, events: Iterable[Event], obeys: IsTrusted) -> QuestionStatus | None:
     for event in events:
-        if (event.kind in _ENDS or _answers(event, question)) and obeys(event):
-            return "over" if event.kind in _ENDS else "answered"
+        if (event.kind in _TURN_END_KINDS or _is_answer_to(event, question)) and obeys(event):
+            return "over" if event.kind in _TURN_END_KINDS else "answered"
     return None
 
 
-def _answers(event: Event, question: Question) -> bool:
+def _is_answer_to(event: Event, question: PermissionQuestion) -> bool:
     if event.kind == "driver.decision":
         return event.cause == question.id
     return event.data.get("action") == "decide" and event.data.get("of") == question.id
 
 
-def _moment(text: str | None) -> datetime | None:
+def _parse_time(text: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text or "")
     except ValueError:

@@ -22,25 +22,25 @@ import msgspec
 from msgspec import Struct
 
 from fleetlore.goal.gate import client as gate_door
-from fleetlore.goal.gate.decision import Answer, Decider, Request, denied
+from fleetlore.goal.gate.decision import Decider, PermissionAnswer, PermissionRequest, make_denial
 from fleetlore.programs.harness import Gate, Order
 
-LONGEST_LINE = 32 * 1024 * 1024
+MAX_LINE_BYTES = 32 * 1024 * 1024
 MOST_AT_ONCE = 64
-HELLO_WITHIN = 10.0
-_LONGEST_PATH = 100
+HELLO_TIMEOUT_SECONDS = 10.0
+_MAX_SOCKET_PATH_BYTES = 100
 """What a socket's path may be on every system, in bytes."""
-_MARGIN = 30.0
-_NUMBERED = re.compile(rb'\{"id": ([0-9]{1,9}),')
+_TIMEOUT_MARGIN_SECONDS = 30.0
+_REQUEST_ID = re.compile(rb'\{"id": ([0-9]{1,9}),')
 
 
-class Hello(Struct, frozen=True, forbid_unknown_fields=True):
+class GateHello(Struct, frozen=True, forbid_unknown_fields=True):
     """What a gate process says first."""
 
     token: str
 
 
-class Ask(Struct, frozen=True, forbid_unknown_fields=True):
+class GateRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """A request, or the end of one."""
 
     id: int
@@ -65,7 +65,7 @@ class GateServer:
         if not self.path:
             self._folder = _short_folder()
             self.path = os.path.join(self._folder, "gate")
-        self._server = await asyncio.start_unix_server(self._connected, sock=_private_socket(self.path), limit=LONGEST_LINE)
+        self._server = await asyncio.start_unix_server(self._connected, sock=_private_socket(self.path), limit=MAX_LINE_BYTES)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -85,10 +85,10 @@ class GateServer:
         token = secrets.token_urlsafe(32)
         self._bound[token] = (order.goal, order.turn)
         env = {
-            gate_door.SOCKET: self.path,
-            gate_door.TOKEN: token,
-            gate_door.DRIVER: str(os.getpid()),
-            gate_door.PATIENCE: str(self._patience + _MARGIN),
+            gate_door.SOCKET_VARIABLE: self.path,
+            gate_door.TOKEN_VARIABLE: token,
+            gate_door.DRIVER_VARIABLE: str(os.getpid()),
+            gate_door.TIMEOUT_VARIABLE: str(self._patience + _TIMEOUT_MARGIN_SECONDS),
         }
         # Isolated and by its path: the workspace is its folder, and no module that an agent put there must be taken for one of ours.
         return Gate(command=(sys.executable, "-I", "-S", os.path.abspath(gate_door.__file__)), env=env)
@@ -106,16 +106,16 @@ class GateServer:
             writer.close()
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        async with asyncio.timeout(HELLO_WITHIN):
-            bound = self._bound_to(await _line(reader))
-        await _send(writer, {"ok": bound is not None})
+        async with asyncio.timeout(HELLO_TIMEOUT_SECONDS):
+            bound = self._bound_to(await _read_line(reader))
+        await _send_message(writer, {"ok": bound is not None})
         if bound is not None:
-            await _Talk(self._decider, bound, writer).listen(reader)
+            await _GateConnection(self._decider, bound, writer).listen(reader)
 
     def _bound_to(self, line: bytes) -> tuple[str, int] | None:
         """The goal and the turn that a token is good for; every token is compared, each in constant time."""
         try:
-            given = msgspec.json.decode(line, type=Hello).token.encode()
+            given = msgspec.json.decode(line, type=GateHello).token.encode()
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return None
         found = None
@@ -125,7 +125,7 @@ class GateServer:
         return found
 
 
-class _Talk:
+class _GateConnection:
     """One gate process, and what it asks."""
 
     def __init__(self, decider: Decider, bound: tuple[str, int], writer: asyncio.StreamWriter) -> None:
@@ -135,8 +135,8 @@ class _Talk:
     async def listen(self, reader: asyncio.StreamReader) -> None:
         """Until it goes, or says what makes no sense."""
         try:
-            while line := await _line(reader):
-                ask = _read(line)
+            while line := await _read_line(reader):
+                ask = _parse_request(line)
                 if ask is None:
                     return
                 self._take(ask)
@@ -146,7 +146,7 @@ class _Talk:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _take(self, ask: Ask) -> None:
+    def _take(self, ask: GateRequest) -> None:
         if ask.cancel:
             if task := self._asked.get(ask.id):
                 task.cancel()
@@ -156,33 +156,33 @@ class _Talk:
         self._asked[ask.id] = task = asyncio.create_task(self._answer(ask))
         task.add_done_callback(lambda _: self._asked.pop(ask.id, None))
 
-    async def _answer(self, ask: Ask) -> None:
+    async def _answer(self, ask: GateRequest) -> None:
         answer = await self._decided(ask)
         told = {"id": ask.id, "choice": answer.choice.__struct_config__.tag, "message": answer.reason}
         with suppress(OSError):
-            await _send(self._writer, told | ({"message": answer.choice.message} if hasattr(answer.choice, "message") else {}))
+            await _send_message(self._writer, told | ({"message": answer.choice.message} if hasattr(answer.choice, "message") else {}))
 
-    async def _decided(self, ask: Ask) -> Answer:
+    async def _decided(self, ask: GateRequest) -> PermissionAnswer:
         if len(self._asked) > MOST_AT_ONCE:
-            return denied("too many tools are asked for at once; ask for fewer")
+            return make_denial("too many tools are asked for at once; ask for fewer")
         if not ask.tool or not isinstance(ask.input, dict):
-            return denied("the request names no tool, or has no input that is an object")
-        request = Request(tool=ask.tool, input=ask.input, call_id=ask.call_id, goal=self._goal, turn=self._turn)
-        return await self._decider.decide(request) or denied("nobody decided it")
+            return make_denial("the request names no tool, or has no input that is an object")
+        request = PermissionRequest(tool=ask.tool, input=ask.input, call_id=ask.call_id, goal=self._goal, turn=self._turn)
+        return await self._decider.decide(request) or make_denial("nobody decided it")
 
 
-def _read(line: bytes) -> Ask | None:
+def _parse_request(line: bytes) -> GateRequest | None:
     """What is asked; one that only says its number cannot be decided, and is denied."""
     try:
-        return msgspec.json.decode(line, type=Ask)
+        return msgspec.json.decode(line, type=GateRequest)
     except RecursionError:
-        numbered = _NUMBERED.match(line)
-        return None if numbered is None else Ask(id=int(numbered[1]))
+        numbered = _REQUEST_ID.match(line)
+        return None if numbered is None else GateRequest(id=int(numbered[1]))
     except (msgspec.DecodeError, UnicodeError):
         return None
 
 
-async def _line(reader: asyncio.StreamReader) -> bytes:
+async def _read_line(reader: asyncio.StreamReader) -> bytes:
     """The next whole line; nothing at the end, or where it is longer than any can be."""
     try:
         return await reader.readuntil(b"\n")
@@ -190,7 +190,7 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
         return b""
 
 
-async def _send(writer: asyncio.StreamWriter, told: dict[str, Any]) -> None:
+async def _send_message(writer: asyncio.StreamWriter, told: dict[str, Any]) -> None:
     writer.write(msgspec.json.encode(told) + b"\n")
     await writer.drain()
 
@@ -212,7 +212,7 @@ def _private_socket(path: str) -> socket.socket:
 def _short_folder() -> str:
     """A folder of our own whose path leaves room for a socket's."""
     folder = tempfile.mkdtemp(prefix="lore-")
-    if len(os.fsencode(folder)) + len("/gate") <= _LONGEST_PATH:
+    if len(os.fsencode(folder)) + len("/gate") <= _MAX_SOCKET_PATH_BYTES:
         return folder
     os.rmdir(folder)
     return tempfile.mkdtemp(prefix="lore-", dir="/tmp")

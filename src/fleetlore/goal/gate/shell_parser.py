@@ -9,11 +9,11 @@ import re
 
 from msgspec import Struct
 
-_BREAKS = ";&|\n"
-_DEEPEST = 16
-_NAME = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})(?![A-Za-z0-9_\[])")
+_SEPARATORS = ";&|\n"
+_MAX_DEPTH = 16
+_VARIABLE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})(?![A-Za-z0-9_\[])")
 # What sends output nowhere, or one stream where the other goes.
-_HARMLESS = re.compile(r"(?:>>?[ \t]*/dev/null|<[ \t]*/dev/null|>&[12])(?=[ \t\n;&|)]|\Z)")
+_SAFE_REDIRECTION = re.compile(r"(?:>>?[ \t]*/dev/null|<[ \t]*/dev/null|>&[12])(?=[ \t\n;&|)]|\Z)")
 _RESERVED = frozenset(
     (
         "!", "[[", "]]", "{", "}", "if", "then", "elif", "else", "fi", "for", "foreach", "in", "do", "done", "while", "until", "case",
@@ -23,7 +23,7 @@ _RESERVED = frozenset(
 )  # fmt: skip
 
 
-class Part(Struct, frozen=True):
+class SimpleCommand(Struct, frozen=True):
     """One command of a line."""
 
     text: str
@@ -34,23 +34,23 @@ class Part(Struct, frozen=True):
     """The first word as it was written."""
 
 
-class Line(Struct, frozen=True):
+class ParsedCommandLine(Struct, frozen=True):
     """A command line."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[SimpleCommand, ...]
     """Every command in it, those in `$(…)` and `(…)` too, the innermost first."""
     odd: str | None
     """Why nobody can be sure that these are all, or that they do no more than they say."""
 
 
-def read(command: str) -> Line:
+def parse_command_line(command: str) -> ParsedCommandLine:
     """What a command line would run."""
-    reader = _Reader(command)
+    reader = _CommandLineParser(command)
     reader.commands("", depth=0)
-    return Line(tuple(reader.parts), reader.odd)
+    return ParsedCommandLine(tuple(reader.parts), reader.odd)
 
 
-class _Draft:
+class _CommandBuilder:
     """A command that is being read."""
 
     def __init__(self) -> None:
@@ -87,25 +87,25 @@ class _Draft:
         return not self.word and not self.raw
 
 
-class _Reader:
+class _CommandLineParser:
     """Goes through a line once."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
-        self.parts: list[Part] = []
+        self.parts: list[SimpleCommand] = []
         self.odd: str | None = None
 
     def commands(self, closing: str, *, depth: int) -> None:
         """Commands up to a closing bracket, or the end."""
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             self._note("it is nested too deeply")
             self.at = len(self.text)
             return
-        draft = _Draft()
+        draft = _CommandBuilder()
         while (char := self._char()) and char != closing:
-            if char in _BREAKS:
+            if char in _SEPARATORS:
                 self._finish(draft)
-                draft = _Draft()
+                draft = _CommandBuilder()
                 self.at += 1
             else:
                 self._step(char, draft, depth)
@@ -117,7 +117,7 @@ class _Reader:
     def _note(self, why: str) -> None:
         self.odd = self.odd or why
 
-    def _finish(self, draft: _Draft) -> None:
+    def _finish(self, draft: _CommandBuilder) -> None:
         draft.end_word()
         if not draft.raw:
             return
@@ -125,9 +125,9 @@ class _Reader:
             self._note("words stand behind a bracket")
         if draft.raw[0] in _RESERVED:
             self._note(f"it uses {draft.raw[0]!r} of the shell's language")
-        self.parts.append(Part(" ".join(draft.raw), tuple(draft.said), draft.raw[0]))
+        self.parts.append(SimpleCommand(" ".join(draft.raw), tuple(draft.said), draft.raw[0]))
 
-    def _step(self, char: str, draft: _Draft, depth: int) -> None:
+    def _step(self, char: str, draft: _CommandBuilder, depth: int) -> None:
         match char:
             case " " | "\t":
                 draft.end_word()
@@ -147,13 +147,13 @@ class _Reader:
             case _:
                 self._plain(char, draft)
 
-    def _plain(self, char: str, draft: _Draft) -> None:
+    def _plain(self, char: str, draft: _CommandBuilder) -> None:
         if char < " " or char == "\x7f" or "\ud800" <= char <= "\udfff":
             self._note("it has control characters")
         draft.add(char, char)
         self.at += 1
 
-    def _single(self, draft: _Draft) -> None:
+    def _single(self, draft: _CommandBuilder) -> None:
         end = self.text.find("'", self.at + 1)
         if end < 0:
             self._note("a quote is not closed")
@@ -161,7 +161,7 @@ class _Reader:
         draft.add(self.text[self.at : end + 1], self.text[self.at + 1 : end])
         self.at = end + 1
 
-    def _double(self, draft: _Draft, depth: int) -> None:
+    def _double(self, draft: _CommandBuilder, depth: int) -> None:
         draft.add('"', "")
         self.at += 1
         while (char := self._char()) and char != '"':
@@ -179,17 +179,17 @@ class _Reader:
         draft.add(char, "")
         self.at += 1
 
-    def _escaped(self, draft: _Draft) -> None:
+    def _escaped(self, draft: _CommandBuilder) -> None:
         pair = self.text[self.at : self.at + 2]
         if pair in ("\\", "\\\n"):
             self._note("a line goes on behind a backslash")
         draft.add(pair, pair[1:])
         self.at += 2
 
-    def _dollar(self, draft: _Draft, depth: int, *, quoted: bool) -> None:
+    def _dollar(self, draft: _CommandBuilder, depth: int, *, quoted: bool) -> None:
         begin = self.at
         after = self.text[begin + 1 : begin + 2]
-        name = _NAME.match(self.text, begin)
+        name = _VARIABLE.match(self.text, begin)
         if after == "(":
             if self.text[begin + 2 : begin + 3] == "(":
                 self._note("it has arithmetic")
@@ -209,16 +209,16 @@ class _Reader:
             self._note("a bracket is not closed")
         self.at += 1
 
-    def _redirection(self, draft: _Draft) -> None:
+    def _redirection(self, draft: _CommandBuilder) -> None:
         if draft.is_number:
             draft.drop_word()  # it says which stream
         draft.end_word()
-        harmless = _HARMLESS.match(self.text, self.at)
+        harmless = _SAFE_REDIRECTION.match(self.text, self.at)
         if harmless is None:
             self._note("it redirects to or from elsewhere than /dev/null")
         self.at = self.at + 1 if harmless is None else harmless.end()
 
-    def _special(self, char: str, draft: _Draft, depth: int) -> None:
+    def _special(self, char: str, draft: _CommandBuilder, depth: int) -> None:
         if char == "(" and draft.is_empty and self.text[self.at + 1 : self.at + 2] != "(":
             if draft.is_closed:
                 self._note("a bracket stands behind a bracket")

@@ -19,7 +19,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Files:
+class OpenFolder:
     """The folder: `with Files(path) as files`. Whoever puts another folder or a link in its place meanwhile changes nothing here."""
 
     def __init__(self, path: str, *, is_made: bool = False) -> None:

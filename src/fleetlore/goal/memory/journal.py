@@ -17,18 +17,18 @@ from typing import Any
 
 from msgspec import Struct
 
-from fleetlore.goal.memory.files import Files
+from fleetlore.goal.memory.files import OpenFolder
 from fleetlore.goal.memory.notes import is_note_name
 
-LARGEST = 1 << 18
+MAX_FILE_BYTES = 1 << 18
 """Bytes of a file that can be changed."""
-BEFORE = ".before-dream."
+BACKUP_PREFIX = ".before-dream."
 _NEW = ".new."
 _JOURNAL = ".journal.json"
-_is_part = re.compile(r"\.[0-9a-f]{12}\.part").fullmatch
+_is_partial_file = re.compile(r"\.[0-9a-f]{12}\.part").fullmatch
 
 
-class Changes(Struct, frozen=True, kw_only=True):
+class MemoryChanges(Struct, frozen=True, kw_only=True):
     """What is to be written and taken away, by the names of files."""
 
     writes: Mapping[str, bytes]
@@ -37,66 +37,66 @@ class Changes(Struct, frozen=True, kw_only=True):
     """The digests of the files as they were read; whatever is not named must not be there."""
 
 
-class Overtaken(Exception):
+class ConcurrentChange(Exception):
     """Somebody changed a file since it was read."""
 
 
-def apply(files: Files, changes: Changes) -> None:
+def apply_changes(files: OpenFolder, changes: MemoryChanges) -> None:
     """Make all changes, or none. To be called alone."""
-    mend(files)
-    was = {name: files.read(name, LARGEST) for name in (*changes.writes, *changes.removals)}
+    recover_changes(files)
+    was = {name: files.read(name, MAX_FILE_BYTES) for name in (*changes.writes, *changes.removals)}
     for name, raw in was.items():
         if _digest(raw) != changes.seen.get(name) or (raw is None and files.status(name)):
-            raise Overtaken(f"{name} was changed meanwhile; nothing is changed, and the next time will tell")
+            raise ConcurrentChange(f"{name} was changed meanwhile; nothing is changed, and the next time will tell")
     try:
-        _prepare(files, changes, was)
+        _write_journal(files, changes, was)
         for name in changes.writes:
             files.rename(_NEW + name, name)
         for name in changes.removals:
             files.remove(name)
         files.remove(_JOURNAL)
     except OSError:
-        mend(files)
+        recover_changes(files)
         raise
 
 
-def _prepare(files: Files, changes: Changes, was: Mapping[str, bytes | None]) -> None:
+def _write_journal(files: OpenFolder, changes: MemoryChanges, was: Mapping[str, bytes | None]) -> None:
     for name in files.names():
-        if name.startswith(BEFORE):
+        if name.startswith(BACKUP_PREFIX):
             files.remove(name)
     for name, raw in changes.writes.items():
         files.write(_NEW + name, raw)
     for name, old in was.items():
         if old is not None:
-            files.write(BEFORE + name, old)
+            files.write(BACKUP_PREFIX + name, old)
     steps = {name: {"before": _digest(old), "after": _digest(changes.writes.get(name))} for name, old in was.items()}
     files.write(_JOURNAL, json.dumps(steps).encode())
 
 
-def mend(files: Files) -> None:
+def recover_changes(files: OpenFolder) -> None:
     """Undo what was left half done, and take leftovers away. To be called alone."""
-    raw = files.read(_JOURNAL, LARGEST)
-    for name, step in _steps(raw).items():
+    raw = files.read(_JOURNAL, MAX_FILE_BYTES)
+    for name, step in _parse_journal(raw).items():
         if is_note_name(name):
             _undo(files, name, step)
     if raw is not None:
         files.remove(_JOURNAL)
     for name in files.names():
-        if name.startswith(_NEW) or _is_part(name):
+        if name.startswith(_NEW) or _is_partial_file(name):
             files.remove(name)
 
 
-def _undo(files: Files, name: str, step: Mapping[str, Any]) -> None:
+def _undo(files: OpenFolder, name: str, step: Mapping[str, Any]) -> None:
     before, after = step.get("before"), step.get("after")
-    if before == after or _digest(files.read(name, LARGEST)) != after:
+    if before == after or _digest(files.read(name, MAX_FILE_BYTES)) != after:
         return
     if before is None:
         files.remove(name)
-    elif _digest(files.read(BEFORE + name, LARGEST)) == before:
-        files.rename(BEFORE + name, name)
+    elif _digest(files.read(BACKUP_PREFIX + name, MAX_FILE_BYTES)) == before:
+        files.rename(BACKUP_PREFIX + name, name)
 
 
-def _steps(raw: bytes | None) -> dict[str, dict[str, Any]]:
+def _parse_journal(raw: bytes | None) -> dict[str, dict[str, Any]]:
     try:
         steps = json.loads(raw or b"{}")
     except ValueError:

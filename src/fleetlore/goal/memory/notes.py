@@ -21,24 +21,24 @@ from itertools import count
 from msgspec import Struct
 
 from fleetlore.prompts import text_safety
-from fleetlore.redact import Redactor, seems_clean
+from fleetlore.redact import Redactor, is_surely_clean
 
-INDEX = "MEMORY.md"
-LONGEST_TITLE = 80
-LONGEST_CONTENT = 4000
-LONGEST_NAME = 160
+INDEX_FILE = "MEMORY.md"
+MAX_TITLE_CHARS = 80
+MAX_CONTENT_CHARS = 4000
+MAX_NAME_BYTES = 160
 """Bytes of a file's name."""
-_LONGEST_SLUG = 60
-_ROOM = 8
+_MAX_SLUG_CHARS = 60
+_SCAN_FACTOR = 8
 """So many times the longest text is looked at: secrets go before it is cut, lest half of one should stay."""
 
-_FRONT = re.compile(r"<!-- lore((?: [a-z]+=[\w.:+-]+)*) -->[ \t]*(?:\r?\n|\Z)", re.ASCII)
-_is_plain = re.compile(r"[\w.:+-]{1,80}", re.ASCII).fullmatch
+_HEADER_COMMENT = re.compile(r"<!-- lore((?: [a-z]+=[\w.:+-]+)*) -->[ \t]*(?:\r?\n|\Z)", re.ASCII)
+_is_plain_value = re.compile(r"[\w.:+-]{1,80}", re.ASCII).fullmatch
 _JOINERS = "\u200c\u200d"
 _redactor = Redactor()
 
 
-class Note(Struct, frozen=True, kw_only=True):
+class MemoryNote(Struct, frozen=True, kw_only=True):
     """One memory."""
 
     title: str
@@ -63,62 +63,62 @@ class Note(Struct, frozen=True, kw_only=True):
         return next((line.strip() for line in self.content.splitlines() if line.strip()), "")
 
 
-def made(
+def make_note(
     title: str, content: str, *, at: datetime, goal: str | None = None, turn: int | None = None, event: str | None = None
-) -> Note | None:
+) -> MemoryNote | None:
     """A memory without secrets and control characters, cut to its longest; `None` if nothing is left of it."""
-    said = _cleaned(content, LONGEST_CONTENT)
+    said = _clean_text(content, MAX_CONTENT_CHARS)
     if not said:
         return None
-    named = " ".join(_cleaned(title, LONGEST_TITLE).split()) or text_safety.cut(" ".join(said.split()), LONGEST_TITLE)
-    return Note(title=named, content=said, at=at, goal=goal, turn=turn, event=event)
+    named = " ".join(_clean_text(title, MAX_TITLE_CHARS).split()) or text_safety.truncate_text(" ".join(said.split()), MAX_TITLE_CHARS)
+    return MemoryNote(title=named, content=said, at=at, goal=goal, turn=turn, event=event)
 
 
-def dumped(note: Note) -> bytes:
+def encode_note(note: MemoryNote) -> bytes:
     """The file."""
     rest = f"# {note.title}\n\n{note.content}\n"
     when = note.at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    fields = {"when": when, "goal": note.goal, "turn": note.turn, "event": note.event, "sum": sum_of(rest)}
-    told = "".join(f" {key}={value}" for key, value in fields.items() if value is not None and _is_plain(str(value)))
+    fields = {"when": when, "goal": note.goal, "turn": note.turn, "event": note.event, "sum": text_checksum(rest)}
+    told = "".join(f" {key}={value}" for key, value in fields.items() if value is not None and _is_plain_value(str(value)))
     return f"<!-- lore{told} -->\n{rest}".encode(errors="replace")
 
 
-def parsed(name: str, raw: bytes, *, changed: datetime) -> Note:
+def parse_note(name: str, raw: bytes, *, changed: datetime) -> MemoryNote:
     """What a file says, whatever it is; secrets are taken out."""
     text = raw.decode(errors="replace").removeprefix("\ufeff")
-    front = _FRONT.match(text)
+    front = _HEADER_COMMENT.match(text)
     fields = dict(field.split("=", 1) for field in front[1].split()) if front else {}
     rest = text[front.end() :] if front else text
-    title, content = _parts(rest)
+    title, content = _split_heading(rest)
     turn = fields.get("turn", "")
-    return Note(
-        title=_redacted(title) or name.removesuffix(".md"),
-        content=_redacted(content),
-        at=_moment(fields.get("when", "")) or changed,
+    return MemoryNote(
+        title=_redact_text(title) or name.removesuffix(".md"),
+        content=_redact_text(content),
+        at=_parse_time(fields.get("when", "")) or changed,
         goal=fields.get("goal"),
         turn=int(turn) if turn.isdecimal() and len(turn) < 10 else None,
         event=fields.get("event"),
         name=name,
         size=len(raw),
         digest=sha256(raw).hexdigest(),
-        is_ours="sum" in fields and fields["sum"] == sum_of(rest),
+        is_ours="sum" in fields and fields["sum"] == text_checksum(rest),
     )
 
 
-def sum_of(text: str) -> str:
+def text_checksum(text: str) -> str:
     """By which it is seen that a text was changed."""
     return sha256(text.encode(errors="replace")).hexdigest()[:12]
 
 
-def _parts(text: str) -> tuple[str, str]:
+def _split_heading(text: str) -> tuple[str, str]:
     """The heading, and what stands under it."""
     first, _, rest = text.lstrip().partition("\n")
     if not first.startswith("# "):
         return "", text.strip()
-    return " ".join(first[2:].split())[:LONGEST_TITLE], rest.strip()
+    return " ".join(first[2:].split())[:MAX_TITLE_CHARS], rest.strip()
 
 
-def _moment(text: str) -> datetime | None:
+def _parse_time(text: str) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -126,48 +126,48 @@ def _moment(text: str) -> datetime | None:
         return None
 
 
-def _cleaned(text: str, longest: int) -> str:
-    seen = "".join(map(_seen, "\n".join(text[: _ROOM * longest].splitlines())))
-    return text_safety.cut(_redacted(seen).strip(), longest)
+def _clean_text(text: str, longest: int) -> str:
+    seen = "".join(map(_replace_unprintable, "\n".join(text[: _SCAN_FACTOR * longest].splitlines())))
+    return text_safety.truncate_text(_redact_text(seen).strip(), longest)
 
 
-def _seen(character: str) -> str:
+def _replace_unprintable(character: str) -> str:
     if character.isprintable() or character in "\n\t" or character in _JOINERS:
         return character
     return " " if character.isspace() else ""
 
 
-def _redacted(text: str) -> str:
-    return text if seems_clean(text.encode(errors="replace")) else _redactor.clean(text)[0]
+def _redact_text(text: str) -> str:
+    return text if is_surely_clean(text.encode(errors="replace")) else _redactor.clean(text)[0]
 
 
 # --- names of files
 
 
-def slug_of(title: str) -> str:
+def slugify_title(title: str) -> str:
     """A title as a name: small letters, digits and hyphens; never empty, and never the index's."""
     plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
-    slug = "-".join(re.findall(r"[a-z0-9]+", plain))[:_LONGEST_SLUG].strip("-")
+    slug = "-".join(re.findall(r"[a-z0-9]+", plain))[:_MAX_SLUG_CHARS].strip("-")
     if not slug or slug == "memory":
         return f"memory-{sha256(title.encode(errors='replace')).hexdigest()[:8]}"
     return slug
 
 
-def free_name(title: str, taken: Container[str]) -> str:
+def pick_free_name(title: str, taken: Container[str]) -> str:
     """A name for a new file. `taken` are those in use, in small letters: some file systems do not tell `A` from `a`."""
-    slug = slug_of(title)
+    slug = slugify_title(title)
     names = (f"{slug}.md" if number == 1 else f"{slug}-{number}.md" for number in count(1))
     return next(name for name in names if name not in taken)
 
 
 def is_note_name(name: str) -> bool:
     """Whether a file of this name can be a memory: Markdown, not hidden, not the index, nothing that leads elsewhere or cannot be shown."""
-    if not name.lower().endswith(".md") or name.startswith(".") or name.lower() == INDEX.lower():
+    if not name.lower().endswith(".md") or name.startswith(".") or name.lower() == INDEX_FILE.lower():
         return False
-    return not leads_elsewhere(name) and len(name.encode()) <= LONGEST_NAME
+    return not is_unsafe_name(name) and len(name.encode()) <= MAX_NAME_BYTES
 
 
-def leads_elsewhere(name: str) -> bool:
+def is_unsafe_name(name: str) -> bool:
     """Whether a name could mean something outside the folder, or is spelt so as to hide what it means."""
     spelt = unicodedata.normalize("NFKC", name).lower()
     if any(sign in spelt for sign in ("/", "\\", "..", "%2e", "%2f", "%5c")) or spelt.startswith((".", "~")):

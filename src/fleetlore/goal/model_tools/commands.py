@@ -8,25 +8,25 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
-from fleetlore.goal.model_tools.search import MOST_MATCHES
-from fleetlore.goal.model_tools.text import Told
+from fleetlore.goal.model_tools.search import MAX_MATCHES
+from fleetlore.goal.model_tools.text import ToolResult
 from fleetlore.process.environment import scrubbed
 from fleetlore.process.identity import Process
-from fleetlore.process.pipes import readable
-from fleetlore.process.run import Finished, Line, Program, run
+from fleetlore.process.pipes import clean_output
+from fleetlore.process.run import OutputLine, Program, ProgramResult, run
 
-USUAL_SECONDS = 120.0
-SEARCH_SECONDS = 10.0
-KEEP = ("VIRTUAL_ENV", "NVM_*", "JAVA_HOME", "GOPATH", "CARGO_HOME", "RUSTUP_HOME", "PYTHONDONTWRITEBYTECODE", "CI")
+DEFAULT_TIMEOUT_SECONDS = 120.0
+SEARCH_TIMEOUT_SECONDS = 10.0
+KEPT_VARIABLES = ("VIRTUAL_ENV", "NVM_*", "JAVA_HOME", "GOPATH", "CARGO_HOME", "RUSTUP_HOME", "PYTHONDONTWRITEBYTECODE", "CI")
 """What people's programs need; keys of models are not among it."""
-_HALF = 65_536
+_HALF_OUTPUT_BYTES = 65_536
 """Bytes that are kept of a command's output, of its beginning and of its end."""
-_FINDER = Path(__file__).with_name("search.py")
+_SEARCH_PROGRAM = Path(__file__).with_name("search.py")
 
 OnStart = Callable[[Process], Awaitable[bool]]
 
 
-class Programs:
+class ToolPrograms:
     """Runs programs in one workspace, for one turn. `on_start` is told of each, and answers `False` to have it stopped."""
 
     def __init__(
@@ -38,50 +38,52 @@ class Programs:
         time_left: Callable[[], float],
         environ: Mapping[str, str] = os.environ,
         keep: Sequence[str] = (),
-        search_seconds: float = SEARCH_SECONDS,
+        search_seconds: float = SEARCH_TIMEOUT_SECONDS,
         grace: float = 5.0,
     ) -> None:
         self._workspace, self._mark, self._on_start, self._time_left = workspace, mark, on_start, time_left
-        self._env = scrubbed(environ, keep=(*KEEP, *keep), mark=mark)
+        self._env = scrubbed(environ, keep=(*KEPT_VARIABLES, *keep), mark=mark)
         self._search_seconds, self._grace = search_seconds, grace
 
-    async def shell(self, command: str, *, seconds: float | None = None) -> Told:
+    async def shell(self, command: str, *, seconds: float | None = None) -> ToolResult:
         """Both its outputs as they came, and its exit code."""
-        allowed = max(0.1, min(seconds or USUAL_SECONDS, self._time_left()))
-        output = _Ends()
+        allowed = max(0.1, min(seconds or DEFAULT_TIMEOUT_SECONDS, self._time_left()))
+        output = _TruncatedOutput()
         if "\0" in command:
-            return Told(text="not a command: it holds what none can hold", failed=True)
+            return ToolResult(text="not a command: it holds what none can hold", failed=True)
         finished = await self._run(("/bin/sh", "-c", f"exec 2>&1\n{command}"), allowed, output.take)
-        notes = _notes(finished, allowed)
+        notes = _describe_end(finished, allowed)
         said = "\n".join(part for part in (output.text(), *notes) if part)
-        return Told(text=said or "it printed nothing", failed=finished.code != 0, exit_code=finished.code)
+        return ToolResult(text=said or "it printed nothing", failed=finished.code != 0, exit_code=finished.code)
 
-    async def search(self, steps: Sequence[str], pattern: str, *, fixed: bool, glob: str | None) -> Told:
+    async def search(self, steps: Sequence[str], pattern: str, *, fixed: bool, glob: str | None) -> ToolResult:
         """The lines found, for as long as there is time."""
         asked = {"root": self._workspace, "steps": list(steps), "pattern": pattern, "fixed": fixed, "glob": glob}
         found: list[str] = []
 
-        async def take(line: Line) -> bool:
+        async def take(line: OutputLine) -> bool:
             path, number, text = json.loads(line.text)
             found.append(f"{path}:{number}: {text}")
             return True
 
-        argv = (sys.executable, "-I", "-S", "-B", str(_FINDER))
+        argv = (sys.executable, "-I", "-S", "-B", str(_SEARCH_PROGRAM))
         finished = await self._run(argv, min(self._search_seconds, self._time_left()), take, stdin=json.dumps(asked).encode())
         if finished.why != "ended":
             found.append(
                 f"[there was no time to look everywhere: {self._search_seconds:g} s; name a folder, or look for something simpler]"
             )
         elif finished.code:
-            return Told(
+            return ToolResult(
                 text=f"it cannot be looked for: {finished.stderr.splitlines()[-1] if finished.stderr else 'no reason was given'}",
                 failed=True,
             )
-        elif len(found) >= MOST_MATCHES:
-            found.append(f"[these are the first {MOST_MATCHES}; name a folder, or look for something rarer]")
-        return Told(text="\n".join(found) or "nothing was found", failed=False)
+        elif len(found) >= MAX_MATCHES:
+            found.append(f"[these are the first {MAX_MATCHES}; name a folder, or look for something rarer]")
+        return ToolResult(text="\n".join(found) or "nothing was found", failed=False)
 
-    async def _run(self, argv: tuple[str, ...], seconds: float, take: Callable[[Line], Awaitable[bool]], *, stdin: bytes = b"") -> Finished:
+    async def _run(
+        self, argv: tuple[str, ...], seconds: float, take: Callable[[OutputLine], Awaitable[bool]], *, stdin: bytes = b""
+    ) -> ProgramResult:
         program = Program(
             argv=argv,
             cwd=self._workspace,
@@ -91,37 +93,37 @@ class Programs:
             timeout=max(seconds, 0.1),
             idle=max(seconds, 0.1) + 60.0,
             grace=self._grace,
-            longest_line=_HALF,
+            longest_line=_HALF_OUTPUT_BYTES,
         )
         return await run(program, self._on_start, take)
 
 
-class _Ends:
+class _TruncatedOutput:
     """The beginning and the end of an output, however long it is."""
 
     def __init__(self) -> None:
         self._first, self._last, self._size = bytearray(), bytearray(), 0
 
-    async def take(self, line: Line) -> bool:
+    async def take(self, line: OutputLine) -> bool:
         piece = line.text + (b" [cut]\n" if line.is_cut else b"\n")
         self._size += len(piece)
-        room = _HALF - len(self._first)
+        room = _HALF_OUTPUT_BYTES - len(self._first)
         if room > 0:
             self._first += piece[:room]
             piece = piece[room:]
         self._last += piece
-        if len(self._last) > 4 * _HALF:
-            del self._last[:-_HALF]
+        if len(self._last) > 4 * _HALF_OUTPUT_BYTES:
+            del self._last[:-_HALF_OUTPUT_BYTES]
         return True
 
     def text(self) -> str:
-        last = bytes(self._last[-_HALF:])
+        last = bytes(self._last[-_HALF_OUTPUT_BYTES:])
         gap = self._size - len(self._first) - len(last)
         between = f"\n… {gap:,} bytes left out …\n".encode() if gap else b""
-        return readable(bytes(self._first) + between + last).rstrip("\n")
+        return clean_output(bytes(self._first) + between + last).rstrip("\n")
 
 
-def _notes(finished: Finished, allowed: float) -> list[str]:
+def _describe_end(finished: ProgramResult, allowed: float) -> list[str]:
     notes = []
     if finished.why == "timed_out":
         notes.append(f"[it was ended after {allowed:g} s; give `seconds` for longer, or do less at once]")

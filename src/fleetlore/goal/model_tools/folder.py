@@ -15,28 +15,28 @@ from secrets import token_hex
 
 from fleetlore.errors import FleetloreError
 
-_MOST_LINKS = 40
-_LONGEST = 4096
+_MAX_LINKS = 40
+_MAX_PATH_CHARS = 4096
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK  # a pipe that nobody writes to would be waited for
 
-Parts = tuple[str, ...]
+PathParts = tuple[str, ...]
 
 
 class ToolError(FleetloreError):
     """A tool could not do what it was asked; the message is told to the agent, and says what to do."""
 
 
-class Fence:
+class ConfinedFolder:
     """One folder, and what is in it. Blocking."""
 
     def __init__(self, root: str) -> None:
         self._root = os.path.realpath(root)
         self._names = {os.path.normpath(os.path.abspath(root)), self._root}
 
-    def parts(self, path: str) -> Parts:
+    def parts(self, path: str) -> PathParts:
         """A path as steps from the folder on; `ToolError` if it leads out of it, as far as its words tell."""
-        if "\0" in path or len(path) > _LONGEST or not _is_writable(path):
+        if "\0" in path or len(path) > _MAX_PATH_CHARS or not _is_encodable(path):
             raise ToolError("not a path: it holds what no path can hold, or is too long")
         if os.path.isabs(path):
             path = self._inside(path)
@@ -56,10 +56,10 @@ class Fence:
                 return path[len(root) :].lstrip("/")
         raise ToolError(f"{path}: is not in the workspace; give a path from the workspace on")
 
-    def real(self, path: str) -> Parts:
+    def real(self, path: str) -> PathParts:
         """The same without links: what it stands for at this moment. The last step need not be there."""
         steps = self.parts(path)
-        for _ in range(_MOST_LINKS):
+        for _ in range(_MAX_LINKS):
             link = self._first_link(steps)
             if link is None:
                 return steps
@@ -69,7 +69,7 @@ class Fence:
             steps = (*self.parts(whole), *behind)
         raise ToolError(f"{path}: goes from link to link without an end")
 
-    def _first_link(self, steps: Parts) -> tuple[int, str] | None:
+    def _first_link(self, steps: PathParts) -> tuple[int, str] | None:
         with self._opened(()) as folder:
             here = os.dup(folder)
         try:
@@ -81,7 +81,7 @@ class Fence:
                         return None
                 if place < len(steps) - 1:
                     try:
-                        here = _next(here, step)
+                        here = _enter_folder(here, step)
                     except OSError:
                         return None
             return None
@@ -95,17 +95,17 @@ class Fence:
             with self._opened(self.real(path)) as folder:
                 yield folder
         except OSError as error:
-            raise ToolError(_advice(path, error)) from error
+            raise ToolError(_explain_os_error(path, error)) from error
 
     @contextmanager
-    def _opened(self, steps: Parts, *, make: bool = False) -> Iterator[int]:
+    def _opened(self, steps: PathParts, *, make: bool = False) -> Iterator[int]:
         here = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for step in steps:
                 if make:
                     with suppress(FileExistsError):
                         os.mkdir(step, dir_fd=here)
-                here = _next(here, step)
+                here = _enter_folder(here, step)
             yield here
         finally:
             os.close(here)
@@ -115,30 +115,30 @@ class Fence:
         *before, name = self._named(path)
         try:
             with self._opened(tuple(before)) as folder, open(os.open(name, os.O_RDONLY | _FILE, dir_fd=folder), "rb") as file:
-                _ordinary(path, os.fstat(file.fileno()))
+                _require_regular_file(path, os.fstat(file.fileno()))
                 return file.read(most), os.fstat(file.fileno()).st_size
         except OSError as error:
-            raise ToolError(_advice(path, error)) from error
+            raise ToolError(_explain_os_error(path, error)) from error
 
     def write(self, path: str, content: bytes) -> str:
         """The file is either as it was or as it is wanted, whatever happens; answers its path from the folder on."""
         *before, name = steps = self._named(path)
         try:
             with self._opened(tuple(before), make=True) as folder:
-                mode = _mode_of(path, name, folder)
-                _put(folder, name, content, mode)
+                mode = _read_file_mode(path, name, folder)
+                _replace_file(folder, name, content, mode)
         except OSError as error:
-            raise ToolError(_advice(path, error)) from error
+            raise ToolError(_explain_os_error(path, error)) from error
         return "/".join(steps)
 
-    def _named(self, path: str) -> Parts:
+    def _named(self, path: str) -> PathParts:
         steps = self.real(path)
         if not steps or path.endswith("/"):
             raise ToolError(f"{path or '.'}: is a folder; name a file")
         return steps
 
 
-def _is_writable(path: str) -> bool:
+def _is_encodable(path: str) -> bool:
     try:
         os.fsencode(path)
     except UnicodeEncodeError:
@@ -146,23 +146,23 @@ def _is_writable(path: str) -> bool:
     return True
 
 
-def _next(here: int, step: str) -> int:
+def _enter_folder(here: int, step: str) -> int:
     """From a folder into one in it; the first is closed."""
     there = os.open(step, _FOLDER, dir_fd=here)
     os.close(here)
     return there
 
 
-def _mode_of(path: str, name: str, folder: int) -> int | None:
+def _read_file_mode(path: str, name: str, folder: int) -> int | None:
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    _ordinary(path, found)
+    _require_regular_file(path, found)
     return stat.S_IMODE(found.st_mode)
 
 
-def _put(folder: int, name: str, content: bytes, mode: int | None) -> None:
+def _replace_file(folder: int, name: str, content: bytes, mode: int | None) -> None:
     draft = f".lore-{token_hex(8)}"
     try:
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o666, dir_fd=folder), "wb") as file:
@@ -176,14 +176,14 @@ def _put(folder: int, name: str, content: bytes, mode: int | None) -> None:
         raise
 
 
-def _ordinary(path: str, found: os.stat_result) -> None:
+def _require_regular_file(path: str, found: os.stat_result) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise ToolError(f"{path}: is a folder; name a file")
     if not stat.S_ISREG(found.st_mode):
         raise ToolError(f"{path}: is no ordinary file, and is left alone")
 
 
-def _advice(path: str, error: OSError) -> str:
+def _explain_os_error(path: str, error: OSError) -> str:
     match error.errno:
         case errno.ENOENT:
             return f"{path}: is not there; list the folder to see what is"

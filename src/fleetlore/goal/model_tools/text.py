@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from fleetlore.goal.model_tools.folder import ToolError
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class ToolResult(Struct, frozen=True, kw_only=True):
     """What came of a tool's use."""
 
     text: str
@@ -17,12 +17,12 @@ class Told(Struct, frozen=True, kw_only=True):
     """Files that it changed, from the workspace on."""
     exit_code: int | None = None
 
-    def cut(self, most: int) -> Told:
+    def cut(self, most: int) -> ToolResult:
         """The same, no longer than that."""
-        return replace(self, text=clipped(self.text, most))
+        return replace(self, text=truncate_middle(self.text, most))
 
 
-def clipped(text: str, most: int) -> str:
+def truncate_middle(text: str, most: int) -> str:
     """The beginning and the end of a text, and how much of it was left out in between; whatever cannot be encoded is replaced."""
     text = text.encode("utf-8", "replace").decode("utf-8", "replace")
     if len(text) <= most:
@@ -37,7 +37,7 @@ def is_text(content: bytes) -> bool:
     return b"\0" not in content[:8192]
 
 
-def lines_of(content: bytes, size: int, *, first: int, count: int | None, most: int) -> str:
+def select_lines(content: bytes, size: int, *, first: int, count: int | None, most: int) -> str:
     """Some lines of a file, as many as there is room for, and which they are, if not all."""
     text = content.decode("utf-8", "replace")
     lines = text.splitlines(keepends=True)
@@ -58,7 +58,7 @@ def lines_of(content: bytes, size: int, *, first: int, count: int | None, most: 
     return f"{told}\n[lines {first} to {last} {known}; give `from` to go on]"
 
 
-def replaced(path: str, content: bytes, old: str, new: str) -> bytes:
+def replace_once(path: str, content: bytes, old: str, new: str) -> bytes:
     """The file with one in the place of the other; what is no UTF-8 in it stays as it is."""
     was, becomes = old.encode("utf-8", "surrogateescape"), new.encode("utf-8", "replace")
     place = content.find(was)

@@ -23,74 +23,74 @@ from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from fleetlore.goal.model_tools.commands import Programs
-from fleetlore.goal.model_tools.folder import Fence, ToolError
-from fleetlore.goal.model_tools.text import Told, clipped, is_text, lines_of, replaced
-from fleetlore.models.base import Schema
-from fleetlore.models.json_schema import misfit
-from fleetlore.process.shield import unbroken
+from fleetlore.goal.model_tools.commands import ToolPrograms
+from fleetlore.goal.model_tools.folder import ConfinedFolder, ToolError
+from fleetlore.goal.model_tools.text import ToolResult, is_text, replace_once, select_lines, truncate_middle
+from fleetlore.models.base import JsonSchema
+from fleetlore.models.json_schema import first_error
+from fleetlore.process.shield import run_uncancelled
 
-MOST_TOLD = 16_384
+MAX_RESULT_CHARS = 16_384
 """Characters of a tool's answer."""
-_LARGEST = 4 * 1024 * 1024
-_MOST_ENTRIES, _DEEPEST = 500, 5
-_PASSED_BY = frozenset((".git", "node_modules", "__pycache__", ".venv"))
+_MAX_FILE_BYTES = 4 * 1024 * 1024
+_MAX_ENTRIES, _MAX_DEPTH = 500, 5
+_SKIPPED_FOLDERS = frozenset((".git", "node_modules", "__pycache__", ".venv"))
 
 _Kept = TypeVar("_Kept")
 _PATH = {"type": "string", "minLength": 1}
 _COUNT = {"type": "integer", "minimum": 1}
 
 
-class Tool(Struct, frozen=True, kw_only=True):
+class WorkspaceTool(Struct, frozen=True, kw_only=True):
     """One tool, as a mind is told of it."""
 
     name: str
     purpose: str
-    properties: Mapping[str, Schema]
+    properties: Mapping[str, JsonSchema]
     required: tuple[str, ...] = ()
     has_effect: bool = False
     """Whether it may change what is outside the log."""
 
     @property
-    def schema(self) -> Schema:
+    def schema(self) -> JsonSchema:
         """Its arguments."""
         return {"type": "object", "properties": dict(self.properties), "required": list(self.required), "additionalProperties": False}
 
 
-TOOLS: Mapping[str, Tool] = {
+TOOLS: Mapping[str, WorkspaceTool] = {
     tool.name: tool
     for tool in (
-        Tool(
+        WorkspaceTool(
             name="read",
             purpose="a file as text; `from` (a line, counted from one) and `lines` for a part of a long one",
             properties={"path": _PATH, "from": _COUNT, "lines": _COUNT},
             required=("path",),
         ),
-        Tool(
+        WorkspaceTool(
             name="write",
             purpose="write a file, whole; folders that are missing are made",
             properties={"path": _PATH, "content": {"type": "string"}},
             required=("path", "content"),
             has_effect=True,
         ),
-        Tool(
+        WorkspaceTool(
             name="edit",
             purpose="put `new` in the place of `old`, which must be in the file exactly once: give enough of what stands around it",
             properties={"path": _PATH, "old": {"type": "string", "minLength": 1}, "new": {"type": "string"}},
             required=("path", "old", "new"),
             has_effect=True,
         ),
-        Tool(
+        WorkspaceTool(
             name="list",
-            purpose=f"what is in a folder; `depth` up to {_DEEPEST} for what is in the folders in it",
-            properties={"path": _PATH, "depth": {**_COUNT, "maximum": _DEEPEST}},
+            purpose=f"what is in a folder; `depth` up to {_MAX_DEPTH} for what is in the folders in it",
+            properties={"path": _PATH, "depth": {**_COUNT, "maximum": _MAX_DEPTH}},
         ),
-        Tool(
+        WorkspaceTool(
             name="search",
             purpose="lines of files that hold `text`, or that the regular expression `regex` fits; `glob` chooses files, as in *.py",
             properties={"text": _PATH, "regex": _PATH, "path": _PATH, "glob": _PATH},
         ),
-        Tool(
+        WorkspaceTool(
             name="shell",
             purpose="run a command with sh in the workspace; it has `seconds` (120 if not said), and nothing that it starts outlives it",
             properties={"command": _PATH, "seconds": {**_COUNT, "maximum": 3600}},
@@ -101,24 +101,24 @@ TOOLS: Mapping[str, Tool] = {
 }
 
 
-def wrong_with(name: str, args: Mapping[str, Any]) -> str | None:
+def find_call_error(name: str, args: Mapping[str, Any]) -> str | None:
     """What is wrong with a call, fit to be told to who made it; `None` if it can be tried."""
     if name not in TOOLS:
         return f"there is no tool {name!r}; there are {', '.join(TOOLS)}"
-    if wrong := misfit(args, TOOLS[name].schema):
+    if wrong := first_error(args, TOOLS[name].schema):
         return f"the arguments of {name} are wrong: {wrong}"
     return "search wants either `text` or `regex`" if name == "search" and ("text" in args) == ("regex" in args) else None
 
 
-_Doing: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Told]]
+_ToolFunction: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[ToolResult]]
 
 
-class Workbench:
+class WorkspaceToolRunner:
     """The tools in one workspace. One call at a time; cancelling it ends what it does."""
 
-    def __init__(self, workspace: str, programs: Programs) -> None:
-        self._fence, self._programs = Fence(workspace), programs
-        self._doing: Mapping[str, _Doing] = {
+    def __init__(self, workspace: str, programs: ToolPrograms) -> None:
+        self._fence, self._programs = ConfinedFolder(workspace), programs
+        self._doing: Mapping[str, _ToolFunction] = {
             "read": self._read,
             "write": self._write,
             "edit": self._edit,
@@ -127,76 +127,76 @@ class Workbench:
             "shell": self._shell,
         }
 
-    async def use(self, name: str, args: Mapping[str, Any]) -> Told:
+    async def use(self, name: str, args: Mapping[str, Any]) -> ToolResult:
         """What came of it. Whatever goes wrong is told, too."""
-        if wrong := wrong_with(name, args):
-            return Told(text=wrong, failed=True)
+        if wrong := find_call_error(name, args):
+            return ToolResult(text=wrong, failed=True)
         try:
             told = await self._doing[name](args)
         except ToolError as error:
-            told = Told(text=str(error), failed=True)
-        return told.cut(MOST_TOLD)
+            told = ToolResult(text=str(error), failed=True)
+        return told.cut(MAX_RESULT_CHARS)
 
-    async def _read(self, args: Mapping[str, Any]) -> Told:
-        content, size = await in_thread(partial(self._fence.read, args["path"], _LARGEST))
+    async def _read(self, args: Mapping[str, Any]) -> ToolResult:
+        content, size = await run_in_thread(partial(self._fence.read, args["path"], _MAX_FILE_BYTES))
         if not is_text(content):
             raise ToolError(f"{args['path']}: is no text ({size} bytes)")
-        return Told(text=lines_of(content, size, first=args.get("from", 1), count=args.get("lines"), most=MOST_TOLD))
+        return ToolResult(text=select_lines(content, size, first=args.get("from", 1), count=args.get("lines"), most=MAX_RESULT_CHARS))
 
-    async def _write(self, args: Mapping[str, Any]) -> Told:
+    async def _write(self, args: Mapping[str, Any]) -> ToolResult:
         content = args["content"].encode("utf-8", "replace")
-        path = await in_thread(partial(self._fence.write, args["path"], content))
-        return Told(text=f"{path}: written, {len(content)} bytes", paths=(path,))
+        path = await run_in_thread(partial(self._fence.write, args["path"], content))
+        return ToolResult(text=f"{path}: written, {len(content)} bytes", paths=(path,))
 
-    async def _edit(self, args: Mapping[str, Any]) -> Told:
-        path = await in_thread(partial(self._edited, args["path"], args["old"], args["new"]))
-        return Told(text=f"{path}: changed", paths=(path,))
+    async def _edit(self, args: Mapping[str, Any]) -> ToolResult:
+        path = await run_in_thread(partial(self._edited, args["path"], args["old"], args["new"]))
+        return ToolResult(text=f"{path}: changed", paths=(path,))
 
     def _edited(self, path: str, old: str, new: str) -> str:
-        content, size = self._fence.read(path, _LARGEST)
-        if size > _LARGEST:
+        content, size = self._fence.read(path, _MAX_FILE_BYTES)
+        if size > _MAX_FILE_BYTES:
             raise ToolError(f"{path}: is too large to edit ({size} bytes); use the shell")
-        return self._fence.write(path, replaced(path, content, old, new))
+        return self._fence.write(path, replace_once(path, content, old, new))
 
-    async def _list(self, args: Mapping[str, Any]) -> Told:
-        return Told(text=await in_thread(partial(self._listed, args.get("path", "."), args.get("depth", 1))))
+    async def _list(self, args: Mapping[str, Any]) -> ToolResult:
+        return ToolResult(text=await run_in_thread(partial(self._listed, args.get("path", "."), args.get("depth", 1))))
 
     def _listed(self, path: str, depth: int) -> str:
         entries: list[str] = []
         with self._fence.folder(path) as folder:
-            _entries(folder, "", depth, entries)
-        more = [f"… and more than these {_MOST_ENTRIES}; list a folder in it"] if len(entries) > _MOST_ENTRIES else []
-        return "\n".join(entries[:_MOST_ENTRIES] + more) or "nothing is in it"
+            _collect_entries(folder, "", depth, entries)
+        more = [f"… and more than these {_MAX_ENTRIES}; list a folder in it"] if len(entries) > _MAX_ENTRIES else []
+        return "\n".join(entries[:_MAX_ENTRIES] + more) or "nothing is in it"
 
-    async def _search(self, args: Mapping[str, Any]) -> Told:
-        steps = await in_thread(partial(self._fence.real, args.get("path", ".")))
+    async def _search(self, args: Mapping[str, Any]) -> ToolResult:
+        steps = await run_in_thread(partial(self._fence.real, args.get("path", ".")))
         return await self._programs.search(steps, args.get("text", args.get("regex", "")), fixed="text" in args, glob=args.get("glob"))
 
-    async def _shell(self, args: Mapping[str, Any]) -> Told:
+    async def _shell(self, args: Mapping[str, Any]) -> ToolResult:
         return await self._programs.shell(args["command"], seconds=args.get("seconds"))
 
 
-def _entries(folder: int, before: str, depth: int, entries: list[str]) -> None:
+def _collect_entries(folder: int, before: str, depth: int, entries: list[str]) -> None:
     for name in sorted(os.listdir(folder)):
-        if len(entries) > _MOST_ENTRIES:
+        if len(entries) > _MAX_ENTRIES:
             return
-        shown = f"{before}{clipped(name, 255)}"
+        shown = f"{before}{truncate_middle(name, 255)}"
         try:
             mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
         except OSError:
             continue
         entries.append(shown + ("/" if stat.S_ISDIR(mode) else "@" if stat.S_ISLNK(mode) else ""))
-        if stat.S_ISDIR(mode) and depth > 1 and name not in _PASSED_BY:
+        if stat.S_ISDIR(mode) and depth > 1 and name not in _SKIPPED_FOLDERS:
             try:
                 inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
             except OSError:
                 continue
             try:
-                _entries(inner, f"{shown}/", depth - 1, entries)
+                _collect_entries(inner, f"{shown}/", depth - 1, entries)
             finally:
                 os.close(inner)
 
 
-async def in_thread(work: Callable[[], _Kept]) -> _Kept:
+async def run_in_thread(work: Callable[[], _Kept]) -> _Kept:
     """What blocks, out of the way. Cancelled, it is waited for all the same: nothing is written behind the back of who cancelled."""
-    return await unbroken(asyncio.to_thread(work))
+    return await run_uncancelled(asyncio.to_thread(work))

@@ -10,78 +10,78 @@ from typing import TypeAlias
 
 from fleetlore import clock
 from fleetlore.goal.workspace import files, git
-from fleetlore.goal.workspace.files import RULES, Found, joined, opened
-from fleetlore.goal.workspace.snapshots import Changed, Kept, Read, Snapshot, Store
-from fleetlore.goal.workspace.temporary_git import apart
+from fleetlore.goal.workspace.files import GITIGNORE, WorkspaceEntry, join_path, open_file
+from fleetlore.goal.workspace.snapshots import ChangedWhileSaving, ObjectReader, Snapshot, SnapshotEntry, SnapshotStore
+from fleetlore.goal.workspace.temporary_git import temporary_git_dir
 
 # --- What a file holds, read again only when it may have changed.
 
 # Two changes in one tick of a file system's clock look like one: what was changed so lately is read again.
-_LATELY = 2 * 10**9
+_RECENT_NANOSECONDS = 2 * 10**9
 
-Look: TypeAlias = tuple[int, int, int, int]
+FileStamp: TypeAlias = tuple[int, int, int, int]
 """Inode, size, and the times of change; the last one nobody can set."""
 
 
-class Digests:
+class DigestCache:
     """Of the files below a root."""
 
-    def __init__(self, root: str, store: Store) -> None:
+    def __init__(self, root: str, store: SnapshotStore) -> None:
         self._root, self._store = root, store
-        self._known: dict[str, tuple[Look, str]] = {}
+        self._known: dict[str, tuple[FileStamp, str]] = {}
 
-    def kept(self, path: str, found: Found, *, read: bool) -> Kept:
+    def kept(self, path: str, found: WorkspaceEntry, *, read: bool) -> SnapshotEntry:
         """What lies there, by the name of its content, unless it is not to be read."""
         if found.kind == "link":
-            return Kept(
+            return SnapshotEntry(
                 "link", 0o777, self._store.name_of("blob", os.fsencode(os.readlink(os.path.join(self._root, path)))) if read else ""
             )
         if found.kind == "file":
-            return Kept("file", found.mode, self._name(path, found) if read else "")
-        return Kept(found.kind, found.mode if found.kind == "folder" else 0)
+            return SnapshotEntry("file", found.mode, self._name(path, found) if read else "")
+        return SnapshotEntry(found.kind, found.mode if found.kind == "folder" else 0)
 
-    def _name(self, path: str, found: Found) -> str:
+    def _name(self, path: str, found: WorkspaceEntry) -> str:
         look = found.stat.st_ino, found.stat.st_size, found.stat.st_mtime_ns, found.stat.st_ctime_ns
         before = self._known.get(path)
         if before is not None and before[0] == look:
             return before[1]
         name = self._read(path)
-        if clock.now().timestamp() * 10**9 - look[3] > _LATELY:
+        if clock.now().timestamp() * 10**9 - look[3] > _RECENT_NANOSECONDS:
             self._known[path] = look, name
         return name
 
     def _read(self, path: str) -> str:
         try:
-            with opened(self._root, path) as file:
+            with open_file(self._root, path) as file:
                 return self._store.name_of_file(file, os.fstat(file.fileno()).st_size)
         except OSError as error:
-            raise Changed(f"{path}: cannot be read: {error.strerror}") from error
+            raise ChangedWhileSaving(f"{path}: cannot be read: {error.strerror}") from error
 
 
 # --- Which paths are ignored: asked of git, in a folder of ours that holds nothing but the rules.
 
-RulesOf: TypeAlias = Callable[[str], bytes | None]
+ReadGitignore: TypeAlias = Callable[[str], bytes | None]
 """Of a folder, what its `.gitignore` says, if it has one."""
 
 # What git is told at once must fit into a pipe, whatever it answers meanwhile.
-_MOST_ASKED = 8 * 1024
-_PIECE = 64 * 1024
+_MAX_QUERY_BYTES = 8 * 1024
+_READ_BYTES = 64 * 1024
 
 
 @contextmanager
-def rules(git_dir: str, rules_of: RulesOf, *, base: bytes) -> Iterator[Rules]:
+def open_ignore_rules(git_dir: str, rules_of: ReadGitignore, *, base: bytes) -> Iterator[IgnoreRules]:
     """The rules of one moment, and those that hold everywhere."""
     with ExitStack() as held:
-        yield Rules(git_dir, rules_of, held, base)
+        yield IgnoreRules(git_dir, rules_of, held, base)
 
 
-class Rules:
+class IgnoreRules:
     """Answers which names are ignored, folder by folder from the root on."""
 
-    def __init__(self, git_dir: str, rules_of: RulesOf, held: ExitStack, base: bytes) -> None:
+    def __init__(self, git_dir: str, rules_of: ReadGitignore, held: ExitStack, base: bytes) -> None:
         self._git_dir, self._rules_of, self._held, self._base = git_dir, rules_of, held, base
         self._place = ""
-        self._git: git.Running | None = None
+        self._git: git.GitProcess | None = None
         self._is_ruled: dict[str, bool] = {}
         self._has_base = bool(base.strip())
 
@@ -96,24 +96,24 @@ class Rules:
         place = os.path.join(self._place, folder)
         os.makedirs(place, exist_ok=True)
         if own:
-            with open(os.path.join(place, RULES), "wb") as file:
+            with open(os.path.join(place, GITIGNORE), "wb") as file:
                 file.write(own)
         for name in folders:
             os.mkdir(os.path.join(place, name))
-        return {name for few in _portions(folder, names) for name in self._ask(asked, folder, few)}
+        return {name for few in _split_names(folder, names) for name in self._ask(asked, folder, few)}
 
-    def _asked(self) -> git.Running:
+    def _asked(self) -> git.GitProcess:
         if self._git is None:
             self._place = self._held.enter_context(TemporaryDirectory(prefix="rules-", dir=os.path.dirname(self._git_dir)))
             command = ("-c", "core.bare=false", f"--work-tree={self._place}", "check-ignore", "--stdin", "-z", "-v", "-n", "--no-index")
-            clean = self._held.enter_context(apart(self._git_dir, exclude=self._base, form="sha1"))
-            self._git = self._held.enter_context(git.running(*command, git_dir=clean, cwd=self._place, timeout=git.LONG))
+            clean = self._held.enter_context(temporary_git_dir(self._git_dir, exclude=self._base, form="sha1"))
+            self._git = self._held.enter_context(git.start_git(*command, git_dir=clean, cwd=self._place, timeout=git.LONG_TIMEOUT_SECONDS))
             # It says by its exit code whether anything was ignored.
             self._git.is_stopped = True
         return self._git
 
-    def _ask(self, asked: git.Running, folder: str, names: Sequence[str]) -> Iterator[str]:
-        asked.stdin.write(b"".join(b"./" + os.fsencode(joined(folder, name)) + b"\0" for name in names))
+    def _ask(self, asked: git.GitProcess, folder: str, names: Sequence[str]) -> Iterator[str]:
+        asked.stdin.write(b"".join(b"./" + os.fsencode(join_path(folder, name)) + b"\0" for name in names))
         asked.stdin.flush()
         # Of each: where the rule stands, its line, the rule, the path.
         told = self._fields(asked, 4 * len(names))
@@ -121,24 +121,24 @@ class Rules:
             if rule and not rule.startswith(b"!"):
                 yield name
 
-    def _fields(self, asked: git.Running, wanted: int) -> list[bytes]:
+    def _fields(self, asked: git.GitProcess, wanted: int) -> list[bytes]:
         told = b""
         while told.count(b"\0") < wanted:
-            piece = asked.stdout.read1(_PIECE)
+            piece = asked.stdout.read1(_READ_BYTES)
             if not piece:
                 raise git.GitFailed("check-ignore", "it ended before it had answered")
             told += piece
         return told.split(b"\0")[:wanted]
 
 
-def _portions(folder: str, names: Sequence[str]) -> Iterator[list[str]]:
+def _split_names(folder: str, names: Sequence[str]) -> Iterator[list[str]]:
     few: list[str] = []
     size = 0
     for name in names:
-        size += len(os.fsencode(joined(folder, name))) + 4
-        if few and size > _MOST_ASKED:
+        size += len(os.fsencode(join_path(folder, name))) + 4
+        if few and size > _MAX_QUERY_BYTES:
             yield few
-            few, size = [], len(os.fsencode(joined(folder, name))) + 4
+            few, size = [], len(os.fsencode(join_path(folder, name))) + 4
         few.append(name)
     if few:
         yield few
@@ -147,40 +147,45 @@ def _portions(folder: str, names: Sequence[str]) -> Iterator[list[str]]:
 # ---
 
 
-class Content:
+class WorkspaceContent:
     """The files below a root; but for what is passed over."""
 
-    def __init__(self, root: str, store: Store, passed_over: Collection[str]) -> None:
+    def __init__(self, root: str, store: SnapshotStore, passed_over: Collection[str]) -> None:
         self._root, self._store, self._passed_over = root, store, passed_over
-        self._digests = Digests(root, store)
+        self._digests = DigestCache(root, store)
 
-    def now(self, also: Collection[str]) -> dict[str, Kept]:
+    def now(self, also: Collection[str]) -> dict[str, SnapshotEntry]:
         """All that counts: what the rules that lie there do not ignore, and what is named besides."""
-        return self._seen(lambda folder: files.rules_in(self._root, folder), also)
+        return self._seen(lambda folder: files.read_gitignore(self._root, folder), also)
 
     def by(
         self, snapshot: Snapshot, *, within: Callable[[str], bool] | None = None, known: Collection[str] | None = None
-    ) -> dict[str, Kept]:
+    ) -> dict[str, SnapshotEntry]:
         """All that counts by the rules of a snapshot, in the folders `within`. Of what is not `known`, the content is not read."""
         return self._seen(self._rules_of(snapshot), snapshot.things if known is None else known, within=within, known=known)
 
     def _seen(
-        self, rules_of: RulesOf, also: Collection[str], *, within: Callable[[str], bool] | None = None, known: Collection[str] | None = None
-    ) -> dict[str, Kept]:
-        with rules(self._store.git_dir, rules_of, base=self._store.exclude) as ignored:
-            found = dict(files.walk(self._root, ignored, passed_over=self._passed_over, within=within))
+        self,
+        rules_of: ReadGitignore,
+        also: Collection[str],
+        *,
+        within: Callable[[str], bool] | None = None,
+        known: Collection[str] | None = None,
+    ) -> dict[str, SnapshotEntry]:
+        with open_ignore_rules(self._store.git_dir, rules_of, base=self._store.exclude) as ignored:
+            found = dict(files.walk_entries(self._root, ignored, passed_over=self._passed_over, within=within))
         for path in also:
-            if path not in found and (one := files.seen(self._root, path)) and one.kind != "folder":
+            if path not in found and (one := files.find_entry(self._root, path)) and one.kind != "folder":
                 found[path] = one
         return {path: self._digests.kept(path, one, read=known is None or path in known) for path, one in sorted(found.items())}
 
-    def _rules_of(self, snapshot: Snapshot) -> RulesOf:
+    def _rules_of(self, snapshot: Snapshot) -> ReadGitignore:
         """The rules as they were, whatever was done to them since."""
         with self._store.reading() as read:
             held = {
                 os.path.dirname(path): read(thing.sha, "blob")
                 for path, thing in snapshot.things.items()
-                if thing.kind == "file" and os.path.basename(path) == files.RULES
+                if thing.kind == "file" and os.path.basename(path) == files.GITIGNORE
             }
         return held.get
 
@@ -190,20 +195,20 @@ class Content:
         replaced = {path for path, thing in then.items() if thing.kind == "other" and path in now and now[path].kind != "other"}
         for path in sorted(replaced.union(now.keys() - then.keys()), reverse=True):
             # Of a folder that came since, what is ignored stays.
-            (files.remove_empty if now[path].kind == "folder" else files.remove)(self._root, path)
+            (files.remove_empty_folder if now[path].kind == "folder" else files.remove_path)(self._root, path)
         with self._store.reading() as read:
             for path, thing in snapshot.things.items():
                 if thing.sha and now.get(path) != thing:
                     self._put(read, path, thing)
         for path, thing in sorted(snapshot.things.items(), reverse=True):
             if thing.kind == "folder":
-                files.put_folder(self._root, path, mode=thing.mode)
+                files.restore_folder(self._root, path, mode=thing.mode)
 
-    def _put(self, read: Read, path: str, thing: Kept) -> None:
+    def _put(self, read: ObjectReader, path: str, thing: SnapshotEntry) -> None:
         if thing.kind == "link":
-            files.put_link(self._root, path, read(thing.sha, "blob"))
+            files.replace_link(self._root, path, read(thing.sha, "blob"))
         else:
-            files.put_file(self._root, path, mode=thing.mode, fill=lambda file: read.copy(thing.sha, file))
+            files.replace_file(self._root, path, mode=thing.mode, fill=lambda file: read.copy(thing.sha, file))
 
     def wrong(self, snapshot: Snapshot) -> list[str]:
         """What is not as it was. What could not be kept is not asked for, nor folders that came since: what is ignored may lie there."""

@@ -20,10 +20,10 @@ from fleetlore.errors import FleetloreError
 from fleetlore.ingest import git as ingest_git
 
 TIMEOUT = 60.0
-LONG = 900.0
+LONG_TIMEOUT_SECONDS = 900.0
 """Seconds for what grows with the number of files."""
 
-_MOST_COMPLAINT = 16 * 1024
+_MAX_STDERR_BYTES = 16 * 1024
 
 _SETTINGS = (
     f"core.hooksPath={os.devnull}",
@@ -55,7 +55,7 @@ class GitFailed(FleetloreError):
         super().__init__(f"git {what} failed: {complaint}")
 
 
-class Running:
+class GitProcess:
     """A git that runs: what goes in, what comes out."""
 
     def __init__(self, process: subprocess.Popen[bytes], what: str) -> None:
@@ -69,7 +69,7 @@ class Running:
     def stop(self) -> None:
         """Enough was heard."""
         self.is_stopped = True
-        _kill(self._process)
+        _kill_group(self._process)
 
     def exactly(self, size: int) -> bytes:
         """So many bytes of what it writes."""
@@ -86,47 +86,47 @@ class Running:
 
 
 @contextmanager
-def running(
+def start_git(
     *arguments: str, git_dir: str | None = None, cwd: str | None = None, env: Mapping[str, str] | None = None, timeout: float = TIMEOUT
-) -> Iterator[Running]:
+) -> Iterator[GitProcess]:
     """Git, started; ended at the end at the latest, or when its time is over. Its complaints are those of the error that comes of them."""
     what = arguments[0]
     with TemporaryFile() as complaints:
-        process = _start(arguments, git_dir, cwd, env, complaints)
+        process = _spawn_git(arguments, git_dir, cwd, env, complaints)
         is_late: list[bool] = []
-        timer = Timer(timeout, _too_late, (process, is_late))
+        timer = Timer(timeout, _on_timeout, (process, is_late))
         timer.daemon = True
         timer.start()
         try:
-            yield (git := Running(process, what))
+            yield (git := GitProcess(process, what))
         except (OSError, GitFailed) as error:
-            _kill(process)
-            raise GitFailed(what, _said(complaints, is_late, timeout) or str(error)) from error
+            _kill_group(process)
+            raise GitFailed(what, _error_message(complaints, is_late, timeout) or str(error)) from error
         except BaseException:
-            _kill(process)
+            _kill_group(process)
             raise
         finally:
             timer.cancel()
-            _end(process)
+            _close_and_wait(process)
         if is_late or (process.returncode and not git.is_stopped):
-            raise GitFailed(what, _said(complaints, is_late, timeout) or f"exit code {process.returncode}")
+            raise GitFailed(what, _error_message(complaints, is_late, timeout) or f"exit code {process.returncode}")
 
 
-def _too_late(process: subprocess.Popen[bytes], is_late: list[bool]) -> None:
+def _on_timeout(process: subprocess.Popen[bytes], is_late: list[bool]) -> None:
     is_late.append(True)
-    _kill(process)
+    _kill_group(process)
 
 
-def _said(complaints: IO[bytes], is_late: list[bool], timeout: float) -> str:
+def _error_message(complaints: IO[bytes], is_late: list[bool], timeout: float) -> str:
     if is_late:
         return f"it took longer than {timeout:g} s"
     complaints.seek(0)
-    lines = ingest_git.text_of(complaints.read(_MOST_COMPLAINT)).splitlines()
+    lines = ingest_git.decode_text(complaints.read(_MAX_STDERR_BYTES)).splitlines()
     told = [line.partition(": ")[2] for line in lines if line.startswith(("fatal: ", "error: "))]
     return told[-1] if told else ""
 
 
-def _start(
+def _spawn_git(
     arguments: tuple[str, ...], git_dir: str | None, cwd: str | None, env: Mapping[str, str] | None, complaints: IO[bytes]
 ) -> subprocess.Popen[bytes]:
     settings = [part for setting in _SETTINGS for part in ("-c", setting)]
@@ -135,7 +135,7 @@ def _start(
         return subprocess.Popen(
             ["git", "--no-pager", *settings, *where, *arguments],
             cwd=cwd or git_dir,
-            env=ingest_git.environment() | {"GIT_ASKPASS": "", "SSH_ASKPASS": ""} | dict(env or {}),
+            env=ingest_git.git_environment() | {"GIT_ASKPASS": "", "SSH_ASKPASS": ""} | dict(env or {}),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=complaints,
@@ -147,14 +147,14 @@ def _start(
         ) from error
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
     if process.returncode is not None:
         return
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _close_and_wait(process: subprocess.Popen[bytes]) -> None:
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with suppress(OSError):
@@ -162,11 +162,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(5.0)
     except subprocess.TimeoutExpired:
-        _kill(process)
+        _kill_group(process)
         process.wait()
 
 
-def answer(
+def run_git(
     *arguments: str,
     git_dir: str | None = None,
     cwd: str | None = None,
@@ -175,7 +175,7 @@ def answer(
     most: int | None = None,
 ) -> bytes:
     """What git writes, the beginning of it where there is more than `most`; a `GitFailed` if it fails."""
-    with running(*arguments, git_dir=git_dir, cwd=cwd, env=env, timeout=timeout) as git:
+    with start_git(*arguments, git_dir=git_dir, cwd=cwd, env=env, timeout=timeout) as git:
         git.stdin.close()
         if most is None:
             return git.stdout.read()
@@ -185,6 +185,6 @@ def answer(
         return told
 
 
-def line(*arguments: str, git_dir: str | None = None, cwd: str | None = None, env: Mapping[str, str] | None = None) -> str:
+def run_git_line(*arguments: str, git_dir: str | None = None, cwd: str | None = None, env: Mapping[str, str] | None = None) -> str:
     """Its answer of one line."""
-    return os.fsdecode(answer(*arguments, git_dir=git_dir, cwd=cwd, env=env)).removesuffix("\n")
+    return os.fsdecode(run_git(*arguments, git_dir=git_dir, cwd=cwd, env=env)).removesuffix("\n")

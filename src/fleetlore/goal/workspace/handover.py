@@ -12,14 +12,14 @@ from msgspec import Struct
 
 from fleetlore.errors import FleetloreError
 from fleetlore.goal.workspace import git, repository
-from fleetlore.goal.workspace.location import known_place
+from fleetlore.goal.workspace.location import read_location
 from fleetlore.goal.workspace.workspace import Workspace
 
 _HEADS = "refs/heads/"
 _MODULES = ".gitmodules"
 
 
-class Beside(Struct, frozen=True, kw_only=True):
+class SourceChanges(Struct, frozen=True, kw_only=True):
     """What stays behind in the repository that a worktree was made from."""
 
     top: str
@@ -44,30 +44,30 @@ class Handover(Struct, frozen=True, kw_only=True):
     uncommitted: int = 0
 
 
-def beside(workspace: Workspace, source: str, *, apart: Sequence[str] = ()) -> Beside | None:
+def find_source_changes(workspace: Workspace, source: str, *, apart: Sequence[str] = ()) -> SourceChanges | None:
     """What the agent does not see of a repository; `None` where it works in the folder itself, or nothing can be told.
 
     `apart` are files that do not count.
     """
-    found = _repository(source) if workspace.branch is not None else None
+    found = _find_repository(source) if workspace.branch is not None else None
     base = workspace.head().sha
     if found is None or found.top is None or base is None:
         return None
     with suppress(FleetloreError, OSError):
         has_submodules = os.path.isfile(os.path.join(workspace.root, _MODULES))
-        changes = _changes(workspace, found, found.top) - {os.path.relpath(os.path.realpath(path), found.top) for path in apart}
-        return Beside(top=found.top, base=base, uncommitted=len(changes), has_submodules=has_submodules)
+        changes = _uncommitted_paths(workspace, found, found.top) - {os.path.relpath(os.path.realpath(path), found.top) for path in apart}
+        return SourceChanges(top=found.top, base=base, uncommitted=len(changes), has_submodules=has_submodules)
     return None
 
 
-def _changes(workspace: Workspace, found: repository.Repository, top: str) -> set[str]:
+def _uncommitted_paths(workspace: Workspace, found: repository.RepositoryPaths, top: str) -> set[str]:
     """By a copy of the user's index, which knows what was not touched: quick however large the repository is."""
     with TemporaryDirectory(prefix="beside-", dir=workspace.folder) as spare:
         index = os.path.join(spare, "index")
         with suppress(FileNotFoundError):
             shutil.copyfile(os.path.join(found.git_dir, "index"), index)
-        changed = repository.unclean(workspace.store_dir, found.common, top, None, index)
-        staged = git.answer("diff-index", "--cached", "-z", "--name-only", "HEAD", git_dir=found.git_dir)
+        changed = repository.list_uncommitted(workspace.store_dir, found.common, top, None, index)
+        staged = git.run_git("diff-index", "--cached", "-z", "--name-only", "HEAD", git_dir=found.git_dir)
     own = {os.path.relpath(workspace.folder, top).split(os.sep)[0]} if _is_below(workspace.folder, top) else set()
     return {name for name in (*changed, *map(os.fsdecode, staged.split(b"\0"))) if name and name.split("/")[0] not in own}
 
@@ -76,27 +76,27 @@ def _is_below(path: str, folder: str) -> bool:
     return os.path.realpath(path).startswith(os.path.realpath(folder).rstrip("/") + "/")
 
 
-def handover(workspace: Workspace, source: str) -> Handover:
+def describe_handover(workspace: Workspace, source: str) -> Handover:
     """Where the work of an open goal is."""
     if workspace.branch is None:
         return Handover(path=workspace.path)
     head, uncommitted = workspace.head(), 0
     with suppress(FleetloreError, OSError):
         uncommitted = len(workspace.unclean())
-    return _merging(source, _name(head), path=workspace.root, uncommitted=uncommitted)
+    return _make_handover(source, _branch_or_commit(head), path=workspace.root, uncommitted=uncommitted)
 
 
-def _name(head: repository.Head) -> str:
+def _branch_or_commit(head: repository.GitHead) -> str:
     """What git takes for the branch or commit, and never for an option."""
     short = (head.ref or "").removeprefix(_HEADS)
     return (head.ref if short.startswith("-") else short) or head.sha or ""
 
 
-def _merging(source: str, branch: str, *, path: str | None = None, uncommitted: int = 0) -> Handover:
-    found, commits = _repository(source), 0
+def _make_handover(source: str, branch: str, *, path: str | None = None, uncommitted: int = 0) -> Handover:
+    found, commits = _find_repository(source), 0
     if found is not None:
         with suppress(FleetloreError, ValueError):
-            commits = int(git.line("rev-list", "--count", "--end-of-options", f"HEAD..{branch}", git_dir=found.git_dir))
+            commits = int(git.run_git_line("rev-list", "--count", "--end-of-options", f"HEAD..{branch}", git_dir=found.git_dir))
     top = found.top if found is not None else None
     return Handover(path=path, top=top, branch=branch, commits=commits, uncommitted=uncommitted)
 
@@ -104,23 +104,23 @@ def _merging(source: str, branch: str, *, path: str | None = None, uncommitted: 
 def find_handover(home: str, goal_id: str, source: str) -> Handover | None:
     """Where the work of a goal is that others drive, or nobody; `None` where it is not on this machine."""
     with suppress(FleetloreError, OSError):
-        folder, place = known_place(home, goal_id)
+        folder, place = read_location(home, goal_id)
         if place is not None:
-            return handover(Workspace(place, folder), source) if os.path.isdir(place.root) else None
-        found = _repository(source)
-        for branch in (f"{repository.BRANCH}{goal_id.lower()}", f"{repository.BRANCH}{goal_id[:8].lower()}"):
-            if found is not None and repository.commit_of(found.git_dir, f"{_HEADS}{branch}"):
-                return _merging(source, branch)
+            return describe_handover(Workspace(place, folder), source) if os.path.isdir(place.root) else None
+        found = _find_repository(source)
+        for branch in (f"{repository.BRANCH_PREFIX}{goal_id.lower()}", f"{repository.BRANCH_PREFIX}{goal_id[:8].lower()}"):
+            if found is not None and repository.resolve_commit(found.git_dir, f"{_HEADS}{branch}"):
+                return _make_handover(source, branch)
     return None
 
 
-def is_settled(workspace: Workspace) -> bool:
+def is_fully_committed(workspace: Workspace) -> bool:
     """Whether a worktree holds nothing that its own branch does not."""
     return workspace.branch is not None and workspace.head().ref == f"{_HEADS}{workspace.branch}" and not workspace.unclean()
 
 
-def _repository(source: str) -> repository.Repository | None:
+def _find_repository(source: str) -> repository.RepositoryPaths | None:
     try:
-        return repository.find(source) if source else None
+        return repository.find_repository(source) if source else None
     except (FleetloreError, OSError):
         return None

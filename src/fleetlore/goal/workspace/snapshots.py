@@ -18,20 +18,20 @@ from msgspec import Struct
 
 from fleetlore.errors import FleetloreError, Invalid
 from fleetlore.goal.workspace import git
-from fleetlore.goal.workspace.files import CHUNK, Kind, is_plain, opened
-from fleetlore.goal.workspace.repository import Head
-from fleetlore.goal.workspace.temporary_git import apart, exclude_in
+from fleetlore.goal.workspace.files import CHUNK_BYTES, EntryKind, is_safe_path, open_file
+from fleetlore.goal.workspace.repository import GitHead
+from fleetlore.goal.workspace.temporary_git import read_exclude_file, temporary_git_dir
 
-_NAME = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_OBJECT_NAME = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _FILES, _INDEX = "work", "index"
-_USUAL = {"100644": 0o644, "100755": 0o755, "120000": 0o777}
-_WHO = b"committer fleetlore <fleetlore@localhost> 0 +0000\n"
+_DEFAULT_MODES = {"100644": 0o644, "100755": 0o755, "120000": 0o777}
+_COMMITTER = b"committer fleetlore <fleetlore@localhost> 0 +0000\n"
 
 
-class Kept(Struct, frozen=True):
+class SnapshotEntry(Struct, frozen=True):
     """One thing as it was."""
 
-    kind: Kind
+    kind: EntryKind
     mode: int
     sha: str = ""
     """Of a file or a link: the name of its content."""
@@ -40,13 +40,13 @@ class Kept(Struct, frozen=True):
 class Snapshot(Struct, frozen=True, kw_only=True):
     """A workspace as it was."""
 
-    things: Mapping[str, Kept]
-    head: Head = Head()
+    things: Mapping[str, SnapshotEntry]
+    head: GitHead = GitHead()
     index: str | None = None
     """The name of what the repository's index held."""
 
 
-class Store:
+class SnapshotStore:
     """Keeps snapshots."""
 
     def __init__(self, git_dir: str) -> None:
@@ -59,7 +59,7 @@ class Store:
         """The directory, if it is not there yet. `exclude` says what is ignored everywhere."""
         if not os.path.exists(os.path.join(self.git_dir, "HEAD")):
             os.makedirs(self.git_dir, mode=0o700, exist_ok=True)
-            git.answer("init", "--quiet", "--bare", "--template=", f"--object-format={form}", git_dir=self.git_dir)
+            git.run_git("init", "--quiet", "--bare", "--template=", f"--object-format={form}", git_dir=self.git_dir)
         place = os.path.join(self.git_dir, "info")
         if not os.path.exists(os.path.join(place, "exclude")):
             os.makedirs(place, exist_ok=True)
@@ -67,7 +67,7 @@ class Store:
                 file.write(exclude)
             os.replace(file.name, os.path.join(place, "exclude"))
         if self._exclude is None:
-            self._exclude = exclude_in(self.git_dir)
+            self._exclude = read_exclude_file(self.git_dir)
 
     @property
     def exclude(self) -> bytes:
@@ -78,7 +78,7 @@ class Store:
     def form(self) -> str:
         """How objects are named."""
         if not self._form:
-            self._form = git.line("rev-parse", "--show-object-format", git_dir=self.git_dir)
+            self._form = git.run_git_line("rev-parse", "--show-object-format", git_dir=self.git_dir)
         return self._form
 
     def name_of(self, kind: str, content: bytes) -> str:
@@ -88,11 +88,11 @@ class Store:
     def name_of_file(self, file: IO[bytes], size: int) -> str:
         """The name of a file's content; it must have the size that was seen."""
         named, left = hashlib.new(self.form, f"blob {size}\0".encode(), usedforsecurity=False), size
-        while left and (piece := file.read(min(left, CHUNK))):
+        while left and (piece := file.read(min(left, CHUNK_BYTES))):
             named.update(piece)
             left -= len(piece)
         if left or file.read(1):
-            raise Changed(f"{file.name}: was changed while it was read")
+            raise ChangedWhileSaving(f"{file.name}: was changed while it was read")
         return named.hexdigest()
 
     # Writing
@@ -101,19 +101,19 @@ class Store:
         """Keep it, durably, and the content of its files as they are now; its name. `Changed` if one is no longer what was named."""
         known = self._names()
         fresh: set[str] = set()
-        with git.running(
-            "fast-import", "--quiet", "--force", "--done", "--cat-blob-fd=1", git_dir=self.git_dir, timeout=git.LONG
+        with git.start_git(
+            "fast-import", "--quiet", "--force", "--done", "--cat-blob-fd=1", git_dir=self.git_dir, timeout=git.LONG_TIMEOUT_SECONDS
         ) as importer:
             for path, thing in snapshot.things.items():
                 if thing.sha and thing.sha not in known and thing.sha not in fresh:
                     self._send(importer.stdin, root, path, thing)
                     fresh.add(thing.sha)
             if index is not None:
-                _blob(importer.stdin, index)
-            _commit(importer.stdin, snapshot, None if index is None else self.name_of("blob", index), ref)
+                _write_blob(importer.stdin, index)
+            _write_commit(importer.stdin, snapshot, None if index is None else self.name_of("blob", index), ref)
             importer.stdin.flush()
             sha = importer.stdout.readline().decode().strip()
-            if importer.wait() or not _NAME.fullmatch(sha):
+            if importer.wait() or not _OBJECT_NAME.fullmatch(sha):
                 raise git.GitFailed("fast-import", "it gave no name")
         known |= fresh
         return sha
@@ -121,22 +121,22 @@ class Store:
     def _names(self) -> set[str]:
         if self._known is None:
             ask = ("cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objectname)")
-            self._known = set(git.answer(*ask, git_dir=self.git_dir, timeout=git.LONG).decode().split())
+            self._known = set(git.run_git(*ask, git_dir=self.git_dir, timeout=git.LONG_TIMEOUT_SECONDS).decode().split())
         return self._known
 
-    def _send(self, to: IO[bytes], root: str, path: str, thing: Kept) -> None:
+    def _send(self, to: IO[bytes], root: str, path: str, thing: SnapshotEntry) -> None:
         if thing.kind == "link":
-            return _blob(to, os.fsencode(os.readlink(os.path.join(root, path))))
-        with opened(root, path) as file:
+            return _write_blob(to, os.fsencode(os.readlink(os.path.join(root, path))))
+        with open_file(root, path) as file:
             size = left = os.fstat(file.fileno()).st_size
             to.write(f"blob\ndata {size}\n".encode())
             named = hashlib.new(self.form, f"blob {size}\0".encode(), usedforsecurity=False)
-            while left and (piece := file.read(min(left, CHUNK))):
+            while left and (piece := file.read(min(left, CHUNK_BYTES))):
                 to.write(piece)
                 named.update(piece)
                 left -= len(piece)
         if left or named.hexdigest() != thing.sha:
-            raise Changed(f"{path}: was changed while it was saved")
+            raise ChangedWhileSaving(f"{path}: was changed while it was saved")
         to.write(b"\n")
         return None
 
@@ -144,7 +144,7 @@ class Store:
 
     def load(self, sha: str) -> Snapshot:
         """What was kept under this name; `Invalid` if nothing was."""
-        if not _NAME.fullmatch(sha):
+        if not _OBJECT_NAME.fullmatch(sha):
             raise Invalid(f"{sha[:80]!r} is no name of a snapshot; `goal.checkpointed` tells them")
         with self.reading() as read:
             commit = read(sha, "commit")
@@ -152,48 +152,50 @@ class Store:
             _, _, message = commit.partition(b"\n\n")
             if tree is None:
                 raise Invalid(f"{sha}: is no snapshot")
-            top = dict(_entries(read(tree[1].decode(), "tree"), len(sha) // 2))
+            top = dict(_parse_tree(read(tree[1].decode(), "tree"), len(sha) // 2))
             said: dict[str, Any] = json.loads(message)
-            things = {path: Kept("folder", mode) for path, mode in said["folders"].items()}
-            things |= {path: Kept("other", 0) for path in said["others"]}
+            things = {path: SnapshotEntry("folder", mode) for path, mode in said["folders"].items()}
+            things |= {path: SnapshotEntry("other", 0) for path in said["others"]}
             if _FILES in top:
                 things |= self._files(read, top[_FILES][1], "", said["modes"])
         index = top[_INDEX][1] if _INDEX in top else None
-        return Snapshot(things=dict(sorted(things.items())), head=Head(ref=said["ref"], sha=said["head"]), index=index)
+        return Snapshot(things=dict(sorted(things.items())), head=GitHead(ref=said["ref"], sha=said["head"]), index=index)
 
-    def _files(self, read: Read, tree: str, folder: str, modes: Mapping[str, int]) -> dict[str, Kept]:
-        things: dict[str, Kept] = {}
-        for name, (mode, sha) in _entries(read(tree, "tree"), len(tree) // 2):
+    def _files(self, read: ObjectReader, tree: str, folder: str, modes: Mapping[str, int]) -> dict[str, SnapshotEntry]:
+        things: dict[str, SnapshotEntry] = {}
+        for name, (mode, sha) in _parse_tree(read(tree, "tree"), len(tree) // 2):
             path = folder + name
             if mode == "40000":
                 things |= self._files(read, sha, f"{path}/", modes)
-            elif is_plain(path):
-                things[path] = Kept("link" if mode == "120000" else "file", modes.get(path, _USUAL[mode]), sha)
+            elif is_safe_path(path):
+                things[path] = SnapshotEntry("link" if mode == "120000" else "file", modes.get(path, _DEFAULT_MODES[mode]), sha)
         return things
 
     @contextmanager
-    def reading(self) -> Iterator[Read]:
+    def reading(self) -> Iterator[ObjectReader]:
         """Many contents, one after the other."""
-        with git.running("cat-file", "--batch", git_dir=self.git_dir, timeout=git.LONG) as reader:
-            yield Read(self, reader)
+        with git.start_git("cat-file", "--batch", git_dir=self.git_dir, timeout=git.LONG_TIMEOUT_SECONDS) as reader:
+            yield ObjectReader(self, reader)
 
     def differences(self, before: str, after: str, *, most: int) -> tuple[str, str]:
         """What changed in the files between two snapshots: in numbers, and line by line, at most so many bytes of each."""
         ask = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", f"--relative={_FILES}/")
-        with apart(self.git_dir, form=self.form) as clean:
-            stat = git.answer(*ask, "--stat=100", "--stat-count=200", before, after, git_dir=clean, most=most, timeout=git.LONG)
-            text = git.answer(*ask, before, after, git_dir=clean, most=most, timeout=git.LONG)
+        with temporary_git_dir(self.git_dir, form=self.form) as clean:
+            stat = git.run_git(
+                *ask, "--stat=100", "--stat-count=200", before, after, git_dir=clean, most=most, timeout=git.LONG_TIMEOUT_SECONDS
+            )
+            text = git.run_git(*ask, before, after, git_dir=clean, most=most, timeout=git.LONG_TIMEOUT_SECONDS)
         return stat.decode(errors="replace"), text.decode(errors="replace")
 
 
-class Changed(FleetloreError):
+class ChangedWhileSaving(FleetloreError):
     """A file was changed while it was saved; something still runs in the workspace. Trying again helps, once it has ended."""
 
 
-class Read:
+class ObjectReader:
     """Gives contents by their names, each checked against it."""
 
-    def __init__(self, store: Store, reader: git.Running) -> None:
+    def __init__(self, store: SnapshotStore, reader: git.GitProcess) -> None:
         self._store, self._reader = store, reader
 
     def __call__(self, sha: str, kind: str) -> bytes:
@@ -201,7 +203,7 @@ class Read:
         content = self._reader.exactly(self._asked(sha, kind))
         self._reader.exactly(1)
         if self._store.name_of(kind, content) != sha:
-            raise _tampered(sha)
+            raise _tampered_error(sha)
         return content
 
     def copy(self, sha: str, to: IO[bytes]) -> None:
@@ -209,13 +211,13 @@ class Read:
         size = left = self._asked(sha, "blob")
         named = hashlib.new(self._store.form, f"blob {size}\0".encode(), usedforsecurity=False)
         while left:
-            piece = self._reader.exactly(min(left, CHUNK))
+            piece = self._reader.exactly(min(left, CHUNK_BYTES))
             named.update(piece)
             to.write(piece)
             left -= len(piece)
         self._reader.exactly(1)
         if named.hexdigest() != sha:
-            raise _tampered(sha)
+            raise _tampered_error(sha)
 
     def _asked(self, sha: str, kind: str) -> int:
         self._reader.stdin.write(sha.encode() + b"\n")
@@ -226,11 +228,11 @@ class Read:
         return int(told[2])
 
 
-def _tampered(sha: str) -> FleetloreError:
+def _tampered_error(sha: str) -> FleetloreError:
     return FleetloreError(f"{sha}: is not what was kept under this name; somebody changed the snapshots' folder, and nothing of it is used")
 
 
-def _entries(tree: bytes, width: int) -> Iterator[tuple[str, tuple[str, str]]]:
+def _parse_tree(tree: bytes, width: int) -> Iterator[tuple[str, tuple[str, str]]]:
     at = 0
     while at < len(tree):
         end = tree.index(b"\0", at)
@@ -239,32 +241,32 @@ def _entries(tree: bytes, width: int) -> Iterator[tuple[str, tuple[str, str]]]:
         yield os.fsdecode(name), (mode.decode(), tree[end + 1 : at].hex())
 
 
-def _blob(to: IO[bytes], content: bytes) -> None:
+def _write_blob(to: IO[bytes], content: bytes) -> None:
     to.write(f"blob\ndata {len(content)}\n".encode() + content + b"\n")
 
 
-def _commit(to: IO[bytes], snapshot: Snapshot, index: str | None, ref: str) -> None:
-    message = _message(snapshot)
-    to.write(f"commit {ref}\nmark :1\n".encode() + _WHO + f"data {len(message)}\n".encode() + message + b"\n")
+def _write_commit(to: IO[bytes], snapshot: Snapshot, index: str | None, ref: str) -> None:
+    message = _encode_message(snapshot)
+    to.write(f"commit {ref}\nmark :1\n".encode() + _COMMITTER + f"data {len(message)}\n".encode() + message + b"\n")
     for path, thing in snapshot.things.items():
         if thing.sha:
-            to.write(f"M {_git_mode(thing)} {thing.sha} ".encode() + _quoted(f"{_FILES}/{path}") + b"\n")
+            to.write(f"M {_git_mode(thing)} {thing.sha} ".encode() + _quote_path(f"{_FILES}/{path}") + b"\n")
     if index is not None:
         to.write(f"M 100644 {index} {_INDEX}\n".encode())
     to.write(b"get-mark :1\ndone\n")
 
 
-def _git_mode(thing: Kept) -> str:
+def _git_mode(thing: SnapshotEntry) -> str:
     if thing.kind == "link":
         return "120000"
     return "100755" if thing.mode & 0o100 else "100644"
 
 
-def _message(snapshot: Snapshot) -> bytes:
+def _encode_message(snapshot: Snapshot) -> bytes:
     """What git has no place for: permissions other than the usual, folders, what cannot be kept, and where the repository stood."""
     things = snapshot.things
     said = {
-        "modes": {path: one.mode for path, one in things.items() if one.kind == "file" and one.mode != _USUAL[_git_mode(one)]},
+        "modes": {path: one.mode for path, one in things.items() if one.kind == "file" and one.mode != _DEFAULT_MODES[_git_mode(one)]},
         "folders": {path: one.mode for path, one in things.items() if one.kind == "folder"},
         "others": [path for path, one in things.items() if one.kind == "other"],
         "head": snapshot.head.sha,
@@ -273,7 +275,7 @@ def _message(snapshot: Snapshot) -> bytes:
     return json.dumps(said, indent=0, sort_keys=True).encode()
 
 
-def _quoted(path: str) -> bytes:
+def _quote_path(path: str) -> bytes:
     """As fast-import reads it, whatever bytes the path has."""
     plain = b"".join(bytes((one,)) if 32 <= one < 127 and one not in b'"\\' else b"\\%03o" % one for one in os.fsencode(path))
     return b'"' + plain + b'"'

@@ -17,9 +17,9 @@ _SETTINGS = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\
 
 
 @contextmanager
-def apart(our_git: str, *, exclude: bytes = b"", form: str | None = None) -> Iterator[str]:
+def temporary_git_dir(our_git: str, *, exclude: bytes = b"", form: str | None = None) -> Iterator[str]:
     """It, gone afterwards. `exclude` says what is ignored everywhere, `form` how objects are named."""
-    form = form or git.line("rev-parse", "--show-object-format", git_dir=our_git)
+    form = form or git.run_git_line("rev-parse", "--show-object-format", git_dir=our_git)
     with TemporaryDirectory(prefix="apart-", dir=os.path.dirname(our_git)) as place:
         os.makedirs(os.path.join(place, "objects", "info"))
         for folder in ("refs", "info"):
@@ -32,7 +32,7 @@ def apart(our_git: str, *, exclude: bytes = b"", form: str | None = None) -> Ite
         yield place
 
 
-def exclude_in(our_git: str) -> bytes:
+def read_exclude_file(our_git: str) -> bytes:
     """What is ignored everywhere, as it is kept in our own."""
     with open(os.path.join(our_git, EXCLUDE), "rb") as file:
         return file.read()

@@ -17,17 +17,17 @@ from msgspec.structs import replace
 from fleetlore.errors import FleetloreError, Invalid
 from fleetlore.events.goal_plan import Plan
 from fleetlore.goal.workspace import files, repository
-from fleetlore.goal.workspace.content import Content
+from fleetlore.goal.workspace.content import WorkspaceContent
 from fleetlore.goal.workspace.git import GitFailed
-from fleetlore.goal.workspace.location import Place, find_place, folder_of
-from fleetlore.goal.workspace.repository import Head
-from fleetlore.goal.workspace.snapshots import Changed, Kept, Snapshot, Store
+from fleetlore.goal.workspace.location import WorkspaceLocation, ensure_goal_folder, load_location
+from fleetlore.goal.workspace.repository import GitHead
+from fleetlore.goal.workspace.snapshots import ChangedWhileSaving, Snapshot, SnapshotEntry, SnapshotStore
 
-MOST_DIFF = 64 * 1024
+MAX_DIFF_BYTES = 64 * 1024
 _TRIES = 3
 
 
-class Checkpoint(Struct, frozen=True, kw_only=True):
+class WorkspaceCheckpoint(Struct, frozen=True, kw_only=True):
     """A workspace, saved: the snapshot's name, and the commit that its repository stood at."""
 
     sha: str
@@ -43,8 +43,8 @@ class Diff(Struct, frozen=True, kw_only=True):
 
 def open_workspace(goal_id: str, plan: Plan, source: str, home: str) -> Workspace:
     """The goal's workspace, as it was left if there is one. `source` is a repository, a folder, or empty for a new folder."""
-    folder = folder_of(home, goal_id)
-    workspace = Workspace(find_place(folder, goal_id, plan, source, home), folder)
+    folder = ensure_goal_folder(home, goal_id)
+    workspace = Workspace(load_location(folder, goal_id, plan, source, home), folder)
     workspace.ensure()
     return workspace
 
@@ -52,10 +52,10 @@ def open_workspace(goal_id: str, plan: Plan, source: str, home: str) -> Workspac
 class Workspace:
     """One goal's workspace. One thread at a time."""
 
-    def __init__(self, place: Place, folder: str) -> None:
+    def __init__(self, place: WorkspaceLocation, folder: str) -> None:
         self._place, self.folder = place, folder
-        self._store = Store(os.path.join(folder, "snapshots.git"))
-        self._content = Content(place.root, self._store, place.passed_over)
+        self._store = SnapshotStore(os.path.join(folder, "snapshots.git"))
+        self._content = WorkspaceContent(place.root, self._store, place.passed_over)
         self._last: tuple[str, str] | None = None
         self._held: tuple[str, frozenset[str]] | None = None
 
@@ -91,31 +91,31 @@ class Workspace:
         self._place = self._place.ensured(self._store, self.folder)
         os.makedirs(self.path, exist_ok=True)
 
-    def head(self) -> Head:
+    def head(self) -> GitHead:
         """Where its repository stands."""
-        return Head() if self._place.git_dir is None else repository.head(self._place.git_dir)
+        return GitHead() if self._place.git_dir is None else repository.read_head(self._place.git_dir)
 
     def tree(self) -> str:
         """A digest of the files that count and of HEAD: the same only if none of them changed."""
         now = self._now()
-        return _digest(replace(now, things={path: thing for path, thing in now.things.items() if thing.sha}))
+        return _snapshot_digest(replace(now, things={path: thing for path, thing in now.things.items() if thing.sha}))
 
-    def checkpoint(self, turn: int) -> Checkpoint:
+    def checkpoint(self, turn: int) -> WorkspaceCheckpoint:
         """Save all that counts, durably."""
         return self._saved(f"refs/checkpoints/{turn:06d}")
 
-    def _saved(self, ref: str) -> Checkpoint:
+    def _saved(self, ref: str) -> WorkspaceCheckpoint:
         for _ in range(_TRIES - 1):
-            with suppress(Changed):
+            with suppress(ChangedWhileSaving):
                 return self._save(ref)
         return self._save(ref)
 
-    def _save(self, ref: str) -> Checkpoint:
+    def _save(self, ref: str) -> WorkspaceCheckpoint:
         snapshot, index = self._now(), self._index()
-        digest = _digest(snapshot) + hashlib.sha256(index or b"").hexdigest()
+        digest = _snapshot_digest(snapshot) + hashlib.sha256(index or b"").hexdigest()
         if self._last is None or self._last[0] != digest:
             self._last = digest, self._store.save(self.root, snapshot, index=index, ref=ref)
-        return Checkpoint(sha=self._last[1], head=snapshot.head.sha)
+        return WorkspaceCheckpoint(sha=self._last[1], head=snapshot.head.sha)
 
     def _now(self) -> Snapshot:
         if not os.path.isdir(self.root):  # an agent can delete it all
@@ -123,25 +123,25 @@ class Workspace:
         head = self.head()
         return Snapshot(things=self._content.now(self._repositorys_own(head)), head=head)
 
-    def _repositorys_own(self, head: Head) -> frozenset[str]:
+    def _repositorys_own(self, head: GitHead) -> frozenset[str]:
         """What the repository holds counts, ignored or not."""
         if self._place.git_dir is None or head.sha is None:
             return frozenset()
         if self._held is None or self._held[0] != head.sha:
             with suppress(GitFailed):
-                self._held = head.sha, frozenset(repository.names_in(self._place.git_dir, head.sha))
+                self._held = head.sha, frozenset(repository.list_commit_files(self._place.git_dir, head.sha))
         return self._held[1] if self._held else frozenset()
 
     def _index(self) -> bytes | None:
         if self._place.git_dir is None:
             return None
         try:
-            with files.opened(self._place.git_dir, "index") as file:
+            with files.open_file(self._place.git_dir, "index") as file:
                 return file.read()
         except (OSError, FleetloreError):
             return None
 
-    def diff(self, sha: str, most: int = MOST_DIFF) -> Diff:
+    def diff(self, sha: str, most: int = MAX_DIFF_BYTES) -> Diff:
         """What changed since a checkpoint: committed, uncommitted and untracked. At most so many bytes."""
         stat, text = self._store.differences(sha, self._saved("refs/now").sha, most=most)
         return Diff(stat=stat, text=text)
@@ -154,7 +154,7 @@ class Workspace:
         start, wanted = self._store.load(sha), tuple(prefix.removeprefix("./") for prefix in prefixes)
         before = {path: thing for path, thing in start.things.items() if self._shown(path).startswith(wanted)}
         after = self._content.by(start, within=self._leading_to(wanted), known=before)
-        changed = {path for path in before.keys() | after.keys() if _differ(before.get(path), after.get(path))}
+        changed = {path for path in before.keys() | after.keys() if _is_different(before.get(path), after.get(path))}
         return sorted(shown for path in changed.union(self._committed_since(start.head)) if (shown := self._shown(path)).startswith(wanted))
 
     def _leading_to(self, wanted: tuple[str, ...]) -> Callable[[str], bool]:
@@ -167,13 +167,13 @@ class Workspace:
     def _shown(self, path: str) -> str:
         return os.path.relpath(path, self._place.prefix) if self._place.prefix else path
 
-    def _committed_since(self, start: Head) -> list[str]:
+    def _committed_since(self, start: GitHead) -> list[str]:
         now = self.head().sha
         if self._place.git_dir is None or now is None or now == start.sha:
             return []
         if start.sha is None:
-            return repository.names_in(self._place.git_dir, now)
-        return repository.changed_between(self._place.git_dir, start.sha, now)
+            return repository.list_commit_files(self._place.git_dir, now)
+        return repository.list_changed_files(self._place.git_dir, start.sha, now)
 
     def unclean(self) -> list[str]:
         """What is not committed, as seen from the root; `Invalid` where there is no repository."""
@@ -182,7 +182,7 @@ class Workspace:
         with TemporaryDirectory(prefix="clean-", dir=self.folder) as spare:
             index = os.path.join(spare, "index")
             sha, exclude = self.head().sha, self._store.exclude
-            return repository.unclean(self._store.git_dir, self._place.common, self.root, sha, index, exclude=exclude)
+            return repository.list_uncommitted(self._store.git_dir, self._place.common, self.root, sha, index, exclude=exclude)
 
     def roll_back(self, sha: str) -> None:
         """Have it as it was at a checkpoint: files, HEAD and index. What was ignored then stays as it is."""
@@ -198,30 +198,30 @@ class Workspace:
         if git_dir is None:
             return None
         is_own = self._place.kind == "in_place" or snapshot.head.ref == f"refs/heads/{self._place.branch}"
-        repository.put_head(git_dir, self._place.common, snapshot.head, own=is_own)
+        repository.restore_head(git_dir, self._place.common, snapshot.head, own=is_own)
         if index is None:
-            return files.remove(git_dir, "index")
+            return files.remove_path(git_dir, "index")
         with self._store.reading() as read:
-            files.put_file(git_dir, "index", mode=0o644, fill=lambda file: read.copy(index, file))
+            files.replace_file(git_dir, "index", mode=0o644, fill=lambda file: read.copy(index, file))
         return None
 
     def close(self, remove: bool = False) -> None:
         """Be done with it. Removed are its snapshots and, if they are the goal's own, its files; never a branch, nor the user's folder."""
         if remove:
             self._place.remove()
-            files.remove_whole(self.folder)
+            files.remove_full_path(self.folder)
 
 
-def _differ(before: Kept | None, after: Kept | None) -> bool:
+def _is_different(before: SnapshotEntry | None, after: SnapshotEntry | None) -> bool:
     """Folders are not asked about, and of permissions only whether it can be run."""
-    return _told(before) != _told(after)
+    return _comparable_entry(before) != _comparable_entry(after)
 
 
-def _told(thing: Kept | None) -> tuple[str, bool, str] | None:
+def _comparable_entry(thing: SnapshotEntry | None) -> tuple[str, bool, str] | None:
     return None if thing is None or thing.kind == "folder" else (thing.kind, bool(thing.mode & 0o100), thing.sha)
 
 
-def _digest(snapshot: Snapshot) -> str:
+def _snapshot_digest(snapshot: Snapshot) -> str:
     digest = hashlib.sha256(f"{snapshot.head.ref}\0{snapshot.head.sha}\0".encode(errors="surrogateescape"))
     for path, thing in snapshot.things.items():
         digest.update(os.fsencode(path) + f"\0{thing.kind} {thing.mode:o} {thing.sha}\0".encode())

@@ -9,17 +9,17 @@ from msgspec.structs import replace
 
 from fleetlore.errors import MindNonsense
 from fleetlore.graph.node import Node, as_node
-from fleetlore.graph.nodes.output import NOTES, SAID
+from fleetlore.graph.nodes.output import NOTES_HEADING, USER_HEADING
 from fleetlore.graph.step import Step
-from fleetlore.graph.turn import Thought
-from fleetlore.models.base import Ask, Schema
+from fleetlore.graph.turn import ThinkerResult
+from fleetlore.models.base import JsonSchema, ModelRequest
 from fleetlore.prompts import text_safety
 
 TASK = """\
 You check an agent's notes before they are said. As one JSON object: ok (whether they answer the user), and advice (one sentence on what is
 missing or wrong; empty if nothing is)."""
-LONGEST = 400
-SCHEMA: Schema = {
+MAX_ADVICE_LENGTH = 400
+SCHEMA: JsonSchema = {
     "type": "object",
     "properties": {"ok": {"type": "boolean"}, "advice": {"type": "string"}},
     "required": ["ok", "advice"],
@@ -27,16 +27,17 @@ SCHEMA: Schema = {
 }
 
 
-class Critic(Node):
+class CriticNode(Node):
     """A second look."""
 
     options: ClassVar[Mapping[str, Any]] = {"max_tokens": 200}
 
-    async def run(self, step: Step) -> Thought:
+    async def run(self, step: Step) -> ThinkerResult:
         """The thought, with the advice where there is some."""
-        thought: Thought = step.inputs["thought"]
-        ask = Ask(
-            prompt=f"{SAID}\n{text_safety.record(step.turn.said, 4000)}\n\n{NOTES}\n{text_safety.record(thought.response, 4000)}",
+        thought: ThinkerResult = step.inputs["thought"]
+        ask = ModelRequest(
+            prompt=f"{USER_HEADING}\n{text_safety.quote_record(step.turn.said, 4000)}\n\n"
+            f"{NOTES_HEADING}\n{text_safety.quote_record(thought.response, 4000)}",
             system=step.briefing(TASK),
             schema=SCHEMA,
             max_tokens=int(step.options["max_tokens"]),
@@ -48,7 +49,7 @@ class Critic(Node):
             return thought
         if said.get("ok") is not False or not said.get("advice"):
             return thought
-        return replace(thought, response=f"{thought.response}\n(Mind this: {str(said['advice'])[:LONGEST]})".strip())
+        return replace(thought, response=f"{thought.response}\n(Mind this: {str(said['advice'])[:MAX_ADVICE_LENGTH]})".strip())
 
 
-NODE = as_node(Critic)
+NODE = as_node(CriticNode)

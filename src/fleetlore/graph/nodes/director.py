@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from fleetlore.errors import MindError
-from fleetlore.graph.history import fitting, messages
+from fleetlore.graph.history import build_history_messages, select_recent_entries
 from fleetlore.graph.node import Node, as_node
-from fleetlore.graph.nodes.memorizer import told_lines
+from fleetlore.graph.nodes.memorizer import quote_history
 from fleetlore.graph.step import Step
-from fleetlore.graph.turn import Command
-from fleetlore.models.base import Ask, Schema
+from fleetlore.graph.turn import UserCommand
+from fleetlore.models.base import JsonSchema, ModelRequest
 from fleetlore.prompts import text_safety
 from fleetlore.views.conversation_state import Conversation
 
@@ -22,16 +22,16 @@ MODE_TASK = (
 PLAN_TASK = """\
 You plan an agent's answer before it begins. As one JSON object: goal (one sentence), steps (at most six short ones, each naming the tool
 to use where one is needed), present_as (table, summary, machine or buttons)."""
-MOST_STEPS = 6
-LONGEST = 300
+MAX_STEPS = 6
+MAX_TEXT_LENGTH = 300
 
-MODE_SCHEMA: Schema = {
+MODE_SCHEMA: JsonSchema = {
     "type": "object",
     "properties": {"mode": {"type": "string", "enum": list(MODES)}, "style": {"type": "string"}, "proactive": {"type": "boolean"}},
     "required": ["mode", "style", "proactive"],
     "additionalProperties": False,
 }
-PLAN_SCHEMA: Schema = {
+PLAN_SCHEMA: JsonSchema = {
     "type": "object",
     "properties": {
         "goal": {"type": "string"},
@@ -43,34 +43,38 @@ PLAN_SCHEMA: Schema = {
 }
 
 
-class Director(Node):
+class DirectorNode(Node):
     """Who decides how to go on."""
 
     options: ClassVar[Mapping[str, Any]] = {"history_tokens": 1500, "plan_profile": "strong"}
 
     async def run(self, step: Step) -> dict[str, Any]:
         """A plan where a command leads here; else the mode. Either is kept beside the other."""
-        kept = {name: value for name, value in _kept(step.session, self.role).items() if name != "plan"}
-        if isinstance(command := step.inputs.get("command"), Command):
+        kept = {name: value for name, value in _read_kept_output(step.session, self.role).items() if name != "plan"}
+        if isinstance(command := step.inputs.get("command"), UserCommand):
             plan = await self._planned(step, command)
             return {**kept, **({"plan": plan} if plan else {})}
-        recent = fitting(step.session.history, int(step.options["history_tokens"]))
-        ask = Ask(
-            prompt=f"## What was said\n{told_lines(recent)}",
+        recent = select_recent_entries(step.session.history, int(step.options["history_tokens"]))
+        ask = ModelRequest(
+            prompt=f"## What was said\n{quote_history(recent)}",
             system=step.briefing(MODE_TASK),
             schema=MODE_SCHEMA,
             max_tokens=200,
             role=step.role,
         )
         said = (await step.ask(ask)).data or {}
-        return {"mode": said.get("mode", "casual"), "style": str(said.get("style", ""))[:LONGEST], "proactive": bool(said.get("proactive"))}
+        return {
+            "mode": said.get("mode", "casual"),
+            "style": str(said.get("style", ""))[:MAX_TEXT_LENGTH],
+            "proactive": bool(said.get("proactive")),
+        }
 
-    async def _planned(self, step: Step, command: Command) -> dict[str, Any] | None:
+    async def _planned(self, step: Step, command: UserCommand) -> dict[str, Any] | None:
         """A plan is a help, no more: where the stronger mind fails, the turn goes on without."""
-        ask = Ask(
+        ask = ModelRequest(
             prompt=command.text,
             system=step.briefing(PLAN_TASK),
-            messages=messages(step.session, int(step.options["history_tokens"])),
+            messages=build_history_messages(step.session, int(step.options["history_tokens"])),
             schema=PLAN_SCHEMA,
             max_tokens=600,
             role=f"{step.role}:plan",
@@ -79,8 +83,13 @@ class Director(Node):
             said = (await step.ask(ask, profile=str(step.options["plan_profile"]))).data or {}
         except MindError:
             return None
-        steps = [str(each)[:LONGEST] for each in said.get("steps", ())][:MOST_STEPS]
-        return {"goal": str(said.get("goal", ""))[:LONGEST], "steps": steps, "present_as": said.get("present_as"), "turn": step.turn.number}
+        steps = [str(each)[:MAX_TEXT_LENGTH] for each in said.get("steps", ())][:MAX_STEPS]
+        return {
+            "goal": str(said.get("goal", ""))[:MAX_TEXT_LENGTH],
+            "steps": steps,
+            "present_as": said.get("present_as"),
+            "turn": step.turn.number,
+        }
 
     def told(self, made: Any) -> Any:
         """All of it: the newest holds."""
@@ -88,7 +97,7 @@ class Director(Node):
 
     def context(self, session: Conversation) -> str:
         """The mode, and the plan of this turn."""
-        kept = _kept(session, self.role)
+        kept = _read_kept_output(session, self.role)
         lines = [f"mode: {kept['mode']}; style: {kept.get('style')}"] if kept.get("mode") else []
         plan = kept.get("plan")
         if isinstance(plan, dict) and session.open is not None and plan.get("turn") == session.turn:
@@ -97,12 +106,12 @@ class Director(Node):
                 *(f"step: {each}" for each in plan.get("steps", ())),
                 f"present as: {plan.get('present_as')}",
             ]
-        return "## The course\n" + "\n".join(text_safety.record(line, LONGEST + 20) for line in lines) if lines else ""
+        return "## The course\n" + "\n".join(text_safety.quote_record(line, MAX_TEXT_LENGTH + 20) for line in lines) if lines else ""
 
 
-def _kept(session: Conversation, role: str) -> Mapping[str, Any]:
+def _read_kept_output(session: Conversation, role: str) -> Mapping[str, Any]:
     kept = session.kept.get(role)
     return kept if isinstance(kept, dict) else {}
 
 
-NODE = as_node(Director)
+NODE = as_node(DirectorNode)

@@ -8,60 +8,60 @@ from typing import Any, ClassVar
 import msgspec
 
 from fleetlore.errors import MindNonsense
-from fleetlore.graph.history import messages
+from fleetlore.graph.history import build_history_messages
 from fleetlore.graph.node import Node, as_node
-from fleetlore.graph.screen import OnScreen, control_of, is_local
+from fleetlore.graph.screen import ScreenState, find_button, is_local_action
 from fleetlore.graph.step import Step
-from fleetlore.graph.turn import Analysis, Command, Complexity, Intent, Tone, Turn
-from fleetlore.models.base import Ask, Schema
+from fleetlore.graph.turn import Analysis, Complexity, GraphTurn, Intent, Tone, UserCommand
+from fleetlore.models.base import JsonSchema, ModelRequest
 
 TASK = """\
 You listen for an agent. Say what the user's last message is, as one JSON object:
 language: its two-letter code. intent: question, request (something is to be made or done), social (greeting, thanks, small talk), action
 or feedback. topic: at most eight words. tone: casual, frustrated, playful or urgent. complexity: trivial (needs no thought), simple, or
 complex (several steps, or data to be looked up)."""
-LONGEST_TOPIC = 120
-NOWHERE = OnScreen([], {}, {})
+MAX_TOPIC_LENGTH = 120
+EMPTY_SCREEN = ScreenState([], {}, {})
 """What is seen of the screen where no state edge leads here from it."""
 
 
-def _choice(kind: Any) -> dict[str, Any]:
+def _enum_schema(kind: Any) -> dict[str, Any]:
     return {"type": "string", "enum": list(kind.__args__)}
 
 
-SCHEMA: Schema = {
+SCHEMA: JsonSchema = {
     "type": "object",
     "properties": {
         "language": {"type": "string"},
-        "intent": _choice(Intent),
+        "intent": _enum_schema(Intent),
         "topic": {"type": "string"},
-        "tone": _choice(Tone),
-        "complexity": _choice(Complexity),
+        "tone": _enum_schema(Tone),
+        "complexity": _enum_schema(Complexity),
     },
     "required": ["language", "intent", "topic", "tone", "complexity"],
     "additionalProperties": False,
 }
 
 
-class Input(Node):
+class InputNode(Node):
     """The first to hear a message."""
 
     options: ClassVar[Mapping[str, Any]] = {"history_tokens": 1000}
 
-    async def run(self, step: Step) -> Command:
+    async def run(self, step: Step) -> UserCommand:
         """What the message is, as far as a look at it tells."""
         turn = step.turn
         if turn.action is not None:
-            analysis = Analysis(who=turn.identity, intent="action", topic=turn.action[:LONGEST_TOPIC], language=_language(step))
-            screen = step.state.get("screen") or NOWHERE
-            return Command(analysis=analysis, text=pressed(screen, turn), local=is_local(screen, turn.action))
-        return Command(analysis=await self._analysed(step), text=turn.text)
+            analysis = Analysis(who=turn.identity, intent="action", topic=turn.action[:MAX_TOPIC_LENGTH], language=_last_language(step))
+            screen = step.state.get("screen") or EMPTY_SCREEN
+            return UserCommand(analysis=analysis, text=describe_press(screen, turn), local=is_local_action(screen, turn.action))
+        return UserCommand(analysis=await self._analysed(step), text=turn.text)
 
     async def _analysed(self, step: Step) -> Analysis:
-        ask = Ask(
+        ask = ModelRequest(
             prompt=step.turn.text,
             system=step.briefing(f"{TASK}\nThe user is {step.turn.identity}, on {step.turn.channel}."),
-            messages=messages(step.session, int(step.options["history_tokens"])),
+            messages=build_history_messages(step.session, int(step.options["history_tokens"])),
             schema=SCHEMA,
             max_tokens=300,
             role=step.role,
@@ -70,7 +70,7 @@ class Input(Node):
             said = (await step.ask(ask)).data or {}
         except MindNonsense:
             said = {}  # an answer that cannot be used costs the analysis, not the turn
-        known = {**said, "who": step.turn.identity, "topic": str(said.get("topic", ""))[:LONGEST_TOPIC]}
+        known = {**said, "who": step.turn.identity, "topic": str(said.get("topic", ""))[:MAX_TOPIC_LENGTH]}
         return msgspec.convert(known, Analysis)
 
     def told(self, made: Any) -> Any:
@@ -78,24 +78,24 @@ class Input(Node):
         return {**msgspec.to_builtins(made.analysis), "local": made.local}
 
 
-def pressed(screen: OnScreen, turn: Turn) -> str:
+def describe_press(screen: ScreenState, turn: GraphTurn) -> str:
     """A press in words, with what it brought."""
-    control = control_of(screen, turn.action)
+    control = find_button(screen, turn.action)
     name = f"the button {control['label']}" if control is not None else "a button that is not on the screen any more"
     payload = turn.data if turn.data is not None else (control or {}).get("payload")
     brought = "" if payload is None else f", with {msgspec.json.encode(payload).decode()[:1000]}"
     return f"[The user pressed {name} (action {turn.action}){brought}]"
 
 
-def _language(step: Step) -> str:
+def _last_language(step: Step) -> str:
     earlier = step.earlier
     language = earlier.get("language") if isinstance(earlier, Mapping) else None
     return language if isinstance(language, str) else "en"
 
 
-def _is_local(made: Any, turn: Turn) -> bool:
-    return isinstance(made, Command) and made.local
+def _is_local_command(made: Any, turn: GraphTurn) -> bool:
+    return isinstance(made, UserCommand) and made.local
 
 
-Input.conditions = {"local": _is_local}
-NODE = as_node(Input)
+InputNode.conditions = {"local": _is_local_command}
+NODE = as_node(InputNode)

@@ -5,47 +5,47 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from fleetlore.graph.history import fitting
+from fleetlore.graph.history import select_recent_entries
 from fleetlore.graph.node import Node, as_node
 from fleetlore.graph.step import Step
-from fleetlore.models.base import Ask, Schema
+from fleetlore.models.base import JsonSchema, ModelRequest
 from fleetlore.prompts import text_safety
 from fleetlore.views.conversation_state import Conversation, Entry
 
 TASK = """\
 You keep an agent's memory of its user. From the memory so far and the newest exchange, say as one JSON object what holds now. facts: only
 new ones that are worth knowing in a month, each a short sentence; what is known already need not be said again."""
-MOST_FACTS = 20
-MOST_TOPICS = 8
-LONGEST = 200
-WORDS = ("mood", "topic", "language", "style")
+MAX_FACTS = 20
+MAX_TOPICS = 8
+MAX_TEXT_LENGTH = 200
+TEXT_FIELDS = ("mood", "topic", "language", "style")
 
-SCHEMA: Schema = {
+SCHEMA: JsonSchema = {
     "type": "object",
-    "properties": {**{name: {"type": "string"} for name in WORDS}, "facts": {"type": "array", "items": {"type": "string"}}},
-    "required": [*WORDS, "facts"],
+    "properties": {**{name: {"type": "string"} for name in TEXT_FIELDS}, "facts": {"type": "array", "items": {"type": "string"}}},
+    "required": [*TEXT_FIELDS, "facts"],
     "additionalProperties": False,
 }
 
 
-class Memorizer(Node):
+class MemorizerNode(Node):
     """What the agent knows of its user."""
 
     options: ClassVar[Mapping[str, Any]] = {"history_tokens": 1500}
 
     async def run(self, step: Step) -> dict[str, Any]:
         """The memory after this exchange."""
-        earlier = _memory(step.session, self.role)
-        recent = fitting(step.session.history, int(step.options["history_tokens"]))
-        ask = Ask(
-            prompt=f"{self.context(step.session)}\n\n## What was said\n{told_lines(recent)}",
+        earlier = _read_memory(step.session, self.role)
+        recent = select_recent_entries(step.session.history, int(step.options["history_tokens"]))
+        ask = ModelRequest(
+            prompt=f"{self.context(step.session)}\n\n## What was said\n{quote_history(recent)}",
             system=TASK,
             schema=SCHEMA,
             max_tokens=500,
             role=step.role,
         )
         said = (await step.ask(ask)).data or {}
-        return merged(earlier, said, step.turn.identity)
+        return merge_memory(earlier, said, step.turn.identity)
 
     def told(self, made: Any) -> Any:
         """All of it: the newest is the memory."""
@@ -53,32 +53,36 @@ class Memorizer(Node):
 
     def context(self, session: Conversation) -> str:
         """What is remembered."""
-        memory = _memory(session, self.role)
-        lines = [f"{name}: {memory[name]}" for name in ("user", *WORDS) if memory.get(name)]
+        memory = _read_memory(session, self.role)
+        lines = [f"{name}: {memory[name]}" for name in ("user", *TEXT_FIELDS) if memory.get(name)]
         lines += [f"fact: {fact}" for fact in memory.get("facts", ()) if isinstance(fact, str)]
-        return "## Remembered of the user\n" + "\n".join(text_safety.record(line, LONGEST + 20) for line in lines) if lines else ""
+        return (
+            "## Remembered of the user\n" + "\n".join(text_safety.quote_record(line, MAX_TEXT_LENGTH + 20) for line in lines)
+            if lines
+            else ""
+        )
 
 
-def merged(earlier: Mapping[str, Any], said: Mapping[str, Any], identity: str) -> dict[str, Any]:
+def merge_memory(earlier: Mapping[str, Any], said: Mapping[str, Any], identity: str) -> dict[str, Any]:
     """Facts stay until newer ones push them out; topics that were left are kept for a while."""
     memory: dict[str, Any] = {"user": identity}
-    for name in WORDS:
-        memory[name] = str(said.get(name) or earlier.get(name) or "")[:LONGEST]
+    for name in TEXT_FIELDS:
+        memory[name] = str(said.get(name) or earlier.get(name) or "")[:MAX_TEXT_LENGTH]
     topics = [*earlier.get("topics", ()), *([earlier["topic"]] if earlier.get("topic") not in (None, "", memory["topic"]) else [])]
-    memory["topics"] = topics[-MOST_TOPICS:]
-    facts = (str(fact).strip()[:LONGEST] for fact in (*earlier.get("facts", ()), *said.get("facts", ())))
-    memory["facts"] = list(dict.fromkeys(filter(None, facts)))[-MOST_FACTS:]
+    memory["topics"] = topics[-MAX_TOPICS:]
+    facts = (str(fact).strip()[:MAX_TEXT_LENGTH] for fact in (*earlier.get("facts", ()), *said.get("facts", ())))
+    memory["facts"] = list(dict.fromkeys(filter(None, facts)))[-MAX_FACTS:]
     return memory
 
 
-def told_lines(history: list[Entry]) -> str:
+def quote_history(history: list[Entry]) -> str:
     """What was said, fenced."""
-    return "\n".join(text_safety.record(f"{entry.role}: {entry.text}", 2000) for entry in history)
+    return "\n".join(text_safety.quote_record(f"{entry.role}: {entry.text}", 2000) for entry in history)
 
 
-def _memory(session: Conversation, role: str) -> Mapping[str, Any]:
+def _read_memory(session: Conversation, role: str) -> Mapping[str, Any]:
     kept = session.kept.get(role)
     return kept if isinstance(kept, dict) else {}
 
 
-NODE = as_node(Memorizer)
+NODE = as_node(MemorizerNode)

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from fleetlore.graph.history import messages
+from fleetlore.graph.history import build_history_messages
 from fleetlore.graph.node import Node, as_node
 from fleetlore.graph.step import Step
-from fleetlore.graph.turn import Command, Shown, Thought
-from fleetlore.graph.word_match import words_of
-from fleetlore.models.base import Ask
+from fleetlore.graph.turn import ScreenUpdate, ThinkerResult, UserCommand
+from fleetlore.graph.word_match import split_words
+from fleetlore.models.base import ModelRequest
 from fleetlore.prompts import text_safety
 
 TASK = """\
 You give the agent its voice. Say in the user's language what the notes below hold, in the style that is asked for: no headings, no code
 unless it is asked for, and nothing that the notes do not hold. Buttons, labels and tables are on the screen already: do not repeat them."""
-REFLEX = (
+REFLEX_TASK = (
     "You give the agent its voice. Answer this small talk in one short sentence, in the user's language. Never repeat the user's words."
 )
-SAID, NOTES = "The user said:", "The notes:"
-LONGEST_DRAFT = 12_000
-PIECE = 24
+USER_HEADING, NOTES_HEADING = "The user said:", "The notes:"
+MAX_DRAFT_LENGTH = 12_000
+STREAM_CHUNK_LENGTH = 24
 """Characters of a piece, where a text that is there already is streamed."""
 
 
-class Output(Node):
+class OutputNode(Node):
     """The agent's voice."""
 
     options: ClassVar[Mapping[str, Any]] = {
@@ -38,38 +38,38 @@ class Output(Node):
     async def run(self, step: Step) -> str:
         """The words, streamed as they come."""
         shown, thought = step.inputs.get("shown"), step.inputs.get("thought")
-        if isinstance(shown, Shown):
+        if isinstance(shown, ScreenUpdate):
             return self._recited(step, shown.text)
-        if isinstance(thought, Thought):
+        if isinstance(thought, ThinkerResult):
             return await self._reworded(step, thought) if step.options["rewords"] else self._recited(step, thought.response)
-        if isinstance(command := step.inputs.get("command"), Command):
+        if isinstance(command := step.inputs.get("command"), UserCommand):
             return await self._reflex(step, command)
         said = next((value for value in step.inputs.values() if isinstance(value, str)), "")
         return self._recited(step, said)
 
     def _recited(self, step: Step, words: str) -> str:
-        for start in range(0, len(words), PIECE):
-            step.send({"type": "delta", "content": words[start : start + PIECE]})
+        for start in range(0, len(words), STREAM_CHUNK_LENGTH):
+            step.send({"type": "delta", "content": words[start : start + STREAM_CHUNK_LENGTH]})
         return words
 
-    async def _reworded(self, step: Step, thought: Thought) -> str:
-        notes = text_safety.record(thought.response or "(It is done; there is nothing to add.)", LONGEST_DRAFT)
-        said = text_safety.record(step.turn.said, LONGEST_DRAFT)
-        return await self._streamed(step, TASK, f"{SAID}\n{said}\n\n{NOTES}\n{notes}", _sender(step))
+    async def _reworded(self, step: Step, thought: ThinkerResult) -> str:
+        notes = text_safety.quote_record(thought.response or "(It is done; there is nothing to add.)", MAX_DRAFT_LENGTH)
+        said = text_safety.quote_record(step.turn.said, MAX_DRAFT_LENGTH)
+        return await self._streamed(step, TASK, f"{USER_HEADING}\n{said}\n\n{NOTES_HEADING}\n{notes}", _create_delta_sender(step))
 
-    async def _reflex(self, step: Step, command: Command) -> str:
+    async def _reflex(self, step: Step, command: UserCommand) -> str:
         """By reflex, without the thinker. The user never hears himself: words are held back as long as they might be his own."""
-        guard = NoEcho(command.text, _sender(step))
-        await self._streamed(step, REFLEX, command.text, guard.hear)
+        guard = EchoGuard(command.text, _create_delta_sender(step))
+        await self._streamed(step, REFLEX_TASK, command.text, guard.hear)
         if guard.echoes:
             return self._recited(step, str(step.options["greeting"]))
         return guard.end()
 
     async def _streamed(self, step: Step, task: str, prompt: str, hear: Callable[[str], None]) -> str:
-        ask = Ask(
+        ask = ModelRequest(
             prompt=prompt,
             system=step.briefing(task),
-            messages=messages(step.session, int(step.options["history_tokens"])),
+            messages=build_history_messages(step.session, int(step.options["history_tokens"])),
             max_tokens=int(step.options["max_tokens"]),
             role=step.role,
             hear=hear,
@@ -77,15 +77,15 @@ class Output(Node):
         return (await step.ask(ask)).text
 
 
-def _sender(step: Step) -> Callable[[str], None]:
+def _create_delta_sender(step: Step) -> Callable[[str], None]:
     return lambda piece: step.send({"type": "delta", "content": piece}) if piece else None
 
 
-class NoEcho:
+class EchoGuard:
     """Passes words on once they are more than the beginning of what the user said."""
 
     def __init__(self, said: str, send: Callable[[str], None]) -> None:
-        self._said, self._send = words_of(said), send
+        self._said, self._send = split_words(said), send
         self._held = ""
         self._all: list[str] = []
         self._is_open = False
@@ -97,7 +97,7 @@ class NoEcho:
             self._send(piece)
             return
         self._held += piece
-        heard = words_of(self._held)
+        heard = split_words(self._held)
         whole = heard[:-1]  # the last word may go on
         if whole != self._said[: len(whole)] or len(heard) > len(self._said) + 1:
             self._open()
@@ -105,7 +105,7 @@ class NoEcho:
     @property
     def echoes(self) -> bool:
         """Whether all that was heard is what the user said, or nothing."""
-        heard = words_of("".join(self._all))
+        heard = split_words("".join(self._all))
         return not self._is_open and (not heard or heard == self._said)
 
     def end(self) -> str:
@@ -119,4 +119,4 @@ class NoEcho:
         self._send(self._held)
 
 
-NODE = as_node(Output)
+NODE = as_node(OutputNode)

@@ -6,24 +6,24 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Protocol
 
 from fleetlore.graph.node import Node, as_node
-from fleetlore.graph.sink import Message
-from fleetlore.graph.step import Step, Watching
+from fleetlore.graph.sink import SinkMessage
+from fleetlore.graph.step import Step, WatcherContext
 from fleetlore.prompts import text_safety
-from fleetlore.views.conversation_audit import difference
+from fleetlore.views.conversation_audit import compare_controls
 from fleetlore.views.conversation_state import Conversation
 
 
-class _Teller(Protocol):
+class _AuditContext(Protocol):
     @property
     def session(self) -> Conversation: ...
 
     @property
     def note(self) -> Callable[..., str]: ...
 
-    def send(self, message: Message) -> None: ...
+    def send(self, message: SinkMessage) -> None: ...
 
 
-class Sensor(Node):
+class SensorNode(Node):
     """The agent's feeling for time and for the screen."""
 
     options: ClassVar[Mapping[str, Any]] = {"tick_seconds": 5.0, "idle_seconds": 300.0}
@@ -34,18 +34,18 @@ class Sensor(Node):
             step.note("sensor.returned", {"away_ms": round(step.turn.away * 1000)})
             step.hud("returned")
         if "screen" in step.state:
-            audit(step)
+            audit_screen(step)
         return dict(step.session.flags)
 
     def told(self, made: Any) -> Any:
         """What was noticed and is not answered yet."""
         return {"flags": sorted(made)}
 
-    def reported(self, watching: Watching) -> None:
+    def reported(self, watching: WatcherContext) -> None:
         """The browser told what it shows."""
-        audit(watching)
+        audit_screen(watching)
 
-    async def watch(self, watching: Watching) -> None:
+    async def watch(self, watching: WatcherContext) -> None:
         """Tells once that the user has gone quiet."""
         tick, patience = float(self.told_options["tick_seconds"]), float(self.told_options["idle_seconds"])
         while True:
@@ -59,19 +59,21 @@ class Sensor(Node):
         """What the reply should take notice of."""
         lines = []
         if (returned := session.flags.get("returned")) is not None:
-            lines.append(f"The user is back after {_lasted(returned.get('away_ms'))} away. Say so briefly, and what is on the screen.")
+            lines.append(
+                f"The user is back after {_describe_absence(returned.get('away_ms'))} away. Say so briefly, and what is on the screen."
+            )
         if (amiss := session.flags.get("mismatch")) is not None:
-            told = f"missing {_named(amiss.get('missing'))}; unexpected {_named(amiss.get('unexpected'))}"
+            told = f"missing {_describe_controls(amiss.get('missing'))}; unexpected {_describe_controls(amiss.get('unexpected'))}"
             lines.append(f"The browser does not show what it should: {told}. See whether controls must be given again.")
-        return "## Noticed\n" + "\n".join(text_safety.record(line, 800) for line in lines) if lines else ""
+        return "## Noticed\n" + "\n".join(text_safety.quote_record(line, 800) for line in lines) if lines else ""
 
 
-def audit(teller: _Teller) -> None:
+def audit_screen(teller: _AuditContext) -> None:
     """Compare what is believed with what the browser said. At first the controls are sent again; if that does not help, it is told."""
     session = teller.session
     if session.reported is None or session.audited is False:
         return
-    differs = difference(session.controls, session.reported)
+    differs = compare_controls(session.controls, session.reported)
     if differs is None:
         return
     again = session.audited is None
@@ -81,14 +83,14 @@ def audit(teller: _Teller) -> None:
         teller.send({"type": "controls", "controls": session.controls, "state": session.state})
 
 
-def _lasted(away_ms: Any) -> str:
+def _describe_absence(away_ms: Any) -> str:
     minutes = round(away_ms / 60_000) if isinstance(away_ms, int | float) else 0
     return f"{minutes} minutes" if minutes > 1 else "a while"
 
 
-def _named(controls: Any) -> str:
+def _describe_controls(controls: Any) -> str:
     names = [str(each.get("label") or each.get("text") or each.get("columns")) for each in controls or () if isinstance(each, dict)]
     return ", ".join(names) or "nothing"
 
 
-NODE = as_node(Sensor)
+NODE = as_node(SensorNode)

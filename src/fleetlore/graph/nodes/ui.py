@@ -5,51 +5,61 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fleetlore.graph.controls import text
+from fleetlore.graph.controls import clean_text
 from fleetlore.graph.node import Node, as_node
-from fleetlore.graph.screen import Move, OnScreen, arranged, bound, buttons_of, control_of, machine_action, move_of, variables
+from fleetlore.graph.screen import (
+    MachineTransition,
+    ScreenState,
+    apply_binding,
+    arrange_controls,
+    find_button,
+    find_transition,
+    machine_action,
+    machine_buttons,
+    update_variables,
+)
 from fleetlore.graph.step import Step
-from fleetlore.graph.turn import Command, Shown, Thought
+from fleetlore.graph.turn import ScreenUpdate, ThinkerResult, UserCommand
 from fleetlore.prompts import text_safety
-from fleetlore.views.conversation_state import Control, Conversation
+from fleetlore.views.conversation_state import Conversation, UiControl
 
-NOTHING = Thought()
-MOST_TOLD = 40
+EMPTY_RESULT = ThinkerResult()
+MAX_DESCRIBED_CONTROLS = 40
 
 
-class Ui(Node):
+class UiNode(Node):
     """What the user sees besides words."""
 
-    async def run(self, step: Step) -> Shown:
+    async def run(self, step: Step) -> ScreenUpdate:
         """A press that is done here, or what a thought wants shown. The controls go out at once, before any words."""
         command, thought = step.inputs.get("command"), step.inputs.get("thought")
-        if isinstance(command, Command) and command.local:
+        if isinstance(command, UserCommand) and command.local:
             return self._pressed(step)
-        if isinstance(thought, Thought):
+        if isinstance(thought, ThinkerResult):
             for each in thought.machines:
-                _operate(step, each)
-            return self._show(step, thought, variables(step.session, thought), "")
-        return Shown()
+                _apply_machine_change(step, each)
+            return self._show(step, thought, update_variables(step.session, thought), "")
+        return ScreenUpdate()
 
-    def _pressed(self, step: Step) -> Shown:
+    def _pressed(self, step: Step) -> ScreenUpdate:
         session = step.session
-        control = control_of(session, step.turn.action)
+        control = find_button(session, step.turn.action)
         if control is None:  # it went while the press waited for its turn
-            return Shown(text="That button is not there any more.", pressed=True)
-        if (move := move_of(session, control)) is not None:
-            _move(step, move)
-            return self._show(step, NOTHING, session.state, f"{move.machine}: {move.new}")
-        name, value = bound(session.state, control["payload"], step.turn.data)
-        return self._show(step, NOTHING, {**session.state, name: value}, f"{name} = {_said(value)}")
+            return ScreenUpdate(text="That button is not there any more.", pressed=True)
+        if (move := find_transition(session, control)) is not None:
+            _note_transition(step, move)
+            return self._show(step, EMPTY_RESULT, session.state, f"{move.machine}: {move.new}")
+        name, value = apply_binding(session.state, control["payload"], step.turn.data)
+        return self._show(step, EMPTY_RESULT, {**session.state, name: value}, f"{name} = {_format_value(value)}")
 
-    def _show(self, step: Step, thought: Thought, state: Mapping[str, Any], words: str) -> Shown:
+    def _show(self, step: Step, thought: ThinkerResult, state: Mapping[str, Any], words: str) -> ScreenUpdate:
         session = step.session
-        controls = arranged(session, thought, state)
+        controls = arrange_controls(session, thought, state)
         changed = controls != session.controls or dict(state) != session.state
         if changed:
             step.note("ui.controls", {"controls": controls, "state": dict(state)})
             step.send({"type": "controls", "controls": controls, "state": dict(state)})
-        return Shown(text=words, pressed=bool(words), changed=changed, controls=len(controls))
+        return ScreenUpdate(text=words, pressed=bool(words), changed=changed, controls=len(controls))
 
     def told(self, made: Any) -> Any:
         """How many controls there are."""
@@ -57,20 +67,24 @@ class Ui(Node):
 
     def state(self, session: Conversation) -> Any:
         """The controls, variables and machines."""
-        return OnScreen(session.controls, session.state, session.machines)
+        return ScreenState(session.controls, session.state, session.machines)
 
     def context(self, session: Conversation) -> str:
         """What is on the screen, and in which state each machine is."""
-        lines = [line for control in session.controls[:MOST_TOLD] if "machine_id" not in control and (line := _line(control))]
+        lines = [
+            line
+            for control in session.controls[:MAX_DESCRIBED_CONTROLS]
+            if "machine_id" not in control and (line := _describe_control(control))
+        ]
         for id, machine in session.machines.items():
-            ways = ", ".join(machine_action(id, each) for each in buttons_of(machine)) or "no buttons"
+            ways = ", ".join(machine_action(id, each) for each in machine_buttons(machine)) or "no buttons"
             lines.append(f"Machine {id}: in {machine.current} (of {', '.join(machine.states)}); {ways}")
         lines += [f"Variable {name} = {value}" for name, value in session.state.items()]
-        told = "\n".join(text_safety.record(line, 300) for line in lines[: 2 * MOST_TOLD])
+        told = "\n".join(text_safety.quote_record(line, 300) for line in lines[: 2 * MAX_DESCRIBED_CONTROLS])
         return f"## On the screen\n{told or '> nothing'}"
 
 
-def _line(control: Control) -> str:
+def _describe_control(control: UiControl) -> str:
     match control.get("type"):
         case "button":
             return f"Button: {control.get('label')} (action {control.get('action')})"
@@ -82,11 +96,11 @@ def _line(control: Control) -> str:
             return ""
 
 
-def _move(step: Step, move: Move) -> None:
+def _note_transition(step: Step, move: MachineTransition) -> None:
     step.note("machine.moved", {"machine": move.machine, "action": step.turn.action}, old_state=move.old, new_state=move.new)
 
 
-def _operate(step: Step, wanted: Mapping[str, Any]) -> None:
+def _apply_machine_change(step: Step, wanted: Mapping[str, Any]) -> None:
     """What a thought wants done with a machine; the tools have checked it."""
     id, machine = str(wanted["id"]), step.session.machines.get(str(wanted["id"]))
     match wanted["do"]:
@@ -103,10 +117,10 @@ def _operate(step: Step, wanted: Mapping[str, Any]) -> None:
             step.note("machine.destroyed", {"machine": id})
 
 
-def _said(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
-    return text(value) if isinstance(value, str) else str(value)
+    return clean_text(value) if isinstance(value, str) else str(value)
 
 
-NODE = as_node(Ui)
+NODE = as_node(UiNode)

@@ -31,12 +31,12 @@ def main() -> None:
         file.write(asked["code"])
     libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
     walls = set()
-    if libc and _apart(libc):
+    if libc and _unshare_namespaces(libc):
         walls |= {"network", "leftovers"}
-        _become_first(libc)
-    if libc and _only_here(libc):
+        _become_init_process(libc)
+    if libc and _restrict_files(libc):
         walls |= {"files"}
-    _ration(asked["limits"])
+    _apply_rlimits(asked["limits"])
     if not _can_fork():
         walls |= {"processes"}
     sys.stdout.write(json.dumps(sorted(walls)) + "\n")
@@ -47,7 +47,7 @@ def main() -> None:
     os.execve(asked["python"], [asked["python"], "-I", "-S", "-B", "-X", "utf8", "main.py"], dict(os.environ))
 
 
-def _apart(libc: ctypes.CDLL) -> bool:
+def _unshare_namespaces(libc: ctypes.CDLL) -> bool:
     """No network but its own, which leads nowhere; and processes that all end with the first of them."""
     user, group = os.getuid(), os.getgid()
     if libc.unshare(_NEW_USER | _NEW_PID | _NEW_NET | _NEW_IPC) != 0:
@@ -59,16 +59,16 @@ def _apart(libc: ctypes.CDLL) -> bool:
     return True
 
 
-def _become_first(libc: ctypes.CDLL) -> None:
+def _become_init_process(libc: ctypes.CDLL) -> None:
     """The first process of a new kind, and the one after it: when the first ends, the system ends all of them."""
     for _ in range(2):
         child = os.fork()
         if child:
-            _end_like(child)
+            _exit_like_child(child)
         libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
 
 
-def _end_like(child: int) -> None:
+def _exit_like_child(child: int) -> None:
     for stream in (0, 1, 2):
         os.close(stream)
     while True:
@@ -79,7 +79,7 @@ def _end_like(child: int) -> None:
     os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
 
 
-def _only_here(libc: ctypes.CDLL) -> bool:
+def _restrict_files(libc: ctypes.CDLL) -> bool:
     """By Landlock: Python's own files are read, the folder is written, nothing else; no TCP, no signals to others."""
     version = libc.syscall(_CREATE_RULES, None, 0, 1)
     if version < 1:
@@ -97,7 +97,7 @@ def _only_here(libc: ctypes.CDLL) -> bool:
     return bool(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) == 0 and libc.syscall(_RESTRICT, ruleset, 0) == 0)
 
 
-def _ration(limits: "dict[str, int]") -> None:
+def _apply_rlimits(limits: "dict[str, int]") -> None:
     for name, most in limits.items():
         kind = getattr(resource, name)
         hard = resource.getrlimit(kind)[1]

@@ -18,20 +18,20 @@ from msgspec import Struct
 
 from fleetlore.errors import ConfigError
 
-Kind: TypeAlias = Literal["sqlite", "postgresql", "mysql"]
+DatabaseKind: TypeAlias = Literal["sqlite", "postgresql", "mysql"]
 Cell: TypeAlias = "str | int | float | bool | None"
 
-_KINDS: dict[str, Kind] = {"postgresql": "postgresql", "postgres": "postgresql", "mysql": "mysql", "mariadb": "mysql"}
-_PORTS: dict[Kind, int] = {"postgresql": 5432, "mysql": 3306}
+_KIND_BY_SCHEME: dict[str, DatabaseKind] = {"postgresql": "postgresql", "postgres": "postgresql", "mysql": "mysql", "mariadb": "mysql"}
+_DEFAULT_PORTS: dict[DatabaseKind, int] = {"postgresql": 5432, "mysql": 3306}
 _OPTIONS = ("password_env", "socket", "tls")
-_HERE = ("127.0.0.1", "::1", "localhost")
+_LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")
 
 
 class Database(Struct, frozen=True, kw_only=True):
     """One database, by name. What it prints tells no password."""
 
     name: str
-    kind: Kind
+    kind: DatabaseKind
     path: str = ""
     """Of a file."""
     host: str = ""
@@ -71,24 +71,24 @@ class Table(Struct, frozen=True, kw_only=True):
         return {"columns": list(self.columns), "rows": [list(row) for row in self.rows], "cut": self.cut}
 
 
-def open_database(name: str, address: str, *, environ: Mapping[str, str] = os.environ) -> Database:
+def parse_database_address(name: str, address: str, *, environ: Mapping[str, str] = os.environ) -> Database:
     """The database at an address; `ConfigError`, which does not tell the address, if there can be none."""
     scheme, _, rest = address.partition(":")
     if scheme == "sqlite":
         if not rest or rest.startswith("//"):
             raise ConfigError(f"database {name}: write sqlite:PATH")
         return Database(name=name, kind="sqlite", path=os.path.expanduser(rest))
-    if scheme not in _KINDS:
+    if scheme not in _KIND_BY_SCHEME:
         raise ConfigError(f"database {name}: its address begins with none of sqlite:, postgresql://, mysql://")
     try:
         parts = urlsplit(address)
         _ = parts.port
     except ValueError as error:
         raise ConfigError(f"database {name}: its address cannot be read; write {scheme}://USER@HOST:PORT/DATABASE") from error
-    return _served(name, _KINDS[scheme], parts, environ)
+    return _parse_server_address(name, _KIND_BY_SCHEME[scheme], parts, environ)
 
 
-def _served(name: str, kind: Kind, parts: SplitResult, environ: Mapping[str, str]) -> Database:
+def _parse_server_address(name: str, kind: DatabaseKind, parts: SplitResult, environ: Mapping[str, str]) -> Database:
     options = {key: values[-1] for key, values in parse_qs(parts.query, keep_blank_values=True).items()}
     if wrong := next((key for key in options if key not in _OPTIONS), None):
         raise ConfigError(f"database {name}: it takes no ?{wrong[:40]}=; it takes {', '.join(_OPTIONS)}")
@@ -96,21 +96,21 @@ def _served(name: str, kind: Kind, parts: SplitResult, environ: Mapping[str, str
     if not parts.username or not database:
         raise ConfigError(f"database {name}: say who reads and what, as in {parts.scheme}://USER@HOST:PORT/DATABASE")
     host = parts.hostname or "127.0.0.1"
-    is_near = bool(options.get("socket")) or host in _HERE
+    is_near = bool(options.get("socket")) or host in _LOCAL_HOSTS
     return Database(
         name=name,
         kind=kind,
         host=host,
-        port=parts.port or _PORTS[kind],
+        port=parts.port or _DEFAULT_PORTS[kind],
         socket=options.get("socket", ""),
         user=unquote(parts.username),
-        password=_password(name, unquote(parts.password or ""), options.get("password_env"), environ),
+        password=_resolve_password(name, unquote(parts.password or ""), options.get("password_env"), environ),
         database=database,
-        tls=_is_encrypted(name, options.get("tls"), is_near),
+        tls=_should_use_tls(name, options.get("tls"), is_near),
     )
 
 
-def _password(name: str, given: str, variable: str | None, environ: Mapping[str, str]) -> str:
+def _resolve_password(name: str, given: str, variable: str | None, environ: Mapping[str, str]) -> str:
     if variable is None:
         return given
     if not environ.get(variable):
@@ -118,7 +118,7 @@ def _password(name: str, given: str, variable: str | None, environ: Mapping[str,
     return environ[variable]
 
 
-def _is_encrypted(name: str, said: str | None, is_near: bool) -> bool:
+def _should_use_tls(name: str, said: str | None, is_near: bool) -> bool:
     if said not in (None, "on", "off"):
         raise ConfigError(f"database {name}: tls is on or off")
     return not is_near if said is None else said == "on"

@@ -11,12 +11,12 @@ from typing import Any
 
 from fleetlore.graph.tools.database import Cell, Limits, Table
 
-_EXACT = 2**53
+_MAX_EXACT_INTEGER = 2**53
 """Beyond it, a browser's numbers have gaps."""
-_SHOWN_BYTES = 32
+_MAX_SHOWN_BYTES = 32
 
 
-class Gathering:
+class TableBuilder:
     """Rows, until one of the limits is reached."""
 
     def __init__(self, limits: Limits) -> None:
@@ -33,7 +33,7 @@ class Gathering:
         if len(self._rows) >= self._limits.rows:
             self.cut = f"after {self._limits.rows:,} rows"
             return False
-        cells = tuple(cell_of(value, self._limits.cell) for value in row)
+        cells = tuple(convert_cell(value, self._limits.cell) for value in row)
         self._left -= sum(len(str(cell).encode(errors="replace")) + 2 for cell in cells)
         if self._left < 0:
             self.cut = f"after {self._limits.bytes:,} bytes"
@@ -46,39 +46,39 @@ class Gathering:
         return Table(columns=self.columns, rows=tuple(self._rows), cut=self.cut)
 
 
-def cell_of(value: Any, longest: int) -> Cell:
+def convert_cell(value: Any, longest: int) -> Cell:
     """One value of a database as JSON has it; text that says it where JSON has nothing like it."""
     match value:
         case None | bool():
             return value
         case int():
-            return value if abs(value) <= _EXACT else str(value)
+            return value if abs(value) <= _MAX_EXACT_INTEGER else str(value)
         case float():
             return value if isfinite(value) else str(value)
         case Decimal():
-            return _number(value)
+            return _convert_decimal(value)
         case str():
-            return _text(value, longest)
+            return _truncate_text(value, longest)
         case bytes() | bytearray() | memoryview():
             raw = bytes(value)
-            return f"0x{raw[:_SHOWN_BYTES].hex()}" + (f"… ({len(raw):,} bytes)" if len(raw) > _SHOWN_BYTES else "")
+            return f"0x{raw[:_MAX_SHOWN_BYTES].hex()}" + (f"… ({len(raw):,} bytes)" if len(raw) > _MAX_SHOWN_BYTES else "")
         case datetime() | date() | time():
             return value.isoformat()
         case dict() | list() | tuple():
-            return _text(json.dumps(value, ensure_ascii=False, default=str), longest)
+            return _truncate_text(json.dumps(value, ensure_ascii=False, default=str), longest)
         case _:
-            return _text(str(value), longest)
+            return _truncate_text(str(value), longest)
 
 
-def _number(value: Decimal) -> Cell:
+def _convert_decimal(value: Decimal) -> Cell:
     """A number where that loses nothing."""
-    if not value.is_finite() or abs(value) > _EXACT:
+    if not value.is_finite() or abs(value) > _MAX_EXACT_INTEGER:
         return str(value)
     if value == value.to_integral_value():
         return int(value)
     return float(value) if Decimal(repr(float(value))) == value else str(value)
 
 
-def _text(value: str, longest: int) -> str:
+def _truncate_text(value: str, longest: int) -> str:
     whole = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if not value.isascii() else value
     return whole if len(whole) <= longest else f"{whole[:longest]}…"

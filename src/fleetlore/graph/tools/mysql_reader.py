@@ -17,28 +17,28 @@ from pymysql.cursors import SSCursor
 
 from fleetlore.errors import QueryFailed
 from fleetlore.graph.tools.database import Database, Limits, Table
-from fleetlore.graph.tools.gathering import Gathering
-from fleetlore.graph.tools.threads import in_thread
+from fleetlore.graph.tools.gathering import TableBuilder
+from fleetlore.graph.tools.threads import run_in_thread
 from fleetlore.redact import Redactor
 
-_CONNECT = 10
-_GRACE = 5.0
+_CONNECT_SECONDS = 10
+_GRACE_SECONDS = 5.0
 """Seconds that the server has to end a statement by itself, before we have it killed."""
-_STOPPED = (1028, 1317, 1969, 3024)
+_STOPPED_ERRORS = (1028, 1317, 1969, 3024)
 """The numbers under which a server tells that it stopped a statement."""
-_LOST = 2013
+_CONNECTION_LOST = 2013
 """The connection, or our patience with it."""
-_MODE = "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES"
+_SQL_MODE = "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES"
 """Strings and names as the check has read them: backslashes escape, double quotes are strings."""
 
 
-async def read(database: Database, sql: str, limits: Limits) -> Table:
+async def read_table(database: Database, sql: str, limits: Limits) -> Table:
     """What the query finds; `QueryFailed` if it finds nothing that can be told. Cancelled, it ends on the server, too."""
-    reading = _Reading(database, limits)
-    return await in_thread(partial(reading.table, sql), reading.stop)
+    reading = _MysqlQuery(database, limits)
+    return await run_in_thread(partial(reading.table, sql), reading.stop)
 
 
-class _Reading:
+class _MysqlQuery:
     """One query, in a thread; `stop` may come from any other."""
 
     def __init__(self, database: Database, limits: Limits) -> None:
@@ -53,7 +53,7 @@ class _Reading:
 
     def table(self, sql: str) -> Table:
         """All of it, or as much as is wanted."""
-        connection = self._connected(self._limits.seconds + _GRACE)
+        connection = self._connected(self._limits.seconds + _GRACE_SECONDS)
         self._thread_id = connection.thread_id()
         try:
             self._settle(connection)
@@ -67,13 +67,13 @@ class _Reading:
                 connection.close()
 
     def _found(self, connection: Any, sql: str) -> Table:
-        found, cursor, is_over = Gathering(self._limits), connection.cursor(), False
+        found, cursor, is_over = TableBuilder(self._limits), connection.cursor(), False
         try:
             cursor.execute(sql)
             found.name(column[0] for column in cursor.description or ())
             is_over = self._gathered(cursor, found)
         except pymysql.MySQLError as error:
-            is_over = error.args[:1] != (_LOST,)
+            is_over = error.args[:1] != (_CONNECTION_LOST,)
             raise
         finally:
             if not is_over:
@@ -83,7 +83,7 @@ class _Reading:
                 cursor.close()
         return found.table()
 
-    def _gathered(self, cursor: Any, found: Gathering) -> bool:
+    def _gathered(self, cursor: Any, found: TableBuilder) -> bool:
         """Takes rows for as long as they are wanted; whether that were all."""
         end = monotonic() + self._limits.seconds
         while (row := cursor.fetchone()) is not None:
@@ -98,7 +98,7 @@ class _Reading:
         is_mariadb = "mariadb" in connection.get_server_info().lower()
         longest = f"max_statement_time = {seconds:.3f}" if is_mariadb else f"max_execution_time = {round(seconds * 1000)}"
         with connection.cursor() as cursor:
-            cursor.execute(f"SET SESSION {longest}, sql_mode = '{_MODE}', group_concat_max_len = {self._limits.bytes}")
+            cursor.execute(f"SET SESSION {longest}, sql_mode = '{_SQL_MODE}', group_concat_max_len = {self._limits.bytes}")
             cursor.execute("START TRANSACTION READ ONLY")
 
     def _kill(self) -> None:
@@ -106,7 +106,7 @@ class _Reading:
         if self._thread_id is None:
             return
         with suppress(pymysql.MySQLError, OSError, QueryFailed):
-            other = self._connected(_GRACE)
+            other = self._connected(_GRACE_SECONDS)
             try:
                 with other.cursor() as cursor:
                     cursor.execute(f"KILL QUERY {int(self._thread_id)}")
@@ -124,7 +124,7 @@ class _Reading:
                 password=place.password,
                 database=place.database,
                 charset="utf8mb4",
-                connect_timeout=_CONNECT,
+                connect_timeout=_CONNECT_SECONDS,
                 read_timeout=patience,
                 write_timeout=patience,
                 local_infile=False,
@@ -142,7 +142,7 @@ class _Reading:
 
     def _said(self, error: Exception) -> str:
         number, *words = error.args or (0,)
-        if number in _STOPPED or "timed out" in str(error):
+        if number in _STOPPED_ERRORS or "timed out" in str(error):
             return self._too_long()
         line = " ".join(" ".join(map(str, words)).split())[:300]
         return f"the server says: {Redactor().clean(line)[0]}"

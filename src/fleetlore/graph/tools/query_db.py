@@ -14,54 +14,54 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from fleetlore.errors import QueryFailed
-from fleetlore.graph.tools.database import Database, Kind, Limits, Table
-from fleetlore.graph.tools.sql_names import Dialect
+from fleetlore.graph.tools.database import Database, DatabaseKind, Limits, Table
+from fleetlore.graph.tools.sql_names import SqlDialect
 
 __all__ = ["Database", "Limits", "Table", "outline", "query"]
 
-_Read: TypeAlias = Callable[[Database, str, Limits], Awaitable[Table]]
+_ReadTable: TypeAlias = Callable[[Database, str, Limits], Awaitable[Table]]
 
-_DIALECTS: dict[Kind, Dialect] = {"sqlite": "sqlite", "postgresql": "postgres", "mysql": "mysql"}
+_DIALECT_BY_KIND: dict[DatabaseKind, SqlDialect] = {"sqlite": "sqlite", "postgresql": "postgres", "mysql": "mysql"}
 
-_COLUMNS = "SELECT table_name AS table_name, column_name AS column_name, data_type AS type FROM information_schema.columns"
-_OUTLINES: dict[Kind, str] = {
+_COLUMNS_QUERY = "SELECT table_name AS table_name, column_name AS column_name, data_type AS type FROM information_schema.columns"
+_OUTLINE_QUERIES: dict[DatabaseKind, str] = {
     "sqlite": (
         "SELECT t.name AS table_name, c.name AS column_name, c.type AS type FROM sqlite_master AS t, pragma_table_info(t.name) AS c "
         "WHERE t.type IN ('table', 'view') AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY t.name, c.cid"
     ),
-    "postgresql": f"{_COLUMNS} WHERE table_schema NOT IN ('pg_catalog', 'information_schema') ORDER BY table_name, ordinal_position",
-    "mysql": f"{_COLUMNS} WHERE table_schema = database() ORDER BY table_name, ordinal_position",
+    "postgresql": f"{_COLUMNS_QUERY} WHERE table_schema NOT IN ('pg_catalog', 'information_schema') ORDER BY table_name, ordinal_position",
+    "mysql": f"{_COLUMNS_QUERY} WHERE table_schema = database() ORDER BY table_name, ordinal_position",
 }
 
 
 async def query(database: Database, sql: str, *, limits: Limits | None = None) -> Table:
     """What the query finds. `QueryRefused` if it does more than read, or may; `QueryFailed` if the database cannot answer."""
-    with _extra():
-        from fleetlore.graph.tools.sql_check import checked
+    with _require_sql_extra():
+        from fleetlore.graph.tools.sql_check import check_query
 
         # In a thread: the parser takes half a second to load, and its time with the longest queries.
-        said = await asyncio.to_thread(checked, sql, _DIALECTS[database.kind])
-        return await _reader(database.kind)(database, said, limits or Limits())
+        said = await asyncio.to_thread(check_query, sql, _DIALECT_BY_KIND[database.kind])
+        return await _load_reader(database.kind)(database, said, limits or Limits())
 
 
 async def outline(database: Database, *, limits: Limits | None = None) -> Table:
     """The tables that there are, a row a column, for a model that has to ask."""
-    return await query(database, _OUTLINES[database.kind], limits=limits)
+    return await query(database, _OUTLINE_QUERIES[database.kind], limits=limits)
 
 
-def _reader(kind: Kind) -> _Read:
+def _load_reader(kind: DatabaseKind) -> _ReadTable:
     """The client of each kind is loaded when it is needed."""
     if kind == "sqlite":
-        from fleetlore.graph.tools.sqlite_reader import read
+        from fleetlore.graph.tools.sqlite_reader import read_table
     elif kind == "postgresql":
-        from fleetlore.graph.tools.postgres_reader import read
+        from fleetlore.graph.tools.postgres_reader import read_table
     else:
-        from fleetlore.graph.tools.mysql_reader import read
-    return read
+        from fleetlore.graph.tools.mysql_reader import read_table
+    return read_table
 
 
 @contextmanager
-def _extra() -> Iterator[None]:
+def _require_sql_extra() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:

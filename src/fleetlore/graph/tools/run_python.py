@@ -20,24 +20,24 @@ from msgspec import Struct
 from fleetlore import clock
 from fleetlore.errors import NotStarted
 from fleetlore.process.identity import Process
-from fleetlore.process.pipes import readable
-from fleetlore.process.run import Finished, Line, OnStart, Program
+from fleetlore.process.pipes import clean_output
+from fleetlore.process.run import OnStart, OutputLine, Program, ProgramResult
 from fleetlore.process.run import run as run_program
 
-Wall: TypeAlias = Literal["network", "files", "processes", "leftovers"]
+SandboxWall: TypeAlias = Literal["network", "files", "processes", "leftovers"]
 """No network; only its own files and Python's; no process besides its own; whatever it leaves behind ends with it."""
 
-Why: TypeAlias = Literal["ended", "too long", "too much output"]
+PythonEndReason: TypeAlias = Literal["ended", "too long", "too much output"]
 
-LONGEST = 100_000
+MAX_CODE_LENGTH = 100_000
 """Characters of code."""
-_CHILD = Path(__file__).with_name("confined.py")
-_WITHOUT_WALLS = 125
-_LONGER = 5
+_CHILD_SCRIPT = Path(__file__).with_name("confined.py")
+_MISSING_WALLS_CODE = 125
+_ALARM_GRACE_SECONDS = 5
 """Seconds after which it ends by itself, should nobody be there any more to end it."""
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class PythonLimits(Struct, frozen=True, kw_only=True):
     """What one piece of code may take."""
 
     seconds: float = 10.0
@@ -51,17 +51,17 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Open at once."""
     output: int = 65_536
     """Bytes of stdout; with more, it is stopped."""
-    needs: tuple[Wall, ...] = ()
+    needs: tuple[SandboxWall, ...] = ()
     """Walls without which nothing is run."""
 
 
-class Ran(Struct, frozen=True, kw_only=True):
+class PythonResult(Struct, frozen=True, kw_only=True):
     """What came of it."""
 
     code: int | None
     """Its exit code; `None` where a signal ended it."""
     signal: int | None
-    why: Why
+    why: PythonEndReason
     stdout: str
     stderr: str
     """The end of it, at most 4 KiB."""
@@ -87,32 +87,34 @@ class Ran(Struct, frozen=True, kw_only=True):
         return "\n".join(part for part in parts if part) or "it printed nothing"
 
 
-async def run(code: str, *, limits: Limits | None = None, workdir: str | None = None, on_start: OnStart | None = None) -> Ran:
+async def run_python_code(
+    code: str, *, limits: PythonLimits | None = None, workdir: str | None = None, on_start: OnStart | None = None
+) -> PythonResult:
     """Runs it in a new folder beneath `workdir`, which is gone when it has ended. Cancelled, it ends with everything that it started.
 
     `NotStarted` if it cannot be run, or not within the walls that it needs. `on_start` is told of the process before any of it is heard.
     """
-    limits = limits or Limits()
-    if len(code) > LONGEST:
-        raise NotStarted(f"the code is longer than {LONGEST:,} characters; do less at once")
+    limits = limits or PythonLimits()
+    if len(code) > MAX_CODE_LENGTH:
+        raise NotStarted(f"the code is longer than {MAX_CODE_LENGTH:,} characters; do less at once")
     with tempfile.TemporaryDirectory(prefix="run-", dir=workdir, ignore_cleanup_errors=True) as folder:
-        return await _run(code, limits, folder, on_start)
+        return await _run_in_folder(code, limits, folder, on_start)
 
 
-async def _run(code: str, limits: Limits, folder: str, on_start: OnStart | None) -> Ran:
-    output, start = _Output(limits.output), monotonic()
-    finished = await run_program(_program(code, limits, folder), on_start or _go_on, output.take)
-    if finished.code == _WITHOUT_WALLS and output.walls is not None and not set(limits.needs) <= set(output.walls):
+async def _run_in_folder(code: str, limits: PythonLimits, folder: str, on_start: OnStart | None) -> PythonResult:
+    output, start = _OutputCollector(limits.output), monotonic()
+    finished = await run_program(_build_program(code, limits, folder), on_start or _accept_start, output.take)
+    if finished.code == _MISSING_WALLS_CODE and output.walls is not None and not set(limits.needs) <= set(output.walls):
         missing = ", ".join(sorted(set(limits.needs) - set(output.walls)))
         raise NotStarted(f"this system has no walls for {missing}; allow user namespaces and Landlock, or do not ask for them")
     if output.walls is None and finished.why == "ended":
         raise NotStarted(f"Python could not be started: {finished.stderr[-200:] or 'it gave no reason'}")
     # What stands between us and it tells a signal as a shell does.
     by_signal = finished.signal or (finished.code - 128 if finished.code and finished.code > 128 else None)
-    return Ran(
+    return PythonResult(
         code=None if by_signal else finished.code,
         signal=by_signal,
-        why=_why(finished),
+        why=_end_reason(finished),
         # Where the folder is, is nobody's business.
         stdout=output.text().replace(folder, "."),
         stderr=finished.stderr.replace(folder, "."),
@@ -122,7 +124,7 @@ async def _run(code: str, limits: Limits, folder: str, on_start: OnStart | None)
     )
 
 
-def _program(code: str, limits: Limits, folder: str) -> Program:
+def _build_program(code: str, limits: PythonLimits, folder: str) -> Program:
     mark = clock.uuid7()
     python = getattr(sys, "_base_executable", "") or sys.executable
     rations = {
@@ -133,9 +135,15 @@ def _program(code: str, limits: Limits, folder: str) -> Program:
         "RLIMIT_CORE": 0,
         "RLIMIT_NPROC": 0,
     }
-    asked = {"code": code, "limits": rations, "needs": limits.needs, "python": python, "longest": ceil(limits.seconds) + _LONGER}
+    asked = {
+        "code": code,
+        "limits": rations,
+        "needs": limits.needs,
+        "python": python,
+        "longest": ceil(limits.seconds) + _ALARM_GRACE_SECONDS,
+    }
     return Program(
-        argv=(python, "-I", "-S", "-B", str(_CHILD)),
+        argv=(python, "-I", "-S", "-B", str(_CHILD_SCRIPT)),
         cwd=folder,
         env={"LANG": "C.UTF-8"},
         mark=mark,
@@ -147,14 +155,14 @@ def _program(code: str, limits: Limits, folder: str) -> Program:
     )
 
 
-class _Output:
+class _OutputCollector:
     """What it prints, as much as is wanted; the first line is our own child's, and names the walls."""
 
     def __init__(self, most: int) -> None:
         self._most, self._kept = most, bytearray()
         self.walls: list[str] | None = None
 
-    async def take(self, line: Line) -> bool:
+    async def take(self, line: OutputLine) -> bool:
         if self.walls is None:
             self.walls = json.loads(line.text)
             return True
@@ -162,10 +170,10 @@ class _Output:
         return len(self._kept) <= self._most and not line.is_cut
 
     def text(self) -> str:
-        return readable(bytes(self._kept[: self._most]))
+        return clean_output(bytes(self._kept[: self._most]))
 
 
-def _why(finished: Finished) -> Why:
+def _end_reason(finished: ProgramResult) -> PythonEndReason:
     if finished.why == "ended":
         return "ended"
     return "too much output" if finished.why == "told" else "too long"
@@ -178,5 +186,5 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-async def _go_on(process: Process) -> bool:
+async def _accept_start(process: Process) -> bool:
     return True

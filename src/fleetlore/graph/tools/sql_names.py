@@ -7,27 +7,27 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-Dialect: TypeAlias = Literal["sqlite", "postgres", "mysql"]
+SqlDialect: TypeAlias = Literal["sqlite", "postgres", "mysql"]
 
 
-def _names(text: str) -> frozenset[str]:
+def _parse_names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-SYNTAX = _names("""
+SYNTAX_WORDS = _parse_names("""
     all and any array as between by case cube distinct else end escape except exists extract filter from group grouping having
     ilike in intersect is join lateral like limit materialized not null offset on or order over partition recursive rollup row rows
     select sets similar some symmetric then to union unnest using values when where with within zone
 """)
 """Words that stand before a bracket and call nothing."""
 
-TYPES = _names("""
+SIZED_TYPES = _parse_names("""
     binary bit char character date datetime dec decimal double float int integer interval nchar numeric nvarchar signed text time
     timestamp timestamptz timetz unsigned varbinary varbit varchar varying year
 """)
 """Types with their size."""
 
-_EVERYWHERE = _names("""
+_COMMON_FUNCTIONS = _parse_names("""
     abs acos asin atan atan2 avg cast ceil ceiling char_length character_length coalesce concat concat_ws cos count cume_dist date
     degrees dense_rank exp first_value floor greatest if ifnull instr json_array json_object lag last_value lead least left length ln
     localtime log log10 log2 lower lpad ltrim max md5 min mod now nth_value ntile nullif octet_length percent_rank pi position pow power
@@ -35,7 +35,7 @@ _EVERYWHERE = _names("""
     current_date current_time current_timestamp localtimestamp
 """)
 
-_SQLITE = _names("""
+_SQLITE_FUNCTIONS = _parse_names("""
     acosh asinh atanh bm25 char cosh datetime format glob group_concat hex highlight iif json json_array_length json_each
     json_error_position json_extract json_group_array json_group_object json_insert json_patch json_pretty json_quote json_remove
     json_replace json_set json_tree json_type json_valid julianday like likelihood likely median nullif percentile percentile_cont
@@ -44,7 +44,7 @@ _SQLITE = _names("""
     pragma_table_list pragma_table_xinfo soundex
 """)
 
-_POSTGRES = _names("""
+_POSTGRES_FUNCTIONS = _parse_names("""
     age array_agg array_append array_cat array_dims array_fill array_length array_lower array_ndims array_position array_positions
     array_prepend array_remove array_replace array_to_json array_to_string array_upper ascii bit_and bit_length bit_or bit_xor bool_and
     bool_or bpchar btrim cardinality cbrt chr clock_timestamp convert_from convert_to corr cosd cot covar_pop covar_samp date_bin
@@ -66,7 +66,7 @@ _POSTGRES = _names("""
     tstzrange
 """)
 
-_MYSQL = _names("""
+_MYSQL_FUNCTIONS = _parse_names("""
     adddate addtime against ascii bin bit_and bit_count bit_length bit_or bit_xor char concat conv convert convert_tz cot crc32 curdate
     curtime database date_add date_format date_sub datediff day dayname dayofmonth dayofweek dayofyear elt export_set field find_in_set
     format format_bytes from_base64 from_days from_unixtime get_format group_concat hex hour inet6_aton inet6_ntoa inet_aton inet_ntoa
@@ -81,16 +81,16 @@ _MYSQL = _names("""
     var_samp variance week weekday weekofyear weight_string yearweek xor div
 """)
 
-FUNCTIONS: dict[Dialect, frozenset[str]] = {
-    "sqlite": _EVERYWHERE | _SQLITE,
-    "postgres": _EVERYWHERE | _POSTGRES,
-    "mysql": _EVERYWHERE | _MYSQL,
+ALLOWED_FUNCTIONS: dict[SqlDialect, frozenset[str]] = {
+    "sqlite": _COMMON_FUNCTIONS | _SQLITE_FUNCTIONS,
+    "postgres": _COMMON_FUNCTIONS | _POSTGRES_FUNCTIONS,
+    "mysql": _COMMON_FUNCTIONS | _MYSQL_FUNCTIONS,
 }
 
-SYSTEM_SCHEMAS = _names("mysql performance_schema sys pg_catalog pg_toast pg_temp")
+SYSTEM_SCHEMAS = _parse_names("mysql performance_schema sys pg_catalog pg_toast pg_temp")
 """Where servers keep what is theirs: users, their passwords, what others ask. What may be known of tables is in `information_schema`."""
 
-PARTS = _names("""
+ALLOWED_PARTS = _parse_names("""
     Select Union Intersect Except Subquery With CTE From Join Where Group Having Order Ordered Limit Offset Fetch Distinct Values Tuple
     Table TableAlias Alias Aliases Column ColumnDef Identifier Star Literal Null Boolean HexString BitString ByteString Paren Var
     DataType DataTypeParam Interval IntervalSpan IntervalOp Window WindowSpec Filter WithinGroup IgnoreNulls RespectNulls Lateral Unnest
@@ -102,5 +102,5 @@ PARTS = _names("""
 """)
 """The parts of a statement, as sqlglot names them, besides functions."""
 
-EFFECTS = _names("NextValueFor")
+FORBIDDEN_PARTS = _parse_names("NextValueFor")
 """What sqlglot takes for a function though it is written without brackets, and changes something."""

@@ -13,89 +13,98 @@ import apsw
 
 from fleetlore.errors import QueryFailed
 from fleetlore.graph.tools.database import Database, Limits, Table
-from fleetlore.graph.tools.gathering import Gathering
-from fleetlore.graph.tools.sql_names import FUNCTIONS
-from fleetlore.graph.tools.threads import in_thread
+from fleetlore.graph.tools.gathering import TableBuilder
+from fleetlore.graph.tools.sql_names import ALLOWED_FUNCTIONS
+from fleetlore.graph.tools.threads import run_in_thread
 
-_STEPS = 2_000
+_PROGRESS_STEPS = 2_000
 """Of SQLite's machine, between two looks at the clock; a few microseconds."""
-_LARGEST = 8 << 20
+_MAX_VALUE_BYTES = 8 << 20
 """Bytes of one value, also of those in between."""
-_BUSY_MS = 1_000
-_PRAGMAS = ("foreign_key_list", "index_info", "index_list", "index_xinfo", "table_info", "table_list", "table_xinfo", "data_version")
+_BUSY_TIMEOUT_MS = 1_000
+_ALLOWED_PRAGMAS = (
+    "foreign_key_list",
+    "index_info",
+    "index_list",
+    "index_xinfo",
+    "table_info",
+    "table_list",
+    "table_xinfo",
+    "data_version",
+)
 """Those that tell of tables; the last one is asked by full-text tables themselves."""
-_INNER = frozenset(("match", "regexp", "->", "->>", "fts5"))
+_INTERNAL_FUNCTIONS = frozenset(("match", "regexp", "->", "->>", "fts5"))
 """What operators are called inside, and full-text tables."""
 
 
-async def read(database: Database, sql: str, limits: Limits) -> Table:
+async def read_table(database: Database, sql: str, limits: Limits) -> Table:
     """What the query finds; `QueryFailed` if it finds nothing that can be told."""
     stop = Event()
-    return await in_thread(partial(_read, database, sql, limits, stop), stop.set)
+    return await run_in_thread(partial(_fetch_table, database, sql, limits, stop), stop.set)
 
 
-def _read(database: Database, sql: str, limits: Limits, stop: Event) -> Table:
-    end, found = monotonic() + limits.seconds, Gathering(limits)
-    connection = _opened(database)
+def _fetch_table(database: Database, sql: str, limits: Limits, stop: Event) -> Table:
+    end, found = monotonic() + limits.seconds, TableBuilder(limits)
+    connection = _open_read_only(database)
     try:
-        _confine(connection)
-        connection.set_progress_handler(lambda: stop.is_set() or monotonic() >= end, _STEPS)
+        _restrict_connection(connection)
+        connection.set_progress_handler(lambda: stop.is_set() or monotonic() >= end, _PROGRESS_STEPS)
         cursor = connection.cursor()
-        cursor.exec_trace = partial(_describe, found)
+        cursor.exec_trace = partial(_set_columns, found)
         for row in cursor.execute(sql):
             if not found.take(row):
                 break
     except apsw.InterruptError as error:
         raise QueryFailed(f"it took more than {limits.seconds:g} s and was stopped; ask for less, or for fewer rows at a time") from error
     except apsw.Error as error:
-        raise QueryFailed(_said(error)) from error
+        raise QueryFailed(_error_message(error)) from error
     finally:
         connection.close(True)
     return found.table()
 
 
-def _opened(database: Database) -> apsw.Connection:
+def _open_read_only(database: Database) -> apsw.Connection:
     path = os.path.abspath(database.path)
     if not os.path.isfile(path):
         raise QueryFailed(f"there is no file where database {database.name} should be; see to its address in the settings")
     try:
         return apsw.Connection(f"file:{quote(path)}?mode=ro", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     except apsw.Error as error:
-        raise QueryFailed(f"the file of database {database.name} cannot be opened: {_said(error)}") from error
+        raise QueryFailed(f"the file of database {database.name} cannot be opened: {_error_message(error)}") from error
 
 
-def _confine(connection: apsw.Connection) -> None:
+def _restrict_connection(connection: apsw.Connection) -> None:
     """Walls behind the first one: whatever was asked, nothing can be written, attached, loaded or made too large."""
-    connection.set_busy_timeout(_BUSY_MS)
+    connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
     for name, value in (("query_only", 1), ("trusted_schema", 0), ("cell_size_check", 1), ("mmap_size", 0)):
         connection.pragma(name, value)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
     connection.enable_load_extension(False)
     connection.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)
-    connection.limit(apsw.SQLITE_LIMIT_LENGTH, _LARGEST)
+    connection.limit(apsw.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
     connection.limit(apsw.SQLITE_LIMIT_WORKER_THREADS, 0)
     connection.authorizer = _authorize
 
 
 def _authorize(action: int, first: str | None, second: str | None, *_: Any) -> int:
-    allowed = FUNCTIONS["sqlite"] | _INNER
+    allowed = ALLOWED_FUNCTIONS["sqlite"] | _INTERNAL_FUNCTIONS
     match action:
         case apsw.SQLITE_SELECT | apsw.SQLITE_RECURSIVE | apsw.SQLITE_READ:
             return apsw.SQLITE_OK
         case apsw.SQLITE_FUNCTION if (second or "").lower() in allowed:
             return apsw.SQLITE_OK
-        case apsw.SQLITE_PRAGMA if (first or "").lower() in _PRAGMAS:
+        case apsw.SQLITE_PRAGMA if (first or "").lower() in _ALLOWED_PRAGMAS:
             return apsw.SQLITE_OK
         case _:
             return apsw.SQLITE_DENY
 
 
-def _describe(found: Gathering, cursor: apsw.Cursor, *_: Any) -> bool:
+def _set_columns(found: TableBuilder, cursor: apsw.Cursor, *_: Any) -> bool:
     found.name(name for name, *_ in cursor.get_description())
     return True
 
 
-def _said(error: Exception) -> str:
+def _error_message(error: Exception) -> str:
     line = " ".join(str(error).removeprefix("SQLError: ").split())[:300]
     return f"SQLite says: {line}" if line else "SQLite cannot answer it"

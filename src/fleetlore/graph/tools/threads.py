@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 
-_AGAIN = 0.5
+_RETRY_SECONDS = 0.5
 _Result = TypeVar("_Result")
 
 
-async def in_thread(work: Callable[[], _Result], stop: Callable[[], None]) -> _Result:
+async def run_in_thread(work: Callable[[], _Result], stop: Callable[[], None]) -> _Result:
     """What the work gives. `stop` is called from another thread, and must make the work end soon."""
     loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1)
     running = loop.run_in_executor(thread, work)
@@ -20,15 +20,15 @@ async def in_thread(work: Callable[[], _Result], stop: Callable[[], None]) -> _R
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
-        await _see_through(running, stop)
+        await _stop_and_wait(running, stop)
         raise
 
 
-async def _see_through(running: asyncio.Future[_Result], stop: Callable[[], None]) -> None:
+async def _stop_and_wait(running: asyncio.Future[_Result], stop: Callable[[], None]) -> None:
     while not running.done():
         with suppress(asyncio.CancelledError):  # to be cancelled once is enough: nothing may be left running
             # Again and again: it may come a moment before there is anything to stop.
             await asyncio.get_running_loop().run_in_executor(None, stop)
-            await asyncio.wait((running,), timeout=_AGAIN)
+            await asyncio.wait((running,), timeout=_RETRY_SECONDS)
     if not running.cancelled():
         running.exception()

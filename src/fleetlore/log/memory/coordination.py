@@ -8,11 +8,11 @@ from threading import Lock
 from fleetlore import clock
 from fleetlore.errors import LeaseLost
 from fleetlore.log.base import Position
-from fleetlore.log.coordination import Lease, next_epoch, since_1970
+from fleetlore.log.coordination import Lease, epoch_microseconds, next_epoch
 from fleetlore.log.tokens import Token
 
 
-class MemoryShared:
+class MemoryCoordination:
     """One handle's own."""
 
     def __init__(self, *, now: clock.Clock = clock.now) -> None:
@@ -47,7 +47,7 @@ class MemoryShared:
             if held is not None and held.holder != holder:
                 return None
             now = self._now()
-            epoch = self._epochs[name] = next_epoch(self._epochs.get(name, 0), since_1970(now))
+            epoch = self._epochs[name] = next_epoch(self._epochs.get(name, 0), epoch_microseconds(now))
             lease = Lease(name=name, holder=holder, epoch=epoch, until=now + timedelta(seconds=seconds), seconds=seconds)
             self._leases[name] = lease
             return lease

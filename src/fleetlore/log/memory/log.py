@@ -11,14 +11,26 @@ from typing import NamedTuple
 
 from fleetlore import clock
 from fleetlore.errors import Closed, Conflict, Forgotten
-from fleetlore.log.base import TOWN, Batch, Info, Outcome, Page, Position, Query, Record, Stored, hash_of, matches_kind
+from fleetlore.log.base import (
+    TOWN,
+    AppendBatch,
+    AppendOutcome,
+    LogInfo,
+    LogQuery,
+    Position,
+    Record,
+    StoredRecord,
+    TailPage,
+    hash_event_id,
+    matches_kind,
+)
 from fleetlore.log.sequence import to_position, to_sequence
 
 
 class _Row(NamedTuple):
     at: datetime
     kind: str
-    stored: Stored
+    stored: StoredRecord
 
 
 class MemoryLog:
@@ -36,7 +48,7 @@ class MemoryLog:
         self._closed = False
         self.changed = Condition()
 
-    def commit(self, batches: Sequence[Batch]) -> list[Outcome]:
+    def commit(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
         """Store each batch that nothing speaks against."""
         with self.changed:
             self._check_open()
@@ -44,14 +56,14 @@ class MemoryLog:
             self.changed.notify_all()
         return outcomes
 
-    def commit_at_once(self, batches: Sequence[Batch]) -> list[Outcome] | None:
+    def commit_at_once(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome] | None:
         """The same: there is nothing to wait for."""
         return self.commit(batches)
 
-    def _commit_one(self, batch: Batch) -> Outcome:
+    def _commit_one(self, batch: AppendBatch) -> AppendOutcome:
         if all(record.id in self._ids for record in batch.records):
             return [to_position(self._ids[record.id]) for record in batch.records]
-        if forgotten := [record.id for record in batch.records if hash_of(record.id) in self._forgotten]:
+        if forgotten := [record.id for record in batch.records if hash_event_id(record.id) in self._forgotten]:
             return Forgotten(forgotten)
         if batch.expect is not None and (head := self.head(batch.expect.scope)) != batch.expect.head:
             return Conflict(batch.expect.scope, batch.expect.head, head)
@@ -59,13 +71,13 @@ class MemoryLog:
 
     def _store(self, record: Record) -> int:
         self._last += 1
-        self._rows[self._last] = _Row(record.at, record.kind, Stored(to_position(self._last), record.raw))
+        self._rows[self._last] = _Row(record.at, record.kind, StoredRecord(to_position(self._last), record.raw))
         self._ids[record.id] = self._last
         for scope in (TOWN, *record.scopes):
             self._members.setdefault(scope, []).append(self._last)
         return self._last
 
-    def read(self, query: Query) -> list[Stored]:
+    def read(self, query: LogQuery) -> list[StoredRecord]:
         """The records asked for."""
         with self.changed:
             self._check_open()
@@ -75,7 +87,7 @@ class MemoryLog:
             span = members[start:end]
             if query.newest_first:
                 span.reverse()
-            rows: list[Stored] = []
+            rows: list[StoredRecord] = []
             for row in map(self._rows.__getitem__, span):
                 if len(rows) >= query.limit:
                     break
@@ -87,12 +99,12 @@ class MemoryLog:
         """Wait for what follows."""
         return MemoryTail(self, scope, after)
 
-    def page(self, scope: str, after: Position | None) -> Page:
+    def page(self, scope: str, after: Position | None) -> TailPage:
         """What a tail is given, with the gap that it fell into."""
         lost = after is not None and to_sequence(after) < self._trimmed
-        return Page(self.read(Query(scope=scope, after=after)), to_position(self._trimmed) if lost else None)
+        return TailPage(self.read(LogQuery(scope=scope, after=after)), to_position(self._trimmed) if lost else None)
 
-    def get(self, ids: Sequence[str]) -> list[Stored]:
+    def get(self, ids: Sequence[str]) -> list[StoredRecord]:
         """The records with these ids."""
         with self.changed:
             self._check_open()
@@ -120,7 +132,7 @@ class MemoryLog:
         with self.changed:
             gone = sorted({self._ids[id] for id in ids if id in self._ids})
             self._drop(gone)
-            self._forgotten.update(hash_of(id) for id in ids)
+            self._forgotten.update(hash_event_id(id) for id in ids)
             self._store(fact)
             self.changed.notify_all()
             return len(gone)
@@ -133,11 +145,11 @@ class MemoryLog:
         for scope, members in self._members.items():
             self._members[scope] = [sequence for sequence in members if sequence not in dropped]
 
-    def info(self) -> Info:
+    def info(self) -> LogInfo:
         """What this log holds."""
         with self.changed:
             town = self._members[TOWN]
-            return Info(
+            return LogInfo(
                 backend="memory",
                 town=self._town,
                 log_id=self._log_id,
@@ -168,7 +180,7 @@ class MemoryTail:
         self._log, self._scope, self._after = log, scope, after
         self._closed = False
 
-    def next(self, timeout: float) -> Page:
+    def next(self, timeout: float) -> TailPage:
         """The next records."""
         deadline = monotonic() + timeout
         with self._log.changed:
@@ -181,7 +193,7 @@ class MemoryTail:
                 if left <= 0:
                     break
                 self._log.changed.wait(left)
-        return Page([])
+        return TailPage([])
 
     def close(self) -> None:
         """Stop waiting."""

@@ -16,31 +16,41 @@ from nats.aio.msg import Msg
 
 from fleetlore import clock
 from fleetlore.errors import Conflict, Forgotten, Invalid, LogError, TooLarge, Unanswered, Unreachable
-from fleetlore.log.base import Batch, Expect, Outcome, Record
+from fleetlore.log.base import AppendBatch, AppendOutcome, Expect, Record
 from fleetlore.log.nats.client import NatsClient
-from fleetlore.log.nats.errors import KNOWN_ID, NO_ROLLUP, WRONG_LAST, Lost, Nobody, Refused, closed, homeless, in_our_words
-from fleetlore.log.nats.loop import for_all
-from fleetlore.log.nats.marks import Marks
-from fleetlore.log.nats.read import END, Reader
-from fleetlore.log.nats.stream import Ack, NatsStream, Row, ack_of
-from fleetlore.log.nats.subjects import events_of, filters_of, meta_of, subject_of
+from fleetlore.log.nats.errors import (
+    DUPLICATE_ID,
+    NO_ROLLUP,
+    WRONG_LAST_SEQUENCE,
+    ConnectionLost,
+    JetStreamError,
+    NoResponder,
+    closed_error,
+    missing_stream_error,
+    translate_error,
+)
+from fleetlore.log.nats.loop import map_concurrently
+from fleetlore.log.nats.marks import StreamMarks
+from fleetlore.log.nats.read import MAX_SEQUENCE, NatsReader
+from fleetlore.log.nats.stream import NatsMessage, NatsStream, PublishAck, parse_ack
+from fleetlore.log.nats.subjects import event_subject, events_subject, meta_subject, scope_filters
 from fleetlore.log.sequence import to_position, to_sequence
 
-MOST_BATCHES = 256
-MOST_OPEN = 40
+MAX_BATCHES_IN_FLIGHT = 256
+MAX_ATOMIC_BATCHES = 40
 """The server refuses the 51st atomic batch that is open at a time, whoever sends it."""
-MOST_MESSAGES = 4000
-MOST_BYTES = 16 << 20
-MOST_TURNS = 8
-PAUSE_SECONDS = 0.05
-MARGIN = 1000
-_IMPOSSIBLE = str(END)
+MAX_MESSAGES_IN_FLIGHT = 4000
+MAX_BYTES_IN_FLIGHT = 16 << 20
+MAX_ATTEMPTS = 8
+RETRY_SECONDS = 0.05
+SCAN_MARGIN = 1000
+_IMPOSSIBLE_SEQUENCE = str(MAX_SEQUENCE)
 
 
-class Job:
+class AppendJob:
     """One batch on its way into the stream."""
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: AppendBatch) -> None:
         self.ids = [record.id for record in batch.records]
         self.expect = batch.expect
         self.todo: dict[str, Record] = {}
@@ -49,7 +59,7 @@ class Job:
         self.bytes = sum(len(record.raw) for record in batch.records)
         self.seqs: dict[str, int] = {}
         self.stored: list[tuple[Record, int]] = []
-        self.outcome: Outcome | None = None
+        self.outcome: AppendOutcome | None = None
         self.answer: asyncio.Future[Msg] | None = None
         self.is_sent = False
         self.is_unsure = False
@@ -69,7 +79,7 @@ class Job:
         """Whether it goes as several messages that are stored together."""
         return len(self.todo) > 1
 
-    def store(self, ack: Ack) -> None:
+    def store(self, ack: PublishAck) -> None:
         """Everything that was still to do now stands at the end of the stream."""
         first = ack.seq - len(self.todo) + 1
         self.stored += [(record, seq) for seq, record in enumerate(self.todo.values(), first)]
@@ -88,20 +98,20 @@ class Job:
         return [record for record in self.todo.values() if self.is_unsure or not record.minted or record.id in self.moved]
 
 
-class Writer:
+class NatsWriter:
     """Stores batches in one stream. Its methods are coroutines for the client's loop."""
 
-    def __init__(self, stream: NatsStream, marks: Marks, reader: Reader) -> None:
+    def __init__(self, stream: NatsStream, marks: StreamMarks, reader: NatsReader) -> None:
         self._stream, self._marks, self._reader = stream, marks, reader
         self._client: NatsClient = stream.client
         self._town = stream.town
-        self._events = events_of(stream.town)[:-1]
-        self._probe_on = meta_of(stream.town, "probe")
+        self._events = events_subject(stream.town)[:-1]
+        self._probe_on = meta_subject(stream.town, "probe")
         self._highest = 0
 
-    async def commit(self, batches: Sequence[Batch]) -> list[Job]:
+    async def commit(self, batches: Sequence[AppendBatch]) -> list[AppendJob]:
         """Store each batch that nothing speaks against; every job has its outcome afterwards."""
-        jobs = [Job(batch) for batch in batches]
+        jobs = [AppendJob(batch) for batch in batches]
         # Nothing is repeated for longer than the server knows the ids.
         deadline = self._client.time() + min(self._client.timeout, self._stream.window / 2)
         try:
@@ -113,42 +123,42 @@ class Writer:
         except asyncio.CancelledError:
             if not self._client.is_over:
                 raise
-            self._give_up([job for job in jobs if job.outcome is None], closed())
+            self._give_up([job for job in jobs if job.outcome is None], closed_error())
         return jobs
 
-    async def _try(self, jobs: Sequence[Job], deadline: float) -> None:
+    async def _try(self, jobs: Sequence[AppendJob], deadline: float) -> None:
         try:
             async with asyncio.timeout_at(deadline):
                 await self._prepare(jobs)
         except (TimeoutError, Unreachable):
             return
-        except (LogError, Refused) as error:
-            self._give_up(jobs, in_our_words(self._client.place, error))
+        except (LogError, JetStreamError) as error:
+            self._give_up(jobs, translate_error(self._client.place, error))
             return
         for job in jobs:
             if forgotten := [id for id in job.todo if self._marks.is_erased(id)]:
                 job.outcome = Forgotten(forgotten)
         await self._turn([job for job in jobs if job.outcome is None], deadline)
 
-    async def _prepare(self, jobs: Sequence[Job]) -> None:
+    async def _prepare(self, jobs: Sequence[AppendJob]) -> None:
         """Know what the server knows before anything is sent, after a reconnection too, and that it is the same stream still."""
         await self._marks.refresh()
         if any(job.is_homeless for job in jobs):
-            with suppress(Refused):
+            with suppress(JetStreamError):
                 await self._stream.verify()
 
-    def _give_up(self, jobs: Sequence[Job], why: LogError | None = None) -> None:
+    def _give_up(self, jobs: Sequence[AppendJob], why: LogError | None = None) -> None:
         for job in jobs:
             error = why or self._client.unreachable()
             if job.is_homeless and why is None:
-                error = homeless(self._client.place, self._stream.name)
+                error = missing_stream_error(self._client.place, self._stream.name)
             if job.is_unsure or job.is_sent:
                 words = "whether the events were stored is not known; append them again with the same ids"
                 what = "did not answer in time" if why is None else f"had not answered yet ({why})"
                 error = Unanswered(f"{self._client.place}: {what}; {words}", job.ids)
             job.outcome = error
 
-    async def _turn(self, jobs: Sequence[Job], deadline: float) -> None:
+    async def _turn(self, jobs: Sequence[AppendJob], deadline: float) -> None:
         """Send every batch once, and look at the answers."""
         # Without an answer it is sent again before all the time is over: a cluster that changes its leader drops messages.
         patience = min(deadline, self._client.time() + max(1.0, self._client.timeout / 4))
@@ -159,22 +169,22 @@ class Writer:
         for job in jobs:
             pause = not await self._settle(job) or pause
         if pause:
-            await asyncio.sleep(PAUSE_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
 
-    async def _send_all(self, jobs: Sequence[Job], patience: float) -> None:
-        window = _Window()
+    async def _send_all(self, jobs: Sequence[AppendJob], patience: float) -> None:
+        window = _SendWindow()
         try:
             async with asyncio.timeout_at(patience):
                 for job in jobs:
                     await window.room_for(job)
                     await self._send(job, patience)
-        except (TimeoutError, Lost, nats.errors.Error):
+        except (TimeoutError, ConnectionLost, nats.errors.Error):
             return  # those without an answer have their next turn
 
-    async def _send(self, job: Job, patience: float) -> None:
-        messages = [(subject_of(self._town, record.kind, record.raw), record) for record in job.todo.values()]
-        headers = _expecting(self._town, job.expect)
-        if too_large := _too_large(messages, self._client.connection.max_payload):
+    async def _send(self, job: AppendJob, patience: float) -> None:
+        messages = [(event_subject(self._town, record.kind, record.raw), record) for record in job.todo.values()]
+        headers = _expect_headers(self._town, job.expect)
+        if too_large := _find_oversized(messages, self._client.connection.max_payload):
             job.outcome = too_large  # type: ignore[assignment]  # the recorder raises whatever it is
             return
         inbox, job.answer = self._client.awaits(*(subject for subject, _ in messages))
@@ -186,7 +196,7 @@ class Writer:
         job.batches.add(name := clock.uuid7())
         for n, (subject, record) in enumerate(messages, 1):
             if self._client.time() > patience:
-                raise Lost("the server takes nothing")  # nats-py swallows the cancellation that a time limit is
+                raise ConnectionLost("the server takes nothing")  # nats-py swallows the cancellation that a time limit is
             headers |= {"Nats-Msg-Id": self._marks.name_of(record.id), "Nats-Batch-Id": name, "Nats-Batch-Sequence": str(n)}
             is_last = n == len(messages)
             if is_last:
@@ -194,7 +204,7 @@ class Writer:
             await self._client.connection.publish(subject, record.raw, inbox if is_last else "", headers=headers)
             headers = {}
 
-    async def _settle(self, job: Job) -> bool:
+    async def _settle(self, job: AppendJob) -> bool:
         """Look at an answer; `False` if the batch should be sent again after a pause."""
         answer, job.answer = job.answer, None
         if job.outcome is not None or not job.is_sent:
@@ -202,21 +212,21 @@ class Writer:
         job.is_sent = False
         try:
             if answer is None or not answer.done():
-                raise Lost("no answer")
-            return await self._understand(job, ack_of(answer.result()))
-        except Nobody:
+                raise ConnectionLost("no answer")
+            return await self._understand(job, parse_ack(answer.result()))
+        except NoResponder:
             job.is_homeless = True
             return False
-        except Lost:
+        except ConnectionLost:
             job.is_unsure = True
             return False
-        except (Refused, LogError) as error:
-            job.outcome = in_our_words(self._client.place, error)
+        except (JetStreamError, LogError) as error:
+            job.outcome = translate_error(self._client.place, error)
             if isinstance(job.outcome, Unreachable):
                 self._give_up([job])
             return True
 
-    async def _understand(self, job: Job, ack: Ack) -> bool:
+    async def _understand(self, job: AppendJob, ack: PublishAck) -> bool:
         if ack.error is None:
             if ack.duplicate:
                 await self._recognise(job, dict.fromkeys(job.todo, ack.seq))
@@ -224,8 +234,8 @@ class Writer:
                 await self._expect_growth(ack.seq)
                 job.store(ack)
             return True
-        refusal = Refused(ack.error)
-        if refusal.code == KNOWN_ID or refusal.code in WRONG_LAST:
+        refusal = JetStreamError(ack.error)
+        if refusal.code == DUPLICATE_ID or refusal.code in WRONG_LAST_SEQUENCE:
             await self._resolve(job, refusal)
             return True
         if refusal.passing:
@@ -242,36 +252,36 @@ class Writer:
             await self._stream.verify()
         self._highest = max(seq, self._highest)
 
-    async def _resolve(self, job: Job, refusal: Refused) -> None:
+    async def _resolve(self, job: AppendJob, refusal: JetStreamError) -> None:
         """A known id, or a scope that moved on, perhaps by this very batch when its answer was lost."""
         job.turns += 1
         suspects = job.suspects()
-        acks = await for_all([self._marks.name_of(record.id) for record in suspects], self._locate, at_once=MOST_BATCHES)
+        acks = await map_concurrently([self._marks.name_of(record.id) for record in suspects], self._locate, at_once=MAX_BATCHES_IN_FLIGHT)
         known = {record.id: ack.seq for record, ack in zip(suspects, acks, strict=True) if ack.duplicate}
         if known:
             await self._recognise(job, known)
-        elif refusal.code in WRONG_LAST and job.expect is not None:
+        elif refusal.code in WRONG_LAST_SEQUENCE and job.expect is not None:
             actual = await self._reader.head(job.expect.scope)
             job.outcome = Conflict(job.expect.scope, job.expect.head, actual)
-        elif job.turns > MOST_TURNS:
+        elif job.turns > MAX_ATTEMPTS:
             raise refusal
         else:
             job.is_unsure = True  # the stream knows one of them, so none is above suspicion
 
-    async def _locate(self, name: str) -> Ack:
+    async def _locate(self, name: str) -> PublishAck:
         """Where a known id is. Never stores anything: a known id is answered before the rollup, which is no such thing, is refused."""
         # Not with Nats-Expected-Last-Msg-Id: on a cluster (2.15.1) its refusal leaves the whole stream hanging.
         headers = {"Nats-Msg-Id": name, "Nats-Rollup": "never"}
 
-        async def attempt() -> Ack:
-            ack = ack_of(await (await self._client.send(self._probe_on, b"", headers)))
+        async def attempt() -> PublishAck:
+            ack = parse_ack(await (await self._client.send(self._probe_on, b"", headers)))
             if ack.error is not None and ack.error.err_code != NO_ROLLUP:
-                raise Refused(ack.error)
+                raise JetStreamError(ack.error)
             return ack
 
         return await self._client.retry(attempt)
 
-    async def _recognise(self, job: Job, seqs: dict[str, int]) -> None:
+    async def _recognise(self, job: AppendJob, seqs: dict[str, int]) -> None:
         """These ids were answered as known: positions for those that are events here, `Forgotten` for those erased."""
         rows = await self._stream.all_at(seqs.values())
         gone = [id for id, row in zip(seqs, rows, strict=True) if not self._is_here(id, row)]
@@ -285,31 +295,31 @@ class Writer:
         job.moved |= moved.keys()
         job.know({id: seq for id, seq in seqs.items() if id not in moved})
 
-    def _is_here(self, id: str, row: Row | None) -> bool:
+    def _is_here(self, id: str, row: NatsMessage | None) -> bool:
         return row is not None and row.id == id and self._marks.shows(row)
 
-    async def _take_back(self, job: Job) -> None:
+    async def _take_back(self, job: AppendJob) -> None:
         """A server that runs out of room stores an atomic batch by half and says nothing (2.15 does): remove what it has stored."""
         last = (await self._stream.info()).state.last_seq
-        start, more, ours = max(1, last - len(job.todo) - MARGIN), True, dict[str, int]()
+        start, more, ours = max(1, last - len(job.todo) - SCAN_MARGIN), True, dict[str, int]()
         while more:
-            rows, more = await self._stream.rows(f"{self._events}>", start, MARGIN)
+            rows, more = await self._stream.rows(f"{self._events}>", start, SCAN_MARGIN)
             ours |= {row.id: row.seq for row in rows if row.id in job.todo and (row.batch in job.batches or not job.is_atomic)}
             start = rows[-1].seq + 1 if rows else start
         if len(ours) == len(job.todo):
             job.know(ours)  # it was stored whole, before the room ended
         else:
-            await for_all(ours.values(), self._stream.delete, at_once=MOST_BATCHES)
+            await map_concurrently(ours.values(), self._stream.delete, at_once=MAX_BATCHES_IN_FLIGHT)
 
 
-class _Window:
+class _SendWindow:
     """How much may be on its way at a time."""
 
     def __init__(self) -> None:
-        self._sent: deque[Job] = deque()
+        self._sent: deque[AppendJob] = deque()
         self._messages = self._bytes = self._open = 0
 
-    async def room_for(self, job: Job) -> None:
+    async def room_for(self, job: AppendJob) -> None:
         """Wait until enough of what was sent before is answered."""
         while self._sent and self._is_full(job):
             first = self._sent.popleft()
@@ -319,32 +329,32 @@ class _Window:
         self._sent.append(job)
         self._add(job, 1)
 
-    def _is_full(self, job: Job) -> bool:
+    def _is_full(self, job: AppendJob) -> bool:
         return (
-            len(self._sent) >= MOST_BATCHES
-            or (job.is_atomic and self._open >= MOST_OPEN)
-            or self._messages + len(job.todo) > MOST_MESSAGES
-            or self._bytes + job.bytes > MOST_BYTES
+            len(self._sent) >= MAX_BATCHES_IN_FLIGHT
+            or (job.is_atomic and self._open >= MAX_ATOMIC_BATCHES)
+            or self._messages + len(job.todo) > MAX_MESSAGES_IN_FLIGHT
+            or self._bytes + job.bytes > MAX_BYTES_IN_FLIGHT
         )
 
-    def _add(self, job: Job, sign: int) -> None:
+    def _add(self, job: AppendJob, sign: int) -> None:
         self._messages += sign * len(job.todo)
         self._bytes += sign * job.bytes
         self._open += sign * job.is_atomic
 
 
-def _expecting(town: str, expect: Expect | None) -> dict[str, str]:
+def _expect_headers(town: str, expect: Expect | None) -> dict[str, str]:
     if expect is None:
         return {}
-    [subject] = filters_of(town, expect.scope)
+    [subject] = scope_filters(town, expect.scope)
     try:
         head = "0" if expect.head is None else str(to_sequence(expect.head))
     except Invalid:
-        head = _IMPOSSIBLE  # a position of another log: no scope has it as its head
+        head = _IMPOSSIBLE_SEQUENCE  # a position of another log: no scope has it as its head
     return {"Nats-Expected-Last-Subject-Sequence": head, "Nats-Expected-Last-Subject-Sequence-Subject": subject}
 
 
-def _too_large(messages: Sequence[tuple[str, Record]], limit: int) -> TooLarge | None:
+def _find_oversized(messages: Sequence[tuple[str, Record]], limit: int) -> TooLarge | None:
     """The server would close the connection, and say nothing."""
     room = limit - 4096
     for _, record in messages:

@@ -20,8 +20,17 @@ from nats.aio.subscription import Subscription
 from nats.js import JetStreamContext
 
 from fleetlore.errors import Denied, FleetloreError, InvalidUrl, LogError, Unreachable, Unsuitable
-from fleetlore.log.nats.errors import THEIRS, ApiError, Lost, Nobody, Refused, denied, silent, unreachable
-from fleetlore.log.nats.loop import LoopThread, cancel
+from fleetlore.log.nats.errors import (
+    NATS_ERRORS,
+    ApiError,
+    ConnectionLost,
+    JetStreamError,
+    NoResponder,
+    denied_error,
+    silent,
+    unreachable_error,
+)
+from fleetlore.log.nats.loop import LoopThread, cancel_tasks
 from fleetlore.settings import masked
 
 # --- What the address of a NATS server says: where to go, and how to be let in.
@@ -29,7 +38,7 @@ from fleetlore.settings import masked
 _is_host = re.compile(r"([\w.~-]+|\[[0-9A-Fa-f:.]+(%\w+)?\])(:\d{1,5})?").fullmatch
 
 
-class Address(NamedTuple):
+class NatsAddress(NamedTuple):
     """The servers hold no secret, so that they may be shown; the rest may not."""
 
     servers: list[str]
@@ -43,7 +52,7 @@ class Address(NamedTuple):
         return self.servers[0].startswith("tls:")
 
 
-def parse(address: str) -> Address:
+def parse_address(address: str) -> NatsAddress:
     """The parts of `nats://user:password@one:4222,two:4222` or `nats://token@one`; what stands before the `@` may be escaped."""
     scheme, found, rest = address.partition("://")
     if not found:
@@ -53,14 +62,14 @@ def parse(address: str) -> Address:
     names, at, hosts = rest.rpartition("@")
     if "://" in rest or ("@" in names and "," in names):
         raise InvalidUrl(f"{scheme}: several servers share one name and one password: say {scheme}://USER:PASSWORD@ONE:4222,TWO:4222")
-    servers = [f"{scheme}://{host}" for host in _hosts(scheme, hosts)]
+    servers = [f"{scheme}://{host}" for host in _split_hosts(scheme, hosts)]
     if not at:
-        return Address(servers)
+        return NatsAddress(servers)
     user, colon, password = names.partition(":")
-    return Address(servers, unquote(user), unquote(password)) if colon else Address(servers, token=unquote(user))
+    return NatsAddress(servers, unquote(user), unquote(password)) if colon else NatsAddress(servers, token=unquote(user))
 
 
-def _hosts(scheme: str, hosts: str) -> list[str]:
+def _split_hosts(scheme: str, hosts: str) -> list[str]:
     hosts, _, path = hosts.partition("/")
     if path:
         raise InvalidUrl(f"{scheme}: there is a path behind the server, which means nothing to NATS; a town is named with ?town=NAME")
@@ -79,8 +88,8 @@ def _is_real_host(host: str) -> bool:
 
 # ---
 
-OLDEST = (2, 12, 1)
-LEAST_PAYLOAD = 512 * 1024
+MIN_VERSION = (2, 12, 1)
+MIN_PAYLOAD_LIMIT = 512 * 1024
 """An event is at most 256 KiB; its subject and headers come on top."""
 PING_SECONDS = 5
 RETRY_SECONDS = 0.1
@@ -89,21 +98,21 @@ ATTEMPT_SECONDS = 1.0
 meanwhile are dropped, so with the usual timeout of 10 s the next one has to follow soon."""
 MOST_ATTEMPTS = 20
 """With a longer timeout than that allows for, they follow less often: no server that hangs has hundreds of requests to catch up with."""
-TIDY_EVERY = 10_000
-MOST_CREDENTIALS = 1 << 20
-_DENIED = ("authorization violation", "authentication")
+PRUNE_INTERVAL = 10_000
+MAX_CREDENTIALS_BYTES = 1 << 20
+_DENIED_WORDS = ("authorization violation", "authentication")
 _Answer = TypeVar("_Answer")
-_log = logging.getLogger("fleetlore.log")
+_logger = logging.getLogger("fleetlore.log")
 
-Hear = Callable[[Msg], None]
-Hook = Callable[[], Awaitable[None]]
+MessageCallback = Callable[[Msg], None]
+ReconnectHook = Callable[[], Awaitable[None]]
 
 
 class _NoTls(nats.errors.Error):
     """A server in the clear, where a safe one was asked for."""
 
 
-class _Client(Client):
+class _TlsClient(Client):
     """nats-py sends the password in the clear to a server that offers no TLS, even if the address says `tls://`; this one does not."""
 
     needs_tls = False
@@ -120,11 +129,11 @@ class _Client(Client):
         return super()._connect_command()
 
 
-class _Greeting(msgspec.Struct):
+class _JetStreamInfo(msgspec.Struct):
     error: ApiError | None = None
 
 
-class _Reply:
+class _PendingReply:
     """Waits for what is answered on one inbox: the first message, or all up to an end that `more` knows."""
 
     __slots__ = ("future", "more", "subjects")
@@ -151,7 +160,7 @@ class NatsClient(LoopThread):
     """`run` takes a coroutine to the client's loop, from any thread; all that is said of coroutines here is for inside of one."""
 
     def __init__(self, address: str, *, timeout: float = 10.0, creds: str | None = None) -> None:
-        self._access, self._creds = parse(address), creds
+        self._access, self._creds = parse_address(address), creds
         super().__init__(masked(",".join(self._access.servers)))
         self.timeout = timeout
         self.generation = 0
@@ -161,10 +170,10 @@ class NatsClient(LoopThread):
         self._online = asyncio.Event()
         self._inbox = ""
         self._asked = 0
-        self._waiting: dict[str, _Reply] = {}
-        self._hearers: dict[str, Hear] = {}
+        self._waiting: dict[str, _PendingReply] = {}
+        self._hearers: dict[str, MessageCallback] = {}
         self._subscriptions: dict[str, Subscription] = {}
-        self._hooks: list[Hook] = []
+        self._hooks: list[ReconnectHook] = []
         self._refusal: asyncio.Future[LogError] | None = None
         self._denial: Denied | None = None
         """That the server does not let us hear its answers."""
@@ -179,7 +188,7 @@ class NatsClient(LoopThread):
     def connection(self) -> Client:
         """The nats-py client."""
         if self._connection is None:
-            raise Lost("not connected")
+            raise ConnectionLost("not connected")
         return self._connection
 
     @property
@@ -224,12 +233,12 @@ class NatsClient(LoopThread):
     def awaits(self, *subjects: str, more: Callable[[Msg], bool] | None = None) -> tuple[str, asyncio.Future[Msg]]:
         """An inbox, and the answer that will come there to what is now sent to these subjects."""
         if not self.is_online:
-            raise Lost("not connected")
+            raise ConnectionLost("not connected")
         self._asked += 1
         token = str(self._asked)
-        reply = _Reply(subjects, self._loop.create_future(), more)
+        reply = _PendingReply(subjects, self._loop.create_future(), more)
         self._waiting[token] = reply
-        if self._asked % TIDY_EVERY == 0:
+        if self._asked % PRUNE_INTERVAL == 0:
             self._waiting = {token: reply for token, reply in self._waiting.items() if not reply.future.done()}
         if self._denial is not None:
             reply.fail(self._denial)
@@ -261,29 +270,29 @@ class NatsClient(LoopThread):
                 if ended:
                     await asyncio.sleep(min(RETRY_SECONDS, max(0.0, deadline - self.time())))
         finally:
-            await cancel(attempts)
+            await cancel_tasks(attempts)
         raise self.unreachable()
 
     def unreachable(self) -> Unreachable:
         """What to say when the time is over."""
-        return silent(self.place) if self.is_online else unreachable(self.place)
+        return silent(self.place) if self.is_online else unreachable_error(self.place)
 
     async def ask(self, subject: str, payload: bytes = b"") -> Msg:
         """The answer to a request that may be repeated."""
 
         async def attempt() -> Msg:
             message = await (await self.send(subject, payload))
-            if is_nobody(message):
-                raise Nobody
+            if is_no_responder(message):
+                raise NoResponder
             return message
 
         return await self.retry(attempt)
 
-    def on_reconnect(self, hook: Hook) -> None:
+    def on_reconnect(self, hook: ReconnectHook) -> None:
         """Have something done whenever the connection is back."""
         self._hooks.append(hook)
 
-    async def listen(self, subject: str, hear: Hear) -> None:
+    async def listen(self, subject: str, hear: MessageCallback) -> None:
         """Hear every message on a subject, on any connection to come."""
         self._hearers[subject] = hear
         if self._connection is not None:
@@ -302,26 +311,26 @@ class NatsClient(LoopThread):
     async def _open(self) -> None:
         await self._connect()
         version, max_payload = _version(self.connection), self.connection.max_payload
-        if version < OLDEST:
+        if version < MIN_VERSION:
             raise Unsuitable(
                 f"{self.place}: nats-server {'.'.join(map(str, version))} is too old, and would silently ignore what a log needs;"
-                f" install nats-server {'.'.join(map(str, OLDEST))} or newer"
+                f" install nats-server {'.'.join(map(str, MIN_VERSION))} or newer"
             )
-        if max_payload < LEAST_PAYLOAD:
-            raise Unsuitable(f"{self.place}: max_payload is {max_payload}; set it to {LEAST_PAYLOAD} or more (1MB is the default)")
+        if max_payload < MIN_PAYLOAD_LIMIT:
+            raise Unsuitable(f"{self.place}: max_payload is {max_payload}; set it to {MIN_PAYLOAD_LIMIT} or more (1MB is the default)")
 
         async def greet() -> Msg:
             return await (await self.send("$JS.API.INFO"))
 
         message = await self.retry(greet)
-        if is_nobody(message):
+        if is_no_responder(message):
             raise Unsuitable(f"{self.place}: JetStream is off; start the server with -js, or with `jetstream {{}}` in its settings")
-        if (error := msgspec.json.decode(message.data, type=_Greeting).error) is not None:
-            raise Refused(error)
+        if (error := msgspec.json.decode(message.data, type=_JetStreamInfo).error) is not None:
+            raise JetStreamError(error)
 
     async def _connect(self) -> None:
         """A new connection. nats-py itself would try for ever, with a wrong password too."""
-        connection = self._newest = _Client()
+        connection = self._newest = _TlsClient()
         connection.needs_tls = self._access.is_tls
         self._refusal = self._loop.create_future()
         trying = self._loop.create_task(self._connect_as(connection))
@@ -336,20 +345,20 @@ class NatsClient(LoopThread):
         finally:
             refusal = self._refusal.result() if self._refusal.done() else None
             self._refusal.cancel()
-            await cancel({trying})
+            await cancel_tasks({trying})
             if self._connection is not connection:
-                await _close(connection)
+                await _close_client(connection)
         error = None if trying.cancelled() else trying.exception()
         if isinstance(error, FleetloreError):
             raise error
         raise refusal or self._why_not(error) from error
 
     def _why_not(self, error: BaseException | None) -> LogError:
-        if self._creds is not None and error is not None and not isinstance(error, THEIRS):
+        if self._creds is not None and error is not None and not isinstance(error, NATS_ERRORS):
             return Denied(f"{self.place}: ?creds={self._creds}: no credentials that can be used ({type(error).__name__})")
         if isinstance(self._last_error, ssl.SSLError):
             return Unreachable(f"{self.place}: no safe connection ({self._last_error.reason}); check the server's certificate")
-        return unreachable(self.place)
+        return unreachable_error(self.place)
 
     async def _connect_as(self, connection: Client) -> None:
         if self._creds is not None:
@@ -379,8 +388,8 @@ class NatsClient(LoopThread):
         words = str(error).lower()
         if isinstance(error, _NoTls):
             self._refuse(Unsuitable(f"{self.place}: the server offers no TLS, so nothing was sent; set `tls {{…}}` there, or say nats://"))
-        elif any(word in words for word in _DENIED):
-            self._refuse(denied(self.place))
+        elif any(word in words for word in _DENIED_WORDS):
+            self._refuse(denied_error(self.place))
         if "permissions violation" in words:
             self._forbid(words.removeprefix("nats: "))
 
@@ -390,7 +399,7 @@ class NatsClient(LoopThread):
 
     def _forbid(self, words: str) -> None:
         """Told here only: whoever asked would wait in vain. The words name the subject, in lower case."""
-        why = denied(self.place, words)
+        why = denied_error(self.place, words)
         if "subscription" in words and any(f'"{subject.lower()}"' in words for subject in (f"{self._inbox}.*", *self._hearers)):
             self._denial = why
         for token, reply in list(self._waiting.items()):
@@ -400,7 +409,7 @@ class NatsClient(LoopThread):
 
     async def _on_disconnected(self) -> None:
         if self._online.is_set() and not self._closed:
-            _log.warning("%s: the connection was lost; trying again until it is back", self.place)
+            _logger.warning("%s: the connection was lost; trying again until it is back", self.place)
         self._online.clear()
         self._denial = None
         self.generation += 1
@@ -409,13 +418,13 @@ class NatsClient(LoopThread):
     def _lose_all(self) -> None:
         waiting, self._waiting = self._waiting, {}
         for reply in waiting.values():
-            reply.fail(Lost("the connection broke"))
+            reply.fail(ConnectionLost("the connection broke"))
 
     async def _on_reconnected(self) -> None:
         self._online.set()
-        _log.info("%s: connected again", self.place)
+        _logger.info("%s: connected again", self.place)
         for hook in self._hooks:
-            self.spawn(_quietly(hook))
+            self.spawn(_run_hook_quietly(hook))
 
     async def _on_closed(self) -> None:
         """nats-py gives up on some of the server's errors, such as expired credentials; the log does not."""
@@ -428,7 +437,7 @@ class NatsClient(LoopThread):
             try:
                 await self._connect()
             except LogError as error:
-                _log.debug("%s", error)
+                _logger.debug("%s", error)
                 await asyncio.sleep(RETRY_SECONDS)
         await self._on_reconnected()
 
@@ -438,7 +447,7 @@ class NatsClient(LoopThread):
         for subject, hear in self._hearers.items():
             self._subscriptions[subject] = await self._subscribe(subject, hear)
 
-    async def _subscribe(self, subject: str, hear: Hear) -> Subscription:
+    async def _subscribe(self, subject: str, hear: MessageCallback) -> Subscription:
         async def callback(message: Msg) -> None:
             hear(message)
 
@@ -457,7 +466,7 @@ class NatsClient(LoopThread):
 
     async def _let_go(self) -> None:
         if self._connection is not None:
-            await _close(self._connection)
+            await _close_client(self._connection)
 
 
 def check_credentials(file: str) -> None:
@@ -466,21 +475,21 @@ def check_credentials(file: str) -> None:
         raise LogError("nats: for ?creds= the module nkeys is needed; pip install 'fleetlore[nats]'")
     try:
         with open(file, "rb") as opened:
-            content = opened.read(MOST_CREDENTIALS)
+            content = opened.read(MAX_CREDENTIALS_BYTES)
     except OSError as error:
         raise Denied(f"?creds={file}: cannot be read ({error.strerror}); name another file, or let yourself read it") from error
     if b"BEGIN NATS USER JWT" not in content or b"BEGIN USER NKEY SEED" not in content:
         raise Denied(f"?creds={file}: no NATS credentials in it; make some with `nsc generate creds`")
 
 
-def status_of(message: Msg) -> str:
+def message_status(message: Msg) -> str:
     """The status line of an answer; empty where there is none."""
     return (message.headers or {}).get("Status", "")
 
 
-def is_nobody(message: Msg) -> bool:
+def is_no_responder(message: Msg) -> bool:
     """Whether the server says that nobody listens there."""
-    return not message.data and status_of(message) == "503"
+    return not message.data and message_status(message) == "503"
 
 
 async def _coroutine(attempt: Callable[[], Awaitable[_Answer]]) -> _Answer:
@@ -493,9 +502,9 @@ def _is_failed(task: asyncio.Task[Any]) -> bool:
 
 def _is_passing(error: BaseException | None) -> bool:
     """Whether another attempt may do better."""
-    if isinstance(error, Refused):
+    if isinstance(error, JetStreamError):
         return error.passing
-    return isinstance(error, Lost | TimeoutError | nats.errors.ConnectionClosedError)
+    return isinstance(error, ConnectionLost | TimeoutError | nats.errors.ConnectionClosedError)
 
 
 def _version(connection: Client) -> tuple[int, int, int]:
@@ -503,8 +512,8 @@ def _version(connection: Client) -> tuple[int, int, int]:
     return version.major, version.minor, version.patch
 
 
-async def _quietly(hook: Hook) -> None:
-    with suppress(LogError, *THEIRS):
+async def _run_hook_quietly(hook: ReconnectHook) -> None:
+    with suppress(LogError, *NATS_ERRORS):
         await hook()
 
 
@@ -514,7 +523,7 @@ def _drop_transport(connection: Client) -> None:
         connection._transport.close()  # type: ignore[union-attr]
 
 
-async def _close(connection: Client) -> None:
+async def _close_client(connection: Client) -> None:
     with suppress(nats.errors.Error, OSError, TimeoutError, AttributeError, AssertionError):
         async with asyncio.timeout(5):
             await connection.close()

@@ -24,24 +24,24 @@ from msgspec import Struct, field
 from fleetlore import clock
 from fleetlore.errors import LeaseLost, Unsuitable
 from fleetlore.log.base import Position
-from fleetlore.log.coordination import Lease, next_epoch, since_1970
-from fleetlore.log.nats.client import RETRY_SECONDS, NatsClient, is_nobody
-from fleetlore.log.nats.errors import NAME_IN_USE, NO_MESSAGE, NO_STREAM, WRONG_LAST, ApiError, Lost, Refused
-from fleetlore.log.nats.subjects import token
-from fleetlore.log.tokens import Token, decoded, encoded
+from fleetlore.log.coordination import Lease, epoch_microseconds, next_epoch
+from fleetlore.log.nats.client import RETRY_SECONDS, NatsClient, is_no_responder
+from fleetlore.log.nats.errors import NAME_IN_USE, NO_MESSAGE, NO_STREAM, WRONG_LAST_SEQUENCE, ApiError, ConnectionLost, JetStreamError
+from fleetlore.log.nats.subjects import subject_token
+from fleetlore.log.tokens import Token, decode_tokens, encode_token
 
-IN_FLIGHT = 64
-_NOBODY = ""
-_ALREADY_GONE = NO_MESSAGE | {NO_STREAM}
+MAX_IN_FLIGHT = 64
+_NO_HOLDER = ""
+_NOT_FOUND_CODES = NO_MESSAGE | {NO_STREAM}
 _encode = msgspec.json.encode
 
 
-class _Cursor(Struct, frozen=True):
+class _StoredCursor(Struct, frozen=True):
     name: str
     position: Position
 
 
-class _Held(Struct, frozen=True):
+class _StoredLease(Struct, frozen=True):
     """A lease as it is stored; without a holder once it was given back. It began when the message was stored."""
 
     name: str
@@ -50,26 +50,26 @@ class _Held(Struct, frozen=True):
     epoch: int
 
 
-class _Message(Struct, frozen=True):
+class _StreamMessage(Struct, frozen=True):
     seq: int
     time: datetime
     data: bytes = b""
 
 
-class _State(Struct, frozen=True):
+class _StreamState(Struct, frozen=True):
     subjects: dict[str, int] = field(default_factory=dict)
 
 
-class _Answer(Struct, frozen=True):
+class _ApiResponse(Struct, frozen=True):
     error: ApiError | None = None
     seq: int = 0
-    message: _Message | None = None
+    message: _StreamMessage | None = None
     config: dict[str, Any] = field(default_factory=dict)
-    state: _State = _State()
+    state: _StreamState = _StreamState()
     ts: datetime | None = None
 
 
-class _Found(NamedTuple):
+class _LeaseState(NamedTuple):
     """What stands on a lease's subject."""
 
     seq: int = 0
@@ -78,30 +78,30 @@ class _Found(NamedTuple):
     """If it is held just now."""
 
 
-_answer = msgspec.json.Decoder(_Answer).decode
-_cursor = msgspec.json.Decoder(_Cursor).decode
-_held = msgspec.json.Decoder(_Held).decode
+_decode_response = msgspec.json.Decoder(_ApiResponse).decode
+_decode_cursor = msgspec.json.Decoder(_StoredCursor).decode
+_decode_lease = msgspec.json.Decoder(_StoredLease).decode
 
 
-class NatsShared:
+class NatsCoordination:
     """One town on one server."""
 
     def __init__(self, address: str, *, town: str, replicas: int | None = None, timeout: float = 10.0, creds: str | None = None) -> None:
-        self._bucket = _Bucket(NatsClient(address, timeout=timeout, creds=creds), town, replicas)
+        self._bucket = _CoordinationStream(NatsClient(address, timeout=timeout, creds=creds), town, replicas)
         self._run = self._bucket.client.run
 
     def load(self, name: str) -> Position | None:
         """The position of a cursor."""
         message = self._run(self._bucket.last(self._bucket.subject("cursor", name)))
-        return None if message is None else _cursor(message.data).position
+        return None if message is None else _decode_cursor(message.data).position
 
     def commit(self, name: str, position: Position) -> None:
         """Move a cursor."""
-        self._run(self._bucket.put(self._bucket.subject("cursor", name), _encode(_Cursor(name, position))))
+        self._run(self._bucket.put(self._bucket.subject("cursor", name), _encode(_StoredCursor(name, position))))
 
     def cursors(self) -> dict[str, Position]:
         """Every cursor."""
-        found = [_cursor(message.data) for message in self._run(self._bucket.all_of("cursor"))]
+        found = [_decode_cursor(message.data) for message in self._run(self._bucket.all_of("cursor"))]
         return {cursor.name: cursor.position for cursor in found}
 
     def forget(self, name: str) -> None:
@@ -126,11 +126,11 @@ class NatsShared:
 
     def keep_token(self, token: Token) -> None:
         """Keep a token under its id."""
-        self._run(self._bucket.put(self._bucket.subject("token", token.id), encoded(token)))
+        self._run(self._bucket.put(self._bucket.subject("token", token.id), encode_token(token)))
 
     def tokens(self) -> list[Token]:
         """Every token."""
-        return decoded(message.data for message in self._run(self._bucket.all_of("token")))
+        return decode_tokens(message.data for message in self._run(self._bucket.all_of("token")))
 
     def drop_token(self, id: str) -> None:
         """Drop a token."""
@@ -157,9 +157,9 @@ class NatsShared:
             found = await self._find(name, now)
             if found.lease is not None and found.lease.holder != holder:
                 return None
-            epoch = next_epoch(found.epoch, since_1970(now))
-            if await self._hold(_Held(name, holder, seconds, epoch), instead_of=found):
-                return Lease(name=name, holder=holder, epoch=epoch, until=_end(now, seconds), seconds=seconds)
+            epoch = next_epoch(found.epoch, epoch_microseconds(now))
+            if await self._hold(_StoredLease(name, holder, seconds, epoch), instead_of=found):
+                return Lease(name=name, holder=holder, epoch=epoch, until=_lease_end(now, seconds), seconds=seconds)
 
     async def _renew(self, lease: Lease, seconds: float) -> Lease:
         while True:
@@ -167,24 +167,24 @@ class NatsShared:
             found = await self._find_again(lease, now)
             if found is None:
                 raise LeaseLost(lease.name, lease.holder, lease.epoch)
-            if await self._hold(_Held(lease.name, lease.holder, seconds, lease.epoch), instead_of=found):
-                return Lease(name=lease.name, holder=lease.holder, epoch=lease.epoch, until=_end(now, seconds), seconds=seconds)
+            if await self._hold(_StoredLease(lease.name, lease.holder, seconds, lease.epoch), instead_of=found):
+                return Lease(name=lease.name, holder=lease.holder, epoch=lease.epoch, until=_lease_end(now, seconds), seconds=seconds)
 
     async def _release(self, lease: Lease) -> None:
         while (found := await self._find_again(lease, await self._bucket.now())) is not None:
-            if await self._hold(_Held(lease.name, _NOBODY, 0, lease.epoch), instead_of=found):
+            if await self._hold(_StoredLease(lease.name, _NO_HOLDER, 0, lease.epoch), instead_of=found):
                 return
 
     async def _holder_of(self, name: str) -> Lease | None:
         return (await self._find(name, await self._bucket.now())).lease
 
-    async def _hold(self, held: _Held, *, instead_of: _Found) -> bool:
+    async def _hold(self, held: _StoredLease, *, instead_of: _LeaseState) -> bool:
         """Put a lease in the place of what was found; `False` if that is no longer there: look again."""
         headers = {"Nats-Expected-Last-Subject-Sequence": str(instead_of.seq)}
         try:
             await self._bucket.put(self._bucket.subject("lease", held.name), _encode(held), headers)
-        except Refused as error:
-            if error.code in WRONG_LAST:
+        except JetStreamError as error:
+            if error.code in WRONG_LAST_SEQUENCE:
                 return False
             raise
         return True
@@ -198,25 +198,25 @@ class NatsShared:
                 return False
             try:
                 await self._bucket.put(subject, seal, {"Nats-Expected-Last-Subject-Sequence": str(seq)})
-            except Refused as error:
-                if error.code not in WRONG_LAST:
+            except JetStreamError as error:
+                if error.code not in WRONG_LAST_SEQUENCE:
                     raise
             else:
                 return True
 
-    async def _find(self, name: str, now: datetime) -> _Found:
+    async def _find(self, name: str, now: datetime) -> _LeaseState:
         """What there is of a lease, at a time by the server's clock."""
         message = await self._bucket.last(self._bucket.subject("lease", name))
         if message is None:
-            return _Found()
-        held = _held(message.data)
-        until = _end(message.time, held.seconds)
-        if held.holder == _NOBODY or until <= now:
-            return _Found(message.seq, held.epoch)
+            return _LeaseState()
+        held = _decode_lease(message.data)
+        until = _lease_end(message.time, held.seconds)
+        if held.holder == _NO_HOLDER or until <= now:
+            return _LeaseState(message.seq, held.epoch)
         lease = Lease(name=held.name, holder=held.holder, epoch=held.epoch, until=until, seconds=held.seconds)
-        return _Found(message.seq, held.epoch, lease)
+        return _LeaseState(message.seq, held.epoch, lease)
 
-    async def _find_again(self, lease: Lease, now: datetime) -> _Found | None:
+    async def _find_again(self, lease: Lease, now: datetime) -> _LeaseState | None:
         """The lease as it stands on the server, if it is still this one."""
         found = await self._find(lease.name, now)
         if found.lease is None or (found.epoch, found.lease.holder) != (lease.epoch, lease.holder):
@@ -224,59 +224,59 @@ class NatsShared:
         return found
 
 
-def _end(start: datetime, seconds: float) -> datetime:
+def _lease_end(start: datetime, seconds: float) -> datetime:
     return start + timedelta(seconds=ceil(seconds))
 
 
-class _Bucket:
+class _CoordinationStream:
     """The stream. Its methods are coroutines for the client's loop."""
 
     def __init__(self, client: NatsClient, town: str, replicas: int | None) -> None:
         self.client, self._town, self._replicas = client, town, replicas
         # The log's streams begin with FL_, so no town's name leads here.
-        self._name = f"FLSHARED_{token(town)}"
-        self._stem = f"fl-shared.{token(town)}"
+        self._name = f"FLSHARED_{subject_token(town)}"
+        self._stem = f"fl-shared.{subject_token(town)}"
         self._is_there = False
 
     def subject(self, kind: str, name: str) -> str:
         """Where a cursor, a lease, a token or the seal stands."""
-        return f"{self._stem}.{kind}.{token(name)}"
+        return f"{self._stem}.{kind}.{subject_token(name)}"
 
     async def now(self) -> datetime:
         """The time by the server's clock. Makes the stream if it is not there."""
         for _ in range(2):
             try:
                 answer = await self._api("STREAM.INFO")
-            except Refused as error:
+            except JetStreamError as error:
                 if error.code != NO_STREAM:
                     raise
                 await self._make()
             else:
                 break
         else:
-            raise Lost("the stream does not stay")
+            raise ConnectionLost("the stream does not stay")
         return answer.ts or clock.now()
 
-    async def last(self, subject: str) -> _Message | None:
+    async def last(self, subject: str) -> _StreamMessage | None:
         """The message on a subject, as the stream's leader knows it."""
         try:
             return (await self._api("STREAM.MSG.GET", {"last_by_subj": subject})).message
-        except Refused as error:
-            if error.code in _ALREADY_GONE:
+        except JetStreamError as error:
+            if error.code in _NOT_FOUND_CODES:
                 return None
             raise
 
-    async def all_of(self, kind: str) -> list[_Message]:
+    async def all_of(self, kind: str) -> list[_StreamMessage]:
         """Every message of a kind."""
         try:
             subjects = (await self._api("STREAM.INFO", {"subjects_filter": f"{self._stem}.{kind}.*"})).state.subjects
-        except Refused as error:
+        except JetStreamError as error:
             if error.code == NO_STREAM:
                 return []
             raise
-        limit = asyncio.Semaphore(IN_FLIGHT)
+        limit = asyncio.Semaphore(MAX_IN_FLIGHT)
 
-        async def one(subject: str) -> _Message | None:
+        async def one(subject: str) -> _StreamMessage | None:
             async with limit:
                 return await self.last(subject)
 
@@ -304,15 +304,15 @@ class _Bucket:
             return
         try:
             await self._api("STREAM.PURGE", {"filter": subject, "seq": found.seq + 1})
-        except Refused as error:
-            if error.code not in _ALREADY_GONE:
+        except JetStreamError as error:
+            if error.code not in _NOT_FOUND_CODES:
                 raise
 
     async def _make(self) -> None:
         """Make the stream, or check the one that is there."""
         try:
             config = (await self._api("STREAM.INFO")).config
-        except Refused as error:
+        except JetStreamError as error:
             if error.code != NO_STREAM:
                 raise
             config = await self._create()
@@ -336,12 +336,12 @@ class _Bucket:
         while True:
             try:
                 return (await self._api("STREAM.CREATE", config)).config
-            except Refused as error:
+            except JetStreamError as error:
                 if error.code != NAME_IN_USE:
                     raise
             try:
                 return (await self._api("STREAM.INFO")).config  # another handle was first, or an attempt of ours whose answer was late
-            except Refused as error:
+            except JetStreamError as error:
                 if error.code != NO_STREAM or self.client.time() >= deadline:
                     raise
             await asyncio.sleep(RETRY_SECONDS)  # a cluster takes a moment to make it
@@ -358,16 +358,16 @@ class _Bucket:
                 f"{self.client.place}: the stream {self._name} cannot keep cursors, leases, tokens and the seal: {'; '.join(wrong)}"
             )
 
-    async def _api(self, verb: str, body: dict[str, Any] | None = None) -> _Answer:
+    async def _api(self, verb: str, body: dict[str, Any] | None = None) -> _ApiResponse:
         payload = b"" if body is None else _encode(body)
         return await self.client.retry(lambda: self._ask(f"$JS.API.{verb}.{self._name}", payload))
 
-    async def _ask(self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None) -> _Answer:
+    async def _ask(self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None) -> _ApiResponse:
         message = await (await self.client.send(subject, payload, headers))
-        if is_nobody(message):
+        if is_no_responder(message):
             self._is_there = False  # JetStream is not up yet, or somebody deleted the stream
-            raise Lost("nobody answers")
-        answer = _answer(message.data)
+            raise ConnectionLost("nobody answers")
+        answer = _decode_response(message.data)
         if answer.error is not None:
-            raise Refused(answer.error)
+            raise JetStreamError(answer.error)
         return answer

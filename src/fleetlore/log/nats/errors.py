@@ -13,18 +13,18 @@ from fleetlore.errors import Closed, Denied, LogError, NoRoom, Unreachable, Unsu
 NO_STREAM = 10059
 NAME_IN_USE = 10058
 NO_MESSAGE = frozenset({10037, 10043, 10057})
-WRONG_LAST = frozenset({10071, 10164})
+WRONG_LAST_SEQUENCE = frozenset({10071, 10164})
 """The scope moved on; the second one comes from clusters."""
 NO_ROLLUP = 10111
 FILTERS_OVERLAP = 10138
-KNOWN_ID = 10201
+DUPLICATE_ID = 10201
 """A batch holds an id that the stream knows already."""
 
 _NO_CLUSTER = 10074
-_NO_ROOM = frozenset({10002, 10023, 10028, 10047, 10054, 10077, 10120, 10122})
-_NOT_AS_IT_IS = frozenset({10039, 10052, 10065, 10074, 10076, 10174})
+_NO_ROOM_CODES = frozenset({10002, 10023, 10028, 10047, 10054, 10077, 10120, 10122})
+_UNSUITABLE_CODES = frozenset({10039, 10052, 10065, 10074, 10076, 10174})
 # A batch of which a message went astray, and too many open ones: nothing was stored, and the next try may do.
-_PASSING = frozenset({10008, 10158, 10167, 10176, 10207, 10210})
+_TRANSIENT_CODES = frozenset({10008, 10158, 10167, 10176, 10207, 10210})
 
 
 class ApiError(Struct, frozen=True):
@@ -35,64 +35,64 @@ class ApiError(Struct, frozen=True):
     description: str = ""
 
 
-class Lost(Exception):
+class ConnectionLost(Exception):
     """The connection broke, or nobody was there to answer; asking again is right."""
 
 
-class Nobody(Lost):
+class NoResponder(ConnectionLost):
     """Nobody listens there: JetStream is not up yet, or the stream is gone. Nothing was stored."""
 
     def __init__(self) -> None:
         super().__init__("nobody answers")
 
 
-class Refused(Exception):
+class JetStreamError(Exception):
     """JetStream said no."""
 
     def __init__(self, error: ApiError) -> None:
         self.code = error.err_code
         self.description = error.description or f"error {error.code}"
-        self.is_no_room = error.err_code in _NO_ROOM
-        self.passing = error.err_code in _PASSING or (error.code in (429, 503) and not self.is_no_room)
+        self.is_no_room = error.err_code in _NO_ROOM_CODES
+        self.passing = error.err_code in _TRANSIENT_CODES or (error.code in (429, 503) and not self.is_no_room)
         super().__init__(self.description)
 
 
-THEIRS = (nats.errors.Error, Lost, Refused, OSError, TimeoutError)
+NATS_ERRORS = (nats.errors.Error, ConnectionLost, JetStreamError, OSError, TimeoutError)
 """What may go wrong on the way to a server; `in_our_words` has a word for each."""
 
 
-def in_our_words(place: str, error: BaseException) -> LogError:
+def translate_error(place: str, error: BaseException) -> LogError:
     """One of NATS's errors, and what to do next. `place` is an address that may be shown."""
     match error:
         case LogError():
             return error
-        case Refused():
-            return _refusal(place, error.code, error.description)
+        case JetStreamError():
+            return _translate_refusal(place, error.code, error.description)
         case APIError():
-            return _refusal(place, error.err_code or 0, error.description or str(error.code))
+            return _translate_refusal(place, error.err_code or 0, error.description or str(error.code))
         case nats.errors.AuthorizationError():
-            return denied(place)
+            return denied_error(place)
         case asyncio.CancelledError() | nats.errors.ConnectionClosedError() | nats.errors.ConnectionDrainingError():
-            return closed()
+            return closed_error()
         case nats.errors.MaxPayloadError():
             return Unsuitable(f"{place}: the server takes no message of that size; raise its max_payload to 1MB")
         case _:
-            return unreachable(place)
+            return unreachable_error(place)
 
 
-def _refusal(place: str, code: int, description: str) -> LogError:
-    if code in _NO_ROOM:
+def _translate_refusal(place: str, code: int, description: str) -> LogError:
+    if code in _NO_ROOM_CODES:
         return NoRoom(f"{place}: no room left ({description}); raise the server's JetStream limits or trim (what was acknowledged is safe)")
     if code == NO_STREAM:
         return LogError(f"{place}: the town's stream was deleted on the server; open the log again with connect() to make a new one")
     if code == _NO_CLUSTER and "non-clustered" in description:
         return Unsuitable(f"{place}: the server refused ({description}); leave ?replicas= out, or use a cluster")
-    if code in _NOT_AS_IT_IS:
+    if code in _UNSUITABLE_CODES:
         return Unsuitable(f"{place}: the server cannot keep this log as it is set up ({description})")
     return LogError(f"{place}: the server refused ({description}, {code})")
 
 
-def unreachable(place: str) -> Unreachable:
+def unreachable_error(place: str) -> Unreachable:
     """Nobody answers."""
     return Unreachable(f"{place}: does not answer; check that nats-server runs there, or raise ?timeout= (seconds)")
 
@@ -105,7 +105,7 @@ def silent(place: str) -> Unreachable:
     )
 
 
-def homeless(place: str, stream: str) -> Unreachable:
+def missing_stream_error(place: str, stream: str) -> Unreachable:
     """The server is there, the stream is not."""
     return Unreachable(
         f"{place}: nobody keeps the stream {stream} there; in a cluster, check that most of its servers run;"
@@ -113,13 +113,13 @@ def homeless(place: str, stream: str) -> Unreachable:
     )
 
 
-def denied(place: str, what: str = "") -> Denied:
+def denied_error(place: str, what: str = "") -> Denied:
     """Not let in, or not let do it."""
     if what:
         return Denied(f"{place}: the server forbids this ({what}); allow fl.>, fl-erased.>, fl-meta.>, $JS.API.> and _INBOX.>")
     return Denied(f"{place}: the server does not let us in; check user, password or token in the address, or ?creds=FILE")
 
 
-def closed() -> Closed:
+def closed_error() -> Closed:
     """Used after its end."""
     return Closed("the log was closed; open it again with connect()")

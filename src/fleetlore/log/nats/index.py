@@ -8,12 +8,12 @@ from contextlib import suppress
 
 from nats.aio.msg import Msg
 
-from fleetlore.log.nats.errors import Lost, Refused
-from fleetlore.log.nats.pull import Pull, place_of
-from fleetlore.log.nats.stream import NatsStream, Row, id_of
-from fleetlore.log.nats.subjects import events_of
+from fleetlore.log.nats.errors import ConnectionLost, JetStreamError
+from fleetlore.log.nats.pull import PullConsumer, parse_delivery
+from fleetlore.log.nats.stream import NatsMessage, NatsStream, message_event_id
+from fleetlore.log.nats.subjects import events_subject
 
-BATCH = 2000
+PULL_BATCH = 2000
 
 
 class NatsIndex:
@@ -27,7 +27,7 @@ class NatsIndex:
         self._read_to = 0
         self._filling = asyncio.Lock()
 
-    async def find(self, ids: Iterable[str]) -> list[Row]:
+    async def find(self, ids: Iterable[str]) -> list[NatsMessage]:
         """The messages of the events with these ids, in log order; those that a reader must not see are among them."""
         await self._fill()
         wanted = {seq: id for id in ids if id in self._seqs for seq in (self._seqs[id], *self._again.get(id, ()))}
@@ -39,7 +39,7 @@ class NatsIndex:
 
     async def _fill(self) -> None:
         async with self._filling:
-            newest = await self._stream.last(events_of(self._stream.town))
+            newest = await self._stream.last(events_subject(self._stream.town))
             if newest is not None and newest.seq > self._read_to:
                 await self._read_up_to(newest.seq)
 
@@ -51,36 +51,36 @@ class NatsIndex:
                 raise client.unreachable()
             try:
                 await self._read(target)
-            except Lost:
+            except ConnectionLost:
                 if self._read_to == before and client.time() >= deadline:
                     raise
 
     async def _read(self, target: int) -> None:
         """Headers are enough: the id is one of them."""
         arrived: asyncio.Queue[Msg | None] = asyncio.Queue()
-        pull = Pull(self._stream, [events_of(self._stream.town)], arrived.put_nowait, headers_only=True)
+        pull = PullConsumer(self._stream, [events_subject(self._stream.town)], arrived.put_nowait, headers_only=True)
         try:
             await pull.start(self._read_to + 1)
             if not pull.pending:
                 self._read_to = target  # what was there is erased by now
             while self._read_to < target:
-                await pull.ask(BATCH)
+                await pull.ask(PULL_BATCH)
                 await self._take(pull, arrived, target)
-        except Refused as error:
-            raise Lost("the consumer is gone") from error
+        except JetStreamError as error:
+            raise ConnectionLost("the consumer is gone") from error
         finally:
             await pull.stop()
 
-    async def _take(self, pull: Pull, arrived: asyncio.Queue[Msg | None], target: int) -> None:
-        for _ in range(BATCH):
+    async def _take(self, pull: PullConsumer, arrived: asyncio.Queue[Msg | None], target: int) -> None:
+        for _ in range(PULL_BATCH):
             if self._read_to >= target:
                 return
-            message = arrived.get_nowait() if not arrived.empty() else await _next(pull, arrived)
+            message = arrived.get_nowait() if not arrived.empty() else await _next_message(pull, arrived)
             if message is None:
-                raise Lost("the consumer is gone")
-            place = place_of(message)
+                raise ConnectionLost("the consumer is gone")
+            place = parse_delivery(message)
             self._read_to = place.seq if place.pending else max(place.seq, target)
-            self._note(id_of(message), place.seq)
+            self._note(message_event_id(message), place.seq)
 
     def _note(self, id: str, seq: int) -> None:
         if not id:
@@ -89,7 +89,7 @@ class NatsIndex:
             self._again.setdefault(id, []).append(seq)
 
 
-async def _next(pull: Pull, arrived: asyncio.Queue[Msg | None]) -> Msg | None:
+async def _next_message(pull: PullConsumer, arrived: asyncio.Queue[Msg | None]) -> Msg | None:
     while pull.asked and not pull.is_dead():
         with suppress(TimeoutError):
             async with asyncio.timeout(1):

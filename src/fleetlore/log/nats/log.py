@@ -17,24 +17,24 @@ import nats.errors
 from fleetlore.dialects import nexo
 from fleetlore.errors import FleetloreError, InvalidUrl, LogError
 from fleetlore.events import codec
-from fleetlore.log.base import TOWN, Batch, Info, Outcome, Position, Query, Record, Stored, hash_of
-from fleetlore.log.nats.append import Job, Writer
+from fleetlore.log.base import TOWN, AppendBatch, AppendOutcome, LogInfo, LogQuery, Position, Record, StoredRecord, hash_event_id
+from fleetlore.log.nats.append import AppendJob, NatsWriter
 from fleetlore.log.nats.client import NatsClient
-from fleetlore.log.nats.errors import Lost
+from fleetlore.log.nats.errors import ConnectionLost
 from fleetlore.log.nats.index import NatsIndex
-from fleetlore.log.nats.loop import for_all
-from fleetlore.log.nats.marks import Marks
-from fleetlore.log.nats.read import Reader
-from fleetlore.log.nats.stream import IN_FLIGHT, NANOSECONDS, NatsStream, Row
-from fleetlore.log.nats.subjects import erased_of, events_of
+from fleetlore.log.nats.loop import map_concurrently
+from fleetlore.log.nats.marks import StreamMarks
+from fleetlore.log.nats.read import NatsReader
+from fleetlore.log.nats.stream import MAX_IN_FLIGHT, NANOSECONDS, NatsMessage, NatsStream
+from fleetlore.log.nats.subjects import erased_subject, events_subject
 from fleetlore.log.nats.tail import NatsTail
 from fleetlore.log.sequence import to_position, to_sequence
 
-LONGEST_WAIT = 86_400
-LONGEST_DEDUP = 366 * 86_400
-USUAL_WAIT = 10.0
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_SPAN = re.compile(r"([0-9]{1,6})([smhd])")
+MAX_TIMEOUT_SECONDS = 86_400
+MAX_DEDUP_SECONDS = 366 * 86_400
+DEFAULT_TIMEOUT_SECONDS = 10.0
+_SECONDS_BY_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_DURATION_PATTERN = re.compile(r"([0-9]{1,6})([smhd])")
 
 
 def parse_options(options: dict[str, str]) -> dict[str, Any]:
@@ -44,15 +44,15 @@ def parse_options(options: dict[str, str]) -> dict[str, Any]:
         raise InvalidUrl("nats: an @ behind the ?; if the ? belongs to a password, write it as %3F")
     known: dict[str, Any] = {}
     for name, value in options.items():
-        read = _READERS.get(name)
+        read = _OPTION_PARSERS.get(name)
         found = None if read is None else read(value)
         if found is None:
             raise InvalidUrl(
-                f"?{name if read else '…'}=: not understood by nats:; say dedup=24h (s, m, h or d, at most {LONGEST_DEDUP // 86_400}d),"
+                f"?{name if read else '…'}=: not understood by nats:; say dedup=24h (s, m, h or d, at most {MAX_DEDUP_SECONDS // 86_400}d),"
                 " replicas=1|3|5, timeout=SECONDS or creds=FILE"
             )
         known[name] = found
-    least = 2 * known.get("timeout", USUAL_WAIT)
+    least = 2 * known.get("timeout", DEFAULT_TIMEOUT_SECONDS)
     if known.get("dedup", least) < least:
         raise InvalidUrl(
             f"?dedup=: at least twice ?timeout= is needed, {least:g}s here (dedup=24h is usual),"
@@ -61,30 +61,30 @@ def parse_options(options: dict[str, str]) -> dict[str, Any]:
     return known
 
 
-def _read_dedup(value: str) -> float | None:
-    span = _SPAN.fullmatch(value)
-    seconds = int(span[1]) * _UNITS[span[2]] if span else 0
-    return float(seconds) if 0 < seconds <= LONGEST_DEDUP else None
+def _parse_dedup(value: str) -> float | None:
+    span = _DURATION_PATTERN.fullmatch(value)
+    seconds = int(span[1]) * _SECONDS_BY_UNIT[span[2]] if span else 0
+    return float(seconds) if 0 < seconds <= MAX_DEDUP_SECONDS else None
 
 
-def _read_replicas(value: str) -> int | None:
+def _parse_replicas(value: str) -> int | None:
     return int(value) if value in ("1", "3", "5") else None
 
 
-def _read_timeout(value: str) -> float | None:
+def _parse_timeout(value: str) -> float | None:
     is_number = value.isascii() and value.replace(".", "", 1).isdecimal()
-    return float(value) if is_number and 0 < float(value) <= LONGEST_WAIT else None
+    return float(value) if is_number and 0 < float(value) <= MAX_TIMEOUT_SECONDS else None
 
 
-def _read_creds(value: str) -> str | None:
+def _parse_creds(value: str) -> str | None:
     return os.path.expanduser(value) or None
 
 
-_READERS: dict[str, Callable[[str], Any]] = {
-    "dedup": _read_dedup,
-    "replicas": _read_replicas,
-    "timeout": _read_timeout,
-    "creds": _read_creds,
+_OPTION_PARSERS: dict[str, Callable[[str], Any]] = {
+    "dedup": _parse_dedup,
+    "replicas": _parse_replicas,
+    "timeout": _parse_timeout,
+    "creds": _parse_creds,
 }
 
 
@@ -98,16 +98,16 @@ class NatsLog:
         town: str,
         dedup: float | None = None,
         replicas: int | None = None,
-        timeout: float = USUAL_WAIT,
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
         creds: str | None = None,
     ) -> None:
         self._town = town
         self._tails: WeakSet[NatsTail] = WeakSet()
         self._client = NatsClient(address, timeout=timeout, creds=creds)
         self._stream = NatsStream(self._client, town)
-        self._marks = Marks(self._stream)
-        self._reader = Reader(self._stream, self._marks)
-        self._writer = Writer(self._stream, self._marks, self._reader)
+        self._marks = StreamMarks(self._stream)
+        self._reader = NatsReader(self._stream, self._marks)
+        self._writer = NatsWriter(self._stream, self._marks, self._reader)
         self._index = NatsIndex(self._stream)
         self._marks.on_change = self._client.on_end = self._wake_tails
         try:
@@ -123,45 +123,45 @@ class NatsLog:
 
     # --- writing
 
-    def commit(self, batches: Sequence[Batch]) -> list[Outcome]:
+    def commit(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
         """Store each batch that nothing speaks against; all are on their way at the same time."""
         return self._client.run(self._commit(batches))
 
-    def commit_at_once(self, batches: Sequence[Batch]) -> list[Outcome] | None:
+    def commit_at_once(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome] | None:
         """Never: a server has to be waited for."""
 
-    async def _commit(self, batches: Sequence[Batch]) -> list[Outcome]:
+    async def _commit(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
         jobs = await self._writer.commit(batches)
         for job in jobs:
             await self._mirror(job)
         return [job.outcome for job in jobs if job.outcome is not None]
 
-    async def _mirror(self, job: Job) -> None:
+    async def _mirror(self, job: AppendJob) -> None:
         """Let those who listen to a driver's own subjects hear of what was stored, at most once; no stream keeps it."""
         for record, seq in job.stored:
-            if not record.kind.startswith(nexo.FAMILY):
+            if not record.kind.startswith(nexo.KIND_PREFIX):
                 continue
             # The events are stored; that nobody hears of them must not look as if they were not.
-            with suppress(FleetloreError, nats.errors.Error, Lost):
+            with suppress(FleetloreError, nats.errors.Error, ConnectionLost):
                 event = codec.decode(record.raw)
                 payload = nexo.DIALECT.encode(event, town=self._town)
                 headers = {"Fleetlore-Id": record.id, "Fleetlore-Position": to_position(seq), "Fleetlore-Town": self._town}
                 if payload is not None and self._client.is_online and not self._client.is_over:
-                    await self._client.connection.publish(nexo.subject(event), payload, headers=headers)
+                    await self._client.connection.publish(nexo.nats_subject(event), payload, headers=headers)
 
     def trim(self, before: Position) -> int:
         """Drop the oldest records. The horizon is written first, so that a trim that was cut short is not seen."""
         return self._client.run(self._trim(to_sequence(before)))
 
     async def _trim(self, before: int) -> int:
-        newest = await self._stream.last(events_of(self._town))
+        newest = await self._stream.last(events_subject(self._town))
         if newest is None:
             return 0
         horizon = min(before - 1, newest.seq)
         if horizon > await self._marks.look_at_horizon():
             await self._marks.move_horizon(horizon)
         # By filter, so that it stays known which ids were erased; never beyond the end, or numbers would be skipped.
-        purged = await self._stream.purge({"filter": events_of(self._town), "seq": self._marks.horizon + 1})
+        purged = await self._stream.purge({"filter": events_subject(self._town), "seq": self._marks.horizon + 1})
         await self._marks.say_horizon(self._marks.horizon)  # if there was no room for it, there is now
         return purged
 
@@ -171,23 +171,23 @@ class NatsLog:
 
     async def _erase(self, ids: Sequence[str], fact: Record) -> int:
         found = {row.seq: row for row in await self._index.find(ids)}
-        told = await for_all(ids, self._forbid, at_once=IN_FLIGHT)
+        told = await map_concurrently(ids, self._forbid, at_once=MAX_IN_FLIGHT)
         # Some may have been stored since the index was read; where they are, the server said just now.
         late = [(id, seq) for id, seqs in zip(ids, told, strict=True) for seq in seqs if seq not in found]
         rows = await self._stream.all_at(seq for _, seq in late)
         found |= {row.seq: row for (id, _), row in zip(late, rows, strict=True) if row is not None and self._is_event(row, id)}
-        await for_all(sorted(found), self._stream.delete, at_once=IN_FLIGHT)
-        [job] = await self._writer.commit([Batch([fact])])
+        await map_concurrently(sorted(found), self._stream.delete, at_once=MAX_IN_FLIGHT)
+        [job] = await self._writer.commit([AppendBatch([fact])])
         if isinstance(job.outcome, LogError):
             raise job.outcome
         return len({row.id for row in found.values() if row.seq > self._marks.horizon})
 
-    def _is_event(self, row: Row, id: str) -> bool:
-        return row.id == id and row.subject.startswith(events_of(self._town)[:-1])
+    def _is_event(self, row: NatsMessage, id: str) -> bool:
+        return row.id == id and row.subject.startswith(events_subject(self._town)[:-1])
 
     async def _forbid(self, id: str) -> list[int]:
         """Say on the server that an id is refused for ever; answers where events with that id were stored, as far as the server knows."""
-        subject = erased_of(self._town, hash_of(id).hex())
+        subject = erased_subject(self._town, hash_event_id(id).hex())
         # With the names that it would be stored by the server refuses it, too, as long as its memory for ids goes back.
         acks = [await self._stream.put(subject, b"", {"Nats-Msg-Id": name}) for name in dict.fromkeys((id, self._marks.name_of(id)))]
         if all(ack.duplicate for ack in acks):
@@ -197,17 +197,17 @@ class NatsLog:
 
     # --- reading
 
-    def read(self, query: Query) -> list[Stored]:
+    def read(self, query: LogQuery) -> list[StoredRecord]:
         """The records asked for."""
         return self._client.run(self._reader.read(query))
 
-    def get(self, ids: Sequence[str]) -> list[Stored]:
+    def get(self, ids: Sequence[str]) -> list[StoredRecord]:
         """The records with these ids."""
-        first: dict[str, Row] = {}
+        first: dict[str, NatsMessage] = {}
         for row in self._client.run(self._index.find(ids)):
             if self._marks.shows(row):
                 first.setdefault(row.id, row)
-        return [Stored(to_position(row.seq), row.raw) for row in first.values()]
+        return [StoredRecord(to_position(row.seq), row.raw) for row in first.values()]
 
     def head(self, scope: str) -> Position | None:
         """The newest position in a scope."""
@@ -228,17 +228,17 @@ class NatsLog:
         for tail in list(self._tails):
             tail.nudge()
 
-    def info(self) -> Info:
+    def info(self) -> LogInfo:
         """What this log holds, and what it promises."""
         return self._client.run(self._info())
 
-    async def _info(self) -> Info:
+    async def _info(self) -> LogInfo:
         stream = await self._stream.info()
         count, first = await self._reader.count()
         config: dict[str, Any] = stream.config
         seconds, replicas = config["duplicate_window"] // NANOSECONDS, config["num_replicas"]
         horizon = self._marks.horizon
-        return Info(
+        return LogInfo(
             backend="nats",
             town=self._town,
             log_id=config["metadata"]["fleetlore_log"],
@@ -247,8 +247,8 @@ class NatsLog:
             head=await self._reader.head(TOWN),
             trimmed_before=to_position(horizon + 1) if horizon else None,
             bytes=stream.state.bytes,
-            dedup=f"{_span_in_words(seconds)}, by the server's clock",
-            durability=_durability(replicas),
+            dedup=f"{_format_duration(seconds)}, by the server's clock",
+            durability=_describe_durability(replicas),
             details={
                 "server": f"nats-server {self._client.version}",
                 "address": self._client.place,
@@ -266,14 +266,14 @@ class NatsLog:
         self._client.close()
 
 
-def _span_in_words(seconds: int) -> str:
+def _format_duration(seconds: int) -> str:
     for unit, length in (("hours", 3600), ("minutes", 60)):
         if seconds % length == 0 and seconds > length:
             return f"{seconds // length} {unit}"
     return f"{seconds} seconds"
 
 
-def _durability(replicas: int) -> str:
+def _describe_durability(replicas: int) -> str:
     if replicas > 1:
         return f"acknowledged by most of {replicas} servers; each writes to the disk at its own sync_interval (2 minutes by default)"
     return (

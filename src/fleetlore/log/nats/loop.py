@@ -11,9 +11,9 @@ from threading import Lock, Thread
 from typing import Any, TypeVar
 
 from fleetlore.errors import Closed, LogError
-from fleetlore.log.nats.errors import THEIRS, closed, in_our_words
+from fleetlore.log.nats.errors import NATS_ERRORS, closed_error, translate_error
 
-CANCEL_SECONDS, MOST_CANCELS = 0.1, 50
+CANCEL_SECONDS, MAX_CANCELS = 0.1, 50
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
 
@@ -40,13 +40,13 @@ class LoopThread:
             future = asyncio.run_coroutine_threadsafe(self._tracked(work), self._loop)
         except (LogError, RuntimeError) as error:
             work.close()
-            raise closed() if isinstance(error, RuntimeError) else error from None
+            raise closed_error() if isinstance(error, RuntimeError) else error from None
         try:
             return future.result()
         except (CancelledError, asyncio.CancelledError):
-            raise closed() from None
-        except THEIRS as error:
-            raise in_our_words(self.place, error) from error
+            raise closed_error() from None
+        except NATS_ERRORS as error:
+            raise translate_error(self.place, error) from error
         except BaseException:
             future.cancel()
             raise
@@ -68,7 +68,7 @@ class LoopThread:
     def check_open(self) -> None:
         """Refuse to go on once it was closed, or in a forked child: the thread stays behind with the parent."""
         if self._closed:
-            raise closed()
+            raise closed_error()
         if self._end:
             raise LogError(self._end)
         if os.getpid() != self._process:
@@ -115,9 +115,9 @@ class LoopThread:
 
     async def _shut_down(self) -> None:
         self._hang_up()
-        await cancel(self._tasks)
+        await cancel_tasks(self._tasks)
         await self._let_go()
-        await cancel(asyncio.all_tasks() - {asyncio.current_task()})
+        await cancel_tasks(asyncio.all_tasks() - {asyncio.current_task()})
         await self._loop.shutdown_asyncgens()
 
     def _hang_up(self) -> None:
@@ -127,10 +127,10 @@ class LoopThread:
         """What has to be closed with the loop."""
 
 
-async def cancel(tasks: Iterable[asyncio.Task[Any] | None]) -> None:
+async def cancel_tasks(tasks: Iterable[asyncio.Task[Any] | None]) -> None:
     """End tasks, and wait until they have ended."""
     pending = {task for task in tasks if task is not None and not task.done()}
-    for _ in range(MOST_CANCELS):
+    for _ in range(MAX_CANCELS):
         if not pending:
             return
         for task in pending:
@@ -142,7 +142,7 @@ async def cancel(tasks: Iterable[asyncio.Task[Any] | None]) -> None:
                 task.exception()  # nobody else asks
 
 
-async def for_all(items: Iterable[_Item], verb: Callable[[_Item], Awaitable[_Answer]], *, at_once: int) -> list[_Answer]:
+async def map_concurrently(items: Iterable[_Item], verb: Callable[[_Item], Awaitable[_Answer]], *, at_once: int) -> list[_Answer]:
     """The answers for many items, in their order, a limited number of which are asked at a time."""
     limit = asyncio.Semaphore(at_once)
 

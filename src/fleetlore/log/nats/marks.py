@@ -12,27 +12,27 @@ from contextlib import suppress
 from nats.aio.msg import Msg
 
 from fleetlore.errors import LogError
-from fleetlore.log.base import hash_of
-from fleetlore.log.nats.errors import THEIRS, WRONG_LAST, Refused
-from fleetlore.log.nats.loop import for_all
-from fleetlore.log.nats.stream import IN_FLIGHT, NatsStream, Row
-from fleetlore.log.nats.subjects import erased_of, events_of, meta_of
+from fleetlore.log.base import hash_event_id
+from fleetlore.log.nats.errors import NATS_ERRORS, WRONG_LAST_SEQUENCE, JetStreamError
+from fleetlore.log.nats.loop import map_concurrently
+from fleetlore.log.nats.stream import MAX_IN_FLIGHT, NatsMessage, NatsStream
+from fleetlore.log.nats.subjects import erased_subject, events_subject, meta_subject
 
-TRIMMED = "fleetlore_trimmed"
-LOOK_AFTER = (0.0, 0.05, 0.5)
+TRIMMED_KEY = "fleetlore_trimmed"
+RECHECK_SECONDS = (0.0, 0.05, 0.5)
 """When to look after a message was heard, in seconds: the stream may take a moment to store it, or refuse it."""
 
 
-class Marks:
+class StreamMarks:
     """Which of the stored messages are not to be seen."""
 
     def __init__(self, stream: NatsStream) -> None:
         self._stream = stream
-        self._trimmed_on, self._moved_on = meta_of(stream.town, "trimmed"), meta_of(stream.town, "moved.")
-        self._events = events_of(stream.town)[:-1]
+        self._trimmed_on, self._moved_on = meta_subject(stream.town, "trimmed"), meta_subject(stream.town, "moved.")
+        self._events = events_subject(stream.town)[:-1]
         self._hashes: set[str] = set()
         self._moved: dict[str, int] = {}
-        self._seen = {erased_of(stream.town): 0, f"{self._moved_on}>": 0}
+        self._seen = {erased_subject(stream.town): 0, f"{self._moved_on}>": 0}
         self._generation = -1
         self.horizon = 0
         """The highest sequence number that was trimmed away."""
@@ -61,10 +61,10 @@ class Marks:
         await self.look_at_horizon()
         self._generation = generation
 
-    def _note(self, row: Row) -> None:
+    def _note(self, row: NatsMessage) -> None:
         digest = row.subject.rpartition(".")[2]
         if row.subject.startswith(self._moved_on):
-            self._moved[digest] = _number(row.raw)
+            self._moved[digest] = _parse_number(row.raw)
         else:
             self._hashes.add(digest)
 
@@ -74,9 +74,9 @@ class Marks:
 
     async def _look(self, subject: str) -> None:
         # Not with `load`: a server 2.12.1 may hang if it gets a batched request while something is written, as just now.
-        for pause in LOOK_AFTER:
+        for pause in RECHECK_SECONDS:
             await asyncio.sleep(pause)
-            with suppress(LogError, *THEIRS):
+            with suppress(LogError, *NATS_ERRORS):
                 if subject == self._trimmed_on:
                     await self.look_at_horizon()
                 elif (row := await self._stream.last(subject)) is not None:
@@ -87,27 +87,27 @@ class Marks:
     async def look_at_horizon(self) -> int:
         """The horizon as it is on the server now: a message says it, or a setting if there was no room for one."""
         row, _ = await asyncio.gather(self._stream.last(self._trimmed_on), self._stream.verify())
-        noted = self._stream.config["metadata"].get(TRIMMED, "").encode()
-        self._raise_to(max(_number(noted), 0 if row is None else _number(row.raw)))
+        noted = self._stream.config["metadata"].get(TRIMMED_KEY, "").encode()
+        self._raise_to(max(_parse_number(noted), 0 if row is None else _parse_number(row.raw)))
         return self.horizon
 
     async def move_horizon(self, to: int) -> None:
         """Say on the server that everything up to here is trimmed; it never moves back."""
         if not await self.say_horizon(to):
             # There is room for a setting, still: whoever trims because the server is full must not be sent away.
-            await self._stream.note(TRIMMED, str(to))
+            await self._stream.note(TRIMMED_KEY, str(to))
         self._raise_to(to)
 
     async def say_horizon(self, to: int) -> bool:
         """Store it as a message; `False` if there is no room."""
-        while (row := await self._stream.last(self._trimmed_on)) is None or _number(row.raw) < to:
+        while (row := await self._stream.last(self._trimmed_on)) is None or _parse_number(row.raw) < to:
             headers = {"Nats-Expected-Last-Subject-Sequence": str(row.seq if row is not None else 0)}
             try:
                 await self._stream.put(self._trimmed_on, str(to).encode(), headers)
-            except Refused as error:
+            except JetStreamError as error:
                 if error.is_no_room:
                     return False
-                if error.code not in WRONG_LAST:
+                if error.code not in WRONG_LAST_SEQUENCE:
                     raise
         await self._stream.purge({"filter": self._trimmed_on, "keep": 1})
         return True
@@ -121,39 +121,39 @@ class Marks:
 
     def is_erased(self, id: str) -> bool:
         """Whether an id is refused for ever, as far as this handle knows."""
-        return bool(self._hashes) and hash_of(id).hex() in self._hashes
+        return bool(self._hashes) and hash_event_id(id).hex() in self._hashes
 
     def erase(self, id: str) -> None:
         """Know at once what this handle has erased itself."""
-        self._hashes.add(hash_of(id).hex())
+        self._hashes.add(hash_event_id(id).hex())
 
     async def was_erased(self, id: str) -> bool:
         """The same, as the server knows it."""
-        digest = hash_of(id).hex()
-        subject = erased_of(self._stream.town, digest)
+        digest = hash_event_id(id).hex()
+        subject = erased_subject(self._stream.town, digest)
         if digest not in self._hashes and await self._stream.last(subject) is not None:
             self._hashes.add(digest)
         return digest in self._hashes
 
     def name_of(self, id: str) -> str:
         """What the stream knows an event by: its id, or where that was stored before and is gone, the id and that sequence number."""
-        was_at = self._moved.get(hash_of(id).hex()) if self._moved else None
+        was_at = self._moved.get(hash_event_id(id).hex()) if self._moved else None
         return id if was_at is None else f"{id}/{was_at}"
 
     async def move(self, was_at: Mapping[str, int]) -> None:
         """Have ids go by another name, for every handle and for ever: the server forgets the ids of what is gone when it starts again."""
 
         async def one(item: tuple[str, int]) -> None:
-            digest = hash_of(item[0]).hex()
+            digest = hash_event_id(item[0]).hex()
             await self._stream.put(self._moved_on + digest, str(item[1]).encode(), {})
             self._moved[digest] = item[1]
 
-        await for_all(was_at.items(), one, at_once=IN_FLIGHT)
+        await map_concurrently(was_at.items(), one, at_once=MAX_IN_FLIGHT)
 
-    def shows(self, row: Row) -> bool:
+    def shows(self, row: NatsMessage) -> bool:
         """Whether a message is an event that a reader may see."""
         return row.seq > self.horizon and row.subject.startswith(self._events) and not self.is_erased(row.id)
 
 
-def _number(raw: bytes) -> int:
+def _parse_number(raw: bytes) -> int:
     return int(raw) if raw.isdigit() else 0

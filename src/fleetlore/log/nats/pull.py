@@ -9,20 +9,20 @@ import msgspec
 from nats.aio.msg import Msg
 
 from fleetlore import clock
-from fleetlore.log.nats.client import status_of
-from fleetlore.log.nats.errors import FILTERS_OVERLAP, Lost, Refused
-from fleetlore.log.nats.stream import MOST_BYTES, NANOSECONDS, NatsStream
-from fleetlore.log.nats.subjects import events_of
+from fleetlore.log.nats.client import message_status
+from fleetlore.log.nats.errors import FILTERS_OVERLAP, ConnectionLost, JetStreamError
+from fleetlore.log.nats.stream import MAX_RESPONSE_BYTES, NANOSECONDS, NatsStream
+from fleetlore.log.nats.subjects import events_subject
 
 IDLE_SECONDS = 60
 EXPIRES_SECONDS = 30
 HEARTBEAT_SECONDS = 2
 _HEARTBEAT, _EXPIRED, _ENDED = "100", "408", "409"
-_FULFILLED = ("Message Size Exceeds MaxBytes", "Batch Completed")
+_COMPLETED_REASONS = ("Message Size Exceeds MaxBytes", "Batch Completed")
 """Of the reasons why a request ends early, those after which the next one may follow."""
 
 
-class Place(NamedTuple):
+class DeliveryInfo(NamedTuple):
     """What the server says of a message that a consumer brings."""
 
     seq: int
@@ -32,7 +32,7 @@ class Place(NamedTuple):
     """How many more there are for it just now."""
 
 
-class Pull:
+class PullConsumer:
     """`hear` is called on the loop with each message in order, none left out, and with `None` once the consumer is of no more use.
 
     The server does not wait for acknowledgements: what it sent into a broken connection is not sent again. So a consumer serves
@@ -70,15 +70,15 @@ class Pull:
         self._name, self._inbox = f"fleetlore-{clock.uuid7()}", client.connection.new_inbox()
         await client.listen(self._inbox, self._on_message)
         if self._stream.refuses_overlaps and len(self._filters) > 1:
-            await self._make(seq, [events_of(self._stream.town)])
+            await self._make(seq, [events_subject(self._stream.town)])
             return
         try:
             await self._make(seq, self._filters)
-        except Refused as error:
+        except JetStreamError as error:
             if error.code != FILTERS_OVERLAP:
                 raise
             self._stream.refuses_overlaps = True  # servers before 2.12.5
-            await self._make(seq, [events_of(self._stream.town)])
+            await self._make(seq, [events_subject(self._stream.town)])
 
     async def _make(self, seq: int, filters: list[str]) -> None:
         config: dict[str, Any] = {
@@ -100,11 +100,11 @@ class Pull:
         """Ask for so many messages more."""
         client = self._stream.client
         if not client.is_online:
-            raise Lost("not connected")
+            raise ConnectionLost("not connected")
         wish = {
             "batch": count,
             # Without a limit the server cuts off whoever does not take many large messages fast enough; one always fits.
-            "max_bytes": max(MOST_BYTES, 2 * client.connection.max_payload),
+            "max_bytes": max(MAX_RESPONSE_BYTES, 2 * client.connection.max_payload),
             "expires": EXPIRES_SECONDS * NANOSECONDS,
             "idle_heartbeat": HEARTBEAT_SECONDS * NANOSECONDS,
         }
@@ -136,11 +136,11 @@ class Pull:
         self._heard_at = client.time()
         if message.reply:
             self._take(message)
-        elif (status := status_of(message)) != _HEARTBEAT:
+        elif (status := message_status(message)) != _HEARTBEAT:
             self._end(status, message)
 
     def _take(self, message: Msg) -> None:
-        delivered = place_of(message).delivered
+        delivered = parse_delivery(message).delivered
         if delivered != self._delivered + 1:
             self._break()
             return
@@ -150,7 +150,7 @@ class Pull:
 
     def _end(self, status: str, message: Msg) -> None:
         headers = message.headers or {}
-        if status == _EXPIRED or (status == _ENDED and headers.get("Description") in _FULFILLED):
+        if status == _EXPIRED or (status == _ENDED and headers.get("Description") in _COMPLETED_REASONS):
             self.asked = max(0, self.asked - int(headers.get("Nats-Pending-Messages", self.asked)))
             self._on_end()
         else:
@@ -161,9 +161,9 @@ class Pull:
         self._hear(None)
 
 
-def place_of(message: Msg) -> Place:
+def parse_delivery(message: Msg) -> DeliveryInfo:
     """Where a message from a consumer stands."""
     # $JS.ACK.<stream>.<consumer>.<tries>.<seq>.<delivered>.<time>.<pending>, or with <domain>.<account> in front of the stream
     parts = message.reply.split(".")
     first = 5 if len(parts) < 11 else 7
-    return Place(int(parts[first]), int(parts[first + 1]), int(parts[first + 3]))
+    return DeliveryInfo(int(parts[first]), int(parts[first + 1]), int(parts[first + 3]))

@@ -12,22 +12,22 @@ from nats.aio.msg import Msg
 
 from fleetlore import clock
 from fleetlore.errors import Unsuitable
-from fleetlore.log.nats.client import LEAST_PAYLOAD, RETRY_SECONDS, NatsClient, is_nobody, status_of
-from fleetlore.log.nats.errors import NAME_IN_USE, NO_MESSAGE, NO_STREAM, ApiError, Lost, Nobody, Refused
-from fleetlore.log.nats.loop import for_all
-from fleetlore.log.nats.subjects import stream_of, subjects_of
+from fleetlore.log.nats.client import MIN_PAYLOAD_LIMIT, RETRY_SECONDS, NatsClient, is_no_responder, message_status
+from fleetlore.log.nats.errors import NAME_IN_USE, NO_MESSAGE, NO_STREAM, ApiError, ConnectionLost, JetStreamError, NoResponder
+from fleetlore.log.nats.loop import map_concurrently
+from fleetlore.log.nats.subjects import stream_name, town_subjects
 
 NANOSECONDS = 10**9
 DEDUP_SECONDS = 24 * 3600
-IN_FLIGHT = 256
-MOST_AT_ONCE = 32
+MAX_IN_FLIGHT = 256
+MAX_CONCURRENT_READS = 32
 """So many events are asked for at a time, each with a request of its own."""
-MOST_BYTES = 4 << 20
+MAX_RESPONSE_BYTES = 4 << 20
 """What one request may bring: the server cuts off whoever has more than 64 MiB coming."""
 _encode = msgspec.json.encode
 
 
-class Row(NamedTuple):
+class NatsMessage(NamedTuple):
     """One stored message."""
 
     seq: int
@@ -40,14 +40,14 @@ class Row(NamedTuple):
     """The atomic batch that brought it."""
 
 
-class Rows(NamedTuple):
+class MessagePage(NamedTuple):
     """Some messages in order, and whether there are more behind them."""
 
-    rows: list[Row]
+    rows: list[NatsMessage]
     more: bool
 
 
-class Ack(Struct, frozen=True, gc=False):
+class PublishAck(Struct, frozen=True, gc=False):
     """The stream's answer to a message that it was to store, or to the last one of a batch."""
 
     seq: int = 0
@@ -56,12 +56,12 @@ class Ack(Struct, frozen=True, gc=False):
     error: ApiError | None = None
 
 
-class _State(Struct, frozen=True):
+class _StreamState(Struct, frozen=True):
     bytes: int = 0
     last_seq: int = 0
 
 
-class _Found(Struct, frozen=True):
+class _LeaderMessage(Struct, frozen=True):
     """A message as the stream's leader gives it: in JSON, headers and payload in base64."""
 
     subject: str
@@ -70,24 +70,24 @@ class _Found(Struct, frozen=True):
     data: bytes = b""
 
 
-class _Answer(Struct, frozen=True):
+class _ApiResponse(Struct, frozen=True):
     error: ApiError | None = None
     config: dict[str, Any] = field(default_factory=dict)
-    state: _State = _State()
+    state: _StreamState = _StreamState()
     purged: int = 0
     num_pending: int = 0
-    message: _Found | None = None
+    message: _LeaderMessage | None = None
 
 
-_answers = msgspec.json.Decoder(_Answer)
-_acks = msgspec.json.Decoder(Ack)
+_response_decoder = msgspec.json.Decoder(_ApiResponse)
+_ack_decoder = msgspec.json.Decoder(PublishAck)
 
 
 class NatsStream:
     """One stream. Its methods are coroutines for the client's loop; each is repeated until it is answered or the time is over."""
 
     def __init__(self, client: NatsClient, town: str) -> None:
-        self.client, self.town, self.name = client, town, stream_of(town)
+        self.client, self.town, self.name = client, town, stream_name(town)
         self.config: dict[str, Any] = {}
         self.refuses_overlaps = False
         """Whether a consumer may not have several filters that an event fits: then it has one for all, and we choose here."""
@@ -96,7 +96,7 @@ class NatsStream:
         """Make the stream, or check the one that is there, and bring it to what the address asks for."""
         try:
             config = (await self.info()).config
-        except Refused as error:
+        except JetStreamError as error:
             if error.code != NO_STREAM:
                 raise
             config = await self._make(dedup, replicas)
@@ -127,7 +127,7 @@ class NatsStream:
     async def _make(self, dedup: float | None, replicas: int | None) -> dict[str, Any]:
         config = {
             "name": self.name,
-            "subjects": subjects_of(self.town),
+            "subjects": town_subjects(self.town),
             "storage": "file",
             "retention": "limits",
             "discard": "new",
@@ -141,12 +141,12 @@ class NatsStream:
         while True:
             try:
                 return (await self.api("STREAM.CREATE", config)).config
-            except Refused as error:
+            except JetStreamError as error:
                 if error.code != NAME_IN_USE:
                     raise
             try:
                 return (await self.info()).config  # another handle was first, or an attempt of ours whose answer was late
-            except Refused as error:
+            except JetStreamError as error:
                 if error.code != NO_STREAM or self.client.time() >= deadline:
                     raise
             await asyncio.sleep(RETRY_SECONDS)  # a cluster takes a moment to make it
@@ -155,7 +155,7 @@ class NatsStream:
         wrong = [name for name in ("allow_atomic", "allow_direct") if not config.get(name)]
         wrong += [name for name in ("sealed", "deny_delete", "deny_purge", "allow_rollup_hdrs", "no_ack") if config.get(name)]
         wrong += [name for name in ("max_age", "max_msgs", "max_msgs_per_subject") if config.get(name, 0) > 0]
-        if 0 < config.get("max_msg_size", 0) < LEAST_PAYLOAD:
+        if 0 < config.get("max_msg_size", 0) < MIN_PAYLOAD_LIMIT:
             wrong.append("max_msg_size")
         if config.get("max_bytes", 0) > 0 and config.get("discard") != "new":
             wrong.append("max_bytes")
@@ -183,7 +183,7 @@ class NatsStream:
         if config["metadata"].get(name) != value:
             await self.api("STREAM.UPDATE", config | {"metadata": config["metadata"] | {name: value}})
 
-    async def info(self) -> _Answer:
+    async def info(self) -> _ApiResponse:
         """The stream's settings and state."""
         return await self.api("STREAM.INFO")
 
@@ -191,94 +191,94 @@ class NatsStream:
         """Delete messages; answers how many. It may take long, and an attempt that is joined by another may find nothing left to count."""
         return (await self.api("STREAM.PURGE", body, limit=self.client.timeout / 2)).purged
 
-    async def api(self, verb: str, body: dict[str, Any] | None = None, after: str = "", *, limit: float = 0.0) -> _Answer:
+    async def api(self, verb: str, body: dict[str, Any] | None = None, after: str = "", *, limit: float = 0.0) -> _ApiResponse:
         """One request to JetStream about this stream. `limit`: see `NatsClient.retry`."""
 
-        async def attempt() -> _Answer:
+        async def attempt() -> _ApiResponse:
             future = await self.client.send(f"$JS.API.{verb}.{self.name}{after}", _encode(body) if body is not None else b"")
             message = await future
-            if is_nobody(message):
-                raise Nobody
-            answer = _answers.decode(message.data)
+            if is_no_responder(message):
+                raise NoResponder
+            answer = _response_decoder.decode(message.data)
             if answer.error is not None:
-                raise Refused(answer.error)
+                raise JetStreamError(answer.error)
             return answer
 
         return await self.client.retry(attempt, limit=limit)
 
     # --- messages
 
-    async def put(self, subject: str, payload: bytes, headers: dict[str, str]) -> Ack:
+    async def put(self, subject: str, payload: bytes, headers: dict[str, str]) -> PublishAck:
         """Store a message, once: an attempt that was late is known by its id, even when what it brings was deleted meanwhile."""
         named = {"Nats-Msg-Id": clock.uuid7()} | headers
 
-        async def attempt() -> Ack:
-            ack = ack_of(await (await self.client.send(subject, payload, named)))
+        async def attempt() -> PublishAck:
+            ack = parse_ack(await (await self.client.send(subject, payload, named)))
             if ack.error is not None:
-                raise Refused(ack.error)
+                raise JetStreamError(ack.error)
             return ack
 
         return await self.client.retry(attempt)
 
-    async def last(self, subject: str) -> Row | None:
+    async def last(self, subject: str) -> NatsMessage | None:
         """The newest message that fits a filter."""
         return await self._get({"last_by_subj": subject})
 
-    async def at(self, seq: int) -> Row | None:
+    async def at(self, seq: int) -> NatsMessage | None:
         """The message with a sequence number."""
         return await self._get({"seq": seq})
 
-    async def all_at(self, seqs: Iterable[int]) -> list[Row | None]:
+    async def all_at(self, seqs: Iterable[int]) -> list[NatsMessage | None]:
         """Many of them at once, in the order given."""
-        return await for_all(seqs, self.at, at_once=MOST_AT_ONCE)
+        return await map_concurrently(seqs, self.at, at_once=MAX_CONCURRENT_READS)
 
     async def delete(self, seq: int) -> bool:
         """Overwrite one message; says whether it was there."""
         try:
             await self.api("STREAM.MSG.DELETE", {"seq": seq})
-        except Refused as error:
+        except JetStreamError as error:
             if error.passing:
                 raise
             return False
         return True
 
-    async def _get(self, body: dict[str, Any]) -> Row | None:
+    async def _get(self, body: dict[str, Any]) -> NatsMessage | None:
         if self._is_replicated:
             return await self._get_from_leader(body)
-        return _row(await self.client.ask(f"$JS.API.DIRECT.GET.{self.name}", _encode(body)))
+        return _from_message(await self.client.ask(f"$JS.API.DIRECT.GET.{self.name}", _encode(body)))
 
     @property
     def _is_replicated(self) -> bool:
         """Whether the short way may end at a replica that has not heard of the newest messages yet."""
         return bool(self.config.get("num_replicas", 1) > 1)
 
-    async def _get_from_leader(self, body: dict[str, Any]) -> Row | None:
+    async def _get_from_leader(self, body: dict[str, Any]) -> NatsMessage | None:
         try:
             found = (await self.api("STREAM.MSG.GET", body)).message
-        except Refused as error:
+        except JetStreamError as error:
             if error.code in NO_MESSAGE:
                 return None
             raise
-        return None if found is None else _found_row(found)
+        return None if found is None else _from_leader_message(found)
 
-    async def rows(self, subject: str, start: int, count: int) -> Rows:
+    async def rows(self, subject: str, start: int, count: int) -> MessagePage:
         """Messages that fit a filter, from a sequence number on."""
-        body = _encode({"seq": max(1, start), "batch": count, "max_bytes": MOST_BYTES, "next_by_subj": subject})
+        body = _encode({"seq": max(1, start), "batch": count, "max_bytes": MAX_RESPONSE_BYTES, "next_by_subj": subject})
         arrived = 0
 
-        async def attempt() -> Rows:
+        async def attempt() -> MessagePage:
             found: list[Msg] = []
 
             def more(message: Msg) -> bool:
                 nonlocal arrived
-                if status_of(message):
+                if message_status(message):
                     return False
                 arrived += 1
                 found.append(message)
                 return True
 
             end = await (await self.client.send(f"$JS.API.DIRECT.GET.{self.name}", body, more=more))
-            page = _checked(found, end)
+            page = _build_page(found, end)
             if self._is_replicated and not page.more:
                 await self._check_end(subject, page.rows[-1].seq if page.rows else start - 1)
             return page
@@ -288,63 +288,65 @@ class NatsStream:
     async def _check_end(self, subject: str, end: int) -> None:
         newest = await self._get_from_leader({"last_by_subj": subject})
         if newest is not None and newest.seq > end:
-            raise Lost("a replica that lags behind")
+            raise ConnectionLost("a replica that lags behind")
 
-    async def every(self, subject: str, start: int = 1) -> list[Row]:
+    async def every(self, subject: str, start: int = 1) -> list[NatsMessage]:
         """All messages that fit a filter: for the few that are no events."""
-        rows: list[Row] = []
+        rows: list[NatsMessage] = []
         more = True
         while more:
-            page, more = await self.rows(subject, start, IN_FLIGHT)
+            page, more = await self.rows(subject, start, MAX_IN_FLIGHT)
             rows += page
             start = rows[-1].seq + 1 if rows else start
         return rows
 
 
-def id_of(message: Msg) -> str:
+def message_event_id(message: Msg) -> str:
     """The id of an event's message."""
-    return event_id((message.headers or {}).get("Nats-Msg-Id", ""))
+    return parse_event_id((message.headers or {}).get("Nats-Msg-Id", ""))
 
 
-def event_id(name: str) -> str:
+def parse_event_id(name: str) -> str:
     """The event's id in the name of a message. One that was taken back and stored again has a number behind it."""
     return name.partition("/")[0]
 
 
-def ack_of(message: Msg) -> Ack:
+def parse_ack(message: Msg) -> PublishAck:
     """What the stream said to a message; `Lost` if nobody was there to take it."""
-    if is_nobody(message):
-        raise Nobody
-    return _acks.decode(message.data)
+    if is_no_responder(message):
+        raise NoResponder
+    return _ack_decoder.decode(message.data)
 
 
-def _checked(found: Sequence[Msg], end: Msg) -> Rows:
-    status = status_of(end)
+def _build_page(found: Sequence[Msg], end: Msg) -> MessagePage:
+    status = message_status(end)
     if status == "404":
-        return Rows([], more=False)
-    rows = [row for message in found if (row := _row(message)) is not None]
+        return MessagePage([], more=False)
+    rows = [row for message in found if (row := _from_message(message)) is not None]
     headers = end.headers or {}
     if status != "204" or not rows or headers.get("Nats-Last-Sequence") != str(rows[-1].seq):
-        raise Lost("an answer of which a part is missing")
-    return Rows(rows, more=int(headers.get("Nats-Num-Pending", 0)) > 0)
+        raise ConnectionLost("an answer of which a part is missing")
+    return MessagePage(rows, more=int(headers.get("Nats-Num-Pending", 0)) > 0)
 
 
-def _found_row(found: _Found) -> Row:
+def _from_leader_message(found: _LeaderMessage) -> NatsMessage:
     lines = (line.partition(": ") for line in found.hdrs.decode(errors="replace").split("\r\n"))
     headers = {name: value for name, _, value in lines}
-    return Row(found.seq, found.subject, event_id(headers.get("Nats-Msg-Id", "")), found.data, batch=headers.get("Nats-Batch-Id", ""))
+    return NatsMessage(
+        found.seq, found.subject, parse_event_id(headers.get("Nats-Msg-Id", "")), found.data, batch=headers.get("Nats-Batch-Id", "")
+    )
 
 
-def _row(message: Msg) -> Row | None:
+def _from_message(message: Msg) -> NatsMessage | None:
     headers = message.headers or {}
     if "Nats-Sequence" not in headers:
-        if status_of(message) == "404":
+        if message_status(message) == "404":
             return None
-        raise Lost(f"an answer without a message ({status_of(message)})")
-    return Row(
+        raise ConnectionLost(f"an answer without a message ({message_status(message)})")
+    return NatsMessage(
         seq=int(headers["Nats-Sequence"]),
         subject=headers["Nats-Subject"],
-        id=id_of(message),
+        id=message_event_id(message),
         raw=message.data,
         pending=int(headers.get("Nats-Num-Pending", 0)),
         batch=headers.get("Nats-Batch-Id", ""),

@@ -19,21 +19,21 @@ from msgspec import Struct
 from fleetlore.log.base import TOWN
 
 ABSENT = "-"
-LONGEST_TOKEN = 240
-_KIND_AT = 10
-_PLACES = {"agent": (2, 3, 4), "mission": (5,), "task": (6,), "goal": (7,), "run": (8,), "source": (9,)}
-_UNSAFE = re.compile(rb"[^A-Za-z0-9_~-]")
+MAX_TOKEN_CHARS = 240
+_KIND_INDEX = 10
+_SCOPE_INDEXES = {"agent": (2, 3, 4), "mission": (5,), "task": (6,), "goal": (7,), "run": (8,), "source": (9,)}
+_UNSAFE_BYTES = re.compile(rb"[^A-Za-z0-9_~-]")
 
 
-class _Place(Struct, frozen=True, gc=False):
+class _OriginLog(Struct, frozen=True, gc=False):
     id: str
 
 
 class _Origin(Struct, frozen=True, gc=False):
-    log: _Place | None = None
+    log: _OriginLog | None = None
 
 
-class _Names(Struct, frozen=True, gc=False):
+class _EventNames(Struct, frozen=True, gc=False):
     """What an event's subject is made of, besides its kind."""
 
     agent: str | None = None
@@ -46,80 +46,80 @@ class _Names(Struct, frozen=True, gc=False):
     origin: _Origin | None = None
 
 
-_decoder = msgspec.json.Decoder(_Names)
+_names_decoder = msgspec.json.Decoder(_EventNames)
 
 
 @lru_cache(maxsize=8192)
-def token(name: str) -> str:
+def subject_token(name: str) -> str:
     """A name as one token of a subject; no two names share one."""
-    encoded = _UNSAFE.sub(lambda found: b"%%%02X" % found[0][0], name.encode()).decode()
+    encoded = _UNSAFE_BYTES.sub(lambda found: b"%%%02X" % found[0][0], name.encode()).decode()
     if encoded == ABSENT:
         return "%2D"
     # `%h` is no escape, so no name is encoded like this.
-    return encoded if len(encoded) <= LONGEST_TOKEN else f"%h{sha256(name.encode()).hexdigest()[:40]}"
+    return encoded if len(encoded) <= MAX_TOKEN_CHARS else f"%h{sha256(name.encode()).hexdigest()[:40]}"
 
 
-def stream_of(town: str) -> str:
+def stream_name(town: str) -> str:
     """The name of a town's stream."""
-    return f"FL_{token(town)}"
+    return f"FL_{subject_token(town)}"
 
 
-def subjects_of(town: str) -> list[str]:
+def town_subjects(town: str) -> list[str]:
     """Everything that a town's stream takes."""
-    return [f"{prefix}.{token(town)}.>" for prefix in ("fl", "fl-erased", "fl-meta")]
+    return [f"{prefix}.{subject_token(town)}.>" for prefix in ("fl", "fl-erased", "fl-meta")]
 
 
-def events_of(town: str) -> str:
+def events_subject(town: str) -> str:
     """Every event of a town."""
-    return f"fl.{token(town)}.>"
+    return f"fl.{subject_token(town)}.>"
 
 
-def erased_of(town: str, digest: str = ">") -> str:
+def erased_subject(town: str, digest: str = ">") -> str:
     """Where it stands that an id was erased; every such place without one."""
-    return f"fl-erased.{token(town)}.{digest}"
+    return f"fl-erased.{subject_token(town)}.{digest}"
 
 
-def meta_of(town: str, what: str) -> str:
+def meta_subject(town: str, what: str) -> str:
     """What else a town's stream remembers."""
-    return f"fl-meta.{token(town)}.{what}"
+    return f"fl-meta.{subject_token(town)}.{what}"
 
 
-def subject_of(town: str, kind: str, raw: bytes) -> str:
+def event_subject(town: str, kind: str, raw: bytes) -> str:
     """The subject of an event, by its kind and its canonical JSON."""
-    names = _decoder.decode(raw)
+    names = _names_decoder.decode(raw)
     source = names.origin.log.id if names.origin is not None and names.origin.log is not None else None
-    return _stem((town, names.agent, names.parent, names.child, names.mission, names.task, names.goal, names.run, source)) + kind
+    return _subject_prefix((town, names.agent, names.parent, names.child, names.mission, names.task, names.goal, names.run, source)) + kind
 
 
 @lru_cache(maxsize=8192)
-def _stem(names: tuple[str | None, ...]) -> str:
-    return f"fl.{'.'.join(ABSENT if name is None else token(name) for name in names)}."
+def _subject_prefix(names: tuple[str | None, ...]) -> str:
+    return f"fl.{'.'.join(ABSENT if name is None else subject_token(name) for name in names)}."
 
 
-def kind_of(subject: str) -> str:
+def subject_kind(subject: str) -> str:
     """The kind of the event on a subject; empty for one that we did not write."""
-    parts = subject.split(".", _KIND_AT)
-    return parts[_KIND_AT] if len(parts) > _KIND_AT else ""
+    parts = subject.split(".", _KIND_INDEX)
+    return parts[_KIND_INDEX] if len(parts) > _KIND_INDEX else ""
 
 
-def filters_of(town: str, scope: str, kinds: Sequence[str] = ()) -> list[str]:
+def scope_filters(town: str, scope: str, kinds: Sequence[str] = ()) -> list[str]:
     """The subjects of a scope's events, of these kinds or families only: an event is meant if it fits any of them."""
     ends = [f"{kind[:-2]}.>" if kind.endswith(".*") else kind for kind in kinds] or [">"]
     if scope == TOWN:
-        stems = [f"fl.{token(town)}."] if not kinds else [f"fl.{token(town)}." + "*." * (_KIND_AT - 2)]
+        stems = [f"fl.{subject_token(town)}."] if not kinds else [f"fl.{subject_token(town)}." + "*." * (_KIND_INDEX - 2)]
     else:
         kind, _, name = scope.partition(":")
-        stems = [_stem_with(town, place, name) for place in _PLACES[kind]]
+        stems = [_scope_prefix(town, place, name) for place in _SCOPE_INDEXES[kind]]
     return [stem + end for stem in stems for end in ends]
 
 
-def fits(subject: str, filters: Sequence[str]) -> bool:
+def matches_filters(subject: str, filters: Sequence[str]) -> bool:
     """Whether a subject fits any of these filters."""
     parts = subject.split(".")
-    return any(_fits(parts, wanted.split(".")) for wanted in filters)
+    return any(_matches_filter(parts, wanted.split(".")) for wanted in filters)
 
 
-def _fits(parts: Sequence[str], wanted: Sequence[str]) -> bool:
+def _matches_filter(parts: Sequence[str], wanted: Sequence[str]) -> bool:
     if wanted[-1] == ">":
         wanted = wanted[:-1]
         parts, enough = parts[: len(wanted)], len(parts) > len(wanted)
@@ -128,7 +128,7 @@ def _fits(parts: Sequence[str], wanted: Sequence[str]) -> bool:
     return enough and all(want in ("*", part) for want, part in zip(wanted, parts, strict=True))
 
 
-def _stem_with(town: str, place: int, name: str) -> str:
-    tokens = ["fl", token(town), *["*"] * (_KIND_AT - 2)]
-    tokens[place] = token(name)
+def _scope_prefix(town: str, place: int, name: str) -> str:
+    tokens = ["fl", subject_token(town), *["*"] * (_KIND_INDEX - 2)]
+    tokens[place] = subject_token(name)
     return ".".join(tokens) + "."

@@ -13,33 +13,33 @@ import nats.errors
 from nats.aio.msg import Msg
 
 from fleetlore.errors import Closed, LogError
-from fleetlore.log.base import PAGE, Page, Stored
-from fleetlore.log.nats.errors import Lost, Refused
-from fleetlore.log.nats.marks import Marks
-from fleetlore.log.nats.pull import HEARTBEAT_SECONDS, Pull, place_of
-from fleetlore.log.nats.stream import NatsStream, Row, id_of
-from fleetlore.log.nats.subjects import filters_of, fits
+from fleetlore.log.base import PAGE_SIZE, StoredRecord, TailPage
+from fleetlore.log.nats.errors import ConnectionLost, JetStreamError
+from fleetlore.log.nats.marks import StreamMarks
+from fleetlore.log.nats.pull import HEARTBEAT_SECONDS, PullConsumer, parse_delivery
+from fleetlore.log.nats.stream import NatsMessage, NatsStream, message_event_id
+from fleetlore.log.nats.subjects import matches_filters, scope_filters
 from fleetlore.log.sequence import to_position
 
-PORTION = 256
-AHEAD = 1024
-AHEAD_BYTES = 16 << 20
+PULL_BATCH = 256
+MAX_BUFFERED = 1024
+MAX_BUFFERED_BYTES = 16 << 20
 """So much may wait for a slow follower here; the rest waits on the server."""
 RETRY_SECONDS = 0.1
-_log = logging.getLogger("fleetlore.log")
+_logger = logging.getLogger("fleetlore.log")
 
 
 class NatsTail:
     """One follower. What arrived before a trim or an erasure, and was not taken yet, is not given out after it."""
 
-    def __init__(self, stream: NatsStream, marks: Marks, scope: str, after: int | None) -> None:
+    def __init__(self, stream: NatsStream, marks: StreamMarks, scope: str, after: int | None) -> None:
         self._stream, self._marks = stream, marks
-        self._filters = filters_of(stream.town, scope)
+        self._filters = scope_filters(stream.town, scope)
         self._after = after
         self._received = after or 0
         self._sure = self._received
         """Up to here it is known whether what did not come was trimmed; what lies behind waits, or a gap could go untold."""
-        self._arrived: deque[Row] = deque()
+        self._arrived: deque[NatsMessage] = deque()
         self._bytes = 0
         self._changed = Condition()
         self._wake = asyncio.Event()
@@ -51,16 +51,16 @@ class NatsTail:
 
     # --- for whoever follows
 
-    def next(self, timeout: float) -> Page:
+    def next(self, timeout: float) -> TailPage:
         """The next records."""
         deadline = monotonic() + timeout
         while (rows := self._take(deadline)) is not None:
             page = self._page(rows)
             if page.rows or page.gap:
                 return page
-        return Page([])
+        return TailPage([])
 
-    def _take(self, deadline: float) -> list[Row] | None:
+    def _take(self, deadline: float) -> list[NatsMessage] | None:
         """What has arrived, or nothing where there is a gap to tell of; `None` when the time is over."""
         with self._changed:
             while not (self._has_some() or self._has_gap()):
@@ -72,11 +72,11 @@ class NatsTail:
             if self._closed:
                 return None
             self._check_open()
-            rows: list[Row] = []
-            while self._has_some() and len(rows) < PAGE:
+            rows: list[NatsMessage] = []
+            while self._has_some() and len(rows) < PAGE_SIZE:
                 rows.append(self._arrived.popleft())
             self._bytes -= sum(len(row.raw) for row in rows)
-        if len(self._arrived) <= PORTION:
+        if len(self._arrived) <= PULL_BATCH:
             self._stream.client.call_soon(self._wake.set)
         return rows
 
@@ -86,14 +86,14 @@ class NatsTail:
     def _has_gap(self) -> bool:
         return self._ready and self._after is not None and self._after < self._marks.horizon
 
-    def _page(self, rows: list[Row]) -> Page:
+    def _page(self, rows: list[NatsMessage]) -> TailPage:
         gap = None
         if self._has_gap():
             gap = to_position(self._marks.horizon)
             self._after = self._marks.horizon
         if rows:
             self._after = max(rows[-1].seq, self._after or 0)
-        return Page([Stored(to_position(row.seq), row.raw) for row in rows if self._marks.shows(row)], gap)
+        return TailPage([StoredRecord(to_position(row.seq), row.raw) for row in rows if self._marks.shows(row)], gap)
 
     def _check_open(self) -> None:
         if self._log_closed:
@@ -126,21 +126,21 @@ class NatsTail:
         """From one consumer to the next, until the follower is closed."""
         troubled = False
         while not (self._closed or self._stream.client.is_over):
-            pull = Pull(self._stream, self._filters, self._hear, on_end=self._wake.set)
+            pull = PullConsumer(self._stream, self._filters, self._hear, on_end=self._wake.set)
             try:
                 await self._pump(pull)
-            except (LogError, Lost, Refused, nats.errors.Error) as error:
+            except (LogError, ConnectionLost, JetStreamError, nats.errors.Error) as error:
                 if not troubled and self._stream.client.is_online:
-                    _log.warning("%s: cannot be followed just now (%s); trying again", self._stream.client.place, error)
+                    _logger.warning("%s: cannot be followed just now (%s); trying again", self._stream.client.place, error)
                 troubled = True
                 await asyncio.sleep(RETRY_SECONDS)
             else:
                 troubled = False
             finally:
-                with suppress(LogError, Lost, nats.errors.Error):
+                with suppress(LogError, ConnectionLost, nats.errors.Error):
                     await pull.stop()
 
-    async def _pump(self, pull: Pull) -> None:
+    async def _pump(self, pull: PullConsumer) -> None:
         """One consumer's life."""
         self._is_dead = False
         await self._stream.client.online(self._stream.client.deadline())
@@ -152,8 +152,8 @@ class NatsTail:
             self._wake.clear()
             if self._closed or self._is_dead or pull.is_dead():
                 return
-            if pull.asked <= PORTION // 2 and len(self._arrived) < AHEAD and self._bytes < AHEAD_BYTES:
-                await pull.ask(PORTION)
+            if pull.asked <= PULL_BATCH // 2 and len(self._arrived) < MAX_BUFFERED and self._bytes < MAX_BUFFERED_BYTES:
+                await pull.ask(PULL_BATCH)
             if self._sure < self._received:
                 await self._make_sure()
             with suppress(TimeoutError):
@@ -172,16 +172,16 @@ class NatsTail:
             self._is_dead = True
             self._wake.set()
             return
-        seq = place_of(message).seq
+        seq = parse_delivery(message).seq
         if seq <= self._received:
             return  # a consumer before this one has brought it
         if self._sure == self._received == seq - 1:
             self._sure = seq
         self._received = seq
-        if self._stream.refuses_overlaps and not fits(message.subject, self._filters):
+        if self._stream.refuses_overlaps and not matches_filters(message.subject, self._filters):
             self._wake.set()
             return
-        row = Row(seq, message.subject, id_of(message), message.data)
+        row = NatsMessage(seq, message.subject, message_event_id(message), message.data)
         with self._changed:
             self._arrived.append(row)
             self._bytes += len(row.raw)

@@ -40,17 +40,17 @@ Command: TypeAlias = Sequence[str | bytes | int]
 Answer: TypeAlias = Any
 """Bytes, numbers, lists of them, or `None`; a `ResponseError` where the server refused the command."""
 
-Forgets = NoScriptError
+ScriptMissing = NoScriptError
 """The server does not know a script any more."""
-OLDEST = (7, 0)
-_BREAKS = (ConnectionError, TimeoutError, OSError, TryAgainError)
+MIN_VERSION = (7, 0)
+_CONNECTION_ERRORS = (ConnectionError, TimeoutError, OSError, TryAgainError)
 # Nothing was done: another script runs, or the server has no primary just now. It passes.
-_PASSING = ("BUSY", "MASTERDOWN", "TRYAGAIN", "LOADING")
-_ABORTED = "because of: "
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+_TRANSIENT_PREFIXES = ("BUSY", "MASTERDOWN", "TRYAGAIN", "LOADING")
+_ABORT_MARKER = "because of: "
+_FIRST_BACKOFF, _MAX_BACKOFF = 0.02, 0.5
 
 
-class Broken(Exception):
+class ConnectionBroken(Exception):
     """The server could not be asked, in all the time that there was. `sent`: whether it may have heard the commands."""
 
     def __init__(self, error: Exception, *, sent: bool) -> None:
@@ -58,7 +58,7 @@ class Broken(Exception):
         super().__init__(str(error))
 
 
-class Line:
+class RedisConnection:
     """One connection; made when it is first used, and again after it broke."""
 
     def __init__(self, connection: Any, in_our_words: Callable[[Exception], LogError]) -> None:
@@ -74,8 +74,8 @@ class Line:
             return [self._answer() for _ in commands]
         except BaseException as error:
             self.hang_up()  # half an answer may still be on its way
-            if isinstance(error, _BREAKS) and not isinstance(error, AuthenticationError):
-                raise Broken(error, sent=sent and not isinstance(error, TryAgainError | BusyLoadingError)) from error
+            if isinstance(error, _CONNECTION_ERRORS) and not isinstance(error, AuthenticationError):
+                raise ConnectionBroken(error, sent=sent and not isinstance(error, TryAgainError | BusyLoadingError)) from error
             if isinstance(error, RedisError):
                 raise self._in_our_words(error) from error
             raise
@@ -86,7 +86,7 @@ class Line:
         except (TryAgainError, AuthenticationError):
             raise
         except ResponseError as refusal:
-            if str(refusal).partition(_ABORTED)[2].startswith(_PASSING) or str(refusal).startswith(_PASSING):
+            if str(refusal).partition(_ABORT_MARKER)[2].startswith(_TRANSIENT_PREFIXES) or str(refusal).startswith(_TRANSIENT_PREFIXES):
                 raise TryAgainError(str(refusal)) from refusal
             return refusal
 
@@ -108,8 +108,8 @@ class RedisClient:
     def __init__(self, address: str, *, timeout: float, ca: str | None = None) -> None:
         self.address = settings.masked(address)
         self.timeout = timeout
-        self._make = _maker(address, timeout, ca)
-        self._idle: list[Line] = []
+        self._make = _connection_factory(address, timeout, ca)
+        self._idle: list[RedisConnection] = []
         self._digests: dict[str, str] = {}
         self._sources: dict[str, str] = {}
         self._process = os.getpid()
@@ -119,38 +119,38 @@ class RedisClient:
         """The answers to commands that only read, or that may be sent twice; refusals are raised."""
         try:
             answers = self.send(commands)
-        except Broken as broken:
+        except ConnectionBroken as broken:
             raise self.unreachable(broken.error) from broken
         return [self.accepted(answer) for answer in answers]
 
     def send(self, commands: Sequence[Command]) -> list[Answer]:
         """The answers, refusals among them; tried again on a new connection until the time is over, then `Broken`."""
         self.check_open()
-        deadline, pause, sent = monotonic() + self.timeout, _FIRST_PAUSE, False
+        deadline, pause, sent = monotonic() + self.timeout, _FIRST_BACKOFF, False
         while True:
             line = self._take()
             try:
                 answers = line.ask(commands)
-            except Broken as broken:
+            except ConnectionBroken as broken:
                 sent = sent or broken.sent
                 self._drop_idle()  # what broke one connection has most likely broken all
                 if self.closed:
-                    raise Broken(broken.error, sent=sent) from broken
+                    raise ConnectionBroken(broken.error, sent=sent) from broken
                 if monotonic() + pause >= deadline:
-                    raise Broken(broken.error, sent=sent) from broken
+                    raise ConnectionBroken(broken.error, sent=sent) from broken
                 sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                pause = min(2 * pause, _MAX_BACKOFF)
             else:
                 self._give_back(line)
                 return answers
 
-    def _take(self) -> Line:
+    def _take(self) -> RedisConnection:
         try:
             return self._idle.pop()
         except IndexError:
             return self._new_line()
 
-    def _give_back(self, line: Line) -> None:
+    def _give_back(self, line: RedisConnection) -> None:
         if self.closed:
             line.hang_up()
         else:
@@ -167,7 +167,7 @@ class RedisClient:
         """The answer to one script; a refusal, or no answer at all, is raised."""
         try:
             [answer] = self.run_scripts([self.script(source, keys, arguments)])
-        except Broken as broken:
+        except ConnectionBroken as broken:
             raise self.unheard(broken) from broken
         return self.accepted(answer)
 
@@ -183,13 +183,13 @@ class RedisClient:
         """The same for a server that does not know it, and will from now on."""
         return ("EVAL", self._sources[str(call[1])], *call[2:])
 
-    def line(self) -> Line:
+    def line(self) -> RedisConnection:
         """A connection for one user alone."""
         self.check_open()
         return self._new_line()
 
-    def _new_line(self) -> Line:
-        return Line(self._make(), self.in_our_words)
+    def _new_line(self) -> RedisConnection:
+        return RedisConnection(self._make(), self.in_our_words)
 
     def accepted(self, answer: Answer) -> Answer:
         """The answer, or the refusal raised."""
@@ -201,7 +201,7 @@ class RedisClient:
         """What to say when the server does not answer."""
         return Unreachable(f"{self.address}: the server does not answer ({error}); see that it runs and can be reached, then try again")
 
-    def unheard(self, broken: Broken, ids: Sequence[str] = ()) -> LogError:
+    def unheard(self, broken: ConnectionBroken, ids: Sequence[str] = ()) -> LogError:
         """What to say when commands were sent, or not even that, and no answer came; `ids` are those of events that were on their way."""
         if not broken.sent:
             return self.unreachable(broken.error)
@@ -254,7 +254,7 @@ class RedisClient:
         return os.getpid() != self._process
 
 
-def _maker(address: str, timeout: float, ca: str | None) -> Callable[[], Any]:
+def _connection_factory(address: str, timeout: float, ca: str | None) -> Callable[[], Any]:
     scheme, _, rest = address.partition(":")
     if not rest.startswith("//"):
         if scheme != "unix":
@@ -287,9 +287,9 @@ def _check_database(address: str) -> None:
 
 def check_server(client: RedisClient) -> str:
     """The server's name and version, if a log can be kept there; `Unsuitable` says why not."""
-    facts = info_of(client)
+    facts = read_server_info(client)
     name, version = ("valkey", facts["valkey_version"]) if "valkey_version" in facts else ("redis", facts.get("redis_version", "0"))
-    if tuple(int(part) for part in facts.get("redis_version", "0").split(".")[:2] if part.isdigit()) < OLDEST:
+    if tuple(int(part) for part in facts.get("redis_version", "0").split(".")[:2] if part.isdigit()) < MIN_VERSION:
         raise Unsuitable(f"{client.address}: {name} {version} is too old; install Redis 7.0 or newer, or Valkey")
     if facts.get("redis_mode") == "cluster" or facts.get("cluster_enabled") == "1":
         raise Unsuitable(f"{client.address}: a cluster cannot keep a town's streams together; name a single server")
@@ -301,7 +301,7 @@ def check_server(client: RedisClient) -> str:
     return f"{name} {version}"
 
 
-def info_of(client: RedisClient) -> dict[str, str]:
+def read_server_info(client: RedisClient) -> dict[str, str]:
     """What the server says of itself."""
     [text] = client.ask(("INFO",))
     return dict(line.partition(":")[::2] for line in text.decode(errors="replace").splitlines() if ":" in line)

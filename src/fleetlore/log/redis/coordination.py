@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from fleetlore.errors import LeaseLost
 from fleetlore.log.base import Position
-from fleetlore.log.coordination import Lease, lease_of, microseconds
+from fleetlore.log.coordination import Lease, make_lease, seconds_to_microseconds
 from fleetlore.log.redis.client import RedisClient, check_server
-from fleetlore.log.redis.entry import Keys
-from fleetlore.log.tokens import Token, decoded, encoded
+from fleetlore.log.redis.entry import TownKeys
+from fleetlore.log.tokens import Token, decode_tokens, encode_token
 
 # KEYS: leases, and for a taking: epochs. ARGV: name, holder, then the verb's own.
-_HELD = """
+_LEASE_FUNCTIONS = """
 local NAME, HOLDER = ARGV[1], ARGV[2]
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
@@ -40,8 +40,8 @@ end
 """
 
 # ARGV: … microseconds, seconds. The epoch is `next_epoch` of shared.py.
-_TAKE = f"""#!lua
-{_HELD}
+_ACQUIRE_SCRIPT = f"""#!lua
+{_LEASE_FUNCTIONS}
 local _, holder = held()
 if holder and holder ~= HOLDER then return false end
 local last = tonumber(redis.call('HGET', KEYS[2], NAME) or '0')
@@ -51,23 +51,23 @@ return hold(epoch, ARGV[3], ARGV[4])
 """
 
 # ARGV: … epoch, microseconds, seconds.
-_RENEW = f"""#!lua flags=allow-oom
-{_HELD}
+_RENEW_SCRIPT = f"""#!lua flags=allow-oom
+{_LEASE_FUNCTIONS}
 local epoch, holder = held()
 if epoch ~= ARGV[3] or holder ~= HOLDER then return false end
 return hold(epoch, ARGV[4], ARGV[5])
 """
 
 # ARGV: … epoch.
-_RELEASE = f"""#!lua flags=allow-oom
-{_HELD}
+_RELEASE_SCRIPT = f"""#!lua flags=allow-oom
+{_LEASE_FUNCTIONS}
 local epoch, holder = held()
 if epoch == ARGV[3] and holder == HOLDER then redis.call('HDEL', KEYS[1], NAME) end
 return 1
 """
 
 # ARGV: the new one, the one expected or nothing.
-_SET_SEAL = """#!lua
+_SET_SEAL_SCRIPT = """#!lua
 local found = redis.call('GET', KEYS[1]) or ''
 if found ~= ARGV[1] and found ~= ARGV[2] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1])
@@ -75,13 +75,13 @@ return 1
 """
 
 
-class RedisShared:
+class RedisCoordination:
     """One town on one server."""
 
     def __init__(self, address: str, *, town: str, timeout: float = 10.0) -> None:
         own = f"tt:{town}:fleetlore"
         self._cursors, self._leases, self._epochs = f"{own}:cursors", f"{own}:leases", f"{own}:epochs"
-        self._tokens, self._seal = f"{own}:tokens", Keys(town).seal
+        self._tokens, self._seal = f"{own}:tokens", TownKeys(town).seal
         self._client = RedisClient(address, timeout=timeout)
         try:
             check_server(self._client)
@@ -109,23 +109,27 @@ class RedisShared:
 
     def take(self, name: str, holder: str, seconds: float) -> Lease | None:
         """Take a lease if it is free or the holder's own."""
-        answer = self._client.run(_TAKE, [self._leases, self._epochs], [name, holder, microseconds(seconds), repr(seconds)])
+        answer = self._client.run(
+            _ACQUIRE_SCRIPT, [self._leases, self._epochs], [name, holder, seconds_to_microseconds(seconds), repr(seconds)]
+        )
         if answer is None:
             return None
         epoch, until = map(int, answer)
-        return lease_of(name, holder, epoch, until, seconds)
+        return make_lease(name, holder, epoch, until, seconds)
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
         """Let a lease last longer."""
-        answer = self._client.run(_RENEW, [self._leases], [lease.name, lease.holder, lease.epoch, microseconds(seconds), repr(seconds)])
+        answer = self._client.run(
+            _RENEW_SCRIPT, [self._leases], [lease.name, lease.holder, lease.epoch, seconds_to_microseconds(seconds), repr(seconds)]
+        )
         if answer is None:
             raise LeaseLost(lease.name, lease.holder, lease.epoch)
         epoch, until = map(int, answer)
-        return lease_of(lease.name, lease.holder, epoch, until, seconds)
+        return make_lease(lease.name, lease.holder, epoch, until, seconds)
 
     def release(self, lease: Lease) -> None:
         """End a lease, if it is still this one."""
-        self._client.run(_RELEASE, [self._leases], [lease.name, lease.holder, lease.epoch])
+        self._client.run(_RELEASE_SCRIPT, [self._leases], [lease.name, lease.holder, lease.epoch])
 
     def holder_of(self, name: str) -> Lease | None:
         """The lease as it is held now."""
@@ -135,16 +139,16 @@ class RedisShared:
         epoch, until, length, holder = text.decode().split(" ", 3)
         if int(until) <= int(seconds) * 1_000_000 + int(rest):
             return None
-        return lease_of(name, holder, int(epoch), int(until), float(length))
+        return make_lease(name, holder, int(epoch), int(until), float(length))
 
     def keep_token(self, token: Token) -> None:
         """Keep a token under its id."""
-        self._client.ask(("HSET", self._tokens, token.id, encoded(token)))
+        self._client.ask(("HSET", self._tokens, token.id, encode_token(token)))
 
     def tokens(self) -> list[Token]:
         """Every token."""
         [kept] = self._client.ask(("HVALS", self._tokens))
-        return decoded(kept)
+        return decode_tokens(kept)
 
     def drop_token(self, id: str) -> None:
         """Drop a token."""
@@ -158,7 +162,7 @@ class RedisShared:
 
     def set_seal(self, seal: bytes, expect: bytes | None) -> bool:
         """Put a seal in the place of another."""
-        return bool(self._client.run(_SET_SEAL, [self._seal], [seal, expect or b""]))
+        return bool(self._client.run(_SET_SEAL_SCRIPT, [self._seal], [seal, expect or b""]))
 
     def close(self) -> None:
         """Close the connections."""

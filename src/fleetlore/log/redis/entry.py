@@ -16,24 +16,24 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fleetlore.dialects import tinytown
-from fleetlore.dialects.tinytown import town_uuid, type_of
+from fleetlore.dialects.tinytown import derive_town_uuid, type_from_kind
 from fleetlore.errors import DialectError, Invalid
 from fleetlore.events import codec
 from fleetlore.events.envelope import SCOPE_FIELDS, Event
-from fleetlore.log.base import SCOPE_KINDS, TOWN, Position, Stored
+from fleetlore.log.base import SCOPE_KINDS, TOWN, Position, StoredRecord
 
 OWN_KEY = "fleetlore"
-_HALF = 20
-_HIGHEST = 2**64 - 1
-_opening = f'{{"{OWN_KEY}":'.encode()
-_own_id = re.compile(rb'\{"id":"([0-9a-f-]{36})"')
+_HALF_DIGITS = 20
+_MAX_NUMBER = 2**64 - 1
+_OWN_PREFIX = f'{{"{OWN_KEY}":'.encode()
+_OWN_ID_PATTERN = re.compile(rb'\{"id":"([0-9a-f-]{36})"')
 
 
 class _Data(Struct):
     fleetlore: Raw | UnsetType = UNSET
 
 
-class _Named(Struct, gc=False):
+class _EventNames(Struct, gc=False):
     """What tinytown's form takes from the canonical event, times as they are written."""
 
     kind: str
@@ -62,11 +62,11 @@ class _TownEvent(Struct, gc=False):
 
 
 _decode_data = msgspec.json.Decoder(_Data).decode
-_decode_named = msgspec.json.Decoder(_Named).decode
+_decode_named = msgspec.json.Decoder(_EventNames).decode
 _encode = msgspec.json.Encoder().encode
 
 
-class Keys:
+class TownKeys:
     """The names under which a town is kept."""
 
     def __init__(self, town: str) -> None:
@@ -91,7 +91,7 @@ class Keys:
         if scope == TOWN:
             return self.events
         kind, _, value = scope.partition(":")
-        return f"{self.events}:{kind}:{town_uuid(self._town, value)}"
+        return f"{self.events}:{kind}:{derive_town_uuid(self._town, value)}"
 
     def streams(self, scopes: Sequence[str]) -> tuple[str, ...]:
         """The streams of several scopes, none twice: two names may mean one agent."""
@@ -108,14 +108,14 @@ class Keys:
         return self._scope_name.fullmatch(name) is not None
 
 
-def write(kind: str, raw: bytes, town: str) -> tuple[str, bytes]:
+def encode_entry(kind: str, raw: bytes, town: str) -> tuple[str, bytes]:
     """The type and the data of an entry."""
-    name = type_of(kind)
-    told = _told(raw, town) if name == kind else _told_as_tinytown_does(raw, town)
-    return name, b"%b%b%b%b" % (_opening, raw, b"" if told == b"{}" else b",", told[1:])
+    name = type_from_kind(kind)
+    told = _encode_unknown_kind(raw, town) if name == kind else _encode_tinytown_data(raw, town)
+    return name, b"%b%b%b%b" % (_OWN_PREFIX, raw, b"" if told == b"{}" else b",", told[1:])
 
 
-def _told_as_tinytown_does(raw: bytes, town: str) -> bytes:
+def _encode_tinytown_data(raw: bytes, town: str) -> bytes:
     told = tinytown.DIALECT.encode(codec.decode(raw), town=town)
     assert told is not None  # it has a word for the kind
     if b'"fleetlore"' in told:  # a foreign record has a key of this name; the canonical event holds it too
@@ -124,71 +124,71 @@ def _told_as_tinytown_does(raw: bytes, town: str) -> bytes:
     return told
 
 
-def _told(raw: bytes, town: str) -> bytes:
+def _encode_unknown_kind(raw: bytes, town: str) -> bytes:
     """The same form for a kind that tinytown has no word for; its readers pass over it."""
     event = _decode_named(raw)
     return _encode(
         _TownEvent(
             event.kind,
-            town_uuid(town, event.agent) if event.agent else UNSET,
-            town_uuid(town, event.task) if event.task else UNSET,
-            town_uuid(town, event.mission) if event.mission else UNSET,
+            derive_town_uuid(town, event.agent) if event.agent else UNSET,
+            derive_town_uuid(town, event.task) if event.task else UNSET,
+            derive_town_uuid(town, event.mission) if event.mission else UNSET,
             event.old_state,
             event.new_state,
             event.text,
             event.at,
-            town_uuid(town, event.parent) if event.parent else UNSET,
-            town_uuid(town, event.child) if event.child else UNSET,
+            derive_town_uuid(town, event.parent) if event.parent else UNSET,
+            derive_town_uuid(town, event.child) if event.child else UNSET,
         )
     )
 
 
-def read(entry: bytes, fields: Sequence[bytes]) -> Stored:
+def decode_entry(entry: bytes, fields: Sequence[bytes]) -> StoredRecord:
     """The record of an entry. What cannot be read is given as it is, and told by whoever revives it."""
-    return Stored(to_position(entry), _raw_of(data_of(fields)))
+    return StoredRecord(to_position(entry), _extract_event(entry_data(fields)))
 
 
-def data_of(fields: Sequence[bytes]) -> bytes:
+def entry_data(fields: Sequence[bytes]) -> bytes:
     """The data of an entry; an entry without any is shown as it is."""
-    found = _pairs(fields).get(b"data")
+    found = _field_pairs(fields).get(b"data")
     return found if found is not None else repr(list(fields)).encode()
 
 
-def kind_of(fields: Sequence[bytes]) -> str:
+def entry_kind(fields: Sequence[bytes]) -> str:
     """The kind of an entry, as its type tells it."""
-    name = _pairs(fields).get(b"event_type", b"").decode(errors="replace")
-    return tinytown.FAMILY + name if name in tinytown.TYPES else name
+    name = _field_pairs(fields).get(b"event_type", b"").decode(errors="replace")
+    return tinytown.KIND_PREFIX + name if name in tinytown.TYPES else name
 
 
-def _pairs(fields: Sequence[bytes]) -> Mapping[bytes, bytes]:
+def _field_pairs(fields: Sequence[bytes]) -> Mapping[bytes, bytes]:
     return dict(zip(fields[::2], fields[1::2], strict=False))
 
 
-def _raw_of(data: bytes) -> bytes:
+def _extract_event(data: bytes) -> bytes:
     own: bytes | Raw | UnsetType
     try:
         own = _decode_data(data).fleetlore
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         # What stands behind our own key, or all of it, is spelt in a way that only tinytown's dialect can read.
-        own = _own_part(data)
+        own = _extract_own_event(data)
     if own is not UNSET:
         return bytes(own)
-    event = foreign(data)
+    event = decode_foreign_event(data)
     return data if event is None else codec.encode(event)
 
 
-def _own_part(data: bytes) -> bytes | UnsetType:
-    if not data.startswith(_opening):
+def _extract_own_event(data: bytes) -> bytes | UnsetType:
+    if not data.startswith(_OWN_PREFIX):
         return UNSET
     text = data.decode(errors="surrogateescape")
     try:
-        _, end = json.JSONDecoder().raw_decode(text, len(_opening))
+        _, end = json.JSONDecoder().raw_decode(text, len(_OWN_PREFIX))
     except (ValueError, RecursionError):
         return UNSET
-    return text[len(_opening) : end].encode(errors="surrogateescape")
+    return text[len(_OWN_PREFIX) : end].encode(errors="surrogateescape")
 
 
-def scopes_in(raw: bytes) -> tuple[str, ...]:
+def parse_scopes(raw: bytes) -> tuple[str, ...]:
     """The scopes that a stored event names, whatever else is the matter with it."""
     try:
         event = msgspec.json.decode(raw)
@@ -204,18 +204,18 @@ def scopes_in(raw: bytes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(scopes))
 
 
-def id_in(data: bytes) -> str | None:
+def parse_event_id(data: bytes) -> str | None:
     """The id of an event, by the data of an entry."""
-    if data.startswith(_opening):
-        found = _own_id.match(data, len(_opening))
+    if data.startswith(_OWN_PREFIX):
+        found = _OWN_ID_PATTERN.match(data, len(_OWN_PREFIX))
         return found[1].decode() if found else None
-    event = foreign(data)
+    event = decode_foreign_event(data)
     return None if event is None else event.id
 
 
-def foreign(data: bytes) -> Event | None:
+def decode_foreign_event(data: bytes) -> Event | None:
     """The event of an entry that tinytown wrote. Its id follows from the data alone, so all copies are one event."""
-    if data.startswith(_opening):
+    if data.startswith(_OWN_PREFIX):
         return None
     try:
         return tinytown.DIALECT.decode(data)
@@ -226,28 +226,28 @@ def foreign(data: bytes) -> Event | None:
 def to_position(entry: bytes) -> Position:
     """An entry's id `MS-SEQ` as a position: both padded, so that text order is log order."""
     ms, _, seq = entry.partition(b"-")
-    return f"{int(ms):0{_HALF}d}{int(seq):0{_HALF}d}"
+    return f"{int(ms):0{_HALF_DIGITS}d}{int(seq):0{_HALF_DIGITS}d}"
 
 
-def to_entry(position: Position) -> str:
+def to_entry_id(position: Position) -> str:
     """The entry's id of a position."""
-    if position.isascii() and position.isdigit() and len(position) == 2 * _HALF:
-        return f"{min(int(position[:_HALF]), _HIGHEST)}-{min(int(position[_HALF:]), _HIGHEST)}"
+    if position.isascii() and position.isdigit() and len(position) == 2 * _HALF_DIGITS:
+        return f"{min(int(position[:_HALF_DIGITS]), _MAX_NUMBER)}-{min(int(position[_HALF_DIGITS:]), _MAX_NUMBER)}"
     raise Invalid(f"not a position of this log: {position!r}; take one as `lore events --json` prints it")
 
 
-HIGHEST = f"{_HIGHEST:0{_HALF}d}" * 2
-LOWEST = "0" * (2 * _HALF)
+MAX_POSITION = f"{_MAX_NUMBER:0{_HALF_DIGITS}d}" * 2
+MIN_POSITION = "0" * (2 * _HALF_DIGITS)
 
 
-def just_before(position: Position) -> Position:
+def position_before(position: Position) -> Position:
     """The highest position that lies below another."""
-    number = int(position[:_HALF]) * (_HIGHEST + 1) + int(position[_HALF:]) - 1
-    ms, seq = divmod(max(number, 0), _HIGHEST + 1)
-    return f"{ms:0{_HALF}d}{seq:0{_HALF}d}"
+    number = int(position[:_HALF_DIGITS]) * (_MAX_NUMBER + 1) + int(position[_HALF_DIGITS:]) - 1
+    ms, seq = divmod(max(number, 0), _MAX_NUMBER + 1)
+    return f"{ms:0{_HALF_DIGITS}d}{seq:0{_HALF_DIGITS}d}"
 
 
-def just_after(position: Position) -> Position:
+def position_after(position: Position) -> Position:
     """The lowest position that lies above another."""
-    ms, seq = divmod(int(position[:_HALF]) * (_HIGHEST + 1) + int(position[_HALF:]) + 1, _HIGHEST + 1)
-    return f"{ms:0{_HALF}d}{seq:0{_HALF}d}"
+    ms, seq = divmod(int(position[:_HALF_DIGITS]) * (_MAX_NUMBER + 1) + int(position[_HALF_DIGITS:]) + 1, _MAX_NUMBER + 1)
+    return f"{ms:0{_HALF_DIGITS}d}{seq:0{_HALF_DIGITS}d}"

@@ -20,98 +20,98 @@ from msgspec import Struct
 from fleetlore import clock
 from fleetlore.errors import Busy, Conflict, Denied, Forgotten, Invalid, InvalidUrl, LogError, NoRoom, Unwritable
 from fleetlore.log.base import (
-    PAGE,
+    PAGE_SIZE,
     TOWN,
-    Batch,
+    AppendBatch,
+    AppendOutcome,
     Expect,
-    Info,
-    Outcome,
+    LogInfo,
+    LogQuery,
     Position,
-    Query,
     Record,
-    Stored,
+    StoredRecord,
     matches_kind,
 )
 from fleetlore.log.redis import scripts
-from fleetlore.log.redis.client import Answer, Broken, Command, RedisClient, check_server, info_of
+from fleetlore.log.redis.client import Answer, Command, ConnectionBroken, RedisClient, check_server, read_server_info
 from fleetlore.log.redis.entry import (
-    HIGHEST,
-    LOWEST,
-    Keys,
-    data_of,
-    foreign,
-    id_in,
-    just_after,
-    just_before,
-    kind_of,
-    read,
-    scopes_in,
-    to_entry,
+    MAX_POSITION,
+    MIN_POSITION,
+    TownKeys,
+    decode_entry,
+    decode_foreign_event,
+    encode_entry,
+    entry_data,
+    entry_kind,
+    parse_event_id,
+    parse_scopes,
+    position_after,
+    position_before,
+    to_entry_id,
     to_position,
-    write,
 )
 from fleetlore.log.redis.tail import RedisTail
 
 # --- Where an event is: its entry in the town's stream, and all its copies, also where others have cut the town's.
 
-Copies: TypeAlias = list[tuple[str, bytes]]
+EntryCopies: TypeAlias = list[tuple[str, bytes]]
 """Streams, and the entry in each."""
-Place: TypeAlias = tuple[bytes, Copies]
+KnownCopies: TypeAlias = tuple[bytes, EntryCopies]
 """The entry that an id is known by, if it is, and the event's copies."""
 
-NOWHERE: Place = (b"", [])
+NO_COPIES: KnownCopies = (b"", [])
 
 
-def find_in_town(log: RedisLog, ids: Sequence[str]) -> Iterator[tuple[str, bytes, bytes]]:
+def find_town_entries(log: RedisLog, ids: Sequence[str]) -> Iterator[tuple[str, bytes, bytes]]:
     """The town's entries of these events: id, entry, data."""
-    known = _known(log, ids)
-    for id, entry, data in _at(log, log.keys.events, known):
+    known = _find_known_entries(log, ids)
+    for id, entry, data in _read_entries(log, log.keys.events, known):
         yield id, entry, data
     # Ids that tinytown's entries were given when they were read stand in no index.
     unknown = {id for id in ids if id not in known and id[14] == "8"}
-    if unknown and is_shared(log):
-        for entry, data in _all(log, log.keys.events):
-            event = foreign(data)
+    if unknown and has_foreign_writes(log):
+        for entry, data in _read_all_entries(log, log.keys.events):
+            event = decode_foreign_event(data)
             if event is not None and event.id in unknown:
                 yield event.id, entry, data
 
 
-def find_copies(log: RedisLog, ids: Sequence[str]) -> dict[str, Place]:
+def find_copies(log: RedisLog, ids: Sequence[str]) -> dict[str, KnownCopies]:
     """Every copy of these events."""
-    known = _known(log, ids)
-    found: dict[str, Place] = {id: (entry, []) for id, entry in known.items()}
+    known = _find_known_entries(log, ids)
+    found: dict[str, KnownCopies] = {id: (entry, []) for id, entry in known.items()}
     missing = dict(known)
-    for id, entry, data in _at(log, log.keys.events, known):
-        scopes = scopes_in(read(entry, [b"data", data]).raw)
+    for id, entry, data in _read_entries(log, log.keys.events, known):
+        scopes = parse_scopes(decode_entry(entry, [b"data", data]).raw)
         found[id] = (entry, [(stream, entry) for stream in (log.keys.events, *log.keys.streams(scopes))])
         del missing[id]
     if missing:  # somebody cut them off the town's stream; the scopes still have them
         for streams in log.scope_streams():
             for stream in streams:
-                for id, entry, _ in _at(log, stream, missing):
+                for id, entry, _ in _read_entries(log, stream, missing):
                     found[id][1].append((stream, entry))
     unknown = {id for id in ids if id not in known}
-    if unknown and is_shared(log):
-        _look_everywhere(log, unknown, found)
+    if unknown and has_foreign_writes(log):
+        _scan_all_streams(log, unknown, found)
     return {id: place for id, place in found.items() if place[0] or place[1]}
 
 
-def is_shared(log: RedisLog) -> bool:
+def has_foreign_writes(log: RedisLog) -> bool:
     """Whether others write to this town, or cut it: then there may be events that stand in no index."""
     length, known = log.client.ask(("XLEN", log.keys.events), ("HLEN", log.keys.ids))
     return bool(length != known) or log.cut_by_others() > 0
 
 
-def _look_everywhere(log: RedisLog, ids: set[str], found: dict[str, Place]) -> None:
+def _scan_all_streams(log: RedisLog, ids: set[str], found: dict[str, KnownCopies]) -> None:
     """tinytown gives each copy an entry id of its own, and only the data tells whose it is."""
     for streams in ([log.keys.events], *log.scope_streams()):
         for stream in streams:
-            for entry, data in _all(log, stream):
-                if (id := id_in(data)) in ids:
+            for entry, data in _read_all_entries(log, stream):
+                if (id := parse_event_id(data)) in ids:
                     found.setdefault(id, (b"", []))[1].append((stream, entry))
 
 
-def _known(log: RedisLog, ids: Sequence[str]) -> dict[str, bytes]:
+def _find_known_entries(log: RedisLog, ids: Sequence[str]) -> dict[str, bytes]:
     ids = list(dict.fromkeys(ids))
     if not ids:
         return {}
@@ -119,51 +119,51 @@ def _known(log: RedisLog, ids: Sequence[str]) -> dict[str, bytes]:
     return {id: entry for id, entry in zip(ids, entries, strict=True) if entry}
 
 
-def _at(log: RedisLog, stream: str, entries: dict[str, bytes]) -> Iterator[tuple[str, bytes, bytes]]:
+def _read_entries(log: RedisLog, stream: str, entries: dict[str, bytes]) -> Iterator[tuple[str, bytes, bytes]]:
     """Those of these entries that a stream has."""
     answers = log.client.ask(*(("XRANGE", stream, entry, entry) for entry in entries.values())) if entries else []
     for (id, entry), answer in zip(list(entries.items()), answers, strict=True):
         if answer:
-            yield id, entry, data_of(answer[0][1])
+            yield id, entry, entry_data(answer[0][1])
 
 
-def _all(log: RedisLog, stream: str) -> Iterator[tuple[bytes, bytes]]:
+def _read_all_entries(log: RedisLog, stream: str) -> Iterator[tuple[bytes, bytes]]:
     start = "-"
     while True:
-        [entries] = log.client.ask(("XRANGE", stream, start, "+", "COUNT", PAGE))
+        [entries] = log.client.ask(("XRANGE", stream, start, "+", "COUNT", PAGE_SIZE))
         for entry, fields in entries:
-            yield entry, data_of(fields)
-        if len(entries) < PAGE:
+            yield entry, entry_data(fields)
+        if len(entries) < PAGE_SIZE:
             return
         start = f"({entries[-1][0].decode()}"
 
 
 # ---
 
-Keep = Literal["everything", "tinytown"]
+KeepMode = Literal["everything", "tinytown"]
 
-CAPS = {"agent": 100, "mission": 500}
+SCOPE_CAPS = {"agent": 100, "mission": 500}
 TOWN_CAP, OTHER_CAP = 1000, 500
 TRIM_STEP = 1000
-MOST_ORPHANS = 1000
-LONGEST_WAIT = 86_400
-MOST_TURNS = 50
-_NOTHING = ""
+MAX_ORPHANED_IDS = 1000
+MAX_TIMEOUT_SECONDS = 86_400
+MAX_ERASE_ATTEMPTS = 50
+_EMPTY_ARGUMENT = ""
 
 
-class _When(Struct):
+class _EventTime(Struct):
     at: datetime | None = None
 
 
-_when = msgspec.json.Decoder(_When).decode
+_decode_time = msgspec.json.Decoder(_EventTime).decode
 
 
 class RedisLog:
     """One town on one server."""
 
-    def __init__(self, address: str, *, town: str, keep: Keep = "everything", timeout: float = 10.0, ca: str | None = None) -> None:
+    def __init__(self, address: str, *, town: str, keep: KeepMode = "everything", timeout: float = 10.0, ca: str | None = None) -> None:
         self._town, self._keep = town, keep
-        self.keys = Keys(town)
+        self.keys = TownKeys(town)
         self.client = RedisClient(address, timeout=timeout, ca=ca)
         self._tails: WeakSet[RedisTail] = WeakSet()
         self._new_log_id = clock.uuid7()
@@ -178,33 +178,33 @@ class RedisLog:
 
     # --- writing
 
-    def commit(self, batches: Sequence[Batch]) -> list[Outcome]:
+    def commit(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
         """Store each batch that nothing speaks against, all in one round trip."""
         calls = [self._append_call(batch.records, batch.expect) for batch in batches if batch.records]
         try:
             answers = iter(self.client.run_scripts(calls) if calls else ())
-        except Broken as broken:
+        except ConnectionBroken as broken:
             raise self.client.unheard(broken, [record.id for batch in batches for record in batch.records]) from broken
         return [self._outcome(batch, next(answers)) if batch.records else [] for batch in batches]
 
-    def commit_at_once(self, batches: Sequence[Batch]) -> list[Outcome] | None:
+    def commit_at_once(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome] | None:
         """Never: a server has to be waited for."""
 
     def _append_call(self, records: Sequence[Record], expect: Expect | None = None) -> Command:
-        targets = _Targets(self.keys)
+        targets = _ScriptKeys(self.keys)
         expected = targets.number(self.keys.stream(expect.scope)) if expect is not None else 0
-        head = _entry_expected(expect)
+        head = _expected_entry(expect)
         events: list[str | bytes] = []
         for record in records:
-            events += (record.id, *write(record.kind, record.raw, self._town), targets.numbers(record.scopes))
+            events += (record.id, *encode_entry(record.kind, record.raw, self._town), targets.numbers(record.scopes))
         arguments = [self._new_log_id, self._caps(targets), expected, head, len(records), *events]
         return self.client.script(scripts.APPEND, targets.keys, arguments)
 
-    def _caps(self, targets: _Targets) -> str:
+    def _caps(self, targets: _ScriptKeys) -> str:
         if self._keep == "everything":
-            return _NOTHING
+            return _EMPTY_ARGUMENT
         kinds = [stream.removeprefix(f"{self.keys.events}:").partition(":")[0] for stream in targets.streams]
-        return " ".join(map(str, (TOWN_CAP, *(CAPS.get(kind, OTHER_CAP) for kind in kinds))))
+        return " ".join(map(str, (TOWN_CAP, *(SCOPE_CAPS.get(kind, OTHER_CAP) for kind in kinds))))
 
     def _check_caps(self) -> None:
         if self._keep == "tinytown" and self.client.ask(("EXISTS", self.keys.seal)) != [0]:
@@ -212,7 +212,7 @@ class RedisLog:
                 f"{self.client.address}: this town is sealed, and ?keep=tinytown would cut off what its goals rest on; leave it out"
             )
 
-    def _outcome(self, batch: Batch, answer: Answer) -> Outcome:
+    def _outcome(self, batch: AppendBatch, answer: Answer) -> AppendOutcome:
         try:
             what, *rest = self.client.accepted(answer)
         except LogError as error:
@@ -226,8 +226,8 @@ class RedisLog:
 
     def trim(self, before: Position) -> int:
         """Drop the oldest records. First they are hidden, then taken away a thousand at a time; whoever was interrupted does it again."""
-        limit = to_entry(before)
-        if before > LOWEST:
+        limit = to_entry_id(before)
+        if before > MIN_POSITION:
             self._raise_horizon(before, limit)
         [horizon] = self.client.ask(("HGET", self.keys.meta, "horizon"))
         if horizon is None:
@@ -245,8 +245,8 @@ class RedisLog:
             ("XREVRANGE", self.keys.events, f"({limit}", "-", "COUNT", 1), ("XREVRANGE", self.keys.events, "+", "-", "COUNT", 1)
         )
         if cut:
-            horizon = min(just_before(before), to_position(newest[0][0]))
-            self.client.run(scripts.RAISE_HORIZON, [self.keys.meta], [to_entry(horizon), cut[0][0]])
+            horizon = min(position_before(before), to_position(newest[0][0]))
+            self.client.run(scripts.RAISE_HORIZON, [self.keys.meta], [to_entry_id(horizon), cut[0][0]])
 
     def scope_streams(self) -> Iterator[list[str]]:
         """The streams of every scope of the town, some at a time."""
@@ -263,7 +263,7 @@ class RedisLog:
         [known, length, first] = self.client.ask(
             ("HLEN", self.keys.ids), ("XLEN", self.keys.events), ("XRANGE", self.keys.events, "-", "+", "COUNT", 1)
         )
-        if not first or known <= length + MOST_ORPHANS:
+        if not first or known <= length + MAX_ORPHANED_IDS:
             return
         oldest, cursor = to_position(first[0][0]), b"0"
         while True:
@@ -277,18 +277,18 @@ class RedisLog:
     def erase(self, ids: Sequence[str], fact: Record) -> int:
         """Drop these records from all their streams, and remember only the hashes of their ids."""
         count = 0
-        for _ in range(MOST_TURNS):
+        for _ in range(MAX_ERASE_ATTEMPTS):
             found = find_copies(self, ids)
             count = max(count, len(found))  # an answer that was lost may have been the one that erased them
-            targets = _Targets(self.keys)
+            targets = _ScriptKeys(self.keys)
             listed: list[str | bytes | int] = []
             for id in ids:
-                known, copies = found.get(id, NOWHERE)
+                known, copies = found.get(id, NO_COPIES)
                 listed += (id, known, len(copies))
                 for stream, entry in copies:
                     listed += (targets.number(stream), entry)
-            event = (fact.id, *write(fact.kind, fact.raw, self._town), targets.numbers(fact.scopes))
-            arguments = [self._new_log_id, self._caps(targets), 0, _NOTHING, 1, *event, *listed]
+            event = (fact.id, *encode_entry(fact.kind, fact.raw, self._town), targets.numbers(fact.scopes))
+            arguments = [self._new_log_id, self._caps(targets), 0, _EMPTY_ARGUMENT, 1, *event, *listed]
             [what, *_] = self.client.run(scripts.ERASE, targets.keys, arguments)
             if what != b"again":  # else an event came or went while we looked
                 return count
@@ -296,22 +296,22 @@ class RedisLog:
 
     # --- reading
 
-    def read(self, query: Query) -> list[Stored]:
+    def read(self, query: LogQuery) -> list[StoredRecord]:
         """The records asked for."""
         stream = self.keys.stream(query.scope)
         low, high = query.after or "", query.before or ""
         for place in filter(None, (low, high)):
-            to_entry(place)
+            to_entry_id(place)
         filtered = bool(query.kinds) or query.since is not None
-        rows: list[Stored] = []
-        while len(rows) < query.limit and low < HIGHEST and high != LOWEST:
-            size = PAGE if filtered else query.limit
-            floor, ceiling = f"({to_entry(low)}" if low else "-", f"({to_entry(high)}" if high else "+"
+        rows: list[StoredRecord] = []
+        while len(rows) < query.limit and low < MAX_POSITION and high != MIN_POSITION:
+            size = PAGE_SIZE if filtered else query.limit
+            floor, ceiling = f"({to_entry_id(low)}" if low else "-", f"({to_entry_id(high)}" if high else "+"
             span = ("XREVRANGE", stream, ceiling, floor) if query.newest_first else ("XRANGE", stream, floor, ceiling)
             entries, (horizon, erased) = self.client.ask((*span, "COUNT", size), ("HMGET", self.keys.meta, "horizon", "erased"))
             hidden = to_position(horizon) if horizon else ""
-            wanted = [entry for entry in entries if matches_kind(kind_of(entry[1]), query.kinds)]
-            rows += [row for row in self.shown(wanted, erased=bool(erased)) if row.position > hidden and _is_since(row, query.since)]
+            wanted = [entry for entry in entries if matches_kind(entry_kind(entry[1]), query.kinds)]
+            rows += [row for row in self.shown(wanted, erased=bool(erased)) if row.position > hidden and _happened_since(row, query.since)]
             low = max(low, hidden)
             if len(entries) < size:
                 break
@@ -324,12 +324,16 @@ class RedisLog:
                 high = last
         return rows[: query.limit]
 
-    def shown(self, entries: Sequence[Any], *, erased: bool) -> list[Stored]:
+    def shown(self, entries: Sequence[Any], *, erased: bool) -> list[StoredRecord]:
         """The records of entries. An erased event of tinytown's may still be written to a stream by tinytown itself."""
-        rows = [read(entry, fields) for entry, fields in entries]
+        rows = [decode_entry(entry, fields) for entry, fields in entries]
         if not erased:
             return rows
-        foreigners = {row.position: event.id for row, (_, fields) in zip(rows, entries, strict=True) if (event := foreign(data_of(fields)))}
+        foreigners = {
+            row.position: event.id
+            for row, (_, fields) in zip(rows, entries, strict=True)
+            if (event := decode_foreign_event(entry_data(fields)))
+        }
         if not foreigners:
             return rows
         marks = [sha1(str(id).encode(), usedforsecurity=False).hexdigest() for id in foreigners.values()]
@@ -341,27 +345,27 @@ class RedisLog:
         """Wait for what follows, on a connection of its own."""
         self.client.check_open()
         if after is not None:
-            to_entry(after)
+            to_entry_id(after)
         tail = RedisTail(self, self.keys.stream(scope), after)
         self._tails.add(tail)
         return tail
 
-    def get(self, ids: Sequence[str]) -> list[Stored]:
+    def get(self, ids: Sequence[str]) -> list[StoredRecord]:
         """The records with these ids."""
         hidden = self._horizon() or ""
-        rows = {entry: read(entry, [b"data", data]) for _, entry, data in find_in_town(self, ids)}
+        rows = {entry: decode_entry(entry, [b"data", data]) for _, entry, data in find_town_entries(self, ids)}
         return sorted((row for row in rows.values() if row.position > hidden), key=lambda row: row.position)
 
     def head(self, scope: str) -> Position | None:
         """The newest position in a scope."""
-        newest = self.read(Query(scope=scope, newest_first=True, limit=1))
+        newest = self.read(LogQuery(scope=scope, newest_first=True, limit=1))
         return newest[0].position if newest else None
 
     def _horizon(self) -> Position | None:
         [horizon] = self.client.ask(("HGET", self.keys.meta, "horizon"))
         return to_position(horizon) if horizon else None
 
-    def info(self) -> Info:
+    def info(self) -> LogInfo:
         """What this log holds, and what it promises."""
         length, first, facts = self.client.ask(
             ("XLEN", self.keys.events), ("XRANGE", self.keys.events, "-", "+", "COUNT", 1), ("HMGET", self.keys.meta, "log_id", "keep")
@@ -371,15 +375,15 @@ class RedisLog:
                 self.client.ask(("HSETNX", self.keys.meta, "log_id", self._new_log_id))
             [facts] = self.client.ask(("HMGET", self.keys.meta, "log_id", "keep"))
         log_id, keep = ("" if fact is None else fact.decode() for fact in facts)
-        horizon, server = self._horizon(), info_of(self.client)
-        return Info(
+        horizon, server = self._horizon(), read_server_info(self.client)
+        return LogInfo(
             backend="redis",
             town=self._town,
             log_id=log_id,
             events=length,
             first=to_position(first[0][0]) if first else None,
             head=self.head(TOWN),
-            trimmed_before=just_after(horizon) if horizon else None,
+            trimmed_before=position_after(horizon) if horizon else None,
             bytes=self._bytes(),
             dedup="as long as the event is kept",
             durability=self._durability(server),
@@ -430,10 +434,10 @@ class RedisLog:
             tail.close()
 
 
-class _Targets:
+class _ScriptKeys:
     """The keys that one script touches, and their numbers in it."""
 
-    def __init__(self, keys: Keys) -> None:
+    def __init__(self, keys: TownKeys) -> None:
         self._names = keys
         self.keys = [keys.events, *keys.own]
         self._numbers = {keys.events: 1}
@@ -462,21 +466,21 @@ class _Targets:
         return self.keys[self._own :]
 
 
-def _entry_expected(expect: Expect | None) -> str:
+def _expected_entry(expect: Expect | None) -> str:
     """The entry that must be the newest of a scope; one that no stream has, for a position that is none of ours."""
     if expect is None or expect.head is None:
-        return _NOTHING
+        return _EMPTY_ARGUMENT
     try:
-        return to_entry(expect.head)
+        return to_entry_id(expect.head)
     except Invalid:
         return "no entry"
 
 
-def _is_since(row: Stored, since: datetime | None) -> bool:
+def _happened_since(row: StoredRecord, since: datetime | None) -> bool:
     if since is None:
         return True
     try:
-        at = _when(row.raw).at
+        at = _decode_time(row.raw).at
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return True  # it cannot be read; whoever reads it is told so
     return at is not None and at >= since
@@ -488,7 +492,7 @@ def parse_options(options: dict[str, str]) -> dict[str, Any]:
     for name, value in options.items():
         if name == "keep" and value in ("everything", "tinytown"):
             known["keep"] = value
-        elif name == "timeout" and value.replace(".", "", 1).isdecimal() and 0 < float(value) <= LONGEST_WAIT:
+        elif name == "timeout" and value.replace(".", "", 1).isdecimal() and 0 < float(value) <= MAX_TIMEOUT_SECONDS:
             known["timeout"] = float(value)
         elif name == "ca" and value:
             known["ca"] = os.path.expanduser(value)

@@ -8,7 +8,7 @@ still go wrong is undone. All share these keys, and then the scopes' streams: th
 
 from __future__ import annotations
 
-_COMPARE = """
+_COMPARE_FUNCTIONS = """
 local function parts(entry) return string.match(entry, '^(%d+)-(%d+)$') end
 
 -- By text, for numbers of Lua are exact to 2^53 only.
@@ -20,7 +20,7 @@ local function below(a, b)
 end
 """
 
-_ID = """
+_ID_FUNCTION = """
 local function id_of(fields)
   for i = 1, #fields, 2 do
     if fields[i] == 'data' then return string.match(fields[i + 1], '^{"fleetlore":{"id":"([%x-]+)"') end
@@ -30,9 +30,9 @@ end
 
 # ARGV: log id to take if there is none · caps of the streams, or '' · key of the expected scope, or 0 · its expected
 # newest entry, or '' · how many events, and of each: id, type, data, the numbers of its keys as two bytes each.
-_APPEND = f"""
-{_COMPARE}
-{_ID}
+_APPEND_FUNCTIONS = f"""
+{_COMPARE_FUNCTIONS}
+{_ID_FUNCTION}
 local TOWN, IDS, FORGOTTEN, META, REMOVED = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local OWN_KEYS, FIRST_EVENT, HIGHEST = 5, 6, 9007199254740000
 local function event(i) return FIRST_EVENT + 4 * (i - 1) end
@@ -179,7 +179,7 @@ end
 """
 
 APPEND = f"""#!lua
-{_APPEND}
+{_APPEND_FUNCTIONS}
 local todo, answer = plan()
 if todo then return write(todo) end
 return answer
@@ -188,7 +188,7 @@ return answer
 # Behind the events, which are the one fact: of each id to erase: the id · its entry, or '' · how many copies, and of
 # each: the number of its key, its entry.
 ERASE = f"""#!lua
-{_APPEND}
+{_APPEND_FUNCTIONS}
 local erased, at, copies = {{}}, end_of_events, {{}}
 while ARGV[at] do
   local id, entry, count = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2])
@@ -214,7 +214,7 @@ return write(todo)
 # What is at or below the horizon is hidden from readers, so the trimming behind it may take its time. ARGV: the horizon,
 # the last of the town's entries that it cuts.
 RAISE_HORIZON = f"""#!lua flags=allow-oom
-{_COMPARE}
+{_COMPARE_FUNCTIONS}
 for i, name in ipairs({{'horizon', 'cut'}}) do
   local old = redis.call('HGET', KEYS[1], name)
   if not old or below(old, ARGV[i]) then redis.call('HSET', KEYS[1], name, ARGV[i]) end
@@ -224,7 +224,7 @@ return 1
 
 # KEYS: town, ids, removed. ARGV: the horizon, how many at most.
 CUT_TOWN = f"""#!lua flags=allow-oom
-{_ID}
+{_ID_FUNCTION}
 local old = redis.call('XRANGE', KEYS[1], '-', ARGV[1], 'COUNT', ARGV[2])
 if #old == 0 then return 0 end
 for _, entry in ipairs(old) do
@@ -259,7 +259,7 @@ return 1
 """
 
 # KEYS: a stream, meta, removed. ARGV: from where, how many at most. What a follower needs to know, as it is at one moment.
-LOOK = """#!lua flags=no-writes
+READ_STREAM = """#!lua flags=no-writes
 local entries = redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])
 local meta = redis.call('HMGET', KEYS[2], 'horizon', 'cut', 'erased')
 local removed = redis.call('HGET', KEYS[3], KEYS[1])

@@ -8,21 +8,21 @@ from threading import Event, Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fleetlore.log.base import PAGE, Page, Position
+from fleetlore.log.base import PAGE_SIZE, Position, TailPage
 from fleetlore.log.redis import scripts
-from fleetlore.log.redis.client import Broken, Forgets
-from fleetlore.log.redis.entry import HIGHEST, just_before, to_entry, to_position
+from fleetlore.log.redis.client import ConnectionBroken, ScriptMissing
+from fleetlore.log.redis.entry import MAX_POSITION, position_before, to_entry_id, to_position
 
 if TYPE_CHECKING:
     from fleetlore.log.redis.log import RedisLog
 
 _logger = logging.getLogger("fleetlore.log")
 _FROM_THE_START = "0-0"
-_LONGEST_BLOCK = 1.0
-_PAUSE = 0.25
+_MAX_BLOCK_SECONDS = 1.0
+_RECONNECT_SECONDS = 0.25
 
 
-class _Look(NamedTuple):
+class _StreamSnapshot(NamedTuple):
     """A stream at one moment, as the script tells it."""
 
     entries: list[Any]
@@ -54,7 +54,7 @@ class RedisTail:
         self._ended = Event()
         self._lost = False
 
-    def next(self, timeout: float) -> Page:
+    def next(self, timeout: float) -> TailPage:
         """The next records."""
         deadline = monotonic() + timeout
         with self._in_use:
@@ -65,32 +65,32 @@ class RedisTail:
                     if page.rows or page.gap or monotonic() >= deadline:
                         return page
                     self._wait(deadline - monotonic())
-                except Broken as broken:
+                except ConnectionBroken as broken:
                     self._say_lost(broken)
-                    if self._ended.wait(max(0.0, min(_PAUSE, deadline - monotonic()))) or monotonic() >= deadline:
+                    if self._ended.wait(max(0.0, min(_RECONNECT_SECONDS, deadline - monotonic()))) or monotonic() >= deadline:
                         break
             if self._ended.is_set():
                 self._line.hang_up()
-        return Page([])
+        return TailPage([])
 
-    def _page(self) -> Page:
+    def _page(self) -> TailPage:
         start = max(self._after or "", self._hidden)
-        if start >= HIGHEST:
-            return Page([])
+        if start >= MAX_POSITION:
+            return TailPage([])
         keys = self._log.keys
         call = self._log.client.script(
-            scripts.LOOK, [self._stream, keys.meta, keys.removed], [f"({to_entry(start)}" if start else "-", PAGE]
+            scripts.READ_STREAM, [self._stream, keys.meta, keys.removed], [f"({to_entry_id(start)}" if start else "-", PAGE_SIZE]
         )
-        look = _Look(*self._run(call))
+        look = _StreamSnapshot(*self._run(call))
         self._hidden = to_position(look.horizon) if look.horizon else ""
         gap = self._gap(look)
         rows = [row for row in self._log.shown(look.entries, erased=bool(look.erased)) if row.position > max(self._hidden, gap or "")]
         last = to_position(look.entries[-1][0]) if look.entries else ""
         if last > self._hidden or gap:  # to have read what is hidden is to have read nothing
             self._after = max(last, gap or "", self._after or "")
-        return Page(rows, gap)
+        return TailPage(rows, gap)
 
-    def _gap(self, look: _Look) -> Position | None:
+    def _gap(self, look: _StreamSnapshot) -> Position | None:
         """Up to where something was cut that we had not read; never too low, for a scope perhaps too high."""
         after, known = self._after, self._cut_by_others
         self._cut_by_others = look.cut_by_others()
@@ -102,24 +102,24 @@ class RedisTail:
             if not look.first:
                 places.append(to_position(look.last))
             elif to_position(look.first) > after:
-                places.append(just_before(to_position(look.first)))
+                places.append(position_before(to_position(look.first)))
         gap = max(places, default="")
         return gap if gap > after else None
 
     def _wait(self, seconds: float) -> None:
         """Until something is added behind what we have read, or the time is over."""
-        longest = min(seconds, _LONGEST_BLOCK, self._log.client.timeout / 2)
+        longest = min(seconds, _MAX_BLOCK_SECONDS, self._log.client.timeout / 2)
         start = max(self._after or "", self._hidden)
-        if start >= HIGHEST:
+        if start >= MAX_POSITION:
             self._ended.wait(longest)
             return
-        place = to_entry(start) if start else _FROM_THE_START
+        place = to_entry_id(start) if start else _FROM_THE_START
         self._ask([("XREAD", "COUNT", 1, "BLOCK", max(1, int(longest * 1000)), "STREAMS", self._stream, place)])
 
     def _run(self, call: Sequence[Any]) -> Any:
         try:
             return self._ask([call])
-        except Forgets:
+        except ScriptMissing:
             return self._ask([self._log.client.spelled_out(call)])
 
     def _ask(self, commands: Sequence[Any]) -> Any:
@@ -127,11 +127,11 @@ class RedisTail:
         if self._lost:
             self._lost = False
             _logger.info("%s: the server is back; following goes on", self._log.client.address)
-        if isinstance(answer, Forgets):
+        if isinstance(answer, ScriptMissing):
             raise answer
         return self._log.client.accepted(answer)
 
-    def _say_lost(self, broken: Broken) -> None:
+    def _say_lost(self, broken: ConnectionBroken) -> None:
         if not self._lost and not self._ended.is_set():
             self._lost = True
             _logger.warning("%s: the connection is lost (%s); following goes on when the server is back", self._log.client.address, broken)

@@ -14,18 +14,18 @@ from fleetlore.errors import Damaged, InvalidEvent, LogError
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import is_uuid, uuid_bytes
-from fleetlore.log.base import hash_of, microseconds, scopes_of
+from fleetlore.log.base import epoch_microseconds, event_scopes, hash_event_id
 from fleetlore.log.sequence import to_position
 from fleetlore.log.sqlite import file as sqlite_file
-from fleetlore.log.sqlite.file import ask, our_errors
-from fleetlore.log.sqlite.query import ZONE
+from fleetlore.log.sqlite.file import ask, translate_errors
+from fleetlore.log.sqlite.query import ZONE_SIZE
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Told how much is done, and of how much."""
 
-MOST_PROBLEMS = 200
-EVENTS = 1000
-_NAMES_KEPT = 100_000
+MAX_PROBLEMS = 200
+PROGRESS_INTERVAL = 1000
+_MAX_CACHED_NAMES = 100_000
 
 
 class Report(Struct, frozen=True):
@@ -36,7 +36,7 @@ class Report(Struct, frozen=True):
     problems: list[str]
 
 
-class Town(NamedTuple):
+class TownRow(NamedTuple):
     """A town's row."""
 
     n: int
@@ -49,14 +49,14 @@ class Town(NamedTuple):
 def check(path: str, *, progress: Progress | None = None) -> Report:
     """Read the whole log as it is at one moment, and compare everything that is written twice. Nothing is changed."""
     problems = _Problems()
-    with our_errors(path), closing(open_existing(path)) as connection:
+    with translate_errors(path), closing(open_existing(path)) as connection:
         connection.execute("BEGIN")
-        if not _scan(problems, "the file", lambda: _check_pages(connection, problems)):
+        if not _run_part(problems, "the file", lambda: _check_pages(connection, problems)):
             return Report(0, 0, problems.told())
-        towns = towns_of(connection)
+        towns = list_towns(connection)
         done, total = 0, 0
         with suppress(apsw.CorruptError, apsw.SQLError):
-            total = sum(count_of(connection, town.n) for town in towns)
+            total = sum(count_events(connection, town.n) for town in towns)
         for town in towns:
             done += _TownCheck(connection, town, problems, progress, done, total).run()
         connection.execute("ROLLBACK")
@@ -72,7 +72,7 @@ class _Problems:
 
     def add(self, problem: str) -> None:
         self._count += 1
-        if self._count <= MOST_PROBLEMS:
+        if self._count <= MAX_PROBLEMS:
             self._first.append(problem)
 
     def told(self) -> list[str]:
@@ -80,7 +80,7 @@ class _Problems:
         return [*self._first, f"and {more} more"] if more else list(self._first)
 
 
-def _scan(problems: _Problems, where: str, work: Callable[[], None]) -> bool:
+def _run_part(problems: _Problems, where: str, work: Callable[[], None]) -> bool:
     """Do a part of the check; a page that SQLite cannot read ends that part alone."""
     try:
         work()
@@ -91,10 +91,10 @@ def _scan(problems: _Problems, where: str, work: Callable[[], None]) -> bool:
 
 
 def _check_pages(connection: apsw.Connection, problems: _Problems) -> None:
-    for (line,) in connection.execute(f"PRAGMA integrity_check({MOST_PROBLEMS})"):
+    for (line,) in connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})"):
         if line != "ok":
             problems.add(f"the file: {' '.join(str(line).split())}")
-    towns_of(connection)
+    list_towns(connection)
     for kind, name in ask(connection, "SELECT type, name FROM sqlite_schema WHERE type IN ('trigger', 'view')"):
         problems.add(f"the file: a {kind} that is not ours: {name}")
 
@@ -103,7 +103,7 @@ class _TownCheck:
     """One town: its records one by one, then its indexes against them."""
 
     def __init__(
-        self, connection: apsw.Connection, town: Town, problems: _Problems, progress: Progress | None, done: int, total: int
+        self, connection: apsw.Connection, town: TownRow, problems: _Problems, progress: Progress | None, done: int, total: int
     ) -> None:
         self._connection, self._town, self._problems = connection, town, problems
         self._progress, self._done, self._total = progress, done, total
@@ -115,9 +115,9 @@ class _TownCheck:
     def run(self) -> int:
         """Check everything; answers how many events there are."""
         name = f"town {self._town.name}"
-        _scan(self._problems, f"{name}, records", self._check_records)
+        _run_part(self._problems, f"{name}, records", self._check_records)
         for part in (self._check_row, self._check_ids, self._check_members, self._check_zones):
-            _scan(self._problems, f"{name}, indexes", part)
+            _run_part(self._problems, f"{name}, indexes", part)
         return self._count
 
     def _tell(self, problem: str, seq: int | None = None) -> None:
@@ -132,7 +132,7 @@ class _TownCheck:
         )
         for seq, key, at, kind, scopes, raw in records:
             self._count += 1
-            if self._progress is not None and self._count % EVENTS == 0:
+            if self._progress is not None and self._count % PROGRESS_INTERVAL == 0:
                 self._progress(min(self._done + self._count, self._total), self._total)
             try:
                 event = codec.decode(raw)
@@ -147,13 +147,13 @@ class _TownCheck:
         key, at, kind, scopes = row
         if event.id is None or not is_uuid(event.id) or uuid_bytes(event.id) != key:
             self._tell("the row's id is not the event's", seq)
-        elif self._forgets and self._rows(f"SELECT 1 FROM forgotten_{self._town.n} WHERE hash = ?", hash_of(event.id)):
+        elif self._forgets and self._rows(f"SELECT 1 FROM forgotten_{self._town.n} WHERE hash = ?", hash_event_id(event.id)):
             self._tell("the event was erased for good, and is here", seq)
-        if event.at is None or microseconds(event.at) != at:
+        if event.at is None or epoch_microseconds(event.at) != at:
             self._tell("the row's time is not the event's", seq)
         if self._name("kinds", self._kinds, kind) != event.kind:
             self._tell("the row's kind is not the event's", seq)
-        if self._scope_names(scopes) != sorted(scopes_of(event)):
+        if self._scope_names(scopes) != sorted(event_scopes(event)):
             self._tell("the row's scopes are not the event's", seq)
 
     def _scope_names(self, text: str) -> list[str] | None:
@@ -165,7 +165,7 @@ class _TownCheck:
     def _name(self, table: str, known: dict[int, str | None], number: int) -> str | None:
         """What a small number stands for; remembered, but not without end."""
         if number not in known:
-            if len(known) >= _NAMES_KEPT:
+            if len(known) >= _MAX_CACHED_NAMES:
                 known.clear()
             rows = self._rows(f"SELECT name FROM {table}_{self._town.n} WHERE id = ?", number)
             known[number] = rows[0][0] if rows else None
@@ -219,8 +219,8 @@ class _TownCheck:
         n = self._town.n
         self._tell_each(
             "a time index does not cover the event",
-            f"SELECT t.seq FROM (SELECT seq / {ZONE} AS zone, max(at) AS newest, max(seq) AS seq FROM events_{n}"
-            f" WHERE seq < (SELECT (max(zone) + 1) * {ZONE} FROM zones_{n}) GROUP BY 1) t"
+            f"SELECT t.seq FROM (SELECT seq / {ZONE_SIZE} AS zone, max(at) AS newest, max(seq) AS seq FROM events_{n}"
+            f" WHERE seq < (SELECT (max(zone) + 1) * {ZONE_SIZE} FROM zones_{n}) GROUP BY 1) t"
             f" LEFT JOIN zones_{n} z ON z.zone = t.zone WHERE z.newest IS NULL OR z.newest < t.newest",
         )
 
@@ -240,7 +240,7 @@ def open_existing(path: str) -> apsw.Connection:
     """A connection to a log that must be there; the file is not changed."""
     if not os.path.exists(path):
         raise LogError(f"{path}: there is no such file; check the path")
-    with our_errors(path):
+    with translate_errors(path):
         connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             connection.set_busy_timeout(10_000)
@@ -262,12 +262,12 @@ def _check_is_log(connection: apsw.Connection, path: str) -> None:
         )
 
 
-def towns_of(connection: apsw.Connection) -> list[Town]:
+def list_towns(connection: apsw.Connection) -> list[TownRow]:
     """Every town of a log."""
-    return [Town(*row) for row in ask(connection, "SELECT n, name, trimmed, highest, indexed FROM towns ORDER BY n")]
+    return [TownRow(*row) for row in ask(connection, "SELECT n, name, trimmed, highest, indexed FROM towns ORDER BY n")]
 
 
-def count_of(connection: apsw.Connection, n: int) -> int:
+def count_events(connection: apsw.Connection, n: int) -> int:
     """How many events a town holds, without reading them all."""
     late = f"seq > (SELECT indexed FROM towns WHERE n = {n})"
     [(count,)] = ask(connection, f"SELECT (SELECT count(*) FROM ids_{n}) + (SELECT count(*) FROM events_{n} WHERE {late})")

@@ -16,13 +16,13 @@ import apsw
 from fleetlore import clock
 from fleetlore.errors import Closed, LeaseLost
 from fleetlore.log.base import Position
-from fleetlore.log.coordination import Lease, lease_of, microseconds, next_epoch, since_1970
+from fleetlore.log.coordination import Lease, epoch_microseconds, make_lease, next_epoch, seconds_to_microseconds
 from fleetlore.log.sqlite import file as sqlite_file
-from fleetlore.log.sqlite.file import OpenedFile, ask, our_errors, transaction
-from fleetlore.log.tokens import Token, decoded, encoded
+from fleetlore.log.sqlite.file import OpenedFile, ask, transaction, translate_errors
+from fleetlore.log.tokens import Token, decode_tokens, encode_token
 
 
-class SqliteShared:
+class SqliteCoordination:
     """One town in one file."""
 
     def __init__(self, path: str, *, town: str, timeout: float = 10.0, now: clock.Clock = clock.now) -> None:
@@ -32,7 +32,7 @@ class SqliteShared:
         self._lock = Lock()
         self._connection = sqlite_file.open_file(self._path, sync="full", timeout=timeout)
         try:
-            sqlite_file.migrate(self._connection, self._path)
+            sqlite_file.migrate_schema(self._connection, self._path)
             self._file = OpenedFile(self._path, self._connection)
         except BaseException:
             self._connection.close()
@@ -62,28 +62,28 @@ class SqliteShared:
     def take(self, name: str, holder: str, seconds: float) -> Lease | None:
         """Take a lease if it is free or the holder's own."""
         with self._writing() as connection:
-            now = since_1970(self._now())
+            now = epoch_microseconds(self._now())
             rows = ask(connection, "SELECT epoch, holder, until FROM leases WHERE town = ? AND name = ?", (self._town, name))
             last, held_by, until = rows[0] if rows else (0, None, 0)
             if held_by not in (None, holder) and until > now:
                 return None
-            epoch, until = next_epoch(last, now), now + microseconds(seconds)
+            epoch, until = next_epoch(last, now), now + seconds_to_microseconds(seconds)
             values = (self._town, name, epoch, holder, until, seconds)
             connection.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?, ?)", values)
-        return lease_of(name, holder, epoch, until, seconds)
+        return make_lease(name, holder, epoch, until, seconds)
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
         """Let a lease last longer."""
         with self._writing() as connection:
-            now = since_1970(self._now())
-            until = now + microseconds(seconds)
+            now = epoch_microseconds(self._now())
+            until = now + seconds_to_microseconds(seconds)
             connection.execute(
                 "UPDATE leases SET until = ?, seconds = ? WHERE town = ? AND name = ? AND epoch = ? AND holder = ? AND until > ?",
                 (until, seconds, self._town, lease.name, lease.epoch, lease.holder, now),
             )
             if not connection.changes():
                 raise LeaseLost(lease.name, lease.holder, lease.epoch)
-        return lease_of(lease.name, lease.holder, lease.epoch, until, seconds)
+        return make_lease(lease.name, lease.holder, lease.epoch, until, seconds)
 
     def release(self, lease: Lease) -> None:
         """End a lease, if it is still this one; its epoch is remembered."""
@@ -99,20 +99,20 @@ class SqliteShared:
             rows = ask(
                 connection,
                 "SELECT holder, epoch, until, seconds FROM leases WHERE town = ? AND name = ? AND holder IS NOT NULL AND until > ?",
-                (self._town, name, since_1970(self._now())),
+                (self._town, name, epoch_microseconds(self._now())),
             )
-        return lease_of(name, *rows[0]) if rows else None
+        return make_lease(name, *rows[0]) if rows else None
 
     def keep_token(self, token: Token) -> None:
         """Keep a token under its id."""
         with self._writing() as connection:
-            connection.execute("INSERT OR REPLACE INTO tokens VALUES (?, ?, ?)", (self._town, token.id, encoded(token).decode()))
+            connection.execute("INSERT OR REPLACE INTO tokens VALUES (?, ?, ?)", (self._town, token.id, encode_token(token).decode()))
 
     def tokens(self) -> list[Token]:
         """Every token."""
         with self._reading() as connection:
             rows = ask(connection, "SELECT token FROM tokens WHERE town = ?", (self._town,))
-        return decoded(raw for (raw,) in rows)
+        return decode_tokens(raw for (raw,) in rows)
 
     def drop_token(self, id: str) -> None:
         """Drop a token."""
@@ -122,12 +122,12 @@ class SqliteShared:
     def seal(self) -> bytes | None:
         """The seal."""
         with self._reading() as connection:
-            return _seal_in(connection, self._town)
+            return _select_seal(connection, self._town)
 
     def set_seal(self, seal: bytes, expect: bytes | None) -> bool:
         """Put a seal in the place of another."""
         with self._writing() as connection:
-            if _seal_in(connection, self._town) not in (expect, seal):
+            if _select_seal(connection, self._town) not in (expect, seal):
                 return False
             connection.execute("INSERT OR REPLACE INTO seals VALUES (?, ?)", (self._town, seal.decode()))
             return True
@@ -140,7 +140,7 @@ class SqliteShared:
 
     @contextmanager
     def _reading(self) -> Iterator[apsw.Connection]:
-        with self._lock, our_errors(self._path, self._file):
+        with self._lock, translate_errors(self._path, self._file):
             self._check_open()
             yield self._connection
 
@@ -159,6 +159,6 @@ class SqliteShared:
         self._file.check()
 
 
-def _seal_in(connection: apsw.Connection, town: str) -> bytes | None:
+def _select_seal(connection: apsw.Connection, town: str) -> bytes | None:
     rows = ask(connection, "SELECT seal FROM seals WHERE town = ?", (town,))
     return rows[0][0].encode() if rows else None

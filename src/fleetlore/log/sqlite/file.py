@@ -19,12 +19,12 @@ from fleetlore.errors import Busy, Damaged, DiskFull, InvalidUrl, LogError, Unwr
 Sync = Literal["full", "normal", "off"]
 
 APPLICATION_ID = 0x464C4F52  # "FLOR"
-LONGEST_WAIT = 86_400
+MAX_TIMEOUT_SECONDS = 86_400
 CHECKED_SECONDS = 0.02
 """How old a full check of `OpenedFile` may be at a commit. One takes 3 to 10 µs, and a commit without a sync 25. So each time SQLite is
 asked whether the inode at the path has changed, for half of that; symbolic links, mounts and side files are left for the full check."""
 
-_ERRORS: tuple[tuple[type[apsw.Error], type[LogError], str], ...] = (
+_ERROR_TRANSLATIONS: tuple[tuple[type[apsw.Error], type[LogError], str], ...] = (
     (apsw.FullError, DiskFull, "the disk is full; make room and try again (what was acknowledged is safe)"),
     (apsw.ReadOnlyError, Unwritable, "cannot be written; check the permissions of the file and its directory"),
     (apsw.CantOpenError, Unwritable, "cannot be opened; check that the directory exists and can be written"),
@@ -106,19 +106,19 @@ def ask(connection: apsw.Connection, sql: str, values: Sequence[Any] = ()) -> li
 
 
 @contextmanager
-def our_errors(path: str, file: OpenedFile | None = None) -> Iterator[None]:
+def translate_errors(path: str, file: OpenedFile | None = None) -> Iterator[None]:
     """SQLite's errors, said in our words. It has none for a file that was deleted or replaced: `file`, where given, is checked for that."""
     try:
         yield
     except apsw.Error as error:
         if file is not None:
             file.check()
-        raise in_our_words(path, error) from error
+        raise translate_error(path, error) from error
 
 
-def in_our_words(path: str, error: apsw.Error) -> LogError:
+def translate_error(path: str, error: apsw.Error) -> LogError:
     """What one of SQLite's errors means, and what to do next."""
-    for theirs, ours, advice in _ERRORS:
+    for theirs, ours, advice in _ERROR_TRANSLATIONS:
         if isinstance(error, theirs):
             return ours(f"{path}: {advice} ({error})")
     return LogError(f"{path}: {error}")
@@ -171,17 +171,17 @@ def _identity_of(path: str) -> tuple[int, int]:
 
 def open_file(path: str, *, sync: Sync = "full", timeout: float = 10.0, vfs: str | None = None, create: bool = True) -> apsw.Connection:
     """A connection to a log file, which is made if it is not there (unless `create` is false), readable by its owner only."""
-    with our_errors(path):
+    with translate_errors(path):
         if create and vfs is None and not os.path.exists(path):
             _create_private(path)
         flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
         connection = apsw.Connection(path, flags=flags, vfs=vfs)
         try:
             connection.set_busy_timeout(int(timeout * 1000))
-            harden(connection)
-            _check_ours(connection, path)
+            harden_connection(connection)
+            _check_application(connection, path)
             if not connection.readonly("main"):  # a backup on a read-only disk is read as it is
-                _use_wal(connection, timeout)
+                _enable_wal(connection, timeout)
             connection.execute(f"PRAGMA synchronous={sync}")
             # macOS: without it a sync stops at the drive's cache. Means nothing elsewhere.
             connection.execute(f"PRAGMA fullfsync={int(sync == 'full')}")
@@ -193,7 +193,7 @@ def open_file(path: str, *, sync: Sync = "full", timeout: float = 10.0, vfs: str
     return connection
 
 
-def _use_wal(connection: apsw.Connection, timeout: float) -> None:
+def _enable_wal(connection: apsw.Connection, timeout: float) -> None:
     """Several processes may make a new log at the same moment; SQLite does not wait for this one by itself."""
     deadline = monotonic() + timeout
     while True:
@@ -207,7 +207,7 @@ def _use_wal(connection: apsw.Connection, timeout: float) -> None:
             return
 
 
-def harden(connection: apsw.Connection) -> None:
+def harden_connection(connection: apsw.Connection) -> None:
     """A file may come from anywhere: nothing that was hidden in its schema is run."""
     for feature in (apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, apsw.SQLITE_DBCONFIG_ENABLE_VIEW, apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA):
         connection.config(feature, 0)
@@ -220,7 +220,7 @@ def _create_private(path: str) -> None:
         raise Unwritable(f"{path}: cannot be made ({error.strerror}); check that the directory exists and can be written") from error
 
 
-def _check_ours(connection: apsw.Connection, path: str) -> None:
+def _check_application(connection: apsw.Connection, path: str) -> None:
     # In this order: another process that makes the log right now has set its id by the time that its tables are seen.
     [(tables,)] = ask(connection, "SELECT count(*) FROM sqlite_schema")
     [(application,)] = ask(connection, "PRAGMA application_id")
@@ -228,9 +228,9 @@ def _check_ours(connection: apsw.Connection, path: str) -> None:
         raise Damaged(f"{path}: a SQLite file of another program; give another path")
 
 
-def migrate(connection: apsw.Connection, path: str, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+def migrate_schema(connection: apsw.Connection, path: str, migrations: Sequence[Migration] = MIGRATIONS) -> None:
     """Bring the file up to the newest schema, one transaction a step."""
-    with our_errors(path):
+    with translate_errors(path):
         while (done := _schema_version(connection)) < len(migrations):
             with transaction(connection):
                 if _schema_version(connection) != done:
@@ -272,7 +272,7 @@ def find_town(connection: apsw.Connection, name: str) -> int | None:
     return rows[0][0] if rows else None
 
 
-def found_town(connection: apsw.Connection, name: str) -> int:
+def find_or_create_town(connection: apsw.Connection, name: str) -> int:
     """The town's number; its tables are made if they are not there. Runs in a transaction."""
     number = find_town(connection, name)
     if number is None:
@@ -300,7 +300,7 @@ def parse_options(options: dict[str, str]) -> dict[str, Any]:
     for name, value in options.items():
         if name == "sync" and value in ("full", "normal", "off"):
             known["sync"] = value
-        elif name == "timeout" and value.replace(".", "", 1).isdigit() and float(value) <= LONGEST_WAIT:
+        elif name == "timeout" and value.replace(".", "", 1).isdigit() and float(value) <= MAX_TIMEOUT_SECONDS:
             known["timeout"] = float(value)
         else:
             raise InvalidUrl(f"?{name}={value}: not an option of sqlite:; say sync=full|normal or timeout=SECONDS")

@@ -22,20 +22,20 @@ from typing import Any, TypeVar
 import apsw
 
 from fleetlore.errors import Busy, Closed, Conflict, Forgotten, LogError
-from fleetlore.log.base import TOWN, Batch, Info, Outcome, Position, Query, Record, Stored, hash_of
-from fleetlore.log.disk_pace import MOST_EVENTS_AT_ONCE, DiskPace
-from fleetlore.log.sequence import to_position, to_sequence, to_stored
+from fleetlore.log.base import TOWN, AppendBatch, AppendOutcome, LogInfo, LogQuery, Position, Record, StoredRecord, hash_event_id
+from fleetlore.log.disk_pace import MAX_EVENTS_NOWAIT, DiskPace
+from fleetlore.log.sequence import to_position, to_sequence, to_stored_records
 from fleetlore.log.sqlite import file as sqlite_file
-from fleetlore.log.sqlite.file import OpenedFile, Sync, ask, our_errors, transaction
-from fleetlore.log.sqlite.query import ZONE, as_position, newest, select, select_by_id, span
-from fleetlore.log.sqlite.tail import Changes, SqliteTail
+from fleetlore.log.sqlite.file import OpenedFile, Sync, ask, transaction, translate_errors
+from fleetlore.log.sqlite.query import ZONE_SIZE, find_newest, select_by_id, select_records, sequence_range, to_optional_position
+from fleetlore.log.sqlite.tail import ChangeSignal, SqliteTail
 
 # --- What becomes of each append in a commit: decided inside the write transaction, before anything is written.
 
 _is_minted = attrgetter("minted")
 
 
-class Book:
+class WriterState:
     """What a writer remembers of the log's end from one commit to the next, so that it need not read it again."""
 
     def __init__(self) -> None:
@@ -69,10 +69,10 @@ class Book:
         self.insert_one = f"INSERT INTO events_{n} VALUES (?1, CASE {newest} WHEN ?7 THEN ?2 END, ?3, ?4, ?5, CAST(?6 AS TEXT))"
 
 
-class Plan:
+class CommitPlan:
     """Gives sequence numbers to the records that are new, and says what speaks against a batch."""
 
-    def __init__(self, connection: apsw.Connection, book: Book, batches: Sequence[Batch]) -> None:
+    def __init__(self, connection: apsw.Connection, book: WriterState, batches: Sequence[AppendBatch]) -> None:
         self._connection, self._book = connection, book
         self.first = book.next
         self.rows: list[Record] = []
@@ -94,7 +94,7 @@ class Plan:
         known.update({key: recent[key] for key in keys if key in recent})
         return known
 
-    def _place(self, batch: Batch) -> Outcome:
+    def _place(self, batch: AppendBatch) -> AppendOutcome:
         """The positions of a batch's records, or the reason why it is left out."""
         records, expect = batch.records, batch.expect
         if expect is None and all(map(_is_minted, records)):
@@ -107,7 +107,7 @@ class Plan:
                 return objection
         return [to_position(self._known.get(record.key) or self._new(record)) for record in records]
 
-    def _objection(self, batch: Batch) -> LogError | None:
+    def _objection(self, batch: AppendBatch) -> LogError | None:
         if all(record.key in self._known for record in batch.records):
             return None  # a repetition, whose first answer may have been lost
         if self._book.erasures and (forgotten := [record.id for record in batch.records if self._is_forgotten(record)]):
@@ -126,10 +126,10 @@ class Plan:
         for back, record in enumerate(reversed(self.rows), 1):
             if scope == TOWN or scope in record.scopes:
                 return to_position(self.first + len(self.rows) - back)
-        return as_position(newest(self._connection, self._book.n, scope))
+        return to_optional_position(find_newest(self._connection, self._book.n, scope))
 
     def _is_forgotten(self, record: Record) -> bool:
-        return bool(ask(self._connection, f"SELECT 1 FROM forgotten_{self._book.n} WHERE hash = ?", (hash_of(record.id),)))
+        return bool(ask(self._connection, f"SELECT 1 FROM forgotten_{self._book.n} WHERE hash = ?", (hash_event_id(record.id),)))
 
 
 # ---
@@ -162,15 +162,15 @@ class SqliteLog:
         """Whether an event loop has asked to commit by itself."""
         self._pool: list[apsw.Connection] = []
         self._closed = False
-        self.changes = Changes()
+        self.changes = ChangeSignal()
         self._n: int | None = None
-        self._book = Book()
+        self._book = WriterState()
         self._kinds: dict[str, int] = {}
         self._scopes: dict[str, int] = {}
         self._scope_texts: dict[tuple[str, ...], str] = {}
         self._writer = sqlite_file.open_file(path, **self._options)
         try:
-            sqlite_file.migrate(self._writer, path)
+            sqlite_file.migrate_schema(self._writer, path)
             self.file = OpenedFile(path, self._writer)
         except BaseException:
             self._writer.close()
@@ -178,16 +178,16 @@ class SqliteLog:
 
     # --- writing
 
-    def commit(self, batches: Sequence[Batch]) -> list[Outcome]:
+    def commit(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
         """Store each batch that nothing speaks against, all with one write to the disk."""
         with self._write_lock:
             self._check_handle()
             return self._commit(batches)
 
-    def commit_at_once(self, batches: Sequence[Batch]) -> list[Outcome] | None:
+    def commit_at_once(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome] | None:
         """Store them while the disk is quick, nobody else writes, and there are few."""
         self._is_paced = True
-        if not self._pace.is_quick or _count(batches) > MOST_EVENTS_AT_ONCE or not self._write_lock.acquire(blocking=False):
+        if not self._pace.is_quick or _count_records(batches) > MAX_EVENTS_NOWAIT or not self._write_lock.acquire(blocking=False):
             return None
         try:
             self._check_handle()
@@ -202,7 +202,7 @@ class SqliteLog:
         finally:
             self._write_lock.release()
 
-    def _commit(self, batches: Sequence[Batch]) -> list[Outcome]:
+    def _commit(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
         # Written out, where the other verbs use `_writing`: this path is taken for every event.
         self.file.check_quickly()
         start = perf_counter() if self._is_paced else 0.0
@@ -212,7 +212,7 @@ class SqliteLog:
             self._undo(error)
             raise
         if self._is_paced:
-            self._pace.note(perf_counter() - start, _count(batches))
+            self._pace.note(perf_counter() - start, _count_records(batches))
         if self._unscrubbed:
             with suppress(apsw.Error):  # the events are stored; this is tried again with the next
                 self._scrub(wait=False)
@@ -220,14 +220,14 @@ class SqliteLog:
         self.file.check_quickly()  # a file that was deleted or replaced meanwhile has taken the events with it: no acknowledgement
         return outcomes
 
-    def _commit_one(self, batches: Sequence[Batch]) -> list[Outcome] | None:
+    def _commit_one(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome] | None:
         """The short way for a single event with a new id: one statement, if nothing has changed since our last commit."""
         book = self._book
         if len(batches) != 1 or len(records := batches[0].records) != 1 or book.last is None or book.n != self._n:
             return None
         [record] = records
         seq = book.next
-        if not record.minted or batches[0].expect is not None or seq - book.indexed >= LAG or seq % ZONE == ZONE - 1:
+        if not record.minted or batches[0].expect is not None or seq - book.indexed >= LAG or seq % ZONE_SIZE == ZONE_SIZE - 1:
             return None
         kind, scopes = self._kinds.get(record.kind), self._scopes_text(record.scopes)
         if kind is None or scopes is None:
@@ -240,10 +240,10 @@ class SqliteLog:
         book.next = seq + 1
         return [[to_position(seq)]]
 
-    def _commit_all(self, batches: Sequence[Batch]) -> list[Outcome]:
+    def _commit_all(self, batches: Sequence[AppendBatch]) -> list[AppendOutcome]:
         self._writer.execute("BEGIN IMMEDIATE")
         n = self._catch_up()
-        plan = Plan(self._writer, self._book, batches)
+        plan = CommitPlan(self._writer, self._book, batches)
         if plan.rows:
             self._insert(plan)
         self._writer.execute("COMMIT")
@@ -253,14 +253,14 @@ class SqliteLog:
 
     def _catch_up(self) -> int:
         """Learn what others have written meanwhile; answers the number of the town's tables, which are made if need be."""
-        n = self._n or sqlite_file.found_town(self._writer, self._town)
+        n = self._n or sqlite_file.find_or_create_town(self._writer, self._town)
         if n != self._book.n:
             self._forget()  # a reader may have been first to notice a restore: the numbers of kinds and scopes are old too
         try:
             self._book.catch_up(self._writer, n)
         except apsw.SQLError:  # no such table: a backup was restored, under another number
             self._forget()
-            n = sqlite_file.found_town(self._writer, self._town)
+            n = sqlite_file.find_or_create_town(self._writer, self._town)
             self._book.catch_up(self._writer, n)
         return n
 
@@ -272,13 +272,13 @@ class SqliteLog:
             try:
                 with transaction(self._writer):
                     self._forget()  # rare enough to start afresh, whatever was trimmed or restored meanwhile
-                    n = sqlite_file.found_town(self._writer, self._town)
+                    n = sqlite_file.find_or_create_town(self._writer, self._town)
                     yield n
             except BaseException as error:
                 self._undo(error)
                 raise
             self._n = n
-            self._book = Book()
+            self._book = WriterState()
             self.file.check_quickly()
 
     def _undo(self, error: BaseException) -> None:
@@ -289,16 +289,16 @@ class SqliteLog:
             self._writer.execute("ROLLBACK")
         if isinstance(error, apsw.Error):
             self.file.check()
-            raise sqlite_file.in_our_words(self.path, error) from error
+            raise sqlite_file.translate_error(self.path, error) from error
 
     def _forget(self) -> None:
         self._n = None
-        self._book = Book()
+        self._book = WriterState()
         self._kinds.clear()
         self._scopes.clear()
         self._scope_texts.clear()
 
-    def _insert(self, plan: Plan) -> None:
+    def _insert(self, plan: CommitPlan) -> None:
         n, first, end = self._book.n, plan.first, plan.first + len(plan.rows)
         kinds, texts = self._kinds, self._scope_texts
         rows = [
@@ -316,10 +316,10 @@ class SqliteLog:
         if end - 1 - self._book.indexed >= LAG:
             behind = ask(self._writer, f"SELECT seq, id, scopes FROM events_{n} WHERE seq > ? AND seq < ?", (self._book.indexed, first))
             self._index(n, [*behind, *((seq, key, scopes) for seq, key, _, _, scopes, _ in rows)])
-        if first // ZONE < end // ZONE:
-            self._close_zones(n, end // ZONE)
+        if first // ZONE_SIZE < end // ZONE_SIZE:
+            self._close_zones(n, end // ZONE_SIZE)
 
-    def _note(self, plan: Plan) -> None:
+    def _note(self, plan: CommitPlan) -> None:
         """Remember what was committed."""
         book = self._book
         if not plan.rows:
@@ -385,7 +385,7 @@ class SqliteLog:
     def _close_zones(self, n: int, end: int) -> None:
         [(start,)] = ask(self._writer, f"SELECT coalesce(max(zone) + 1, 0) FROM zones_{n}")
         self._writer.executemany(
-            f"INSERT INTO zones_{n} SELECT ?1, max(at) FROM events_{n} WHERE seq >= ?1 * {ZONE} AND seq < (?1 + 1) * {ZONE}"
+            f"INSERT INTO zones_{n} SELECT ?1, max(at) FROM events_{n} WHERE seq >= ?1 * {ZONE_SIZE} AND seq < (?1 + 1) * {ZONE_SIZE}"
             " HAVING count(*)",
             [(zone,) for zone in range(start, end)],
         )
@@ -405,7 +405,7 @@ class SqliteLog:
                 last = rows[-1][0]
                 sqlite_file.remove_events(self._writer, n, [seq for (seq,) in rows])
                 self._writer.execute("UPDATE towns SET trimmed = max(trimmed, ?1), highest = max(highest, ?1) WHERE n = ?2", (last, n))
-                self._writer.execute(f"DELETE FROM zones_{n} WHERE (zone + 1) * {ZONE} <= ?", (last,))
+                self._writer.execute(f"DELETE FROM zones_{n} WHERE (zone + 1) * {ZONE_SIZE} <= ?", (last,))
         return len(rows)
 
     def erase(self, ids: Sequence[str], fact: Record) -> int:
@@ -413,13 +413,13 @@ class SqliteLog:
         with self._writing() as n:
             gone = [seq for seq, _ in select_by_id(self._writer, n, ids)]
             sqlite_file.remove_events(self._writer, n, gone)
-            self._writer.executemany(f"INSERT OR IGNORE INTO forgotten_{n} VALUES (?)", [(hash_of(id),) for id in ids])
+            self._writer.executemany(f"INSERT OR IGNORE INTO forgotten_{n} VALUES (?)", [(hash_event_id(id),) for id in ids])
             highest = max(gone, default=0)
             self._writer.execute("UPDATE towns SET highest = max(highest, ?), erasures = erasures + 1 WHERE n = ?", (highest, n))
-            self._book = Book()
+            self._book = WriterState()
             self._book.catch_up(self._writer, n)
-            self._insert(Plan(self._writer, self._book, [Batch([fact])]))
-        with self._write_lock, our_errors(self.path, self.file):
+            self._insert(CommitPlan(self._writer, self._book, [AppendBatch([fact])]))
+        with self._write_lock, translate_errors(self.path, self.file):
             self._scrub(wait=True)
         self.changes.tell()
         return len(gone)
@@ -436,19 +436,19 @@ class SqliteLog:
 
     # --- reading
 
-    def read(self, query: Query) -> list[Stored]:
+    def read(self, query: LogQuery) -> list[StoredRecord]:
         """The records asked for, as they are at one moment."""
-        span(query)
-        return self._look(lambda connection, n: select(connection, n, query)) or []
+        sequence_range(query)
+        return self._look(lambda connection, n: select_records(connection, n, query)) or []
 
-    def get(self, ids: Sequence[str]) -> list[Stored]:
+    def get(self, ids: Sequence[str]) -> list[StoredRecord]:
         """The records with these ids."""
         rows = self._look(lambda connection, n: select_by_id(connection, n, ids))
-        return to_stored(rows or ())
+        return to_stored_records(rows or ())
 
     def head(self, scope: str) -> Position | None:
         """The newest position in a scope."""
-        return as_position(self._look(lambda connection, n: newest(connection, n, scope)))
+        return to_optional_position(self._look(lambda connection, n: find_newest(connection, n, scope)))
 
     def _look(self, work: Callable[[apsw.Connection, int], _Answer]) -> _Answer | None:
         with self._reader() as connection:
@@ -485,18 +485,18 @@ class SqliteLog:
             raise
         return connection
 
-    def info(self) -> Info:
+    def info(self) -> LogInfo:
         """What this log holds, and what it promises."""
         with self._reader() as connection:
-            log_id, trimmed, count, first, last = self.look(connection, _facts) or ("", 0, 0, None, None)
+            log_id, trimmed, count, first, last = self.look(connection, _read_town_facts) or ("", 0, 0, None, None)
             towns = [name for (name,) in ask(connection, "SELECT name FROM towns ORDER BY name")]
-        return Info(
+        return LogInfo(
             backend="sqlite",
             town=self._town,
             log_id=log_id,
             events=count,
-            first=as_position(first),
-            head=as_position(last),
+            first=to_optional_position(first),
+            head=to_optional_position(last),
             trimmed_before=to_position(trimmed + 1) if trimmed else None,
             bytes=sum(os.path.getsize(path) for path in (self.path, f"{self.path}-wal") if os.path.exists(path)),
             dedup="as long as the event is kept",
@@ -522,7 +522,7 @@ class SqliteLog:
     @contextmanager
     def _reader(self) -> Iterator[apsw.Connection]:
         self.check_open()
-        with our_errors(self.path, self.file):
+        with translate_errors(self.path, self.file):
             try:
                 connection = self._pool.pop()
             except IndexError:
@@ -547,11 +547,11 @@ class SqliteLog:
             raise Closed("the log was opened before a fork; open it again in the child with connect()")
 
 
-def _count(batches: Sequence[Batch]) -> int:
+def _count_records(batches: Sequence[AppendBatch]) -> int:
     return sum([len(batch.records) for batch in batches])
 
 
-def _facts(connection: apsw.Connection, n: int) -> tuple[str, int, int, int | None, int | None]:
+def _read_town_facts(connection: apsw.Connection, n: int) -> tuple[str, int, int, int | None, int | None]:
     """A town's log id, last trimmed number, count of events, first and last number."""
     [facts] = ask(
         connection,

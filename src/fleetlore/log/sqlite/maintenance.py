@@ -20,17 +20,17 @@ import apsw
 
 from fleetlore.errors import Damaged, DiskFull, LogError, Unwritable
 from fleetlore.events.ids import format_uuid
-from fleetlore.log.base import hash_of
+from fleetlore.log.base import hash_event_id
 from fleetlore.log.sqlite import file as sqlite_file
-from fleetlore.log.sqlite.check import Progress, Report, Town, check, count_of, open_existing, towns_of
-from fleetlore.log.sqlite.file import ask, our_errors, transaction
+from fleetlore.log.sqlite.check import Progress, Report, TownRow, check, count_events, list_towns, open_existing
+from fleetlore.log.sqlite.file import ask, transaction, translate_errors
 
 __all__ = ["Progress", "Report", "backup", "check", "restore"]
 
 PAGES = 1000
 # Given up when a damaged log cannot tell how far its numbers went: more than any log has given since its last backup.
-LEAP = 10**9
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+SEQUENCE_SKIP = 10**9
+_DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 
 
 # --- backing up
@@ -39,12 +39,12 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 def backup(path: str, target: str, *, overwrite: bool = False, progress: Progress | None = None) -> int:
     """Copy a log, in use or not, to one plain file; answers how many events it holds. The target is there whole or not at all."""
     _check_target(path, target, overwrite)
-    with closing(open_existing(path)) as log, _part_file(target) as part:
-        events = _copy_plain(path, log, part, target, progress)
-        with _os_errors(target):
-            _sync(part)
-            _move(part, target, overwrite)
-            _sync(os.path.dirname(os.path.abspath(target)))
+    with closing(open_existing(path)) as log, _temporary_file(target) as part:
+        events = _copy_without_wal(path, log, part, target, progress)
+        with _translate_os_errors(target):
+            _fsync_file(part)
+            _move_into_place(part, target, overwrite)
+            _fsync_file(os.path.dirname(os.path.abspath(target)))
     return events
 
 
@@ -62,7 +62,7 @@ def _check_target(path: str, target: str, overwrite: bool) -> None:
         raise Unwritable(f"{target}: seems to be a log in use (there is a {os.path.basename(target)}-wal); name another file")
 
 
-def _move(part: str, target: str, overwrite: bool) -> None:
+def _move_into_place(part: str, target: str, overwrite: bool) -> None:
     if not overwrite:
         try:
             os.link(part, target)  # fails, unlike a rename, if another program made the target meanwhile
@@ -75,14 +75,14 @@ def _move(part: str, target: str, overwrite: bool) -> None:
     os.replace(part, target)
 
 
-def _copy_plain(path: str, log: apsw.Connection, part: str, target: str, progress: Progress | None) -> int:
+def _copy_without_wal(path: str, log: apsw.Connection, part: str, target: str, progress: Progress | None) -> int:
     """Copy one moment of a log to a file without WAL, so that it needs no second file and can be read from a read-only disk."""
     with closing(apsw.Connection(part, flags=apsw.SQLITE_OPEN_READWRITE)) as copy:
-        with our_errors(path):
+        with translate_errors(path):
             # Held until the copy is done: without it, every commit of others would start the copy again.
             log.execute("BEGIN")
-            events = sum(count_of(log, town.n) for town in towns_of(log))
-        with our_errors(target):
+            events = sum(count_events(log, town.n) for town in list_towns(log))
+        with translate_errors(target):
             copy.execute("PRAGMA synchronous=OFF")  # synced once, when it is whole
             with copy.backup("main", log, "main") as pages:
                 _copy_pages(pages, progress)
@@ -110,25 +110,25 @@ def restore(source: str, path: str, *, overwrite: bool = False, timeout: float =
     """
     if os.path.realpath(source) == os.path.realpath(path):
         raise Unwritable(f"{path}: is the backup itself; name the log to restore")
-    with _part_file(path) as staged:
+    with _temporary_file(path) as staged:
         with closing(open_existing(source)) as backup_file:
-            _copy_plain(source, backup_file, staged, path, _part_of(progress, 0))
+            _copy_without_wal(source, backup_file, staged, path, _scale_progress(progress, 0))
         with closing(apsw.Connection(staged)) as connection:
-            _check_staged(source, staged, connection, _part_of(progress, 1))
+            _check_staged(source, staged, connection, _scale_progress(progress, 1))
             try:
-                events = _restore_into(path, connection, overwrite, timeout, _part_of(progress, 2))
-            except _Unusable as error:
+                events = _restore_into(path, connection, overwrite, timeout, _scale_progress(progress, 2))
+            except _UnusableLog as error:
                 if not overwrite:
                     raise error.reason from error
-                with our_errors(path), transaction(connection):
-                    connection.execute(f"UPDATE towns SET highest = highest + {LEAP}")
-                events = sum(count_of(connection, town.n) for town in towns_of(connection))
+                with translate_errors(path), transaction(connection):
+                    connection.execute(f"UPDATE towns SET highest = highest + {SEQUENCE_SKIP}")
+                events = sum(count_events(connection, town.n) for town in list_towns(connection))
                 connection.close()
                 _replace_damaged(path, staged)
     return events
 
 
-class _Unusable(Exception):
+class _UnusableLog(Exception):
     """The log that is to be replaced is too damaged to be written into."""
 
     def __init__(self, reason: LogError) -> None:
@@ -137,7 +137,7 @@ class _Unusable(Exception):
 
 
 def _check_staged(source: str, staged: str, connection: apsw.Connection, progress: Progress | None) -> None:
-    sqlite_file.migrate(connection, source)
+    sqlite_file.migrate_schema(connection, source)
     problems = check(staged, progress=progress).problems
     if problems:
         raise Damaged(f"{source}: is damaged and was not restored: {problems[0]}; take another backup (`lore verify` says more)")
@@ -145,11 +145,16 @@ def _check_staged(source: str, staged: str, connection: apsw.Connection, progres
 
 def _restore_into(path: str, staged: apsw.Connection, overwrite: bool, timeout: float, progress: Progress | None) -> int:
     """Write the staged log over the live one, in one transaction of the latter."""
-    with _damage_told(path), closing(_open_log(path, timeout)) as log, closing(_open_log(path, timeout)) as reader, our_errors(path):
+    with (
+        _raise_unusable_if_damaged(path),
+        closing(_open_log(path, timeout)) as log,
+        closing(_open_log(path, timeout)) as reader,
+        translate_errors(path),
+    ):
         _match_page_size(staged, log)
         with log.backup("main", staged, "main") as pages:
             pages.step(0)  # takes the write lock: from here on nobody gives a number away
-            old = _Old.of(reader)
+            old = _ReplacedLog.of(reader)
             if old.has_events and not overwrite:
                 raise Unwritable(f"{path}: has events already; name another path, or let it be replaced (`lore restore --force`)")
             with transaction(staged):
@@ -157,24 +162,24 @@ def _restore_into(path: str, staged: apsw.Connection, overwrite: bool, timeout: 
             _copy_pages(pages, progress)
         # Best done now, while the whole log is in the WAL; if others read it, they will do it.
         log.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    return sum(count_of(staged, town.n) for town in towns_of(staged))
+    return sum(count_events(staged, town.n) for town in list_towns(staged))
 
 
 @contextmanager
-def _damage_told(path: str) -> Iterator[None]:
+def _raise_unusable_if_damaged(path: str) -> Iterator[None]:
     """A file that SQLite cannot read, told apart from one that is not for us."""
     try:
         yield
     except Damaged as error:
         if isinstance(error.__cause__, apsw.CorruptError | apsw.NotADBError):
-            raise _Unusable(error) from error
+            raise _UnusableLog(error) from error
         raise
 
 
 def _open_log(path: str, timeout: float) -> apsw.Connection:
     connection = sqlite_file.open_file(path, timeout=timeout)
     try:
-        sqlite_file.migrate(connection, path)
+        sqlite_file.migrate_schema(connection, path)
     except BaseException:
         connection.close()
         raise
@@ -189,7 +194,7 @@ def _match_page_size(staged: apsw.Connection, log: apsw.Connection) -> None:
         staged.execute("VACUUM")
 
 
-class _Old(NamedTuple):
+class _ReplacedLog(NamedTuple):
     """What has to outlive the log that is replaced."""
 
     has_events: bool
@@ -202,15 +207,15 @@ class _Old(NamedTuple):
     """Of each sealed town the name and the seal."""
 
     @classmethod
-    def of(cls, log: apsw.Connection) -> _Old:
+    def of(cls, log: apsw.Connection) -> _ReplacedLog:
         """Read it, as far as it can be read."""
-        towns = towns_of(log)
+        towns = list_towns(log)
         founding = {n: (log_id, created) for n, log_id, created in ask(log, "SELECT n, log_id, created FROM towns")}
         return cls(
             has_events=any(_has_events(log, town.n) for town in towns),
             last_n=max((town.n for town in towns), default=0),
-            rows=[(town.name, *founding[town.n], _last_given(log, town)) for town in towns],
-            forgotten={town.name: hashes for town in towns if (hashes := _forgotten(log, town.n))},
+            rows=[(town.name, *founding[town.n], _find_last_sequence(log, town)) for town in towns],
+            forgotten={town.name: hashes for town in towns if (hashes := _read_erased_hashes(log, town.n))},
             seals=ask(log, "SELECT town, seal FROM seals"),
         )
 
@@ -222,40 +227,40 @@ def _has_events(log: apsw.Connection, n: int) -> bool:
         return True
 
 
-def _last_given(log: apsw.Connection, town: Town) -> int:
+def _find_last_sequence(log: apsw.Connection, town: TownRow) -> int:
     try:
         [(last,)] = ask(log, f"SELECT max(seq) FROM events_{town.n}")
     except (apsw.CorruptError, apsw.SQLError):
-        return max(town.highest, town.indexed) + LEAP
+        return max(town.highest, town.indexed) + SEQUENCE_SKIP
     return max(last or 0, town.highest)
 
 
-def _forgotten(log: apsw.Connection, n: int) -> list[bytes]:
+def _read_erased_hashes(log: apsw.Connection, n: int) -> list[bytes]:
     try:
         return [hash for (hash,) in ask(log, f"SELECT hash FROM forgotten_{n}")]
     except (apsw.CorruptError, apsw.SQLError):
         return []
 
 
-def _carry_over(staged: apsw.Connection, old: _Old) -> None:
-    _renumber(staged, old.last_n)
+def _carry_over(staged: apsw.Connection, old: _ReplacedLog) -> None:
+    _renumber_towns(staged, old.last_n)
     for name, log_id, created, last in old.rows:
         if sqlite_file.find_town(staged, name) is None:
-            n = sqlite_file.found_town(staged, name)
+            n = sqlite_file.find_or_create_town(staged, name)
             staged.execute("UPDATE towns SET log_id = ?, created = ? WHERE n = ?", (log_id, created, n))
         staged.execute("UPDATE towns SET highest = max(highest, ?) WHERE name = ?", (last, name))
     staged.executemany("INSERT OR REPLACE INTO seals VALUES (?, ?)", old.seals)
     for name, hashes in old.forgotten.items():
-        _forget(staged, sqlite_file.found_town(staged, name), hashes)
+        _remove_erased(staged, sqlite_file.find_or_create_town(staged, name), hashes)
 
 
-def _renumber(staged: apsw.Connection, above: int) -> None:
+def _renumber_towns(staged: apsw.Connection, above: int) -> None:
     """Give each town's tables a number that the replaced log never used.
 
     A handle that remembers the old number, and with it the numbers of kinds and scopes, then finds no table
     where it would otherwise write into one that means something else.
     """
-    towns = towns_of(staged)
+    towns = list_towns(staged)
     shift = max([above, *(town.n for town in towns)]) if above else 0
     for town in towns if shift else ():
         for (table,) in ask(staged, "SELECT name FROM sqlite_schema WHERE type = 'table'"):
@@ -264,7 +269,7 @@ def _renumber(staged: apsw.Connection, above: int) -> None:
         staged.execute("UPDATE towns SET n = ? WHERE n = ?", (town.n + shift, town.n))
 
 
-def _forget(staged: apsw.Connection, n: int, hashes: list[bytes]) -> None:
+def _remove_erased(staged: apsw.Connection, n: int, hashes: list[bytes]) -> None:
     """Take out of a backup what was erased from the log after it was made."""
     run = staged.execute
     staged.executemany(f"INSERT OR IGNORE INTO forgotten_{n} VALUES (?)", [(hash,) for hash in hashes])
@@ -277,28 +282,28 @@ def _forget(staged: apsw.Connection, n: int, hashes: list[bytes]) -> None:
 
 
 def _hash_of_key(*keys: Any) -> bytes:
-    return hash_of(format_uuid(keys[0]))
+    return hash_event_id(format_uuid(keys[0]))
 
 
 def _replace_damaged(path: str, staged: str) -> None:
     """Keep what is left of a damaged log, and put the restored one in its place."""
-    with _os_errors(path):
-        _sync(staged)
+    with _translate_os_errors(path):
+        _fsync_file(staged)
         for end in ("-wal", "-shm", "-journal"):
             if os.path.exists(path + end):
                 os.replace(path + end, f"{path}.damaged{end}")
         os.replace(path, f"{path}.damaged")
         os.replace(staged, path)
-        _sync(os.path.dirname(os.path.abspath(path)))
+        _fsync_file(os.path.dirname(os.path.abspath(path)))
 
 
 # --- files
 
 
 @contextmanager
-def _part_file(target: str) -> Iterator[str]:
+def _temporary_file(target: str) -> Iterator[str]:
     """An empty file next to the target, readable by its owner only; gone at the end, unless it was renamed."""
-    with _os_errors(target):
+    with _translate_os_errors(target):
         directory, name = os.path.split(os.path.abspath(target))
         handle, part = tempfile.mkstemp(prefix=f".{name}.", suffix=".part", dir=directory)
         os.close(handle)
@@ -310,7 +315,7 @@ def _part_file(target: str) -> Iterator[str]:
                 os.unlink(part + end)
 
 
-def _sync(path: str) -> None:
+def _fsync_file(path: str) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -319,16 +324,16 @@ def _sync(path: str) -> None:
 
 
 @contextmanager
-def _os_errors(path: str) -> Iterator[None]:
+def _translate_os_errors(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
+        if error.errno in _DISK_FULL_ERRNOS:
             raise DiskFull(f"{path}: the disk is full; make room and try again") from error
         raise Unwritable(f"{path}: cannot be made ({error.strerror}); check that the directory exists and can be written") from error
 
 
-def _part_of(progress: Progress | None, part: int, parts: int = 3) -> Progress | None:
+def _scale_progress(progress: Progress | None, part: int, parts: int = 3) -> Progress | None:
     """Progress of one of several parts of a job, told as progress of the whole."""
     if progress is None:
         return None

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 import apsw
 
 from fleetlore.events.ids import uuid_bytes
-from fleetlore.log.base import TOWN, Position, Query, Stored, microseconds
-from fleetlore.log.sequence import to_position, to_sequence, to_stored
+from fleetlore.log.base import TOWN, LogQuery, Position, StoredRecord, epoch_microseconds
+from fleetlore.log.sequence import to_position, to_sequence, to_stored_records
 from fleetlore.log.sqlite.file import ask
 
-ZONE = 4096
-_NO_END = 1 << 62
+ZONE_SIZE = 4096
+_MAX_SEQUENCE = 1 << 62
 
 
-def select(connection: apsw.Connection, n: int, query: Query) -> list[Stored]:
+def select_records(connection: apsw.Connection, n: int, query: LogQuery) -> list[StoredRecord]:
     """The records that a query asks for."""
-    where, values = _filters(connection, n, query)
+    where, values = _build_filters(connection, n, query)
     if query.scope == TOWN:
         source = f"SELECT e.seq, CAST(e.raw AS BLOB) FROM events_{n} e WHERE e.seq > ? AND e.seq < ?{where}"
     else:
@@ -33,23 +33,23 @@ def select(connection: apsw.Connection, n: int, query: Query) -> list[Stored]:
             f" WHERE e.seq > max(?1, {indexed}) AND e.seq < ?2 AND instr(e.scopes, ' {scope} '){where}"
         )
     order = "DESC" if query.newest_first else "ASC"
-    return to_stored(ask(connection, f"{source} ORDER BY 1 {order} LIMIT {int(query.limit)}", values))
+    return to_stored_records(ask(connection, f"{source} ORDER BY 1 {order} LIMIT {int(query.limit)}", values))
 
 
-def span(query: Query) -> tuple[int, int]:
+def sequence_range(query: LogQuery) -> tuple[int, int]:
     """The sequence numbers between which a query reads."""
     after = -1 if query.after is None else to_sequence(query.after)
-    return after, _NO_END if query.before is None else to_sequence(query.before)
+    return after, _MAX_SEQUENCE if query.before is None else to_sequence(query.before)
 
 
-def _filters(connection: apsw.Connection, n: int, query: Query) -> tuple[str, tuple[int, int]]:
-    after, before = span(query)
+def _build_filters(connection: apsw.Connection, n: int, query: LogQuery) -> tuple[str, tuple[int, int]]:
+    after, before = sequence_range(query)
     where = ""
     if query.kinds:
         where += f" AND e.kind IN ({', '.join(str(number) for number in _kind_numbers(connection, n, query.kinds))})"
     if query.since is not None:
-        since = microseconds(query.since)
-        after = max(after, _last_before(connection, n, since))
+        since = epoch_microseconds(query.since)
+        after = max(after, _last_sequence_before(connection, n, since))
         where += f" AND e.at >= {since}"
     return where, (after, before)
 
@@ -65,14 +65,14 @@ def _scope_number(connection: apsw.Connection, n: int, scope: str) -> int | None
     return rows[0][0] if rows else None
 
 
-def _last_before(connection: apsw.Connection, n: int, since: int) -> int:
+def _last_sequence_before(connection: apsw.Connection, n: int, since: int) -> int:
     """A sequence number up to which every event is older than `since`: the last of the zones in a row that are."""
     rows = ask(
         connection,
         f"SELECT coalesce((SELECT min(zone) FROM zones_{n} WHERE newest >= ?), (SELECT max(zone) + 1 FROM zones_{n}), 0)",
         (since,),
     )
-    return int(rows[0][0]) * ZONE - 1
+    return int(rows[0][0]) * ZONE_SIZE - 1
 
 
 def select_by_id(connection: apsw.Connection, n: int, ids: Sequence[str]) -> list[tuple[int, bytes]]:
@@ -89,7 +89,7 @@ def select_by_id(connection: apsw.Connection, n: int, ids: Sequence[str]) -> lis
     )
 
 
-def newest(connection: apsw.Connection, n: int, scope: str) -> int | None:
+def find_newest(connection: apsw.Connection, n: int, scope: str) -> int | None:
     """The newest sequence number in a scope."""
     seq: int | None
     if scope == TOWN:
@@ -102,6 +102,6 @@ def newest(connection: apsw.Connection, n: int, scope: str) -> int | None:
     return seq
 
 
-def as_position(sequence: int | None) -> Position | None:
+def to_optional_position(sequence: int | None) -> Position | None:
     """The position of a sequence number that may be missing."""
     return None if sequence is None else to_position(sequence)

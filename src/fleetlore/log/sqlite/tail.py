@@ -13,17 +13,17 @@ from typing import Any, Protocol
 
 import apsw
 
-from fleetlore.log.base import Page, Query
+from fleetlore.log.base import LogQuery, TailPage
 from fleetlore.log.sequence import to_position, to_sequence
-from fleetlore.log.sqlite.file import OpenedFile, ask, our_errors
-from fleetlore.log.sqlite.query import as_position, select
+from fleetlore.log.sqlite.file import OpenedFile, ask, translate_errors
+from fleetlore.log.sqlite.query import select_records, to_optional_position
 
 POLL_SECONDS, IDLE_POLL_SECONDS = 0.004, 0.01
-PATIENCE = 1 / 50
+POLL_BACKOFF_RATIO = 1 / 50
 """Of the silence so far, how much longer an event of another process may take."""
 
 
-class Changes:
+class ChangeSignal:
     """How often the file is known to have changed. Whoever waits for that waits here."""
 
     def __init__(self) -> None:
@@ -43,12 +43,12 @@ class Changes:
                 self.condition.notify_all()
 
 
-class Followed(Protocol):
+class FollowedLog(Protocol):
     """What a follower needs of its log."""
 
     path: str
     file: OpenedFile
-    changes: Changes
+    changes: ChangeSignal
 
     def check_open(self) -> None:
         """Refuse to go on once it was closed, or its file was deleted or replaced."""
@@ -60,7 +60,7 @@ class Followed(Protocol):
 class SqliteTail:
     """Waits for its scope to grow."""
 
-    def __init__(self, log: Followed, connection: apsw.Connection, scope: str, after: int | None) -> None:
+    def __init__(self, log: FollowedLog, connection: apsw.Connection, scope: str, after: int | None) -> None:
         self._log, self._connection, self._scope, self._after = log, connection, scope, after
         self._changes = log.changes
         self._closed = False
@@ -72,10 +72,10 @@ class SqliteTail:
         with self._changes.condition:
             self._changes.listeners += 1
 
-    def next(self, timeout: float) -> Page:
+    def next(self, timeout: float) -> TailPage:
         """The next records."""
         deadline = monotonic() + timeout
-        with self._in_use, our_errors(self._log.path, self._log.file):
+        with self._in_use, translate_errors(self._log.path, self._log.file):
             while not self._closed:
                 self._log.check_open()
                 count = self._changes.count
@@ -88,7 +88,7 @@ class SqliteTail:
                 if monotonic() >= deadline:
                     break
                 self._wait(count, deadline)
-        return Page([])
+        return TailPage([])
 
     def _wait(self, count: int, deadline: float) -> None:
         """Until there was a change, or the time is over; perhaps not even so long."""
@@ -120,14 +120,14 @@ class SqliteTail:
                 now = monotonic()
                 if changes.count != count or self._closed or now >= deadline:
                     return
-                pause = min(max(POLL_SECONDS, (now - changes.heard_at) * PATIENCE), IDLE_POLL_SECONDS)
+                pause = min(max(POLL_SECONDS, (now - changes.heard_at) * POLL_BACKOFF_RATIO), IDLE_POLL_SECONDS)
                 changes.condition.wait(min(pause, deadline - now))
 
-    def _page(self) -> Page:
-        return self._log.look(self._connection, self._read) or Page([])
+    def _page(self) -> TailPage:
+        return self._log.look(self._connection, self._read) or TailPage([])
 
-    def _read(self, connection: apsw.Connection, n: int) -> Page:
-        rows = select(connection, n, Query(scope=self._scope, after=as_position(self._after)))
+    def _read(self, connection: apsw.Connection, n: int) -> TailPage:
+        rows = select_records(connection, n, LogQuery(scope=self._scope, after=to_optional_position(self._after)))
         # Asked after the rows: what was trimmed in between is told as a gap, never passed over.
         [(trimmed,)] = ask(connection, "SELECT trimmed FROM towns WHERE n = ?", (n,))
         gap = None
@@ -137,7 +137,7 @@ class SqliteTail:
             self._after = trimmed
         if rows:
             self._after = to_sequence(rows[-1].position)
-        return Page(rows, gap)
+        return TailPage(rows, gap)
 
     def close(self) -> None:
         """Stop waiting, and let the connection go."""

@@ -17,35 +17,35 @@ from typing import Any
 import msgspec
 
 from fleetlore.dialects.fields import as_count, as_name, as_number, as_object, as_text, as_uuid
-from fleetlore.dialects.recording import parse
+from fleetlore.dialects.recording import parse_record
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
-from fleetlore.process.environment import marked, scrubbed
-from fleetlore.programs.claude_code.replies import SYNTHETIC
-from fleetlore.programs.claude_code.tools import text_of
+from fleetlore.process.environment import add_turn_mark, scrubbed
+from fleetlore.programs.claude_code.replies import SYNTHETIC_MODEL
+from fleetlore.programs.claude_code.tools import extract_text
 from fleetlore.programs.claude_code.transcript import RECORDING
-from fleetlore.programs.harness import Ended, Gate, How, Order, Watch
-from fleetlore.programs.turn_output import LINGER, Report, listen, program_for
+from fleetlore.programs.harness import Ended, Gate, Order, TurnOutcome, Watch
+from fleetlore.programs.turn_output import LINGER_SECONDS, TurnReport, build_turn_program, run_turn_program
 
 # --- What `claude -p --output-format stream-json` prints in a turn: events by the dialect, and how the turn stands.
 
-_IN_MESSAGE = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-_IN_TOTAL = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
-_OVER_BUDGET = "error_max_budget_usd"
+_MESSAGE_TOKEN_KEYS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+_TOTAL_TOKEN_KEYS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
+_OVER_BUDGET_SUBTYPE = "error_max_budget_usd"
 
 
-class Rows:
+class ClaudeOutputParser:
     """Hears one turn."""
 
     def __init__(self, order: Order) -> None:
-        self.report = Report(session=order.session, model=order.model)
+        self.report = TurnReport(session=order.session, model=order.model)
         self._reader = RECORDING.open(None)
         self._used: dict[str, int] = {}
         self._resets_at: int | None = None
 
     def hear(self, raw: bytes) -> Sequence[Event]:
         """The events of one more row."""
-        row = parse(raw)
+        row = parse_record(raw)
         events = self._reader.read(raw)
         self.report.session = as_uuid(row.get("session_id")) or self.report.session
         match row.get("type"):
@@ -54,7 +54,7 @@ class Rows:
             case "assistant":
                 self._note_message(row, as_object(row.get("message")))
             case "rate_limit_event":
-                self._resets_at = _reset_in(as_object(row.get("rate_limit_info")))
+                self._resets_at = _find_reset_time(as_object(row.get("rate_limit_info")))
             case "result":
                 self._note_result(row)
         return events
@@ -64,29 +64,29 @@ class Rows:
         return self._reader.end()
 
     def _note_message(self, row: Record, message: Record) -> None:
-        usage, report = _sum(as_object(message.get("usage")), _IN_MESSAGE), self.report
+        usage, report = _sum_tokens(as_object(message.get("usage")), _MESSAGE_TOKEN_KEYS), self.report
         key = as_text(message.get("id")) or as_text(row.get("uuid")) or ""
         before = self._used.get(key, 0)
         self._used[key] = max(usage, before)
         report.tokens += self._used[key] - before
-        if row.get("parent_tool_use_id") or message.get("model") == SYNTHETIC:
+        if row.get("parent_tool_use_id") or message.get("model") == SYNTHETIC_MODEL:
             return
         report.how = None  # something in the background has woken it: the turn goes on
         report.context = usage or report.context
         report.model = as_name(message.get("model")) or report.model
-        report.words = text_of([part for part in _parts(message) if part.get("type") == "text"]) or report.words
+        report.words = extract_text([part for part in _list_parts(message) if part.get("type") == "text"]) or report.words
 
     def _note_result(self, row: Record) -> None:
         report = self.report
         totals = [as_object(each) for each in as_object(row.get("modelUsage")).values()]
-        told = sum(_sum(each, _IN_TOTAL) for each in totals) or _sum(as_object(row.get("usage")), _IN_MESSAGE)
+        told = sum(_sum_tokens(each, _TOTAL_TOKEN_KEYS) for each in totals) or _sum_tokens(as_object(row.get("usage")), _MESSAGE_TOKEN_KEYS)
         report.tokens = max(told, report.tokens)
-        report.usd = _more(as_number(row.get("total_cost_usd")), report.usd)
+        report.usd = _max_cost(as_number(row.get("total_cost_usd")), report.usd)
         denials = row.get("permission_denials")
         report.denials = len(denials) if isinstance(denials, list) else 0
         report.status = as_count(row.get("api_error_status"))
-        report.how = _how(row)
-        words = text_of(row.get("result"))
+        report.how = _find_turn_outcome(row)
+        words = extract_text(row.get("result"))
         if report.how == "finished":
             report.words, report.error = words or report.words, ""
         else:
@@ -95,63 +95,63 @@ class Rows:
 
     def _complaint(self, row: Record, words: str) -> str:
         errors = row.get("errors")
-        told = text_of(errors) if isinstance(errors, list) else ""
-        told = told or words or text_of(row.get("error")) or text_of(row.get("message")) or str(row.get("subtype"))
+        told = extract_text(errors) if isinstance(errors, list) else ""
+        told = told or words or extract_text(row.get("error")) or extract_text(row.get("message")) or str(row.get("subtype"))
         return f"{told}\nresets_at={self._resets_at}" if self._resets_at else told
 
 
-def _more(told: float | None, before: float | None) -> float | None:
+def _max_cost(told: float | None, before: float | None) -> float | None:
     """What was spent only grows, whatever a row says: whoever may write to the program's output could say anything."""
     return max((usd for usd in (told, before) if usd is not None and usd >= 0), default=None)
 
 
-def _how(row: Record) -> How:
-    if row.get("subtype") == _OVER_BUDGET:
+def _find_turn_outcome(row: Record) -> TurnOutcome:
+    if row.get("subtype") == _OVER_BUDGET_SUBTYPE:
         return "over_budget"
     return "finished" if row.get("subtype") == "success" and row.get("is_error") is not True else "failed"
 
 
-def _parts(message: Record) -> list[Record]:
+def _list_parts(message: Record) -> list[Record]:
     content = message.get("content")
     return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
 
 
-def _sum(usage: dict[str, Any], keys: Sequence[str]) -> int:
+def _sum_tokens(usage: dict[str, Any], keys: Sequence[str]) -> int:
     return sum(as_count(usage.get(key)) or 0 for key in keys)
 
 
-def _reset_in(info: Record) -> int | None:
+def _find_reset_time(info: Record) -> int | None:
     """When a limit that was reached is lifted; one that only comes nearer stops nothing."""
     return as_count(info.get("resetsAt")) if info.get("status") == "rejected" else None
 
 
 # ---
 
-SERVER, TOOL = "fleetlore", "permission_prompt"
+GATE_SERVER, GATE_TOOL = "fleetlore", "permission_prompt"
 """The gate, as MCP names it."""
-KEEP = (
+KEPT_VARIABLES = (
     *("ANTHROPIC_*", "CLAUDE_*", "DISABLE_*", "MCP_*", "API_TIMEOUT_MS", "BASH_*_TIMEOUT_MS", "BASH_MAX_OUTPUT_LENGTH"),
     *("MAX_THINKING_TOKENS", "MAX_MCP_OUTPUT_TOKENS", "IS_SANDBOX", "NODE_OPTIONS", "USE_BUILTIN_RIPGREP"),
 )
-CLOUDS: Mapping[str, tuple[str, ...]] = {
+CLOUD_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "CLAUDE_CODE_USE_BEDROCK": ("AWS_*",),
     "CLAUDE_CODE_USE_VERTEX": ("GOOGLE_*", "GCLOUD_*", "CLOUDSDK_*", "CLOUD_ML_REGION", "VERTEX_*"),
     "CLAUDE_CODE_USE_FOUNDRY": ("AZURE_*",),
 }
 """What it needs besides, where it asks its models through somebody else."""
-NOT_OURS = ("CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION")
+REMOVED_VARIABLES = ("CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION")
 """Of the Claude Code that we ourselves may run in."""
-NO_TOOLS = '{"permissions":{"ask":["*"]}}'
+NO_TOOLS_SETTINGS = '{"permissions":{"ask":["*"]}}'
 """Every tool is asked about, and there is nobody to ask. The tools are still told to the model, as in the turns before: else its cache of
 the whole conversation would be void."""
-_MEMORY = {"CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}
-_BUDGET = "--max-budget-usd"
-_ASKED = ("Bash", "Edit", "Write", "NotebookEdit", "WebFetch")
-_LOOKING = ("Read", "Grep", "Glob", "*")
+_MEMORY_VARIABLES = {"CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}
+_BUDGET_FLAG = "--max-budget-usd"
+_APPROVAL_TOOLS = ("Bash", "Edit", "Write", "NotebookEdit", "WebFetch")
+_READ_ONLY_TOOLS = ("Read", "Grep", "Glob", "*")
 """Tools that only look are asked about where a rule denies some of that."""
 
 
-class ClaudeCode:
+class ClaudeCodeHarness:
     """The harness of Claude Code. `command` may bear arguments of its own; `keep` names variables that it needs besides."""
 
     name = "claude-code"
@@ -164,7 +164,7 @@ class ClaudeCode:
         *,
         keep: Sequence[str] = (),
         trusts_workspace: bool = False,
-        linger: float = LINGER,
+        linger: float = LINGER_SECONDS,
     ) -> None:
         self._command, self._environ, self._keep = tuple(command), environ, tuple(keep)
         self._trusts_workspace, self._linger = trusts_workspace, linger
@@ -173,7 +173,7 @@ class ClaudeCode:
     async def take_turn(self, order: Order, watch: Watch) -> Ended:
         """One turn. The money that is left is given along; a program that is too old for that is run without, and watched all the same."""
         ended = await self._take_turn(order, watch)
-        if self._knows_budget and f"unknown option '{_BUDGET}'" in ended.error:
+        if self._knows_budget and f"unknown option '{_BUDGET_FLAG}'" in ended.error:
             self._knows_budget = False
             ended = await self._take_turn(order, watch)
         return ended
@@ -181,11 +181,11 @@ class ClaudeCode:
     async def _take_turn(self, order: Order, watch: Watch) -> Ended:
         with ExitStack() as stack:
             try:
-                config = stack.enter_context(_gate_config(None if order.is_summary else order.gate, order.mark))
+                config = stack.enter_context(_write_gate_config(None if order.is_summary else order.gate, order.mark))
             except OSError as error:
                 return Ended(how="not_started", error=f"how to reach the gate cannot be written down: {error}; see to TMPDIR")
-            program = program_for(order, (*self._command, *self._arguments(order, config)), self._env(order))
-            return await listen(order, program, Rows(order), watch, linger=self._linger)
+            program = build_turn_program(order, (*self._command, *self._arguments(order, config)), self._env(order))
+            return await run_turn_program(order, program, ClaudeOutputParser(order), watch, linger=self._linger)
 
     def _arguments(self, order: Order, config: str | None) -> Iterator[str]:
         yield from ("-p", "--output-format", "stream-json", "--verbose")
@@ -193,48 +193,48 @@ class ClaudeCode:
         if order.model:
             yield from ("--model", order.model)
         if order.rest.usd is not None and self._knows_budget:
-            yield from (_BUDGET, f"{order.rest.usd:.6f}")
+            yield from (_BUDGET_FLAG, f"{order.rest.usd:.6f}")
         if not self._trusts_workspace:
             yield from ("--setting-sources", "user", "--add-dir", order.workspace)
-        yield from _rights(order, config)
+        yield from _permission_arguments(order, config)
 
     def _env(self, order: Order) -> dict[str, str]:
-        clouds = [name for sign, names in CLOUDS.items() if self._environ.get(sign) for name in names]
-        env = scrubbed(self._environ, keep=(*KEEP, *clouds, *self._keep), mark=order.mark)
-        own = {name: value for name, value in env.items() if name not in NOT_OURS}
+        clouds = [name for sign, names in CLOUD_VARIABLES.items() if self._environ.get(sign) for name in names]
+        env = scrubbed(self._environ, keep=(*KEPT_VARIABLES, *clouds, *self._keep), mark=order.mark)
+        own = {name: value for name, value in env.items() if name not in REMOVED_VARIABLES}
         if order.gate is not None:  # a person may take as long as that
             own["MCP_TOOL_TIMEOUT"] = str(int(order.idle * 1000))
-        return own if self._trusts_workspace else own | _MEMORY
+        return own if self._trusts_workspace else own | _MEMORY_VARIABLES
 
 
-def _rights(order: Order, config: str | None) -> Iterator[str]:
+def _permission_arguments(order: Order, config: str | None) -> Iterator[str]:
     yield from ("--permission-mode", "default")
     if order.is_summary:
-        yield from ("--strict-mcp-config", "--settings", NO_TOOLS)
+        yield from ("--strict-mcp-config", "--settings", NO_TOOLS_SETTINGS)
         return
     if config is not None:
-        yield from ("--strict-mcp-config", "--mcp-config", config, "--permission-prompt-tool", f"mcp__{SERVER}__{TOOL}")
-        yield from ("--settings", msgspec.json.encode({"permissions": {"ask": _asked_about(order)}}).decode())
+        yield from ("--strict-mcp-config", "--mcp-config", config, "--permission-prompt-tool", f"mcp__{GATE_SERVER}__{GATE_TOOL}")
+        yield from ("--settings", msgspec.json.encode({"permissions": {"ask": _list_approval_tools(order)}}).decode())
     elif order.allow:  # with a gate it is the gate that allows, and tells the log
         yield from ("--allowedTools", *order.allow)
     if order.deny:
         yield from ("--disallowedTools", *order.deny)
 
 
-def _asked_about(order: Order) -> list[str]:
-    looks = any(rule.partition("(")[0] in _LOOKING for rule in order.deny)
-    return [*_ASKED, *(("Read", "Grep", "Glob") if looks else ())]
+def _list_approval_tools(order: Order) -> list[str]:
+    looks = any(rule.partition("(")[0] in _READ_ONLY_TOOLS for rule in order.deny)
+    return [*_APPROVAL_TOOLS, *(("Read", "Grep", "Glob") if looks else ())]
 
 
 @contextmanager
-def _gate_config(gate: Gate | None, mark: str) -> Iterator[str | None]:
+def _write_gate_config(gate: Gate | None, mark: str) -> Iterator[str | None]:
     """A file that says how the gate is reached: outside the workspace, for nobody else to read, gone afterwards."""
     if gate is None:
         yield None
         return
-    server = {"type": "stdio", "command": gate.command[0], "args": gate.command[1:], "env": marked(gate.env, mark)}
+    server = {"type": "stdio", "command": gate.command[0], "args": gate.command[1:], "env": add_turn_mark(gate.env, mark)}
     with TemporaryDirectory(prefix="fleetlore-", ignore_cleanup_errors=True) as folder:
         path = Path(folder, "mcp.json")
         path.touch(mode=0o600)
-        path.write_bytes(msgspec.json.encode({"mcpServers": {SERVER: server}}))
+        path.write_bytes(msgspec.json.encode({"mcpServers": {GATE_SERVER: server}}))
         yield str(path)

@@ -14,7 +14,7 @@ NAME = "claude_code"
 PROGRAM = "claude-code"
 
 
-class Scene(sessions.Scene):
+class ClaudeEventContext(sessions.EventContext):
     """Who does it, in which session, and when."""
 
     __slots__ = ()
@@ -22,52 +22,52 @@ class Scene(sessions.Scene):
     ORIGIN = Origin(dialect=NAME)
 
 
-def agent_of(session: object) -> str | None:
+def session_agent(session: object) -> str | None:
     """The agent that a session is."""
     name = as_name(session)
     return None if name is None else f"{PROGRAM}/{name[:8]}"
 
 
-def derive(*parts: object) -> str:
+def derive_claude_id(*parts: object) -> str:
     """The id of what these parts name."""
     return derive_id(NAME, "\0".join(map(str, parts)).encode(errors="replace"))
 
 
-def started_id(session: str) -> str:
+def session_started_id(session: str) -> str:
     """Of the start of a session."""
-    return derive("session", session)
+    return derive_claude_id("session", session)
 
 
 def prompt_id(key: str) -> str:
     """Of a prompt, by its own id or its row's."""
-    return derive("prompt", key)
+    return derive_claude_id("prompt", key)
 
 
-def turn_id(prompt: str) -> str:
+def turn_ended_id(prompt: str) -> str:
     """Of the end of the turn that a prompt began."""
-    return derive("turn", prompt)
+    return derive_claude_id("turn", prompt)
 
 
 def compacted_id(key: str) -> str:
     """Of a compaction, by its row."""
-    return derive("compaction", key)
+    return derive_claude_id("compaction", key)
 
 
-def called_id(call: str) -> str:
+def tool_called_id(call: str) -> str:
     """Of a tool call."""
-    return derive("tool", call, "called")
+    return derive_claude_id("tool", call, "called")
 
 
-def outcome_id(call: str) -> str:
+def tool_outcome_id(call: str) -> str:
     """Of what came of a tool call, whatever that was."""
-    return derive("tool", call, "outcome")
+    return derive_claude_id("tool", call, "outcome")
 
 
-def launched_id(agent: str) -> str:
+def subagent_launched_id(agent: str) -> str:
     """Of a helper's launch."""
-    return derive("agent", agent, "launched")
+    return derive_claude_id("agent", agent, "launched")
 
 
-def returned_id(agent: str) -> str:
+def subagent_returned_id(agent: str) -> str:
     """Of a helper's return."""
-    return derive("agent", agent, "returned")
+    return derive_claude_id("agent", agent, "returned")

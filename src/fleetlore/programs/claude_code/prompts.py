@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from fleetlore.dialects.commands.classify import is_correction
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
-from fleetlore.programs.sessions import PERSON, Scene, guess_task
+from fleetlore.programs.sessions import USER_ACTOR, EventContext, guess_task
 
-INTERRUPTED = "[Request interrupted by user"
-_tag = re.compile(r"\s*<([a-z][a-z0-9_-]*)>")
-_command = re.compile(r"<command-name>\s*+(/?[^<\s]*+)\s*+</command-name>")
-_NOISE = frozenset(
+INTERRUPTED_PREFIX = "[Request interrupted by user"
+_TAG_PATTERN = re.compile(r"\s*<([a-z][a-z0-9_-]*)>")
+_COMMAND_NAME_PATTERN = re.compile(r"<command-name>\s*+(/?[^<\s]*+)\s*+</command-name>")
+_PROGRAM_TAGS = frozenset(
     (
         "system-reminder",
         "local-command-stdout",
@@ -29,18 +29,18 @@ _NOISE = frozenset(
     )
 )
 """Tags of what the program says under a person's name."""
-_ENCLOSED = ("image", "document")
+_ATTACHMENT_TYPES = ("image", "document")
 _LOCAL_COMMANDS = """
     add-dir agents bashes branch bug clear color compact config context copy cost desktop diff doctor effort exit export extra-usage fast
     feedback fork help hooks ide init-verifiers install-github-app keybindings login logout mcp memory mobile model output-style
     permissions plan plugin privacy-settings quit rate-limit-options release-notes reload-plugins remote-control rename resume rewind
     sandbox skills stats status statusline tasks terminal-setup theme todos upgrade usage vim voice
 """
-_LOCAL = frozenset(f"/{name}" for name in _LOCAL_COMMANDS.split())
+_LOCAL_COMMAND_NAMES = frozenset(f"/{name}" for name in _LOCAL_COMMANDS.split())
 """Commands that the program carries out by itself: no agent is told anything."""
 
 
-class Prompt(NamedTuple):
+class ClaudePrompt(NamedTuple):
     """What was asked, and by which id it is known."""
 
     words: str
@@ -50,22 +50,22 @@ class Prompt(NamedTuple):
     images: int = 0
 
 
-def tell_prompt(scene: Scene, prompt: Prompt, *, branch: str | None, interrupted: bool) -> Event:
+def make_prompt_event(scene: EventContext, prompt: ClaudePrompt, *, branch: str | None, interrupted: bool) -> Event:
     """A person told the agent what to do; the task is guessed where branch or prompt name one."""
     task = guess_task(branch, prompt.words)
     data: dict[str, Any] = {"prompt": prompt.words, "prompt_id": prompt.key, "images": prompt.images or None}
     data |= {"task_guessed": True if task else None, "correction": is_correction(prompt.words, interrupted=interrupted) or None}
-    return scene._replace(task=task).tell("prompt.submitted", prompt.id, text=prompt.words, data=data, actor=PERSON)
+    return scene._replace(task=task).tell("prompt.submitted", prompt.id, text=prompt.words, data=data, actor=USER_ACTOR)
 
 
-def words_of(content: object) -> tuple[str, int]:
+def extract_prompt_text(content: object) -> tuple[str, int]:
     """What a person wrote in a message, without what the program added, and how many pictures and documents came with it."""
-    parts = parts_of(content)
-    texts = [_spoken(text) for part in parts if part.get("type") == "text" and isinstance(text := part.get("text"), str)]
-    return "\n".join(text for text in texts if text), sum(part.get("type") in _ENCLOSED for part in parts)
+    parts = list_content_parts(content)
+    texts = [_extract_typed_text(text) for part in parts if part.get("type") == "text" and isinstance(text := part.get("text"), str)]
+    return "\n".join(text for text in texts if text), sum(part.get("type") in _ATTACHMENT_TYPES for part in parts)
 
 
-def parts_of(content: object) -> list[Record]:
+def list_content_parts(content: object) -> list[Record]:
     """The parts of a message's content; words that stand by themselves are a part as well."""
     parts = content if isinstance(content, list) else [content]
     return [part if isinstance(part, dict) else {"type": "text", "text": part} for part in parts if isinstance(part, dict | str)]
@@ -78,17 +78,17 @@ def text_inside(text: str, tag: str) -> str | None:
     return inside.strip() if opening and end else None
 
 
-def _spoken(text: str) -> str:
+def _extract_typed_text(text: str) -> str:
     """The words themselves; a slash command as it was typed; nothing for what is no person's."""
-    match = _tag.match(text)
+    match = _TAG_PATTERN.match(text)
     if match is None:
         return text.strip()
-    if command := _command.search(text):
+    if command := _COMMAND_NAME_PATTERN.search(text):
         arguments = text_inside(text, "command-args") or ""
         name = command[1] if command[1].startswith("/") else f"/{command[1]}"
-        if name in _LOCAL:
+        if name in _LOCAL_COMMAND_NAMES:
             return ""
         return f"{name} {arguments}".strip()
     if match[1] == "bash-input":
         return "!" + re.sub(r"</?bash-input>", "", text).strip()
-    return "" if match[1] in _NOISE else text.strip()
+    return "" if match[1] in _PROGRAM_TAGS else text.strip()

@@ -9,22 +9,22 @@ from msgspec import Struct, field
 
 from fleetlore.programs.claude_code.turns import Turn
 
-MOST_CALLS = 500
-MOST_LINKS = 1000
-MOST_TOLD = 16
+MAX_OPEN_CALLS = 500
+MAX_CHAIN_LINKS = 1000
+MAX_COUNTED_REPLIES = 16
 """So many answers are remembered for a row of theirs that comes behind others."""
-LONGEST_INPUT = 4096
+MAX_INPUT_CHARS = 4096
 """So much of each string of a call's input is kept until its result comes: deeds are read off the beginning."""
 
 
-class Call(Struct, gc=False):
+class OpenClaudeCall(Struct, gc=False):
     """A tool call whose result has not come yet."""
 
     tool: str
     input: Any = None
 
 
-class Reply(Struct, kw_only=True):
+class UnfinishedReply(Struct, kw_only=True):
     """An answer of a model, as far as its rows have come."""
 
     key: str
@@ -41,7 +41,7 @@ class Reply(Struct, kw_only=True):
     """Whether it stands in the session's rows, and a helper's own transcript may tell it better."""
 
 
-class Voice(Struct, kw_only=True):
+class ClaudeAgentState(Struct, kw_only=True):
     """One agent of a session: its own, or a helper."""
 
     agent: str | None = None
@@ -58,7 +58,7 @@ class Voice(Struct, kw_only=True):
     """The row that said so."""
     cause: str | None = None
     """Id of what its next answer answers: the newest outcome, else the prompt."""
-    reply: Reply | None = None
+    reply: UnfinishedReply | None = None
     counted: dict[str, dict[str, int]] = field(default_factory=dict)
     """Keys of the answers that were told last → the tokens that were told of each."""
     said: str | None = None
@@ -71,11 +71,11 @@ class Voice(Struct, kw_only=True):
     def note_counted(self, key: str, tokens: dict[str, int]) -> None:
         """Remember what was told of an answer; of many the oldest are let go."""
         self.counted[key] = tokens
-        if len(self.counted) > MOST_TOLD:
+        if len(self.counted) > MAX_COUNTED_REPLIES:
             del self.counted[next(iter(self.counted))]
 
 
-class Refused(Struct, kw_only=True):
+class RefusedCall(Struct, kw_only=True):
     """A call that a person said no to: only the next row tells whether it had begun to run."""
 
     call: str
@@ -86,7 +86,7 @@ class Refused(Struct, kw_only=True):
     voice: str = ""
 
 
-class Compaction(Struct, kw_only=True):
+class PendingCompaction(Struct, kw_only=True):
     """A compaction whose summary has not come yet."""
 
     key: str
@@ -96,7 +96,7 @@ class Compaction(Struct, kw_only=True):
     after: int | None = None
 
 
-class Helper(Struct, kw_only=True):
+class SubagentInfo(Struct, kw_only=True):
     """What the file beside a helper's transcript says of it."""
 
     role: str | None = None
@@ -105,15 +105,15 @@ class Helper(Struct, kw_only=True):
     depth: int | None = None
 
 
-class Mind(Struct, kw_only=True):
+class ClaudeReaderState(Struct, kw_only=True):
     """Everything."""
 
     session: str | None = None
     started: bool = False
     first_at: datetime | None = None
     branch: str | None = None
-    voices: dict[str, Voice] = field(default_factory=dict)
-    calls: dict[str, Call] = field(default_factory=dict)
+    voices: dict[str, ClaudeAgentState] = field(default_factory=dict)
+    calls: dict[str, OpenClaudeCall] = field(default_factory=dict)
     chains: dict[str, str] = field(default_factory=dict)
     """The newest rows of side chains that name no agent → the first of each."""
     helpers: dict[str, str] = field(default_factory=dict)
@@ -122,29 +122,29 @@ class Mind(Struct, kw_only=True):
     """Helpers that went to work and were not waited for."""
     titles: dict[str, str] = field(default_factory=dict)
     """Row → the title of the session that it belongs to."""
-    refused: list[Refused] = field(default_factory=list)
-    compaction: Compaction | None = None
-    helper: Helper | None = None
+    refused: list[RefusedCall] = field(default_factory=list)
+    compaction: PendingCompaction | None = None
+    helper: SubagentInfo | None = None
     has_stop_hooks: bool = False
     """Stop hooks ran in this session, so they will mark the end of the next turn as well."""
 
     def remember(self, call: str, tool: str, given: object) -> None:
         """Keep a call until its result comes; of very many the oldest are let go."""
-        if len(self.calls) >= MOST_CALLS:
+        if len(self.calls) >= MAX_OPEN_CALLS:
             del self.calls[next(iter(self.calls))]
-        self.calls[call] = Call(tool, _trim(given))
+        self.calls[call] = OpenClaudeCall(tool, _truncate_input(given))
 
     def link(self, row: str, parent: str) -> str:
         """The first row of the side chain that a row goes on with; a row may have several behind it."""
         first = self.chains[row] = self.chains.get(parent, row)
-        if len(self.chains) > MOST_LINKS:
+        if len(self.chains) > MAX_CHAIN_LINKS:
             del self.chains[next(iter(self.chains))]
         return first
 
 
-def _trim(value: Any) -> Any:
+def _truncate_input(value: Any) -> Any:
     if isinstance(value, str):
-        return value[:LONGEST_INPUT]
+        return value[:MAX_INPUT_CHARS]
     if isinstance(value, dict):
-        return {key: _trim(inner) for key, inner in value.items()}
-    return [_trim(inner) for inner in value[:100]] if isinstance(value, list) else value
+        return {key: _truncate_input(inner) for key, inner in value.items()}
+    return [_truncate_input(inner) for inner in value[:100]] if isinstance(value, list) else value

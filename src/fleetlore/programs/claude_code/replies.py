@@ -7,58 +7,58 @@ from typing import Any
 from fleetlore.dialects.fields import as_count, as_name, as_object, as_text
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
-from fleetlore.programs.claude_code.ids import derive
-from fleetlore.programs.claude_code.prompts import parts_of
-from fleetlore.programs.claude_code.reader_state import Reply, Voice
-from fleetlore.programs.sessions import Scene, shorten
+from fleetlore.programs.claude_code.ids import derive_claude_id
+from fleetlore.programs.claude_code.prompts import list_content_parts
+from fleetlore.programs.claude_code.reader_state import ClaudeAgentState, UnfinishedReply
+from fleetlore.programs.sessions import EventContext, shorten_text
 
-SYNTHETIC = "<synthetic>"
+SYNTHETIC_MODEL = "<synthetic>"
 """The model of what the program itself puts into the conversation: it costs nothing."""
 
-_COUNTED = ("input", "output", "cache_read", "cache_write")
+_TOKEN_KEYS = ("input", "output", "cache_read", "cache_write")
 
 
-def grow(voice: Voice, row: Record, message: Record, scene: Scene, *, nested: bool = False) -> list[Event]:
+def add_reply_row(voice: ClaudeAgentState, row: Record, message: Record, scene: EventContext, *, nested: bool = False) -> list[Event]:
     """Take in one more row of an answer; the answer before it is whole."""
     usage, model = message.get("usage"), as_text(message.get("model"))
-    if not isinstance(usage, dict) or model == SYNTHETIC:
+    if not isinstance(usage, dict) or model == SYNTHETIC_MODEL:
         return []
     own, request = as_name(message.get("id")), as_name(row.get("requestId"))
     key = f"{own}\0{request or ''}" if own else str(row.get("uuid"))
     if key in voice.counted:
-        return [] if nested else _tell_more(voice, key, row, message, scene)
-    done = flush(voice, scene) if voice.reply is not None and voice.reply.key != key else []
+        return [] if nested else _make_late_usage_events(voice, key, row, message, scene)
+    done = flush_reply(voice, scene) if voice.reply is not None and voice.reply.key != key else []
     if voice.reply is None:
-        voice.reply = Reply(key=key, message=own, request=request, cause=voice.cause, nested=nested)
+        voice.reply = UnfinishedReply(key=key, message=own, request=request, cause=voice.cause, nested=nested)
     reply = voice.reply
     reply.model, reply.at = model or reply.model, scene.at or reply.at
     reply.stop_reason = as_text(message.get("stop_reason")) or reply.stop_reason
-    _note_usage(reply, usage, _dollars(row.get("costUSD")))
-    reply.said += _words_of(message)
+    _apply_usage(reply, usage, _as_cost(row.get("costUSD")))
+    reply.said += _list_texts(message)
     return done
 
 
-def _note_usage(reply: Reply, usage: Record, usd: float | None) -> None:
+def _apply_usage(reply: UnfinishedReply, usage: Record, usd: float | None) -> None:
     """Usage only grows while an answer streams: of rows that differ, the one that knows most is right."""
     if reply.usage and (usage != reply.usage or usd != reply.usd):
-        before, now = _sum(reply.usage), _sum(usage)
+        before, now = _sum_tokens(reply.usage), _sum_tokens(usage)
         if now < before or (now == before and (reply.usd is not None or usd is None)):
             return
     reply.usage, reply.usd = usage, usd
 
 
-def flush(voice: Voice, scene: Scene, *, whole: bool = True) -> list[Event]:
+def flush_reply(voice: ClaudeAgentState, scene: EventContext, *, whole: bool = True) -> list[Event]:
     """Tell the answer that is held back, if there is one."""
     reply, voice.reply = voice.reply, None
     if reply is None:
         return []
     said = "\n".join(reply.said)
-    voice.said = shorten(said) or voice.said
-    own = derive("reply", *reply.key.split("\0"))
+    voice.said = shorten_text(said) or voice.said
+    own = derive_claude_id("reply", *reply.key.split("\0"))
     data: dict[str, Any] = {
         "model": reply.model,
         "provider": "anthropic" if (reply.model or "").startswith("claude") else None,
-        **_tokens(reply.usage),
+        **_extract_token_counts(reply.usage),
         "speed": "fast" if reply.usage.get("speed") == "fast" else None,
         "usd": reply.usd,
         "message_id": reply.message,
@@ -68,22 +68,22 @@ def flush(voice: Voice, scene: Scene, *, whole: bool = True) -> list[Event]:
     }
     if not whole or reply.nested:
         data |= {"partial": True, "whole": own}
-        own = derive("partial", reply.key, *data.values())
+        own = derive_claude_id("partial", reply.key, *data.values())
     else:
-        voice.note_counted(reply.key, _counted(reply.usage))
+        voice.note_counted(reply.key, _count_tokens(reply.usage))
     return [scene._replace(at=reply.at).tell("model.replied", own, text=said, data=data, cause=reply.cause)]
 
 
-def _tell_more(voice: Voice, key: str, row: Record, message: Record, scene: Scene) -> list[Event]:
+def _make_late_usage_events(voice: ClaudeAgentState, key: str, row: Record, message: Record, scene: EventContext) -> list[Event]:
     """What a late row of an answer adds to what was told of it: what is stored cannot be changed any more."""
-    now, before, request = _counted(message["usage"]), voice.counted[key], as_name(row.get("requestId"))
+    now, before, request = _count_tokens(message["usage"]), voice.counted[key], as_name(row.get("requestId"))
     more = {name: max(0, count - before.get(name, 0)) for name, count in now.items()}
-    if sum(now[name] for name in _COUNTED) <= sum(before.get(name, 0) for name in _COUNTED) or row.get("costUSD") is not None:
+    if sum(now[name] for name in _TOKEN_KEYS) <= sum(before.get(name, 0) for name in _TOKEN_KEYS) or row.get("costUSD") is not None:
         return []
     voice.note_counted(key, now)
     # A late row may be the first to state the ages of writes that were counted already.
     more["cache_write_1h"] = min(more["cache_write_1h"], more["cache_write"])
-    said = "\n".join(_words_of(message))
+    said = "\n".join(_list_texts(message))
     data: dict[str, Any] = {
         "model": (model := as_text(message.get("model"))),
         "provider": "anthropic" if (model or "").startswith("claude") else None,
@@ -94,25 +94,25 @@ def _tell_more(voice: Voice, key: str, row: Record, message: Record, scene: Scen
         "stop_reason": as_text(message.get("stop_reason")),
         "said": said or None,
     }
-    own = derive("reply", *key.split("\0"), "more", *now.values())
+    own = derive_claude_id("reply", *key.split("\0"), "more", *now.values())
     return [scene.tell("model.replied", own, text=said, data=data, cause=voice.cause)]
 
 
-def _words_of(message: Record) -> list[str]:
-    texts = (as_text(block.get("text")) for block in parts_of(message.get("content")) if block.get("type") == "text")
+def _list_texts(message: Record) -> list[str]:
+    texts = (as_text(block.get("text")) for block in list_content_parts(message.get("content")) if block.get("type") == "text")
     return [words for text in texts if (words := (text or "").strip())]
 
 
-def _counted(usage: Record) -> dict[str, int]:
-    return {name: count or 0 for name, count in _tokens(usage).items()}
+def _count_tokens(usage: Record) -> dict[str, int]:
+    return {name: count or 0 for name, count in _extract_token_counts(usage).items()}
 
 
-def _sum(usage: Record) -> int:
-    counts = _tokens(usage)
-    return sum(counts[name] or 0 for name in _COUNTED)
+def _sum_tokens(usage: Record) -> int:
+    counts = _extract_token_counts(usage)
+    return sum(counts[name] or 0 for name in _TOKEN_KEYS)
 
 
-def _tokens(usage: Record) -> dict[str, int | None]:
+def _extract_token_counts(usage: Record) -> dict[str, int | None]:
     by_age = usage.get("cache_creation")
     total = as_count(usage.get("cache_creation_input_tokens"))
     return {
@@ -130,5 +130,5 @@ def _sum_ages(by_age: Record) -> int:
     return sum(as_count(by_age.get(f"ephemeral_{age}_input_tokens")) or 0 for age in ("5m", "1h"))
 
 
-def _dollars(value: object) -> float | None:
+def _as_cost(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None

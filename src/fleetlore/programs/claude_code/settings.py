@@ -10,7 +10,7 @@ from fleetlore.ingest.hook_settings import HookFile
 PROGRAM = "claude-code"
 FILE_NAME = "settings.json"
 
-EVENTS = (
+HOOK_EVENTS = (
     "SessionStart",
     "Setup",
     "UserPromptSubmit",
@@ -39,7 +39,7 @@ EVENTS = (
 )
 """Every hook of Claude Code 2.1 that can be listened to without changing what it does or shows."""
 
-LEFT_ALONE = {
+SKIPPED_HOOKS = {
     "WorktreeCreate": "a hook there makes the worktree in the program's stead, and has to say where it is",
     "WorktreeRemove": "a hook that ends well counts as having removed the worktree: one made by another hook would stay for ever",
     "PreCompact": "/compact would show a line about us, also to the model; SessionStart and the transcript tell of it",
@@ -49,11 +49,11 @@ LEFT_ALONE = {
 """The others, and why."""
 
 
-def user_file() -> HookFile:
+def user_hook_file() -> HookFile:
     """The user's own settings, for all projects."""
-    return HookFile(os.path.join(claude_folder(), FILE_NAME), PROGRAM, EVENTS)
+    return HookFile(os.path.join(claude_folder(), FILE_NAME), PROGRAM, HOOK_EVENTS)
 
 
-def project_file(folder: str) -> HookFile:
+def project_hook_file(folder: str) -> HookFile:
     """The settings that a project shares with all who work on it."""
-    return HookFile(os.path.join(folder, ".claude", FILE_NAME), PROGRAM, EVENTS)
+    return HookFile(os.path.join(folder, ".claude", FILE_NAME), PROGRAM, HOOK_EVENTS)

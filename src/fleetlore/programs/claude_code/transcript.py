@@ -12,69 +12,76 @@ from datetime import datetime
 import msgspec
 
 from fleetlore.dialects.fields import as_count, as_name, as_number, as_object, as_text, read_time
-from fleetlore.dialects.recording import Recording, parse
+from fleetlore.dialects.recording import Recording, parse_record
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 from fleetlore.programs.claude_code.ids import (
     NAME,
     PROGRAM,
-    Scene,
-    agent_of,
-    called_id,
+    ClaudeEventContext,
     compacted_id,
-    derive,
-    launched_id,
-    outcome_id,
+    derive_claude_id,
     prompt_id,
-    returned_id,
-    started_id,
-    turn_id,
+    session_agent,
+    session_started_id,
+    subagent_launched_id,
+    subagent_returned_id,
+    tool_called_id,
+    tool_outcome_id,
+    turn_ended_id,
 )
-from fleetlore.programs.claude_code.prompts import INTERRUPTED, Prompt, parts_of, tell_prompt, text_inside, words_of
-from fleetlore.programs.claude_code.reader_state import Compaction, Helper, Mind, Refused, Voice
-from fleetlore.programs.claude_code.replies import SYNTHETIC, flush, grow
+from fleetlore.programs.claude_code.prompts import (
+    INTERRUPTED_PREFIX,
+    ClaudePrompt,
+    extract_prompt_text,
+    list_content_parts,
+    make_prompt_event,
+    text_inside,
+)
+from fleetlore.programs.claude_code.reader_state import ClaudeAgentState, ClaudeReaderState, PendingCompaction, RefusedCall, SubagentInfo
+from fleetlore.programs.claude_code.replies import SYNTHETIC_MODEL, add_reply_row, flush_reply
 from fleetlore.programs.claude_code.tools import (
-    LAUNCHERS,
-    in_words,
+    SUBAGENT_TOOLS,
+    extract_text,
     is_refusal_by_person,
-    tell_call,
-    tell_denial,
-    tell_helper,
-    tell_interruption,
-    tell_outcome,
-    text_of,
+    make_call_event,
+    make_denial_event,
+    make_interruption_event,
+    make_outcome_event,
+    make_subagent_events,
+    parse_subagent_report,
 )
 from fleetlore.programs.claude_code.turns import is_stop_mark
-from fleetlore.programs.sessions import NO_BRANCH, UNKNOWN, guess_task, project_of, snake, within_bounds
+from fleetlore.programs.sessions import DETACHED_HEAD, UNKNOWN_NAME, bound_record, guess_task, project_name, to_snake_case
 
 # --- What `claude -p --output-format stream-json` prints: the rows of the transcript, under other names and without their final usage.
 
 IGNORED_STREAM_TYPES = frozenset(("task_progress", "task_updated"))
 """Subtypes that tell nothing beside what the rows of the helper tell."""
-MOST_HELPERS = 1000
-_NAMES = {"request_id": "requestId", "session_id": "sessionId", "tool_use_result": "toolUseResult"}
+MAX_SUBAGENTS = 1000
+_STREAM_KEY_NAMES = {"request_id": "requestId", "session_id": "sessionId", "tool_use_result": "toolUseResult"}
 
 
-def is_printed(row: Record) -> bool:
+def is_stream_row(row: Record) -> bool:
     """Whether a row was printed and not written down."""
     return "session_id" in row and "sessionId" not in row
 
 
-def as_written(row: Record, helpers: dict[str, str]) -> Record:
+def convert_stream_row(row: Record, helpers: dict[str, str]) -> Record:
     """The row under the names of a transcript. `helpers`: the calls that launched one, which rows of helpers name in its stead."""
     call = as_text(row.get("parent_tool_use_id"))
     own: Record = {"agentId": helpers.get(call) or as_name(f"{PROGRAM}/{call}")} if call else {}
     if row.get("type") == "assistant" and as_text(row.get("error")):
         own["isApiErrorMessage"] = True
-    return row | {new: row[name] for name, new in _NAMES.items() if name in row} | own
+    return row | {new: row[name] for name, new in _STREAM_KEY_NAMES.items() if name in row} | own
 
 
-def note_helper(row: Record, helpers: dict[str, str]) -> bool:
+def record_subagent_launch(row: Record, helpers: dict[str, str]) -> bool:
     """Remember whom a call has launched; answers whether the row says so."""
     call, helper = as_text(row.get("tool_use_id")), as_name(row.get("task_id"))
     if row.get("subtype") != "task_started" or row.get("task_type") != "local_agent" or call is None or helper is None:
         return False
-    if len(helpers) >= MOST_HELPERS:
+    if len(helpers) >= MAX_SUBAGENTS:
         del helpers[next(iter(helpers))]
     helpers[call] = helper
     return True
@@ -82,7 +89,7 @@ def note_helper(row: Record, helpers: dict[str, str]) -> bool:
 
 # ---
 
-FOLDED = frozenset(
+IGNORED_ROW_TYPES = frozenset(
     (
         "file-history-snapshot",
         "file-history-delta",
@@ -99,50 +106,52 @@ FOLDED = frozenset(
 )
 """Types of rows that tell nothing beside what others tell."""
 _MOSTLY_FOLDED = frozenset(("progress", "attachment"))
-_FOLDED_SYSTEM = IGNORED_STREAM_TYPES | frozenset(
+_IGNORED_SYSTEM_SUBTYPES = IGNORED_STREAM_TYPES | frozenset(
     ("local_command", "microcompact_boundary", "hook_started", "hook_response", "hook_progress", "init")
 )
 _TOOL_USE, _TOOL_RESULT = "tool_use", "tool_result"
 """How the types of all blocks end that call a tool, or give its result: `server_tool_use`, `web_fetch_tool_result`."""
-_TOLD_BLOCKS = frozenset(("text", "thinking", "redacted_thinking"))
-_PLUMBING = frozenset(
+_KNOWN_BLOCK_TYPES = frozenset(("text", "thinking", "redacted_thinking"))
+_COMMON_ROW_KEYS = frozenset(
     ("uuid", "parentUuid", "sessionId", "session_id", "timestamp", "type", "cwd", "version", "gitBranch", "userType", "entrypoint", "slug")
 )
-_task_id = re.compile(r"<task-id>\s*([^<\s]+)\s*</task-id>")
-_status = re.compile(r"<status>([^<]+)</status>")
-_NOTIFICATION = "<task-notification>"
-_CONTINUED = "This session is being continued from a previous conversation"
+_TASK_ID_PATTERN = re.compile(r"<task-id>\s*([^<\s]+)\s*</task-id>")
+_STATUS_PATTERN = re.compile(r"<status>([^<]+)</status>")
+_NOTIFICATION_TAG = "<task-notification>"
+_CONTINUED_PREFIX = "This session is being continued from a previous conversation"
 """How a summary begins: a branch of a session that was summed up is given it for a title, and says nothing by it."""
-COMPACTOR = "acompact"
+COMPACTOR_PREFIX = "acompact"
 """How the name of the helper begins that sums a session up. It is the session itself that does so: `session.compacted` tells it."""
 
 
-class Transcript:
+class ClaudeTranscriptReader:
     """Reads the rows of one session, or of one helper of it."""
 
-    def __init__(self, mind: Mind) -> None:
+    def __init__(self, mind: ClaudeReaderState) -> None:
         self._mind = mind
         self._printed = False
 
     def read(self, raw: bytes) -> list[Event]:
         """The events of one more row, and of those before it that it shows to be whole."""
-        row = parse(raw)
+        row = parse_record(raw)
         row_type = as_text(row.get("type"))
         if row_type is None and self._is_of_helper(row):
             return []
-        row_type = row_type or UNKNOWN
-        if row_type in FOLDED or (row_type in _MOSTLY_FOLDED and not (_is_helper_s(row) or _is_queued(row) or is_stop_mark(row))):
+        row_type = row_type or UNKNOWN_NAME
+        if row_type in IGNORED_ROW_TYPES or (
+            row_type in _MOSTLY_FOLDED and not (_is_subagent_row(row) or _is_queued_prompt(row) or is_stop_mark(row))
+        ):
             self._note_time(row)
             return []
         if as_name(row.get("uuid")) is None:
-            row["uuid"] = derive("row", raw.decode(errors="replace"))  # what is known by its row must not be taken for another
-        if printed := is_printed(row):
-            row = as_written(row, self._mind.helpers)
+            row["uuid"] = derive_claude_id("row", raw.decode(errors="replace"))  # what is known by its row must not be taken for another
+        if printed := is_stream_row(row):
+            row = convert_stream_row(row, self._mind.helpers)
         self._printed = printed
         held = [] if row.get("isCompactSummary") else self._release_compaction(None)
         held += self._release_refused(row)
         # A type from the future may still be a message as we know them.
-        read = _ROWS.get(row_type) or _ROWS.get(f"{as_object(row.get('message')).get('role')}")
+        read = _READER_BY_ROW_TYPE.get(row_type) or _READER_BY_ROW_TYPE.get(f"{as_object(row.get('message')).get('role')}")
         if read is None:
             return held + self._read_other(row, row_type, len(raw))
         voice, scene = self._enter(row)
@@ -156,7 +165,7 @@ class Transcript:
         """What is whole already, though rows may follow."""
         ended = self._end_settled_turn()
         whole = [voice for voice in self._mind.voices.values() if voice.reply is not None and voice.reply.stop_reason]
-        return [*ended, *(event for voice in whole for event in flush(voice, self._scene(voice)))]
+        return [*ended, *(event for voice in whole for event in flush_reply(voice, self._scene(voice)))]
 
     def end(self, now: datetime | None = None) -> list[Event]:
         """What was held back; answers that may have lacked a row say so."""
@@ -166,7 +175,11 @@ class Transcript:
         return [
             *self._release_compaction(None),
             *self._release_refused({}),
-            *(event for voice in voices for event in flush(voice, self._scene(voice), whole=bool(voice.reply and voice.reply.stop_reason))),
+            *(
+                event
+                for voice in voices
+                for event in flush_reply(voice, self._scene(voice), whole=bool(voice.reply and voice.reply.stop_reason))
+            ),
             *(self._end_turn(own) if own is not None and is_ended else ()),
         ]
 
@@ -176,33 +189,33 @@ class Transcript:
 
     # --- who speaks
 
-    def _enter(self, row: Record) -> tuple[Voice, Scene]:
+    def _enter(self, row: Record) -> tuple[ClaudeAgentState, ClaudeEventContext]:
         mind = self._mind
         if "forkedFrom" in row or row.get("sessionId") != mind.session:
             named = (as_object(row.get("forkedFrom")).get("sessionId"), row.get("sessionId"))
             mind.session = next((session for name in named if (session := as_name(name))), mind.session)
         branch = as_text(row.get("gitBranch"))
-        mind.branch = branch if branch and branch != NO_BRANCH else mind.branch
+        mind.branch = branch if branch and branch != DETACHED_HEAD else mind.branch
         self._note_time(row)
-        own = agent_of(mind.session)
+        own = session_agent(mind.session)
         helper = as_name(row.get("agentId")) or (self._side_chain(row) if row.get("isSidechain") is True else None)
-        if helper and helper.startswith(COMPACTOR):
-            voice = self._mind.voices.setdefault(helper, Voice(agent=own))
+        if helper and helper.startswith(COMPACTOR_PREFIX):
+            voice = self._mind.voices.setdefault(helper, ClaudeAgentState(agent=own))
         else:
             voice = self._voice(helper, own) if helper else self._voice(own, None)
         return voice, self._scene(voice)._replace(at=read_time(row.get("timestamp")))
 
-    def _voice(self, agent: str | None, parent: str | None) -> Voice:
+    def _voice(self, agent: str | None, parent: str | None) -> ClaudeAgentState:
         voice = self._mind.voices.get(agent or "")
         if voice is None:
             deeper = parent is not None and self._mind.helper is not None and (self._mind.helper.depth or 1) > 1
-            voice = self._mind.voices[agent or ""] = Voice(agent=agent, parent=None if deeper else parent)
+            voice = self._mind.voices[agent or ""] = ClaudeAgentState(agent=agent, parent=None if deeper else parent)
             if parent is not None and agent is not None:
-                voice.prompt = voice.cause = launched_id(agent)
+                voice.prompt = voice.cause = subagent_launched_id(agent)
         return voice
 
-    def _scene(self, voice: Voice) -> Scene:
-        return Scene(None, voice.agent, self._mind.session, voice.parent)
+    def _scene(self, voice: ClaudeAgentState) -> ClaudeEventContext:
+        return ClaudeEventContext(None, voice.agent, self._mind.session, voice.parent)
 
     def _side_chain(self, row: Record) -> str | None:
         """Older programs name no agent: its first row stands for it."""
@@ -213,17 +226,17 @@ class Transcript:
         if self._mind.first_at is None and "forkedFrom" not in row:
             self._mind.first_at = read_time(row.get("timestamp"))
 
-    def _start(self, row: Record, scene: Scene) -> Iterator[Event]:
+    def _start(self, row: Record, scene: ClaudeEventContext) -> Iterator[Event]:
         """The session's start, at the first row that says where it is. A helper's transcript leaves it to the session's own."""
         mind = self._mind
-        is_own = mind.session is not None and scene.agent == agent_of(mind.session) and not row.get("agentId")
+        is_own = mind.session is not None and scene.agent == session_agent(mind.session) and not row.get("agentId")
         if mind.started or mind.session is None or not is_own or not row.get("cwd") or row.get("forkedFrom"):
             return
         mind.started = True
         cwd, task = as_text(row.get("cwd")), guess_task(mind.branch)
         data = {
             "cwd": cwd,
-            "project": project_of(cwd),
+            "project": project_name(cwd),
             "branch": mind.branch,
             "program": PROGRAM,
             "version": as_text(row.get("version")),
@@ -231,36 +244,36 @@ class Transcript:
             "task_guessed": True if task else None,
         }
         scene = scene._replace(at=mind.first_at, task=task)
-        yield scene.tell("session.started", started_id(mind.session), text=project_of(cwd), data=data)
+        yield scene.tell("session.started", session_started_id(mind.session), text=project_name(cwd), data=data)
 
-    def _name_by_leaf(self, row: Record, scene: Scene) -> Iterator[Event]:
+    def _name_by_leaf(self, row: Record, scene: ClaudeEventContext) -> Iterator[Event]:
         title = self._mind.titles.pop(str(row.get("uuid")), None) if self._mind.titles else None
         if title is not None:
-            yield scene.tell("agent.named", derive("title", scene.run, title), text=title, data={"title": title})
+            yield scene.tell("agent.named", derive_claude_id("title", scene.run, title), text=title, data={"title": title})
 
     # --- rows
 
-    def _read_user(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+    def _read_user(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         content = as_object(row.get("message")).get("content")
         if row.get("isCompactSummary") is True:
-            return self._release_compaction(text_of(content))
-        results = [part for part in parts_of(content) if _sort(part).endswith(_TOOL_RESULT)]
+            return self._release_compaction(extract_text(content))
+        results = [part for part in list_content_parts(content) if _block_type(part).endswith(_TOOL_RESULT)]
         if results:
             ended = self._end_marked_turn(voice)
             return [*ended, *self._flush_whole(voice), *(event for part in results for event in self._read_result(part, row, voice, scene))]
-        words, images = words_of(content)
-        if row.get("isMeta") is True or (not words and not images) or str(row.get("agentId")).startswith(COMPACTOR):
+        words, images = extract_prompt_text(content)
+        if row.get("isMeta") is True or (not words and not images) or str(row.get("agentId")).startswith(COMPACTOR_PREFIX):
             return []
-        return [*flush(voice, self._scene(voice)), *self._read_words(words, images, row, voice, scene)]
+        return [*flush_reply(voice, self._scene(voice)), *self._read_words(words, images, row, voice, scene)]
 
-    def _read_words(self, words: str, images: int, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+    def _read_words(self, words: str, images: int, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         own = str(row["uuid"])
-        if words.startswith(INTERRUPTED):
+        if words.startswith(INTERRUPTED_PREFIX):
             voice.interrupted = True
             return self._end_interrupted_turn(words, own, voice, scene)
-        if words.startswith(_NOTIFICATION):
+        if words.startswith(_NOTIFICATION_TAG):
             return [*self._end_answered_turn(voice), *self._read_notification(words, own, scene)]
-        if voice.agent != agent_of(self._mind.session):
+        if voice.agent != session_agent(self._mind.session):
             return self._read_order(words, own, row, voice, scene)
         ended = self._end_answered_turn(voice)
         voice.turn.begin()
@@ -270,143 +283,149 @@ class Transcript:
             voice.prompt_key, voice.prompt_row = named, own
         return [*ended, *self._tell_prompt(words, images, named if own == voice.prompt_row else own, voice, scene)]
 
-    def _tell_prompt(self, words: str, images: int, key: str, voice: Voice, scene: Scene) -> list[Event]:
-        prompt = Prompt(words, id=prompt_id(key), key=key, images=images)
-        event = tell_prompt(scene, prompt, branch=self._mind.branch, interrupted=voice.interrupted)
+    def _tell_prompt(self, words: str, images: int, key: str, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
+        prompt = ClaudePrompt(words, id=prompt_id(key), key=key, images=images)
+        event = make_prompt_event(scene, prompt, branch=self._mind.branch, interrupted=voice.interrupted)
         voice.prompt = voice.cause = event.id
         voice.interrupted = False
         return [event]
 
-    def _read_queued(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+    def _read_queued(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         """What was said while the agent was at work, and reached it between two steps: the same turn goes on."""
-        own, (words, images) = str(row["uuid"]), words_of(as_object(row.get("attachment")).get("prompt"))
-        if words.startswith(_NOTIFICATION):
+        own, (words, images) = str(row["uuid"]), extract_prompt_text(as_object(row.get("attachment")).get("prompt"))
+        if words.startswith(_NOTIFICATION_TAG):
             return self._read_notification(words, own, scene)
-        if (not words and not images) or voice.agent != agent_of(self._mind.session):
+        if (not words and not images) or voice.agent != session_agent(self._mind.session):
             return []
         voice.turn.answer = None
         return self._tell_prompt(words, images, own, voice, scene)
 
-    def _read_order(self, words: str, own: str, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+    def _read_order(self, words: str, own: str, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         """What a helper was told by its launcher: the first words are its launch."""
         if voice.agent is None or voice.launched:
-            return [scene.tell(f"{NAME}.message", derive("message", own), text=words, data={"message": words}, actor=voice.parent)]
+            return [
+                scene.tell(f"{NAME}.message", derive_claude_id("message", own), text=words, data={"message": words}, actor=voice.parent)
+            ]
         call = as_text(row.get("parent_tool_use_id"))
-        known = self._mind.helper or Helper(role=as_text(row.get("attributionAgent")), call=call, depth=1 if call else None)
+        known = self._mind.helper or SubagentInfo(role=as_text(row.get("attributionAgent")), call=call, depth=1 if call else None)
         return self._tell_launch(voice, scene, words, known)
 
-    def _tell_launch(self, voice: Voice, scene: Scene, words: str, known: Helper) -> list[Event]:
+    def _tell_launch(self, voice: ClaudeAgentState, scene: ClaudeEventContext, words: str, known: SubagentInfo) -> list[Event]:
         """A helper's first words; who launched it is sure only where the file beside its transcript tells."""
-        child = voice.agent or UNKNOWN
+        child = voice.agent or UNKNOWN_NAME
         voice.launched = True
         data = {"role": known.role, "prompt": words, "call_id": known.call, "launcher_guessed": True if known.depth != 1 else None}
-        scene = scene._replace(agent=agent_of(self._mind.session), parent=None)
-        cause = called_id(known.call) if known.call else None
-        return [scene.tell("agent.launched", launched_id(child), text=known.words or words, data=data, child=child, cause=cause)]
+        scene = scene._replace(agent=session_agent(self._mind.session), parent=None)
+        cause = tool_called_id(known.call) if known.call else None
+        return [scene.tell("agent.launched", subagent_launched_id(child), text=known.words or words, data=data, child=child, cause=cause)]
 
-    def _read_notification(self, words: str, own: str, scene: Scene) -> list[Event]:
+    def _read_notification(self, words: str, own: str, scene: ClaudeEventContext) -> list[Event]:
         """Something that ran in the background came to its end."""
-        task, status = (match[1].strip() if (match := found.search(words)) else None for found in (_task_id, _status))
+        task, status = (match[1].strip() if (match := found.search(words)) else None for found in (_TASK_ID_PATTERN, _STATUS_PATTERN))
         summary = text_inside(words, "summary")
         if task in self._mind.background and task is not None:
             self._mind.background.remove(task)
             data = {"status": status, "result": summary}
-            return [scene.tell("agent.returned", returned_id(task), text=summary, data=data, child=as_name(task))]
+            return [scene.tell("agent.returned", subagent_returned_id(task), text=summary, data=data, child=as_name(task))]
         data = {"task_id": task, "status": status, "summary": summary}
-        own_id = derive("notification", own)
+        own_id = derive_claude_id("notification", own)
         return [scene.tell(f"{NAME}.task_notification", own_id, text=summary or words, data=data, visibility="system")]
 
-    def _read_result(self, part: Record, row: Record, voice: Voice, scene: Scene) -> Iterator[Event]:
+    def _read_result(self, part: Record, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> Iterator[Event]:
         call = as_text(part.get("tool_use_id"))
         if call is None:
             return
         result = row.get("toolUseResult")
         known = self._mind.calls.pop(call, None)
-        tool, given = (known.tool, known.input) if known else (UNKNOWN, None)
+        tool, given = (known.tool, known.input) if known else (UNKNOWN_NAME, None)
         interrupted = as_object(result).get("interrupted") is True
         output = part.get("content")
-        voice.cause = outcome_id(call)
+        voice.cause = tool_outcome_id(call)
         voice.turn.note_result(call)
-        if part.get("is_error") is True and is_refusal_by_person(words := text_of(output)):
-            refused = Refused(call=call, tool=tool, input=given, reason=words, at=scene.at, voice=voice.agent or "")
+        if part.get("is_error") is True and is_refusal_by_person(words := extract_text(output)):
+            refused = RefusedCall(call=call, tool=tool, input=given, reason=words, at=scene.at, voice=voice.agent or "")
             self._mind.refused.append(refused)
             return
-        yield tell_outcome(
+        yield make_outcome_event(
             scene,
             tool,
             call,
             given,
             output=output if output else result,
-            failed=part.get("is_error") is True or interrupted or _sort(as_object(output)).endswith("_error"),
+            failed=part.get("is_error") is True or interrupted or _block_type(as_object(output)).endswith("_error"),
             interrupted=interrupted,
             duration=as_object(result).get("durationMs"),
         )
-        if tool in LAUNCHERS and result is None:
-            result = in_words(output)
-        helpers = tell_helper(scene, call, given, result) if known is None or tool in LAUNCHERS else []
+        if tool in SUBAGENT_TOOLS and result is None:
+            result = parse_subagent_report(output)
+        helpers = make_subagent_events(scene, call, given, result) if known is None or tool in SUBAGENT_TOOLS else []
         for event in helpers:
             helper = self._mind.voices.get(event.child or "")
             if helper is not None and event.kind == "agent.returned":
-                yield from flush(helper, self._scene(helper))
+                yield from flush_reply(helper, self._scene(helper))
         self._mind.background += [event.child for event in helpers if event.kind == "agent.launched" and event.child]
         yield from helpers
 
-    def _read_assistant(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+    def _read_assistant(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         message = as_object(row.get("message"))
         content = message.get("content")
         if row.get("isApiErrorMessage") is True:
-            error = text_of(content)
-            failed = scene.tell("model.failed", derive("failed", row.get("uuid")), text=error, data={"error": error}, cause=voice.cause)
-            events = [*self._end_marked_turn(voice), *flush(voice, self._scene(voice)), failed]
+            error = extract_text(content)
+            failed = scene.tell(
+                "model.failed", derive_claude_id("failed", row.get("uuid")), text=error, data={"error": error}, cause=voice.cause
+            )
+            events = [*self._end_marked_turn(voice), *flush_reply(voice, self._scene(voice)), failed]
             voice.turn.note_error(str(row.get("uuid")), error, at=scene.at)
             return events
         events = self._end_marked_turn(voice)
-        if message.get("model") != SYNTHETIC:
+        if message.get("model") != SYNTHETIC_MODEL:
             voice.turn.note_answer(row, at=scene.at)
-        events += grow(voice, row, message, scene, nested=self._printed)
-        for block in parts_of(content):
+        events += add_reply_row(voice, row, message, scene, nested=self._printed)
+        for block in list_content_parts(content):
             events += self._read_block(block, row, message, voice, scene)
         return events
 
-    def _read_block(self, block: Record, row: Record, message: Record, voice: Voice, scene: Scene) -> Iterator[Event]:
-        sort = _sort(block)
+    def _read_block(
+        self, block: Record, row: Record, message: Record, voice: ClaudeAgentState, scene: ClaudeEventContext
+    ) -> Iterator[Event]:
+        sort = _block_type(block)
         if sort.endswith(_TOOL_USE) and (call := as_text(block.get("id"))):
-            tool, given = as_text(block.get("name")) or UNKNOWN, block.get("input")
+            tool, given = as_text(block.get("name")) or UNKNOWN_NAME, block.get("input")
             self._mind.remember(call, tool, given)
-            yield tell_call(scene, tool, call, given, cwd=as_text(row.get("cwd")), cause=voice.prompt)
+            yield make_call_event(scene, tool, call, given, cwd=as_text(row.get("cwd")), cause=voice.prompt)
         elif sort.endswith(_TOOL_RESULT):
             yield from self._read_result(block, row, voice, scene)
         elif sort == "thinking" and (words := (as_text(block.get("thinking")) or "").strip()):
-            own = derive("thought", message.get("id") or row.get("uuid"), words)
+            own = derive_claude_id("thought", message.get("id") or row.get("uuid"), words)
             yield scene.tell("agent.thought", own, text=words, data={"thought": words}, cause=voice.cause, visibility="private")
-        elif sort not in _TOLD_BLOCKS:
+        elif sort not in _KNOWN_BLOCK_TYPES:
             raw = msgspec.json.encode(block)
-            own = derive("block", message.get("id") or row.get("uuid"), raw.decode())
-            data = within_bounds(block, len(raw))
-            yield scene.tell(f"{NAME}.{snake(sort)}", own, text=sort, data=data, cause=voice.cause, visibility="system")
+            own = derive_claude_id("block", message.get("id") or row.get("uuid"), raw.decode())
+            data = bound_record(block, len(raw))
+            yield scene.tell(f"{NAME}.{to_snake_case(sort)}", own, text=sort, data=data, cause=voice.cause, visibility="system")
 
-    def _read_progress(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+    def _read_progress(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         """Older programs repeat a helper's rows inside the session's; the helper's own transcript, if there is one, knows better."""
         told = as_object(row.get("data"))
         inner, helper = as_object(told.get("message")), as_name(told.get("agentId"))
         if helper is None:
             return []
-        voice = self._voice(helper, agent_of(self._mind.session))
+        voice = self._voice(helper, session_agent(self._mind.session))
         scene = self._scene(voice)._replace(at=read_time(inner.get("timestamp")) or scene.at)
         message = as_object(inner.get("message"))
         content = message.get("content")
-        events = grow(voice, inner, message, scene, nested=True) if inner.get("type") == "assistant" else []
-        events += [event for part in parts_of(content) for event in self._read_block(part, row, message, voice, scene)]
-        if inner.get("type") == "user" and not voice.launched and (words := words_of(content)[0]):
+        events = add_reply_row(voice, inner, message, scene, nested=True) if inner.get("type") == "assistant" else []
+        events += [event for part in list_content_parts(content) for event in self._read_block(part, row, message, voice, scene)]
+        if inner.get("type") == "user" and not voice.launched and (words := extract_prompt_text(content)[0]):
             call = as_text(row.get("parentToolUseID"))
             given = as_object(self._mind.calls[call].input) if call in self._mind.calls else {}
-            known = Helper(role=as_text(given.get("subagent_type")), words=as_text(given.get("description")), call=call, depth=1)
+            known = SubagentInfo(role=as_text(given.get("subagent_type")), words=as_text(given.get("description")), call=call, depth=1)
             events += self._tell_launch(voice, scene, words, known)
         return events
 
-    def _read_system(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
-        subtype, own = as_text(row.get("subtype")) or UNKNOWN, row.get("uuid")
-        if subtype in _FOLDED_SYSTEM or note_helper(row, self._mind.helpers):
+    def _read_system(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
+        subtype, own = as_text(row.get("subtype")) or UNKNOWN_NAME, row.get("uuid")
+        if subtype in _IGNORED_SYSTEM_SUBTYPES or record_subagent_launch(row, self._mind.helpers):
             return []
         if subtype == "compact_boundary":
             self._note_compaction(row, scene)
@@ -414,52 +433,59 @@ class Transcript:
         if subtype == "turn_duration":
             if voice.turn.is_over:  # the Stop hooks have already marked it
                 return []
-            return [*flush(voice, self._scene(voice)), self._tell_end(voice, scene, str(own), duration=as_number(row.get("durationMs")))]
+            return [
+                *flush_reply(voice, self._scene(voice)),
+                self._tell_end(voice, scene, str(own), duration=as_number(row.get("durationMs"))),
+            ]
         words = as_text(row.get("content")) or as_text(as_object(row.get("error")).get("message"))
         if subtype == "api_error":
-            error = words or text_of(row.get("error")) or subtype
-            return [scene.tell("model.failed", derive("failed", own), text=error, data={"error": error}, cause=voice.cause)]
-        data = {key: value for key, value in row.items() if key not in _PLUMBING}
-        own_id = derive("system", own)
-        return [scene.tell(f"{NAME}.{snake(subtype)}", own_id, text=words or subtype, data=data, visibility="system")]
+            error = words or extract_text(row.get("error")) or subtype
+            return [scene.tell("model.failed", derive_claude_id("failed", own), text=error, data={"error": error}, cause=voice.cause)]
+        data = {key: value for key, value in row.items() if key not in _COMMON_ROW_KEYS}
+        own_id = derive_claude_id("system", own)
+        return [scene.tell(f"{NAME}.{to_snake_case(subtype)}", own_id, text=words or subtype, data=data, visibility="system")]
 
-    def _read_summary(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+    def _read_summary(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         """A title written by an older program, for the session that a row belongs to."""
         leaf, title = as_text(row.get("leafUuid")), as_text(row.get("summary"))
         if leaf and title and len(self._mind.titles) < 100:
             self._mind.titles[leaf] = title
         return []
 
-    def _read_title(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+    def _read_title(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         by_person = as_text(row.get("customTitle"))
         title = by_person or as_text(row.get("aiTitle")) or as_text(row.get("agentName"))
-        if title is None or title.startswith(_CONTINUED):
+        if title is None or title.startswith(_CONTINUED_PREFIX):
             return []
-        return [scene.tell("agent.named", derive("title", scene.run, title), text=title, data={"name" if by_person else "title": title})]
+        return [
+            scene.tell(
+                "agent.named", derive_claude_id("title", scene.run, title), text=title, data={"name" if by_person else "title": title}
+            )
+        ]
 
-    def _read_end(self, row: Record, voice: Voice, scene: Scene) -> list[Event]:
+    def _read_end(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         """The last row of what `claude -p --output-format stream-json` prints."""
         reason = None if row.get("subtype") == "success" else as_text(row.get("subtype"))
         data = {"reason": reason, "duration_ms": as_number(row.get("duration_ms"))}
-        own, words = _ended_id(voice, str(row["uuid"])), as_text(row.get("result"))
+        own, words = _derive_turn_ended_id(voice, str(row["uuid"])), as_text(row.get("result"))
         voice.turn.close()
         ended = scene.tell("session.turn_ended", own, text=words, data=data, cause=voice.prompt)
-        return [*flush(voice, self._scene(voice)), ended]
+        return [*flush_reply(voice, self._scene(voice)), ended]
 
     def _read_other(self, row: Record, row_type: str, size: int) -> list[Event]:
         """A type of row from the future, with all that it says."""
         _, scene = self._enter(row)
-        data = within_bounds({key: value for key, value in row.items() if key not in _PLUMBING}, size)
+        data = bound_record({key: value for key, value in row.items() if key not in _COMMON_ROW_KEYS}, size)
         words = next((value for key in ("content", "message", "text", "title", "summary") if (value := as_text(row.get(key)))), row_type)
-        own = derive(row_type, row["uuid"])
-        return [scene.tell(f"{NAME}.{snake(row_type)}", own, text=words, data=data, visibility="system")]
+        own = derive_claude_id(row_type, row["uuid"])
+        return [scene.tell(f"{NAME}.{to_snake_case(row_type)}", own, text=words, data=data, visibility="system")]
 
     def _is_of_helper(self, row: Record) -> bool:
         """Take in the small file beside a helper's transcript, which says who it is."""
         if "agentType" not in row and "toolUseId" not in row:
             return False
         depth = row.get("spawnDepth")
-        self._mind.helper = Helper(
+        self._mind.helper = SubagentInfo(
             role=as_text(row.get("agentType")),
             words=as_text(row.get("description")),
             call=as_text(row.get("toolUseId")),
@@ -469,28 +495,28 @@ class Transcript:
 
     # --- where a turn ends
 
-    def _own_voice(self) -> Voice | None:
+    def _own_voice(self) -> ClaudeAgentState | None:
         """The session's own agent. Rows of sub-agents never end the session's turn."""
-        return self._mind.voices.get(agent_of(self._mind.session) or "")
+        return self._mind.voices.get(session_agent(self._mind.session) or "")
 
-    def _note_stop(self, row: Record, voice: Voice, scene: Scene) -> None:
+    def _note_stop(self, row: Record, voice: ClaudeAgentState, scene: ClaudeEventContext) -> None:
         if voice is self._own_voice():
             self._mind.has_stop_hooks = True
             voice.turn.note_mark(row, at=scene.at)
 
-    def _end_interrupted_turn(self, words: str, own: str, voice: Voice, scene: Scene) -> list[Event]:
+    def _end_interrupted_turn(self, words: str, own: str, voice: ClaudeAgentState, scene: ClaudeEventContext) -> list[Event]:
         ended = self._end_marked_turn(voice)
         if voice.turn.is_over:
             return ended
         voice.turn.close()
-        return [scene.tell("session.turn_ended", derive("interrupted", own), text=words, data={"reason": "interrupted"})]
+        return [scene.tell("session.turn_ended", derive_claude_id("interrupted", own), text=words, data={"reason": "interrupted"})]
 
-    def _end_marked_turn(self, voice: Voice) -> list[Event]:
+    def _end_marked_turn(self, voice: ClaudeAgentState) -> list[Event]:
         """The agent works again although its turn was over, for example because a background task has finished."""
         mark = voice.turn.mark
         return self._end_turn(voice) if mark is not None and mark.is_final else []
 
-    def _end_answered_turn(self, voice: Voice) -> list[Event]:
+    def _end_answered_turn(self, voice: ClaudeAgentState) -> list[Event]:
         """The next prompt came, so the answer before it was the last of its turn."""
         is_ended = voice is self._own_voice() and (voice.turn.mark is not None or voice.turn.has_answer())
         return self._end_turn(voice) if is_ended else []
@@ -509,37 +535,37 @@ class Transcript:
         is_final = answer is not None and answer.is_final and answer.error is None and voice.turn.has_answer()
         return self._end_turn(voice) if is_final and not self._mind.has_stop_hooks else []
 
-    def _end_turn(self, voice: Voice) -> list[Event]:
+    def _end_turn(self, voice: ClaudeAgentState) -> list[Event]:
         """The end of a turn at its newest mark, else at its answer, after what the answer said."""
         last = voice.turn.mark or voice.turn.answer
         if last is None:
             return []
-        events = flush(voice, self._scene(voice))
+        events = flush_reply(voice, self._scene(voice))
         return [*events, self._tell_end(voice, self._scene(voice)._replace(at=last.at), last.row)]
 
-    def _tell_end(self, voice: Voice, scene: Scene, own: str, *, duration: float | None = None) -> Event:
+    def _tell_end(self, voice: ClaudeAgentState, scene: ClaudeEventContext, own: str, *, duration: float | None = None) -> Event:
         error = voice.turn.answer.error if voice.turn.answer else None
         data = {"reason": "failed" if error is not None else None, "duration_ms": duration}
         voice.turn.close()
-        return scene.tell("session.turn_ended", _ended_id(voice, own), text=error or voice.said, data=data, cause=voice.prompt)
+        return scene.tell("session.turn_ended", _derive_turn_ended_id(voice, own), text=error or voice.said, data=data, cause=voice.prompt)
 
     # --- what waits
 
-    def _flush_whole(self, voice: Voice) -> list[Event]:
-        return flush(voice, self._scene(voice)) if voice.reply is not None and voice.reply.stop_reason else []
+    def _flush_whole(self, voice: ClaudeAgentState) -> list[Event]:
+        return flush_reply(voice, self._scene(voice)) if voice.reply is not None and voice.reply.stop_reason else []
 
     def _release_refused(self, row: Record) -> list[Event]:
         """A running tool that was interrupted looks like one that was not allowed, but for a mark on the row behind it."""
         held, self._mind.refused = self._mind.refused, []
-        tell = tell_interruption if row.get("interruptedMessageId") else tell_denial
+        tell = make_interruption_event if row.get("interruptedMessageId") else make_denial_event
         return [
             tell(self._scene(self._mind.voices[was.voice])._replace(at=was.at), was.tool, was.call, was.input, reason=was.reason)
             for was in held
         ]
 
-    def _note_compaction(self, row: Record, scene: Scene) -> None:
+    def _note_compaction(self, row: Record, scene: ClaudeEventContext) -> None:
         told = as_object(row.get("compactMetadata"))
-        self._mind.compaction = Compaction(
+        self._mind.compaction = PendingCompaction(
             key=str(row["uuid"]),
             at=scene.at,
             trigger=as_text(told.get("trigger")),
@@ -552,47 +578,47 @@ class Transcript:
         if held is None:
             return []
         data = {"trigger": held.trigger, "before_tokens": held.before, "after_tokens": held.after, "summary": summary}
-        scene = self._scene(self._voice(agent_of(self._mind.session), None))._replace(at=held.at)
+        scene = self._scene(self._voice(session_agent(self._mind.session), None))._replace(at=held.at)
         return [scene.tell("session.compacted", compacted_id(held.key), data=data)]
 
 
-def _sort(block: Record) -> str:
-    return as_text(block.get("type")) or UNKNOWN
+def _block_type(block: Record) -> str:
+    return as_text(block.get("type")) or UNKNOWN_NAME
 
 
-def _is_helper_s(row: Record) -> bool:
+def _is_subagent_row(row: Record) -> bool:
     return as_object(row.get("data")).get("type") == "agent_progress"
 
 
-def _is_queued(row: Record) -> bool:
+def _is_queued_prompt(row: Record) -> bool:
     return as_object(row.get("attachment")).get("type") == "queued_command"
 
 
-def _ended_id(voice: Voice, own: str) -> str:
+def _derive_turn_ended_id(voice: ClaudeAgentState, own: str) -> str:
     """Of the end of a turn. What a person types behind a `!` is a turn, too, and belongs to the same prompt: it ends by its own row."""
     turn = voice.prompt_key or own
     if turn != voice.ended:
         voice.ended, voice.ended_row = turn, own
-    return turn_id(turn if own == voice.ended_row else own)
+    return turn_ended_id(turn if own == voice.ended_row else own)
 
 
-_ROWS: Mapping[str, Callable[[Transcript, Record, Voice, Scene], list[Event]]] = {
-    "user": Transcript._read_user,
-    "assistant": Transcript._read_assistant,
-    "attachment": Transcript._read_queued,
-    "progress": Transcript._read_progress,
-    "system": Transcript._read_system,
-    "summary": Transcript._read_summary,
-    "custom-title": Transcript._read_title,
-    "ai-title": Transcript._read_title,
-    "agent-name": Transcript._read_title,
-    "result": Transcript._read_end,
+_READER_BY_ROW_TYPE: Mapping[str, Callable[[ClaudeTranscriptReader, Record, ClaudeAgentState, ClaudeEventContext], list[Event]]] = {
+    "user": ClaudeTranscriptReader._read_user,
+    "assistant": ClaudeTranscriptReader._read_assistant,
+    "attachment": ClaudeTranscriptReader._read_queued,
+    "progress": ClaudeTranscriptReader._read_progress,
+    "system": ClaudeTranscriptReader._read_system,
+    "summary": ClaudeTranscriptReader._read_summary,
+    "custom-title": ClaudeTranscriptReader._read_title,
+    "ai-title": ClaudeTranscriptReader._read_title,
+    "agent-name": ClaudeTranscriptReader._read_title,
+    "result": ClaudeTranscriptReader._read_end,
 }
 
 
-def _open(saved: bytes | None) -> Transcript:
-    return Transcript(Mind() if saved is None else msgspec.json.decode(saved, type=Mind))
+def _open_reader(saved: bytes | None) -> ClaudeTranscriptReader:
+    return ClaudeTranscriptReader(ClaudeReaderState() if saved is None else msgspec.json.decode(saved, type=ClaudeReaderState))
 
 
-RECORDING = Recording(name=NAME, open=_open)
+RECORDING = Recording(name=NAME, open=_open_reader)
 """A session's transcript, or a helper's."""

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from fleetlore.dialects.fields import as_object, as_text
 from fleetlore.dialects.recording import QUIET
 from fleetlore.dialects.wire import Record
-from fleetlore.programs.claude_code.prompts import parts_of
+from fleetlore.programs.claude_code.prompts import list_content_parts
 
 MOST_CALLS = 500
 _FINAL_STOPS = frozenset(("end_turn", "stop_sequence", "refusal"))
@@ -70,7 +70,7 @@ class Turn(Struct, kw_only=True):
     def note_answer(self, row: Record, *, at: datetime | None) -> None:
         """Take in one row of a message by the agent: it ends in a text, or the agent goes on."""
         message = as_object(row.get("message"))
-        parts = parts_of(message.get("content"))
+        parts = list_content_parts(message.get("content"))
         if parts:
             self._go_on()
         for part in parts:
@@ -151,7 +151,7 @@ def is_stop_mark(row: Record) -> bool:
 def _is_feedback(row: Record) -> bool:
     if row.get("isMeta") is not True:
         return False
-    parts = parts_of(as_object(row.get("message")).get("content"))
+    parts = list_content_parts(as_object(row.get("message")).get("content"))
     return any(isinstance(text := part.get("text"), str) and text.startswith(_FEEDBACK) for part in parts)
 
 

@@ -21,33 +21,33 @@ from msgspec.structs import replace
 
 from fleetlore import clock
 from fleetlore.dialects.fields import as_count, as_name, as_object, as_uuid
-from fleetlore.dialects.recording import parse
+from fleetlore.dialects.recording import parse_record
 from fleetlore.dialects.wire import Record
 from fleetlore.errors import DialectError
 from fleetlore.events.envelope import Event
 from fleetlore.process.environment import scrubbed
-from fleetlore.process.pipes import Lines
-from fleetlore.programs.codex.outputs import text_in
-from fleetlore.programs.codex.reader_state import Mind
-from fleetlore.programs.codex.transcript import CodexReader
-from fleetlore.programs.codex.usage import Usage, read_usage
+from fleetlore.process.pipes import LineBuffer
+from fleetlore.programs.codex.outputs import extract_text
+from fleetlore.programs.codex.reader_state import CodexReaderState
+from fleetlore.programs.codex.transcript import CodexTranscriptReader
+from fleetlore.programs.codex.usage import CodexUsage, read_usage
 from fleetlore.programs.harness import Ended, Order, Watch
-from fleetlore.programs.turn_output import LINGER, Report, listen, program_for
+from fleetlore.programs.turn_output import LINGER_SECONDS, TurnReport, build_turn_program, run_turn_program
 
 # --- What Codex writes down of its threads while it works, read as it grows: its stream tells neither what each answer took nor what its
 
-MOST_THREADS = 100
-_LONGEST = 8 * 1024 * 1024
-_PIECE = 1024 * 1024
-_COUNTS = ("input", "output", "cache_read", "cache_write")
+MAX_THREADS = 100
+_MAX_LINE_BYTES = 8 * 1024 * 1024
+_READ_CHUNK_BYTES = 1024 * 1024
+_TOKEN_KEYS = ("input", "output", "cache_read", "cache_write")
 
 
-class Rollout:
+class RolloutFile:
     """One thread's. The reader goes on where it stopped; what is not a record is passed over, as the import tells of it."""
 
     def __init__(self, path: Path) -> None:
-        self.mind = Mind()
-        self._reader, self._lines = CodexReader(self.mind), Lines(_LONGEST)
+        self.mind = CodexReaderState()
+        self._reader, self._lines = CodexTranscriptReader(self.mind), LineBuffer(_MAX_LINE_BYTES)
         self._path, self._at = path, 0
 
     def read(self) -> list[Event]:
@@ -56,7 +56,7 @@ class Rollout:
         try:
             with self._path.open("rb") as file:
                 file.seek(self._at)
-                while piece := file.read(_PIECE):
+                while piece := file.read(_READ_CHUNK_BYTES):
                     self._at += len(piece)
                     for line in self._lines.take(piece):
                         events += self._understand(line.text)
@@ -75,29 +75,29 @@ class Rollout:
             return []
 
 
-class Rollouts:
+class RolloutFollower:
     """Those of a turn's thread and of its sub-agents. What is older than `since` was told in its own time."""
 
     def __init__(self, home: Path, *, since: datetime) -> None:
         self._home, self._since = home, since
-        self._open: dict[str, Rollout] = {}
+        self._open: dict[str, RolloutFile] = {}
         self._wanted: set[str] = set()
         self._early: list[Event] = []
-        self.main: Rollout | None = None
+        self.main: RolloutFile | None = None
         self.tokens = 0
         """What was used since."""
 
     def follow(self, thread: object) -> bool:
         """Begin to read a thread's as soon as there is one; answers whether there is. The first is the turn's own."""
         name = as_uuid(thread)
-        if name is None or name in self._open or len(self._open) >= MOST_THREADS:
+        if name is None or name in self._open or len(self._open) >= MAX_THREADS:
             return name in self._open
         path = next(self._home.glob(f"sessions/*/*/*/rollout-*-{name}.jsonl"), None)
         if path is None:
             self._wanted.add(name)
             return False
         self._wanted.discard(name)
-        rollout = self._open[name] = Rollout(path)
+        rollout = self._open[name] = RolloutFile(path)
         self.main = self.main or rollout
         self._early += self._new(rollout.read())
         return True
@@ -115,33 +115,33 @@ class Rollouts:
 
     def _new(self, events: Iterable[Event]) -> list[Event]:
         new = [event for event in events if event.at is None or event.at >= self._since]
-        self.tokens += sum(as_count(event.data.get(key)) or 0 for event in new if event.kind == "model.replied" for key in _COUNTS)
+        self.tokens += sum(as_count(event.data.get(key)) or 0 for event in new if event.kind == "model.replied" for key in _TOKEN_KEYS)
         return new
 
 
 # --- What `codex exec --json` prints in a turn: how the turn stands, and events where no rollout tells them better.
 
-MOST_HELD = 200
+MAX_HELD_EVENTS = 200
 """Events of the stream that wait for a rollout to appear; then there is none."""
-_status = re.compile(r"\bstatus:? ([45]\d\d)\b")
+_STATUS_PATTERN = re.compile(r"\bstatus:? ([45]\d\d)\b")
 
 
-class Records:
+class CodexOutputParser:
     """Hears one turn."""
 
-    def __init__(self, order: Order, rollouts: Rollouts) -> None:
-        self.report = Report(session=order.session, model=order.model)
+    def __init__(self, order: Order, rollouts: RolloutFollower) -> None:
+        self.report = TurnReport(session=order.session, model=order.model)
         self._rollouts = rollouts
-        self._mind = Mind(model=order.model)
-        self._stream = CodexReader(self._mind)
+        self._mind = CodexReaderState(model=order.model)
+        self._stream = CodexTranscriptReader(self._mind)
         self._held: list[Event] = []
         self._gave_up = False
         main = rollouts.main
-        self._before = _size(main.mind.meter.totals) if main else 0
+        self._before = _sum_tokens(main.mind.meter.totals) if main else 0
 
     def hear(self, raw: bytes) -> Sequence[Event]:
         """The events of one more record."""
-        record = parse(raw)
+        record = parse_record(raw)
         told = self._stream.read(raw)
         self._note(record)
         return self._better(told)
@@ -164,7 +164,7 @@ class Records:
         if self._gave_up:
             return told
         self._held += told
-        if len(self._held) <= MOST_HELD:
+        if len(self._held) <= MAX_HELD_EVENTS:
             return []
         self._gave_up = True
         held, self._held = self._held, []
@@ -191,7 +191,7 @@ class Records:
                 report.how = None
             case "turn.completed":
                 report.how, report.error = "finished", ""
-                report.tokens = max(report.tokens, _size(read_usage(record.get("usage"))) - self._before)
+                report.tokens = max(report.tokens, _sum_tokens(read_usage(record.get("usage"))) - self._before)
             case "turn.failed":
                 self._note_error(as_object(record.get("error")))
                 report.how = "failed"
@@ -200,29 +200,29 @@ class Records:
 
     def _note_item(self, item: Record) -> None:
         if item.get("type") in ("agent_message", "assistant_message"):
-            self.report.words = text_in(item.get("text")) or self.report.words
+            self.report.words = extract_text(item.get("text")) or self.report.words
         threads = item.get("receiver_thread_ids")
         for thread in threads if isinstance(threads, list) and self._has_rollout() else ():
             self._rollouts.follow(thread)
 
     def _note_error(self, told: Record) -> None:
-        self.report.error = text_in(told.get("message")) or "failed"
-        match = _status.search(self.report.error)
+        self.report.error = extract_text(told.get("message")) or "failed"
+        match = _STATUS_PATTERN.search(self.report.error)
         self.report.status = int(match[1]) if match else None
 
 
-def _size(usage: Usage | None) -> int:
+def _sum_tokens(usage: CodexUsage | None) -> int:
     """Tokens read and written; those from the cache are among the first."""
     return 0 if usage is None else usage.input + usage.output
 
 
 # ---
 
-KEEP = ("OPENAI_*", "CODEX_*", "AZURE_OPENAI_*", "RUST_LOG")
-_TOOLS = ("shell_tool", "unified_exec", "view_image", "multi_agent", "goals", "apps", "plugins")
+KEPT_VARIABLES = ("OPENAI_*", "CODEX_*", "AZURE_OPENAI_*", "RUST_LOG")
+_TOOL_FEATURES = ("shell_tool", "unified_exec", "view_image", "multi_agent", "goals", "apps", "plugins")
 
 
-class Codex:
+class CodexHarness:
     """The harness of Codex. `command` may bear arguments of its own; `keep` names variables that it needs besides, as for its provider."""
 
     name = "codex"
@@ -235,19 +235,19 @@ class Codex:
         *,
         keep: Sequence[str] = (),
         sandbox: Literal["read-only", "workspace-write", "danger-full-access"] = "workspace-write",
-        linger: float = LINGER,
+        linger: float = LINGER_SECONDS,
     ) -> None:
         self._command, self._environ, self._keep = tuple(command), environ, tuple(keep)
         self._sandbox, self._linger = sandbox, linger
 
     async def take_turn(self, order: Order, watch: Watch) -> Ended:
         """One turn. Its thread is named by Codex itself: `order.new_session` is not used."""
-        rollouts = Rollouts(self._home(), since=clock.now())
+        rollouts = RolloutFollower(self._home(), since=clock.now())
         if order.session:
             await asyncio.to_thread(rollouts.follow, order.session)
-        env = scrubbed(self._environ, keep=(*KEEP, *self._keep), mark=order.mark)
-        program = program_for(order, (*self._command, *self._arguments(order)), env)
-        ended = await listen(order, program, Records(order, rollouts), watch, linger=self._linger)
+        env = scrubbed(self._environ, keep=(*KEPT_VARIABLES, *self._keep), mark=order.mark)
+        program = build_turn_program(order, (*self._command, *self._arguments(order)), env)
+        ended = await run_turn_program(order, program, CodexOutputParser(order, rollouts), watch, linger=self._linger)
         if order.gate or order.allow or order.deny:
             return replace(ended, extras={**ended.extras, "ungated": True})
         return ended
@@ -258,7 +258,7 @@ class Codex:
         if order.model:
             yield from ("--model", order.model)
         if order.is_summary:
-            yield from (part for tool in _TOOLS for part in ("-c", f"features.{tool}=false"))
+            yield from (part for tool in _TOOL_FEATURES for part in ("-c", f"features.{tool}=false"))
             yield from ("-c", 'web_search="disabled"')
         yield from ("resume", order.session, "-") if order.session else ("-",)
 

@@ -15,16 +15,27 @@ from fleetlore.dialects.commands.flags import shown_flags
 from fleetlore.dialects.fields import as_name, as_object, as_text
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
-from fleetlore.programs.codex.ids import NAME, PROGRAM, Place, Scene, agent_of, derive, ended_id, launched_id, prompt_id, started_id
-from fleetlore.programs.codex.outputs import Output, read_output
-from fleetlore.programs.codex.tools import Key, key_of, tell_call, tell_outcome, what_of
-from fleetlore.programs.sessions import PERSON, UNKNOWN, Hook, guess_task, project_of, tell_unknown
+from fleetlore.programs.codex.ids import (
+    NAME,
+    PROGRAM,
+    CallLocation,
+    CodexEventContext,
+    derive_codex_id,
+    prompt_id,
+    session_started_id,
+    subagent_launched_id,
+    thread_agent,
+    turn_ended_id,
+)
+from fleetlore.programs.codex.outputs import CodexCallOutput, parse_call_output
+from fleetlore.programs.codex.tools import CallKey, make_call_event, make_call_key, make_outcome_event, summarize_call
+from fleetlore.programs.sessions import UNKNOWN_NAME, USER_ACTOR, HookCall, guess_task, make_unknown_hook_events, project_name
 
-FOLDED = frozenset(("PreCompact", "PostCompact", "PreModelRequest", "PostModelRequest"))
+IGNORED_HOOKS = frozenset(("PreCompact", "PostCompact", "PreModelRequest", "PostModelRequest"))
 """Hooks of what the rollout tells with its numbers."""
-_STARTS = frozenset(("startup", "clear"))
+_NEW_SESSION_SOURCES = frozenset(("startup", "clear"))
 """How a session starts that was not there before."""
-_COMMON = frozenset(
+_COMMON_KEYS = frozenset(
     (
         "session_id",
         "turn_id",
@@ -45,24 +56,24 @@ def read_hook(record: Record, *, id: str, at: datetime | None) -> list[Event]:
     """The events of one call; none: it is folded. `id` and `at` are those that the call was given when it came."""
     root, helper = as_name(record.get("session_id")), as_name(record.get("agent_id"))
     thread = helper or root
-    parent = agent_of(root) if helper is not None and helper != root else None
-    hook = Hook(record, Scene(at, agent_of(thread), thread, parent), id)
-    name = as_text(record.get("hook_event_name")) or UNKNOWN
-    return [] if name in FOLDED else _READERS.get(name, _read_other)(hook)
+    parent = thread_agent(root) if helper is not None and helper != root else None
+    hook = HookCall(record, CodexEventContext(at, thread_agent(thread), thread, parent), id)
+    name = as_text(record.get("hook_event_name")) or UNKNOWN_NAME
+    return [] if name in IGNORED_HOOKS else _READERS.get(name, _read_other)(hook)
 
 
-def _read_start(hook: Hook) -> list[Event]:
+def _read_start(hook: HookCall) -> list[Event]:
     source = hook.text("source")
-    new = source is None or source in _STARTS
+    new = source is None or source in _NEW_SESSION_SOURCES
     if hook.scene.run is None or source == "compact" or (new and hook.has_transcript):
         return []
     cwd = hook.text("cwd")
-    data = {"source": source, "cwd": cwd, "project": project_of(cwd), "program": PROGRAM, "model": hook.text("model")}
-    own = started_id(hook.scene.run) if new else hook.own_id
-    return [hook.scene.tell("session.started", own, text=project_of(cwd), data=data)]
+    data = {"source": source, "cwd": cwd, "project": project_name(cwd), "program": PROGRAM, "model": hook.text("model")}
+    own = session_started_id(hook.scene.run) if new else hook.own_id
+    return [hook.scene.tell("session.started", own, text=project_name(cwd), data=data)]
 
 
-def _read_prompt(hook: Hook) -> list[Event]:
+def _read_prompt(hook: HookCall) -> list[Event]:
     words, turn = hook.text("prompt"), hook.text("turn_id")
     if words is None:
         return []
@@ -70,105 +81,107 @@ def _read_prompt(hook: Hook) -> list[Event]:
     data = {"prompt": words, "prompt_id": turn, "task_guessed": True if task else None}
     data["correction"] = is_correction(words, interrupted=False) or None
     own = prompt_id(turn, words) if turn else hook.own_id
-    return [hook.scene._replace(task=task).tell("prompt.submitted", own, text=words, data=data, actor=hook.scene.parent or PERSON)]
+    return [hook.scene._replace(task=task).tell("prompt.submitted", own, text=words, data=data, actor=hook.scene.parent or USER_ACTOR)]
 
 
-def _key(hook: Hook) -> Key | None:
+def _find_call_key(hook: HookCall) -> CallKey | None:
     call = hook.text("tool_use_id")
-    return None if call is None else key_of(Place(hook.scene.run, hook.text("turn_id")), call)
+    return None if call is None else make_call_key(CallLocation(hook.scene.run, hook.text("turn_id")), call)
 
 
-def _read_call(hook: Hook) -> list[Event]:
-    key = _key(hook)
-    return [] if key is None else [tell_call(hook.scene, key, _tool(hook), hook.record.get("tool_input"), cwd=hook.text("cwd"))]
+def _read_call(hook: HookCall) -> list[Event]:
+    key = _find_call_key(hook)
+    return [] if key is None else [make_call_event(hook.scene, key, _find_tool(hook), hook.record.get("tool_input"), cwd=hook.text("cwd"))]
 
 
-def _read_result(hook: Hook) -> list[Event]:
-    key, told = _key(hook), hook.record.get("tool_response")
+def _read_result(hook: HookCall) -> list[Event]:
+    key, told = _find_call_key(hook), hook.record.get("tool_response")
     if key is None:
         return []
-    output = _output_of(told)
+    output = _parse_tool_response(told)
     if output.exit_code is None and output.success is None and not output.failed and hook.has_transcript:
         return []
-    return [tell_outcome(hook.scene, key, _tool(hook), hook.record.get("tool_input"), output)]
+    return [make_outcome_event(hook.scene, key, _find_tool(hook), hook.record.get("tool_input"), output)]
 
 
-def _read_failure(hook: Hook) -> list[Event]:
-    key = _key(hook)
-    output = Output(hook.text("error") or _output_of(hook.record.get("tool_response")).words, success=False)
-    return [] if key is None else [tell_outcome(hook.scene, key, _tool(hook), hook.record.get("tool_input"), output)]
+def _read_failure(hook: HookCall) -> list[Event]:
+    key = _find_call_key(hook)
+    output = CodexCallOutput(hook.text("error") or _parse_tool_response(hook.record.get("tool_response")).words, success=False)
+    return [] if key is None else [make_outcome_event(hook.scene, key, _find_tool(hook), hook.record.get("tool_input"), output)]
 
 
-def _output_of(told: object) -> Output:
-    output, fields = read_output(told), as_object(told)
+def _parse_tool_response(told: object) -> CodexCallOutput:
+    output, fields = parse_call_output(told), as_object(told)
     code = fields.get("exit_code")
     return output._replace(exit_code=code) if isinstance(code, int) and not isinstance(code, bool) and abs(code) < 2**31 else output
 
 
-def _read_permission(hook: Hook) -> list[Event]:
-    tool, given = _tool(hook), hook.record.get("tool_input")
+def _read_permission(hook: HookCall) -> list[Event]:
+    tool, given = _find_tool(hook), hook.record.get("tool_input")
     described = as_text(as_object(given).get("description"))
-    words = f"{described}{shown_flags(flags_of(tool, given), described)}" if described else what_of(tool, given)
+    words = f"{described}{shown_flags(flags_of(tool, given), described)}" if described else summarize_call(tool, given)
     data = {"why": "permission", "tool": tool, "call_id": hook.text("tool_use_id")}
     return [hook.scene.tell("session.waiting", hook.own_id, text=words, data=data)]
 
 
-def _read_notification(hook: Hook) -> list[Event]:
+def _read_notification(hook: HookCall) -> list[Event]:
     words, sort = hook.text("message"), hook.text("notification_type")
     return [hook.scene.tell("session.waiting", hook.own_id, text=words, data={"why": sort or words or "notification"})]
 
 
-def _read_stop(hook: Hook) -> list[Event]:
+def _read_stop(hook: HookCall) -> list[Event]:
     turn, words = hook.text("turn_id"), hook.text("last_assistant_message")
     # A stop that other hooks sent on again ends the same turn once more.
-    own = ended_id(turn) if turn and hook.record.get("stop_hook_active") is not True else hook.own_id
+    own = turn_ended_id(turn) if turn and hook.record.get("stop_hook_active") is not True else hook.own_id
     return [hook.scene.tell("session.turn_ended", own, text=words)]
 
 
-def _read_interrupt(hook: Hook) -> list[Event]:
+def _read_interrupt(hook: HookCall) -> list[Event]:
     turn = hook.text("turn_id")
-    own = ended_id(turn) if turn else hook.own_id
+    own = turn_ended_id(turn) if turn else hook.own_id
     return [hook.scene.tell("session.turn_ended", own, text="interrupted", data={"reason": "interrupted"})]
 
 
-def _read_end(hook: Hook) -> list[Event]:
+def _read_end(hook: HookCall) -> list[Event]:
     reason = hook.text("reason")
     return [hook.scene.tell("session.ended", hook.own_id, text=reason, data={"reason": reason})]
 
 
-def _read_launch(hook: Hook) -> list[Event]:
+def _read_subagent_start(hook: HookCall) -> list[Event]:
     child = as_name(hook.record.get("agent_id"))
     if child is None or hook.has_transcript:
         return []
     role = hook.text("agent_type")
     data = {"role": role, "launcher_guessed": True}
-    return [_by_launcher(hook).tell("agent.launched", launched_id(child), text=role, data=data, child=agent_of(child))]
+    return [
+        _make_launcher_context(hook).tell("agent.launched", subagent_launched_id(child), text=role, data=data, child=thread_agent(child))
+    ]
 
 
-def _read_return(hook: Hook) -> list[Event]:
+def _read_subagent_stop(hook: HookCall) -> list[Event]:
     child = as_name(hook.record.get("agent_id"))
     if child is None or hook.has_transcript:
         return []
     words = hook.text("last_assistant_message")
     data = {"role": hook.text("agent_type"), "result": words}
-    own = derive("agent", child, "returned", hook.text("turn_id") or hook.own_id)
-    return [_by_launcher(hook).tell("agent.returned", own, text=words, data=data, child=agent_of(child))]
+    own = derive_codex_id("agent", child, "returned", hook.text("turn_id") or hook.own_id)
+    return [_make_launcher_context(hook).tell("agent.returned", own, text=words, data=data, child=thread_agent(child))]
 
 
-def _by_launcher(hook: Hook) -> Scene:
+def _make_launcher_context(hook: HookCall) -> CodexEventContext:
     root = as_name(hook.record.get("session_id"))
-    return Scene(hook.scene.at, agent_of(root), root)
+    return CodexEventContext(hook.scene.at, thread_agent(root), root)
 
 
-def _read_other(hook: Hook) -> list[Event]:
-    return tell_unknown(hook, dialect=NAME, common=_COMMON)
+def _read_other(hook: HookCall) -> list[Event]:
+    return make_unknown_hook_events(hook, dialect=NAME, common=_COMMON_KEYS)
 
 
-def _tool(hook: Hook) -> str:
-    return hook.text("tool_name") or UNKNOWN
+def _find_tool(hook: HookCall) -> str:
+    return hook.text("tool_name") or UNKNOWN_NAME
 
 
-_READERS: Mapping[str, Callable[[Hook], list[Event]]] = {
+_READERS: Mapping[str, Callable[[HookCall], list[Event]]] = {
     "SessionStart": _read_start,
     "UserPromptSubmit": _read_prompt,
     "PreToolUse": _read_call,
@@ -179,6 +192,6 @@ _READERS: Mapping[str, Callable[[Hook], list[Event]]] = {
     "Stop": _read_stop,
     "Interrupt": _read_interrupt,
     "SessionEnd": _read_end,
-    "SubagentStart": _read_launch,
-    "SubagentStop": _read_return,
+    "SubagentStart": _read_subagent_start,
+    "SubagentStop": _read_subagent_stop,
 }

@@ -17,18 +17,18 @@ NAME = "codex"
 PROGRAM = "codex"
 
 
-_UNIQUE = 20
+_MIN_UNIQUE_CHARS = 20
 """Ids that are at least so long were drawn by lot, and are the same nowhere else."""
 
 
-class Place(NamedTuple):
+class CallLocation(NamedTuple):
     """Where a call was made, for those whose ids are not the same nowhere else."""
 
     thread: str | None
     turn: str | None
 
 
-class Scene(sessions.Scene):
+class CodexEventContext(sessions.EventContext):
     """Who does it, in which thread, and when."""
 
     __slots__ = ()
@@ -36,57 +36,57 @@ class Scene(sessions.Scene):
     ORIGIN = Origin(dialect=NAME)
 
 
-def agent_of(thread: object) -> str | None:
+def thread_agent(thread: object) -> str | None:
     """The agent that a thread is: its last eight digits, for the first eight of a UUIDv7 are a clock that moves once a minute."""
     name = as_name(thread)
     return None if name is None else f"{PROGRAM}/{name[-8:]}"
 
 
-def derive(*parts: object) -> str:
+def derive_codex_id(*parts: object) -> str:
     """The id of what these parts name."""
     return derive_id(NAME, "\0".join(map(str, parts)).encode(errors="replace"))
 
 
-def started_id(thread: str) -> str:
+def session_started_id(thread: str) -> str:
     """Of the start of a session."""
-    return derive("session", thread)
+    return derive_codex_id("session", thread)
 
 
-def launched_id(thread: str) -> str:
+def subagent_launched_id(thread: str) -> str:
     """Of the launch of a sub-agent, which has a thread of its own."""
-    return derive("agent", thread, "launched")
+    return derive_codex_id("agent", thread, "launched")
 
 
 def prompt_id(turn: str, words: str, nth: int = 0) -> str:
     """Of a prompt: the turn that it belongs to and what it says, both of which hooks and rollouts repeat."""
-    return derive("prompt", turn, words.strip(), nth)
+    return derive_codex_id("prompt", turn, words.strip(), nth)
 
 
-def ended_id(turn: str) -> str:
+def turn_ended_id(turn: str) -> str:
     """Of the end of a turn."""
-    return derive("turn", turn, "ended")
+    return derive_codex_id("turn", turn, "ended")
 
 
-def called_id(place: Place, call: str) -> str:
+def tool_called_id(place: CallLocation, call: str) -> str:
     """Of a tool call."""
-    return derive("tool", _unique(place, call), "called")
+    return derive_codex_id("tool", _make_unique_key(place, call), "called")
 
 
-def outcome_id(place: Place, call: str) -> str:
+def tool_outcome_id(place: CallLocation, call: str) -> str:
     """Of what came of a tool call, whatever that was."""
-    return derive("tool", _unique(place, call), "outcome")
+    return derive_codex_id("tool", _make_unique_key(place, call), "outcome")
 
 
-def _unique(place: Place, key: str) -> str:
-    return key if is_unique(key) else "\0".join(map(str, (*place, key)))
+def _make_unique_key(place: CallLocation, key: str) -> str:
+    return key if is_unique_id(key) else "\0".join(map(str, (*place, key)))
 
 
-def is_unique(key: str) -> bool:
+def is_unique_id(key: str) -> bool:
     """Whether an id was drawn by lot: some providers of models only count."""
-    return len(key) >= _UNIQUE
+    return len(key) >= _MIN_UNIQUE_CHARS
 
 
-def birth_of(thread: object) -> int | None:
+def uuid7_milliseconds(thread: object) -> int | None:
     """When a UUIDv7 was made, in milliseconds since 1970; `None` for any other id."""
     if not isinstance(thread, str) or len(thread) != 36 or thread[14] != "7":
         return None
@@ -96,12 +96,12 @@ def birth_of(thread: object) -> int | None:
         return None
 
 
-def as_code(value: object) -> int | None:
+def as_exit_code(value: object) -> int | None:
     """The value if it can be how a program ended."""
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53 else None
 
 
-def as_duration(value: object) -> float | None:
+def as_duration_ms(value: object) -> float | None:
     """Milliseconds, of `{"secs", "nanos"}` or of a number of them."""
     if isinstance(value, dict):
         seconds, nanos = as_count(value.get("secs")), as_count(value.get("nanos")) or 0

@@ -9,17 +9,17 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from fleetlore.dialects.fields import as_object, as_text
-from fleetlore.programs.codex.ids import as_code, as_duration
-from fleetlore.programs.codex.outputs import text_in
-from fleetlore.programs.sessions import UNKNOWN
+from fleetlore.programs.codex.ids import as_duration_ms, as_exit_code
+from fleetlore.programs.codex.outputs import extract_text
+from fleetlore.programs.sessions import UNKNOWN_NAME
 
-MOST_PATHS = 50
-_BY_SHELL = ("-lc", "-c")
-_BAD = frozenset(("failed", "error", "errored"))
-_REFUSED = frozenset(("declined", "denied", "rejected"))
+MAX_PATHS = 50
+_SHELL_FLAGS = ("-lc", "-c")
+_FAILED_STATUSES = frozenset(("failed", "error", "errored"))
+_REFUSED_STATUSES = frozenset(("declined", "denied", "rejected"))
 
 
-class Work(NamedTuple):
+class CompletedCall(NamedTuple):
     """A call and what came of it, as an item tells them."""
 
     tool: str
@@ -33,19 +33,19 @@ class Work(NamedTuple):
     cwd: str | None = None
 
 
-def work_in(item_type: str, item: dict[str, Any]) -> Work | None:
+def parse_item_call(item_type: str, item: dict[str, Any]) -> CompletedCall | None:
     """The work that an item of this type tells of; `None` where it tells of something else."""
-    read = _READERS.get(item_type)
+    read = _PARSER_BY_ITEM_TYPE.get(item_type)
     return None if read is None else read(item)
 
 
-def _command(item: dict[str, Any]) -> Work:
-    code = as_code(item.get("exit_code"))
+def _parse_command_item(item: dict[str, Any]) -> CompletedCall:
+    code = as_exit_code(item.get("exit_code"))
     words = next((text for key in ("aggregated_output", "formatted_output", "stdout") if (text := as_text(item.get(key)))), "")
-    command = _unwrapped(item.get("command"))
-    return _judged(
+    command = _strip_shell_wrapper(item.get("command"))
+    return _apply_item_status(
         item,
-        Work(
+        CompletedCall(
             "exec_command",
             {"cmd": command} if command else None,
             words or as_text(item.get("stderr")) or "",
@@ -56,10 +56,10 @@ def _command(item: dict[str, Any]) -> Work:
     )
 
 
-def _unwrapped(command: object) -> object:
+def _strip_shell_wrapper(command: object) -> object:
     """A command without the shell that the program runs it by."""
     if isinstance(command, list):
-        return command[2] if len(command) == 3 and command[1] in _BY_SHELL else command
+        return command[2] if len(command) == 3 and command[1] in _SHELL_FLAGS else command
     shell, found, line = command.partition(" -lc ") if isinstance(command, str) else ("", "", "")
     if not found or not shell.startswith("/") or " " in shell:
         return command
@@ -68,81 +68,87 @@ def _unwrapped(command: object) -> object:
     return inner if quoted else line
 
 
-def _patch(item: dict[str, Any]) -> Work:
+def _parse_patch_item(item: dict[str, Any]) -> CompletedCall:
     words = "\n".join(text for key in ("stdout", "stderr") if (text := as_text(item.get(key))))
-    return _judged(item, Work("apply_patch", None, words, paths=_paths_in(item.get("changes")), failed=item.get("success") is False))
+    return _apply_item_status(
+        item, CompletedCall("apply_patch", None, words, paths=_list_changed_paths(item.get("changes")), failed=item.get("success") is False)
+    )
 
 
-def _paths_in(changes: object) -> tuple[str, ...]:
+def _list_changed_paths(changes: object) -> tuple[str, ...]:
     if isinstance(changes, dict):
         found = list(changes)
     else:
         found = [as_object(change).get("path") for change in changes] if isinstance(changes, list) else []
-    return tuple(path for path in found if isinstance(path, str) and path)[:MOST_PATHS]
+    return tuple(path for path in found if isinstance(path, str) and path)[:MAX_PATHS]
 
 
-def _mcp(item: dict[str, Any]) -> Work:
+def _parse_mcp_item(item: dict[str, Any]) -> CompletedCall:
     asked = as_object(item.get("invocation")) or item
-    server, tool = as_text(asked.get("server")), as_text(asked.get("tool")) or UNKNOWN
-    result, error = item.get("result"), text_in(item.get("error")) or text_in(as_object(item.get("error")).get("message"))
+    server, tool = as_text(asked.get("server")), as_text(asked.get("tool")) or UNKNOWN_NAME
+    result, error = item.get("result"), extract_text(item.get("error")) or extract_text(as_object(item.get("error")).get("message"))
     told = as_object(result)
     if isinstance(told.get("Err"), str):
         error = told["Err"]
     told = as_object(told.get("Ok")) or told
     failed = bool(error) or told.get("isError") is True or told.get("is_error") is True
     name = f"mcp__{server}__{tool}" if server else tool
-    return _judged(item, Work(name, asked.get("arguments"), error or text_in(told or result), failed=failed))
+    return _apply_item_status(item, CompletedCall(name, asked.get("arguments"), error or extract_text(told or result), failed=failed))
 
 
-def _search(item: dict[str, Any]) -> Work:
+def _parse_search_item(item: dict[str, Any]) -> CompletedCall:
     action = as_object(item.get("action"))
     query = next((text for text in (as_text(item.get("query")), as_text(action.get("query")), as_text(action.get("url"))) if text), None)
-    return _judged(item, Work("web_search", {"query": query} if query else action or None))
+    return _apply_item_status(item, CompletedCall("web_search", {"query": query} if query else action or None))
 
 
-def _plan(item: dict[str, Any]) -> Work:
-    return Work("update_plan", {"plan": item["items"]} if isinstance(item.get("items"), list) else None)
+def _parse_plan_item(item: dict[str, Any]) -> CompletedCall:
+    return CompletedCall("update_plan", {"plan": item["items"]} if isinstance(item.get("items"), list) else None)
 
 
-def _picture(item: dict[str, Any]) -> Work:
-    return Work("view_image", {"path": path} if (path := as_text(item.get("path"))) else None)
+def _parse_image_view_item(item: dict[str, Any]) -> CompletedCall:
+    return CompletedCall("view_image", {"path": path} if (path := as_text(item.get("path"))) else None)
 
 
-def _drawn(item: dict[str, Any]) -> Work:
+def _parse_image_generation_item(item: dict[str, Any]) -> CompletedCall:
     prompt = as_text(item.get("revised_prompt"))
-    return _judged(item, Work("image_generation", {"prompt": prompt} if prompt else None, as_text(item.get("saved_path")) or ""))
+    return _apply_item_status(
+        item, CompletedCall("image_generation", {"prompt": prompt} if prompt else None, as_text(item.get("saved_path")) or "")
+    )
 
 
-def _dynamic(item: dict[str, Any]) -> Work:
-    words = text_in(item.get("content_items")) or text_in(item.get("error"))
-    return _judged(item, Work(as_text(item.get("tool")) or UNKNOWN, item.get("arguments"), words, failed=item.get("success") is False))
+def _parse_dynamic_tool_item(item: dict[str, Any]) -> CompletedCall:
+    words = extract_text(item.get("content_items")) or extract_text(item.get("error"))
+    return _apply_item_status(
+        item, CompletedCall(as_text(item.get("tool")) or UNKNOWN_NAME, item.get("arguments"), words, failed=item.get("success") is False)
+    )
 
 
-def _judged(item: dict[str, Any], work: Work) -> Work:
+def _apply_item_status(item: dict[str, Any], work: CompletedCall) -> CompletedCall:
     status = item.get("status")
-    duration = as_duration(item.get("duration"))
+    duration = as_duration_ms(item.get("duration"))
     if duration is None:
-        duration = as_duration(item.get("duration_ms"))
-    bad, refused = (status in _BAD, status in _REFUSED) if isinstance(status, str) else (False, False)
+        duration = as_duration_ms(item.get("duration_ms"))
+    bad, refused = (status in _FAILED_STATUSES, status in _REFUSED_STATUSES) if isinstance(status, str) else (False, False)
     return work._replace(duration_ms=duration, failed=work.failed or bad, refused=refused)
 
 
-_READERS: Mapping[str, Callable[[dict[str, Any]], Work]] = {
-    "command_execution": _command,
-    "exec_command_end": _command,
-    "file_change": _patch,
-    "patch_apply_end": _patch,
-    "mcp_tool_call": _mcp,
-    "mcp_tool_call_end": _mcp,
-    "web_search": _search,
-    "web_search_call": _search,
-    "web_search_end": _search,
-    "todo_list": _plan,
-    "image_view": _picture,
-    "view_image_tool_call": _picture,
-    "image_generation": _drawn,
-    "image_generation_call": _drawn,
-    "image_generation_end": _drawn,
-    "dynamic_tool_call": _dynamic,
-    "dynamic_tool_call_response": _dynamic,
+_PARSER_BY_ITEM_TYPE: Mapping[str, Callable[[dict[str, Any]], CompletedCall]] = {
+    "command_execution": _parse_command_item,
+    "exec_command_end": _parse_command_item,
+    "file_change": _parse_patch_item,
+    "patch_apply_end": _parse_patch_item,
+    "mcp_tool_call": _parse_mcp_item,
+    "mcp_tool_call_end": _parse_mcp_item,
+    "web_search": _parse_search_item,
+    "web_search_call": _parse_search_item,
+    "web_search_end": _parse_search_item,
+    "todo_list": _parse_plan_item,
+    "image_view": _parse_image_view_item,
+    "view_image_tool_call": _parse_image_view_item,
+    "image_generation": _parse_image_generation_item,
+    "image_generation_call": _parse_image_generation_item,
+    "image_generation_end": _parse_image_generation_item,
+    "dynamic_tool_call": _parse_dynamic_tool_item,
+    "dynamic_tool_call_response": _parse_dynamic_tool_item,
 }

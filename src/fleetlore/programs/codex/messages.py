@@ -8,68 +8,68 @@ from fleetlore.dialects.commands.classify import is_correction
 from fleetlore.dialects.fields import as_object, as_text
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
-from fleetlore.programs.codex.ids import agent_of, derive, ended_id, is_unique, prompt_id
-from fleetlore.programs.codex.outputs import text_in
-from fleetlore.programs.codex.reader_state import Answer, Echo, Mind, Waiting
-from fleetlore.programs.codex.rollout import PASSED_ON, Row, tell_other
-from fleetlore.programs.codex.usage import Counted, count, model_in
-from fleetlore.programs.sessions import PERSON, guess_task, shorten
+from fleetlore.programs.codex.ids import derive_codex_id, is_unique_id, prompt_id, thread_agent, turn_ended_id
+from fleetlore.programs.codex.outputs import extract_text
+from fleetlore.programs.codex.reader_state import Answer, CodexReaderState, EchoFilter, WaitingPrompt
+from fleetlore.programs.codex.rollout import PASSTHROUGH_KEY, RolloutRow, make_other_event
+from fleetlore.programs.codex.usage import CountedResponse, count_response, find_model
+from fleetlore.programs.sessions import USER_ACTOR, guess_task, shorten_text
 
-ITEM, EVENT, RESPONSE = "item", "event", "response"
+ITEM_CHANNEL, EVENT_CHANNEL, RESPONSE_CHANNEL = "item", "event", "response"
 """The channels by which the same words come."""
-_REQUEST = "## My request for Codex:"
+_REQUEST_HEADING = "## My request for Codex:"
 """What stands between what an editor adds to a prompt and the prompt."""
-_NOTICE = "subagent_notification"
-_NEW_TASK, _PAYLOAD = "Message Type: NEW_TASK", "Payload:\n"
-_INSTRUCTIONS = ("# AGENTS.md instructions", "<INSTRUCTIONS>")
+_SUBAGENT_NOTICE_TAG = "subagent_notification"
+_NEW_TASK_HEADER, _PAYLOAD_HEADER = "Message Type: NEW_TASK", "Payload:\n"
+_INSTRUCTION_PREFIXES = ("# AGENTS.md instructions", "<INSTRUCTIONS>")
 
 
-def read_message(mind: Mind, row: Row) -> list[Event]:
+def read_message(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """A message of a response: of the model, of a person, or of the program under another's name."""
     role, content = row.payload.get("role"), row.payload.get("content")
     if role == "assistant":
-        return hear(mind, row, RESPONSE, text_in(content))
+        return add_reply_text(mind, row, RESPONSE_CHANNEL, extract_text(content))
     if role != "user":
         return []
-    if _tag_of(words := _words_of(content)) == _NOTICE:
-        return _tell_notice(mind, row, words)
-    provenance = _provenance(row.payload)
+    if _find_enclosing_tag(words := _extract_message_text(content)) == _SUBAGENT_NOTICE_TAG:
+        return _make_subagent_return_events(mind, row, words)
+    provenance = _find_provenance(row.payload)
     images = sum(as_object(part).get("type") == "input_image" for part in content) if isinstance(content, list) else 0
-    if provenance == PERSON or (mind.flat and provenance is None and not is_injected(words)):
-        return hear_prompt(mind, row, RESPONSE, words, images)
-    if provenance is None and not is_injected(words):
-        mind.waiting = Waiting(words=words, at=row.scene.at, key=row.key, images=images)
+    if provenance == USER_ACTOR or (mind.flat and provenance is None and not is_injected_text(words)):
+        return add_prompt(mind, row, RESPONSE_CHANNEL, words, images)
+    if provenance is None and not is_injected_text(words):
+        mind.waiting = WaitingPrompt(words=words, at=row.scene.at, key=row.key, images=images)
     return []
 
 
-def _words_of(content: object) -> str:
+def _extract_message_text(content: object) -> str:
     """What a message says, without the marks around its pictures."""
     parts = content if isinstance(content, list) else [content]
-    texts = [text for part in parts if (text := text_in(part)) and not text.startswith(("<image", "</image"))]
+    texts = [text for part in parts if (text := extract_text(part)) and not text.startswith(("<image", "</image"))]
     return "\n".join(texts)
 
 
-def _provenance(payload: Record) -> str | None:
+def _find_provenance(payload: Record) -> str | None:
     """Who a message comes from, where that is stated."""
-    parts = as_object(payload.get(PASSED_ON)).get("content_item_metadata")
+    parts = as_object(payload.get(PASSTHROUGH_KEY)).get("content_item_metadata")
     found = [as_text(as_object(as_object(part).get("provenance")).get("type")) for part in parts] if isinstance(parts, list) else []
-    return PERSON if PERSON in found else next(iter(found), None)
+    return USER_ACTOR if USER_ACTOR in found else next(iter(found), None)
 
 
-def is_injected(words: str) -> bool:
+def is_injected_text(words: str) -> bool:
     """Whether the program, and no person, says this: all of it stands in one element, or it is a project's instructions."""
-    return not words.strip() or words.lstrip().startswith(_INSTRUCTIONS) or _tag_of(words) is not None
+    return not words.strip() or words.lstrip().startswith(_INSTRUCTION_PREFIXES) or _find_enclosing_tag(words) is not None
 
 
-def _tag_of(words: str) -> str | None:
+def _find_enclosing_tag(words: str) -> str | None:
     text = words.strip()
     tag = text[1 : text.find(">")].split(" ", 1)[0] if text.startswith("<") and ">" in text[:100] else ""
     return tag if tag.replace("_", "").replace("-", "").isalnum() and text.endswith(f"</{tag}>") else None
 
 
-def _tell_notice(mind: Mind, row: Row, words: str) -> list[Event]:
+def _make_subagent_return_events(mind: CodexReaderState, row: RolloutRow, words: str) -> list[Event]:
     """A sub-agent came back: its launcher is told so in a message."""
-    inner = words.strip().removeprefix(f"<{_NOTICE}>").removesuffix(f"</{_NOTICE}>")
+    inner = words.strip().removeprefix(f"<{_SUBAGENT_NOTICE_TAG}>").removesuffix(f"</{_SUBAGENT_NOTICE_TAG}>")
     try:
         told = as_object(msgspec.json.decode(inner.encode()))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -77,34 +77,34 @@ def _tell_notice(mind: Mind, row: Row, words: str) -> list[Event]:
     status, thread = told.get("status"), as_text(told.get("agent_path"))
     name, result = next(iter(status.items()), (None, None)) if isinstance(status, dict) else (as_text(status), None)
     data = {"status": name, "result": as_text(result)}
-    child = agent_of(thread)
-    own = derive("agent", thread, "returned", row.key)
+    child = thread_agent(thread)
+    own = derive_codex_id("agent", thread, "returned", row.key)
     return [row.scene.tell("agent.returned", own, text=as_text(result) or name, data=data, child=child)] if child else []
 
 
-def read_agents_message(mind: Mind, row: Row) -> list[Event]:
+def read_agent_message(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """One agent writes to another: a task for this one, or anything else. What is encrypted is left where it is."""
-    head, _, words = text_in(row.payload.get("content")).partition(_PAYLOAD)
+    head, _, words = extract_text(row.payload.get("content")).partition(_PAYLOAD_HEADER)
     author, recipient = row.text("author") or "", row.text("recipient") or ""
-    if mind.parent is not None and _NEW_TASK in head:
-        return hear_prompt(mind, row, RESPONSE, words.strip() or recipient)
+    if mind.parent is not None and _NEW_TASK_HEADER in head:
+        return add_prompt(mind, row, RESPONSE_CHANNEL, words.strip() or recipient)
     told = {"type": "agent_message", "author": author, "recipient": recipient, "message": words.strip() or f"{author} → {recipient}"}
-    return [tell_other(row, "agent_message", told)]
+    return [make_other_event(row, "agent_message", told)]
 
 
-def hear_prompt(mind: Mind, row: Row, channel: str, words: str, images: int = 0) -> list[Event]:
+def add_prompt(mind: CodexReaderState, row: RolloutRow, channel: str, words: str, images: int = 0) -> list[Event]:
     """A person, or the agent that launched this one, says what is to be done."""
     mind.waiting = None
     if not (words.strip() or images) or not mind.echo.is_new(channel, words):
         return []
     turn = row.place(mind).turn
     if turn is None or turn != mind.prompted:
-        mind.echo = Echo()
+        mind.echo = EchoFilter()
         mind.echo.is_new(channel, words)
     ended = end_answered_turn(mind, row)
     nth = mind.echo.times(words) - 1
-    own = prompt_id(turn, words, nth) if turn else derive("prompt", row.key, words)
-    asked = words.partition(_REQUEST)[2].strip() or words
+    own = prompt_id(turn, words, nth) if turn else derive_codex_id("prompt", row.key, words)
+    asked = words.partition(_REQUEST_HEADING)[2].strip() or words
     task = guess_task(mind.branch, asked)
     data = {
         "prompt": words,
@@ -114,88 +114,88 @@ def hear_prompt(mind: Mind, row: Row, channel: str, words: str, images: int = 0)
         "correction": is_correction(asked, interrupted=mind.interrupted) or None,
     }
     cause = mind.prompt if mind.parent is not None else None
-    told = row.scene._replace(task=task).tell("prompt.submitted", own, text=asked, data=data, actor=mind.parent or PERSON, cause=cause)
-    events = [*flush(mind, row), *ended, told]
+    told = row.scene._replace(task=task).tell("prompt.submitted", own, text=asked, data=data, actor=mind.parent or USER_ACTOR, cause=cause)
+    events = [*flush_reply_text(mind, row), *ended, told]
     mind.prompt, mind.cause, mind.prompted = own, own, turn
     mind.answering = mind.interrupted = mind.replied = mind.calls_first = False
     return events
 
 
-def release_prompt(mind: Mind, row: Row) -> list[Event]:
+def flush_waiting_prompt(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """The prompt that no event came to confirm, now that it is being answered."""
     held = mind.waiting
     if held is None:
         return []
-    return hear_prompt(mind, row._replace(key=held.key, scene=row.scene._replace(at=held.at)), RESPONSE, held.words, held.images)
+    return add_prompt(mind, row._replace(key=held.key, scene=row.scene._replace(at=held.at)), RESPONSE_CHANNEL, held.words, held.images)
 
 
-def hear(mind: Mind, row: Row, channel: str, words: str) -> list[Event]:
+def add_reply_text(mind: CodexReaderState, row: RolloutRow, channel: str, words: str) -> list[Event]:
     """The model says something; it is told with what it cost, which comes later."""
-    events = answer(mind, row)
+    events = begin_reply(mind, row)
     if words.strip() and mind.echo.is_new(channel, words):
         if not mind.said:
             mind.said_at, mind.said_key = row.scene.at, row.key
         mind.said.append(words)
-        mind.answer = Answer(key=row.key, at=row.scene.at, text=shorten(words) or "")
-    return events + (flush(mind, row) if mind.flat else [])
+        mind.answer = Answer(key=row.key, at=row.scene.at, text=shorten_text(words) or "")
+    return events + (flush_reply_text(mind, row) if mind.flat else [])
 
 
-def end_answered_turn(mind: Mind, row: Row) -> list[Event]:
+def end_answered_turn(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """The end of a turn that no record marks: the agent spoke, and called nothing after that."""
     last, mind.answer = mind.answer, None
     if last is None or mind.marks_turns or mind.thread is None:
         return []
     is_first = mind.turn is not None and mind.turn != mind.ended_turn
-    own = ended_id(mind.turn) if mind.turn and is_first else derive("turn", last.key, "ended")
+    own = turn_ended_id(mind.turn) if mind.turn and is_first else derive_codex_id("turn", last.key, "ended")
     mind.ended_turn = mind.turn
     scene = row.scene._replace(at=last.at, agent=mind.agent, run=mind.thread, parent=mind.parent)
     return [scene.tell("session.turn_ended", own, text=last.text, cause=mind.prompt)]
 
 
-def answer(mind: Mind, row: Row) -> list[Event]:
+def begin_reply(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """The model is at it: what it answers is the newest outcome, else the prompt."""
-    events = release_prompt(mind, row)
+    events = flush_waiting_prompt(mind, row)
     if not mind.answering:
         mind.answering, mind.asked = True, mind.cause
     return events
 
 
-def think(mind: Mind, row: Row, channel: str, parts: list[str]) -> list[Event]:
+def make_thought_events(mind: CodexReaderState, row: RolloutRow, channel: str, parts: list[str]) -> list[Event]:
     """The model thinks aloud, where the program lets it be read."""
-    events = answer(mind, row)
+    events = begin_reply(mind, row)
     for words in parts:
         if words.strip() and mind.echo.is_new(channel, words):
-            own = derive("thought", row.key, words)
+            own = derive_codex_id("thought", row.key, words)
             data = {"thought": words} if "\n" in words.strip() else {}
             events.append(row.scene.tell("agent.thought", own, text=words, data=data, cause=mind.asked, visibility="private"))
     return events
 
 
-def read_reasoning(mind: Mind, row: Row) -> list[Event]:
+def read_reasoning(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """The reasoning of a response; what is encrypted is left where it is."""
     parts = [part for key in ("summary", "content") if isinstance(part := row.payload.get(key), list)]
-    return think(mind, row, RESPONSE, [text_in(piece) for part in parts for piece in part])
+    return make_thought_events(mind, row, RESPONSE_CHANNEL, [extract_text(piece) for part in parts for piece in part])
 
 
-def read_tokens(mind: Mind, row: Row) -> list[Event]:
+def read_token_count(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """The thread's totals: a new response, or the same numbers again."""
     info = as_object(row.payload.get("info"))
     last = as_object(info.get("last_token_usage")).get("total_tokens")
-    counted = count(mind.meter, info)
+    counted = count_response(mind.meter, info)
     if counted is None:
         return []
-    mind.model = model_in(row.payload, info) or mind.model
+    mind.model = find_model(row.payload, info) or mind.model
     if not (mind.answering or mind.calls_first):
         mind.asked = mind.cause
     mind.context = last if isinstance(last, int) and not isinstance(last, bool) else mind.context
-    return [*release_prompt(mind, row), tell_reply(mind, row, counted)]
+    return [*flush_waiting_prompt(mind, row), make_reply_event(mind, row, counted)]
 
 
-def tell_reply(mind: Mind, row: Row, counted: Counted, *, source: str | None = None) -> Event:
+def make_reply_event(mind: CodexReaderState, row: RolloutRow, counted: CountedResponse, *, source: str | None = None) -> Event:
     """One answer of a model: what it said since the last, and what it took."""
     said, usage = "\n\n".join(mind.said), counted.usage
-    response = counted.response if counted.response and is_unique(counted.response) else None
-    own = derive("reply", response) if response else derive("reply", row.key, mind.model, *usage)
+    response = counted.response if counted.response and is_unique_id(counted.response) else None
+    own = derive_codex_id("reply", response) if response else derive_codex_id("reply", row.key, mind.model, *usage)
     data = {
         "model": mind.model,
         "provider": mind.provider,
@@ -211,14 +211,14 @@ def tell_reply(mind: Mind, row: Row, counted: Counted, *, source: str | None = N
     return event
 
 
-def flush(mind: Mind, row: Row) -> list[Event]:
+def flush_reply_text(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """The words whose cost nobody stated."""
     if not mind.said:
         return []
     said = "\n\n".join(mind.said)
     scene = row.scene._replace(at=mind.said_at, agent=mind.agent, run=mind.thread, parent=mind.parent)
     mind.said.clear()
-    own = derive("reply", mind.said_key, said)
+    own = derive_codex_id("reply", mind.said_key, said)
     return [
         scene.tell("model.replied", own, text=said, data={"model": mind.model, "provider": mind.provider, "said": said}, cause=mind.asked)
     ]

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fleetlore.dialects.fields import as_number, as_object, as_text
-from fleetlore.programs.codex.ids import as_code
-from fleetlore.programs.sessions import MOST_KEPT
+from fleetlore.programs.codex.ids import as_exit_code
+from fleetlore.programs.sessions import MAX_KEPT_BYTES
 
-_HEAD = 400
+_HEADER_CHARS = 400
 """What the program says before a command's own output stands in so many characters."""
-_OUTPUT = "Output:\n"
-_HEADS = ("Exit code: ", "Wall time: ", "Chunk ID: ", "Process ")
-_FAILURES = (
+_OUTPUT_MARK = "Output:\n"
+_HEADER_PREFIXES = ("Exit code: ", "Wall time: ", "Chunk ID: ", "Process ")
+_FAILURE_PREFIXES = (
     "unsupported call",
     "unsupported custom tool call",
     "apply_patch verification failed",
@@ -30,7 +30,7 @@ _FAILURES = (
     "Error: ",
     "err: ",
 )
-_REFUSALS = (
+_REFUSAL_PREFIXES = (
     "exec command rejected by user",
     "patch rejected by user",
     "rejected by user",
@@ -41,11 +41,11 @@ _REFUSALS = (
     "approval denied",
     "This action was rejected",
 )
-_ABORTED = "aborted by user"
-_decode = msgspec.json.Decoder().decode
+_ABORTED_TEXT = "aborted by user"
+_decode_json = msgspec.json.Decoder().decode
 
 
-class Output(NamedTuple):
+class CodexCallOutput(NamedTuple):
     """What came back of a call."""
 
     words: str
@@ -58,99 +58,99 @@ class Output(NamedTuple):
     @property
     def interrupted(self) -> bool:
         """Whether a person broke it off."""
-        return _ABORTED in self.words[:_HEAD]
+        return _ABORTED_TEXT in self.words[:_HEADER_CHARS]
 
     @property
     def refused(self) -> bool:
         """Whether it was not even tried."""
-        return self.words.startswith(_REFUSALS)
+        return self.words.startswith(_REFUSAL_PREFIXES)
 
     @property
     def failed(self) -> bool:
         """Whether it did not do what it was to do."""
         if self.exit_code is not None:
             return self.exit_code != 0
-        return self.success is False or self.interrupted or self.words.startswith(_FAILURES)
+        return self.success is False or self.interrupted or self.words.startswith(_FAILURE_PREFIXES)
 
 
-def read_input(arguments: object) -> Any:
+def parse_call_input(arguments: object) -> Any:
     """The input of a call: its arguments, where they are JSON, and of what is huge only the text."""
     if not isinstance(arguments, str):
         return arguments
-    if len(arguments) > MOST_KEPT or not arguments.startswith(("{", "[")):
+    if len(arguments) > MAX_KEPT_BYTES or not arguments.startswith(("{", "[")):
         return arguments or None
     try:
-        return _decode(arguments.encode())
+        return _decode_json(arguments.encode())
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return arguments
 
 
-def read_output(value: object) -> Output:
+def parse_call_output(value: object) -> CodexCallOutput:
     """An output as any version has written it."""
     if isinstance(value, str):
-        return _read_json(value) if value.startswith('{"output":') else _read_text(value)
+        return _parse_json_output(value) if value.startswith('{"output":') else _parse_text_output(value)
     if isinstance(value, dict):
-        inner = read_output(next((value[key] for key in ("content", "output", "body", "text") if value.get(key) is not None), ""))
+        inner = parse_call_output(next((value[key] for key in ("content", "output", "body", "text") if value.get(key) is not None), ""))
         success = value.get("success")
         return inner._replace(success=success) if isinstance(success, bool) else inner
-    return _read_text(text_in(value))
+    return _parse_text_output(extract_text(value))
 
 
-def _read_json(value: str) -> Output:
+def _parse_json_output(value: str) -> CodexCallOutput:
     try:
-        told = as_object(_decode(value.encode()))
+        told = as_object(_decode_json(value.encode()))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return Output(value)
+        return CodexCallOutput(value)
     about, words = as_object(told.get("metadata")), told.get("output")
     if not isinstance(words, str):
-        return Output(value)
-    return Output(words, exit_code=as_code(about.get("exit_code")), seconds=_number(about.get("duration_seconds")))
+        return CodexCallOutput(value)
+    return CodexCallOutput(words, exit_code=as_exit_code(about.get("exit_code")), seconds=_as_float(about.get("duration_seconds")))
 
 
-def _read_text(value: str) -> Output:
+def _parse_text_output(value: str) -> CodexCallOutput:
     """`Exit code: 1`, `Wall time: 0.3 seconds`, `Process exited with code 1` and the like, then what the command wrote."""
-    head, found, _ = value[:_HEAD].partition(_OUTPUT)
-    if not value.startswith(_HEADS):
-        return Output(value)
-    words = value[len(head) + len(_OUTPUT) :] if found else _without_heads(value)
+    head, found, _ = value[:_HEADER_CHARS].partition(_OUTPUT_MARK)
+    if not value.startswith(_HEADER_PREFIXES):
+        return CodexCallOutput(value)
+    words = value[len(head) + len(_OUTPUT_MARK) :] if found else _strip_header_lines(value)
     if found and words.startswith("Exit code: "):
-        return _read_text(words)
+        return _parse_text_output(words)
     code, seconds, running = None, None, False
     for line in head.splitlines():
         if line.startswith("Exit code: "):
-            code = _whole(line[11:])
+            code = _parse_integer(line[11:])
         elif line.startswith("Process exited with code "):
-            code = _whole(line[25:])
+            code = _parse_integer(line[25:])
         elif line.startswith("Process running with session ID "):
             running = True
         elif line.startswith("Wall time: "):
-            seconds = _decimal(line[11:].removesuffix(" seconds"))
-    return Output(words, exit_code=code, seconds=seconds, running=running)
+            seconds = _parse_decimal(line[11:].removesuffix(" seconds"))
+    return CodexCallOutput(words, exit_code=code, seconds=seconds, running=running)
 
 
-def _without_heads(value: str) -> str:
+def _strip_header_lines(value: str) -> str:
     line, _, rest = value.partition("\n")
-    return _without_heads(rest) if rest and line.startswith(_HEADS) else value
+    return _strip_header_lines(rest) if rest and line.startswith(_HEADER_PREFIXES) else value
 
 
-def text_in(value: object) -> str:
+def extract_text(value: object) -> str:
     """The words of a message or a result: a string, or parts of which some have text."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
-        return as_text(value.get("text")) or (text_in(value["content"]) if isinstance(value.get("content"), list | str) else "")
-    return "\n".join(text for part in value if (text := text_in(part))) if isinstance(value, list) else ""
+        return as_text(value.get("text")) or (extract_text(value["content"]) if isinstance(value.get("content"), list | str) else "")
+    return "\n".join(text for part in value if (text := extract_text(part))) if isinstance(value, list) else ""
 
 
-def _whole(text: str) -> int | None:
+def _parse_integer(text: str) -> int | None:
     digits = text.strip().removeprefix("-")
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) < 12 else None
 
 
-def _decimal(text: str) -> float | None:
+def _parse_decimal(text: str) -> float | None:
     whole, _, part = text.strip().partition(".")
     return float(f"{whole}.{part or 0}") if f"{whole}{part}".isdecimal() and text.isascii() and len(text) < 20 and whole else None
 
 
-def _number(value: object) -> float | None:
+def _as_float(value: object) -> float | None:
     return None if (number := as_number(value)) is None else float(number)

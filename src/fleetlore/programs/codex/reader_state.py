@@ -8,31 +8,31 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from fleetlore.programs.codex.items import Work
-from fleetlore.programs.codex.usage import Meter, Usage
+from fleetlore.programs.codex.items import CompletedCall
+from fleetlore.programs.codex.usage import CodexUsage, UsageMeter
 
-MOST_CALLS = 500
-MOST_CLOSED = 64
-MOST_ECHOES = 100
-LONGEST_INPUT = 4096
+MAX_OPEN_CALLS = 500
+MAX_CLOSED_CALLS = 64
+MAX_ECHOES = 100
+MAX_INPUT_CHARS = 4096
 """So much of each string of a call's input is kept until its result comes: deeds are read off the beginning."""
-LONGEST_ECHO = 200
+MAX_ECHO_CHARS = 200
 """Words that begin alike so far are the same: pictures and the like may follow in one telling and not in another."""
 
 
-class Call(Struct):
+class OpenCodexCall(Struct):
     """A tool call whose result has not come yet."""
 
     tool: str
     input: Any = None
-    work: Work | None = None
+    work: CompletedCall | None = None
     """What an item has told of it already."""
     id: str | None = None
     """Of the event that told of it, where that follows from its place in a stream."""
     turn: str | None = None
 
 
-class Echo(Struct):
+class EchoFilter(Struct):
     """Which words were told: events, items and responses say the same ones, each in its turn."""
 
     told: dict[str, int] = field(default_factory=dict)
@@ -40,21 +40,21 @@ class Echo(Struct):
 
     def is_new(self, channel: str, words: str) -> bool:
         """Whether no other channel has said this before; the same channel saying it again means it."""
-        key = _digest(words)
+        key = _digest_text(words)
         heard = self.heard.setdefault(channel, {})
         heard[key] = times = heard.get(key, 0) + 1
-        if len(heard) > MOST_ECHOES:
+        if len(heard) > MAX_ECHOES:
             heard.pop(next(iter(heard)))
         if times <= self.told.get(key, 0):
             return False
         self.told[key] = times
-        if len(self.told) > MOST_ECHOES:
+        if len(self.told) > MAX_ECHOES:
             self.told.pop(next(iter(self.told)))
         return True
 
     def times(self, words: str) -> int:
         """How often this was told."""
-        return self.told.get(_digest(words), 0)
+        return self.told.get(_digest_text(words), 0)
 
 
 class Answer(Struct, kw_only=True):
@@ -65,7 +65,7 @@ class Answer(Struct, kw_only=True):
     text: str = ""
 
 
-class Waiting(Struct, kw_only=True):
+class WaitingPrompt(Struct, kw_only=True):
     """A user's message that an event has yet to confirm."""
 
     words: str
@@ -74,7 +74,7 @@ class Waiting(Struct, kw_only=True):
     images: int = 0
 
 
-class Replay(Struct, kw_only=True):
+class HistoryReplay(Struct, kw_only=True):
     """A parent's history at the beginning of a rollout."""
 
     until: int | None = None
@@ -89,7 +89,7 @@ class Replay(Struct, kw_only=True):
     """Whether the copies bear the times of the originals."""
 
 
-class Mind(Struct, kw_only=True):
+class CodexReaderState(Struct, kw_only=True):
     """One source, as far as it was read."""
 
     thread: str | None = None
@@ -118,21 +118,21 @@ class Mind(Struct, kw_only=True):
     """How many tokens the last answer's context held."""
     n: int = 0
     """How many records were read, for those that have no key at all."""
-    calls: dict[str, Call] = field(default_factory=dict)
+    calls: dict[str, OpenCodexCall] = field(default_factory=dict)
     running: list[str] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
-    echo: Echo = field(default_factory=Echo)
+    echo: EchoFilter = field(default_factory=EchoFilter)
     said: list[str] = field(default_factory=list)
     said_at: datetime | None = None
     said_key: str = ""
-    waiting: Waiting | None = None
-    meter: Meter = field(default_factory=Meter)
-    replay: Replay | None = None
+    waiting: WaitingPrompt | None = None
+    meter: UsageMeter = field(default_factory=UsageMeter)
+    replay: HistoryReplay | None = None
     flat: bool = False
     """Whether it is of the oldest form, without envelopes."""
     chain: str = ""
     """A digest of a stream so far."""
-    streamed: Usage | None = None
+    streamed: CodexUsage | None = None
     marks_turns: bool = False
     """The rollout has records for the start and end of turns. Those of 2025 have none: their turns end with an answer."""
     answer: Answer | None = None
@@ -140,26 +140,26 @@ class Mind(Struct, kw_only=True):
     """The turn that ended last without a record of its end."""
 
 
-def open_call(mind: Mind, call: str, tool: str, given: object, *, id: str | None = None, turn: str | None = None) -> None:
+def open_call(mind: CodexReaderState, call: str, tool: str, given: object, *, id: str | None = None, turn: str | None = None) -> None:
     """Keep a call in mind until its result comes; of too many, the oldest is forgotten."""
-    if len(mind.calls) >= MOST_CALLS:
+    if len(mind.calls) >= MAX_OPEN_CALLS:
         mind.calls.pop(next(iter(mind.calls)))
-    mind.calls[call] = Call(tool, _clipped(given), id=id, turn=turn)
+    mind.calls[call] = OpenCodexCall(tool, _truncate_input(given), id=id, turn=turn)
 
 
-def close_call(mind: Mind, call: str) -> Call | None:
+def close_call(mind: CodexReaderState, call: str) -> OpenCodexCall | None:
     """Take a call out of mind, but for its id."""
-    mind.closed = [*mind.closed[-MOST_CLOSED:], call]
+    mind.closed = [*mind.closed[-MAX_CLOSED_CALLS:], call]
     return mind.calls.pop(call, None)
 
 
-def _digest(words: str) -> str:
-    return blake2b(words.strip()[:LONGEST_ECHO].encode(errors="replace"), digest_size=8).hexdigest()
+def _digest_text(words: str) -> str:
+    return blake2b(words.strip()[:MAX_ECHO_CHARS].encode(errors="replace"), digest_size=8).hexdigest()
 
 
-def _clipped(value: object) -> object:
+def _truncate_input(value: object) -> object:
     if isinstance(value, str):
-        return value[:LONGEST_INPUT]
+        return value[:MAX_INPUT_CHARS]
     if isinstance(value, dict):
-        return {key: _clipped(item) for key, item in value.items()}
-    return [_clipped(item) for item in value] if isinstance(value, list) else value
+        return {key: _truncate_input(item) for key, item in value.items()}
+    return [_truncate_input(item) for item in value] if isinstance(value, list) else value

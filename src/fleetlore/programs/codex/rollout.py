@@ -13,44 +13,54 @@ from typing import Any, NamedTuple
 from fleetlore.dialects.fields import EPOCH, as_count, as_name, as_object, as_text, read_time
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
-from fleetlore.programs.codex.ids import NAME, PROGRAM, Place, Scene, agent_of, birth_of, derive, launched_id, started_id
-from fleetlore.programs.codex.reader_state import Mind, Replay
-from fleetlore.programs.codex.usage import model_in, note
-from fleetlore.programs.sessions import guess_task, project_of, snake, within_bounds
+from fleetlore.programs.codex.ids import (
+    NAME,
+    PROGRAM,
+    CallLocation,
+    CodexEventContext,
+    derive_codex_id,
+    session_started_id,
+    subagent_launched_id,
+    thread_agent,
+    uuid7_milliseconds,
+)
+from fleetlore.programs.codex.reader_state import CodexReaderState, HistoryReplay
+from fleetlore.programs.codex.usage import find_model, note_response
+from fleetlore.programs.sessions import bound_record, guess_task, project_name, to_snake_case
 
 # --- Which records of a rollout are a parent's: the rollout of a sub-agent or a fork may begin with a copy of the history that it inherits.
 
-PAUSE_MS = 1000
+REPLAY_GAP_MS = 1000
 """As `ccusage` has it, which found copies written within 40 ms and first turns after 5 s and more."""
 
 
-def parent_of(meta: Record) -> str | None:
+def find_parent_thread(meta: Record) -> str | None:
     """The thread that launched this one as a sub-agent."""
-    spawned = spawn_of(meta)
+    spawned = find_spawn_data(meta)
     launched = bool(spawned) or meta.get("thread_source") == "subagent"
     return as_text(spawned.get("parent_thread_id")) or (as_text(meta.get("parent_thread_id")) if launched else None)
 
 
-def spawn_of(meta: Record) -> dict[str, Any]:
+def find_spawn_data(meta: Record) -> dict[str, Any]:
     """What is said of a sub-agent's launch."""
     source = meta.get("source")
     launched = source.get("subagent") if isinstance(source, dict) else None
     return as_object(as_object(launched).get("thread_spawn"))
 
 
-def expect_replay(meta: Record, *, ordinal: object, at: datetime | None) -> Replay | None:
+def make_expected_replay(meta: Record, *, ordinal: object, at: datetime | None) -> HistoryReplay | None:
     """The replay that a thread with this header may begin with."""
-    if as_text(meta.get("forked_from_id")) is None and parent_of(meta) is None:
+    if as_text(meta.get("forked_from_id")) is None and find_parent_thread(meta) is None:
         return None
     first, base = as_count(ordinal), as_count(meta.get("forked_from_ordinal_exclusive"))
     if first is not None and base is not None and first >= base:
         return None
     until = as_count(meta.get("subagent_history_start_ordinal"))
-    born = birth_of(meta.get("id"))
-    return Replay(until=until, born=_millis(at) if born is None else born, last=_millis(at))
+    born = uuid7_milliseconds(meta.get("id"))
+    return HistoryReplay(until=until, born=_to_milliseconds(at) if born is None else born, last=_to_milliseconds(at))
 
 
-def is_inherited(mind: Mind, record: Record, payload: Record, at: datetime | None) -> bool:
+def is_inherited_record(mind: CodexReaderState, record: Record, payload: Record, at: datetime | None) -> bool:
     """Whether this record repeats the parent's; the first that does not ends the replay."""
     replay = mind.replay
     if replay is None:
@@ -67,38 +77,40 @@ def is_inherited(mind: Mind, record: Record, payload: Record, at: datetime | Non
     return replay.sure or replay.until is not None or payload.get("type") == "token_count" or record.get("type") == "token_usage_record"
 
 
-def _looks_inherited(mind: Mind, replay: Replay, record: Record, payload: Record, at: datetime | None) -> bool:
+def _looks_inherited(mind: CodexReaderState, replay: HistoryReplay, record: Record, payload: Record, at: datetime | None) -> bool:
     if record.get("type") == "session_meta":
         replay.sure = replay.sure or payload.get("id") != mind.thread
         return True
     if mind.thread is not None and payload.get("thread_id") == mind.thread:
         return False
-    turned = birth_of(payload.get("turn_id") or as_object(payload.get("internal_chat_message_metadata_passthrough")).get("turn_id"))
+    turned = uuid7_milliseconds(
+        payload.get("turn_id") or as_object(payload.get("internal_chat_message_metadata_passthrough")).get("turn_id")
+    )
     if turned is not None and replay.born is not None:
         return turned < replay.born
-    now, before = _millis(at), replay.last
+    now, before = _to_milliseconds(at), replay.last
     if now is None:
         return True
-    if replay.born is not None and now < replay.born - PAUSE_MS:
+    if replay.born is not None and now < replay.born - REPLAY_GAP_MS:
         replay.kept_times = replay.sure = True
         return True
     replay.last = now
-    return not replay.kept_times and (before is None or now - before <= PAUSE_MS)
+    return not replay.kept_times and (before is None or now - before <= REPLAY_GAP_MS)
 
 
-def _millis(at: datetime | None) -> int | None:
+def _to_milliseconds(at: datetime | None) -> int | None:
     return None if at is None else int((at - EPOCH).total_seconds() * 1000)
 
 
 # ---
 
 
-class Row(NamedTuple):
+class RolloutRow(NamedTuple):
     """One record, and where it stands."""
 
     record: Record
     payload: Record
-    scene: Scene
+    scene: CodexEventContext
     size: int
     key: str
     """What stands for it where nothing in it does: its time, else its place."""
@@ -107,17 +119,19 @@ class Row(NamedTuple):
         """The string under a key of the payload, if it says something."""
         return as_text(self.payload.get(key))
 
-    def place(self, mind: Mind) -> Place:
+    def place(self, mind: CodexReaderState) -> CallLocation:
         """The thread and the turn that it belongs to."""
-        return Place(mind.thread, self.text("turn_id") or as_text(as_object(self.payload.get(PASSED_ON)).get("turn_id")) or mind.turn)
+        return CallLocation(
+            mind.thread, self.text("turn_id") or as_text(as_object(self.payload.get(PASSTHROUGH_KEY)).get("turn_id")) or mind.turn
+        )
 
 
-PASSED_ON = "internal_chat_message_metadata_passthrough"
+PASSTHROUGH_KEY = "internal_chat_message_metadata_passthrough"
 """Under which responses say what turn they belong to, and whose words they are."""
 
-Read = Callable[[Mind, Row], list[Event]]
+RowHandler = Callable[[CodexReaderState, RolloutRow], list[Event]]
 
-FOLDED = frozenset(
+IGNORED_ROW_TYPES = frozenset(
     (
         "world_state",
         "inter_agent_communication",
@@ -132,93 +146,99 @@ FOLDED = frozenset(
 """Types of records that tell nothing beside what others tell."""
 
 
-def row_of(mind: Mind, record: Record, size: int) -> Row:
+def make_row(mind: CodexReaderState, record: Record, size: int) -> RolloutRow:
     """A record, placed."""
     mind.n += 1
     payload = as_object(record.get("payload"))
     stamp = record.get("timestamp")
     at = read_time(stamp)
-    scene = Scene(at, mind.agent, mind.thread, mind.parent)
-    return Row(record, payload, scene, size, stamp if at is not None and isinstance(stamp, str) else f"{mind.thread}:{mind.n}")
+    scene = CodexEventContext(at, mind.agent, mind.thread, mind.parent)
+    return RolloutRow(record, payload, scene, size, stamp if at is not None and isinstance(stamp, str) else f"{mind.thread}:{mind.n}")
 
 
-def read_session(mind: Mind, row: Row) -> list[Event]:
+def read_session(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """The header of a thread: the first is its own; later ones are its parent's, or say the same again."""
     meta = row.payload
     thread = as_name(meta.get("id")) or as_name(meta.get("session_id"))
     if mind.thread is not None or thread is None:
         return []
-    launcher = parent_of(meta)
-    mind.thread, mind.agent, mind.parent = thread, agent_of(thread), agent_of(launcher)
+    launcher = find_parent_thread(meta)
+    mind.thread, mind.agent, mind.parent = thread, thread_agent(thread), thread_agent(launcher)
     mind.branch = as_text(as_object(meta.get("git")).get("branch"))
     mind.provider = as_text(meta.get("model_provider"))
-    mind.replay = expect_replay(meta, ordinal=row.record.get("ordinal"), at=row.scene.at)
+    mind.replay = make_expected_replay(meta, ordinal=row.record.get("ordinal"), at=row.scene.at)
     scene = row.scene._replace(agent=mind.agent, run=thread, parent=mind.parent)
-    events = [_tell_start(mind, meta, scene)]
+    events = [_make_start_event(mind, meta, scene)]
     if launcher is not None:
-        mind.prompt = mind.cause = launched_id(thread)
-        events.insert(0, _tell_launch(meta, scene, launcher))
+        mind.prompt = mind.cause = subagent_launched_id(thread)
+        events.insert(0, _make_launch_event(meta, scene, launcher))
     return events
 
 
-def _tell_start(mind: Mind, meta: Record, scene: Scene) -> Event:
+def _make_start_event(mind: CodexReaderState, meta: Record, scene: CodexEventContext) -> Event:
     cwd, forked = as_text(meta.get("cwd")), as_text(meta.get("forked_from_id"))
     task = guess_task(mind.branch)
     data = {
         "source": "fork" if forked and mind.parent is None else "startup",
         "cwd": cwd,
-        "project": project_of(cwd),
+        "project": project_name(cwd),
         "branch": mind.branch,
         "program": PROGRAM,
         "version": as_text(meta.get("cli_version")),
         "model": as_text(meta.get("model")),
-        "parent_run": forked or parent_of(meta),
+        "parent_run": forked or find_parent_thread(meta),
         "originator": as_text(meta.get("originator")),
         "task_guessed": True if task else None,
     }
     at = read_time(meta.get("timestamp")) or scene.at
-    return scene._replace(at=at, task=task).tell("session.started", started_id(scene.run or ""), text=project_of(cwd), data=data)
+    return scene._replace(at=at, task=task).tell("session.started", session_started_id(scene.run or ""), text=project_name(cwd), data=data)
 
 
-def _tell_launch(meta: Record, scene: Scene, launcher: str) -> Event:
-    spawned = spawn_of(meta)
+def _make_launch_event(meta: Record, scene: CodexEventContext, launcher: str) -> Event:
+    spawned = find_spawn_data(meta)
     path, role = as_text(spawned.get("agent_path")), as_text(spawned.get("agent_role")) or as_text(meta.get("agent_role"))
     nickname = as_text(spawned.get("agent_nickname")) or as_text(meta.get("agent_nickname"))
     data = {"role": role, "nickname": nickname, "path": path, "depth": as_count(spawned.get("depth"))}
-    by = scene._replace(at=read_time(meta.get("timestamp")) or scene.at, agent=agent_of(launcher), run=as_name(launcher), parent=None)
-    return by.tell("agent.launched", launched_id(scene.run or ""), text=path or role or nickname, data=data, child=scene.agent)
+    by = scene._replace(at=read_time(meta.get("timestamp")) or scene.at, agent=thread_agent(launcher), run=as_name(launcher), parent=None)
+    return by.tell("agent.launched", subagent_launched_id(scene.run or ""), text=path or role or nickname, data=data, child=scene.agent)
 
 
-def read_context(mind: Mind, row: Row) -> list[Event]:
+def read_context(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """What the turn that begins is done with."""
-    mind.model = model_in(row.payload) or mind.model
+    mind.model = find_model(row.payload) or mind.model
     mind.turn = row.text("turn_id") or mind.turn
     return []
 
 
-def read_usage_record(mind: Mind, row: Row) -> list[Event]:
+def read_usage_record(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """A response that has just come."""
-    note(mind.meter, row.payload, row.scene.at)
+    note_response(mind.meter, row.payload, row.scene.at)
     return []
 
 
-def read_unknown(mind: Mind, row: Row) -> list[Event]:
+def read_unknown(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """A record from the future, with all that it says."""
     payload = row.payload or row.record
-    return [] if not payload else [tell_other(row, as_text(payload.get("type")) or as_text(row.record.get("type")) or "record", payload)]
+    return (
+        [] if not payload else [make_other_event(row, as_text(payload.get("type")) or as_text(row.record.get("type")) or "record", payload)]
+    )
 
 
-def tell_other(row: Row, name: str, payload: Record) -> Event:
+def make_other_event(row: RolloutRow, name: str, payload: Record) -> Event:
     """Something that has no kind of ours."""
     words = next((text for key in ("message", "text", "reason", "status", "title", "name") if (text := as_text(payload.get(key)))), None)
-    data = {key: value for key, value in within_bounds(payload, row.size).items() if key != "type"}
-    kind = f"{NAME}.{snake(name)}"
-    return row.scene.tell(kind, derive(kind, row.key, words), text=words or name, data=data, visibility="system")
+    data = {key: value for key, value in bound_record(payload, row.size).items() if key != "type"}
+    kind = f"{NAME}.{to_snake_case(name)}"
+    return row.scene.tell(kind, derive_codex_id(kind, row.key, words), text=words or name, data=data, visibility="system")
 
 
-def inherited(mind: Mind, row: Row) -> bool:
+def is_inherited_row(mind: CodexReaderState, row: RolloutRow) -> bool:
     """Whether the record repeats the history of the thread's parent."""
-    return mind.replay is not None and is_inherited(mind, row.record, row.payload, row.scene.at)
+    return mind.replay is not None and is_inherited_record(mind, row.record, row.payload, row.scene.at)
 
 
-CONTEXT: Mapping[str, Read] = {"session_meta": read_session, "turn_context": read_context, "token_usage_record": read_usage_record}
+CONTEXT_HANDLERS: Mapping[str, RowHandler] = {
+    "session_meta": read_session,
+    "turn_context": read_context,
+    "token_usage_record": read_usage_record,
+}

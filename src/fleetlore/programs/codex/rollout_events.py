@@ -9,157 +9,179 @@ from typing import Any
 from fleetlore.dialects.fields import as_name, as_object, as_text
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
-from fleetlore.programs.codex.ids import Place, agent_of, as_duration, called_id, derive, ended_id, launched_id, outcome_id
-from fleetlore.programs.codex.items import Work, work_in
+from fleetlore.programs.codex.ids import (
+    CallLocation,
+    as_duration_ms,
+    derive_codex_id,
+    subagent_launched_id,
+    thread_agent,
+    tool_called_id,
+    tool_outcome_id,
+    turn_ended_id,
+)
+from fleetlore.programs.codex.items import CompletedCall, parse_item_call
 from fleetlore.programs.codex.messages import (
-    EVENT,
-    ITEM,
-    RESPONSE,
-    answer,
-    flush,
-    hear,
-    hear_prompt,
-    read_agents_message,
+    EVENT_CHANNEL,
+    ITEM_CHANNEL,
+    RESPONSE_CHANNEL,
+    add_prompt,
+    add_reply_text,
+    begin_reply,
+    flush_reply_text,
+    flush_waiting_prompt,
+    make_reply_event,
+    make_thought_events,
+    read_agent_message,
     read_message,
     read_reasoning,
-    read_tokens,
-    release_prompt,
-    tell_reply,
-    think,
+    read_token_count,
 )
-from fleetlore.programs.codex.outputs import read_input, read_output, text_in
-from fleetlore.programs.codex.reader_state import Mind, close_call, open_call
-from fleetlore.programs.codex.rollout import Row, tell_other
-from fleetlore.programs.codex.tools import CODE, Key, key_of, tell_call, tell_outcome, tell_work, what_of
-from fleetlore.programs.codex.usage import count_compaction, model_in
-from fleetlore.programs.sessions import UNKNOWN, snake
+from fleetlore.programs.codex.outputs import extract_text, parse_call_input, parse_call_output
+from fleetlore.programs.codex.reader_state import CodexReaderState, close_call, open_call
+from fleetlore.programs.codex.rollout import RolloutRow, make_other_event
+from fleetlore.programs.codex.tools import (
+    CODE_TOOL,
+    CallKey,
+    make_call_event,
+    make_call_key,
+    make_completed_call_events,
+    make_outcome_event,
+    summarize_call,
+)
+from fleetlore.programs.codex.usage import count_compaction, find_model
+from fleetlore.programs.sessions import UNKNOWN_NAME, to_snake_case
 
 # --- Calls in a rollout of Codex: made and answered in responses, told once more and better in items, or in items alone.
 
-_MCP = "mcp__"
-_SPAWN = "spawn_agent"
-MOST_RUNNING = 32
-_ENDED = frozenset(("completed", "failed", "errored", "interrupted", "shutdown", "cancelled"))
+_MCP_PREFIX = "mcp__"
+_SPAWN_TOOL = "spawn_agent"
+MAX_RUNNING_CALLS = 32
+_ENDED_STATUSES = frozenset(("completed", "failed", "errored", "interrupted", "shutdown", "cancelled"))
 
 
-def read_call(mind: Mind, row: Row) -> list[Event]:
+def read_call(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """The model called a tool."""
-    call, tool, given = row.text("call_id") or row.text("id"), _tool_of(row.payload), _given_in(row.payload)
-    events = answer(mind, row)
+    call, tool, given = row.text("call_id") or row.text("id"), _find_tool_name(row.payload), _find_call_input(row.payload)
+    events = begin_reply(mind, row)
     mind.answer = None
     mind.calls_first = mind.calls_first or not mind.replied
     if call is None:
-        return [*events, tell_call(row.scene, _key_by_place(row, tool), tool, given, cause=mind.prompt)]
+        return [*events, make_call_event(row.scene, _derive_call_key(row, tool), tool, given, cause=mind.prompt)]
     place = row.place(mind)
     open_call(mind, call, tool, given, turn=place.turn)
-    return [*events, tell_call(row.scene, key_of(place, call), tool, given, cause=mind.prompt)]
+    return [*events, make_call_event(row.scene, make_call_key(place, call), tool, given, cause=mind.prompt)]
 
 
-def _tool_of(payload: Record) -> str:
+def _find_tool_name(payload: Record) -> str:
     name, space = as_text(payload.get("name")), as_text(payload.get("namespace"))
     if name is None:
-        return (as_text(payload.get("type")) or UNKNOWN).removesuffix("_call")
-    return f"{space.rstrip('_')}__{name}" if space is not None and space.startswith(_MCP) else name
+        return (as_text(payload.get("type")) or UNKNOWN_NAME).removesuffix("_call")
+    return f"{space.rstrip('_')}__{name}" if space is not None and space.startswith(_MCP_PREFIX) else name
 
 
-def _given_in(payload: Record) -> Any:
-    if payload.get("name") == CODE and isinstance(payload.get("input"), str):
+def _find_call_input(payload: Record) -> Any:
+    if payload.get("name") == CODE_TOOL and isinstance(payload.get("input"), str):
         return {"code": payload["input"]}
-    return read_input(next((payload[key] for key in ("arguments", "input", "action") if payload.get(key) is not None), None))
+    return parse_call_input(next((payload[key] for key in ("arguments", "input", "action") if payload.get(key) is not None), None))
 
 
-def read_result(mind: Mind, row: Row) -> list[Event]:
+def read_result(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """What came of a call."""
     call = row.text("call_id")
     if call is None or (call in mind.closed and call not in mind.calls):
         return []
     made = close_call(mind, call)
-    output, key = read_output(row.payload.get("output")), key_of(Place(mind.thread, made.turn) if made else row.place(mind), call)
+    output, key = (
+        parse_call_output(row.payload.get("output")),
+        make_call_key(CallLocation(mind.thread, made.turn) if made else row.place(mind), call),
+    )
     if output.running:
-        mind.running = [*mind.running[-MOST_RUNNING:], call]
-    told = tell_outcome(row.scene, key, made.tool if made else UNKNOWN, made.input if made else None, output, made.work if made else None)
+        mind.running = [*mind.running[-MAX_RUNNING_CALLS:], call]
+    told = make_outcome_event(
+        row.scene, key, made.tool if made else UNKNOWN_NAME, made.input if made else None, output, made.work if made else None
+    )
     mind.cause, mind.answering, mind.answer = key.outcome, False, None
     return [told]
 
 
-def read_work(mind: Mind, row: Row, item_type: str, item: Record, channel: str) -> list[Event]:
+def read_completed_call(mind: CodexReaderState, row: RolloutRow, item_type: str, item: Record, channel: str) -> list[Event]:
     """A call that was made, as an item tells it: for its result, of its end in the background, or all by itself."""
-    work, call = work_in(item_type, item), as_text(item.get("call_id")) or as_text(item.get("id"))
+    work, call = parse_item_call(item_type, item), as_text(item.get("call_id")) or as_text(item.get("id"))
     if work is None or (call is not None and call in mind.closed and call not in mind.running):
         return []
     if call is not None and call in mind.calls:
         mind.calls[call].work = work._replace(words="", given=None)
         return []
     if call is not None and call in mind.running:
-        return [_tell_finished(mind, row, call, work)]
-    if not mind.echo.is_new(channel, what_of(work.tool, work.given)):
+        return [_make_background_end_event(mind, row, call, work)]
+    if not mind.echo.is_new(channel, summarize_call(work.tool, work.given)):
         return []
-    key = _key_by_place(row, work.tool) if call is None else key_of(row.place(mind), call)
+    key = _derive_call_key(row, work.tool) if call is None else make_call_key(row.place(mind), call)
     if call is not None:
         close_call(mind, call)
     mind.answer = None
-    return [*answer(mind, row), *tell_work(row.scene, key, work, cause=mind.prompt)]
+    return [*begin_reply(mind, row), *make_completed_call_events(row.scene, key, work, cause=mind.prompt)]
 
 
-def _tell_finished(mind: Mind, row: Row, call: str, work: Work) -> Event:
+def _make_background_end_event(mind: CodexReaderState, row: RolloutRow, call: str, work: CompletedCall) -> Event:
     mind.running.remove(call)
-    key = key_of(row.place(mind), call)
+    key = make_call_key(row.place(mind), call)
     data = {"exit_code": work.exit_code, "call_id": call, "duration_ms": work.duration_ms, "output": work.words or None}
     return row.scene.tell(
-        "process.finished", derive("process", key.called), text=what_of(work.tool, work.given), data=data, cause=key.outcome
+        "process.finished", derive_codex_id("process", key.called), text=summarize_call(work.tool, work.given), data=data, cause=key.outcome
     )
 
 
-def _key_by_place(row: Row, tool: str) -> Key:
-    return Key(derive("tool", row.key, tool, "called"), derive("tool", row.key, tool, "outcome"))
+def _derive_call_key(row: RolloutRow, tool: str) -> CallKey:
+    return CallKey(derive_codex_id("tool", row.key, tool, "called"), derive_codex_id("tool", row.key, tool, "outcome"))
 
 
-def read_launches(mind: Mind, row: Row, item: Record) -> list[Event]:
+def read_subagent_launches(mind: CodexReaderState, row: RolloutRow, item: Record) -> list[Event]:
     """Sub-agents that a call of the model set to work."""
-    if item.get("tool") not in (_SPAWN, None):
+    if item.get("tool") not in (_SPAWN_TOOL, None):
         return []
     new = item.get("new_thread_id")
     threads = item.get("receiver_thread_ids") if new is None else [new]
     call = as_text(item.get("call_id")) or as_text(item.get("id"))
     data = {"call_id": call, "prompt": as_text(item.get("prompt")), "model": as_text(item.get("model"))}
-    return [_tell_launch(mind, row, thread, data) for thread in (threads if isinstance(threads, list) else []) if as_name(thread)]
+    return [_make_launch_event(mind, row, thread, data) for thread in (threads if isinstance(threads, list) else []) if as_name(thread)]
 
 
-def read_activity(mind: Mind, row: Row, item: Record) -> list[Event]:
+def read_subagent_activity(mind: CodexReaderState, row: RolloutRow, item: Record) -> list[Event]:
     """A sub-agent was set to work, or came back."""
     thread, kind, own = as_name(item.get("agent_thread_id")), as_text(item.get("kind")), as_text(item.get("id"))
     if thread is None:
         return []
     path = as_text(item.get("agent_path"))
     if kind == "started":
-        return [_tell_launch(mind, row, thread, {"call_id": own, "model": as_text(item.get("model")), "path": path})]
-    if kind not in _ENDED:
-        return [tell_other(row, "sub_agent_activity", item)]
-    returned = derive("agent", thread, "returned", own or row.key)
-    return [row.scene.tell("agent.returned", returned, text=path or kind, data={"status": kind, "path": path}, child=agent_of(thread))]
+        return [_make_launch_event(mind, row, thread, {"call_id": own, "model": as_text(item.get("model")), "path": path})]
+    if kind not in _ENDED_STATUSES:
+        return [make_other_event(row, "sub_agent_activity", item)]
+    returned = derive_codex_id("agent", thread, "returned", own or row.key)
+    return [row.scene.tell("agent.returned", returned, text=path or kind, data={"status": kind, "path": path}, child=thread_agent(thread))]
 
 
-def _tell_launch(mind: Mind, row: Row, thread: str, data: dict[str, Any]) -> Event:
-    cause = called_id(row.place(mind), data["call_id"]) if data.get("call_id") else mind.prompt
+def _make_launch_event(mind: CodexReaderState, row: RolloutRow, thread: str, data: dict[str, Any]) -> Event:
+    cause = tool_called_id(row.place(mind), data["call_id"]) if data.get("call_id") else mind.prompt
     words = data.get("prompt") or data.get("path")
-    return row.scene.tell("agent.launched", launched_id(thread), text=words, data=data, child=agent_of(thread), cause=cause)
+    return row.scene.tell("agent.launched", subagent_launched_id(thread), text=words, data=data, child=thread_agent(thread), cause=cause)
 
 
-def tell_waiting(mind: Mind, row: Row, why: str) -> list[Event]:
+def make_waiting_events(mind: CodexReaderState, row: RolloutRow, why: str) -> list[Event]:
     """A person is asked, and the thread stands still."""
     call = row.text("call_id") or row.text("item_id")
     made = mind.calls.get(call) if call else None
     data = {"why": why, "tool": made.tool if made else None, "call_id": call}
-    words = row.text("reason") or row.text("message") or (what_of(made.tool, made.input) if made else None)
-    own = derive("waiting", outcome_id(row.place(mind), call) if call else row.key, row.payload.get("type"))
-    return [row.scene.tell("session.waiting", own, text=words or snake(why), data=data)]
+    words = row.text("reason") or row.text("message") or (summarize_call(made.tool, made.input) if made else None)
+    own = derive_codex_id("waiting", tool_outcome_id(row.place(mind), call) if call else row.key, row.payload.get("type"))
+    return [row.scene.tell("session.waiting", own, text=words or to_snake_case(why), data=data)]
 
 
 # ---
 
-Read = Callable[[Mind, Row], list[Event]]
+EventRowHandler = Callable[[CodexReaderState, RolloutRow], list[Event]]
 
-FOLDED_EVENTS = frozenset(
+IGNORED_EVENT_TYPES = frozenset(
     (
         "item_started",
         "item_updated",
@@ -203,183 +225,191 @@ FOLDED_EVENTS = frozenset(
     )
 )
 """Events that tell nothing that is not told elsewhere in the rollout."""
-_FOLDED_ITEMS = frozenset(("context_compaction", "hook_prompt", "plan", "sleep", "extension"))
-_FOLDED_RESPONSES = frozenset(
+_IGNORED_ITEM_TYPES = frozenset(("context_compaction", "hook_prompt", "plan", "sleep", "extension"))
+_IGNORED_RESPONSE_TYPES = frozenset(
     ("additional_tools", "ghost_snapshot", "compaction", "compaction_summary", "compaction_trigger", "context_compaction")
 )
-_SUMMARY = "use the information in this summary to assist with your own analysis:\n"
+_SUMMARY_MARK = "use the information in this summary to assist with your own analysis:\n"
 
 
-def read_event(mind: Mind, row: Row) -> list[Event]:
+def read_event_row(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """An event that was made for the program's screens."""
     name = row.text("type")
     if name is None:
         return []
-    read = _EVENTS.get(name)
+    read = _EVENT_HANDLERS.get(name)
     if read is not None:
         return read(mind, row)
-    if name in FOLDED_EVENTS or name.endswith(("_delta", "_response")):
+    if name in IGNORED_EVENT_TYPES or name.endswith(("_delta", "_response")):
         return []
-    return [tell_other(row, name, row.payload)]
+    return [make_other_event(row, name, row.payload)]
 
 
-def read_response(mind: Mind, row: Row) -> list[Event]:
+def read_response_row(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """An item that was sent to the model or came from it."""
     name = row.text("type")
-    if name is None or name in _FOLDED_RESPONSES:
+    if name is None or name in _IGNORED_RESPONSE_TYPES:
         return []
-    read = _RESPONSES.get(name)
+    read = _RESPONSE_HANDLERS.get(name)
     if read is not None:
         return read(mind, row)
     if name.endswith("_output"):
         return read_result(mind, row)
     if name.endswith("_call"):
         return read_call(mind, row)
-    return [tell_other(row, name, row.payload)]
+    return [make_other_event(row, name, row.payload)]
 
 
-def read_compaction(mind: Mind, row: Row) -> list[Event]:
+def read_compaction(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """The thread's history was replaced by a shorter one."""
     words, response = row.text("message"), row.text("compaction_response_id")
     counted = count_compaction(mind.meter, response)
-    events = [] if counted is None else [tell_reply(mind, row, counted, source="compaction")]
-    summary = (words or "").partition(_SUMMARY)[2] or words
+    events = [] if counted is None else [make_reply_event(mind, row, counted, source="compaction")]
+    summary = (words or "").partition(_SUMMARY_MARK)[2] or words
     data = {"summary": summary, "before_tokens": mind.context}
-    return [*events, row.scene.tell("session.compacted", derive("compacted", response or row.key), text=summary, data=data)]
+    return [*events, row.scene.tell("session.compacted", derive_codex_id("compacted", response or row.key), text=summary, data=data)]
 
 
-def _read_start(mind: Mind, row: Row) -> list[Event]:
+def _read_start(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     mind.marks_turns = True
     mind.turn = row.text("turn_id") or mind.turn
     return []
 
 
-def _read_settings(mind: Mind, row: Row) -> list[Event]:
-    mind.model = model_in(as_object(row.payload.get("thread_settings"))) or mind.model
+def _read_settings(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
+    mind.model = find_model(as_object(row.payload.get("thread_settings"))) or mind.model
     return []
 
 
-def _read_prompt(mind: Mind, row: Row) -> list[Event]:
+def _read_prompt(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     if row.text("kind") not in (None, "plain"):
         return []
     images = sum(len(found) for key in ("images", "local_images") if isinstance(found := row.payload.get(key), list))
-    return hear_prompt(mind, row, EVENT, row.text("message") or "", images)
+    return add_prompt(mind, row, EVENT_CHANNEL, row.text("message") or "", images)
 
 
-def _read_end(mind: Mind, row: Row) -> list[Event]:
+def _read_end(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """The turn is over: done, or failed."""
     mind.marks_turns = True
     error = as_object(row.payload.get("error"))
-    why = text_in(error.get("message")) or None
-    failed = [] if why is None or not mind.echo.is_new(ITEM, why) else [_tell_failure(mind, row, why)]
+    why = extract_text(error.get("message")) or None
+    failed = [] if why is None or not mind.echo.is_new(ITEM_CHANNEL, why) else [_make_failure_event(mind, row, why)]
     return [
-        *release_prompt(mind, row),
-        *flush(mind, row),
+        *flush_waiting_prompt(mind, row),
+        *flush_reply_text(mind, row),
         *failed,
-        *_tell_end(mind, row, "failed" if error else None, row.text("last_agent_message")),
+        *_make_turn_end_events(mind, row, "failed" if error else None, row.text("last_agent_message")),
     ]
 
 
-def _read_abort(mind: Mind, row: Row) -> list[Event]:
+def _read_abort(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     mind.interrupted = True
-    return [*release_prompt(mind, row), *flush(mind, row), *_tell_end(mind, row, row.text("reason") or "interrupted", None)]
+    return [
+        *flush_waiting_prompt(mind, row),
+        *flush_reply_text(mind, row),
+        *_make_turn_end_events(mind, row, row.text("reason") or "interrupted", None),
+    ]
 
 
-def _tell_end(mind: Mind, row: Row, reason: str | None, words: str | None) -> list[Event]:
+def _make_turn_end_events(mind: CodexReaderState, row: RolloutRow, reason: str | None, words: str | None) -> list[Event]:
     turn = row.text("turn_id") or mind.turn
-    data = {"reason": reason, "duration_ms": as_duration(row.payload.get("duration_ms"))}
-    own = ended_id(turn) if turn else derive("turn", row.key, "ended")
+    data = {"reason": reason, "duration_ms": as_duration_ms(row.payload.get("duration_ms"))}
+    own = turn_ended_id(turn) if turn else derive_codex_id("turn", row.key, "ended")
     mind.turn = mind.answer = None
     return [row.scene.tell("session.turn_ended", own, text=words or reason, data=data, cause=mind.prompt)]
 
 
-def _read_error(mind: Mind, row: Row) -> list[Event]:
+def _read_error(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     why = row.text("message")
-    return [_tell_failure(mind, row, why)] if why is not None and mind.echo.is_new(EVENT, why) else []
+    return [_make_failure_event(mind, row, why)] if why is not None and mind.echo.is_new(EVENT_CHANNEL, why) else []
 
 
-def _tell_failure(mind: Mind, row: Row, why: str) -> Event:
+def _make_failure_event(mind: CodexReaderState, row: RolloutRow, why: str) -> Event:
     data = {"error": why, "model": mind.model, "provider": mind.provider}
-    return row.scene.tell("model.failed", derive("failed", row.key, why), text=why, data=data, cause=mind.asked or mind.prompt)
+    return row.scene.tell("model.failed", derive_codex_id("failed", row.key, why), text=why, data=data, cause=mind.asked or mind.prompt)
 
 
-def _read_title(mind: Mind, row: Row) -> list[Event]:
+def _read_title(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     title = row.text("thread_name") or row.text("name")
     data = {"title": title}
-    return [] if title is None else [row.scene.tell("agent.named", derive("named", mind.thread, title, row.key), text=title, data=data)]
+    return (
+        []
+        if title is None
+        else [row.scene.tell("agent.named", derive_codex_id("named", mind.thread, title, row.key), text=title, data=data)]
+    )
 
 
-def _read_finished(mind: Mind, row: Row) -> list[Event]:
+def _read_item_completed(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """`item_completed`: a piece of the turn, whole."""
     item = as_object(row.payload.get("item"))
     name = as_text(item.get("type"))
-    return [] if name is None else read_item(mind, row, snake(name), item)
+    return [] if name is None else read_item(mind, row, to_snake_case(name), item)
 
 
-def read_item(mind: Mind, row: Row, name: str, item: Record) -> list[Event]:
+def read_item(mind: CodexReaderState, row: RolloutRow, name: str, item: Record) -> list[Event]:
     """An item, whatever it holds."""
-    if name in _SPOKEN:
-        return _SPOKEN[name](mind, row, item)
-    work = read_work(mind, row, name, item, ITEM)
-    if work or name in _WORKING:
+    if name in _MESSAGE_ITEM_HANDLERS:
+        return _MESSAGE_ITEM_HANDLERS[name](mind, row, item)
+    work = read_completed_call(mind, row, name, item, ITEM_CHANNEL)
+    if work or name in _CALL_ITEM_TYPES:
         return work
-    return [] if name in _FOLDED_ITEMS else [tell_other(row, name, item)]
+    return [] if name in _IGNORED_ITEM_TYPES else [make_other_event(row, name, item)]
 
 
-def _read_reasoning_item(mind: Mind, row: Row, item: Record) -> list[Event]:
+def _read_reasoning_item(mind: CodexReaderState, row: RolloutRow, item: Record) -> list[Event]:
     parts = [part for key in ("summary_text", "raw_content") if isinstance(part := item.get(key), list)]
-    return think(mind, row, ITEM, [text_in(piece) for part in parts for piece in part])
+    return make_thought_events(mind, row, ITEM_CHANNEL, [extract_text(piece) for part in parts for piece in part])
 
 
-def _work(mind: Mind, row: Row) -> list[Event]:
-    return read_work(mind, row, row.text("type") or "", row.payload, EVENT)
+def _read_call_event(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
+    return read_completed_call(mind, row, row.text("type") or "", row.payload, EVENT_CHANNEL)
 
 
-_SPOKEN: Mapping[str, Callable[[Mind, Row, Record], list[Event]]] = {
-    "user_message": lambda mind, row, item: hear_prompt(mind, row, ITEM, text_in(item.get("content"))),
-    "agent_message": lambda mind, row, item: hear(mind, row, ITEM, text_in(item.get("content"))),
+_MESSAGE_ITEM_HANDLERS: Mapping[str, Callable[[CodexReaderState, RolloutRow, Record], list[Event]]] = {
+    "user_message": lambda mind, row, item: add_prompt(mind, row, ITEM_CHANNEL, extract_text(item.get("content"))),
+    "agent_message": lambda mind, row, item: add_reply_text(mind, row, ITEM_CHANNEL, extract_text(item.get("content"))),
     "reasoning": _read_reasoning_item,
-    "collab_agent_tool_call": read_launches,
-    "sub_agent_activity": read_activity,
+    "collab_agent_tool_call": read_subagent_launches,
+    "sub_agent_activity": read_subagent_activity,
 }
-_WORKING = frozenset(
+_CALL_ITEM_TYPES = frozenset(
     ("command_execution", "file_change", "mcp_tool_call", "web_search", "image_view", "image_generation", "dynamic_tool_call", "todo_list")
 )
-_EVENTS: Mapping[str, Read] = {
+_EVENT_HANDLERS: Mapping[str, EventRowHandler] = {
     "user_message": _read_prompt,
-    "agent_message": lambda mind, row: hear(mind, row, EVENT, row.text("message") or ""),
-    "agent_reasoning": lambda mind, row: think(mind, row, EVENT, [row.text("text") or ""]),
-    "agent_reasoning_raw_content": lambda mind, row: think(mind, row, EVENT, [row.text("text") or ""]),
-    "token_count": read_tokens,
+    "agent_message": lambda mind, row: add_reply_text(mind, row, EVENT_CHANNEL, row.text("message") or ""),
+    "agent_reasoning": lambda mind, row: make_thought_events(mind, row, EVENT_CHANNEL, [row.text("text") or ""]),
+    "agent_reasoning_raw_content": lambda mind, row: make_thought_events(mind, row, EVENT_CHANNEL, [row.text("text") or ""]),
+    "token_count": read_token_count,
     "task_started": _read_start,
     "turn_started": _read_start,
     "task_complete": _read_end,
     "turn_complete": _read_end,
     "turn_aborted": _read_abort,
     "thread_settings_applied": _read_settings,
-    "item_completed": _read_finished,
-    "exec_command_end": _work,
-    "patch_apply_end": _work,
-    "mcp_tool_call_end": _work,
-    "web_search_end": _work,
-    "view_image_tool_call": _work,
-    "image_generation_end": _work,
-    "dynamic_tool_call_response": _work,
-    "collab_agent_spawn_end": lambda mind, row: read_launches(mind, row, row.payload),
-    "sub_agent_activity": lambda mind, row: read_activity(mind, row, row.payload),
+    "item_completed": _read_item_completed,
+    "exec_command_end": _read_call_event,
+    "patch_apply_end": _read_call_event,
+    "mcp_tool_call_end": _read_call_event,
+    "web_search_end": _read_call_event,
+    "view_image_tool_call": _read_call_event,
+    "image_generation_end": _read_call_event,
+    "dynamic_tool_call_response": _read_call_event,
+    "collab_agent_spawn_end": lambda mind, row: read_subagent_launches(mind, row, row.payload),
+    "sub_agent_activity": lambda mind, row: read_subagent_activity(mind, row, row.payload),
     "error": _read_error,
     "stream_error": _read_error,
     "thread_name_updated": _read_title,
-    "exec_approval_request": partial(tell_waiting, why="permission"),
-    "apply_patch_approval_request": partial(tell_waiting, why="permission"),
-    "request_permissions": partial(tell_waiting, why="permission"),
-    "elicitation_request": partial(tell_waiting, why="question"),
-    "request_user_input": partial(tell_waiting, why="question"),
+    "exec_approval_request": partial(make_waiting_events, why="permission"),
+    "apply_patch_approval_request": partial(make_waiting_events, why="permission"),
+    "request_permissions": partial(make_waiting_events, why="permission"),
+    "elicitation_request": partial(make_waiting_events, why="question"),
+    "request_user_input": partial(make_waiting_events, why="question"),
 }
-_RESPONSES: Mapping[str, Read] = {
+_RESPONSE_HANDLERS: Mapping[str, EventRowHandler] = {
     "message": read_message,
-    "agent_message": read_agents_message,
+    "agent_message": read_agent_message,
     "reasoning": read_reasoning,
-    "web_search_call": lambda mind, row: read_work(mind, row, "web_search_call", row.payload, RESPONSE),
-    "image_generation_call": lambda mind, row: read_work(mind, row, "image_generation_call", row.payload, RESPONSE),
+    "web_search_call": lambda mind, row: read_completed_call(mind, row, "web_search_call", row.payload, RESPONSE_CHANNEL),
+    "image_generation_call": lambda mind, row: read_completed_call(mind, row, "image_generation_call", row.payload, RESPONSE_CHANNEL),
 }

@@ -10,7 +10,7 @@ from fleetlore.ingest.hook_settings import HookFile
 PROGRAM = "codex"
 FILE_NAME = "hooks.json"
 
-EVENTS = (
+HOOK_EVENTS = (
     "SessionStart",
     "UserPromptSubmit",
     "PreToolUse",
@@ -24,7 +24,7 @@ EVENTS = (
 )
 """The hooks of Codex 0.166 that tell something."""
 
-LEFT_ALONE = {
+SKIPPED_HOOKS = {
     "PreModelRequest": "the rollout tells of every request, with what it used",
     "PreCompact": "the rollout tells of it, with its numbers",
     "PostCompact": "the rollout tells of it, with its numbers",
@@ -32,11 +32,11 @@ LEFT_ALONE = {
 """The others, and why: `codex exec` prints a line for every hook that it runs."""
 
 
-def user_file() -> HookFile:
+def user_hook_file() -> HookFile:
     """The user's own hooks, for all projects."""
-    return HookFile(os.path.join(codex_folder(), FILE_NAME), PROGRAM, EVENTS)
+    return HookFile(os.path.join(codex_folder(), FILE_NAME), PROGRAM, HOOK_EVENTS)
 
 
-def project_file(folder: str) -> HookFile:
+def project_hook_file(folder: str) -> HookFile:
     """The hooks that a project shares with all who work on it."""
-    return HookFile(os.path.join(folder, ".codex", FILE_NAME), PROGRAM, EVENTS)
+    return HookFile(os.path.join(folder, ".codex", FILE_NAME), PROGRAM, HOOK_EVENTS)

@@ -8,44 +8,52 @@ from datetime import datetime
 import msgspec
 
 from fleetlore.dialects.fields import as_object, read_time
-from fleetlore.dialects.recording import QUIET, Reader, Recording, parse
+from fleetlore.dialects.recording import QUIET, Recording, RecordReader, parse_record
 from fleetlore.dialects.wire import Record
 from fleetlore.events.envelope import Event
 from fleetlore.programs.codex.hooks import read_hook
-from fleetlore.programs.codex.ids import NAME, Scene, derive
-from fleetlore.programs.codex.messages import end_answered_turn, flush, release_prompt
-from fleetlore.programs.codex.reader_state import Mind
-from fleetlore.programs.codex.rollout import CONTEXT, FOLDED, Row, inherited, read_session, read_unknown, row_of
-from fleetlore.programs.codex.rollout_events import read_compaction, read_event, read_response
-from fleetlore.programs.codex.stream import end_stream, is_stream, read_stream
-from fleetlore.programs.codex.usage import count, model_in
+from fleetlore.programs.codex.ids import NAME, CodexEventContext, derive_codex_id
+from fleetlore.programs.codex.messages import end_answered_turn, flush_reply_text, flush_waiting_prompt
+from fleetlore.programs.codex.reader_state import CodexReaderState
+from fleetlore.programs.codex.rollout import (
+    CONTEXT_HANDLERS,
+    IGNORED_ROW_TYPES,
+    RolloutRow,
+    is_inherited_row,
+    make_row,
+    read_session,
+    read_unknown,
+)
+from fleetlore.programs.codex.rollout_events import read_compaction, read_event_row, read_response_row
+from fleetlore.programs.codex.stream import flush_stream, is_stream_record, read_stream_record
+from fleetlore.programs.codex.usage import count_response, find_model
 
-__all__ = ["RECORDING", "CodexReader", "read_hook"]
+__all__ = ["RECORDING", "CodexTranscriptReader", "read_hook"]
 
-_ROWS: Mapping[str, Callable[[Mind, Row], list[Event]]] = {
-    **CONTEXT,
-    "event_msg": read_event,
-    "response_item": read_response,
+_READER_BY_ROW_TYPE: Mapping[str, Callable[[CodexReaderState, RolloutRow], list[Event]]] = {
+    **CONTEXT_HANDLERS,
+    "event_msg": read_event_row,
+    "response_item": read_response_row,
     "compacted": read_compaction,
 }
 
 
-class CodexReader:
+class CodexTranscriptReader:
     """Reads one source of any of the three sorts, or of all of them."""
 
-    def __init__(self, mind: Mind) -> None:
+    def __init__(self, mind: CodexReaderState) -> None:
         self._mind = mind
 
     def read(self, raw: bytes) -> list[Event]:
         """The events of one more record."""
-        record = parse(raw)
+        record = parse_record(raw)
         if "hook_event_name" in record:
             self._mind.n += 1
-            own = derive("hook", self._mind.n, raw.decode(errors="replace"))
+            own = derive_codex_id("hook", self._mind.n, raw.decode(errors="replace"))
             return read_hook(record, id=own, at=read_time(record.get("timestamp")))
-        if is_stream(record):
-            return read_stream(self._mind, record, raw)
-        return _read_row(self._mind, row_of(self._mind, record, len(raw)))
+        if is_stream_record(record):
+            return read_stream_record(self._mind, record, raw)
+        return _read_row(self._mind, make_row(self._mind, record, len(raw)))
 
     def settle(self) -> list[Event]:
         """Nothing: words wait for their cost, which comes within the second, and prompts for the event that confirms them."""
@@ -55,9 +63,9 @@ class CodexReader:
         """The words and the prompt that waited for more, and the end of a turn that no record marks."""
         mind = self._mind
         if mind.chain:
-            return end_stream(mind)
-        row = Row({}, {}, Scene(None, mind.agent, mind.thread, mind.parent), 0, f"{mind.thread}:end")
-        events = [*release_prompt(mind, row), *flush(mind, row)]
+            return flush_stream(mind)
+        row = RolloutRow({}, {}, CodexEventContext(None, mind.agent, mind.thread, mind.parent), 0, f"{mind.thread}:end")
+        events = [*flush_waiting_prompt(mind, row), *flush_reply_text(mind, row)]
         at = mind.answer.at if mind.answer else None
         # Until then the call that the words announce may still come.
         is_quiet = now is None or at is None or now - at >= QUIET
@@ -68,44 +76,44 @@ class CodexReader:
         return msgspec.json.encode(self._mind)
 
 
-def _read_row(mind: Mind, row: Row) -> list[Event]:
+def _read_row(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     name = row.record.get("type")
     if "payload" not in row.record:
-        return _read_flat(mind, row)
-    if inherited(mind, row):
-        return _inherit(mind, row)
+        return _read_flat_row(mind, row)
+    if is_inherited_row(mind, row):
+        return _apply_inherited_row(mind, row)
     if not isinstance(name, str):
         return read_unknown(mind, row)
-    read = _ROWS.get(name)
+    read = _READER_BY_ROW_TYPE.get(name)
     if read is not None:
         return read(mind, row)
-    return [] if name in FOLDED else read_unknown(mind, row)
+    return [] if name in IGNORED_ROW_TYPES else read_unknown(mind, row)
 
 
-def _inherit(mind: Mind, row: Row) -> list[Event]:
+def _apply_inherited_row(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """A parent's record: it was told there; only what the thread goes on with is kept."""
     if row.record.get("type") == "turn_context":
-        mind.model = model_in(row.payload) or mind.model
+        mind.model = find_model(row.payload) or mind.model
     elif row.payload.get("type") == "token_count":
-        count(mind.meter, as_object(row.payload.get("info")))
+        count_response(mind.meter, as_object(row.payload.get("info")))
     return []
 
 
-def _read_flat(mind: Mind, row: Row) -> list[Event]:
+def _read_flat_row(mind: CodexReaderState, row: RolloutRow) -> list[Event]:
     """A line of the oldest form: a header without a type, then the items of responses, bare."""
     record: Record = row.record
     mind.flat = mind.flat or mind.thread is None
     if "type" in record:
         row = row._replace(payload=record)
-        return read_response(mind, row) if isinstance(record["type"], str) else read_unknown(mind, row)
+        return read_response_row(mind, row) if isinstance(record["type"], str) else read_unknown(mind, row)
     if isinstance(record.get("id"), str) and mind.thread is None:
         return read_session(mind, row._replace(payload=record))
     return [] if "record_type" in record else read_unknown(mind, row)
 
 
-def _open(state: bytes | None) -> Reader:
-    return CodexReader(Mind() if not state else msgspec.json.decode(state, type=Mind))
+def _open_reader(state: bytes | None) -> RecordReader:
+    return CodexTranscriptReader(CodexReaderState() if not state else msgspec.json.decode(state, type=CodexReaderState))
 
 
-RECORDING = Recording(name=NAME, open=_open)
+RECORDING = Recording(name=NAME, open=_open_reader)
 """The recordings of Codex."""

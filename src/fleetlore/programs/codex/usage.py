@@ -13,14 +13,14 @@ from msgspec import Struct
 
 from fleetlore.dialects.fields import as_count, as_object, as_text
 
-_INPUT = ("input_tokens", "prompt_tokens", "input")
-_CACHED = ("cached_input_tokens", "cache_read_input_tokens", "cached_tokens")
-_WRITTEN = ("cache_write_input_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
-_OUTPUT = ("output_tokens", "completion_tokens", "output")
-_REASONING = ("reasoning_output_tokens", "reasoning_tokens")
+_INPUT_KEYS = ("input_tokens", "prompt_tokens", "input")
+_CACHED_KEYS = ("cached_input_tokens", "cache_read_input_tokens", "cached_tokens")
+_CACHE_WRITE_KEYS = ("cache_write_input_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
+_OUTPUT_KEYS = ("output_tokens", "completion_tokens", "output")
+_REASONING_KEYS = ("reasoning_output_tokens", "reasoning_tokens")
 
 
-class Usage(NamedTuple):
+class CodexUsage(NamedTuple):
     """What a response, or all of a thread's, took."""
 
     input: int = 0
@@ -35,14 +35,14 @@ class Usage(NamedTuple):
         """Whether anything was used; a total alone is only the size of the context."""
         return any(self[:5])
 
-    def in_bounds(self) -> Usage:
+    def in_bounds(self) -> CodexUsage:
         """The same, with no more from the cache than was read."""
         cached = min(self.cached, self.input)
         return self._replace(cached=cached, written=min(self.written, self.input - cached))
 
-    def since(self, before: Usage | None) -> Usage:
+    def since(self, before: CodexUsage | None) -> CodexUsage:
         """What was used between two totals; nothing is ever given back."""
-        return Usage(*(max(now - then, 0) for now, then in zip(self, before or Usage(), strict=True)))
+        return CodexUsage(*(max(now - then, 0) for now, then in zip(self, before or CodexUsage(), strict=True)))
 
     def told(self) -> dict[str, int]:
         """As `model.replied` has it."""
@@ -50,53 +50,53 @@ class Usage(NamedTuple):
         return told | ({"cache_write": self.written} if self.written else {}) | ({"reasoning": self.reasoning} if self.reasoning else {})
 
 
-class Noted(Struct, kw_only=True):
+class NotedResponse(Struct, kw_only=True):
     """A response that was noted down when it came; the totals follow."""
 
     response: str
-    usage: Usage
-    thread_totals: Usage | None = None
+    usage: CodexUsage
+    thread_totals: CodexUsage | None = None
     at: datetime | None = None
 
 
-class Meter(Struct, kw_only=True):
+class UsageMeter(Struct, kw_only=True):
     """How much of a thread's usage was counted already."""
 
-    totals: Usage | None = None
-    noted: Noted | None = None
+    totals: CodexUsage | None = None
+    noted: NotedResponse | None = None
 
 
-class Counted(NamedTuple):
+class CountedResponse(NamedTuple):
     """One response."""
 
-    usage: Usage
+    usage: CodexUsage
     response: str | None = None
     at: datetime | None = None
     """When it came, where that was noted before the totals were."""
 
 
-def read_usage(value: object) -> Usage | None:
+def read_usage(value: object) -> CodexUsage | None:
     """The numbers of a usage in any of their spellings; `None` where there are none."""
     if not isinstance(value, dict):
         return None
-    given, output, reasoning = _first(value, _INPUT), _first(value, _OUTPUT), _first(value, _REASONING)
-    total = _number(value.get("total_tokens"))
+    given, output, reasoning = _first_number(value, _INPUT_KEYS), _first_number(value, _OUTPUT_KEYS), _first_number(value, _REASONING_KEYS)
+    total = _parse_count(value.get("total_tokens"))
     if not total:
         total = given + output + reasoning
-    return Usage(given, _first(value, _CACHED), _first(value, _WRITTEN), output, reasoning, total)
+    return CodexUsage(given, _first_number(value, _CACHED_KEYS), _first_number(value, _CACHE_WRITE_KEYS), output, reasoning, total)
 
 
-def _first(value: dict[str, Any], keys: tuple[str, ...]) -> int:
-    return next((number for key in keys if (number := _number(value.get(key))) is not None), 0)
+def _first_number(value: dict[str, Any], keys: tuple[str, ...]) -> int:
+    return next((number for key in keys if (number := _parse_count(value.get(key))) is not None), 0)
 
 
-def _number(value: object) -> int | None:
+def _parse_count(value: object) -> int | None:
     if isinstance(value, str):
         return int(text) if (text := value.strip()).isascii() and text.isdigit() and len(text) < 16 else None
     return as_count(value)
 
 
-def count(meter: Meter, info: dict[str, Any]) -> Counted | None:
+def count_response(meter: UsageMeter, info: dict[str, Any]) -> CountedResponse | None:
     """The response that a `token_count` tells of, if it is a new one."""
     totals = read_usage(info.get("total_token_usage"))
     moved_on = totals is None or totals != meter.totals
@@ -108,29 +108,29 @@ def count(meter: Meter, info: dict[str, Any]) -> Counted | None:
         return None
     noted, usage = meter.noted, usage.in_bounds()
     if noted is None or not (noted.usage == usage or (totals is not None and noted.thread_totals == totals)):
-        return Counted(usage)
+        return CountedResponse(usage)
     meter.noted = None
-    return Counted(usage, noted.response, noted.at)
+    return CountedResponse(usage, noted.response, noted.at)
 
 
-def note(meter: Meter, payload: dict[str, Any], at: datetime | None) -> None:
+def note_response(meter: UsageMeter, payload: dict[str, Any], at: datetime | None) -> None:
     """Keep a `token_usage_record` in mind: it says which response the next totals are about."""
     response, usage = as_text(payload.get("response_id")), read_usage(payload.get("usage"))
     if response is not None and usage is not None:
         totals = read_usage(payload.get("thread_token_usage"))
-        meter.noted = Noted(response=response, usage=usage.in_bounds(), thread_totals=totals, at=at)
+        meter.noted = NotedResponse(response=response, usage=usage.in_bounds(), thread_totals=totals, at=at)
 
 
-def count_compaction(meter: Meter, response: str | None) -> Counted | None:
+def count_compaction(meter: UsageMeter, response: str | None) -> CountedResponse | None:
     """The response that summed a context up, where no totals will tell of it."""
     noted = meter.noted
     if noted is None or noted.response != response or not noted.usage.counts:
         return None
     meter.noted = None
-    return Counted(noted.usage, noted.response, noted.at)
+    return CountedResponse(noted.usage, noted.response, noted.at)
 
 
-def model_in(*places: dict[str, Any]) -> str | None:
+def find_model(*places: dict[str, Any]) -> str | None:
     """The model that a record names, wherever it does."""
     for place in places:
         for value in (place.get("model"), place.get("model_name"), as_object(place.get("metadata")).get("model")):

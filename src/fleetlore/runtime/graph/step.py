@@ -1,11 +1,3 @@
 """Import path of 0.1, kept until 0.3: use `fleetlore.graph.step`."""
 
-from fleetlore.graph.step import (
-    Host as Host,
-)
-from fleetlore.graph.step import (
-    Step as Step,
-)
-from fleetlore.graph.step import (
-    Watching as Watching,
-)
+from fleetlore.graph.step import Step as Step

@@ -9,24 +9,24 @@ from fleetlore.server.types.common import AgentCard, Asking, Fleet
 from fleetlore.server.view_cache import Look
 from fleetlore.views import fleet as view
 from fleetlore.views import names as names_view
-from fleetlore.views.activity import Pace
-from fleetlore.views.agent_status_rules import Standing
-from fleetlore.views.cost_sums import by_agent
-from fleetlore.views.costs import Amount
+from fleetlore.views.activity import FleetActivity
+from fleetlore.views.agent_status_rules import AgentStanding
+from fleetlore.views.cost_sums import sum_by_agent
+from fleetlore.views.costs import CostAmount
 
 NEEDS = ("fleet", "names", "pace", "costs")
 """The views that it is made of."""
-ORDER: tuple[Standing, ...] = ("needs you", "silent", "working", "idle", "ended")
+ORDER: tuple[AgentStanding, ...] = ("needs you", "silent", "working", "idle", "ended")
 
 
 def show(look: Look) -> Fleet:
     """All agents."""
-    fleet: view.Fleet = look.states["fleet"]
-    shown = names_view.all_shown(look.states["names"])
-    spent = by_agent(look.states["costs"])
-    stood = view.in_order(fleet, now=look.now)
+    fleet: view.FleetState = look.states["fleet"]
+    shown = names_view.all_display_names(look.states["names"])
+    spent = sum_by_agent(look.states["costs"])
+    stood = view.sort_by_standing(fleet, now=look.now)
     stood.sort(key=lambda pair: ORDER.index(pair[0]))
-    cards = [_card(standing, agent, look, shown, spent.get(agent.name) or Amount()) for standing, agent in stood]
+    cards = [_card(standing, agent, look, shown, spent.get(agent.name) or CostAmount()) for standing, agent in stood]
     asking = [Asking(mission=mission, text=ask.text, since=ask.since) for mission, ask in sorted(fleet.asking.items())]
     at_rest = sum(card.at_rest for card in cards)
     return Fleet(**look.head(), now=look.now, counts=_counts(stood, look.now), at_rest=at_rest, agents=cards, asking=asking)
@@ -34,25 +34,25 @@ def show(look: Look) -> Fleet:
 
 def counts(look: Look) -> dict[str, int]:
     """How many agents stand how, without those at rest."""
-    return _counts(view.in_order(look.states["fleet"], now=look.now), look.now)
+    return _counts(view.sort_by_standing(look.states["fleet"], now=look.now), look.now)
 
 
-def _counts(stood: Sequence[tuple[Standing, view.Agent]], now: datetime) -> dict[str, int]:
+def _counts(stood: Sequence[tuple[AgentStanding, view.FleetAgent]], now: datetime) -> dict[str, int]:
     found: dict[str, int] = dict.fromkeys(ORDER, 0)
     for standing, agent in stood:
-        if not view.is_at_rest(agent, standing, now):
+        if not view.is_inactive(agent, standing, now):
             found[standing] += 1
     return found
 
 
-def _card(standing: Standing, agent: view.Agent, look: Look, shown: dict[str, str], spent: Amount) -> AgentCard:
-    pace: Pace = look.states["pace"]
+def _card(standing: AgentStanding, agent: view.FleetAgent, look: Look, shown: dict[str, str], spent: CostAmount) -> AgentCard:
+    pace: FleetActivity = look.states["pace"]
     lane = pace.lanes.get(agent.name)
     return AgentCard(
         name=agent.name,
         shown=shown.get(agent.name, agent.name),
         standing=standing,
-        at_rest=view.is_at_rest(agent, standing, look.now),
+        at_rest=view.is_inactive(agent, standing, look.now),
         since=agent.since,
         doing=agent.doing,
         kind=agent.kind,

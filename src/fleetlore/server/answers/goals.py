@@ -14,9 +14,9 @@ from fleetlore.events import driver_types as types
 from fleetlore.events.envelope import Event
 from fleetlore.goal import commands
 from fleetlore.goal.gate import questions
-from fleetlore.goal.workspace.repository import BRANCH
-from fleetlore.log.base import just_after
-from fleetlore.projections.signed_goals import Believed
+from fleetlore.goal.workspace.repository import BRANCH_PREFIX
+from fleetlore.log.base import position_after
+from fleetlore.projections.signed_goals import SignedGoals
 from fleetlore.server.types.goals import (
     GoalBurn,
     GoalCriterion,
@@ -33,7 +33,7 @@ from fleetlore.server.types.goals import (
 )
 from fleetlore.server.view_cache import Desk, Look
 from fleetlore.views import goal_state
-from fleetlore.views.goal_state import TURNS_KEPT, GoalState, Limits, Turn, tokens_of, usd_of
+from fleetlore.views.goal_state import MAX_TURNS, GoalLimits, GoalState, SettledTurn, used_tokens, used_usd
 
 # --- One goal, as a page needs it: its turns, how its budgets burn down, its criteria, and what a person can do about it.
 
@@ -41,7 +41,7 @@ MOST_BELOW = 50
 Row = Callable[[GoalState], GoalRow]
 
 
-def page(goal: GoalState, all: Believed, now: datetime, row: Row) -> GoalPage:
+def page(goal: GoalState, all: SignedGoals, now: datetime, row: Row) -> GoalPage:
     """All that the view knows of a goal."""
     above = all.goals.get(goal.parent or "")
     below = [each for each in all.goals.values() if each.parent == goal.id]
@@ -51,7 +51,7 @@ def page(goal: GoalState, all: Believed, now: datetime, row: Row) -> GoalPage:
         under_way=_under_way(goal),
         words=goal.words,
         workspace=None if goal.goal is None else goal.goal.workspace,
-        branch=f"{BRANCH}{goal.id[:8]}" if goal.plan is not None and goal.plan.isolation == "worktree" else None,
+        branch=f"{BRANCH_PREFIX}{goal.id[:8]}" if goal.plan is not None and goal.plan.isolation == "worktree" else None,
         is_paused=goal.is_paused,
         cancel=goal.cancel,
         wake=goal.wake,
@@ -91,11 +91,11 @@ def _under_way(goal: GoalState) -> GoalNow | None:
     )
 
 
-def _turn(turn: Turn) -> GoalTurn:
+def _turn(turn: SettledTurn) -> GoalTurn:
     return GoalTurn(**msgspec.structs.asdict(turn), seconds=_seconds(turn))
 
 
-def _seconds(turn: Turn) -> float:
+def _seconds(turn: SettledTurn) -> float:
     return 0.0 if turn.at is None or turn.ended_at is None else max(0.0, (turn.ended_at - turn.at).total_seconds())
 
 
@@ -111,13 +111,13 @@ def _burn(goal: GoalState, seconds: float, now: datetime) -> Iterator[GoalBurn]:
         yield msgspec.structs.replace(so_far)
     if goal.turns or goal.attempt is not None:
         at = goal.ended_at or now
-        yield GoalBurn(turn=goal.turn, at=at, turns=goal.spent.turns, seconds=seconds, tokens=tokens_of(goal), usd=usd_of(goal))
+        yield GoalBurn(turn=goal.turn, at=at, turns=goal.spent.turns, seconds=seconds, tokens=used_tokens(goal), usd=used_usd(goal))
 
 
 def _before(goal: GoalState, seconds: float) -> GoalBurn:
     """What was spent before the first turn that is kept: nothing, unless turns were let go."""
     start = GoalBurn(turn=0, at=goal.at, turns=0, seconds=0.0, tokens=0, usd=0.0)
-    if len(goal.turns) < TURNS_KEPT:
+    if len(goal.turns) < MAX_TURNS:
         return start
     kept = goal.turns
     start.turns = max(0, goal.spent.turns - sum(each.counts for each in kept))
@@ -181,7 +181,7 @@ def _can(goal: GoalState) -> list[str]:
 
 def _makes_sense(goal: GoalState, action: str, value: Any) -> bool:
     try:
-        commands.check(goal, action, value)
+        commands.check_action(goal, action, value)
     except Invalid:
         return False
     return True
@@ -235,7 +235,7 @@ class Known(NamedTuple):
 
 def known(look: Look, desk: Desk, wanted: str | None, state: str) -> Known:
     """All goals, and what the view knows of one."""
-    believed: Believed = look.states["goals"]
+    believed: SignedGoals = look.states["goals"]
     make = _rows(believed, look, desk)
     found = find(believed, wanted)
     rows = sorted((row for each in believed.goals.values() if fits(row := make(each), state)), key=_rank)
@@ -251,7 +251,7 @@ def known(look: Look, desk: Desk, wanted: str | None, state: str) -> Known:
     return Known(answer, look._replace(states={}), {id: each.spent.seconds for id, each in believed.goals.items()})
 
 
-def find(believed: Believed, wanted: str | None) -> GoalState | None:
+def find(believed: SignedGoals, wanted: str | None) -> GoalState | None:
     """The goal with an id, or the one whose id begins so."""
     if wanted is None or wanted in believed.goals:
         return None if wanted is None else believed.goals[wanted]
@@ -269,7 +269,7 @@ def _rank(row: GoalRow) -> tuple[int, float]:
     return STATES.index(row.state), 0.0 if moment is None else -moment.timestamp()
 
 
-def _rows(believed: Believed, look: Look, desk: Desk) -> Callable[[GoalState], GoalRow]:
+def _rows(believed: SignedGoals, look: Look, desk: Desk) -> Callable[[GoalState], GoalRow]:
     naming, is_sealed = look.naming, desk.goals.signatures != "none"
 
     def make(goal: GoalState) -> GoalRow:
@@ -283,7 +283,7 @@ def row_of(goal: GoalState, now: datetime, *, shown: str, signed: bool | None) -
     """One goal in short."""
     return GoalRow(
         goal=goal.id,
-        state=goal_state.state_of(goal, now),
+        state=goal_state.goal_status(goal, now),
         description=goal.description,
         agent=goal.agent,
         shown=shown,
@@ -311,16 +311,16 @@ def _spent(goal: GoalState, now: datetime) -> GoalFigures:
     spent = goal.spent
     return GoalFigures(
         turns=spent.turns,
-        seconds=goal_state.seconds_of(goal, now),
-        tokens=goal_state.tokens_of(goal),
-        usd=goal_state.usd_of(goal),
+        seconds=goal_state.elapsed_seconds(goal, now),
+        tokens=goal_state.used_tokens(goal),
+        usd=goal_state.used_usd(goal),
         denies=spent.denies,
         errors=spent.errors,
         overflows=spent.overflows,
     )
 
 
-def _limits(limits: Limits) -> GoalFigures:
+def _limits(limits: GoalLimits) -> GoalFigures:
     return GoalFigures(
         turns=limits.turns,
         seconds=limits.seconds,
@@ -340,7 +340,7 @@ def show(desk: Desk, known: Known) -> Goals:
     page = known.answer.goal
     if page is not None:
         page.requests, answers = _requests(desk, page.goal, known.look, is_signed=page.signed)
-        hidden = {each.id: found.hidden for each in _asked(desk, page) if (found := questions.question_of(each))}
+        hidden = {each.id: found.hidden for each in _asked(desk, page) if (found := questions.parse_question(each))}
         for question in page.questions:
             question.hidden, question.answered = hidden.get(question.id, 0), answers.get(question.id)
         page.driver = desk.driver_of(page.goal) if known.look.is_live else None
@@ -371,7 +371,7 @@ def _asked(desk: Desk, page: GoalPage) -> list[Event]:
 
 def _requests(desk: Desk, id: str, look: Look, *, is_signed: bool | None) -> tuple[list[GoalRequest], dict[str, Any]]:
     """The newest requests, and the answers to questions among those that are obeyed."""
-    before = None if look.position is None else just_after(look.position)
+    before = None if look.position is None else position_after(look.position)
     requests: list[GoalRequest] = []
     answers: dict[str, Any] = {}
     for event in desk.log.read(f"goal:{id}", before=before, kinds=["control.requested"], newest_first=True, limit=MOST_REQUESTS):

@@ -10,7 +10,7 @@ from fleetlore.views.conversation_state import Conversation, Screen
 if TYPE_CHECKING:
     from fleetlore.graph.model import Edge, Graph
     from fleetlore.server.view_cache import Look
-    from fleetlore.views.conversations import Sessions
+    from fleetlore.views.conversations import Conversations
 
 NEEDS = ("sessions",)
 """The view that it is made of."""
@@ -19,7 +19,7 @@ LONGEST_TITLE = 120
 
 def chat(look: Look, identity: str, session: str | None) -> Chat:
     """A session of somebody, and all that are his."""
-    known: Sessions = look.states["sessions"]
+    known: Conversations = look.states["sessions"]
     own = [each for each in known.sessions.values() if each.identity == identity]
     found = next((each for each in own if each.id == session), None)
     rows = [_row(each) for each in reversed(own)]

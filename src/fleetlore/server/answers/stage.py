@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fleetlore.events.envelope import Event
-from fleetlore.log.base import just_after
+from fleetlore.log.base import position_after
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.types.stage import (
     Stage,
@@ -23,7 +23,7 @@ from fleetlore.server.types.stage import (
     StageVerdict,
 )
 from fleetlore.server.view_cache import Look
-from fleetlore.stage.budget import Limits
+from fleetlore.stage.budget import StageLimits
 from fleetlore.views import stage as view
 
 NEEDS = ("stage",)
@@ -55,12 +55,12 @@ class Known(NamedTuple):
 
 def known(look: Look, run: str | None, *, minds: bool) -> Known:
     """What is known of a run, or of the newest, without its lines."""
-    stage: view.Stage = look.states["stage"]
+    stage: view.StageState = look.states["stage"]
     found = stage.runs.get(run or stage.newest or "")
     runs = sorted(stage.runs.values(), key=lambda each: (each.at, each.id), reverse=True)
     play = None if found is None else _play(found, minds=minds)
     answer = Stage(**look.head(), play=play, runs=[_row(each) for each in runs], let_go=stage.let_go)
-    heard = view.OPENERS | frozenset(found.reported if found else ())
+    heard = view.RUN_OPENING_KINDS | frozenset(found.reported if found else ())
     thought = frozenset(each.kind for mind in found.minds.values() for each in mind.thoughts) if found else frozenset()
     is_whole = found is not None and found.is_whole
     return Known(answer, look._replace(states={}), heard - MINDFUL, thought | MINDFUL if minds else frozenset(), is_whole)
@@ -83,7 +83,7 @@ def show(log: BlockingRecorder, known: Known) -> Stage:
 # --- by the view
 
 
-def _row(run: view.Run) -> StageRun:
+def _row(run: view.StageRunState) -> StageRun:
     return StageRun(
         run=run.id,
         scenario=run.scenario,
@@ -96,7 +96,7 @@ def _row(run: view.Run) -> StageRun:
     )
 
 
-def _play(run: view.Run, *, minds: bool) -> StagePlay:
+def _play(run: view.StageRunState, *, minds: bool) -> StagePlay:
     spent = run.spent
     return StagePlay(
         run=run.id,
@@ -115,7 +115,7 @@ def _play(run: view.Run, *, minds: bool) -> StagePlay:
     )
 
 
-def _player(player: view.Player, mind: view.Mind | None) -> StagePlayer:
+def _player(player: view.Player, mind: view.PrivateState | None) -> StagePlayer:
     return StagePlayer(
         name=player.name,
         role=player.role,
@@ -128,12 +128,12 @@ def _player(player: view.Player, mind: view.Mind | None) -> StagePlayer:
     )
 
 
-def _line(line: view.Line, data: dict[str, Any] | None = None) -> StageLine:
+def _line(line: view.PublicLine, data: dict[str, Any] | None = None) -> StageLine:
     said = data or {}
     return StageLine(**msgspec.structs.asdict(line), mood=_word(said.get("mood")), label=_word(said.get("label")))
 
 
-def _verdict(verdict: view.Verdict) -> StageVerdict:
+def _verdict(verdict: view.RunVerdict) -> StageVerdict:
     line = verdict.line
     return StageVerdict(
         id=line.id,
@@ -150,7 +150,7 @@ def _verdict(verdict: view.Verdict) -> StageVerdict:
     )
 
 
-def _finish(finish: view.Finish) -> StageFinish:
+def _finish(finish: view.RunEnd) -> StageFinish:
     return StageFinish(**msgspec.structs.asdict(finish))
 
 
@@ -160,14 +160,14 @@ def _finish(finish: view.Finish) -> StageFinish:
 def _newest(log: BlockingRecorder, scope: str, end: str | None, known: Known) -> list[Event]:
     """The events of the newest lines and of what lies between them, oldest first."""
     kinds = sorted(known.heard | known.thought)
-    before = None if end is None else just_after(end)
+    before = None if end is None else position_after(end)
     newest = log.read(scope, before=before, kinds=kinds, newest_first=True, limit=MOST_READ)
     return list(_until_said(newest, MOST_SAID))[::-1]
 
 
 def _until_said(events: Iterable[Event], most: int) -> Iterator[Event]:
     for event in events:
-        if event.kind in view.SPEECH:
+        if event.kind in view.SPEECH_KINDS:
             most -= 1
         if most < 0:
             return
@@ -177,10 +177,10 @@ def _until_said(events: Iterable[Event], most: int) -> Iterator[Event]:
 def _add_words(play: StagePlay, events: Iterable[Event], *, minds: bool) -> None:
     players = {player.name: player for player in play.cast}
     for event in events:
-        line = None if event.kind in _ELSEWHERE else view.line_of(event)
+        line = None if event.kind in _ELSEWHERE else view.public_line(event)
         if line is not None:
             play.lines.append(_line(line, event.data))
-        if line is not None and line.kind in view.SPEECH and (player := players.get(line.speaker)):
+        if line is not None and line.kind in view.SPEECH_KINDS and (player := players.get(line.speaker)):
             player.last_said, player.mood = line.text, play.lines[-1].mood
         if minds and (thought := _thought(event)) is not None:
             play.thoughts.append(thought)
@@ -188,10 +188,10 @@ def _add_words(play: StagePlay, events: Iterable[Event], *, minds: bool) -> None
 
 def _thought(event: Event) -> StageThought | None:
     mood = _word(event.data.get("mood"))
-    if event.kind == "agent.reflected" and (line := view.line_of(event)) is not None:
+    if event.kind == "agent.reflected" and (line := view.public_line(event)) is not None:
         told = msgspec.structs.asdict(line)
         return StageThought(owner=told.pop("speaker"), **told, mood=mood)
-    thought = view.thought_of(event)
+    thought = view.private_thought(event)
     return None if thought is None else StageThought(**msgspec.structs.asdict(thought), mood=mood)
 
 
@@ -206,7 +206,7 @@ def _add_verdicts(play: StagePlay, log: BlockingRecorder) -> None:
 
 
 def _revealed(said: Any) -> Iterator[tuple[str, str]]:
-    for each in said[: view.CAST_KEPT] if isinstance(said, list | tuple) else ():
+    for each in said[: view.MAX_CAST] if isinstance(said, list | tuple) else ():
         if isinstance(each, dict) and (name := _word(each.get("agent"))):
             yield name, _word(each.get("role")) or ""
 
@@ -214,7 +214,7 @@ def _revealed(said: Any) -> Iterator[tuple[str, str]]:
 def _add_budget(play: StagePlay, log: BlockingRecorder, scope: str) -> None:
     """What its beginning says of a run: its title, and what it may spend."""
     for started in log.read(scope, kinds=["run.started"], limit=1):
-        line = view.line_of(started)
+        line = view.public_line(started)
         play.title = "" if line is None else line.text
         told = started.data.get("play")
         play.budget = _budget(told.get("governor") if isinstance(told, dict) else None)
@@ -222,7 +222,7 @@ def _add_budget(play: StagePlay, log: BlockingRecorder, scope: str) -> None:
 
 def _budget(said: Any) -> StageFigures:
     try:
-        limits = msgspec.convert(said, Limits)
+        limits = msgspec.convert(said, StageLimits)
     except msgspec.ValidationError:
         return StageFigures()
     return StageFigures(
@@ -232,7 +232,7 @@ def _budget(said: Any) -> StageFigures:
 
 def _add_thinking(play: StagePlay, log: BlockingRecorder, scope: str, look: Look) -> None:
     """Who was asked a short while ago, and has not answered yet."""
-    before = None if look.position is None else just_after(look.position)
+    before = None if look.position is None else position_after(look.position)
     answered: set[str] = set()
     thinking: set[str] = set()
     for event in log.read(scope, before=before, kinds=["model.*"], newest_first=True, limit=MOST_CALLS):

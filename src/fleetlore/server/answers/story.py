@@ -17,15 +17,15 @@ from fleetlore.chronicle.narrate import Narrator, Telling, opening_of
 from fleetlore.chronicle.overview import Overview
 from fleetlore.chronicle.story import Chapter, Detail, Sentence
 from fleetlore.events.envelope import Event
-from fleetlore.log.base import TOWN, Position, just_after
+from fleetlore.log.base import TOWN, Position, position_after
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.projections.chronology import order_of
+from fleetlore.projections.chronology import event_order
 from fleetlore.projections.newest_events import read_newest
 from fleetlore.projections.thread_events import Selection, select
 from fleetlore.server.answers import arcs as arc_rows
 from fleetlore.server.types.common import ChapterRow, OpenThread, SentenceRow, Story
 from fleetlore.server.view_cache import Look
-from fleetlore.views.thread_state import Threads
+from fleetlore.views.thread_state import ThreadsState
 from fleetlore.views.time_ranges import Block, newest_blocks
 
 NEEDS = ("arcs", "names", "threads")
@@ -78,7 +78,7 @@ def read(log: BlockingRecorder, wanted: Wanted, views: Known, position: Position
     """The newest events of the scope, of a task its whole thread, before a place and before a past moment's."""
     if position == "":  # before the first event
         return Stretch([], [])
-    end = None if position is None else just_after(position)
+    end = None if position is None else position_after(position)
     found = list(read_newest(log, views.blocks, views.selection, before=wanted.before, end=end, limit=wanted.limit + LEAD_IN))
     found.reverse()
     cut = max(0, len(found) - wanted.limit)
@@ -87,7 +87,7 @@ def read(log: BlockingRecorder, wanted: Wanted, views: Known, position: Position
 
 def known(look: Look, scope: str) -> Known:
     """What is needed of the views, as a copy: telling takes longer than a look may."""
-    threads: Threads = look.states["threads"]
+    threads: ThreadsState = look.states["threads"]
     selection, bound = select(scope, threads), dict(threads.bound)
     if not isinstance(selection, str):  # its goals and runs may belong to another task by now
         bound |= dict.fromkeys(selection.scopes[1:], selection.key)
@@ -124,7 +124,7 @@ def _chapters(stretch: Stretch, telling: Telling, views: Known) -> list[Chapter]
     told = {id(event) for event in stretch.told}
     narrator = Narrator(telling)
     narrator.sifted.threads.bound = views.bound
-    events = sorted((*stretch.lead_in, *stretch.told), key=order_of)
+    events = sorted((*stretch.lead_in, *stretch.told), key=event_order)
     chapters = list(narrator.chapters(events, where=lambda event: id(event) in told))
     ids = {event.id for event in stretch.told}
     mine = [arc for arc in views.closed if arc.last in ids]

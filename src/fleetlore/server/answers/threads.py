@@ -17,16 +17,16 @@ State = Literal["open", "closed", "all"]
 
 def show(look: Look, *, state: State, limit: int) -> Threads:
     """Threads in this state, and how many there are."""
-    known: line.Threads = look.states["threads"]
+    known: line.ThreadsState = look.states["threads"]
     wanted = [thread for thread in known.threads.values() if state in ("all", thread.state)]
-    wanted.sort(key=lambda thread: (thread.last or view.LONG_AGO, thread.key), reverse=True)
+    wanted.sort(key=lambda thread: (thread.last or view.OLDEST_STAMP, thread.key), reverse=True)
     naming = look.naming
     gone = 0 if state == "open" else known.dropped
     return Threads(**look.head(), threads=[_row(thread, look, naming) for thread in wanted[:limit]], total=len(wanted) + gone)
 
 
-def _row(thread: line.Thread, look: Look, naming: Naming) -> ThreadRow:
-    silence = view.stalled_for(thread, look.now)
+def _row(thread: line.StoryThread, look: Look, naming: Naming) -> ThreadRow:
+    silence = view.stall_duration(thread, look.now)
     return ThreadRow(
         key=thread.key,
         title=naming.title(thread.key),

@@ -15,17 +15,17 @@ from fleetlore.chronicle.naming import Naming
 from fleetlore.events.catalog import beat_of
 from fleetlore.events.envelope import Event
 from fleetlore.log.recorder import BlockingRecorder
-from fleetlore.projections.time_index import read_spans
+from fleetlore.projections.time_index import read_ranges
 from fleetlore.server.answers import arcs as arc_rows
 from fleetlore.server.types.common import ArcSpan, LaneRow, Mark, Timeline
 from fleetlore.server.view_cache import Look
 from fleetlore.views import fleet as fleet_view
 from fleetlore.views import names as names_view
 from fleetlore.views import time_ranges as calendar_view
-from fleetlore.views.activity import FAMILIES, NOBODY, Pace, family_of
-from fleetlore.views.agent_status_rules import Standing
-from fleetlore.views.event_text import EPOCH, line_of, rank_of, stamp_of
-from fleetlore.views.time_ranges import Calendar, Span
+from fleetlore.views.activity import BEAT_FAMILIES, NO_AGENT, FleetActivity, find_beat_family
+from fleetlore.views.agent_status_rules import AgentStanding
+from fleetlore.views.event_text import EPOCH, event_line, event_rank, event_stamp
+from fleetlore.views.time_ranges import PositionRange, TimeIndex
 
 NEEDS = ("arcs", "fleet", "names", "pace")
 """The views that it is made of, beside the calendar."""
@@ -71,10 +71,10 @@ class Known(NamedTuple):
     window: Window | None
     first_at: datetime | None
     last_at: datetime | None
-    spans: tuple[Span, ...] | None
+    spans: tuple[PositionRange, ...] | None
     """Where its events are; `None` if they are too many to be read."""
     paced: Counts
-    standings: dict[str, Standing]
+    standings: dict[str, AgentStanding]
     present: set[str]
     """Who is neither gone nor at rest since long: they have a lane even where they did nothing."""
     shown: dict[str, str]
@@ -84,15 +84,15 @@ class Known(NamedTuple):
 
 def known(look: Look, since: datetime | None, until: datetime | None, width: int) -> Known:
     """What is needed of the views, as a copy: reading events takes longer than a look may."""
-    calendar: Calendar = look.states["calendar"]
-    fleet: fleet_view.Fleet = look.states["fleet"]
-    stood = fleet_view.in_order(fleet, now=look.now)
+    calendar: TimeIndex = look.states["calendar"]
+    fleet: fleet_view.FleetState = look.states["fleet"]
+    stood = fleet_view.sort_by_standing(fleet, now=look.now)
     window = _window(calendar, since, until, width)
-    pace: Pace = look.states["pace"]
+    pace: FleetActivity = look.states["pace"]
     spans, paced = None, Counts()
     if window is not None:
         if _estimate(pace, window) <= MOST_READ:
-            spans = tuple(calendar_view.spans(calendar, window.since, window.until))
+            spans = tuple(calendar_view.find_ranges(calendar, window.since, window.until))
         else:
             window, paced = _paced(pace, window)
     return Known(
@@ -103,8 +103,8 @@ def known(look: Look, since: datetime | None, until: datetime | None, width: int
         spans=spans,
         paced=paced,
         standings={agent.name: standing for standing, agent in stood},
-        present={agent.name for standing, agent in stood if standing != "ended" and not fleet_view.is_at_rest(agent, standing, look.now)},
-        shown=names_view.all_shown(look.states["names"]),
+        present={agent.name for standing, agent in stood if standing != "ended" and not fleet_view.is_inactive(agent, standing, look.now)},
+        shown=names_view.all_display_names(look.states["names"]),
         naming=look.naming,
         arcs=list(without_hidden((*look.states["arcs"].closed, *arcbook.open_arcs(look.states["arcs"], look.now)))),
     )
@@ -116,7 +116,7 @@ def show(log: BlockingRecorder, views: Known, upto: str | None, wanted: Sequence
     events, counts = (None, views.paced) if window is None or views.spans is None else _read(log, views.spans, window, upto)
     lanes, more = _lanes(counts, views, wanted)
     names = {lane.agent for lane in lanes}
-    marks = [_mark(event) for event in events or () if (event.agent or NOBODY) in names]
+    marks = [_mark(event) for event in events or () if (event.agent or NO_AGENT) in names]
     return Timeline(
         **views.head,  # type: ignore[arg-type]  # `Look.head` gives the fields of `Head`
         from_=None if window is None else window.since,
@@ -125,7 +125,7 @@ def show(log: BlockingRecorder, views: Known, upto: str | None, wanted: Sequence
         last_at=views.last_at,
         exact=events is not None or window is None,
         bucket_seconds=0.0 if window is None else window.seconds,
-        families=list(FAMILIES),
+        families=list(BEAT_FAMILIES),
         lanes=lanes,
         marks=marks,
         links=_links(marks),
@@ -134,7 +134,7 @@ def show(log: BlockingRecorder, views: Known, upto: str | None, wanted: Sequence
     )
 
 
-def _window(calendar: Calendar, since: datetime | None, until: datetime | None, width: int) -> Window | None:
+def _window(calendar: TimeIndex, since: datetime | None, until: datetime | None, width: int) -> Window | None:
     if calendar.first is None or calendar.newest is None:
         return None
     until = until or max(_moved(calendar.newest, SHORTEST_WINDOW), _moved(since or calendar.first, SHORTEST_WINDOW))
@@ -157,13 +157,13 @@ def _seconds(at: datetime) -> float:
     return (at - EPOCH).total_seconds()
 
 
-def _estimate(pace: Pace, window: Window) -> int:
+def _estimate(pace: FleetActivity, window: Window) -> int:
     """How many events there are at the most, by the slots that the window touches."""
     first, last = int(_seconds(window.since) // pace.seconds), int(_seconds(window.until) // pace.seconds)
     return sum(sum(counts) for lane in pace.lanes.values() for slot, counts in lane.slots.items() if first <= slot <= last)
 
 
-def _paced(pace: Pace, window: Window) -> tuple[Window, Counts]:
+def _paced(pace: FleetActivity, window: Window) -> tuple[Window, Counts]:
     """What the pace counts; and the window in which it does so, from the beginning of a bucket to the end of one: slots cannot be cut."""
     bucket = pace.seconds * max(1, round(window.seconds / pace.seconds))
     first = int(_seconds(window.since) // bucket)
@@ -173,7 +173,7 @@ def _paced(pace: Pace, window: Window) -> tuple[Window, Counts]:
         for slot, families in lane.slots.items():
             number = slot * pace.seconds // bucket - first
             if 0 <= number < buckets:
-                held = counts.setdefault(name, {}).setdefault(number, [0] * len(FAMILIES))
+                held = counts.setdefault(name, {}).setdefault(number, [0] * len(BEAT_FAMILIES))
                 held[:] = [one + other for one, other in zip(held, families, strict=True)]
     since, until = (_moved(EPOCH, timedelta(seconds=number * bucket)) for number in (first, first + buckets))
     return Window(since, until, buckets), counts
@@ -182,29 +182,29 @@ def _paced(pace: Pace, window: Window) -> tuple[Window, Counts]:
 # --- narrow windows
 
 
-def _read(log: BlockingRecorder, spans: Sequence[Span], window: Window, upto: str | None) -> tuple[list[Event] | None, Counts]:
+def _read(log: BlockingRecorder, spans: Sequence[PositionRange], window: Window, upto: str | None) -> tuple[list[Event] | None, Counts]:
     """The events of a window in the order of time, unless they are many, and their counts."""
     counts: Counts = {}
     events: list[Event] = []
-    for event in read_spans(log, spans, window.since, window.until, upto=upto):
-        buckets = counts.setdefault(event.agent or NOBODY, {})
-        families = buckets.setdefault(window.bucket(stamp_of(event)[0]), [0] * len(FAMILIES))
-        families[family_of(beat_of(event))] += 1
+    for event in read_ranges(log, spans, window.since, window.until, upto=upto):
+        buckets = counts.setdefault(event.agent or NO_AGENT, {})
+        families = buckets.setdefault(window.bucket(event_stamp(event)[0]), [0] * len(BEAT_FAMILIES))
+        families[find_beat_family(beat_of(event))] += 1
         if len(events) <= MOST_MARKS:
             events.append(event)
-    return (None if len(events) > MOST_MARKS else sorted(events, key=rank_of)), counts
+    return (None if len(events) > MOST_MARKS else sorted(events, key=event_rank)), counts
 
 
 def _mark(event: Event) -> Mark:
     beat = beat_of(event)
     return Mark(
         id=event.id or "",
-        at=stamp_of(event)[0],
-        agent=event.agent or NOBODY,
+        at=event_stamp(event)[0],
+        agent=event.agent or NO_AGENT,
         beat=beat,
-        family=FAMILIES[family_of(beat)],
+        family=BEAT_FAMILIES[find_beat_family(beat)],
         kind=event.kind,
-        text=line_of(event) or event.kind,
+        text=event_line(event) or event.kind,
         cause=event.cause,
         position=event.position,
     )
@@ -225,11 +225,11 @@ def _lanes(counts: Counts, views: Known, wanted: Sequence[str]) -> tuple[list[La
     totals = {name: total for name, total in totals.items() if not wanted or name in wanted}
     busiest = set(sorted(totals, key=lambda name: (-totals[name], name))[:MOST_LANES])
     order = {name: place for place, name in enumerate(views.shown)}
-    names = sorted(busiest, key=lambda name: (name == NOBODY, order.get(name, len(order)), name))
+    names = sorted(busiest, key=lambda name: (name == NO_AGENT, order.get(name, len(order)), name))
     rows = [
         LaneRow(
             agent=name,
-            shown=views.shown.get(name, name) if name != NOBODY else "the town",
+            shown=views.shown.get(name, name) if name != NO_AGENT else "the town",
             standing=views.standings.get(name, "idle"),
             total=totals[name],
             buckets=sorted(counts.get(name, {}).items()),

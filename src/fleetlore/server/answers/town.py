@@ -12,8 +12,8 @@ from fleetlore.server.answers.town_cards import LONGEST_TITLE, Shown, counts, mi
 from fleetlore.server.types.town import Town, TownAgent, TownColumn, TownHelp, TownInbox, TownMission, TownTask
 from fleetlore.server.view_cache import Look
 from fleetlore.views import town_state
-from fleetlore.views.town import inbox
-from fleetlore.views.town_state import PERSONS, PRIORITIES, AgentState, MissionState, TaskState
+from fleetlore.views.town import sorted_inbox
+from fleetlore.views.town_state import PERSON_MAILBOXES, PRIORITIES, AgentState, MissionState, TaskState
 
 NEEDS = ("town", "names")
 """The views that it is made of."""
@@ -121,12 +121,12 @@ def _help(missions: Iterable[town_state.Mission]) -> list[TownHelp]:
 
 def _inboxes(shown: Shown) -> list[TownInbox]:
     boxes = shown.town.inboxes
-    first = nsmallest(MOST_INBOXES, boxes, key=lambda name: (name not in PERSONS, -len(boxes[name]), name))
+    first = nsmallest(MOST_INBOXES, boxes, key=lambda name: (name not in PERSON_MAILBOXES, -len(boxes[name]), name))
     return [_inbox(shown, name) for name in first]
 
 
 def _inbox(shown: Shown, name: str) -> TownInbox:
-    waiting, is_person = list(inbox(shown.town, name)), name in PERSONS
+    waiting, is_person = list(sorted_inbox(shown.town, name)), name in PERSON_MAILBOXES
     return TownInbox(
         name=name,
         shown=shown.name(name),

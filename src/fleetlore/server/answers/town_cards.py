@@ -21,8 +21,8 @@ class Shown:
 
     def __init__(self, look: Look) -> None:
         self.look = look
-        self.town: town_state.Town = look.states["town"]
-        self._names = names.all_shown(look.states["names"])
+        self.town: town_state.TownState = look.states["town"]
+        self._names = names.all_display_names(look.states["names"])
 
     def name(self, agent: str | None) -> str:
         """What people call an agent."""
@@ -77,7 +77,7 @@ class Shown:
             "is_dead_letter": task.is_dead_letter,
         }
 
-    def message(self, message: town_state.Message) -> TownMessage:
+    def message(self, message: town_state.InboxMessage) -> TownMessage:
         """A message that waits."""
         return TownMessage(
             id=message.id,

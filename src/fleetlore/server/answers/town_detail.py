@@ -8,10 +8,10 @@ from itertools import islice
 from fleetlore.server.answers.town_cards import LONGEST_TITLE, Shown, mission_of
 from fleetlore.server.types.town import AgentPage, MissionPage, TaskPage, TownItem, TownNote, TownTask, TownWatch
 from fleetlore.views import town_state
-from fleetlore.views.town import inbox
-from fleetlore.views.town_agents import GONE, HEEDED
+from fleetlore.views.town import sorted_inbox
+from fleetlore.views.town_agents import CONTROL_STATES, INACTIVE_STATES
 from fleetlore.views.town_rules import MISSION_STEPS
-from fleetlore.views.town_state import OVER, MissionState
+from fleetlore.views.town_state import ENDED_TASK_STATES, MissionState
 
 MOST_ITEMS = 500
 MOST_WATCHES = 100
@@ -42,7 +42,7 @@ def mission(shown: Shown, mission: town_state.Mission | None) -> MissionPage | N
     )
 
 
-def _item(shown: Shown, item: town_state.Item) -> TownItem:
+def _item(shown: Shown, item: town_state.MissionItem) -> TownItem:
     task = shown.town.tasks.get(item.task or "")
     agent = None if task is None else task.agent
     return TownItem(
@@ -71,7 +71,7 @@ def _item(shown: Shown, item: town_state.Item) -> TownItem:
     )
 
 
-def _watch(watch: town_state.Watch) -> TownWatch:
+def _watch(watch: town_state.MissionWatch) -> TownWatch:
     return TownWatch(
         id=watch.id,
         type=watch.type,
@@ -116,7 +116,7 @@ def agent(shown: Shown, agent: town_state.Agent | None) -> AgentPage | None:
         **shown.agent(agent),
         spawn_mode=agent.spawn_mode,
         tasks=[TownTask(**shown.task(each)) for each in nsmallest(MOST_TASKS, mine, key=_task_rank)],
-        messages=[shown.message(each) for each in islice(inbox(shown.town, agent.name), MOST_MESSAGES)],
+        messages=[shown.message(each) for each in islice(sorted_inbox(shown.town, agent.name), MOST_MESSAGES)],
         can=_agent_can(agent),
     )
 
@@ -130,13 +130,13 @@ def _task_rank(task: town_state.Task) -> tuple[int, float]:
 
 
 def _agent_can(agent: town_state.Agent) -> list[str]:
-    if agent.state in GONE:
+    if agent.state in INACTIVE_STATES:
         return ["drain"] if agent.state == "cold" else ["restart"]
-    return [action for action, states in HEEDED.items() if agent.state in states]
+    return [action for action, states in CONTROL_STATES.items() if agent.state in states]
 
 
 def _task_can(task: town_state.Task) -> list[str]:
-    if task.state in OVER:
+    if task.state in ENDED_TASK_STATES:
         return [] if task.state == "completed" else ["retry"]
     return ["assign", "cancel"]
 

@@ -18,7 +18,7 @@ from fleetlore.server.problems import Problem
 from fleetlore.server.types.graph import Chat, ChatReply, ChatStanding
 
 if TYPE_CHECKING:
-    from fleetlore.graph.session import Ended, Session
+    from fleetlore.graph.session import GraphTurnResult, Session
     from fleetlore.server.context import House
 
 LONGEST = 8000
@@ -82,13 +82,13 @@ async def talk(request: Request, house: House) -> Answer:
     return answered(_reply(session, await house.talk.begin(_turn(session, said))), events=1)
 
 
-async def _turn(session: Session, said: Message) -> Ended:
+async def _turn(session: Session, said: Message) -> GraphTurnResult:
     if said.action is None:
         return await session.handle_text(said.text or "", said.dashboard)
     return await session.handle_action(said.action, said.data, said.dashboard)
 
 
-def _reply(session: Session, ended: Ended) -> ChatReply:
+def _reply(session: Session, ended: GraphTurnResult) -> ChatReply:
     screen = session.screen()
     told = [entry.text for entry in screen.history if entry.role == "assistant" and entry.turn == ended.turn]
     text = told[-1] if told and ended.error is None else ""

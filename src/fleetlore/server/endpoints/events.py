@@ -16,7 +16,7 @@ from fleetlore.dialects import cloudevents
 from fleetlore.errors import DialectError, InvalidEvent
 from fleetlore.events import codec
 from fleetlore.events.envelope import Event
-from fleetlore.ingest.shipment import without_place
+from fleetlore.ingest.shipment import strip_shipped_place
 from fleetlore.server.endpoints.request_body import Body, Piece, elements_of, lines_of, media_type, object_of, one_or_many, read_body
 from fleetlore.server.endpoints.response import Answer, door, positions, trace_of
 from fleetlore.server.endpoints.store import Decode, admit_all, store
@@ -118,7 +118,7 @@ def _allowed(event: Event) -> Event:
     """What the log says of itself, or a shipper of an event, nobody else does: views and shippers go by it."""
     if event.kind.startswith(OWN):
         raise InvalidEvent("$.kind", f"{event.kind} is what the log says of itself; `lore forget` and `lore trim` have it say so")
-    return without_place(event)
+    return strip_shipped_place(event)
 
 
 _LINES = Form(lines_of, _ours, is_whole=False)

@@ -109,7 +109,7 @@ def _take(log: BlockingRecorder, body: Body, delivery: Delivery, is_form: bool, 
 
 def _name(name: str | None) -> str | None:
     """As the dialect calls it: deliveries that were captured and are imported say the same."""
-    return next((known for start, known in webhooks.HEADERS if start == f"x-{name}-"), None)
+    return next((known for start, known in webhooks.FORGE_BY_HEADER if start == f"x-{name}-"), None)
 
 
 def _payload_in(raw: bytes) -> bytes:

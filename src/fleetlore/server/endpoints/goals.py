@@ -21,7 +21,7 @@ from fleetlore.server.endpoints.request_body import Body, read_as, read_body
 from fleetlore.server.endpoints.response import Answer, door, positions
 from fleetlore.server.endpoints.store import store
 from fleetlore.server.problems import Problem
-from fleetlore.views.goals import limits_in
+from fleetlore.views.goals import parse_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ class Steering(Struct, kw_only=True, forbid_unknown_fields=True):
     """What is asked of a goal."""
 
     action: Literal["pause", "resume", "cancel", "say", "raise"]
-    value: Annotated[str, Meta(max_length=commands.LONGEST_MESSAGE)] | dict[str, Limit] | None = None
+    value: Annotated[str, Meta(max_length=commands.MAX_MESSAGE_BYTES)] | dict[str, Limit] | None = None
     """For `say` the message, for `raise` the new limits, as in `{"turns": 60, "wall_time": "6h"}`."""
     reason: Reason | None = None
 
@@ -79,8 +79,8 @@ async def decide(request: Request, house: House) -> Answer:
 def _control(house: House, id: str, body: Body) -> list[str]:
     said = _fitting(read_as(body.unpack(house.limits.body), Steering, 'send {"action": "pause"}, and a "value" where it needs one'))
     reason = (said.reason or "").strip() or None
-    _check(house, id, lambda goal: commands.check(goal, said.action, said.value))
-    event = commands.control(id, said.action, by=PERSON, value=said.value, reason=reason, now=house.clock)
+    _check(house, id, lambda goal: commands.check_action(goal, said.action, said.value))
+    event = commands.make_control_event(id, said.action, by=PERSON, value=said.value, reason=reason, now=house.clock)
     return store(house.log, [house.log.admit(_signed(house, event))])
 
 
@@ -89,7 +89,7 @@ def _fitting(said: Steering) -> Steering:
     match said.action, said.value:
         case "say", str() if said.value.strip():
             return said
-        case "raise", dict() if 0 < len(said.value) == len(limits_in(said.value)):
+        case "raise", dict() if 0 < len(said.value) == len(parse_limits(said.value)):
             return said
         case "pause" | "resume" | "cancel", None:
             return said
@@ -98,7 +98,8 @@ def _fitting(said: Steering) -> Steering:
 
 _NEEDS = {
     "say": "is what the agent is told, in words",
-    "raise": f'is what to raise, and to what, each once, as in {{"turns": 60, "wall_time": "6h"}}; known are {", ".join(commands.AXES)}',
+    "raise": f'is what to raise, and to what, each once, as in {{"turns": 60, "wall_time": "6h"}}; '
+    f"known are {', '.join(commands.BUDGET_AXES)}",
 }
 
 
@@ -107,7 +108,7 @@ _NEEDS = {
 
 def _decide(house: House, id: str, body: Body) -> list[str]:
     said = read_as(body.unpack(house.limits.body), Decided, 'send {"of": the question, "choice": "allow"}, or "deny", and a "message"')
-    _check(house, id, lambda goal: commands.check(goal, "decide", of=said.of))
+    _check(house, id, lambda goal: commands.check_action(goal, "decide", of=said.of))
     for _ in range(_TRIES):
         try:
             return _answer(house, id, said)
@@ -121,18 +122,18 @@ def _answer(house: House, id: str, said: Decided, *, is_last: bool = False) -> l
     """Store the answer, if the question still waits and nothing happened to the goal since that was seen."""
     log, scope = house.log, f"goal:{id}"
     head = log.head(scope)
-    question = next(filter(None, map(questions.question_of, log.get([said.of]))), None)
-    standing = "over" if question is None else questions.standing(log, question, house.clock(), _obeys(house))
+    question = next(filter(None, map(questions.parse_question, log.get([said.of]))), None)
+    standing = "over" if question is None else questions.find_question_status(log, question, house.clock(), _obeys(house))
     if question is None or standing != "waiting":
         raise Problem(409, f"{_GONE[standing]}; `GET /api/goals` shows what waits")
     value = {"choice": said.choice, "message": (said.message or "").strip()}
-    event = commands.control(id, "decide", by=PERSON, value=value, of=said.of, reason=value["message"] or None, now=house.clock)
+    event = commands.make_control_event(id, "decide", by=PERSON, value=value, of=said.of, reason=value["message"] or None, now=house.clock)
     words = f"{said.choice} {question.tool}" + (f": {value['message']}" if value["message"] else "")
-    event = _signed(house, replace(event, text=words[: commands.LONGEST_TEXT]))
+    event = _signed(house, replace(event, text=words[: commands.MAX_TEXT_CHARS]))
     return log.append([event], expect=None if is_last else Expect(scope, head))
 
 
-def _obeys(house: House) -> questions.Obeys:
+def _obeys(house: House) -> questions.IsTrusted:
     return (lambda event: True) if house.operator is None else house.operator.holds
 
 

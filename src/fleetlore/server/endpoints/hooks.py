@@ -22,9 +22,9 @@ from fleetlore.dialects.nexus import from_heartbeat
 from fleetlore.errors import DialectError, InvalidEvent
 from fleetlore.events.envelope import Event
 from fleetlore.ingest import discovery, drain, retention
-from fleetlore.ingest.anonymise import veiling
-from fleetlore.ingest.drain import Entry
-from fleetlore.ingest.lines import Line
+from fleetlore.ingest.anonymise import make_anonymiser
+from fleetlore.ingest.drain import SpoolEntry
+from fleetlore.ingest.lines import SourceLine
 from fleetlore.programs.claude_code import hooks
 from fleetlore.programs.codex import hooks as codex_hooks
 from fleetlore.redact import Redactor
@@ -68,20 +68,20 @@ def take_call(log: BlockingRecorder, settings: Settings, call: Call, raw: bytes)
     else:
         record = {key: value for key, value in record.items() if key not in _TRANSCRIPTS}  # nobody else is going to tell it
     entry = _entry(record, call, raw)
-    if drain.is_told(entry, log):
+    if drain.is_in_transcript(entry, log):
         return []
     id = str(entry.told["id"])
-    said = drain.with_branch(entry) if call.is_local else record
+    said = drain.add_branch(entry) if call.is_local else record
     events = told(lambda: PROGRAMS[call.program](said, id=id, at=call.at))
     if call.is_local:
-        events = list(map(discovery.of_this_machine(), events))
-    return keep_all(log, [drain.under_known_id(event, id, log) for event in events])
+        events = list(map(discovery.make_machine_stamp(), events))
+    return keep_all(log, [drain.reuse_logged_id(event, id, log) for event in events])
 
 
-def _entry(record: Mapping[str, Any], call: Call, raw: bytes) -> Entry:
+def _entry(record: Mapping[str, Any], call: Call, raw: bytes) -> SpoolEntry:
     """The call as a line of the spool would have it."""
-    line = Line(SOURCE, 1, raw, 0, len(raw))
-    return Entry(line, {"at": write_time(call.at), "id": drain.id_by_http(), "program": call.program, "record": record})
+    line = SourceLine(SOURCE, 1, raw, 0, len(raw))
+    return SpoolEntry(line, {"at": write_time(call.at), "id": drain.make_http_id(), "program": call.program, "record": record})
 
 
 def _own_transcripts(record: Mapping[str, Any], call: Call) -> list[str]:
@@ -91,31 +91,31 @@ def _own_transcripts(record: Mapping[str, Any], call: Call) -> list[str]:
     """
     if not call.is_local:
         return []
-    folders = [os.path.join(os.path.realpath(folder), "") for folder in discovery.folders_of(call.program)]
+    folders = [os.path.join(os.path.realpath(folder), "") for folder in discovery.recording_folders(call.program)]
     named = dict.fromkeys(path for key in _TRANSCRIPTS if (path := as_text(record.get(key))))
     found = [path for path in named if _is_within(path, folders)]
     if call.program != "claude-code":
         return found
-    return [each for path in found for each in discovery.with_helpers(path) if _is_within(each, folders)]
+    return [each for path in found for each in discovery.find_session_files(path) if _is_within(each, folders)]
 
 
 def _is_within(path: str, folders: list[str]) -> bool:
     try:
         real = os.path.realpath(path)
-        return real.endswith(discovery.ROWS) and real.startswith(tuple(folders)) and os.path.isfile(real)
+        return real.endswith(discovery.TRANSCRIPT_SUFFIX) and real.startswith(tuple(folders)) and os.path.isfile(real)
     except ValueError:  # a path that no system has
         return False
 
 
 def _catch_up(log: BlockingRecorder, settings: Settings, program: str, paths: list[str]) -> None:
     levels = settings.redact_levels.value
-    discovery.catch_up(
+    discovery.import_new_lines(
         log,
         paths,
         program=program,
         redactor=Redactor(settings.redact_patterns.value),
-        veil=veiling(levels) if levels else None,
-        not_before=retention.oldest_kept(settings, clock.now()),
+        veil=make_anonymiser(levels) if levels else None,
+        not_before=retention.retention_cutoff(settings, clock.now()),
     )
 
 

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from fleetlore.dialects.otlp import protobuf as otlp_protobuf
 from fleetlore.dialects.otlp import reader
-from fleetlore.dialects.otlp.reader import Told
+from fleetlore.dialects.otlp.reader import ParsedTraces
 from fleetlore.server.endpoints.request_body import Body, media_type, read_body
 from fleetlore.server.endpoints.response import JSON, Answer, door
 from fleetlore.server.endpoints.store import Kept, keep, told
@@ -81,7 +81,7 @@ def _varint(value: int) -> bytes:
 class Signal(NamedTuple):
     """One of the things that exporters send."""
 
-    take: Callable[..., Told]
+    take: Callable[..., ParsedTraces]
     rejected: str
     """What the answer calls those left out."""
     of: str
@@ -89,11 +89,11 @@ class Signal(NamedTuple):
     """Whether a binary body is parsed, which needs the extra."""
 
 
-def _take_logs(body: bytes, *, protobuf: bool) -> Told:
-    return Told(reader.read_logs(body, protobuf=protobuf))
+def _take_logs(body: bytes, *, protobuf: bool) -> ParsedTraces:
+    return ParsedTraces(reader.read_logs(body, protobuf=protobuf))
 
 
-TRACES = Signal(reader.take_traces, "rejectedSpans", "spans")
+TRACES = Signal(reader.parse_traces, "rejectedSpans", "spans")
 LOGS = Signal(_take_logs, "rejectedLogRecords", "log records")
 METRICS = Signal(reader.discard_metrics, "rejectedDataPoints", "data points", parses_protobuf=False)
 
@@ -136,7 +136,7 @@ def _format(request: Request, signal: Signal) -> str:
     kind = media_type(request)
     if kind not in (PROTOBUF, JSON):
         raise Problem(415, f"{kind[:60] or 'a body without a Content-Type'} is not read here; send {PROTOBUF} or {JSON}")
-    if kind == PROTOBUF and signal.parses_protobuf and not otlp_protobuf.is_installed():
+    if kind == PROTOBUF and signal.parses_protobuf and not otlp_protobuf.is_protobuf_installed():
         detail = "OTLP in protobuf needs the extra here: pip install 'fleetlore[otlp]'; or have the exporter send JSON (http/json)"
         raise Problem(415, detail, headers={"accept-post": JSON})
     return kind

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from fleetlore.dialects.recording import parse
+from fleetlore.dialects.recording import parse_record
 from fleetlore.dialects.wire import Record
 from fleetlore.errors import DialectError
 from fleetlore.server.problems import Problem
@@ -180,7 +180,7 @@ def object_of(raw: bytes) -> Piece:
 def foreign_record(raw: bytes) -> Record:
     """A document of another program's, read as forgivingly as those are: half a character, which JavaScript cuts off, is not refused."""
     try:
-        return parse(text_of(raw))
+        return parse_record(text_of(raw))
     except DialectError as error:
         raise Problem(400, str(error)) from error
 

@@ -22,12 +22,12 @@ from fleetlore.server.endpoints.request_body import Body, read_as, read_body
 from fleetlore.server.endpoints.response import JSON, Answer, door, positions
 from fleetlore.server.problems import Problem
 from fleetlore.town import commands, mission_commands
-from fleetlore.town.commands import Wish
+from fleetlore.town.commands import TownCommand
 from fleetlore.town.plans import issues, toml
-from fleetlore.views.town_state import CONDUCTOR, PERSONS, Town
+from fleetlore.views.town_state import CONDUCTOR, PERSON_MAILBOXES, TownState
 
 if TYPE_CHECKING:
-    from fleetlore.log.tokens import Scope
+    from fleetlore.log.tokens import TokenScope
     from fleetlore.server.context import House
 
 PERSON = "control room"
@@ -35,9 +35,9 @@ LONGEST_NAME = 200
 _TRIES = 20
 
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
-Names = Annotated[list[Name], Meta(max_length=commands.MOST_NAMES)]
+Names = Annotated[list[Name], Meta(max_length=commands.MAX_NAMES)]
 Reason = Annotated[str, Meta(max_length=2000)]
-Words = Annotated[str, Meta(max_length=commands.LONGEST_TEXT)]
+Words = Annotated[str, Meta(max_length=commands.MAX_TEXT_BYTES)]
 Priority = Literal["urgent", "high", "normal", "low"]
 
 
@@ -129,69 +129,69 @@ class NewNote(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 _T = TypeVar("_T", bound=Struct)
-Turn = Callable[[Town, _T], Wish | Sequence[Wish]]
+Turn = Callable[[TownState, _T], TownCommand | Sequence[TownCommand]]
 
 
 # --- wishes
 
 
-def _agent(town: Town, said: AgentWish) -> Wish:
+def _agent(town: TownState, said: AgentWish) -> TownCommand:
     _known(town.agents, said.agent, "agent")
-    return commands.ask_agent(town, said.agent, said.action, by=PERSON, reason=said.reason.strip())
+    return commands.control_agent(town, said.agent, said.action, by=PERSON, reason=said.reason.strip())
 
 
-def _task(town: Town, said: TaskWish) -> Wish:
+def _task(town: TownState, said: TaskWish) -> TownCommand:
     _known(town.tasks, said.task, "task")
     if said.action in ("assign", "redirect"):
         if said.agent is None:
             raise Problem(422, "agent: is missing; say to whom it goes")
         _known(town.agents, said.agent, "agent")
-        return commands.assign(town, said.task, said.agent, by=PERSON)
-    ask = commands.cancel if said.action == "cancel" else commands.retry
+        return commands.assign_task(town, said.task, said.agent, by=PERSON)
+    ask = commands.cancel_task if said.action == "cancel" else commands.retry_task
     return ask(town, said.task, by=PERSON, reason=said.reason.strip())
 
 
-def _new_task(town: Town, said: NewTask) -> Wish:
+def _new_task(town: TownState, said: NewTask) -> TownCommand:
     if said.agent is not None:
         _known(town.agents, said.agent, "agent")
     fields = {name: getattr(said, name) for name in NewTask.__struct_fields__ if name != "title"}
     return commands.add_task(town, said.title, by=PERSON, **fields)
 
 
-def _mission(town: Town, said: MissionWish) -> Wish:
+def _mission(town: TownState, said: MissionWish) -> TownCommand:
     _known(town.missions, said.mission, "mission")
     reason = said.reason.strip()
     if said.action == "archive":
-        return mission_commands.archive(town, said.mission, by=PERSON)
+        return mission_commands.archive_mission(town, said.mission, by=PERSON)
     if said.action == "helped":
-        return mission_commands.helped(town, said.mission, by=PERSON, reason=reason)
-    return mission_commands.move(town, said.mission, MOVES[said.action], by=PERSON, reason=reason)
+        return mission_commands.resolve_help_request(town, said.mission, by=PERSON, reason=reason)
+    return mission_commands.change_mission_state(town, said.mission, MOVES[said.action], by=PERSON, reason=reason)
 
 
-def _verdict(town: Town, said: Verdict) -> Wish:
+def _verdict(town: TownState, said: Verdict) -> TownCommand:
     _known(town.missions, said.mission, "mission")
     _known(town.missions[said.mission].items, said.item, "item")
     is_approved = said.verdict == "approve"
-    return mission_commands.judge(town, said.mission, said.item, by=PERSON, is_approved=is_approved, reason=said.reason.strip())
+    return mission_commands.review_item(town, said.mission, said.item, by=PERSON, is_approved=is_approved, reason=said.reason.strip())
 
 
-def _message(town: Town, said: NewMessage) -> Wish:
-    if said.to not in PERSONS:
+def _message(town: TownState, said: NewMessage) -> TownCommand:
+    if said.to not in PERSON_MAILBOXES:
         _known(town.agents, said.to, "agent")
     fields = {name: getattr(said, name) for name in ("type", "priority", "task", "mission")}
     if said.correlation is None or said.correlation not in town.inboxes.get(CONDUCTOR, {}):
-        return commands.send(town, said.to, said.body, by=CONDUCTOR, correlation=said.correlation, **fields)
+        return commands.send_message(town, said.to, said.body, by=CONDUCTOR, correlation=said.correlation, **fields)
     return commands.reply(town, said.to, said.body, by=CONDUCTOR, mailbox=CONDUCTOR, reply_to=said.correlation, **fields)
 
 
-def _used(town: Town, said: UsedMessage) -> Wish:
+def _used(town: TownState, said: UsedMessage) -> TownCommand:
     _known(town.inboxes.get(said.to, {}), said.message, "message")
-    return commands.acknowledge(town, said.to, said.message)
+    return commands.acknowledge_message(town, said.to, said.message)
 
 
-def _note(town: Town, said: NewNote) -> Wish:
+def _note(town: TownState, said: NewNote) -> TownCommand:
     _known(town.missions, said.mission, "mission")
-    return mission_commands.note(town, said.mission, said.text, by=PERSON)
+    return mission_commands.add_mission_note(town, said.mission, said.text, by=PERSON)
 
 
 class Unknown(Exception):
@@ -206,7 +206,7 @@ def _known(all: Any, name: str, what: str) -> None:
 # --- doors
 
 
-def _entrance(kind: type[_T], turn: Turn[_T], scope: Scope) -> Callable[[Request], Awaitable[Response]]:
+def _entrance(kind: type[_T], turn: Turn[_T], scope: TokenScope) -> Callable[[Request], Awaitable[Response]]:
     """The door for one kind of wish. What steers is signed where the log is sealed."""
 
     @door("town")
@@ -223,7 +223,7 @@ def _fulfil(house: House, body: Body, kind: type[_T], turn: Turn[_T], *, is_sign
     return _tell(house, lambda town: turn(town, said), is_signed=is_signed)
 
 
-def _tell(house: House, turn: Callable[[Town], Wish | Sequence[Wish]], *, is_signed: bool) -> list[str]:
+def _tell(house: House, turn: Callable[[TownState], TownCommand | Sequence[TownCommand]], *, is_signed: bool) -> list[str]:
     """Store what fulfils a wish; looked at again as often as somebody else was quicker."""
     for _ in range(_TRIES):
         wishes = _checked(house, turn)
@@ -234,7 +234,7 @@ def _tell(house: House, turn: Callable[[Town], Wish | Sequence[Wish]], *, is_sig
     raise Problem(409, "so much happens to it that nothing could be decided; look again, and ask once more")
 
 
-def _checked(house: House, turn: Callable[[Town], Wish | Sequence[Wish]]) -> Sequence[Wish]:
+def _checked(house: House, turn: Callable[[TownState], TownCommand | Sequence[TownCommand]]) -> Sequence[TownCommand]:
     with house.desk.looking(None, ["town"]) as look:
         try:
             made = turn(look.states["town"])
@@ -245,7 +245,7 @@ def _checked(house: House, turn: Callable[[Town], Wish | Sequence[Wish]]) -> Seq
             raise Problem(503, detail, headers={"retry-after": "1"}) from error
         except Invalid as error:
             raise Problem(409, str(error)) from error
-    return [made] if isinstance(made, Wish) else made
+    return [made] if isinstance(made, TownCommand) else made
 
 
 def _append(house: House, events: Sequence[Event], expect: Expect | None, *, is_signed: bool) -> list[str]:
@@ -275,13 +275,17 @@ def _start(house: House, body: Body) -> tuple[list[str], str, Sequence[str]]:
     said = _read(body.unpack(house.limits.body), NewMission)
     try:
         is_toml = said.format == "toml"
-        plan = toml.read(said.plan, "plan") if is_toml else issues.read(said.plan, "issues", title=said.title, done=said.done)
+        plan = (
+            toml.parse_toml_plan(said.plan, "plan")
+            if is_toml
+            else issues.parse_issues(said.plan, "issues", title=said.title, done=said.done)
+        )
     except InvalidPlan as error:
         raise Problem(422, str(error), problems=list(error.problems)) from error
-    return _tell(house, lambda town: mission_commands.start(town, plan, by=PERSON), is_signed=True), plan.id, plan.left_out
+    return _tell(house, lambda town: mission_commands.start_mission(town, plan, by=PERSON), is_signed=True), plan.id, plan.left_out
 
 
-ENTRANCES: tuple[tuple[str, str, type[Struct], Turn[Any], Scope], ...] = (
+ENTRANCES: tuple[tuple[str, str, type[Struct], Turn[Any], TokenScope], ...] = (
     ("/api/town/agents", "Interrupt, resume, drain, kill or restart an agent", AgentWish, _agent, "admin"),
     ("/api/town/tasks", "Assign a task to an agent, cancel it, or have it tried again", TaskWish, _task, "admin"),
     ("/api/town/backlog", "Write a task down", NewTask, _new_task, "admin"),

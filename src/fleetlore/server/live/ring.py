@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from fleetlore.events import codec
 from fleetlore.events.envelope import SCHEMA_VERSION, Event
-from fleetlore.log.base import TOWN, Page, Position, Stored, scopes_of
-from fleetlore.log.reading import gap, revive
+from fleetlore.log.base import TOWN, Position, StoredRecord, TailPage, event_scopes
+from fleetlore.log.reading import decode_stored, make_gap_event
 
 MOST_EVENTS = 16_384
 MOST_BYTES = 64 << 20
@@ -169,17 +169,17 @@ class Ring:
         return batch, key[2]
 
 
-def entries_of(page: Page, after: Position | None) -> Iterator[Entry]:
+def entries_of(page: TailPage, after: Position | None) -> Iterator[Entry]:
     """A follower's page, ready to be sent: the gap first."""
     if page.gap is not None:
-        event = gap(after, page.gap)
+        event = make_gap_event(after, page.gap)
         yield _entry(page.gap, codec.encode_with_position(event), event.kind, None)
     for stored in page.rows:
         event, json = told(stored)
-        yield _entry(stored.position, json, event.kind, scopes_of(event))
+        yield _entry(stored.position, json, event.kind, event_scopes(event))
 
 
-def told(stored: Stored) -> tuple[Event, bytes]:
+def told(stored: StoredRecord) -> tuple[Event, bytes]:
     """A stored record as an event, and as JSON with its position: its own bytes, wherever they can be sent as they are."""
     raw = stored.raw
     try:
@@ -191,9 +191,9 @@ def told(stored: Stored) -> tuple[Event, bytes]:
     return event, b'%b,"position":"%b"}' % (raw[:-1], stored.position.encode())
 
 
-def _told_anew(stored: Stored) -> tuple[Event, bytes]:
+def _told_anew(stored: StoredRecord) -> tuple[Event, bytes]:
     """One that is of an older version, spread over lines, or not readable at all."""
-    event = revive(stored)
+    event = decode_stored(stored)
     return event, codec.encode_with_position(event)
 
 

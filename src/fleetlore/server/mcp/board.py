@@ -53,7 +53,7 @@ def tasks(source: Source, caller: Caller, ask: requests.Tasks) -> responses.Task
     """The board."""
     ask = _with_names_of_the_log(source, ask)
     with source.looking(None, NEEDS) as look:
-        town: state.Town = look.states["town"]
+        town: state.TownState = look.states["town"]
         counts = Counter(task.state for task in town.tasks.values())
         wanted = [task for task in town.tasks.values() if _is_wanted(task, ask)]
         wanted.sort(key=lambda task: (_ORDER.index(task.state), _RANK.get(task.priority, len(_RANK))))
@@ -68,7 +68,7 @@ def _with_names_of_the_log(source: Source, ask: requests.Tasks) -> requests.Task
 
 
 def _is_wanted(task: state.Task, ask: requests.Tasks) -> bool:
-    is_over = task.state in state.OVER
+    is_over = task.state in state.ENDED_TASK_STATES
     is_asked_for = ask.state in ("all", task.state, "over" if is_over else "open")
     return is_asked_for and ask.agent in (None, task.agent) and ask.mission in (None, task.mission)
 
@@ -144,7 +144,7 @@ def task_told(answer: responses.Task) -> str:
     return told(
         f"One task, {begun}{depends}:",
         quoted(_task_told(answer.task)),
-        *(told(title, text_safety.record(text, WORDS)) for title, text in parts if text),
+        *(told(title, text_safety.quote_record(text, WORDS)) for title, text in parts if text),
         "What happened last:" if answer.recent else "",
         quoted(*map(event_told, answer.recent)),
     )
@@ -156,7 +156,7 @@ def task_told(answer: responses.Task) -> str:
 def missions(source: Source, caller: Caller, ask: requests.Missions) -> responses.Missions:
     """Missions."""
     with source.looking(None, NEEDS) as look:
-        town: state.Town = look.states["town"]
+        town: state.TownState = look.states["town"]
         wanted = [mission for mission in town.missions.values() if _is_mission_wanted(mission, ask)]
         wanted.sort(key=lambda mission: str(mission.moved_at or mission.at or ""), reverse=True)
         wanted.sort(key=lambda mission: mission.help is None)
@@ -210,7 +210,7 @@ def mission(source: Source, caller: Caller, ask: requests.Mission) -> responses.
         return responses.Mission(**head(look), mission=_mission(found), items=items, notes=notes, left_out=left_out)
 
 
-def _item(item: state.Item) -> responses.Item:
+def _item(item: state.MissionItem) -> responses.Item:
     return responses.Item(
         id=item.id,
         state=item.state,
@@ -225,7 +225,7 @@ def _item(item: state.Item) -> responses.Item:
     )
 
 
-def _note(note: state.Note) -> responses.Note:
+def _note(note: state.MissionNote) -> responses.Note:
     return responses.Note(by=note.by, text=line(note.text, 2 * LINE), at=note.at)
 
 
@@ -258,17 +258,21 @@ def inbox(source: Source, caller: Caller, ask: requests.Inbox) -> responses.Inbo
     if agent is None:
         raise Invalid("agent: whose inbox? Say its name; nothing says who asks here")
     with source.looking(None, NEEDS) as look:
-        town: state.Town = look.states["town"]
-        is_known, start, waiting = agent in town.agents or agent in state.PERSONS, head(look), list(town_view.inbox(town, agent))
+        town: state.TownState = look.states["town"]
+        is_known, start, waiting = (
+            agent in town.agents or agent in state.PERSON_MAILBOXES,
+            head(look),
+            list(town_view.sorted_inbox(town, agent)),
+        )
     if not is_known:
         if agent != caller.name:  # the asker itself may be too new to be on the log
             agent = meant(source, f"agent:{agent}").partition(":")[2]
-        waiting = list(town_view.inbox(outside(source, agent), agent))
+        waiting = list(town_view.sorted_inbox(outside(source, agent), agent))
     rows, next = page(waiting, _message, limit=ask.limit, page=ask.page)
     return responses.Inbox(**start, next=next, agent=agent, messages=rows, waiting=len(waiting))
 
 
-def outside(source: Source, agent: str) -> state.Town:
+def outside(source: Source, agent: str) -> state.TownState:
     """The newest messages for an agent that no town keeps an inbox for: a session that somebody runs by hand."""
     town = town_view.initial()
     town.agents[agent] = state.Agent(name=agent)
@@ -278,7 +282,7 @@ def outside(source: Source, agent: str) -> state.Town:
     return town
 
 
-def _message(message: state.Message) -> responses.Message:
+def _message(message: state.InboxMessage) -> responses.Message:
     return responses.Message(
         id=message.id,
         sender=message.sender,
@@ -294,8 +298,10 @@ def _message(message: state.Message) -> responses.Message:
 
 def inbox_told(answer: responses.Inbox) -> str:
     """An inbox as text."""
-    waiting = f"{answer.waiting:,} {'message waits' if answer.waiting == 1 else 'messages wait'} for {text_safety.name(answer.agent)}."
-    shown = [told(quoted(_message_told(message)), text_safety.record(message.body, WORDS)) for message in answer.messages]
+    waiting = (
+        f"{answer.waiting:,} {'message waits' if answer.waiting == 1 else 'messages wait'} for {text_safety.sanitize_name(answer.agent)}."
+    )
+    shown = [told(quoted(_message_told(message)), text_safety.quote_record(message.body, WORDS)) for message in answer.messages]
     return told(waiting, *shown, going_on(answer.next))
 
 

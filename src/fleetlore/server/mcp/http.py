@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from fleetlore.log.tokens import Token, included
+from fleetlore.log.tokens import Token, included_scopes
 from fleetlore.server.mcp.sources import Caller, Served, Source
 from fleetlore.server.problems import Problem
 from fleetlore.server.security.local_token import LABEL
@@ -59,7 +59,7 @@ async def caller_of(house: House, request: Request) -> Caller:
 
 def _known(token: Token) -> Caller:
     is_own = token.label in ("", LABEL)
-    if "write" not in included(token.scope):
+    if "write" not in included_scopes(token.scope):
         return Caller(token.label or None, why_not=f"the token {token.id} is for {token.scope} only; {_NO_TOKEN}")
     if is_own:
         return Caller(why_not=f"the token {token.id} has no label of its own, so nobody would know who speaks; {_NO_TOKEN}")

@@ -18,7 +18,7 @@ from fleetlore.server.types.common import ArcRow
 from fleetlore.server.view_cache import Look
 from fleetlore.views import fleet as fleet_view
 from fleetlore.views import names as names_view
-from fleetlore.views.agent_status_rules import Standing
+from fleetlore.views.agent_status_rules import AgentStanding
 
 MOST_ARCS = 1000
 """The newest that can be paged through."""
@@ -36,22 +36,22 @@ def head(look: Look) -> dict[str, Any]:
 def fleet(source: Source, caller: Caller, ask: requests.Fleet) -> responses.Fleet:
     """Who does what."""
     with source.looking(None, ("fleet", "names")) as look:
-        state: fleet_view.Fleet = look.states["fleet"]
-        shown = names_view.all_shown(look.states["names"])
-        stood = [pair for pair in fleet_view.in_order(state, now=look.now) if _is_wanted(*pair, ask, look.now)]
+        state: fleet_view.FleetState = look.states["fleet"]
+        shown = names_view.all_display_names(look.states["names"])
+        stood = [pair for pair in fleet_view.sort_by_standing(state, now=look.now) if _is_wanted(*pair, ask, look.now)]
         stood.sort(key=lambda pair: fleet_show.ORDER.index(pair[0]))
         agents, next = page(stood, lambda pair: _agent(*pair, shown), limit=ask.limit, page=ask.page)
         asking = fill(sorted(state.asking.items()), lambda pair: _asking(*pair), limit=20, most=_ASKING_BYTES)
         return responses.Fleet(**head(look), next=next, now=look.now, counts=fleet_show.counts(look), agents=agents, asking=asking)
 
 
-def _is_wanted(standing: Standing, agent: fleet_view.Agent, ask: requests.Fleet, now: datetime) -> bool:
+def _is_wanted(standing: AgentStanding, agent: fleet_view.FleetAgent, ask: requests.Fleet, now: datetime) -> bool:
     if ask.standing is not None:
         return standing == ask.standing
-    return ask.everybody or not fleet_view.is_at_rest(agent, standing, now)
+    return ask.everybody or not fleet_view.is_inactive(agent, standing, now)
 
 
-def _agent(standing: Standing, agent: fleet_view.Agent, shown: dict[str, str]) -> responses.Agent:
+def _agent(standing: AgentStanding, agent: fleet_view.FleetAgent, shown: dict[str, str]) -> responses.Agent:
     called = shown.get(agent.name, agent.name)
     return responses.Agent(
         name=agent.name,
@@ -67,7 +67,7 @@ def _agent(standing: Standing, agent: fleet_view.Agent, shown: dict[str, str]) -
     )
 
 
-def _asking(mission: str, ask: fleet_view.Ask) -> responses.Asking:
+def _asking(mission: str, ask: fleet_view.OpenHelpCall) -> responses.Asking:
     return responses.Asking(mission=mission, text=line(ask.text), since=ask.since)
 
 

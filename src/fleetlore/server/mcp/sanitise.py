@@ -34,12 +34,12 @@ Given = TypeVar("Given")
 
 def line(text: str | None, longest: int = LINE) -> str:
     """Words on one line."""
-    return text_safety.line(text or "", longest)
+    return text_safety.sanitize_line(text or "", longest)
 
 
 def words(text: str | None, longest: int = WORDS) -> str:
     """Words that may have several lines, each of them harmless, without the mark of a quotation: for JSON, which is one."""
-    return "\n".join(piece.removeprefix(text_safety.MARK) for piece in text_safety.record(text or "", longest).splitlines())
+    return "\n".join(piece.removeprefix(text_safety.RECORD_MARK) for piece in text_safety.quote_record(text or "", longest).splitlines())
 
 
 def some(names: Iterable[str]) -> list[str]:
@@ -115,7 +115,7 @@ def place(log: BlockingRecorder, page: str | None) -> Position | None:
 
 def quoted(*lines: str) -> str:
     """Lines from the log, each behind the mark of a quotation."""
-    return "\n".join(f"{text_safety.MARK}{each}" for each in lines if each)
+    return "\n".join(f"{text_safety.RECORD_MARK}{each}" for each in lines if each)
 
 
 def told(*parts: str) -> str:

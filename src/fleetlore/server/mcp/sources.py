@@ -14,8 +14,8 @@ from fleetlore.log.base import Position
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.projections import name_lookup, search
 from fleetlore.projections.live_views import FindStore
-from fleetlore.projections.runner import Course, Runner, View, go_on
-from fleetlore.projections.store import fits
+from fleetlore.projections.runner import FoldRun, LogView, Runner, advance_folds
+from fleetlore.projections.store import is_anchor_valid
 from fleetlore.server.view_cache import Look
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Source(Protocol):
     def looking(self, position: Position | None, views: Sequence[str]) -> AbstractContextManager[Look]:
         """Some views at the head."""
 
-    def find(self, text: str, wanted: search.Wanted, limit: int) -> tuple[list[Event], bool]:
+    def find(self, text: str, wanted: search.SearchFilter, limit: int) -> tuple[list[Event], bool]:
         """Events by their words, newest first; and whether older ones may be missing."""
 
 
@@ -74,7 +74,7 @@ class Served:
         """Some views at the head."""
         return self._house.desk.looking(position, views)
 
-    def find(self, text: str, wanted: search.Wanted, limit: int) -> tuple[list[Event], bool]:
+    def find(self, text: str, wanted: search.SearchFilter, limit: int) -> tuple[list[Event], bool]:
         """Events by their words."""
         return self._house.finder.find(text, wanted, limit)
 
@@ -88,7 +88,7 @@ class OnDemand:
     def __init__(
         self,
         log: BlockingRecorder,
-        views: Mapping[str, View[Any]],
+        views: Mapping[str, LogView[Any]],
         find_store: FindStore = lambda: None,
         *,
         town: str,
@@ -98,7 +98,7 @@ class OnDemand:
     ) -> None:
         self.log, self.town, self.prices = log, town, prices
         self._views, self._find_store, self._refresh, self._now = views, find_store, refresh, now
-        self._courses: dict[str, Course[Any]] = {}
+        self._courses: dict[str, FoldRun[Any]] = {}
         self._folding = RLock()
 
     @contextmanager
@@ -114,25 +114,25 @@ class OnDemand:
 
     def _fold(self, names: set[str]) -> None:
         """Bring these up to the head. What was erased meanwhile, or replaced by a backup, is not believed any more."""
-        if any(course.place is not None and not fits(self.log, course.place) for course in self._courses.values()):
+        if any(course.place is not None and not is_anchor_valid(self.log, course.place) for course in self._courses.values()):
             self._courses = {}
         store = self._find_store()
         while True:
             for name in names - set(self._courses):
                 self._courses[name] = Runner(self.log, self._views[name], store).course()
             wanted = [self._courses[name] for name in names]
-            if go_on(self.log, wanted):
+            if advance_folds(self.log, wanted):
                 break
             self._courses = {}
         for course in wanted:
             course.save_at_the_end()
 
-    def find(self, text: str, wanted: search.Wanted, limit: int) -> tuple[list[Event], bool]:
+    def find(self, text: str, wanted: search.SearchFilter, limit: int) -> tuple[list[Event], bool]:
         """Events by their words. A long log is indexed a few seconds at a time; until that is done, only the newest are looked through."""
         self._refresh()
         store, until = self._find_store(), monotonic() + INDEXING_SECONDS
-        if store is not None and search.behind(self.log, store) > NEAR:
-            search.index(self.log, store, lambda: monotonic() >= until)
-        if store is None or search.behind(self.log, store) <= NEAR:
+        if store is not None and search.count_unindexed(self.log, store) > NEAR:
+            search.update_index(self.log, store, lambda: monotonic() >= until)
+        if store is None or search.count_unindexed(self.log, store) <= NEAR:
             return search.find(self.log, text, wanted=wanted, limit=limit, store=store), False
         return search.find(self.log, text, wanted=wanted, limit=limit, most=search.NEWEST), True

@@ -31,7 +31,7 @@ from fleetlore.server.mcp.sanitise import (
 from fleetlore.server.mcp.sources import Caller, Source, meant
 from fleetlore.server.queries import zone_of
 from fleetlore.server.types.common import ChapterRow
-from fleetlore.views.event_text import line_of, stamp_of
+from fleetlore.views.event_text import event_line, event_stamp
 from fleetlore.views.time_ranges import newest_blocks
 
 EDGE = 50
@@ -65,7 +65,7 @@ def story(source: Source, caller: Caller, ask: requests.Story) -> responses.Stor
 
 def _stretch(read: story_show.Stretch, since: datetime | None, caller: Caller) -> tuple[story_show.Stretch, Position | None]:
     """What of it may be told, and where what came before it ends."""
-    is_recent = [since is None or stamp_of(event)[0] >= since for event in read.told]
+    is_recent = [since is None or event_stamp(event)[0] >= since for event in read.told]
     seen = [event for event, recent in zip(read.told, is_recent, strict=True) if recent and is_seen_by(caller.name, event)]
     lead_in = [event for event in read.lead_in if is_seen_by(caller.name, event)]
     return story_show.Stretch(seen, lead_in), read.more if any(is_recent[:EDGE]) else None
@@ -144,7 +144,7 @@ def row_of(event: Event, *, with_data: bool = False, text: str | None = None) ->
         kind=event.kind,
         actor=event.actor or "",
         at=event.at,
-        text=line(text or line_of(event)),
+        text=line(text or event_line(event)),
         scopes={name: value for name in SCOPE_FIELDS if (value := getattr(event, name))},
         state=line(" → ".join(each or "?" for each in changed)),
         visibility=event.visibility,
@@ -178,21 +178,21 @@ def search(source: Source, caller: Caller, ask: requests.Search) -> responses.Ev
     page = place(source.log, ask.page)
     with source.looking(None, ()) as look:
         start, since = head(look), times.parse_since(ask.since, now=look.now)
-    terms = words_search.terms_of(ask.q)
-    wanted = words_search.Wanted(meant(source, ask.scope), tuple(ask.kind), since, page)
+    terms = words_search.parse_terms(ask.q)
+    wanted = words_search.SearchFilter(meant(source, ask.scope), tuple(ask.kind), since, page)
     seen, indexing = _found(source, caller, ask, wanted)
     rows = fill(seen, lambda event: row_of(event, text=_hit(event, terms)), limit=ask.limit)
     next = rows[-1].position if len(rows) < len(seen) else None
     return responses.Events(**start, next=next, events=rows, indexing=indexing)
 
 
-def _hit(event: Event, terms: Sequence[words_search.Term]) -> str:
+def _hit(event: Event, terms: Sequence[words_search.SearchTerm]) -> str:
     """The event's own line if what was looked for is in it, else where it was found."""
-    own = line_of(event) or ""
-    return own if words_search.spans(own, terms) else words_search.excerpt(event, terms)
+    own = event_line(event) or ""
+    return own if words_search.find_matches(own, terms) else words_search.make_excerpt(event, terms)
 
 
-def _found(source: Source, caller: Caller, ask: requests.Search, wanted: words_search.Wanted) -> tuple[list[Event], bool]:
+def _found(source: Source, caller: Caller, ask: requests.Search, wanted: words_search.SearchFilter) -> tuple[list[Event], bool]:
     """What the asker may see, one more than is wanted if there is. Nothing tells how much was passed over: else one could guess at it."""
     seen: list[Event] = []
     while True:

@@ -16,7 +16,7 @@ def parse_since(text: str | None, *, now: datetime, zone: tzinfo = UTC) -> datet
     if text == "today":
         return datetime.combine(now.astimezone(zone).date(), time(), zone).astimezone(UTC)
     try:
-        return now - timedelta(microseconds=durations.parse(text) / 1000)
+        return now - timedelta(microseconds=durations.parse_duration(text) / 1000)
     except OverflowError as error:
         raise Invalid(f"since: too long ago: {text!r}; say 2h, today, or a time") from error
     except Invalid:

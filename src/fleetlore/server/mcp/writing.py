@@ -14,8 +14,8 @@ from fleetlore.log.base import check_scope
 from fleetlore.server.mcp import board, requests, responses
 from fleetlore.server.mcp.sources import Caller, Source
 from fleetlore.town import commands
-from fleetlore.town.commands import Wish
-from fleetlore.views.town_state import PERSONS, Agent, Town
+from fleetlore.town.commands import TownCommand
+from fleetlore.views.town_state import PERSON_MAILBOXES, Agent, TownState
 
 TRIES = 20
 """How often a message is prepared again because somebody else wrote first."""
@@ -28,14 +28,14 @@ def send_message(source: Source, caller: Caller, ask: requests.Send) -> response
     is_on_log = is_name(ask.to) and source.log.head(f"agent:{ask.to}") is not None
     waiting = {} if ask.correlation is None else board.outside(source, sender).inboxes.get(sender, {})
 
-    def prepare(town: Town) -> Wish:
+    def prepare(town: TownState) -> TownCommand:
         if is_on_log and ask.to not in town.agents:
             town = replace(town, agents={**town.agents, ask.to: Agent(name=ask.to)})
-        if waiting and sender not in town.agents and sender not in PERSONS:
+        if waiting and sender not in town.agents and sender not in PERSON_MAILBOXES:
             town = replace(town, inboxes={**town.inboxes, sender: waiting})
         _need_recipient(town, ask.to)
         if ask.correlation is None:
-            return commands.send(town, ask.to, ask.body, by=sender, type=ask.type, priority=ask.priority, task=ask.task)
+            return commands.send_message(town, ask.to, ask.body, by=sender, type=ask.type, priority=ask.priority, task=ask.task)
         return commands.reply(
             town,
             ask.to,
@@ -52,16 +52,16 @@ def send_message(source: Source, caller: Caller, ask: requests.Send) -> response
     return responses.Stored(id=sent.id or "", position=sent.position or "", sender=sender)
 
 
-def _need_recipient(town: Town, to: str) -> None:
-    if to.lower() in PERSONS:
+def _need_recipient(town: TownState, to: str) -> None:
+    if to.lower() in PERSON_MAILBOXES:
         return
     try:
-        commands.agent_named(town, to)
+        commands.find_agent(town, to)
     except Invalid as error:
         raise Invalid(f"to: nobody here is called {to!r}: {error}; `fleet` lists everybody by name") from None
 
 
-def _store_wish(source: Source, prepare: Callable[[Town], Wish]) -> list[Event]:
+def _store_wish(source: Source, prepare: Callable[[TownState], TownCommand]) -> list[Event]:
     """Check a request against the town, and store its events together; prepared again if somebody else wrote first."""
     for _ in range(TRIES):
         with source.looking(None, ["town"]) as look:

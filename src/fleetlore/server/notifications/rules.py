@@ -180,7 +180,7 @@ def _turns(said: Mapping[str, Any]) -> int:
 def _age(said: Mapping[str, Any]) -> timedelta:
     if "max_age" not in said:
         return USUAL_AGE
-    nanoseconds = durations.parse(said["max_age"])
+    nanoseconds = durations.parse_duration(said["max_age"])
     if not 0 < nanoseconds <= OLDEST.total_seconds() * 1e9:
         raise Invalid(f'max_age: an age of at most {OLDEST.days} days is needed, as in max_age = "1h"')
     return timedelta(microseconds=nanoseconds / 1000)

@@ -12,10 +12,10 @@ from fleetlore.chronicle.naming import Naming, naming_of
 from fleetlore.errors import Forgotten
 from fleetlore.events.envelope import Event
 from fleetlore.events.ids import derive_id
-from fleetlore.ingest.read_ahead import Outbox
+from fleetlore.ingest.read_ahead import LogReadAhead
 from fleetlore.ingest.ship_filter import withhold
-from fleetlore.log.base import TOWN, Position, scopes_of
-from fleetlore.log.coordination import Shared
+from fleetlore.log.base import TOWN, Position, event_scopes
+from fleetlore.log.coordination import Coordination
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.notifications.bodies import Message
 from fleetlore.server.notifications.rules import OWN_FAMILY, Rule
@@ -59,7 +59,7 @@ class Means(NamedTuple):
     """What a walk needs."""
 
     log: BlockingRecorder
-    shared: Shared
+    shared: Coordination
     send: Callable[[Rule, Message], tuple[Outcome, int]]
     """Sends until it arrives or there is no use in trying; answers how it ended, and after how many tries. May raise `Stopped`."""
     is_ours: Callable[[], bool]
@@ -93,7 +93,7 @@ class Walk:
     def run(self) -> None:
         """Walk until it is over."""
         self._begin()
-        outbox = Outbox(self._log, after=self._at)
+        outbox = LogReadAhead(self._log, after=self._at)
         try:
             while not self._over.is_set():
                 self._step(outbox)
@@ -103,7 +103,7 @@ class Walk:
             outbox.close()
         self._commit()
 
-    def _step(self, outbox: Outbox) -> None:
+    def _step(self, outbox: LogReadAhead) -> None:
         pace = self._means.pace
         for event in outbox.take(CHUNK, timeout=pace.tick):
             self._see(event)
@@ -135,13 +135,13 @@ class Walk:
                     pass
 
     def _know(self, event: Event) -> None:
-        if self._means.naming is None and event.kind in names.NAMING:
+        if self._means.naming is None and event.kind in names.NAMING_KINDS:
             self._names = names.apply(self._names, event)
 
     def _occasions(self, event: Event) -> Iterable[Occasion]:
         if event.kind.startswith(OWN_FAMILY) or event.kind == "log.gap":
             return ()
-        return self._watch.see(event) if self.rule.scope == TOWN or self.rule.scope in scopes_of(event) else ()
+        return self._watch.see(event) if self.rule.scope == TOWN or self.rule.scope in event_scopes(event) else ()
 
     def _turns_before(self, whose: str, position: Position | None) -> int:
         """How many turns were ended in the log before a position."""

@@ -20,7 +20,7 @@ from time import monotonic
 from fleetlore import clock
 from fleetlore.chronicle.naming import Naming
 from fleetlore.errors import FleetloreError, LeaseLost
-from fleetlore.log.coordination import Lease, Shared
+from fleetlore.log.coordination import Coordination, Lease
 from fleetlore.log.recorder import BlockingRecorder
 from fleetlore.server.notifications.bodies import Message
 from fleetlore.server.notifications.rules import Rule, Target
@@ -30,7 +30,7 @@ from fleetlore.server.notifications.send import Outcome, deliver
 LEASE = "notify"
 
 OpenLog = Callable[[], AbstractContextManager[BlockingRecorder]]
-OpenShared = Callable[[], AbstractContextManager[Shared]]
+OpenShared = Callable[[], AbstractContextManager[Coordination]]
 Deliver = Callable[[Target, Message], Outcome]
 """One try to send."""
 
@@ -79,7 +79,7 @@ class Notifier:
                 told = str(error)
             stop.wait(self._pace.again)
 
-    def _take(self, shared: Shared, stop: Flag) -> Lease | None:
+    def _take(self, shared: Coordination, stop: Flag) -> Lease | None:
         """The right to notify, once nobody else has it."""
         while not stop.is_set():
             asked = _since_start()
@@ -90,7 +90,7 @@ class Notifier:
             stop.wait(self._pace.again)
         return None
 
-    def _work(self, log: BlockingRecorder, shared: Shared, lease: Lease, stop: Flag) -> None:
+    def _work(self, log: BlockingRecorder, shared: Coordination, lease: Lease, stop: Flag) -> None:
         """All rules side by side, as long as the right lasts and nothing breaks."""
         over, troubles = Flag(), list[Exception]()
         means = Means(
@@ -121,7 +121,7 @@ class Notifier:
         if troubles:
             raise troubles[0]
 
-    def _hold(self, shared: Shared, lease: Lease, over: Flag, stop: Flag) -> None:
+    def _hold(self, shared: Coordination, lease: Lease, over: Flag, stop: Flag) -> None:
         """Renew the lease until the end."""
         renew_at = _since_start() + self._pace.lease / 3
         while not over.is_set() and not stop.wait(self._pace.beat):

@@ -23,9 +23,9 @@ from fleetlore.events.envelope import Event
 from fleetlore.log.base import matches_kind
 from fleetlore.server.notifications.rules import Rule
 from fleetlore.views import beats, fleet
-from fleetlore.views.agent_status_rules import effect_of
-from fleetlore.views.event_text import stamp_of
-from fleetlore.views.fleet import SILENT_AFTER, Agent
+from fleetlore.views.agent_status_rules import find_standing_effect
+from fleetlore.views.event_text import event_stamp
+from fleetlore.views.fleet import SILENT_AFTER, FleetAgent
 
 TURNS = ("session.turn_ended", "driver.attempt_completed")
 """Kinds that end a turn of an agent."""
@@ -119,7 +119,7 @@ class Needs(Watch):
 
     def see(self, event: Event) -> Iterator[Occasion]:
         """The event, if somebody needs a person because of it who did not before."""
-        if effect_of(event) != "needs you":
+        if find_standing_effect(event) != "needs you":
             self._fleet = fleet.apply(self._fleet, event)
             return
         before = self._in_need()
@@ -184,7 +184,7 @@ class Sifting(Watch):
 
     def see(self, event: Event) -> Iterable[Occasion]:
         """One more event of its thread."""
-        sift.sift(self._sifted, event, beats.beat(self._sifted.beats, event))
+        sift.sift(self._sifted, event, beats.classify_beat(self._sifted.beats, event))
         self._sifted.closed.clear()
         if len(self._sifted.threads.threads) > MANY_THREADS:
             sift.settle(self._sifted)
@@ -212,7 +212,7 @@ class Arcs(Sifting):
         sift.settle(self._sifted)
         for arc in without_hidden(self._sifted.closed):
             if arc.kind == self._kind:
-                yield _of_arc(arc, f"{event.id} {arc.kind} {arc.thread}", stamp_of(event)[0], event=event)
+                yield _of_arc(arc, f"{event.id} {arc.kind} {arc.thread}", event_stamp(event)[0], event=event)
 
 
 class Stuck(Sifting):
@@ -230,12 +230,12 @@ class Stuck(Sifting):
     def look(self, now: datetime) -> Iterator[Occasion]:
         """Agents that are silent, then struggles."""
         for agent in self._fleet.agents.values():
-            if fleet.standing(agent, now=now) == "silent":
+            if fleet.standing_at(agent, now=now) == "silent":
                 yield _silence(agent, now)
         yield from self.open_ones(now)
 
 
-def _silence(agent: Agent, now: datetime) -> Occasion:
+def _silence(agent: FleetAgent, now: datetime) -> Occasion:
     seen = agent.last_seen or now
     at_work = f", last at work on task {words(agent.task)}" if agent.task else ""
 
@@ -247,7 +247,7 @@ def _silence(agent: Agent, now: datetime) -> Occasion:
 
 def occasion_of(event: Event, told: Words | None = None) -> Occasion:
     """An event that is itself the occasion, in the chronicle's words or in others."""
-    return Occasion(event.id or "", event.id or "", stamp_of(event)[0], told or _event_told, event)
+    return Occasion(event.id or "", event.id or "", event_stamp(event)[0], told or _event_told, event)
 
 
 def _event_told(event: Event, naming: Naming) -> str:

@@ -18,9 +18,9 @@ from msgspec.structs import replace
 from starlette.requests import HTTPConnection
 
 from fleetlore import clock
-from fleetlore.log.coordination import Shared
+from fleetlore.log.coordination import Coordination
 from fleetlore.log.seal import OperatorKey
-from fleetlore.log.tokens import Scope, Token, hash_of, included, is_secret
+from fleetlore.log.tokens import Token, TokenScope, hash_secret, included_scopes, is_secret
 from fleetlore.server.problems import Problem
 from fleetlore.server.security import hosts
 from fleetlore.server.security.limits import client_of
@@ -43,7 +43,7 @@ class Keyring:
 
     def __init__(
         self,
-        shared: Shared,
+        shared: Coordination,
         *,
         is_open_to_read: bool,
         operator: OperatorKey | None = None,
@@ -64,22 +64,22 @@ class Keyring:
         """Whether reading needs one for everybody: anywhere but on loopback."""
         return not self._is_open_to_read
 
-    async def need(self, request: HTTPConnection, scope: Scope) -> None:
+    async def need(self, request: HTTPConnection, scope: TokenScope) -> None:
         """Let a request go on only if it may; otherwise a `Problem` says what is missing."""
         if not (scope == "read" and self._is_open_to_read and is_from_here(request)):
             await self.holder(request, scope)
 
-    async def holder(self, request: HTTPConnection, scope: Scope) -> Token:
+    async def holder(self, request: HTTPConnection, scope: TokenScope) -> Token:
         """The token of a request, if it has one that may do this: for what belongs to somebody, wherever he is."""
         token = await self._token_of(request)
         if token is None:
             raise _unauthorised("this needs a token; send one as `Authorization: Bearer lore_…` (`lore token create` makes it)")
-        if scope not in included(token.scope):
+        if scope not in included_scopes(token.scope):
             detail = (
                 f"the token {token.id} is for {token.scope} only, and this needs {scope}; `lore token create --scope {scope}` makes one"
             )
             raise _insufficient(detail, scope)
-        if scope not in included(self._worth(token)):
+        if scope not in included_scopes(self._worth(token)):
             raise _insufficient(f"this log is sealed, and {self._why_not(token)}", scope)
         return token
 
@@ -88,20 +88,20 @@ class Keyring:
         token = await self._token_of(request)
         return None if token is None else replace(token, scope=self._worth(token))
 
-    async def scopes(self, request: HTTPConnection) -> tuple[Scope, ...]:
+    async def scopes(self, request: HTTPConnection) -> tuple[TokenScope, ...]:
         """What the token of a request lets it do; nothing if there is none, or not a good one."""
         try:
             token = await self._token_of(request)
         except Problem:
             return ()
-        return () if token is None else included(self._worth(token))
+        return () if token is None else included_scopes(self._worth(token))
 
     async def is_sealed(self) -> bool:
         """Whether the log is sealed; once it was, it stays so for this server."""
         await self._read_since(self._ticks() - REMEMBERED)
         return self._sealed
 
-    def _worth(self, token: Token) -> Scope:
+    def _worth(self, token: Token) -> TokenScope:
         """What a token is for, on this log."""
         if token.scope != "admin" or not self._sealed or token is self._own:
             return token.scope
@@ -117,7 +117,7 @@ class Keyring:
         secret = _secret_in(request)
         if secret is None:
             return None
-        token = await self._find(hash_of(secret), client_of(request.scope))
+        token = await self._find(hash_secret(secret), client_of(request.scope))
         if token.is_over(self._now()):
             raise _unauthorised(f"the time of the token {token.id} is up; `lore token create` makes another", error="invalid_token")
         return token
@@ -180,7 +180,7 @@ def _match(hash: str, known: Sequence[Token]) -> Token | None:
     return found
 
 
-def _insufficient(detail: str, scope: Scope) -> Problem:
+def _insufficient(detail: str, scope: TokenScope) -> Problem:
     return Problem(403, detail, headers={"www-authenticate": f'{_REALM}, error="insufficient_scope", scope="{scope}"'})
 
 

@@ -17,28 +17,28 @@ from secrets import token_hex
 
 from fleetlore import clock
 from fleetlore.errors import Unwritable
-from fleetlore.log.base import Info
-from fleetlore.log.coordination import Shared
+from fleetlore.log.base import LogInfo
+from fleetlore.log.coordination import Coordination
 from fleetlore.log.sqlite.file import default_path
-from fleetlore.log.tokens import Scope, Token, hash_of, is_secret, mint
-from fleetlore.projections.store import file_name
+from fleetlore.log.tokens import Token, TokenScope, create_token, hash_secret, is_secret
+from fleetlore.projections.store import store_file_name
 
 LABEL = "lore up"
 _LONGEST = 256
 _FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def own_file(info: Info, *, folder: str | None = None) -> str | None:
+def own_file(info: LogInfo, *, folder: str | None = None) -> str | None:
     """Where the token of a log lies; `None` for a log that is not kept: it has a new one each time."""
     if info.backend == "memory":
         return None
-    where = os.path.splitext(file_name(info).rpartition("-")[2])[0]
+    where = os.path.splitext(store_file_name(info).rpartition("-")[2])[0]
     return os.path.join(folder or os.path.dirname(default_path()), f"up-{where}.token")
 
 
-def own_token(shared: Shared, file: str | None, *, scope: Scope = "admin", now: clock.Clock = clock.now) -> str:
+def own_token(shared: Coordination, file: str | None, *, scope: TokenScope = "admin", now: clock.Clock = clock.now) -> str:
     """The secret of our own token with a scope: that of the file if it is still good, else a new one, which is kept there."""
-    secret, token = mint(scope, label=LABEL, now=now())
+    secret, token = create_token(scope, label=LABEL, now=now())
     if file is not None:
         try:
             found, is_safe = _read(file)
@@ -59,13 +59,13 @@ def given_out(tokens: Sequence[Token], now: datetime) -> list[Token]:
     return [token for token in tokens if token.label != LABEL and not token.is_over(now)]
 
 
-def _is_good(secret: str, scope: Scope, tokens: Sequence[Token], now: datetime) -> bool:
-    return any(token.hash == hash_of(secret) and token.scope == scope and not token.is_over(now) for token in tokens)
+def _is_good(secret: str, scope: TokenScope, tokens: Sequence[Token], now: datetime) -> bool:
+    return any(token.hash == hash_secret(secret) and token.scope == scope and not token.is_over(now) for token in tokens)
 
 
-def _revoke(secret: str, shared: Shared) -> None:
+def _revoke(secret: str, shared: Coordination) -> None:
     for token in shared.tokens():
-        if token.hash == hash_of(secret):
+        if token.hash == hash_secret(secret):
             shared.drop_token(token.id)
 
 

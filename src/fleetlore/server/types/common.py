@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from fleetlore.views.agent_status_rules import Standing
+from fleetlore.views.agent_status_rules import AgentStanding
 
 
 class Head(Struct, kw_only=True):
@@ -55,7 +55,7 @@ class AgentCard(Struct, kw_only=True):
 
     name: str
     shown: str
-    standing: Standing
+    standing: AgentStanding
     at_rest: bool
     """Whether it gave no sign of life for a day, and needs nobody."""
     since: datetime | None
@@ -199,7 +199,7 @@ class LaneRow(Struct, kw_only=True):
 
     agent: str
     shown: str
-    standing: Standing
+    standing: AgentStanding
     total: int
     buckets: list[tuple[int, list[int]]]
     """Number of a bucket, and its events by family."""

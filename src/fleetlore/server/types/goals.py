@@ -8,7 +8,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from fleetlore.server.types.common import Head
-from fleetlore.views.goal_state import State
+from fleetlore.views.goal_state import GoalStatus
 
 
 class GoalFigures(Struct, kw_only=True):
@@ -27,7 +27,7 @@ class GoalRow(Struct, kw_only=True):
     """One goal."""
 
     goal: str
-    state: State
+    state: GoalStatus
     description: str
     agent: str
     shown: str

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from fleetlore.server.types.common import Head
-from fleetlore.views.conversation_state import Control, Screen
+from fleetlore.views.conversation_state import Screen, UiControl
 
 
 class GraphNode(Struct, kw_only=True):
@@ -85,7 +85,7 @@ class ChatReply(Struct, kw_only=True):
     session: str
     text: str
     """The reply; empty where the screen alone answers."""
-    controls: list[Control]
+    controls: list[UiControl]
     state: dict[str, Any]
     error: str | None
     """Why the turn failed; the session goes on."""

@@ -15,24 +15,24 @@ import msgspec
 
 from fleetlore.errors import InvalidPlan
 from fleetlore.town.plans.model import (
-    LONGEST_DESCRIPTION,
-    LONGEST_TITLE,
-    MOST_BYTES,
-    MOST_ITEMS,
-    Findings,
+    MAX_DESCRIPTION_BYTES,
+    MAX_ITEMS,
+    MAX_PLAN_BYTES,
+    MAX_TITLE_BYTES,
     MissionPlan,
+    PlanErrors,
     PlannedItem,
-    check_links,
+    check_dependencies,
     check_name,
-    check_size,
-    shown,
-    slug,
+    check_total_size,
+    format_excerpt,
+    slugify_title,
 )
 
 # --- What an issue's words tell of its work: which others it waits for, of what type it is, and who should take it.
 
 
-class Reference(NamedTuple):
+class IssueReference(NamedTuple):
     """An issue that is named in a text: `#12`, `owner/repo#12`, or an address."""
 
     number: int
@@ -46,7 +46,7 @@ class Reference(NamedTuple):
         return f"{place}#{self.number}"
 
 
-_HIDDEN = re.compile(
+_IGNORED_TEXT = re.compile(
     r"<!--.*?(?:-->|\Z)"  # what a template asks for
     r"|^[ \t]*(?P<fence>```+|~~~+)[^\n]*\n.*?(?:^[ \t]*(?P=fence)[^\n]*$|\Z)"
     r"|`[^`\n]+`"
@@ -55,7 +55,7 @@ _HIDDEN = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 """What is not said by the issue itself: comments, code, what is struck out, what others are quoted with."""
-_WAITS = re.compile(
+_DEPENDENCY_PHRASE = re.compile(
     r"(?P<no>(?:\bno longer|\bnot|\bnever|n['’]t)\s{1,9})?"
     r"(?<![\w-])(?:depends[ \t-]+on|blocked[ \t-]+by|requires|after)(?![\w-])[*_]*[ \t]*:?[*_]*",
     re.IGNORECASE,
@@ -66,45 +66,45 @@ _REFERENCE = re.compile(
     rf"|(?P<repository>{_NAME}/{_NAME})?\#(?P<number>[0-9]{{1,12}}))(?![\w-])(?:[?#][^\s)\]]{{0,200}})?\]?(?:\([^()\s]{{0,500}}\))?",
 )
 _BULLET = r"(?:[-*+]|[0-9]{1,9}[.)])[ \t]+"
-_TICK = r"\[(?P<tick>[ xX])\][ \t]+"
-_BOX = re.compile(rf"^[ \t]*{_BULLET}{_TICK}", re.MULTILINE)
-_NOUN = r"(?:(?:the[ \t]+)?(?:issue|ticket|task|pull[ \t]+request|pr)s?[ \t]+)?"
-_FIRST = re.compile(rf"\s*(?P<bullet>{_BULLET}(?:{_TICK})?)?{_NOUN}", re.IGNORECASE)
-_NEXT = re.compile(rf"[ \t]*(?:,?[ \t]*\band\b|[,;&+])(?P<tick>)\s*{_NOUN}", re.IGNORECASE)
-_NEXT_BULLET = re.compile(rf"[^\n]*\n[ \t]*{_BULLET}(?:{_TICK})?")
+_CHECKBOX = r"\[(?P<tick>[ xX])\][ \t]+"
+_TASK_LIST_ITEM = re.compile(rf"^[ \t]*{_BULLET}{_CHECKBOX}", re.MULTILINE)
+_ISSUE_NOUN = r"(?:(?:the[ \t]+)?(?:issue|ticket|task|pull[ \t]+request|pr)s?[ \t]+)?"
+_FIRST_REFERENCE_LEAD = re.compile(rf"\s*(?P<bullet>{_BULLET}(?:{_CHECKBOX})?)?{_ISSUE_NOUN}", re.IGNORECASE)
+_NEXT_REFERENCE_LEAD = re.compile(rf"[ \t]*(?:,?[ \t]*\band\b|[,;&+])(?P<tick>)\s*{_ISSUE_NOUN}", re.IGNORECASE)
+_NEXT_BULLET = re.compile(rf"[^\n]*\n[ \t]*{_BULLET}(?:{_CHECKBOX})?")
 
 
-def find_dependencies(body: str) -> list[Reference]:
+def find_dependencies(body: str) -> list[IssueReference]:
     """The issues that a text says it waits for, each once, in its order."""
-    text = _HIDDEN.sub(lambda found: " " * len(found[0]), body)
-    found = sorted((*_worded(text), *_boxed(text)), key=lambda each: each[0])
-    unique: dict[tuple[int, str, str], Reference] = {}
+    text = _IGNORED_TEXT.sub(lambda found: " " * len(found[0]), body)
+    found = sorted((*_find_phrase_references(text), *_find_checkbox_references(text)), key=lambda each: each[0])
+    unique: dict[tuple[int, str, str], IssueReference] = {}
     for _, each in found:
         unique.setdefault((each.number, each.repository.lower(), each.host.lower()), each)
     return list(unique.values())
 
 
-def _worded(text: str) -> Iterator[tuple[int, Reference]]:
+def _find_phrase_references(text: str) -> Iterator[tuple[int, IssueReference]]:
     """After `depends on` and its like, one or several."""
-    for words in _WAITS.finditer(text):
+    for words in _DEPENDENCY_PHRASE.finditer(text):
         if words["no"]:
             continue
-        between = _FIRST.match(text, words.end())
-        further = _NEXT_BULLET if between and between["bullet"] else _NEXT
+        between = _FIRST_REFERENCE_LEAD.match(text, words.end())
+        further = _NEXT_BULLET if between and between["bullet"] else _NEXT_REFERENCE_LEAD
         while between and (found := _REFERENCE.match(text, between.end())):
-            yield found.start(), _reference(found, between["tick"])
+            yield found.start(), _build_reference(found, between["tick"])
             between = further.match(text, found.end())
 
 
-def _boxed(text: str) -> Iterator[tuple[int, Reference]]:
+def _find_checkbox_references(text: str) -> Iterator[tuple[int, IssueReference]]:
     """A list of tasks that are issues: whoever keeps it waits for them."""
-    for box in _BOX.finditer(text):
+    for box in _TASK_LIST_ITEM.finditer(text):
         if found := _REFERENCE.match(text, box.end()):
-            yield found.start(), _reference(found, box["tick"])
+            yield found.start(), _build_reference(found, box["tick"])
 
 
-def _reference(found: re.Match[str], tick: str | None) -> Reference:
-    return Reference(
+def _build_reference(found: re.Match[str], tick: str | None) -> IssueReference:
+    return IssueReference(
         number=int(found["linked"] or found["number"]),
         repository=found["path"] or found["repository"] or "",
         host=found["host"] or "",
@@ -112,7 +112,7 @@ def _reference(found: re.Match[str], tick: str | None) -> Reference:
     )
 
 
-_TYPES: Mapping[str, str] = {
+_TYPE_BY_WORD: Mapping[str, str] = {
     word: type
     for type, words in {
         "design": "design architecture rfc proposal spec specification",
@@ -124,7 +124,7 @@ _TYPES: Mapping[str, str] = {
     }.items()
     for word in words.split()
 }
-_ROLES: Mapping[str, str] = {
+_ROLE_BY_WORD: Mapping[str, str] = {
     word: role
     for role, words in {
         "backend": "backend back-end api server database",
@@ -136,45 +136,48 @@ _ROLES: Mapping[str, str] = {
     }.items()
     for word in words.split()
 }
-_STATED = re.compile(r"\s*(type|kind|role)\s*[:/=]\s*(.+?)\s*", re.IGNORECASE)
+_EXPLICIT_LABEL = re.compile(r"\s*(type|kind|role)\s*[:/=]\s*(.+?)\s*", re.IGNORECASE)
 
 
 def infer_type(labels: Iterable[str], title: str) -> str:
     """Of what type an issue's work is; `implement` where nothing tells."""
     for label in labels:
-        if stated := _STATED.fullmatch(label):
+        if stated := _EXPLICIT_LABEL.fullmatch(label):
             label = stated[2] if stated[1].lower() != "role" else ""
-        if found := _first(_TYPES, _words(label)):
+        if found := _find_first_known(_TYPE_BY_WORD, _split_words(label)):
             return found
-    words = _words(title)
+    words = _split_words(title)
     # Whoever writes a page of reviews reviews nothing: the word must be what the title begins with.
-    return _first(_TYPES, [word for index, word in enumerate(words) if not index or _TYPES.get(word) != "review"]) or "implement"
+    return (
+        _find_first_known(_TYPE_BY_WORD, [word for index, word in enumerate(words) if not index or _TYPE_BY_WORD.get(word) != "review"])
+        or "implement"
+    )
 
 
 def infer_roles(labels: Iterable[str], title: str) -> tuple[str, ...]:
     """Who should take it: what labels such as `role: backend` say, else a known word of labels or title; else anybody."""
-    stated = [found[2].lower() for label in labels if (found := _STATED.fullmatch(label)) and found[1].lower() == "role"]
-    known = (role for text in (*labels, title) if (role := _first(_ROLES, _words(text))))
+    stated = [found[2].lower() for label in labels if (found := _EXPLICIT_LABEL.fullmatch(label)) and found[1].lower() == "role"]
+    known = (role for text in (*labels, title) if (role := _find_first_known(_ROLE_BY_WORD, _split_words(text))))
     return tuple(dict.fromkeys(stated)) or tuple(islice(known, 1))
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     """Its words; two that belong together (`follow up`, `merge gate`, `front-end`) as one."""
     words = re.findall(r"[^\W_]+", text.lower())
     pairs = [f"{one}-{two}" for one, two in pairwise((*words, ""))]
-    return [pair if pair in _TYPES or pair in _ROLES else word for word, pair in zip(words, pairs, strict=True)]
+    return [pair if pair in _TYPE_BY_WORD or pair in _ROLE_BY_WORD else word for word, pair in zip(words, pairs, strict=True)]
 
 
-def _first(known: Mapping[str, str], words: Iterable[str]) -> str | None:
+def _find_first_known(known: Mapping[str, str], words: Iterable[str]) -> str | None:
     return next((known[word] for word in words if word in known), None)
 
 
 # ---
 
-_MOST_BODIES = 512 * 1024
-_DEEPEST = 4
+_MAX_BODIES_BYTES = 512 * 1024
+_MAX_NESTING = 4
 """A list of requests, each with a body, which holds an issue."""
-_ADDRESS = re.compile(r"https?://([^/\s]{1,255})/(?:api/v1/repos/|repos/|api/v3/repos/)?([^/\s]{1,100}/[^/\s]{1,100})(?:/.*)?", re.DOTALL)
+_ISSUE_URL = re.compile(r"https?://([^/\s]{1,255})/(?:api/v1/repos/|repos/|api/v3/repos/)?([^/\s]{1,100}/[^/\s]{1,100})(?:/.*)?", re.DOTALL)
 
 
 class Issue(NamedTuple):
@@ -197,14 +200,16 @@ class Issue(NamedTuple):
         return self.repository.lower(), self.number
 
 
-def read(text: str, source: str = "the issues", *, title: str = "", done: Collection[str] = ()) -> MissionPlan:
+def parse_issues(text: str, source: str = "the issues", *, title: str = "", done: Collection[str] = ()) -> MissionPlan:
     """The mission that JSON tells: one value, or one a line. `done` names issues that need not be waited for, as in `#12`."""
-    if len(text.encode(errors="replace")) > MOST_BYTES:
-        raise InvalidPlan([f"{source}: over {MOST_BYTES // 1024**2} MiB; take fewer issues, or only their number, title, body and labels"])
-    return from_values(_values(text, source), source, title=title, done=done)
+    if len(text.encode(errors="replace")) > MAX_PLAN_BYTES:
+        raise InvalidPlan(
+            [f"{source}: over {MAX_PLAN_BYTES // 1024**2} MiB; take fewer issues, or only their number, title, body and labels"]
+        )
+    return build_plan_from_issues(_decode_json_values(text, source), source, title=title, done=done)
 
 
-def _values(text: str, source: str) -> list[Any]:
+def _decode_json_values(text: str, source: str) -> list[Any]:
     try:
         return [msgspec.json.decode(text)]
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
@@ -217,37 +222,39 @@ def _values(text: str, source: str) -> list[Any]:
         raise InvalidPlan([f"{source}: not JSON, neither as a whole nor line by line: {error}"]) from error
 
 
-def from_values(values: Sequence[Any], source: str = "the issues", *, title: str = "", done: Collection[str] = ()) -> MissionPlan:
+def build_plan_from_issues(
+    values: Sequence[Any], source: str = "the issues", *, title: str = "", done: Collection[str] = ()
+) -> MissionPlan:
     """The mission that issues, lists of them or deliveries tell; `InvalidPlan` names all that is wrong with them."""
-    findings = Findings(source)
+    findings = PlanErrors(source)
     left_out: list[str] = []
-    all = _newest(_issues(findings, values), left_out)
-    issues = _open(all, left_out)
+    all = _keep_newest(_collect_issues(findings, values), left_out)
+    issues = _keep_open_issues(all, left_out)
     if not issues and not findings.problems:
         findings.complain((), "there is no open issue in it" + "".join(f"; {each}" for each in left_out[:3]))
-    if len(issues) > MOST_ITEMS:
-        findings.complain((), f"{len(issues)} issues; at most {MOST_ITEMS} are taken: make several missions of them")
+    if len(issues) > MAX_ITEMS:
+        findings.complain((), f"{len(issues)} issues; at most {MAX_ITEMS} are taken: make several missions of them")
         findings.stop_if_wrong()
-    finder = _Finder(issues, all, done)
-    items = [_item(findings, issue, finder, left_out) for issue in issues]
-    check_links(findings, [((item.id,), item) for item in items])
-    check_size(findings, items)
+    finder = _DependencyResolver(issues, all, done)
+    items = [_build_item(findings, issue, finder, left_out) for issue in issues]
+    check_dependencies(findings, [((item.id,), item) for item in items])
+    check_total_size(findings, items)
     findings.stop_if_wrong()
-    title = _line(title) or _title(issues)
-    return MissionPlan(id=slug(title), title=title, items=tuple(items), left_out=tuple(left_out))
+    title = _truncate_line(title) or _build_title(issues)
+    return MissionPlan(id=slugify_title(title), title=title, items=tuple(items), left_out=tuple(left_out))
 
 
-def _title(issues: Sequence[Issue]) -> str:
+def _build_title(issues: Sequence[Issue]) -> str:
     if len(issues) == 1:
         return issues[0].title
     repositories = dict.fromkeys(issue.repository for issue in issues if issue.repository)
-    return _line(f"{len(issues)} issues{' of ' if repositories else ''}{', '.join(repositories)}")
+    return _truncate_line(f"{len(issues)} issues{' of ' if repositories else ''}{', '.join(repositories)}")
 
 
-def _issues(findings: Findings, values: Iterable[Any]) -> list[Issue]:
+def _collect_issues(findings: PlanErrors, values: Iterable[Any]) -> list[Issue]:
     found = []
-    for value, around in _unwrapped(values, {}, 0):
-        issue = _issue(value, around)
+    for value, around in _unwrap_deliveries(values, {}, 0):
+        issue = _parse_issue(value, around)
         if isinstance(issue, str):
             findings.complain((), issue)
         else:
@@ -255,17 +262,17 @@ def _issues(findings: Findings, values: Iterable[Any]) -> list[Issue]:
     return found
 
 
-def _unwrapped(values: Iterable[Any], around: Mapping[str, Any], depth: int) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+def _unwrap_deliveries(values: Iterable[Any], around: Mapping[str, Any], depth: int) -> Iterator[tuple[Any, Mapping[str, Any]]]:
     """Every issue, with the delivery that it came in."""
     for value in values:
-        inner = _inside(value) if depth < _DEEPEST else None
+        inner = _unwrap_value(value) if depth < _MAX_NESTING else None
         if inner is None:
             yield value, around
         else:
-            yield from _unwrapped(inner, value if isinstance(value, dict) else around, depth + 1)
+            yield from _unwrap_deliveries(inner, value if isinstance(value, dict) else around, depth + 1)
 
 
-def _inside(value: Any) -> list[Any] | None:
+def _unwrap_value(value: Any) -> list[Any] | None:
     if isinstance(value, list):
         return value
     if not isinstance(value, dict) or isinstance(value.get("title"), str):
@@ -276,44 +283,44 @@ def _inside(value: Any) -> list[Any] | None:
     return next((value[key] for key in ("issues", "items") if isinstance(value.get(key), list)), None)
 
 
-def _issue(value: Any, around: Mapping[str, Any]) -> Issue | str:
+def _parse_issue(value: Any, around: Mapping[str, Any]) -> Issue | str:
     """What is needed of an issue, or why it is none."""
     if not isinstance(value, dict):
-        return f"an issue is an object with a number and a title, not {shown(repr(value)[:60])}"
+        return f"an issue is an object with a number and a title, not {format_excerpt(repr(value)[:60])}"
     number, title = value.get("number"), value.get("title")
     if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 10**12:
-        keys = ", ".join(shown(key) for key in list(value)[:6]) or "nothing"
+        keys = ", ".join(format_excerpt(key) for key in list(value)[:6]) or "nothing"
         return f"an issue has no number: it tells {keys}; hand in issues as the forge tells them"
     if not isinstance(title, str) or not title.strip():
         return f"#{number} has no title"
-    address = next((url for key in ("html_url", "url") if _ADDRESS.fullmatch(url := _text(value.get(key)))), "")
-    host, repository = _place(value, around, address)
+    address = next((url for key in ("html_url", "url") if _ISSUE_URL.fullmatch(url := _text(value.get(key)))), "")
+    host, repository = _find_repository(value, around, address)
     labels = value.get("labels")
     return Issue(
         number=number,
-        title=_line(title),
+        title=_truncate_line(title),
         body=_text(value.get("body")),
-        labels=tuple(_label(each) for each in labels[:100]) if isinstance(labels, list) else (),
+        labels=tuple(_label_name(each) for each in labels[:100]) if isinstance(labels, list) else (),
         repository=repository,
         host=host,
-        address=_line(address),
+        address=_truncate_line(address),
         is_closed=_text(value.get("state")).lower() == "closed",
         is_pull=isinstance(value.get("pull_request"), dict) or around.get("pull_request") is value or "/pull" in address,
         updated_at=_text(value.get("updated_at")) or _text(value.get("updatedAt")),
     )
 
 
-def _place(issue: Mapping[str, Any], around: Mapping[str, Any], address: str) -> tuple[str, str]:
+def _find_repository(issue: Mapping[str, Any], around: Mapping[str, Any], address: str) -> tuple[str, str]:
     """Its host and repository, where anything tells."""
     told = next((each for each in (issue.get("repository"), around.get("repository")) if isinstance(each, dict)), {})
     name = _text(told.get("full_name")) or _text(told.get("nameWithOwner"))
     for url in (address, _text(told.get("html_url")), _text(issue.get("repository_url"))):
-        if found := _ADDRESS.fullmatch(url):
-            return found[1].removeprefix("api.").lower(), _line(name or found[2])
-    return "", _line(name)
+        if found := _ISSUE_URL.fullmatch(url):
+            return found[1].removeprefix("api.").lower(), _truncate_line(name or found[2])
+    return "", _truncate_line(name)
 
 
-def _label(value: Any) -> str:
+def _label_name(value: Any) -> str:
     return _text(value.get("name") if isinstance(value, dict) else value)[:200]
 
 
@@ -321,17 +328,17 @@ def _text(value: Any) -> str:
     return value.encode(errors="replace").decode() if isinstance(value, str) else ""
 
 
-def _line(text: str) -> str:
+def _truncate_line(text: str) -> str:
     """On one line, and not endless."""
-    return _cut(" ".join(_text(text).split()), LONGEST_TITLE)
+    return _truncate_bytes(" ".join(_text(text).split()), MAX_TITLE_BYTES)
 
 
-def _cut(text: str, most: int) -> str:
+def _truncate_bytes(text: str, most: int) -> str:
     raw = text.encode()
     return text if len(raw) <= most else raw[: most - 3].decode(errors="ignore") + "…"
 
 
-def _newest(issues: Iterable[Issue], left_out: list[str]) -> list[Issue]:
+def _keep_newest(issues: Iterable[Issue], left_out: list[str]) -> list[Issue]:
     """Each once, as it was told last: deliveries tell the same issue again and again."""
     found: dict[tuple[str, int], Issue] = {}
     twice: dict[tuple[str, int], None] = {}
@@ -344,22 +351,22 @@ def _newest(issues: Iterable[Issue], left_out: list[str]) -> list[Issue]:
     return list(found.values())
 
 
-def _open(issues: Iterable[Issue], left_out: list[str]) -> list[Issue]:
+def _keep_open_issues(issues: Iterable[Issue], left_out: list[str]) -> list[Issue]:
     """Those to be worked on."""
     kept = []
     for issue in issues:
         if issue.is_closed or issue.is_pull:
-            left_out.append(f"#{issue.number} is {'a pull request' if issue.is_pull else 'closed'}: {shown(issue.title)}")
+            left_out.append(f"#{issue.number} is {'a pull request' if issue.is_pull else 'closed'}: {format_excerpt(issue.title)}")
         else:
             kept.append(issue)
     return kept
 
 
-class _Finder:
+class _DependencyResolver:
     """From a name in a text to the item that is meant."""
 
     def __init__(self, issues: Sequence[Issue], all: Sequence[Issue], done: Collection[str]) -> None:
-        self.longest = min(LONGEST_DESCRIPTION, _MOST_BODIES // max(1, len(issues)))
+        self.longest = min(MAX_DESCRIPTION_BYTES, _MAX_BODIES_BYTES // max(1, len(issues)))
         """Of a body: what one append can hold is shared by all."""
         self._is_one = len({issue.repository.lower() for issue in issues}) == 1
         self._ids = {issue.key: self.id(issue) for issue in issues}
@@ -371,7 +378,7 @@ class _Finder:
         """What an item is called."""
         return f"#{issue.number}" if self._is_one else f"{issue.repository}#{issue.number}"
 
-    def find(self, said: Reference, issue: Issue) -> str | None:
+    def find(self, said: IssueReference, issue: Issue) -> str | None:
         """The item that an issue waits for; nothing where it need not wait. `LookupError` where nobody knows."""
         repository = said.repository or issue.repository
         key, host = (repository.lower(), said.number), self._hosts.get(repository.lower(), "")
@@ -384,7 +391,7 @@ class _Finder:
         raise LookupError(str(said))
 
 
-def _item(findings: Findings, issue: Issue, finder: _Finder, left_out: list[str]) -> PlannedItem:
+def _build_item(findings: PlanErrors, issue: Issue, finder: _DependencyResolver, left_out: list[str]) -> PlannedItem:
     id = finder.id(issue)
     check_name(findings, (id,), id, "an id")
     waits = []
@@ -392,15 +399,15 @@ def _item(findings: Findings, issue: Issue, finder: _Finder, left_out: list[str]
         try:
             waits.append(finder.find(said, issue))
         except LookupError:
-            name = shown(str(said))
+            name = format_excerpt(str(said))
             findings.complain((id,), f"waits for {name}, which is not among the open issues; hand it in, too, or say that it is done")
     if len(issue.body.encode()) > finder.longest:
-        left_out.append(f"the end of {shown(id)}, which is longer than {finder.longest:,} bytes")
+        left_out.append(f"the end of {format_excerpt(id)}, which is longer than {finder.longest:,} bytes")
     return PlannedItem(
         id=id,
         title=issue.title,
         type=infer_type(issue.labels, issue.title),
-        description=_cut(issue.body, finder.longest),
+        description=_truncate_bytes(issue.body, finder.longest),
         depends_on=tuple(dict.fromkeys(each for each in waits if each)),
         roles=infer_roles(issue.labels, issue.title),
         source=issue.address,

@@ -6,20 +6,20 @@ from collections.abc import Collection
 
 from fleetlore.errors import Invalid, InvalidPlan
 from fleetlore.town.plans import issues, toml
-from fleetlore.town.plans.model import MOST_BYTES, MissionPlan, PlannedItem
+from fleetlore.town.plans.model import MAX_PLAN_BYTES, MissionPlan, PlannedItem
 from fleetlore.town.plans.toml import write
 
 __all__ = ["MissionPlan", "PlannedItem", "load", "read", "write"]
 
-SUFFIXES = (".toml", ".json", ".jsonl")
+PLAN_SUFFIXES = (".toml", ".json", ".jsonl")
 
 
 def load(path: str, *, title: str = "", done: Collection[str] = ()) -> MissionPlan:
     """The mission that a file plans; `InvalidPlan` names all that is wrong with it. `title` and `done` are for issues alone."""
-    if not path.endswith(SUFFIXES):
+    if not path.endswith(PLAN_SUFFIXES):
         raise Invalid(f"{path}: a plan is written in a file that ends in .toml, issues are in one that ends in .json or .jsonl")
     with open(path, "rb") as file:
-        raw = file.read(MOST_BYTES + 1)
+        raw = file.read(MAX_PLAN_BYTES + 1)
     try:
         return read(raw.decode("utf-8-sig"), path, title=title, done=done)
     except UnicodeDecodeError as error:
@@ -29,5 +29,5 @@ def load(path: str, *, title: str = "", done: Collection[str] = ()) -> MissionPl
 def read(text: str, source: str, *, title: str = "", done: Collection[str] = ()) -> MissionPlan:
     """The mission that a text plans. Its `source` says which format it has."""
     if source.endswith(".toml"):
-        return toml.read(text, source)
-    return issues.read(text, source, title=title, done=done)
+        return toml.parse_toml_plan(text, source)
+    return issues.parse_issues(text, source, title=title, done=done)

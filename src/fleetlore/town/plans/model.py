@@ -8,25 +8,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from fleetlore.documents.validation import MOST_PROBLEMS, KeyPath, written
+from fleetlore.documents.validation import MAX_ERRORS, KeyPath, format_path
 from fleetlore.errors import InvalidPlan
 from fleetlore.events.names import is_name
-from fleetlore.views.town_state import PARALLEL, TRIES
+from fleetlore.views.town_state import DEFAULT_PARALLEL, DEFAULT_TRIES
 
-MOST_BYTES = 4 * 1024 * 1024
-MOST_ITEMS = 500
-MOST_NAMES = 500
+MAX_PLAN_BYTES = 4 * 1024 * 1024
+MAX_ITEMS = 500
+MAX_NAMES = 500
 """Dependencies, roles or checks of one item."""
-LONGEST_TITLE = 300
-LONGEST_DESCRIPTION = 16 * 1024
+MAX_TITLE_BYTES = 300
+MAX_DESCRIPTION_BYTES = 16 * 1024
 """What the log keeps of one text, in bytes."""
-MOST_TOGETHER = 768 * 1024
+MAX_ITEMS_BYTES = 768 * 1024
 """What all items may come to, as JSON: a mission is told in one append, which holds 1 MiB."""
-MOST_PARALLEL = 1000
-MOST_TRIES = 100
+MAX_PARALLEL = 1000
+MAX_TRIES = 100
 
-_MOST_CYCLES = 20
-_LONGEST_ID = 60
+_MAX_CYCLES = 20
+_MAX_ID_BYTES = 60
 
 
 class PlannedItem(Struct, frozen=True, kw_only=True):
@@ -50,15 +50,15 @@ class MissionPlan(Struct, frozen=True, kw_only=True):
     id: str
     title: str
     items: tuple[PlannedItem, ...]
-    max_parallel: int = PARALLEL
+    max_parallel: int = DEFAULT_PARALLEL
     needs_review: bool = True
     watches_pulls: bool = False
-    tries: int = TRIES
+    tries: int = DEFAULT_TRIES
     left_out: tuple[str, ...] = ()
     """What was read and is no part of it, a sentence each."""
 
 
-class Findings:
+class PlanErrors:
     """All that is wrong with a plan, in the order in which it was found."""
 
     def __init__(self, source: str, line_of: Callable[[KeyPath], int | None] = lambda path: None) -> None:
@@ -70,79 +70,83 @@ class Findings:
         """Keep a problem, with its place: the line where it is known, and the path."""
         line = self._line_of(path)
         where = f"{self.source}:{line}" if line else self.source
-        self.problems.append(f"{where}: {shown(written(path))}: {problem}" if path else f"{where}: {problem}")
+        self.problems.append(f"{where}: {format_excerpt(format_path(path))}: {problem}" if path else f"{where}: {problem}")
 
     def stop_if_wrong(self) -> None:
         """`InvalidPlan` with everything that was found so far."""
         if self.problems:
-            more = len(self.problems) - MOST_PROBLEMS
-            raise InvalidPlan([*self.problems[:MOST_PROBLEMS], *([f"{self.source}: and {more} more"] if more > 0 else ())])
+            more = len(self.problems) - MAX_ERRORS
+            raise InvalidPlan([*self.problems[:MAX_ERRORS], *([f"{self.source}: and {more} more"] if more > 0 else ())])
 
 
-def shown(word: str) -> str:
+def format_excerpt(word: str) -> str:
     """A word of a file, fit to be shown in a sentence: on one line, and not endless."""
     clean = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in word[:80])
     return clean + "…" if len(word) > 80 else clean
 
 
-def slug(text: str) -> str:
+def slugify_title(text: str) -> str:
     """A readable id, from a title: `Ship the importer!` → `ship-the-importer`."""
     words = "-".join(re.findall(r"[^\W_]+", text.lower()))
-    while len(words.encode(errors="replace")) > _LONGEST_ID:
+    while len(words.encode(errors="replace")) > _MAX_ID_BYTES:
         words = words[:-1]
     return words.strip("-") or "mission"
 
 
-def check_name(findings: Findings, path: KeyPath, name: str, what: str) -> None:
+def check_name(findings: PlanErrors, path: KeyPath, name: str, what: str) -> None:
     """Complain about what cannot name anything."""
     if not name.strip() or not is_name(name):
-        findings.complain(path, f"{shown(name)!r} cannot be {what}: 1 to 200 bytes, and no control characters")
+        findings.complain(path, f"{format_excerpt(name)!r} cannot be {what}: 1 to 200 bytes, and no control characters")
 
 
-def check_size(findings: Findings, items: Iterable[PlannedItem]) -> None:
+def check_total_size(findings: PlanErrors, items: Iterable[PlannedItem]) -> None:
     """Complain about more words than one mission can be told with."""
     size = sum(len(msgspec.json.encode(item)) for item in items)
-    if size > MOST_TOGETHER:
-        most = f"{MOST_TOGETHER // 1024} KiB"
+    if size > MAX_ITEMS_BYTES:
+        most = f"{MAX_ITEMS_BYTES // 1024} KiB"
         findings.complain(
             ("items",), f"come to {size // 1024:,} KiB, and at most {most} are told at once: make several missions, or use fewer words"
         )
 
 
-def check_links(findings: Findings, items: Sequence[tuple[KeyPath, PlannedItem]]) -> None:
+def check_dependencies(findings: PlanErrors, items: Sequence[tuple[KeyPath, PlannedItem]]) -> None:
     """Complain about ids that are there twice, dependencies on nothing, and circles."""
     places: dict[str, KeyPath] = {}
     for path, item in items:
         if item.id in places:
-            findings.complain((*path, "id"), f"{shown(item.id)!r} is there twice; give each item an id of its own")
+            findings.complain((*path, "id"), f"{format_excerpt(item.id)!r} is there twice; give each item an id of its own")
         places.setdefault(item.id, path)
     for path, item in items:
         for index, needed in enumerate(item.depends_on):
             if needed not in places:
-                findings.complain((*path, "depends_on", index), f"there is no item {shown(needed)!r}{_near(needed, places)}")
-    for cycle in cycles({item.id: [each for each in item.depends_on if each in places] for _, item in items}):
-        findings.complain(places[cycle[0]], f"waits for itself: {' → '.join(map(shown, (*cycle, cycle[0])))}; take one of these away")
+                findings.complain(
+                    (*path, "depends_on", index), f"there is no item {format_excerpt(needed)!r}{_suggest_item(needed, places)}"
+                )
+    for cycle in find_cycles({item.id: [each for each in item.depends_on if each in places] for _, item in items}):
+        findings.complain(
+            places[cycle[0]], f"waits for itself: {' → '.join(map(format_excerpt, (*cycle, cycle[0])))}; take one of these away"
+        )
 
 
-def _near(name: str, known: Iterable[str]) -> str:
+def _suggest_item(name: str, known: Iterable[str]) -> str:
     folded = {each.casefold(): each for each in known}
     near = folded.get(name.casefold())
-    return f"; did you mean {shown(near)!r}?" if near else "; add it, or take the dependency away"
+    return f"; did you mean {format_excerpt(near)!r}?" if near else "; add it, or take the dependency away"
 
 
-def cycles(needs: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
+def find_cycles(needs: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
     """Circles of dependencies, none of which shares an item with another; the first twenty."""
     left = {each: set(needed) for each, needed in needs.items()}
     found: list[tuple[str, ...]] = []
-    while len(found) < _MOST_CYCLES and (left := _entangled(left)):
-        circle = _circle(left)
+    while len(found) < _MAX_CYCLES and (left := _keep_cyclic_items(left)):
+        circle = _find_cycle(left)
         found.append(circle)
         for each in circle:
             del left[each]
     return found
 
 
-def _entangled(needs: Mapping[str, set[str]]) -> dict[str, set[str]]:
+def _keep_cyclic_items(needs: Mapping[str, set[str]]) -> dict[str, set[str]]:
     """Only the items that lie on a circle, or wait for one."""
     left = {each: needed & needs.keys() for each, needed in needs.items()}
     waiting: dict[str, list[str]] = {}
@@ -160,7 +164,7 @@ def _entangled(needs: Mapping[str, set[str]]) -> dict[str, set[str]]:
     return left
 
 
-def _circle(left: Mapping[str, set[str]]) -> tuple[str, ...]:
+def _find_cycle(left: Mapping[str, set[str]]) -> tuple[str, ...]:
     """From any item along what it waits for, until one comes again."""
     each = next(iter(left))
     walked: dict[str, None] = {}

@@ -10,43 +10,43 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from fleetlore.documents.validation import KeyPath, fit, one_of, plain
+from fleetlore.documents.validation import KeyPath, convert_fields, invalid_choice_message, to_plain_values
 from fleetlore.errors import InvalidPlan
 from fleetlore.town.plans.model import (
-    LONGEST_DESCRIPTION,
-    LONGEST_TITLE,
-    MOST_BYTES,
-    MOST_ITEMS,
-    MOST_NAMES,
-    MOST_PARALLEL,
-    MOST_TRIES,
-    Findings,
+    MAX_DESCRIPTION_BYTES,
+    MAX_ITEMS,
+    MAX_NAMES,
+    MAX_PARALLEL,
+    MAX_PLAN_BYTES,
+    MAX_TITLE_BYTES,
+    MAX_TRIES,
     MissionPlan,
+    PlanErrors,
     PlannedItem,
-    check_links,
+    check_dependencies,
     check_name,
-    check_size,
-    shown,
-    slug,
+    check_total_size,
+    format_excerpt,
+    slugify_title,
 )
-from fleetlore.views.town_state import ITEM_TYPES, PARALLEL, TRIES
+from fleetlore.views.town_state import DEFAULT_PARALLEL, DEFAULT_TRIES, ITEM_TYPES
 
-_Names = Annotated[tuple[str, ...], Meta(max_length=MOST_NAMES)]
+_Names = Annotated[tuple[str, ...], Meta(max_length=MAX_NAMES)]
 
 
-class _Head(Struct, kw_only=True):
+class _PlanHeader(Struct, kw_only=True):
     """What stands at the top."""
 
     title: str = ""
     id: str = ""
-    max_parallel: Annotated[int, Meta(ge=1, le=MOST_PARALLEL)] = PARALLEL
+    max_parallel: Annotated[int, Meta(ge=1, le=MAX_PARALLEL)] = DEFAULT_PARALLEL
     review: bool = True
     watch_pulls: bool = False
-    tries: Annotated[int, Meta(ge=1, le=MOST_TRIES)] = TRIES
+    tries: Annotated[int, Meta(ge=1, le=MAX_TRIES)] = DEFAULT_TRIES
     items: list[Any] = []
 
 
-class _Item(Struct, kw_only=True):
+class _PlanItem(Struct, kw_only=True):
     """What stands under `[[items]]`."""
 
     id: str = ""
@@ -60,26 +60,26 @@ class _Item(Struct, kw_only=True):
     source: str = ""
 
 
-_TYPES = {name.replace("_", ""): name for name in ITEM_TYPES}
+_TYPE_BY_ALIAS = {name.replace("_", ""): name for name in ITEM_TYPES}
 """`mergegate`, however its words are parted → `merge_gate`."""
 
 
-def read(text: str, source: str = "the plan") -> MissionPlan:
+def parse_toml_plan(text: str, source: str = "the plan") -> MissionPlan:
     """The mission that a TOML text plans; `InvalidPlan` names all that is wrong with it."""
-    root = _parsed(text, source)
-    findings = Findings(source, _Lines(text).line_of)
-    head = _Head(**fit(findings, (), root, _Head))
+    root = _parse_toml(text, source)
+    findings = PlanErrors(source, _KeyLines(text).line_of)
+    head = _PlanHeader(**convert_fields(findings, (), root, _PlanHeader))
     if not head.title.strip():
         findings.complain(("title",) if "title" in root else (), 'title is missing: what is the mission for? Write title = "…"')
-    _check_text(findings, ("title",), head.title, LONGEST_TITLE)
+    _check_text_size(findings, ("title",), head.title, MAX_TITLE_BYTES)
     if head.id:
         check_name(findings, ("id",), head.id, "an id")
-    items = _items(findings, head.items)
-    check_links(findings, items)
-    check_size(findings, (item for _, item in items))
+    items = _parse_items(findings, head.items)
+    check_dependencies(findings, items)
+    check_total_size(findings, (item for _, item in items))
     findings.stop_if_wrong()
     return MissionPlan(
-        id=head.id or slug(head.title),
+        id=head.id or slugify_title(head.title),
         title=head.title.strip(),
         items=tuple(item for _, item in items),
         max_parallel=head.max_parallel,
@@ -89,38 +89,38 @@ def read(text: str, source: str = "the plan") -> MissionPlan:
     )
 
 
-def _parsed(text: str, source: str) -> dict[str, Any]:
-    if len(text.encode(errors="replace")) > MOST_BYTES:
-        raise InvalidPlan([f"{source}: over {MOST_BYTES // 1024**2} MiB; let the items name files that tell the rest"])
+def _parse_toml(text: str, source: str) -> dict[str, Any]:
+    if len(text.encode(errors="replace")) > MAX_PLAN_BYTES:
+        raise InvalidPlan([f"{source}: over {MAX_PLAN_BYTES // 1024**2} MiB; let the items name files that tell the rest"])
     try:
-        root: dict[str, Any] = plain(tomllib.loads(text))
+        root: dict[str, Any] = to_plain_values(tomllib.loads(text))
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         raise InvalidPlan([f"{source}: not TOML: {error}"]) from error
     return root
 
 
-def _items(findings: Findings, told: Sequence[Any]) -> list[tuple[KeyPath, PlannedItem]]:
+def _parse_items(findings: PlanErrors, told: Sequence[Any]) -> list[tuple[KeyPath, PlannedItem]]:
     if not told:
         findings.complain((), "there are no items; write [[items]] with an id and a title for each piece of work")
-    if len(told) > MOST_ITEMS:
-        findings.complain(("items",), f"{len(told)} items; at most {MOST_ITEMS} are taken: make several missions of them")
-    return [(("items", index), _item(findings, ("items", index), each)) for index, each in enumerate(told[:MOST_ITEMS])]
+    if len(told) > MAX_ITEMS:
+        findings.complain(("items",), f"{len(told)} items; at most {MAX_ITEMS} are taken: make several missions of them")
+    return [(("items", index), _parse_item(findings, ("items", index), each)) for index, each in enumerate(told[:MAX_ITEMS])]
 
 
-def _item(findings: Findings, path: KeyPath, told: Any) -> PlannedItem:
-    item = _Item(**fit(findings, path, told, _Item))
+def _parse_item(findings: PlanErrors, path: KeyPath, told: Any) -> PlannedItem:
+    item = _PlanItem(**convert_fields(findings, path, told, _PlanItem))
     if not item.id:
         findings.complain(path, "id is missing; other items name it by that")
     else:
         check_name(findings, (*path, "id"), item.id, "an id")
     if item.role and item.roles:
         findings.complain((*path, "role"), "role and roles are the same; write one of them")
-    type = _TYPES.get(re.sub(r"[\s_-]", "", item.type.lower()))
+    type = _TYPE_BY_ALIAS.get(re.sub(r"[\s_-]", "", item.type.lower()))
     if type is None:
-        findings.complain((*path, "type"), one_of(item.type, ITEM_TYPES))
-    _check_text(findings, (*path, "title"), item.title, LONGEST_TITLE)
-    _check_text(findings, (*path, "description"), item.description, LONGEST_DESCRIPTION)
-    _check_text(findings, (*path, "source"), item.source, LONGEST_DESCRIPTION)
+        findings.complain((*path, "type"), invalid_choice_message(item.type, ITEM_TYPES))
+    _check_text_size(findings, (*path, "title"), item.title, MAX_TITLE_BYTES)
+    _check_text_size(findings, (*path, "description"), item.description, MAX_DESCRIPTION_BYTES)
+    _check_text_size(findings, (*path, "source"), item.source, MAX_DESCRIPTION_BYTES)
     roles = item.roles or ((item.role,) if item.role else ())
     for key, names in (("roles", roles), ("checks", item.checks)):
         for index, name in enumerate(names):
@@ -130,49 +130,55 @@ def _item(findings: Findings, path: KeyPath, told: Any) -> PlannedItem:
         title=item.title.strip() or item.id,
         type=type or "implement",
         description=item.description,
-        depends_on=_once(item.depends_on),
-        roles=_once(roles),
-        checks=_once(item.checks),
+        depends_on=_unique_names(item.depends_on),
+        roles=_unique_names(roles),
+        checks=_unique_names(item.checks),
         source=item.source,
     )
 
 
-def _check_text(findings: Findings, path: KeyPath, text: str, most: int) -> None:
+def _check_text_size(findings: PlanErrors, path: KeyPath, text: str, most: int) -> None:
     """Complain about a text that the log would cut."""
     if (size := len(text.encode(errors="replace"))) > most:
         findings.complain(path, f"{size:,} bytes; at most {most:,} are kept: name a file that tells the rest")
 
 
-def _once(names: Iterable[str]) -> tuple[str, ...]:
+def _unique_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
 def write(plan: MissionPlan) -> str:
     """The plan as TOML that reads back as the same."""
-    lines = [f"title = {_quoted(plan.title)}", f"id = {_quoted(plan.id)}"]
+    lines = [f"title = {_quote_string(plan.title)}", f"id = {_quote_string(plan.id)}"]
     head = (
-        ("max_parallel", plan.max_parallel, PARALLEL),
+        ("max_parallel", plan.max_parallel, DEFAULT_PARALLEL),
         ("review", plan.needs_review, True),
         ("watch_pulls", plan.watches_pulls, False),
-        ("tries", plan.tries, TRIES),
+        ("tries", plan.tries, DEFAULT_TRIES),
     )
     lines += [f"{key} = {json.dumps(value)}" for key, value, usual in head if value != usual]
-    lines += [f"# left out: {shown(each)}" for each in plan.left_out]
+    lines += [f"# left out: {format_excerpt(each)}" for each in plan.left_out]
     for item in plan.items:
-        lines += ["", "[[items]]", f"id = {_quoted(item.id)}", f"title = {_quoted(item.title)}", f"type = {_quoted(item.type)}"]
+        lines += [
+            "",
+            "[[items]]",
+            f"id = {_quote_string(item.id)}",
+            f"title = {_quote_string(item.title)}",
+            f"type = {_quote_string(item.type)}",
+        ]
         texts = {"description": item.description, "source": item.source}
-        lines += [f"{key} = {_quoted(text)}" for key, text in texts.items() if text]
+        lines += [f"{key} = {_quote_string(text)}" for key, text in texts.items() if text]
         names: Mapping[str, tuple[str, ...]] = {"depends_on": item.depends_on, "roles": item.roles, "checks": item.checks}
-        lines += [f"{key} = [{', '.join(map(_quoted, each))}]" for key, each in names.items() if each]
+        lines += [f"{key} = [{', '.join(map(_quote_string, each))}]" for key, each in names.items() if each]
     return "\n".join(lines) + "\n"
 
 
-def _quoted(text: str) -> str:
+def _quote_string(text: str) -> str:
     """JSON's strings are TOML's, but for one character that TOML wants escaped."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-class _Lines:
+class _KeyLines:
     """On which line a key stands. TOML's reader does not tell; what is written one key a line, as people do, is found again."""
 
     _header = re.compile(r"\s*\[\[\s*items\s*\]\]")
