@@ -252,7 +252,7 @@ def test_where_nothing_was_compiled_python_makes_them() -> None:
         "import sys; sys.modules['fleetlore._quick'] = None; from fleetlore import clock; print(type(clock.uuid7).__name__, clock.uuid7())"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert (said[0], UUID(said[1]).version) == ("_Uuid7Maker", 7)
+    assert (said[0], UUID(said[1]).version) == ("_Uuid7Generator", 7)
 
 
 def test_a_forked_child_draws_other_chances_than_its_parent() -> None:

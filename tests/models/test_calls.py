@@ -328,7 +328,7 @@ def test_no_piece_of_a_call_is_stumbled_over(pieces: list[Any], whole: Any) -> N
         for piece in pieces:
             taken = openai._accept_piece(heard, piece, "delta") if protocol is OPENAI else anthropic._accept_piece(heard, piece)
             assert taken in (True, False)
-        (openai if protocol is OPENAI else anthropic)._take_whole(heard, whole)
+        (openai if protocol is OPENAI else anthropic)._accept_body(heard, whole)
         assert all(isinstance(call.arguments, str) for call in heard.calls)
 
 

@@ -37,7 +37,7 @@ def test_no_piece_is_stumbled_over_and_counts_are_counts(pieces: list[Any], whol
         heard = StreamAccumulator()
         for piece in pieces:
             assert _take(module, heard, piece) in (True, False)
-        module._take_whole(heard, whole)
+        module._accept_body(heard, whole)
         assert heard.usage is None or (heard.usage.input >= 0 and heard.usage.output >= 0 and heard.usage.total > 0)
         assert heard.usd is None or 0 <= heard.usd < 10**6
         try:
@@ -47,7 +47,7 @@ def test_no_piece_is_stumbled_over_and_counts_are_counts(pieces: list[Any], whol
 
 
 def _take(module: Any, heard: StreamAccumulator, piece: Any) -> bool:
-    taken = module._take(heard, piece, "delta") if module is openai else module._take(heard, piece)
+    taken = module._accept_piece(heard, piece, "delta") if module is openai else module._accept_piece(heard, piece)
     assert isinstance(taken, bool)
     return taken
 

@@ -75,7 +75,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, size in {"SAVE_AFTER": 1, "SAVE_EVERY": 3, "SAVE_SHARE": 0, "CHUNK": 4}.items():
+    for name, size in {"SAVE_AFTER": 1, "SAVE_EVERY": 3, "SAVE_COST_FACTOR": 0, "CHUNK": 4}.items():
         monkeypatch.setattr(module, name, size)
     monkeypatch.setattr(time_ranges, "STRIDE", 3)
 

@@ -43,17 +43,17 @@ def shown(turn: PromptTurn, role: str, heading: str) -> list[str]:
 def test_blocks_stand_in_the_order_that_is_promised() -> None:
     names = [block.__name__ for block in BLOCKS_BY_ROLE["worker"]]
     assert names == [
-        "identity",
-        "shared_goal",
-        "scene",
-        "discussion_for_workers",
-        "memory",
-        "disturbances",
-        "extra",
-        "tools",
-        "output_format",
+        "identity_block",
+        "shared_goal_block",
+        "scene_block",
+        "discussion_block",
+        "memory_block",
+        "disturbances_block",
+        "extra_block",
+        "tools_block",
+        "output_format_block",
     ]
-    assert [block.__name__ for block in BLOCKS_BY_ROLE["judge"]][3] == "exchange_for_judges"
+    assert [block.__name__ for block in BLOCKS_BY_ROLE["judge"]][3] == "judge_exchange_block"
 
 
 def test_a_worker_hears_the_last_eight_of_others_and_its_own_lines_between_them_do_not_count() -> None:

@@ -44,7 +44,7 @@ import asyncio, sys
 from itertools import pairwise
 from time import monotonic
 from fleetlore.stage import files
-from fleetlore.stage.actors import troupe_of
+from fleetlore.stage.actors import open_stage_models
 
 ticks = []
 
@@ -56,7 +56,7 @@ async def tick():
 async def main():
     clock = asyncio.create_task(tick())
     await asyncio.sleep(0)
-    async with troupe_of(files.load("monday"), sys.argv[1]):
+    async with open_stage_models(files.load_scenario("monday"), sys.argv[1]):
         ticks.append(monotonic())
     clock.cancel()
     print("openai" in sys.modules, max(after - before for before, after in pairwise(ticks)) / (ticks[-1] - ticks[0]))

@@ -3,10 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from fleetlore_echo.harness import EchoHarness
-
 from fleetlore.events.goal_plan import Plan
 from fleetlore.testing import check_harness, check_node
+from fleetlore_echo.harness import EchoHarness
 
 
 def test_the_node_says_it_twice() -> None:

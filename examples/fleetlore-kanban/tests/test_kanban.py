@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from fleetlore_kanban.dialect import DIALECT
-from fleetlore_kanban.story import BEATS, VOCABULARY
-
 from fleetlore.events.installed_kinds import check_kinds
 from fleetlore.testing import check_arc, check_dialect, check_vocabulary
+from fleetlore_kanban.dialect import DIALECT
+from fleetlore_kanban.story import BEATS, VOCABULARY
 
 BOARD = (Path(__file__).parent / "board.jsonl").read_bytes().splitlines()
 
